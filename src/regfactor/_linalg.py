@@ -1,0 +1,81 @@
+"""Array functions without a home in numpy or scipy: singular values from Grams, projections, angles, row blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+
+from regfactor._params import Array
+
+GRAM_LIMIT = 1e-6  # below this share of the largest singular value a Gram matrix has lost too many digits
+
+
+def svd_above(W: Array, threshold: float) -> tuple[Array, Array, Array]:
+    """Singular triplets (U, s, Vt) of W with s > threshold, by an eigendecomposition of the smaller Gram matrix.
+
+    A Gram matrix squares the condition number, so values far below the largest are left to a full SVD.
+    """
+    if min(W.shape) == 0:
+        return W[:, :0], np.zeros(0, W.dtype), W[:0]
+    if W.shape[0] < W.shape[1]:
+        V, s, Ut = svd_above(W.T, threshold)
+        return Ut.T, s, V.T
+    squares, V = scipy.linalg.eigh(gram(W), check_finite=False, driver="evd")
+    largest = np.sqrt(max(squares[-1], 0.0))
+    if threshold < GRAM_LIMIT * largest:
+        U, s, Vt = scipy.linalg.svd(W, full_matrices=False, check_finite=False)
+        keep = s > threshold
+        return U[:, keep], s[keep], Vt[keep]
+    keep = squares > threshold**2
+    s, V = np.sqrt(squares[keep])[::-1], V[:, keep][:, ::-1]
+    U = W @ (V / s).astype(W.dtype)
+    return U, s.astype(W.dtype), V.T.astype(W.dtype)
+
+
+def gram(W: Array) -> Array:
+    """W' W, summed in float64."""
+    W = W.astype(np.float64, copy=False)
+    return np.asarray(W.T @ W)
+
+
+def spectral_norm(W: Array) -> float:
+    """Return the largest singular value by a direct factorization, rounded up past its own rounding error."""
+    if min(W.shape) == 0:
+        return 0.0
+    W = W if W.shape[0] >= W.shape[1] else W.T
+    scale = float(np.abs(W).max())
+    if scale == 0.0 or not np.isfinite(scale):
+        return scale
+    d = W.shape[1]
+    top = scipy.linalg.eigh(gram(W / scale), eigvals_only=True, subset_by_index=[d - 1, d - 1], check_finite=False)
+    return scale * float(np.sqrt(max(top[0], 0.0))) * (1 + 4 * max(W.shape) * np.finfo(np.float64).eps)
+
+
+def thin_svd(W: Array, cut: float = 0.0) -> tuple[Array, Array, Array]:
+    """Thin SVD of W without the singular values at or below `cut` times the largest."""
+    U, s, Vt = scipy.linalg.svd(W, full_matrices=False, check_finite=False)
+    keep = s > cut * s.max(initial=0.0)
+    return U[:, keep], s[keep], Vt[keep]
+
+
+def project_simplex(V: Array, radius: float | Array = 1.0) -> Array:
+    """Project every row of V on {u >= 0, sum(u) = radius} (Held, Wolfe & Crowder 1974)."""
+    radius = np.broadcast_to(np.asarray(radius, V.dtype), V.shape[:-1])[..., None]
+    ordered = -np.sort(-V, axis=-1)
+    excess = np.cumsum(ordered, axis=-1) - radius
+    counts = np.arange(1, V.shape[-1] + 1, dtype=V.dtype)
+    active = np.maximum((ordered * counts > excess).sum(axis=-1, keepdims=True), 1)
+    level = np.take_along_axis(excess, active - 1, axis=-1) / active.astype(V.dtype)
+    return np.maximum(V - level, 0)
+
+
+def project_l1_ball(V: Array, radius: float | Array) -> Array:
+    """Project every row of V on {norm_1(u) <= radius}."""
+    size = np.abs(V)
+    outside = size.sum(axis=-1, keepdims=True) > np.broadcast_to(np.asarray(radius), V.shape[:-1])[..., None]
+    return np.where(outside, np.sign(V) * project_simplex(size, radius), V)
+
+
+def soft(V: Array, t: float | Array) -> Array:
+    """Shrink every entry towards zero by t."""
+    return np.asarray(np.sign(V) * np.maximum(np.abs(V) - t, 0), V.dtype)

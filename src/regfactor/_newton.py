@@ -1,0 +1,70 @@
+"""Many small convex problems at once: batched damped Newton for the columns of B in sum_ij f_ij((D B)_ij) + ridge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from regfactor._params import Array
+
+# evaluate(B) -> the value of each column; gradient and second derivative in each entry of D @ B
+Evaluate = Callable[[Array], tuple[Array, Array, Array]]
+TRUST = 1e-3  # least share of the majorizing curvature in a step: keeps it finite where a loss is flat
+ROUNDING = 1e-13
+STEPS = 200
+BLOCK = 4_000_000  # numbers in the Hessians that are held at once
+
+
+def minimize_columns(
+    evaluate: Evaluate, D: Array, B: Array, ridge: Array, majorant: Array, accuracy: float = 0.0
+) -> Array:
+    """Minimize F_j(b_j) = sum_i f_ij(d_i b_j) + sum_k ridge_k b_kj^2 / 2 for every column j; never raises any F_j.
+
+    `ridge` has a number for each row of B; `majorant` bounds each second derivative (infinite where nothing does);
+    a column is done when a step promises to lower it by less than `accuracy`, relatively, or by less than rounding.
+    """
+    accuracy = max(accuracy, 4 * float(np.finfo(B.dtype).eps))
+    damping = np.zeros(B.shape[1], B.dtype)  # Levenberg-Marquardt, apart in every column
+    values, g, h = _with_ridge(evaluate, B, ridge)
+    for _ in range(STEPS):
+        slope = D.T @ g + ridge[:, None] * B
+        firm = np.where(np.isfinite(majorant), majorant, h)
+        step = solve_columns(D, np.maximum(h, TRUST * firm) + damping * firm, ridge, slope)
+        promise = (slope * step).sum(axis=0) / 2
+        scale = np.abs(values) + np.abs(values).mean()  # a column that is fitted perfectly has no scale of its own
+        open_ = promise > accuracy * scale
+        if not open_.any():  # the last step is below what values can show, but it doubles the digits of the slope
+            return np.where(np.isfinite(step), B - step, B)
+        trial = np.where(open_, B - step, B)
+        new, g_new, h_new = _with_ridge(evaluate, trial, ridge)
+        good = new <= values - np.where(open_, promise / 10, 0)
+        # within rounding of the value a step cannot be judged by it; the model is then exact enough
+        good |= (promise <= ROUNDING * scale) & (new <= values + ROUNDING * scale)
+        damping = np.where(good, damping / 8, np.maximum(8 * damping, TRUST))
+        B, values = np.where(good, trial, B), np.where(good, new, values)
+        g, h = np.where(good, g_new, g), np.where(good, h_new, h)
+        if np.all(damping > 1e12):
+            break
+    return B
+
+
+def solve_columns(D: Array, h: Array, ridge: Array, slope: Array) -> Array:
+    """Solve (D' diag(h_j) D + diag(ridge)) step_j = slope_j for every column j."""
+    (n, m), d = D.shape, h.shape[1]
+    pairs = (D[:, :, None] * D[:, None, :]).reshape(n, m * m)
+    eye = np.eye(m, dtype=D.dtype)
+    step = np.empty((m, d), np.result_type(D, h))
+    width = max(1, BLOCK // (m * m))
+    for start in range(0, d, width):
+        block = slice(start, start + width)
+        H = (h[:, block].T @ pairs).reshape(-1, m, m) + ridge * eye
+        # a direction only, not the certified problem: the jitter keeps unobserved columns solvable
+        jitter = np.finfo(H.dtype).eps * np.trace(H, axis1=1, axis2=2) + np.finfo(H.dtype).tiny ** 0.5
+        step[:, block] = np.linalg.solve(H + jitter[:, None, None] * eye, slope[:, block].T[:, :, None])[:, :, 0].T
+    return step
+
+
+def _with_ridge(evaluate: Evaluate, B: Array, ridge: Array) -> tuple[Array, Array, Array]:
+    values, g, h = evaluate(B)
+    return values + (ridge[:, None] * B * B).sum(axis=0, dtype=np.float64) / 2, g, h

@@ -1,0 +1,92 @@
+"""What every part shares: named parameters, intervals as domains, and errors that name the remedy."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import numbers
+from collections.abc import Mapping
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+T = TypeVar("T")
+
+
+class UnsupportedProblem(ValueError):
+    """A part and a solver (or two parts) that do not fit: which, what is missing, what to use instead."""
+
+
+class Params:
+    """`get_params` and `set_params` for a dataclass part, so that grids reach inside it: `loss__delta`."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; with `deep`, those of nested parts as `outer__inner`."""
+        own = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        nested = {
+            f"{name}__{inner}": value
+            for name, part in own.items()
+            if deep and isinstance(part, Params)
+            for inner, value in part.get_params().items()
+        }
+        return own | nested
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name and validate the part again."""
+        own = self.get_params(deep=False)
+        for key, value in params.items():
+            name, _, inner = key.partition("__")
+            if name not in own:
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {sorted(own)}.")
+            if inner:
+                own[name].set_params(**{inner: value})
+            else:
+                setattr(self, name, value)
+        self.__post_init__()
+        return self
+
+    def __post_init__(self) -> None:
+        """Validate the parameters; parts with something to check override this."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Interval:
+    """A set of real numbers: where data or predictors may lie."""
+
+    low: float = -np.inf
+    high: float = np.inf
+    low_closed: bool = False
+    high_closed: bool = False
+
+    def contains(self, x: Array) -> NDArray[np.bool_]:
+        """Tell for each number whether it lies inside; infinities and NaN never do."""
+        above = x >= self.low if self.low_closed else x > self.low
+        below = x <= self.high if self.high_closed else x < self.high
+        return np.asarray(above & below & np.isfinite(x))
+
+    def __str__(self) -> str:
+        left, right = "[" if self.low_closed else "(", "]" if self.high_closed else ")"
+        return f"{left}{self.low:g}, {self.high:g}{right}"
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a real number, numpy's included, and not a truth value."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+
+
+def require_positive(part: object, **numbers: float) -> None:
+    """Raise unless every named number is finite and positive."""
+    for name, value in numbers.items():
+        if not (is_number(value) and 0 < value < np.inf):
+            raise ValueError(f"{type(part).__name__} needs {name} > 0 and finite, got {value!r}.")
+
+
+def choose(name: str, table: Mapping[str, T], what: str) -> T:
+    """Look a string up in a table of choices; an unknown one is answered with the nearest."""
+    if name in table:
+        return table[name]
+    near = difflib.get_close_matches(str(name), table, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"Unknown {what} {name!r}.{hint} Choose one of: {', '.join(sorted(table))}.")

@@ -1,0 +1,229 @@
+"""What all factor estimators share: the table at the door, the run, what is published, scoring of new rows."""
+
+from __future__ import annotations
+
+import abc
+import sys
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from regfactor._params import Array
+from regfactor.estimators.certificate import Certificate
+from regfactor.estimators.scoring import Scoring
+from regfactor.estimators.tables import like
+from regfactor.factors import Factors, Point
+from regfactor.loop import Record, Solution, relative
+from regfactor.problems import Convex, Design, Factored
+from regfactor.solvers import solve
+
+TINY_ATOM = 1e-7  # atoms whose codes are this much smaller than the largest are solver noise
+
+
+class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, abc.ABC):
+    """A problem in scikit-learn's clothes; a concrete estimator only states which problem."""
+
+    @abc.abstractmethod
+    def _problem(self, X: Array, weights: Array | None) -> Convex | Factored:
+        """Return the problem that this estimator is."""
+
+    @abc.abstractmethod
+    def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring | None:
+        """Return how a row is scored; None where rows cannot be scored alone."""
+
+    def _fit(self, X: Any, sample_weight: Any, entry_weight: Any = None) -> Self:
+        X = self._table(X, reset=True)
+        problem = self._problem(X, self._weights(X, sample_weight, entry_weight))
+        problem.check()
+        _warn_of_empty(X)
+        solution = solve(
+            problem,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            time_limit=self.time_limit,
+            callback=self.callback,
+            progress=_print_progress if self.verbose else None,
+            random_state=self.random_state,
+        )
+        self._publish(X, problem, solution)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Return the codes of each row, scored alone with the components held fixed; holes (NaN) are allowed.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        X = self._table(X, reset=False)
+        if self._score is None:
+            raise ValueError(f"{type(self).__name__}: the norm on the codes couples rows, so none can be scored alone.")
+        score = self._score.debiased() if getattr(self, "debias", False) else self._score
+        return score(X, self.components_.astype(X.dtype), self.intercept_.astype(X.dtype))
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
+        """Fit, and return the codes of the training rows."""
+        return np.asarray(self.fit(X, y, **fit_params).codes_)
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Return the table that codes predict, in the units of the data.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        Z = np.asarray(X) @ self.components_ + self.intercept_
+        parts = self._loss_parts
+        out = np.empty_like(Z)
+        for columns, loss in parts:
+            out[:, columns] = loss.predict(Z[:, columns])
+        return out
+
+    def complete(self, X: Any) -> Any:
+        """Return the table with its holes filled by the model; observed entries, type, index and columns are kept.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The training table or new rows.
+
+        Returns
+        -------
+        The same kind of table as X.
+        """
+        check_is_fitted(self)
+        table = self._table(X, reset=False)
+        predicted = self.inverse_transform(FactorEstimator.transform(self, X))
+        return like(X, np.where(np.isnan(table), predicted, table))
+
+    @property
+    def certificate_(self) -> Certificate:
+        """How far the objective can be from the global optimum; its `str` is one plain sentence."""
+        check_is_fitted(self)
+        if self._certificate is None:
+            raise AttributeError(
+                f"This {type(self).__name__} was solved locally and has no convex form, so there is no duality gap. "
+                "With rank=None and gauge=Trace() the problem is convex and certified."
+            )
+        return self._certificate
+
+    @property
+    def gap_(self) -> float:
+        """Objective minus a lower bound of the global optimum."""
+        return self.certificate_.gap
+
+    @property
+    def relative_gap_(self) -> float:
+        """The gap as a share of the objective."""
+        return self.certificate_.relative_gap
+
+    def _table(self, X: Any, reset: bool) -> Array:
+        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset)
+        return np.asarray(X)
+
+    def _weights(self, X: Array, sample_weight: Any, entry_weight: Any) -> Array | None:
+        if sample_weight is None and entry_weight is None:
+            return None
+        rows = _check_sample_weight(sample_weight, X, ensure_non_negative=True)[:, None]
+        if entry_weight is None:
+            return np.asarray(rows)
+        entries = np.asarray(entry_weight, X.dtype)
+        if entries.shape != X.shape:
+            raise ValueError(f"entry_weight has shape {entries.shape}, the table {X.shape}; they must agree.")
+        return np.asarray(rows * entries)
+
+    def _intercept(self, X: Array) -> Design | None:
+        return Design.intercept(len(X), X.dtype) if getattr(self, "fit_intercept", False) else None
+
+    def _publish(self, X: Array, problem: Convex | Factored, solution: Solution) -> None:
+        """Set the fitted attributes, all at once at the end, so that a failure leaves nothing half-fitted."""
+        F = _tidy(solution.point.factors) if isinstance(problem, Convex) else solution.point.factors
+        B = solution.point.free
+        intercept = np.zeros(X.shape[1], X.dtype) if B is None else B[0].astype(X.dtype)
+        score = self._scoring(problem, F.codes)
+        if score is not None:  # one exact step in the codes: it never raises the objective, and transform repeats it
+            F = Factors(score(X, F.C, intercept), F.C)
+        objective = _objective(problem, F, B)
+        floor = problem.floor
+        self.components_, self.intercept_ = F.C, intercept
+        self.codes_ = F.codes
+        self.objective_, self.status_, self.solver_ = objective, solution.status, solution.solver
+        self.n_iter_, self.history_ = solution.n_iter, solution.history
+        self.alpha_ = float(problem.alpha)
+        self._score, self._n_features_out = score, len(F.C)
+        self._loss_parts = [(t.columns, t.loss) for t in problem.data.terms]
+        self._certificate = None
+        if isinstance(problem, Convex):
+            self._certificate = Certificate(objective, solution.bound, solution.rigorous, floor)
+            self.alpha_max_ = problem.alpha_max()
+        if getattr(self, "debias", False) and score is not None:
+            self.codes_ = score.debiased()(X, F.C, intercept)
+        self._warn_unless_converged(solution)
+
+    def _warn_unless_converged(self, solution: Solution) -> None:
+        if solution.status.converged:
+            return
+        how_far = f" Relative gap {self.relative_gap_:.2g}, tol {self.tol:g}." if self._certificate else ""
+        warnings.warn(
+            f"{type(self).__name__} did not converge: {solution.status.message}.{how_far}",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that holes are welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _objective(problem: Convex | Factored, F: Factors, B: Array | None) -> float:
+    """Return the objective of the published factors in double precision."""
+    exact = problem.astype(np.float64) if isinstance(problem, Convex) else problem
+    point = Point(F, B).astype(np.float64)
+    if isinstance(exact, Convex):
+        return exact.objective(point.factors, point.free)
+    return exact.objective(point.factors)
+
+
+def _tidy(F: Factors) -> Factors:
+    """Return the atoms by falling size, without those that are solver noise, each with its largest entry positive."""
+    codes, C = F.codes, F.C
+    size = np.linalg.norm(codes, axis=0) * np.linalg.norm(C, axis=1)
+    order = np.argsort(-size, kind="stable")
+    order = order[size[order] > TINY_ATOM * size.max(initial=0)]
+    codes, C = codes[:, order], C[order]
+    sign = np.sign(np.take_along_axis(C, np.abs(C).argmax(axis=1)[:, None], axis=1))
+    return Factors(np.ascontiguousarray(codes * sign[:, 0]), np.ascontiguousarray(C * sign))
+
+
+def _warn_of_empty(X: Array) -> None:
+    for axis, what in ((1, "rows"), (0, "columns")):
+        empty = np.flatnonzero(np.isnan(X).all(axis=axis))
+        if len(empty):
+            names = ", ".join(map(str, empty[:5])) + (", ..." if len(empty) > 5 else "")
+            warnings.warn(f"{len(empty)} {what} have no observed entry ({names}); the model cannot learn from them.",
+                          UserWarning, stacklevel=4)  # fmt: skip
+
+
+def _print_progress(record: Record) -> None:
+    """Show the state of a run on one line of the terminal."""
+    gap = relative(record.objective - record.bound, record.objective, 0.0)
+    shown = f"  relative gap {gap:.1e}" if np.isfinite(gap) else ""
+    print(f"\r{record.n_iter:6d}  objective {record.objective:.6g}{shown}   ", end="", file=sys.stderr, flush=True)

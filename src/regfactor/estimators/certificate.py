@@ -1,0 +1,35 @@
+"""The certificate of a fit in numbers and in one plain sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from regfactor.loop import relative
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How far the objective of a fitted model can at most be from the global optimum."""
+
+    objective: float
+    bound: float
+    rigorous: bool
+    floor: float = 0.0
+
+    @property
+    def gap(self) -> float:
+        """Return objective minus lower bound."""
+        return self.objective - self.bound
+
+    @property
+    def relative_gap(self) -> float:
+        """Return the gap over the objective, or over a thousandth of the null objective where that is larger."""
+        return relative(self.gap, self.objective, self.floor)
+
+    def __str__(self) -> str:
+        kind = "proven by a factorization" if self.rigorous else "numerical: it rests on an iterative singular value"
+        gap, share = max(self.gap, 0.0), max(self.relative_gap, 0.0)
+        return (
+            f"The objective {self.objective:.6g} is at most {gap:.2g} ({share:.2g} of it) above the global optimum; "
+            f"the lower bound {self.bound:.6g} is {kind}."
+        )

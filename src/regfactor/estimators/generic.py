@@ -1,0 +1,126 @@
+"""The open door: any loss with any gauge or any pair of factor penalties."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from regfactor._params import Array, UnsupportedProblem
+from regfactor.estimators.base import FactorEstimator
+from regfactor.estimators.scoring import Scoring
+from regfactor.losses import as_loss
+from regfactor.penalties import Columns, Free, Gauge, Penalty, SquaredL2, induced
+from regfactor.problems import Convex, Data, Factored
+
+
+class FactorModel(FactorEstimator):
+    """min over Phi, C of sum of observed w f((Phi C)_ij; x_ij) + alpha R(Phi, C): compose your own factor model.
+
+    The model is convex, solved to its global optimum and certified when R is a gauge (`gauge=Trace()`), or when the
+    two factor penalties induce one and `rank` is left free. With a rank, or with penalties that induce no gauge, it
+    is solved locally, and `gap_` says so.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="squared"
+    gauge : Gauge, optional
+        Norm on Z = Phi C: `Trace()`, `Rows(norm)`, `Columns(norm)`, `TwoView(n_first)`.
+    on_codes, on_components : Penalty, optional
+        Penalties on the factors: `SquaredL2()`, `NonNegative()`, `OneHot()`, `Simplex()`, `Lasso()`, ... If only one
+        is given, the other factor is free; if neither, both are `SquaredL2()`.
+    rank : int, optional
+        Number of atoms of a local fit; None leaves it to the gauge.
+    alpha : float, default=1.0
+    require : {"global"}, optional
+        Raise if the problem has no convex form.
+    max_iter, tol, time_limit, verbose, random_state, callback
+        See the user guide; `tol` is the relative duality gap, or without one the relative change, at which to stop.
+
+    Attributes
+    ----------
+    codes_ : ndarray of shape (n_samples, n_atoms)
+    components_ : ndarray of shape (n_atoms, n_features)
+    is_convex_ : bool
+        Whether the fit is certified to be near the global optimum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor import FactorModel
+    >>> from regfactor.penalties import OneHot
+    >>> X = np.array([[0.0, 0.1], [0.1, 0.0], [5.0, 5.1], [5.1, 5.0]])
+    >>> kmeans = FactorModel(on_codes=OneHot(), rank=2, random_state=0).fit(X)
+    >>> sorted(kmeans.components_.mean(axis=1).round(2).tolist())
+    [0.05, 5.05]
+    """
+
+    def __init__(
+        self, loss: Any = "squared", gauge: Gauge | None = None, on_codes: Penalty | None = None,
+        on_components: Penalty | None = None, rank: int | None = None, alpha: float = 1.0,
+        require: str | None = None, *, max_iter: int = 1000, tol: float = 1e-4, time_limit: float | None = None,
+        verbose: int = 0, random_state: Any = None, callback: Any = None,
+    ) -> None:  # fmt: skip
+        self.loss, self.gauge, self.rank, self.alpha, self.require = loss, gauge, rank, alpha, require
+        self.on_codes, self.on_components = on_codes, on_components
+        self.max_iter, self.tol, self.time_limit = max_iter, tol, time_limit
+        self.verbose, self.random_state, self.callback = verbose, random_state, callback
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, entry_weight: Any = None) -> Self:
+        """Fit to a table; NaN marks a hole.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+        entry_weight : array-like of shape (n_samples, n_features), optional
+
+        Returns
+        -------
+        self
+        """
+        self._fit(X, sample_weight, entry_weight)
+        self.is_convex_ = self._certificate is not None
+        return self
+
+    def _problem(self, X: Array, weights: Array | None) -> Convex | Factored:
+        on_codes, on_components = self._penalties()
+        gauge = self._gauge(on_codes, on_components)
+        data = Data.of(X, as_loss(self.loss), weights)
+        if gauge is not None:
+            return Convex(data, gauge, self.alpha)
+        if self.rank is None:
+            raise UnsupportedProblem(
+                f"on_codes={on_codes} and on_components={on_components} induce no known gauge, so the model needs a "
+                "rank. Give rank=..., or use gauge=Trace()."
+            )
+        return Factored(data, on_codes, on_components, self.rank, self.alpha)
+
+    def _penalties(self) -> tuple[Penalty, Penalty]:
+        if self.on_codes is None and self.on_components is None:
+            return SquaredL2(), SquaredL2()
+        return self.on_codes or Free(), self.on_components or Free()
+
+    def _gauge(self, on_codes: Penalty, on_components: Penalty) -> Gauge | None:
+        """Return the convex form, or None; say what is wrong where parts contradict each other."""
+        if self.require not in (None, "global"):
+            raise ValueError(f"require must be None or 'global', got {self.require!r}.")
+        if self.gauge is not None and (self.on_codes is not None or self.on_components is not None):
+            raise ValueError("Give either a gauge or factor penalties: a gauge already stands for two of them.")
+        if self.gauge is not None and self.rank is not None:
+            raise ValueError("A gauge finds the rank by itself: leave rank=None, or replace the gauge by penalties.")
+        gauge = self.gauge if self.gauge is not None else induced(on_codes, on_components)
+        gauge = gauge if self.rank is None else None
+        if self.require == "global" and gauge is None:
+            raise UnsupportedProblem(
+                f"require='global', but on_codes={on_codes} with on_components={on_components} and rank={self.rank} "
+                "has no known convex form. Use gauge=Trace(), or SquaredL2() on both factors with rank=None."
+            )
+        return gauge
+
+    def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring | None:
+        loss = as_loss(self.loss)
+        if isinstance(problem, Factored):
+            return Scoring(loss, problem.on_codes, problem.alpha)
+        if isinstance(problem.gauge, Columns) and problem.gauge.norm.p == float("inf"):
+            return None
+        return Scoring(loss, problem.gauge.per_row(codes), problem.alpha)

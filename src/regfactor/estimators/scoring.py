@@ -1,0 +1,51 @@
+"""Scoring rows with the components held fixed: each row alone, holes allowed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from regfactor._params import Array
+from regfactor.losses import Loss
+from regfactor.penalties import Constraint, Penalty, SquaredL2
+from regfactor.problems import Data
+from regfactor.solvers.updates import update_codes
+
+STEPS = 5000  # more than enough: the iteration ends by itself when nothing moves
+SMOOTHINGS = 10.0 ** -np.arange(10)  # a loss with kinks is approached by smooth ones
+TINY_RIDGE = 1e-8  # what is left of the penalty when codes are debiased
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """min over a row phi of sum_j w f((phi C)_j + intercept_j; x_j) + alpha penalty(phi)."""
+
+    loss: Loss
+    penalty: Penalty
+    alpha: float
+    weight: float = 1.0
+
+    def __call__(self, X: Array, C: Array, intercept: Array) -> Array:
+        """Return the codes of the rows of X; a row without an observed entry gets the codes of least penalty."""
+        seen = ~np.isnan(X).all(axis=1)
+        codes = np.zeros((len(X), len(C)), C.dtype)
+        if isinstance(self.penalty, Constraint):
+            codes = self.penalty.project(codes)
+        if len(C) and seen.any():
+            data = Data.of(X[seen], self.loss, np.full(seen.sum(), self.weight), intercept)
+            codes[seen] = self._fit(data, C, codes[seen])
+        return codes
+
+    def debiased(self) -> Scoring:
+        """Return the same scoring with next to no penalty."""
+        return replace(self, penalty=SquaredL2(), alpha=TINY_RIDGE)
+
+    def _fit(self, data: Data, C: Array, codes: Array) -> Array:
+        if not data.unbounded:  # zero may lie outside the domain of the loss, a mixture of all components never does
+            codes = codes + 1 / len(C)
+        if data.smooth:
+            return update_codes(data, codes, C, self.penalty, self.alpha, STEPS)
+        for share in SMOOTHINGS:
+            codes = update_codes(data.smoothed(share), codes, C, self.penalty, self.alpha, STEPS)
+        return codes

@@ -1,0 +1,81 @@
+"""Losses f(z; x) and their names in the API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from regfactor._params import choose
+from regfactor.losses.base import Loss
+from regfactor.losses.bregman import (
+    KL,
+    Binomial,
+    Bregman,
+    Gamma,
+    GammaLog,
+    Logistic,
+    Multinomial,
+    Ordinal,
+    Poisson,
+    Softmax,
+)
+from regfactor.losses.margin import Hinge, SmoothedHinge, SquaredHinge
+from regfactor.losses.robust import Absolute, Huber, Robust, SmoothedL1, Squared
+from regfactor.losses.stacked import Stacked
+
+LOSSES: dict[str, type[Loss]] = {
+    "squared": Squared,
+    "huber": Huber,
+    "smoothed_l1": SmoothedL1,
+    "absolute": Absolute,
+    "logistic": Logistic,
+    "poisson": Poisson,
+    "gamma_log": GammaLog,
+    "binomial": Binomial,
+    "multinomial": Multinomial,
+    "softmax": Softmax,
+    "hinge": Hinge,
+    "smoothed_hinge": SmoothedHinge,
+    "squared_hinge": SquaredHinge,
+    "ordinal": Ordinal,
+    "kl": KL,
+}
+
+
+def as_loss(loss: Any) -> Loss:
+    """Return the loss that a string, a part, a dict {column: loss} or a list of (columns, loss) stands for."""
+    if isinstance(loss, Loss):
+        return loss
+    if isinstance(loss, str):
+        return choose(loss, LOSSES, "loss")()
+    if isinstance(loss, Mapping):
+        loss = list(loss.items())
+    if isinstance(loss, list | tuple):
+        return Stacked(tuple((columns, as_loss(part)) for columns, part in loss))
+    raise ValueError(f"loss must be a string, a Loss, a dict or a list of (columns, loss), got {loss!r}.")
+
+
+__all__ = [
+    "KL",
+    "LOSSES",
+    "Absolute",
+    "Binomial",
+    "Bregman",
+    "Gamma",
+    "GammaLog",
+    "Hinge",
+    "Huber",
+    "Logistic",
+    "Loss",
+    "Multinomial",
+    "Ordinal",
+    "Poisson",
+    "Robust",
+    "SmoothedHinge",
+    "SmoothedL1",
+    "Softmax",
+    "Squared",
+    "SquaredHinge",
+    "Stacked",
+    "as_loss",
+]

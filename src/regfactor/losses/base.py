@@ -1,0 +1,136 @@
+"""The role of a loss: f(z; x) between a predictor z and a datum x, convex in z, summed elsewhere."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import numpy as np
+
+from regfactor._params import Array, Interval, Params, UnsupportedProblem
+
+EVERYTHING = slice(None)
+
+
+class Loss(Params, abc.ABC):
+    """A convex loss f(z; x), elementwise on arrays of any shape.
+
+    A loss holds parameters and no data. A concrete loss states `value`, `gradient`, `hessian`, `conjugate` (in the
+    first argument, infinite outside its domain) and `inverse_gradient`; the laws in the tests hold for all of them.
+    Rowwise losses couple the last axis: their value is spread over the row so that its sum is the row's loss.
+    """
+
+    domain: Interval = Interval()
+    link_domain: Interval = Interval()
+    smooth: bool = True
+    rowwise: bool = False
+    proximable: bool = True
+    curvature: float = np.inf
+
+    @abc.abstractmethod
+    def value(self, z: Array, x: Array) -> Array:
+        """f(z; x)."""
+
+    @abc.abstractmethod
+    def gradient(self, z: Array, x: Array) -> Array:
+        """df/dz, or a subgradient."""
+
+    @abc.abstractmethod
+    def hessian(self, z: Array, x: Array) -> Array:
+        """d2f/dz2 (a rowwise loss: its diagonal; infinite at a kink)."""
+
+    @abc.abstractmethod
+    def conjugate(self, y: Array, x: Array) -> Array:
+        """Return sup_z y z - f(z; x), infinite where it has no finite value."""
+
+    @abc.abstractmethod
+    def inverse_gradient(self, y: Array, x: Array) -> Array:
+        """Return the z with gradient y: where the supremum in the conjugate is attained."""
+
+    @abc.abstractmethod
+    def slopes(self, x: Array) -> tuple[Array | float, Array | float]:
+        """Return the least and the greatest slope of f(.; x): the domain of its conjugate."""
+
+    def feasible(self, y: Array, x: Array) -> Array:
+        """Return y moved into the domain of the conjugate."""
+        low, high = self.slopes(x)
+        return np.asarray(np.clip(y, low, high), np.result_type(y, x))
+
+    def prox(self, a: Array, w: Array | float, x: Array) -> Array:
+        """Return argmin_z f(z; x) + (w/2) (z - a)^2 by a safeguarded Newton iteration."""
+        if not self.proximable:
+            raise UnsupportedProblem(f"{self} has no elementwise prox; use the solver Fista.")
+        return prox_by_newton(self, a, w, x)
+
+    def smoothed(self, sigma: float) -> Loss:
+        """Return a smooth loss that approaches this one as sigma falls to zero."""
+        return self
+
+    def predict(self, z: Array) -> Array:
+        """Return what the model expects of a datum with predictor z, in the units of the data."""
+        return z
+
+    def column_problems(self, x: Array, observed: Array) -> list[str]:
+        """Return a sentence for each column of x whose observed entries this loss cannot take."""
+        bad = ~self.legal(x) & observed
+        return [
+            f"column {j}: {count} of {observed[:, j].sum()} observed values are outside {self.domain_text}"
+            for j, count in enumerate(bad.sum(axis=0))
+            if count
+        ]
+
+    def legal(self, x: Array) -> Array:
+        """Tell which data this loss can take."""
+        return self.domain.contains(x)
+
+    @property
+    def domain_text(self) -> str:
+        """The legal data in words."""
+        return str(self.domain)
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether the predictor may be any real number."""
+        return bool(np.isinf(self.link_domain.low) and np.isinf(self.link_domain.high))
+
+    def parts(self, d: int) -> list[tuple[Any, Loss]]:
+        """Return which loss stands on which of d columns."""
+        return [(EVERYTHING, self)]
+
+
+def prox_by_newton(loss: Loss, a: Array, w: Array | float, x: Array, steps: int = 100) -> Array:
+    """Solve f'(z) + w (z - a) = 0 for every entry.
+
+    The root lies between a and a - f'(a)/w. A Newton step is taken only if it stays inside the bracket and the
+    residual has halved since the last one; otherwise the bracket is bisected. (Plain bracketed Newton cycles
+    between the ends for the logistic loss with small w and large |a|.)
+    """
+    dtype = np.result_type(a, x)
+    w = np.maximum(np.asarray(w, dtype), np.finfo(dtype).tiny)
+    a = np.clip(a, *_inside(loss.link_domain, dtype))
+    slope = loss.gradient(a, x)
+    other = np.clip(a - slope / w, *_inside(loss.link_domain, dtype))
+    low, high = np.minimum(a, other), np.maximum(a, other)
+    z, residual, last = a, slope, np.full_like(a, np.inf)
+    accuracy = 4 * np.finfo(dtype).eps
+    for _ in range(steps):
+        low, high = np.where(residual < 0, z, low), np.where(residual > 0, z, high)
+        size = np.abs(residual)
+        newton = z - residual / (loss.hessian(z, x) + w)
+        trusted = (newton > low) & (newton < high) & (size <= last / 2)
+        moved = np.where(trusted, newton, (low + high) / 2)
+        last = np.where(trusted, size, last)
+        done = np.abs(moved - z) <= accuracy * (1 + np.abs(z))
+        z = np.where(residual == 0, z, moved).astype(dtype, copy=False)
+        if np.all(done | (residual == 0)):
+            break
+        residual = loss.gradient(z, x) + w * (z - a)
+    return z
+
+
+def _inside(interval: Interval, dtype: Any) -> tuple[float, float]:
+    """Return the ends of an interval, moved inwards where they do not belong to it."""
+    tiny, huge = float(np.finfo(dtype).tiny), float(np.finfo(dtype).max) ** 0.25
+    low = -huge if np.isinf(interval.low) else interval.low + (0.0 if interval.low_closed else tiny)
+    high = huge if np.isinf(interval.high) else interval.high - (0.0 if interval.high_closed else tiny)
+    return low, high

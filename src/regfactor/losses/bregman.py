@@ -1,0 +1,264 @@
+"""Matching losses of a potential, f(z; x) = F(z) - x z: the negative log likelihoods of exponential families."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import wrightomega, xlogy
+
+from regfactor._params import Array, Interval, require_positive
+from regfactor.losses import potentials
+from regfactor.losses.base import Loss
+from regfactor.losses.potentials import NEGATIVE, NON_NEGATIVE, POSITIVE, UNIT, Potential, bounded_exp
+
+
+class Bregman(Loss):
+    """f(z; x) = F(z) - x z with everything derived from the potential F; f* (y) = F*(y + x)."""
+
+    potential: Potential
+
+    def value(self, z: Array, x: Array) -> Array:
+        return self.potential.value(z) - x * z
+
+    def gradient(self, z: Array, x: Array) -> Array:
+        return self.potential.transfer(z) - x
+
+    def hessian(self, z: Array, x: Array) -> Array:
+        return self.potential.slope(z)
+
+    def conjugate(self, y: Array, x: Array) -> Array:
+        mean = y + x
+        edge = self.potential.range
+        # rounding in y + x must not turn a point on the boundary into an infinite one
+        slack = 8 * np.finfo(mean.dtype).eps * (1 + np.abs(x))
+        legal = (mean >= edge.low - slack) & (mean <= edge.high + slack)
+        return np.where(legal, self.potential.conjugate(np.clip(mean, edge.low, edge.high)), np.inf)
+
+    def inverse_gradient(self, y: Array, x: Array) -> Array:
+        return self.potential.inverse(np.clip(y + x, self.potential.range.low, self.potential.range.high))
+
+    def slopes(self, x: Array) -> tuple[Array, Array | float]:
+        return self.potential.range.low - x, self.potential.range.high - x
+
+    def predict(self, z: Array) -> Array:
+        return self.potential.transfer(z)
+
+
+@dataclass
+class Logistic(Bregman):
+    """log(1 + e^z) - x z for x in [0, 1]; predicts the probability."""
+
+    potential = potentials.Sigmoid()
+    domain = UNIT
+    curvature = 0.25
+
+
+@dataclass
+class Poisson(Bregman):
+    """e^z - x z for counts x >= 0; predicts the rate."""
+
+    potential = potentials.Exp()
+    domain = NON_NEGATIVE
+
+    def prox(self, a: Array, w: Array | float, x: Array) -> Array:
+        return _root_of_exponential(a + x / w, w)
+
+
+@dataclass
+class Gamma(Bregman):
+    """-log(-z) - x z for x > 0 and z < 0: the gamma family with its canonical link; predicts the mean -1/z."""
+
+    potential = potentials.Dual(potentials.Burg())
+    domain = POSITIVE
+    link_domain = NEGATIVE
+
+    def conjugate(self, y: Array, x: Array) -> Array:
+        mean = y + x
+        return np.where(mean > 0, -np.log(np.where(mean > 0, mean, 1)) - 1, np.inf)
+
+    def slopes(self, x: Array) -> tuple[Array, float]:
+        return (1e-12 - 1) * x, np.inf  # the open end mean -> 0 has an infinite conjugate
+
+    def inverse_gradient(self, y: Array, x: Array) -> Array:
+        return -1 / (y + x)
+
+    def prox(self, a: Array, w: Array | float, x: Array) -> Array:
+        b = x + w * a
+        root = np.sqrt(b * b + 4 * w)
+        # the negative root of w z^2 - b z - 1 = 0, in the form that does not cancel
+        return np.where(b > 0, -2 / (b + root), (b - root) / (2 * w))
+
+
+@dataclass
+class Binomial(Bregman):
+    """N log(1 + e^z) - x z for x successes in N trials; predicts the expected number of successes."""
+
+    trials: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_positive(self, trials=self.trials)
+        self.potential = potentials.Dual(potentials.BinomialEntropy(self.trials))
+        self.domain = Interval(0, self.trials, low_closed=True, high_closed=True)
+        self.curvature = self.trials / 4
+
+
+@dataclass
+class Ordinal(Bregman):
+    """sum_k log(1 + e^(z - k - 1/2)) - x z + x^2/2 for levels x = 0, 1, ...: a logistic loss at every threshold."""
+
+    levels: int = 5
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.levels, int | np.integer) and self.levels >= 2):
+            raise ValueError(f"Ordinal needs a whole number of levels >= 2, got {self.levels!r}.")
+        self.potential = potentials.Steps(int(self.levels))
+        self.domain = Interval(0, self.levels - 1, low_closed=True, high_closed=True)
+        self.curvature = (self.levels - 1) / 4
+
+    def value(self, z: Array, x: Array) -> Array:
+        return self.potential.value(z) - x * z + x * x / 2
+
+    def conjugate(self, y: Array, x: Array) -> Array:
+        return Bregman.conjugate(self, y, x) - x * x / 2
+
+    def predict(self, z: Array) -> Array:
+        return np.clip(np.ceil(z - 0.5), 0, self.levels - 1).astype(z.dtype)
+
+    def legal(self, x: Array) -> Array:
+        return self.domain.contains(x) & (x == np.round(x))
+
+    @property
+    def domain_text(self) -> str:
+        return f"the whole numbers 0..{self.levels - 1}"
+
+
+@dataclass
+class Multinomial(Bregman):
+    """N log sum e^z - <x, z> over a row of counts with total N; predicts the expected shares."""
+
+    potential = potentials.Softmax()
+    domain = NON_NEGATIVE
+    rowwise = True
+    proximable = False
+
+    def value(self, z: Array, x: Array) -> Array:
+        return x.sum(axis=-1, keepdims=True) * self.potential.value(z) - x * z
+
+    def gradient(self, z: Array, x: Array) -> Array:
+        return x.sum(axis=-1, keepdims=True) * self.potential.transfer(z) - x
+
+    def hessian(self, z: Array, x: Array) -> Array:
+        return x.sum(axis=-1, keepdims=True) * self.potential.slope(z)
+
+    def conjugate(self, y: Array, x: Array) -> Array:
+        counts, total = y + x, x.sum(axis=-1, keepdims=True)
+        slack = 1e-6 if counts.dtype == np.float32 else 1e-9
+        closed = np.abs(counts.sum(axis=-1, keepdims=True) - total) <= slack * (1 + total)
+        legal = closed & (counts >= -slack * (1 + x))
+        counts = np.maximum(counts, 0)
+        return np.where(legal, xlogy(counts, counts / np.where(total > 0, total, 1)), np.inf)
+
+    def inverse_gradient(self, y: Array, x: Array) -> Array:
+        return self.potential.inverse((y + x) / x.sum(axis=-1, keepdims=True))
+
+    def feasible(self, y: Array, x: Array) -> Array:
+        counts, total = np.maximum(y + x, 0), x.sum(axis=-1, keepdims=True)
+        found = counts.sum(axis=-1, keepdims=True)
+        return np.where(found > 0, counts * (total / np.where(found > 0, found, 1)) - x, 0)
+
+    def slopes(self, x: Array) -> tuple[Array, Array]:
+        return -x, x.sum(axis=-1, keepdims=True) - x
+
+
+@dataclass
+class Softmax(Multinomial):
+    """log sum e^z - <x, z> over a row of shares x that sum to one; predicts the probabilities."""
+
+    domain = UNIT
+    curvature = 0.5
+
+    def legal(self, x: Array) -> Array:
+        return self.domain.contains(x) & (np.abs(x.sum(axis=-1, keepdims=True) - 1) <= 1e-5)
+
+    @property
+    def domain_text(self) -> str:
+        return "[0, 1] with rows that sum to one"
+
+
+@dataclass
+class GammaLog(Loss):
+    """x e^-z + z for x > 0: the gamma family with a log link; predicts the mean e^z."""
+
+    domain = POSITIVE
+
+    def value(self, z: Array, x: Array) -> Array:
+        return x * bounded_exp(-z) + z
+
+    def gradient(self, z: Array, x: Array) -> Array:
+        return 1 - x * bounded_exp(-z)
+
+    def hessian(self, z: Array, x: Array) -> Array:
+        return x * bounded_exp(-z)
+
+    def conjugate(self, y: Array, x: Array) -> Array:
+        q = 1 - y
+        return np.where(q >= 0, xlogy(np.maximum(q, 0), np.maximum(q, 0) / x) - q, np.inf)
+
+    def inverse_gradient(self, y: Array, x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.log(x / np.maximum(1 - y, 0))
+
+    def slopes(self, x: Array) -> tuple[float, float]:
+        return -np.inf, 1.0
+
+    def prox(self, a: Array, w: Array | float, x: Array) -> Array:
+        return np.log(x) - _root_of_exponential(np.log(x) + 1 / w - a, w)
+
+    def predict(self, z: Array) -> Array:
+        return bounded_exp(z)
+
+
+@dataclass
+class KL(Loss):
+    """x log(x/z) - x + z for x >= 0 and z >= 0: z is the mean itself, as in non-negative factorization."""
+
+    domain = NON_NEGATIVE
+    link_domain = NON_NEGATIVE
+
+    def value(self, z: Array, x: Array) -> Array:
+        return np.asarray(xlogy(x, x) - xlogy(x, z) - x + z)
+
+    def gradient(self, z: Array, x: Array) -> Array:
+        return 1 - _ratio(x, z)
+
+    def hessian(self, z: Array, x: Array) -> Array:
+        return _ratio(_ratio(x, z), z)
+
+    def conjugate(self, y: Array, x: Array) -> Array:
+        return np.where(y <= 1, -xlogy(x, np.maximum(1 - y, 0)), np.inf)
+
+    def inverse_gradient(self, y: Array, x: Array) -> Array:
+        return _ratio(x, 1 - y)
+
+    def slopes(self, x: Array) -> tuple[float, Array]:
+        return -np.inf, np.where(x > 0, 1 - 1e-12, 1)  # the open end has an infinite conjugate
+
+    def prox(self, a: Array, w: Array | float, x: Array) -> Array:
+        b = w * a - 1
+        root = np.sqrt(b * b + 4 * w * x)
+        # two forms of the positive root of w z^2 - b z - x = 0; each is exact where the other cancels
+        return np.where(b > 0, (b + root) / (2 * w), _ratio(2 * x, root - b))
+
+
+def _ratio(x: Array, z: Array) -> Array:
+    """x / z with 0 / 0 = 0."""
+    with np.errstate(divide="ignore"):
+        return np.where(x == 0, 0, x / np.where((x == 0) & (z == 0), 1, z))
+
+
+def _root_of_exponential(c: Array, w: Array | float) -> Array:
+    """Return the z with e^z + w z = w c, by the Wright omega function (omega + log omega = t)."""
+    t = c - np.log(w)
+    omega = wrightomega(t)
+    return np.where(t > 0, np.log(w) + np.log(np.where(t > 0, omega, 1)), c - omega).astype(np.result_type(c))

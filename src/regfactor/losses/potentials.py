@@ -1,0 +1,385 @@
+"""Convex potentials F with transfer f = F', conjugate F* and inverse transfer f* (White & Schuurmans 2012, table 3).
+
+Every Bregman loss and every Bregman divergence is one of these; nothing else is stated about it. The printed
+tables of the papers hold errors; the forms here satisfy Fenchel-Young, which the tests check.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, logsumexp, xlogy
+
+from regfactor._params import Array, Interval, Params, require_positive
+
+POSITIVE = Interval(0, np.inf)
+NON_NEGATIVE = Interval(0, np.inf, low_closed=True)
+NEGATIVE = Interval(-np.inf, 0)
+UNIT = Interval(0, 1, low_closed=True, high_closed=True)
+MAX_EXPONENT = 300.0  # exp of more would overflow once squared
+
+
+def bounded_exp(z: Array) -> Array:
+    """Return exp(z) for z up to a bound beyond which only the order of magnitude matters."""
+    z = np.asarray(z)
+    return np.exp(np.minimum(z, 80.0 if z.dtype == np.float32 else MAX_EXPONENT))
+
+
+def softplus(z: Array) -> Array:
+    """Return log(1 + exp(z)) without overflow."""
+    return np.logaddexp(np.zeros((), z.dtype), z)
+
+
+class Potential(Params, abc.ABC):
+    """F, its derivative f (the transfer), f', the conjugate F* and the inverse of f; elementwise or over rows."""
+
+    domain: Interval = Interval()
+    range: Interval = Interval()
+    rowwise: bool = False
+
+    @abc.abstractmethod
+    def value(self, x: Array) -> Array:
+        """F(x)."""
+
+    @abc.abstractmethod
+    def transfer(self, x: Array) -> Array:
+        """f(x) = F'(x)."""
+
+    @abc.abstractmethod
+    def slope(self, x: Array) -> Array:
+        """f'(x) = F''(x)."""
+
+    @abc.abstractmethod
+    def conjugate(self, y: Array) -> Array:
+        """Return F*(y) = sup_x <x, y> - F(x)."""
+
+    @abc.abstractmethod
+    def inverse(self, y: Array) -> Array:
+        """Return the x with f(x) = y."""
+
+    def divergence(self, x: Array, m: Array) -> Array:
+        """D_F(x || m) = F(x) + F*(f(m)) - <x, f(m)>, summed over the last axis; m interior, x on the boundary too."""
+        link = self.transfer(m)
+        terms = self.value(x) + (link * m - self.value(m)) - x * link
+        return np.maximum(terms.sum(axis=-1), 0)
+
+
+@dataclass
+class Identity(Potential):
+    """F = x^2 / 2."""
+
+    def value(self, x: Array) -> Array:
+        return x * x / 2
+
+    def transfer(self, x: Array) -> Array:
+        return x
+
+    def slope(self, x: Array) -> Array:
+        return np.ones_like(x)
+
+    def conjugate(self, y: Array) -> Array:
+        return y * y / 2
+
+    def inverse(self, y: Array) -> Array:
+        return y
+
+
+@dataclass
+class Sigmoid(Potential):
+    """F = log(1 + e^x), f = sigmoid: real data, means in [0, 1]."""
+
+    range = UNIT
+
+    def value(self, x: Array) -> Array:
+        return softplus(x)
+
+    def transfer(self, x: Array) -> Array:
+        return np.asarray(expit(x))
+
+    def slope(self, x: Array) -> Array:
+        return np.asarray(expit(x) * expit(-x))
+
+    def conjugate(self, y: Array) -> Array:
+        return np.asarray(xlogy(y, y) + xlogy(1 - y, 1 - y))
+
+    def inverse(self, y: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.log(y) - np.log1p(-y)
+
+
+@dataclass
+class Softmax(Potential):
+    """F = log sum e^x over the row (spread evenly), f = softmax; flat along constant shifts of a row."""
+
+    range = UNIT
+    rowwise = True
+
+    def value(self, x: Array) -> Array:
+        return np.broadcast_to(logsumexp(x, axis=-1, keepdims=True) / x.shape[-1], x.shape)
+
+    def transfer(self, x: Array) -> Array:
+        return np.exp(x - logsumexp(x, axis=-1, keepdims=True))
+
+    def slope(self, x: Array) -> Array:
+        p = self.transfer(x)
+        return p * (1 - p)
+
+    def conjugate(self, y: Array) -> Array:
+        return np.asarray(xlogy(y, y))
+
+    def inverse(self, y: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.log(y) - np.log(y[..., -1:])
+
+
+@dataclass
+class Exp(Potential):
+    """F = f = e^x: real data, positive means."""
+
+    range = NON_NEGATIVE
+
+    def value(self, x: Array) -> Array:
+        return bounded_exp(x)
+
+    def transfer(self, x: Array) -> Array:
+        return bounded_exp(x)
+
+    def slope(self, x: Array) -> Array:
+        return bounded_exp(x)
+
+    def conjugate(self, y: Array) -> Array:
+        return np.asarray(xlogy(y, y) - y)
+
+    def inverse(self, y: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.log(y)
+
+
+@dataclass
+class Cube(Potential):
+    """F = x^4 / 4, f = x^3."""
+
+    def value(self, x: Array) -> Array:
+        return np.square(x * x) / 4
+
+    def transfer(self, x: Array) -> Array:
+        return x * x * x
+
+    def slope(self, x: Array) -> Array:
+        return 3 * x * x
+
+    def conjugate(self, y: Array) -> Array:
+        root = np.cbrt(np.abs(y))
+        return 3 * np.square(root * root) / 4
+
+    def inverse(self, y: Array) -> Array:
+        return np.cbrt(y)
+
+
+@dataclass
+class RelaxedSigmoid(Potential):
+    """F = (|x| + theta) log(1 + |x|/theta) - |x|: a transfer that grows like a logarithm in both directions."""
+
+    theta: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_positive(self, theta=self.theta)
+
+    def value(self, x: Array) -> Array:
+        size = np.abs(x)
+        return (size + self.theta) * np.log1p(size / self.theta) - size
+
+    def transfer(self, x: Array) -> Array:
+        return np.sign(x) * np.log1p(np.abs(x) / self.theta)
+
+    def slope(self, x: Array) -> Array:
+        return 1 / (np.abs(x) + self.theta)
+
+    def conjugate(self, y: Array) -> Array:
+        size = np.minimum(np.abs(y), MAX_EXPONENT)
+        return self.theta * (np.expm1(size) - size)
+
+    def inverse(self, y: Array) -> Array:
+        return np.sign(y) * self.theta * np.expm1(np.minimum(np.abs(y), MAX_EXPONENT))
+
+
+@dataclass
+class Dual(Potential):
+    """The conjugate as a potential of its own: F* with transfer f^-1."""
+
+    potential: Potential
+
+    def __post_init__(self) -> None:
+        self.domain, self.range = self.potential.range, self.potential.domain
+        self.rowwise = self.potential.rowwise
+
+    def value(self, x: Array) -> Array:
+        return self.potential.conjugate(x)
+
+    def transfer(self, x: Array) -> Array:
+        return self.potential.inverse(x)
+
+    def slope(self, x: Array) -> Array:
+        return 1 / self.potential.slope(self.potential.inverse(x))
+
+    def conjugate(self, y: Array) -> Array:
+        return self.potential.value(y)
+
+    def inverse(self, y: Array) -> Array:
+        return self.potential.transfer(y)
+
+
+@dataclass
+class Entropy(Potential):
+    """F = x ln x - x: Kullback-Leibler divergence, Poisson data."""
+
+    domain = NON_NEGATIVE
+
+    def value(self, x: Array) -> Array:
+        return np.asarray(xlogy(x, x) - x)
+
+    def transfer(self, x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.log(x)
+
+    def slope(self, x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return 1 / x
+
+    def conjugate(self, y: Array) -> Array:
+        return bounded_exp(y)
+
+    def inverse(self, y: Array) -> Array:
+        return bounded_exp(y)
+
+
+@dataclass
+class Burg(Potential):
+    """F = -a ln x + a ln a - a: Itakura-Saito divergence, gamma data of shape a."""
+
+    shape: float = 1.0
+    domain = POSITIVE
+    range = NEGATIVE
+
+    def __post_init__(self) -> None:
+        require_positive(self, shape=self.shape)
+
+    def value(self, x: Array) -> Array:
+        a = self.shape
+        return -a * np.log(x) + a * float(np.log(a)) - a
+
+    def transfer(self, x: Array) -> Array:
+        return -self.shape / x
+
+    def slope(self, x: Array) -> Array:
+        return self.shape / (x * x)
+
+    def conjugate(self, y: Array) -> Array:
+        return -self.shape * np.log(-y)
+
+    def inverse(self, y: Array) -> Array:
+        return -self.shape / y
+
+
+@dataclass
+class BinomialEntropy(Potential):
+    """F = x ln(x/N) + (N-x) ln((N-x)/N): binomial data of N trials; Bernoulli for N = 1."""
+
+    trials: float = 1.0
+    domain = NON_NEGATIVE
+
+    def __post_init__(self) -> None:
+        require_positive(self, trials=self.trials)
+        self.domain = Interval(0, self.trials, low_closed=True, high_closed=True)
+
+    def value(self, x: Array) -> Array:
+        N = self.trials
+        return np.asarray(xlogy(x, x / N) + xlogy(N - x, (N - x) / N))
+
+    def transfer(self, x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.log(x) - np.log(self.trials - x)
+
+    def slope(self, x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return 1 / x + 1 / (self.trials - x)
+
+    def conjugate(self, y: Array) -> Array:
+        return self.trials * softplus(y)
+
+    def inverse(self, y: Array) -> Array:
+        return np.asarray(self.trials * expit(y))
+
+
+@dataclass
+class MultinomialEntropy(Potential):
+    """F = sum x ln x on rows that sum to one: multinomial proportions."""
+
+    domain = UNIT
+    rowwise = True
+
+    def value(self, x: Array) -> Array:
+        return np.asarray(xlogy(x, x))
+
+    def transfer(self, x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.log(x) - np.log(x[..., -1:])
+
+    def slope(self, x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return 1 / x
+
+    def conjugate(self, y: Array) -> Array:
+        return Softmax().value(y)
+
+    def inverse(self, y: Array) -> Array:
+        return Softmax().transfer(y)
+
+
+@dataclass
+class Steps(Potential):
+    """F = sum_k log(1 + e^(x - k - 1/2)), k < levels - 1: f climbs a soft step at each threshold (ordinal data)."""
+
+    levels: int = 5
+
+    def __post_init__(self) -> None:
+        self.range = Interval(0, self.levels - 1, low_closed=True, high_closed=True)
+
+    @property
+    def thresholds(self) -> Array:
+        """Where one level passes into the next."""
+        return np.arange(self.levels - 1) + 0.5
+
+    def value(self, x: Array) -> Array:
+        return self._sum(softplus, x)
+
+    def transfer(self, x: Array) -> Array:
+        return self._sum(expit, x)
+
+    def slope(self, x: Array) -> Array:
+        return self._sum(lambda u: expit(u) * expit(-u), x)
+
+    def conjugate(self, y: Array) -> Array:
+        inside = (y > 0) & (y < self.levels - 1)
+        x = np.where(inside, self.inverse(np.where(inside, y, 0.5)), 0.0)
+        full = self.thresholds.sum()  # sup of (levels - 1) x - F(x), the limit at the upper end
+        return np.where(inside, x * y - self.value(x), np.where(y > 0, full, 0.0)).astype(y.dtype)
+
+    def inverse(self, y: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            centre = np.log(y) - np.log(self.levels - 1 - y)
+        low, high = centre + self.thresholds[0], centre + self.thresholds[-1]
+        for _ in range(60):  # the root is bracketed and f is increasing; 2^-60 of a bracket of a few units
+            middle = (low + high) / 2
+            above = self.transfer(middle) > y
+            low, high = np.where(above, low, middle), np.where(above, middle, high)
+        return np.asarray((low + high) / 2, np.result_type(y))
+
+    def _sum(self, of: Callable[[Array], Array], x: Array) -> Array:
+        total = np.zeros_like(x)
+        for t in self.thresholds:
+            total += of(x - x.dtype.type(t))
+        return total

@@ -1,0 +1,214 @@
+"""Losses of the residual z - x, and `Robust`, which lets any loss ignore gross outliers."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from regfactor._linalg import soft
+from regfactor._params import Array, require_positive
+from regfactor.losses.base import Loss
+
+
+class Residual(Loss):
+    """f(z; x) = h(z - x), so that f*(y) = h*(y) + x y."""
+
+    @abc.abstractmethod
+    def penalty(self, r: Array) -> Array:
+        """h(r)."""
+
+    @abc.abstractmethod
+    def penalty_conjugate(self, y: Array) -> Array:
+        """h*(y) inside its domain."""
+
+    def value(self, z: Array, x: Array) -> Array:
+        return self.penalty(z - x)
+
+    def conjugate(self, y: Array, x: Array) -> Array:
+        low, high = self.slopes(x)
+        return np.where((y >= low) & (y <= high), self.penalty_conjugate(y) + x * y, np.inf)
+
+
+@dataclass
+class Squared(Residual):
+    """(z - x)^2 / 2."""
+
+    curvature = 1.0
+
+    def penalty(self, r: Array) -> Array:
+        return r * r / 2
+
+    def gradient(self, z: Array, x: Array) -> Array:
+        return z - x
+
+    def hessian(self, z: Array, x: Array) -> Array:
+        return np.ones_like(z)
+
+    def penalty_conjugate(self, y: Array) -> Array:
+        return y * y / 2
+
+    def inverse_gradient(self, y: Array, x: Array) -> Array:
+        return y + x
+
+    def slopes(self, x: Array) -> tuple[float, float]:
+        return -np.inf, np.inf
+
+    def prox(self, a: Array, w: Array | float, x: Array) -> Array:
+        return x + (a - x) * (w / (1 + w))
+
+
+@dataclass
+class Huber(Residual):
+    """r^2/2 for |r| <= delta, delta |r| - delta^2/2 beyond, with r = z - x."""
+
+    delta: float = 1.0
+    curvature = 1.0
+
+    def __post_init__(self) -> None:
+        require_positive(self, delta=self.delta)
+
+    def penalty(self, r: Array) -> Array:
+        inner = np.clip(r, -self.delta, self.delta)
+        return inner * (r - inner / 2)
+
+    def gradient(self, z: Array, x: Array) -> Array:
+        return np.clip(z - x, -self.delta, self.delta)
+
+    def hessian(self, z: Array, x: Array) -> Array:
+        return (np.abs(z - x) <= self.delta).astype(np.result_type(z, x))
+
+    def penalty_conjugate(self, y: Array) -> Array:
+        return y * y / 2
+
+    def inverse_gradient(self, y: Array, x: Array) -> Array:
+        return y + x
+
+    def slopes(self, x: Array) -> tuple[float, float]:
+        return -self.delta, self.delta
+
+    def prox(self, a: Array, w: Array | float, x: Array) -> Array:
+        return a - np.clip((a - x) / (1 + w), -self.delta / w, self.delta / w)
+
+
+@dataclass
+class SmoothedL1(Residual):
+    """r^2 / (2 sigma) for |r| <= sigma, |r| - sigma/2 beyond, with r = z - x."""
+
+    sigma: float = 0.1
+
+    def __post_init__(self) -> None:
+        require_positive(self, sigma=self.sigma)
+        self.curvature = 1 / self.sigma
+
+    def penalty(self, r: Array) -> Array:
+        inner = np.clip(r, -self.sigma, self.sigma)
+        return inner * (r - inner / 2) / self.sigma
+
+    def gradient(self, z: Array, x: Array) -> Array:
+        return np.clip((z - x) / self.sigma, -1, 1)
+
+    def hessian(self, z: Array, x: Array) -> Array:
+        return (np.abs(z - x) <= self.sigma).astype(np.result_type(z, x)) / self.sigma
+
+    def penalty_conjugate(self, y: Array) -> Array:
+        return self.sigma * y * y / 2
+
+    def inverse_gradient(self, y: Array, x: Array) -> Array:
+        return x + self.sigma * y
+
+    def slopes(self, x: Array) -> tuple[float, float]:
+        return -1.0, 1.0
+
+    def prox(self, a: Array, w: Array | float, x: Array) -> Array:
+        return a - np.clip((a - x) / (1 + self.sigma * w), -1 / w, 1 / w)
+
+
+@dataclass
+class Absolute(Residual):
+    """|z - x|."""
+
+    smooth = False
+
+    def penalty(self, r: Array) -> Array:
+        return np.abs(r)
+
+    def gradient(self, z: Array, x: Array) -> Array:
+        return np.sign(z - x)
+
+    def hessian(self, z: Array, x: Array) -> Array:
+        return np.where(z == x, np.inf, 0).astype(np.result_type(z, x))
+
+    def penalty_conjugate(self, y: Array) -> Array:
+        return np.zeros_like(y)
+
+    def inverse_gradient(self, y: Array, x: Array) -> Array:
+        return x + np.zeros_like(y)
+
+    def slopes(self, x: Array) -> tuple[float, float]:
+        return -1.0, 1.0
+
+    def prox(self, a: Array, w: Array | float, x: Array) -> Array:
+        return x + soft(a - x, 1 / w)
+
+    def smoothed(self, sigma: float) -> Loss:
+        return SmoothedL1(sigma)
+
+
+@dataclass
+class Robust(Loss):
+    """min_s loss(z + s; x) + beta |s|: gross outliers s cost beta each unit, and the gradient is clipped at beta.
+
+    The outlier s is never formed (thesis, corollary 4): with the squared loss this is the Huber loss.
+    """
+
+    loss: Loss = field(default_factory=Squared)
+    beta: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_positive(self, beta=self.beta)
+        if not isinstance(self.loss, Loss) or self.loss.rowwise:
+            raise ValueError(f"Robust wraps an elementwise Loss, got {self.loss!r}.")
+        self.domain, self.link_domain = self.loss.domain, self.loss.link_domain
+        self.smooth, self.curvature = self.loss.smooth, self.loss.curvature
+
+    def explained(self, z: Array, x: Array) -> Array:
+        """Return z + s: the predictor after the outlier is taken out."""
+        slope = self.loss.gradient(z, x)
+        outlying = np.abs(slope) > self.beta
+        edge = np.where(outlying, np.clip(slope, -self.beta, self.beta), 0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(outlying, self.loss.inverse_gradient(edge, x), z)
+
+    def value(self, z: Array, x: Array) -> Array:
+        kept = self.explained(z, x)
+        return self.loss.value(kept, x) + self.beta * np.abs(z - kept)
+
+    def gradient(self, z: Array, x: Array) -> Array:
+        return np.clip(self.loss.gradient(z, x), -self.beta, self.beta)
+
+    def hessian(self, z: Array, x: Array) -> Array:
+        return np.where(np.abs(self.loss.gradient(z, x)) <= self.beta, self.loss.hessian(z, x), 0)
+
+    def conjugate(self, y: Array, x: Array) -> Array:
+        return np.where(np.abs(y) <= self.beta, self.loss.conjugate(y, x), np.inf)
+
+    def inverse_gradient(self, y: Array, x: Array) -> Array:
+        return self.loss.inverse_gradient(y, x)
+
+    def slopes(self, x: Array) -> tuple[Array, Array]:
+        low, high = self.loss.slopes(x)
+        return np.maximum(low, -self.beta), np.minimum(high, self.beta)
+
+    def prox(self, a: Array, w: Array | float, x: Array) -> Array:
+        return a - np.clip(a - self.loss.prox(a, w, x), -self.beta / w, self.beta / w)
+
+    def smoothed(self, sigma: float) -> Loss:
+        return Robust(self.loss.smoothed(sigma), self.beta)
+
+    def predict(self, z: Array) -> Array:
+        return self.loss.predict(z)
+
+    def legal(self, x: Array) -> Array:
+        return self.loss.legal(x)

@@ -1,0 +1,50 @@
+"""Different losses on different columns of one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from regfactor._params import Array, UnsupportedProblem
+from regfactor.losses.base import Loss
+
+
+@dataclass
+class Stacked(Loss):
+    """A loss for each group of columns; it is taken apart by `parts` and never evaluated itself."""
+
+    groups: tuple[tuple[Any, Loss], ...] = ()
+
+    def __post_init__(self) -> None:
+        for columns, loss in self.groups:
+            if not isinstance(loss, Loss) or isinstance(loss, Stacked):
+                raise ValueError(f"Stacked takes pairs (columns, Loss), got {loss!r} for columns {columns!r}.")
+
+    def parts(self, d: int) -> list[tuple[Any, Loss]]:
+        """Return the groups as index arrays; every one of d columns must stand in exactly one."""
+        found = [(np.atleast_1d(np.arange(d)[columns]), loss) for columns, loss in self.groups]
+        counts = np.bincount(np.concatenate([c for c, _ in found] or [np.zeros(0, int)]), minlength=d)
+        if len(counts) > d or np.any(counts != 1):
+            wrong = np.flatnonzero(counts != 1).tolist()
+            raise ValueError(f"Each of the {d} columns needs exactly one loss; columns {wrong} have none or several.")
+        return found
+
+    def value(self, z: Array, x: Array) -> NoReturn:
+        raise UnsupportedProblem("Stacked is a list of losses; evaluate its parts(d).")
+
+    def gradient(self, z: Array, x: Array) -> NoReturn:
+        self.value(z, x)
+
+    def hessian(self, z: Array, x: Array) -> NoReturn:
+        self.value(z, x)
+
+    def conjugate(self, y: Array, x: Array) -> NoReturn:
+        self.value(y, x)
+
+    def inverse_gradient(self, y: Array, x: Array) -> NoReturn:
+        self.value(y, x)
+
+    def slopes(self, x: Array) -> NoReturn:
+        self.value(x, x)

@@ -1,0 +1,73 @@
+"""Linear maps from the matrix Z that a gauge penalizes to the predictors that a loss sees."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+
+import numpy as np
+
+from regfactor._params import Array, Params
+
+
+class Map(Params, abc.ABC):
+    """A linear map with its adjoint and the square of its norm."""
+
+    norm2: float
+
+    @abc.abstractmethod
+    def __call__(self, Z: Array) -> Array:
+        """Return the predictors."""
+
+    @abc.abstractmethod
+    def adjoint(self, G: Array) -> Array:
+        """Return the gradient with respect to Z of <G, map(Z)>."""
+
+    @abc.abstractmethod
+    def domain(self, shape: tuple[int, int]) -> tuple[int, int]:
+        """Return the shape of Z for predictors of a shape."""
+
+
+@dataclass
+class Identity(Map):
+    """Z itself."""
+
+    norm2 = 1.0
+
+    def __call__(self, Z: Array) -> Array:
+        return Z
+
+    def adjoint(self, G: Array) -> Array:
+        return G
+
+    def domain(self, shape: tuple[int, int]) -> tuple[int, int]:
+        return shape
+
+
+@dataclass
+class Lags(Map):
+    """S(W)_t = sum_j W[time t - j, block j], j = 0..q: innovations of q + 1 times act at once (thesis, ch. 7).
+
+    W has q rows more than the predictors: innovations before the first time are free. S S* = (q + 1) I exactly.
+    """
+
+    q: int = 1
+
+    def __post_init__(self) -> None:
+        if self.q < 0:
+            raise ValueError(f"Lags needs q >= 0, got {self.q!r}.")
+        self.norm2 = float(self.q + 1)
+
+    def __call__(self, Z: Array) -> Array:
+        N, n = Z.shape[0] - self.q, Z.shape[1] // (self.q + 1)
+        return np.asarray(sum(Z[self.q - j : self.q - j + N, j * n : (j + 1) * n] for j in range(self.q + 1)))
+
+    def adjoint(self, G: Array) -> Array:
+        N, n = G.shape
+        W = np.zeros(self.domain(G.shape), G.dtype)
+        for j in range(self.q + 1):
+            W[self.q - j : self.q - j + N, j * n : (j + 1) * n] = G
+        return W
+
+    def domain(self, shape: tuple[int, int]) -> tuple[int, int]:
+        return shape[0] + self.q, shape[1] * (self.q + 1)

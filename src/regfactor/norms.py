@@ -1,0 +1,224 @@
+"""Vector norms over the last axis, each with its dual, its prox and the point where the dual is attained."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.optimize import elementwise
+
+from regfactor._linalg import project_l1_ball, soft
+from regfactor._params import Array, Params
+
+
+class Norm(Params, abc.ABC):
+    """A norm of the vectors along the last axis."""
+
+    p: float  # exponent of an lp norm; NaN for a norm that is none
+
+    @abc.abstractmethod
+    def value(self, V: Array) -> Array:
+        """Return the norm of each vector."""
+
+    @abc.abstractmethod
+    def dual(self, G: Array) -> Array:
+        """Return max <g, v> over vectors v of norm one."""
+
+    @abc.abstractmethod
+    def support(self, G: Array) -> Array:
+        """Return a v of norm one with <g, v> = dual(g); zero for g = 0."""
+
+    @abc.abstractmethod
+    def prox(self, V: Array, t: float | Array) -> Array:
+        """Return argmin_u t norm(u) + |u - v|^2 / 2."""
+
+    def outside(self, V: Array, radius: float | Array) -> Array:
+        """Return V minus its projection on the ball: by Moreau, the prox of radius times the dual norm."""
+        return as_norm(np.inf if self.p == 1 else (1.0 if np.isinf(self.p) else self.p / (self.p - 1))).prox(V, radius)
+
+
+@dataclass
+class L1(Norm):
+    """Sum of absolute values."""
+
+    p = 1.0
+
+    def value(self, V: Array) -> Array:
+        return np.abs(V).sum(axis=-1)
+
+    def dual(self, G: Array) -> Array:
+        return np.abs(G).max(axis=-1, initial=0)
+
+    def support(self, G: Array) -> Array:
+        top = np.abs(G).argmax(axis=-1)[..., None]
+        U = np.zeros_like(G)
+        np.put_along_axis(U, top, np.sign(np.take_along_axis(G, top, axis=-1)), axis=-1)
+        return U
+
+    def prox(self, V: Array, t: float | Array) -> Array:
+        return soft(V, np.asarray(t)[..., None])
+
+
+@dataclass
+class L2(Norm):
+    """Euclidean length."""
+
+    p = 2.0
+
+    def value(self, V: Array) -> Array:
+        return np.asarray(np.linalg.norm(V, axis=-1))
+
+    def dual(self, G: Array) -> Array:
+        return self.value(G)
+
+    def support(self, G: Array) -> Array:
+        return _unit(G, self.value(G))
+
+    def prox(self, V: Array, t: float | Array) -> Array:
+        size = self.value(V)
+        shrink = np.maximum(size - t, 0) / np.where(size > 0, size, 1)
+        return np.asarray(V * shrink[..., None], V.dtype)
+
+
+@dataclass
+class LInf(Norm):
+    """Largest absolute value."""
+
+    p = np.inf
+
+    def value(self, V: Array) -> Array:
+        return np.abs(V).max(axis=-1, initial=0)
+
+    def dual(self, G: Array) -> Array:
+        return np.abs(G).sum(axis=-1)
+
+    def support(self, G: Array) -> Array:
+        return np.sign(G)
+
+    def prox(self, V: Array, t: float | Array) -> Array:
+        return np.asarray(V - project_l1_ball(V, t), V.dtype)  # Moreau: the dual ball is the l1 ball
+
+
+@dataclass
+class Lp(Norm):
+    """(sum |v|^p)^(1/p) for 1 < p < inf."""
+
+    p: float = 3.0
+
+    def __post_init__(self) -> None:
+        if not 1 < self.p < np.inf:
+            raise ValueError(f"Lp needs 1 < p < inf, got {self.p!r}; use L1() or LInf() for the ends.")
+
+    @property
+    def _q(self) -> float:
+        return self.p / (self.p - 1)
+
+    def value(self, V: Array) -> Array:
+        return _lp(V, self.p)
+
+    def dual(self, G: Array) -> Array:
+        return _lp(G, self._q)
+
+    def support(self, G: Array) -> Array:
+        U = np.sign(G) * np.power(np.abs(_unit(G, np.abs(G).max(axis=-1, initial=0))), self._q - 1)
+        return _unit(U, self.value(U))
+
+    def prox(self, V: Array, t: float | Array) -> Array:
+        """Solve for the norm s of the result: each entry has u + t (u/s)^(p-1) = |v|."""
+        t = np.broadcast_to(np.asarray(t, np.float64), V.shape[:-1])
+        size = np.abs(V).astype(np.float64)
+        shape, rows = V.shape, np.flatnonzero((self.dual(size) > t) & (t > 0))
+        U = np.where((t > 0)[..., None], 0.0, size).reshape(-1, shape[-1])
+        if len(rows):
+            W, tau = size.reshape(-1, shape[-1])[rows], t.reshape(-1)[rows]
+            top = self.value(W)
+
+            def excess(s: Array, i: Array) -> Array:
+                return self.value(self._entries(W[i], tau[i], s)) / s - 1
+
+            find_root: Any = elementwise.find_root  # its types know functions of one argument only
+            order = np.arange(len(rows), dtype=float)
+            s = find_root(lambda s, i: excess(s, i.astype(int)), (1e-12 * top, top), args=(order,)).x
+            U[rows] = self._entries(W, tau, s)
+        return np.asarray(np.sign(V) * U.reshape(shape), V.dtype)
+
+    def _entries(self, W: Array, t: Array, s: Array) -> Array:
+        """Solve u + t (u/s)^(p-1) = w for u >= 0 in every entry, by bisection in the unit of w."""
+        low, high = np.zeros_like(W), W.copy()
+        for _ in range(60):
+            u = (low + high) / 2
+            above = u + t[..., None] * np.power(u / s[..., None], self.p - 1) > W
+            low, high = np.where(above, low, u), np.where(above, u, high)
+        return (low + high) / 2
+
+
+@dataclass
+class Blocks(Norm):
+    """max(first(v1) / b1, second(v2) / b2) of a vector in two blocks (thesis, theorems 6 and 7)."""
+
+    n_first: int = 1
+    first: Norm = field(default_factory=L2)
+    second: Norm = field(default_factory=L2)
+    bounds: tuple[float, float] = (1.0, 1.0)
+    p = np.nan
+
+    def __post_init__(self) -> None:
+        if min(self.bounds) <= 0 or self.n_first < 0:
+            raise ValueError(f"Blocks needs n_first >= 0 and positive bounds, got {self.n_first!r}, {self.bounds!r}.")
+
+    def _split(self, V: Array) -> tuple[Array, Array]:
+        return V[..., : self.n_first], V[..., self.n_first :]
+
+    def value(self, V: Array) -> Array:
+        a, b = self._split(V)
+        return np.maximum(self.first.value(a) / self.bounds[0], self.second.value(b) / self.bounds[1])
+
+    def dual(self, G: Array) -> Array:
+        a, b = self._split(G)
+        return self.bounds[0] * self.first.dual(a) + self.bounds[1] * self.second.dual(b)
+
+    def support(self, G: Array) -> Array:
+        a, b = self._split(G)
+        return np.concatenate([self.bounds[0] * self.first.support(a), self.bounds[1] * self.second.support(b)], -1)
+
+    def prox(self, V: Array, t: float | Array) -> Array:
+        """Solve for the threshold theta at which the dual norm of the removed part is t (spec 1.1)."""
+        t = np.broadcast_to(np.asarray(t, np.float64), V.shape[:-1])
+        low, high = np.zeros(V.shape[:-1]), self.value(V).astype(np.float64)
+        for _ in range(60):
+            theta = (low + high) / 2
+            large = self.dual(self.outside(V, theta)) > t
+            low, high = np.where(large, theta, low), np.where(large, high, theta)
+        inner = np.where((t > 0)[..., None], V - self.outside(V, (low + high) / 2), V)
+        return np.asarray(np.where((self.dual(V) > t)[..., None], inner, 0), V.dtype)
+
+    def outside(self, V: Array, radius: float | Array) -> Array:
+        """Return V minus its projection on the ball, block by block."""
+        a, b = self._split(V)
+        return np.concatenate(
+            [self.first.outside(a, radius * self.bounds[0]), self.second.outside(b, radius * self.bounds[1])], axis=-1
+        )
+
+
+def _lp(V: Array, p: float) -> Array:
+    size = np.abs(V)
+    top = size.max(axis=-1, initial=0)
+    unit = _unit(size, top)  # scaled so that no power overflows
+    return np.asarray(top * np.power(np.power(unit, p).sum(axis=-1), 1 / p), V.dtype)
+
+
+def _unit(V: Array, size: Array) -> Array:
+    return np.asarray(V / np.where(size > 0, size, 1)[..., None], V.dtype)
+
+
+def as_norm(norm: Any) -> Norm:
+    """Return the norm that a number p (1, 2, inf or between) or a part stands for."""
+    if isinstance(norm, Norm):
+        return norm
+    if norm == 1:
+        return L1()
+    if norm == 2:
+        return L2()
+    return LInf() if norm == np.inf else Lp(float(norm))

@@ -1,0 +1,212 @@
+"""Norms on Z = Phi C that two norms on the factors induce (thesis, ch. 4): the convex form of a factor penalty.
+
+|||Z||| = min sum_i |phi_i| |c_i| over all factorizations, with any number of atoms.
+"""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from regfactor._linalg import spectral_norm, svd_above, thin_svd
+from regfactor._params import Array, Params, UnsupportedProblem
+from regfactor.factors import Factors
+from regfactor.norms import L1, L2, Norm
+from regfactor.penalties.factor import AtomNorms, Penalty, PowerPenalty, SquaredL2
+from regfactor.penalties.sets import UnitBall
+
+RANK_CUT = 1e-14  # relative size below which a singular value of given data is rounding error
+
+
+@dataclass(frozen=True)
+class Polar:
+    """The dual norm of a matrix, the atoms that attain it, and whether the value is a proven upper bound."""
+
+    value: float
+    atoms: Factors
+    rigorous: bool = True
+
+
+class Gauge(Params, abc.ABC):
+    """A norm on Z with its decomposition into atoms, its prox and its dual."""
+
+    scale: Any = 1.0
+
+    @abc.abstractmethod
+    def value(self, Z: Array | Factors) -> float:
+        """|||Z|||."""
+
+    @abc.abstractmethod
+    def cost(self, F: Factors) -> float:
+        """Return sum_i |phi_i| |c_i|: an upper bound of the norm that needs no decomposition."""
+
+    @abc.abstractmethod
+    def recover(self, Z: Array) -> Factors:
+        """Return factors of Z whose cost is the norm, with atoms of components of norm one."""
+
+    @abc.abstractmethod
+    def prox(self, W: Array, t: float) -> Factors:
+        """Return argmin_Z t |||Z||| + |Z - W|^2 / 2 in optimal factors."""
+
+    @abc.abstractmethod
+    def polar(self, G: Array, k: int = 1) -> Polar:
+        """Return max <G, Z> over |||Z||| <= 1, an upper bound past rounding, and up to k maximizing atoms."""
+
+    @abc.abstractmethod
+    def per_row(self, codes: Array) -> Penalty:
+        """Return the row penalty under which scoring each training row alone gives its codes again."""
+
+    @abc.abstractmethod
+    def factored(self) -> tuple[Penalty, Penalty]:
+        """Return the penalties on codes and components that induce this norm."""
+
+    @property
+    def T(self) -> Gauge:
+        """The same norm of the transpose."""
+        raise UnsupportedProblem(f"{self} has no transpose among the gauges.")
+
+
+@dataclass
+class Trace(Gauge):
+    """Sum of singular values of Z diag(1/scale): Euclidean codes and components (theorem 3)."""
+
+    scale: Any = 1.0
+
+    def __post_init__(self) -> None:
+        if not np.all(np.isfinite(self.scale)) or np.any(np.asarray(self.scale) <= 0):
+            raise ValueError(f"Trace needs a positive finite scale (one, or one for each column), got {self.scale!r}.")
+
+    def value(self, Z: Array | Factors) -> float:
+        return float(np.linalg.svd(_compressed(Z) / self.scale, compute_uv=False).sum()) if min(Z.shape) else 0.0
+
+    def cost(self, F: Factors) -> float:
+        return float(np.linalg.norm(F.codes, axis=0) @ np.linalg.norm(F.C / self.scale, axis=1))
+
+    def recover(self, Z: Array) -> Factors:
+        e = np.asarray(self.scale, Z.dtype)
+        U, s, Vt = thin_svd(Z / e, RANK_CUT)
+        return Factors(U * s, Vt * e)
+
+    def prox(self, W: Array, t: float) -> Factors:
+        if np.ndim(self.scale):
+            raise UnsupportedProblem("Trace with a scale per column has no closed prox; step in Z diag(1/scale).")
+        t = float(t / self.scale)
+        U, s, Vt = svd_above(W, t)
+        return Factors(U * ((s - t) / self.scale), Vt * self.scale)
+
+    def polar(self, G: Array, k: int = 1) -> Polar:
+        e = np.asarray(self.scale, G.dtype)
+        scaled = G * e
+        if k == 0:
+            return Polar(spectral_norm(scaled), Factors.zeros(*G.shape))
+        U, _, Vt = thin_svd(scaled)
+        return Polar(spectral_norm(scaled), Factors(U[:, :k], Vt[:k] * e))
+
+    def per_row(self, codes: Array) -> Penalty:
+        return PowerPenalty(2.0, 1 / np.linalg.norm(codes, axis=0))
+
+    def factored(self) -> tuple[Penalty, Penalty]:
+        return SquaredL2(), SquaredL2() if np.all(self.scale == 1) else PowerPenalty(2.0, 1 / np.square(self.scale))
+
+    @property
+    def T(self) -> Gauge:
+        if np.ndim(self.scale):
+            raise UnsupportedProblem("Trace with a scale per column has no transpose among the gauges.")
+        return Trace(self.scale)
+
+
+@dataclass
+class Rows(Gauge):
+    """Sum over rows of a norm: l1 codes, components in the norm's ball (theorems 5 and 6)."""
+
+    norm: Norm = field(default_factory=L2)
+
+    def value(self, Z: Array | Factors) -> float:
+        return float(self.norm.value(_dense(Z)).sum())
+
+    def cost(self, F: Factors) -> float:
+        size = np.asarray(abs(F.Phi).sum(axis=0)).ravel()
+        return float(size @ self.norm.value(F.C))
+
+    def recover(self, Z: Array) -> Factors:
+        size = self.norm.value(Z)
+        rows = np.flatnonzero(size)
+        index = np.concatenate([[0], np.cumsum(size > 0)])
+        Phi = scipy.sparse.csr_array((size[rows], np.arange(len(rows)), index), shape=(len(Z), len(rows)))
+        return Factors(Phi, Z[rows] / size[rows, None])
+
+    def prox(self, W: Array, t: float) -> Factors:
+        return self.recover(self.norm.prox(W, t))
+
+    def polar(self, G: Array, k: int = 1) -> Polar:
+        size = self.norm.dual(G)
+        best = int(size.argmax())
+        code = np.zeros((len(G), 1), G.dtype)
+        code[best] = 1
+        return Polar(float(size[best]), Factors(code, self.norm.support(G[best : best + 1])))
+
+    def per_row(self, codes: Array) -> Penalty:
+        return PowerPenalty(1.0)
+
+    def factored(self) -> tuple[Penalty, Penalty]:
+        return AtomNorms(L1()), UnitBall(self.norm)
+
+    @property
+    def T(self) -> Gauge:
+        return Columns(self.norm)
+
+
+@dataclass
+class Columns(Gauge):
+    """Sum over columns of a norm: codes in that norm, components in the l1 ball (theorem 4)."""
+
+    norm: Norm = field(default_factory=L2)
+
+    def value(self, Z: Array | Factors) -> float:
+        return float(self.norm.value(_dense(Z).T).sum())
+
+    def cost(self, F: Factors) -> float:
+        return float(self.norm.value(F.codes.T) @ np.abs(F.C).sum(axis=1))
+
+    def recover(self, Z: Array) -> Factors:
+        columns = np.flatnonzero(self.norm.value(Z.T))
+        return Factors(Z[:, columns], np.eye(Z.shape[1], dtype=Z.dtype)[columns])
+
+    def prox(self, W: Array, t: float) -> Factors:
+        return self.recover(self.norm.prox(W.T, t).T)
+
+    def polar(self, G: Array, k: int = 1) -> Polar:
+        size = self.norm.dual(G.T)
+        best = int(size.argmax())
+        component = np.eye(G.shape[1], dtype=G.dtype)[best : best + 1]
+        return Polar(float(size[best]), Factors(self.norm.support(G[:, best])[:, None], component))
+
+    def per_row(self, codes: Array) -> Penalty:
+        p = self.norm.p
+        if not np.isfinite(p):
+            raise UnsupportedProblem(
+                f"Codes under {self.norm} cannot be scored row by row: the norm couples the rows. Use Columns(Lp(p))."
+            )
+        return PowerPenalty(p, self.norm.value(codes.T) ** (1 - p))
+
+    def factored(self) -> tuple[Penalty, Penalty]:
+        return AtomNorms(self.norm), UnitBall(L1())
+
+    @property
+    def T(self) -> Gauge:
+        return Rows(self.norm)
+
+
+def _dense(Z: Array | Factors) -> Array:
+    return Z.dense() if isinstance(Z, Factors) else Z
+
+
+def _compressed(Z: Array | Factors) -> Array:
+    """Return a matrix with the singular values of Z; of k rows for Z in k factors."""
+    if isinstance(Z, Factors):
+        return np.asarray(np.linalg.qr(Z.codes, mode="r") @ Z.C)
+    return Z

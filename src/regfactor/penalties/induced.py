@@ -1,0 +1,32 @@
+"""Which pair of factor penalties has a convex form, and which gauge it is (thesis, theorems 3 to 7)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from regfactor.norms import Blocks
+from regfactor.penalties.factor import AtomNorms, Penalty, PowerPenalty, SquaredL2
+from regfactor.penalties.gauges import Columns, Gauge, Rows, Trace
+from regfactor.penalties.sets import UnitBall
+from regfactor.penalties.two_view import TwoView
+
+
+def induced(on_codes: Penalty | None, on_components: Penalty | None) -> Gauge | None:
+    """Return the gauge that two factor penalties induce when the number of atoms is free; None if none is known."""
+    match on_codes, on_components:
+        case SquaredL2(), SquaredL2():
+            return Trace()
+        case SquaredL2(), PowerPenalty(p=2.0, weights=weights):
+            return Trace(np.asarray(weights) ** -0.5 if np.ndim(weights) else float(weights) ** -0.5)
+        case AtomNorms(norm=codes), UnitBall(norm=Blocks(first=first, second=second) as ball):
+            if codes.p == 1:
+                return Rows(ball)
+            return TwoView(ball.n_first, ball.bounds) if codes.p == first.p == second.p == 2 else None
+        case AtomNorms(norm=codes), UnitBall(norm=ball):
+            if codes.p == ball.p == 2:
+                return Trace()
+            if codes.p == 1:
+                return Rows(ball)
+            return Columns(codes) if ball.p == 1 and not np.isnan(codes.p) else None
+        case _:
+            return None

@@ -1,0 +1,81 @@
+"""Constraints on one factor: penalties that are zero inside a set and infinite outside, with its projection as prox."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from regfactor._linalg import project_simplex
+from regfactor._params import Array
+from regfactor.norms import L2, Norm
+from regfactor.penalties.factor import Proximable
+
+SLACK = 1e-6  # rounding in a projection must not make its own result infeasible
+
+
+class Constraint(Proximable):
+    """The indicator of a set of rows."""
+
+    @abc.abstractmethod
+    def violation(self, A: Array) -> Array:
+        """Return how far each row is outside, zero inside."""
+
+    @abc.abstractmethod
+    def project(self, A: Array) -> Array:
+        """Return the nearest point of the set."""
+
+    def rows(self, A: Array) -> Array:
+        return np.where(self.violation(A) <= SLACK, 0.0, np.inf)
+
+    def prox(self, A: Array, t: float | Array) -> Array:
+        return self.project(A)
+
+
+@dataclass
+class NonNegative(Constraint):
+    """Every entry >= 0."""
+
+    entrywise = True
+
+    def violation(self, A: Array) -> Array:
+        return -A.min(axis=1, initial=0)
+
+    def project(self, A: Array) -> Array:
+        return np.maximum(A, 0)
+
+
+@dataclass
+class Simplex(Constraint):
+    """Rows of shares: non-negative, summing to one."""
+
+    def violation(self, A: Array) -> Array:
+        return np.maximum(-A.min(axis=1, initial=0), np.abs(A.sum(axis=1) - 1))
+
+    def project(self, A: Array) -> Array:
+        return project_simplex(A)
+
+
+@dataclass
+class OneHot(Constraint):
+    """Rows with a single one: hard assignment to an atom. Not convex."""
+
+    def violation(self, A: Array) -> Array:
+        return np.abs(A - self.project(A)).max(axis=1, initial=0)
+
+    def project(self, A: Array) -> Array:
+        return np.eye(A.shape[1], dtype=A.dtype)[A.argmax(axis=1)]
+
+
+@dataclass
+class UnitBall(Constraint):
+    """Every row (an atom of the components) has norm at most one."""
+
+    norm: Norm = field(default_factory=L2)
+
+    def violation(self, A: Array) -> Array:
+        return self.norm.value(A) - 1
+
+    def project(self, A: Array) -> Array:
+        return A - self.norm.outside(A, 1.0)

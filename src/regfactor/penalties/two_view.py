@@ -1,0 +1,225 @@
+"""The two-view norm: Euclidean codes, components bounded in each of two views (theorem 7), with closed-form atoms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+import scipy.optimize
+
+from regfactor._linalg import spectral_norm
+from regfactor._params import Array, UnsupportedProblem, require_positive
+from regfactor.factors import Factors
+from regfactor.norms import L2, Blocks
+from regfactor.penalties.factor import AtomNorms, Penalty, PowerPenalty
+from regfactor.penalties.gauges import RANK_CUT, Gauge, Polar, Trace
+from regfactor.penalties.sets import UnitBall
+
+# Angles from both ends towards the middle: near an end eta = cos^2 loses digits that the angle keeps.
+_NEAR = np.concatenate([np.logspace(-12, -1, 12), np.linspace(0.2, np.pi / 4, 5)])
+ANGLES = np.concatenate([_NEAR, np.pi / 2 - _NEAR[-2::-1]])
+EDGE = 1e-13  # eta this close to an end stands for the end where a finite scale is needed
+
+
+@dataclass
+class TwoView(Gauge):
+    """max over eta of the trace norm of [sqrt(eta) Z1 / b1, sqrt(1 - eta) Z2 / b2]: |c1| <= b1 and |c2| <= b2."""
+
+    n_first: int = 1
+    bounds: tuple[float, float] = (1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        require_positive(self, **{"bounds[0]": self.bounds[0], "bounds[1]": self.bounds[1]})
+        if self.n_first < 0:
+            raise ValueError(f"TwoView needs n_first >= 0, got {self.n_first!r}.")
+
+    @property
+    def norm(self) -> Blocks:
+        """The norm of a component."""
+        return Blocks(self.n_first, L2(), L2(), self.bounds)
+
+    def at(self, eta: float, d: int) -> Trace:
+        """Return the trace norm at a fixed eta: a lower bound of this norm, equal to it at the best eta."""
+        eta = min(max(eta, EDGE), 1 - EDGE)
+        views = np.repeat([self.bounds[0] / np.sqrt(eta), self.bounds[1] / np.sqrt(1 - eta)], self._sizes(d))
+        return Trace(views)
+
+    def eta(self, Z: Array | Factors) -> float:
+        """Return the maximizing eta."""
+        return float(np.cos(_best_angle(*self._views(Z))) ** 2)
+
+    def value(self, Z: Array | Factors) -> float:
+        views = self._views(Z)
+        return _trace_norm(_best_angle(*views), *views)[0]
+
+    def cost(self, F: Factors) -> float:
+        return float(np.linalg.norm(F.codes, axis=0) @ self.norm.value(F.C))
+
+    def recover(self, Z: Array) -> Factors:
+        """Return rank(Z) atoms: optimal factors at the best eta, rotated until all atoms weigh the views alike.
+
+        At the best eta the trace of M = C1 C1'/b1^2 - C2 C2'/b2^2 vanishes (or has one sign at an end), so an
+        orthogonal rotation can give it a constant diagonal, and then the larger view is the same for each atom.
+        """
+        angle = _best_angle(*self._views(Z))
+        b1, b2 = self.bounds
+        Q = self._range(Z)
+        W = Q.T @ Z
+        weights = np.repeat([np.cos(angle) / b1, np.sin(angle) / b2], self._sizes(Z.shape[1]))
+        U, s, _ = np.linalg.svd(W * weights, full_matrices=False)
+        root = np.sqrt(np.maximum(s, np.finfo(float).eps ** 2 * s.max(initial=0)))
+        C = (U.T @ W) / root[:, None]  # right at the ends too, where Z E^-1 has lost a view
+        M = (
+            C[:, : self.n_first] @ C[:, : self.n_first].T / b1**2
+            - C[:, self.n_first :] @ C[:, self.n_first :].T / b2**2
+        )
+        R = level_diagonal(M)
+        Phi, C = Q @ (U * root) @ R.T, R @ C
+        size = self.norm.value(C)
+        return Factors((Phi * size).astype(Z.dtype), (C / size[:, None]).astype(Z.dtype))
+
+    def prox(self, W: Array, t: float) -> NoReturn:
+        raise UnsupportedProblem("TwoView has no closed prox; use the solver EtaSearch.")
+
+    def polar(self, G: Array, k: int = 1) -> Polar:
+        """Minimize |G E_eta| over eta; every eta gives an upper bound, the atom gives a lower one (spec 1.3)."""
+        d = G.shape[1]
+        first, second = (b * spectral_norm(v) for b, v in zip(self.bounds, self._split(G), strict=True))
+        if first + second == 0:
+            return Polar(0.0, Factors.zeros(G.shape[0], G.shape[1], G.dtype))
+        if min(first, second) == 0:
+            return self._one_view(G, max(first, second))
+        low, high = first**2 / (first + second) ** 2, 1 - second**2 / (first + second) ** 2
+        found = scipy.optimize.minimize_scalar(
+            lambda eta: spectral_norm(G * self.at(eta, d).scale),
+            bounds=(min(low, high), max(low, high)),
+            method="bounded",
+            options={"xatol": 1e-13},
+        )
+        return Polar(float(found.fun), self._atom(G, float(found.x)))
+
+    def per_row(self, codes: Array) -> Penalty:
+        return PowerPenalty(2.0, 1 / np.linalg.norm(codes, axis=0))
+
+    def factored(self) -> tuple[Penalty, Penalty]:
+        return AtomNorms(L2()), UnitBall(self.norm)
+
+    def _sizes(self, d: int) -> tuple[int, int]:
+        if not 0 <= self.n_first <= d:
+            raise ValueError(f"TwoView has n_first={self.n_first}, but the table has {d} columns.")
+        return self.n_first, d - self.n_first
+
+    def _range(self, Z: Array) -> Array:
+        """Return an orthonormal basis of the column space, in which a weak view counts like a strong one."""
+        sizes = [max(np.linalg.norm(v), np.finfo(float).tiny) for v in self._split(Z)]
+        U, s, _ = np.linalg.svd(Z / np.repeat(sizes, self._sizes(Z.shape[1])), full_matrices=False)
+        return np.asarray(U[:, s > RANK_CUT * s.max(initial=0)])
+
+    def _split(self, Z: Array) -> tuple[Array, Array]:
+        self._sizes(Z.shape[1])
+        return Z[:, : self.n_first], Z[:, self.n_first :]
+
+    def _views(self, Z: Array | Factors) -> tuple[Array, Array]:
+        """Return each view over its bound, compressed to as few rows and columns as keep all inner products."""
+        W = np.linalg.qr(Z.codes, mode="r") @ Z.C if isinstance(Z, Factors) else Z
+        if W.shape[0] > W.shape[1]:
+            W = np.linalg.qr(W, mode="r")
+        first, second = ((v / b).astype(np.float64) for v, b in zip(self._split(W), self.bounds, strict=True))
+        return _narrow(first), _narrow(second)
+
+    def _one_view(self, G: Array, value: float) -> Polar:
+        u, _, vt = np.linalg.svd(G, full_matrices=False)
+        c = vt[:1]
+        return Polar(value, Factors(u[:, :1], c / self.norm.value(c)[:, None]))
+
+    def _atom(self, G: Array, eta: float) -> Factors:
+        """Return u c' with |u| = 1 and |c_v| = b_v, close to the maximum of <G, u c'>."""
+        e = self.at(eta, G.shape[1]).scale
+        _, s, vt = np.linalg.svd(G * e, full_matrices=False)
+        N = vt[s >= s[0] * (1 - 1e-6)]
+        values, vectors = np.linalg.eigh(N[:, : self.n_first] @ N[:, : self.n_first].T - eta * np.eye(len(N)))
+        low, high = min(values[0], 0.0), max(values[-1], 0.0)
+        spread = high - low
+        mix = (
+            vectors[:, 0] * np.sqrt(high / spread) + vectors[:, -1] * np.sqrt(-low / spread)
+            if spread
+            else vectors[:, 0]
+        )
+        c = (mix @ N) * e
+        for _ in range(50):  # block power steps: each raises <G, u c'>
+            u = G @ self._on_spheres(c)
+            c = G.T @ (u / np.linalg.norm(u))
+        c = self._on_spheres(c)
+        u = G @ c
+        return Factors((u / np.linalg.norm(u))[:, None], c[None, :])
+
+    def _on_spheres(self, c: Array) -> Array:
+        return self.norm.support(c)
+
+
+def _narrow(view: Array) -> Array:
+    """Return a view with at most as many columns as rows and the same inner products of rows."""
+    return np.asarray(np.linalg.qr(view.T, mode="r")).T if view.shape[1] > view.shape[0] else view
+
+
+def level_diagonal(M: Array) -> Array:
+    """Return an orthogonal R such that R M R' has a constant diagonal, by k - 1 rotations (Schur-Horn)."""
+    M, k = M.copy(), len(M)
+    R, mean = np.eye(k), np.trace(M) / max(k, 1)
+    open_ = np.ones(k, bool)
+    for _ in range(k - 1):
+        excess = np.where(open_, np.diag(M) - mean, 0)
+        i, j = int(excess.argmax()), int(excess.argmin())
+        if excess[i] <= 0 or excess[j] >= 0:
+            break
+        c, s = _leveling(excess[i], M[i, j], excess[j])
+        for A in (M, R):  # rotate rows i and j
+            A[[i, j]] = np.array([[c, s], [-s, c]]) @ A[[i, j]]
+        M[:, [i, j]] = M[:, [i, j]] @ np.array([[c, -s], [s, c]])
+        open_[i] = False
+    return R
+
+
+def _leveling(a: float, b: float, d: float) -> tuple[float, float]:
+    """Return the cosine and sine that turn the excess a > 0 into zero beside an excess d < 0 and coupling b."""
+    q = -(b + np.copysign(np.sqrt(b * b - a * d), b))
+    roots = [r for r in (q / d, a / q if q else np.inf) if np.isfinite(r)]
+    t = min(roots, key=abs)
+    c = 1 / np.sqrt(1 + t * t)
+    return c, c * t
+
+
+def _trace_norm(angle: float, first: Array, second: Array) -> tuple[float, float]:
+    """Return |[cos W1, sin W2]|_tr and its derivative in the angle; no singular value is cut."""
+    c, s = np.cos(angle), np.sin(angle)
+    U, values, Vt = np.linalg.svd(np.hstack([c * first, s * second]), full_matrices=False)
+    P = U @ Vt
+    k = first.shape[1]
+    return float(values.sum()), float(c * np.vdot(P[:, k:], second) - s * np.vdot(P[:, :k], first))
+
+
+def _best_angle(first: Array, second: Array) -> float:
+    """Maximize the unimodal h(angle): bisect the sign of h' over a grid dense at both ends, then solve in the cell."""
+    if not np.any(second):
+        return 0.0
+    if not np.any(first):
+        return np.pi / 2
+
+    def slope(angle: float) -> float:
+        return _trace_norm(angle, first, second)[1]
+
+    low, high = -1, len(ANGLES)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if slope(ANGLES[middle]) > 0 else (low, middle)
+    if low < 0:
+        return 0.0
+    if high == len(ANGLES):
+        return np.pi / 2
+    # relative to the nearer end, so that an angle of 1e-9 keeps its digits
+    if ANGLES[low] < np.pi / 4:
+        return float(scipy.optimize.brentq(slope, ANGLES[low], ANGLES[high], xtol=1e-15 * ANGLES[low], rtol=1e-14))
+    near, far = max(np.pi / 2 - ANGLES[high], EDGE), np.pi / 2 - ANGLES[low]
+    rest = scipy.optimize.brentq(lambda r: slope(np.pi / 2 - r), near, far, xtol=1e-15 * near, rtol=1e-14)
+    return float(np.pi / 2 - rest)

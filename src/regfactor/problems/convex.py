@@ -1,0 +1,201 @@
+"""The convex problem, min over Z and B of L(map(Z) + D B) + (ridge/2)|B|^2 + alpha |||Z|||, and its certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from regfactor._params import Array, UnsupportedProblem, is_number
+from regfactor.factors import Factors, Point
+from regfactor.maps import Identity, Map
+from regfactor.penalties import Gauge
+from regfactor.problems.data import Data
+from regfactor.problems.design import Design
+
+STIFFNESSES = tuple(10.0**k for k in range(-2, 8))  # curvatures of the envelopes that stand for a loss with kinks
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A lower bound of the optimum, and whether it is proven or rests on an iterative singular value."""
+
+    value: float
+    rigorous: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Convex:
+    """L(map(Z) + D B) + (ridge/2) |B|^2 + alpha |||Z|||, jointly convex in Z and B."""
+
+    data: Data
+    gauge: Gauge
+    alpha: float
+    map: Map = field(default_factory=Identity)
+    design: Design | None = None
+
+    def check(self) -> None:
+        """Raise, before any work, for parts that do not fit."""
+        if not (is_number(self.alpha) and 0 < self.alpha < np.inf):
+            raise ValueError(f"alpha must be a positive finite number, got {self.alpha!r}.")
+        if self.design is not None and self.design.D.shape[0] != self.data.shape[0]:
+            raise ValueError(f"The design has {self.design.D.shape[0]} rows, the data {self.data.shape[0]}.")
+        if not self.data.unbounded:
+            names = sorted({str(t.loss) for t in self.data.terms if not t.loss.unbounded})
+            raise UnsupportedProblem(
+                f"{', '.join(names)} restricts the predictor, and no gauge can keep Z there. Use FactorModel with "
+                "on_codes=NonNegative() and on_components=NonNegative(), or a loss on the whole line."
+            )
+        self.gauge.polar(np.zeros(self.shape), 0)  # a gauge that does not fit the columns says so
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Return the shape of Z."""
+        return self.map.domain(self.data.shape)
+
+    @property
+    def T(self) -> Convex:
+        """The transposed problem, whose solution is the transposed solution (thesis, corollary 2)."""
+        if self.design is not None or not isinstance(self.map, Identity):
+            raise UnsupportedProblem("A problem with a design or a map has no transpose.")
+        return replace(self, data=self.data.T, gauge=self.gauge.T)
+
+    def astype(self, dtype: type) -> Convex:
+        """Return the same problem in another precision."""
+        design = None if self.design is None else self.design.astype(dtype)
+        return replace(self, data=self.data.astype(dtype), design=design)
+
+    def predictor(self, Z: Array, B: Array | None) -> Array:
+        """map(Z) + D B."""
+        mapped = self.map(Z)
+        return mapped if self.design is None or B is None else mapped + self.design.term(B)
+
+    def free(self, Z: Array, B: Array | None = None) -> Array | None:
+        """Return the best B for a given Z, starting from B."""
+        if self.design is None:
+            return None
+        mapped, design, data = self.map(Z), self.design, self.data
+        if B is None:
+            B = np.zeros((design.D.shape[1], data.shape[1]), design.D.dtype)
+
+        def evaluate(B: Array) -> tuple[Array, Array, Array]:
+            P = mapped + design.term(B)
+            return data.column_values(P), data.gradient(P), data.hessian(P)
+
+        return design.profile(evaluate, B, self._majorant)
+
+    @cached_property
+    def _majorant(self) -> Array:
+        return self.data.majorant()
+
+    def evaluate(self, Z: Array, B0: Array | None = None) -> tuple[float, Array, Array | None]:
+        """Return f(Z) = min_B L + ridge, its gradient in Z, and the minimizing B."""
+        B = self.free(Z, B0)
+        P = self.predictor(Z, B)
+        value, G = self.data.value_and_gradient(P)
+        ridge = 0.0 if self.design is None or B is None else self.design.cost(B)
+        return value + ridge, self.map.adjoint(G), B
+
+    def objective(self, F: Factors, B: Array | None = None) -> float:
+        """Return the objective of given factors, an upper bound of the optimum by construction."""
+        Z = F.dense()
+        if B is None and self.data.smooth:
+            B = self.free(Z)
+        ridge = 0.0 if self.design is None or B is None else self.design.cost(B)
+        return self.data.value(self.predictor(Z, B)) + ridge + self.alpha * self.gauge.cost(F)
+
+    def dual_point(self, Z: Array, B: Array | None) -> Array:
+        """Return the gradient of L at a point: the dual point that belongs to it at the optimum."""
+        return self.data.gradient(self.predictor(Z, B))
+
+    def bound(self, Y: Array) -> Bound:
+        """Return a lower bound of the optimum from any dual point.
+
+        -L*(Y) - sum |D'Y|^2/(2 ridge) is one for every Y in dom L* with |||map*(Y)|||_* <= alpha and D'Y = 0 on free
+        rows. Y is made so: moved into the domain, freed of D, then scaled by the best feasible s in [0, s_max].
+        """
+        Y = self.data.feasible(np.nan_to_num(Y, nan=0.0, posinf=0.0, neginf=0.0))
+        Y = self._annihilated(Y)
+        polar = self.gauge.polar(self.map.adjoint(Y), 0)
+        longest = min(2.0, self.alpha / polar.value if polar.value > 0 else 1.0)
+        return Bound(self._best_scale(Y, self.data.reach(Y, longest)), polar.rigorous and not self._coupled)
+
+    def _best_scale(self, Y: Array, longest: float) -> float:
+        """Return the greatest dual value of s Y over the scales tried.
+
+        They are the ends, one, and the top of the parabola through three points, which is exact for quadratic losses.
+        """
+        at = [0.0, longest / 2, longest]
+        v = [self._dual_value(s, Y) for s in at]
+        tries = [min(1.0, longest)]
+        bend = v[0] - 2 * v[1] + v[2]
+        if np.isfinite(bend) and bend < 0:
+            tries.append(float(np.clip(longest / 2 * (1 + (v[0] - v[2]) / (2 * bend)), 0, longest)))
+        return max([*v, *(self._dual_value(s, Y) for s in tries)])
+
+    def _dual_value(self, s: float, Y: Array) -> float:
+        cost = 0.0 if self.design is None else s * s * self.design.dual_cost(Y)
+        return -self.data.conjugate(s * Y) - cost
+
+    @property
+    def _coupled(self) -> bool:
+        """Whether both rows and columns of the dual point are constrained, so that feasibility is only numerical."""
+        return self.design is not None and any(t.loss.rowwise for t in self.data.terms)
+
+    def _annihilated(self, Y: Array) -> Array:
+        return Y if self.design is None else self.design.annihilate(Y, self.data.room(Y))
+
+    @cached_property
+    def null(self) -> Point:
+        """The point Z = 0 with its best B and its dual point."""
+        F = Factors.zeros(*self.shape, self.data.dtype)
+        Z = F.dense()
+        if self.data.smooth or self.design is None:
+            B = self.free(Z)
+            return Point(F, B, self.dual_point(Z, B))
+        # at a kink the gradient is not one number: take that of Moreau envelopes, ever nearer to the loss
+        B = None
+        for stiffness in STIFFNESSES:
+            V, B = self.prox(Z, stiffness, B)
+        return Point(F, B, -stiffness * V)
+
+    def null_objective(self) -> float:
+        """Return the objective of Z = 0."""
+        return self.objective(self.null.factors, self.null.free)
+
+    @property
+    def floor(self) -> float:
+        """The smallest scale against which a gap is measured."""
+        return 1e-3 * abs(self.null_objective())
+
+    def alpha_max(self) -> float:
+        """Return the alpha from which on Z = 0 is optimal: the dual norm of the gradient there."""
+        Y = self.null.dual
+        assert Y is not None
+        return self.gauge.polar(self.map.adjoint(self._annihilated(Y)), 0).value
+
+    def prox(self, A: Array, rho: float | Array, B: Array | None) -> tuple[Array, Array | None]:
+        """Return argmin over Z and B of L(Z + D B) + ridge + sum (rho/2)(Z - A)^2, for the identity map.
+
+        B minimizes the Moreau envelope of L, which is smooth even where L has kinks.
+        """
+        if self.design is None:
+            return self.data.prox(A, rho), None
+        design, data = self.design, self.data
+        if B is None:
+            B = np.zeros((design.D.shape[1], data.shape[1]), design.D.dtype)
+        rho_ = np.broadcast_to(np.asarray(rho, A.dtype), A.shape[1:])
+
+        def evaluate(B: Array) -> tuple[Array, Array, Array]:
+            shifted = A + design.term(B)
+            V = data.prox(shifted, rho_)
+            gap = shifted - V
+            h = data.hessian(V)
+            values = data.column_values(V) + (rho_ * np.square(gap)).sum(axis=0) / 2
+            with np.errstate(invalid="ignore"):
+                bend = np.where(np.isinf(h), rho_, rho_ * h / (h + rho_))
+            return values, rho_ * gap, bend
+
+        B = design.profile(evaluate, B, np.broadcast_to(rho_, A.shape), accuracy=0.0)
+        return data.prox(A + design.term(B), rho_) - design.term(B), B

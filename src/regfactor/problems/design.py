@@ -1,0 +1,66 @@
+"""The free linear term D @ B of a problem (intercepts, regressors), and how it is profiled out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regfactor._newton import Evaluate, minimize_columns, solve_columns
+from regfactor._params import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """D @ B with (ridge/2) |B|^2; rows of B without ridge are free, and the dual then needs D'Y = 0."""
+
+    D: Array
+    ridge: Any = 0.0
+
+    @staticmethod
+    def intercept(n: int, dtype: Any = np.float64) -> Design:
+        """Return a column of ones: one free offset for each column of the table."""
+        return Design(np.ones((n, 1), dtype))
+
+    @property
+    def strengths(self) -> Array:
+        """Return the ridge of each row of B."""
+        return np.broadcast_to(np.asarray(self.ridge, self.D.dtype), (self.D.shape[1],))
+
+    def astype(self, dtype: Any) -> Design:
+        """Return the same design in another precision."""
+        return Design(self.D.astype(dtype, copy=False), self.ridge)
+
+    def term(self, B: Array) -> Array:
+        """D @ B."""
+        return np.asarray(self.D @ B)
+
+    def cost(self, B: Array) -> float:
+        """Return the ridge penalty."""
+        return float(self.strengths @ np.square(B, dtype=np.float64).sum(axis=1)) / 2
+
+    def profile(self, evaluate: Evaluate, B: Array, majorant: Array, accuracy: float = 0.0) -> Array:
+        """Minimize over B; `evaluate` gives the loss of D @ B by columns, its gradient and curvature by entries."""
+        return minimize_columns(evaluate, self.D, B, self.strengths, majorant, accuracy)
+
+    def annihilate(self, Y: Array, h: Array) -> Array:
+        """Return Y - H D (D'HD)^-1 D'Y over the free rows, so that D'Y = 0 there.
+
+        Weighting by the curvature moves most where the conjugate has most room; plain centring can leave its domain.
+        """
+        free = self.strengths == 0
+        if not free.any():
+            return Y
+        D = self.D[:, free]
+        for _ in range(2):  # the second round removes the rounding of the first
+            Y = Y - h * (D @ solve_columns(D, h, np.zeros(D.shape[1], D.dtype), D.T @ Y))
+        left = np.abs(D.T @ Y) > 1e-9 * (np.abs(D).T @ np.abs(Y))
+        return np.where(left.any(axis=0), 0, Y)  # a column without room to move gives up its part of the bound
+
+    def dual_cost(self, Y: Array) -> float:
+        """Return sum |(D'Y)_i|^2 / (2 ridge_i) over the penalized rows."""
+        held = self.strengths > 0
+        if not held.any():
+            return 0.0
+        return float((np.square(self.D[:, held].T @ Y).sum(axis=1) / self.strengths[held]).sum()) / 2

@@ -1,0 +1,105 @@
+"""The factored problem, L(Phi C) + alpha (R1(Phi) + R2(C)) at a fixed rank: local, and said to be so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from regfactor._params import Array, UnsupportedProblem, is_number
+from regfactor.factors import Factors
+from regfactor.penalties import Free, Penalty, Smooth
+from regfactor.problems.data import Data
+
+
+class SmoothProblem(Protocol):
+    """What a quasi-Newton solver needs: a value with its gradient, and what a vector stands for."""
+
+    def value_and_gradient(self, packed: Array) -> tuple[float, Array]:
+        """Return the objective and its gradient at a vector of parameters."""
+        ...
+
+    def pack(self, F: Factors) -> Array:
+        """Return factors as one vector."""
+        ...
+
+    def unpack(self, packed: Array) -> Factors:
+        """Return the factors that a vector stands for."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Factored:
+    """L(Phi C) + alpha (R1(Phi) + R2(C)), Phi n x rank; entries of `known_*` that are not NaN are held."""
+
+    data: Data
+    on_codes: Penalty = field(default_factory=Free)
+    on_components: Penalty = field(default_factory=Free)
+    rank: int = 1
+    alpha: float = 1.0
+    known_codes: Array | None = None
+    known_components: Array | None = None
+
+    def check(self) -> None:
+        """Raise, before any work, for parts that do not fit."""
+        if not (is_number(self.alpha) and 0 <= self.alpha < np.inf):
+            raise ValueError(f"alpha must be a finite number >= 0, got {self.alpha!r}.")
+        if not (isinstance(self.rank, int | np.integer) and 1 <= self.rank <= min(self.data.shape)):
+            n, d = self.data.shape
+            raise ValueError(f"rank must be a whole number from 1 to min(n, d) = {min(n, d)}, got {self.rank!r}.")
+        for name, penalty in (("on_codes", self.on_codes), ("on_components", self.on_components)):
+            if not penalty.rowwise:
+                raise UnsupportedProblem(
+                    f"{name}={penalty} couples rows and has no update here. Use the gauge it induces "
+                    "(rank=None), or SquaredL2 on both factors."
+                )
+
+    @property
+    def floor(self) -> float:
+        """The smallest scale against which a change is measured."""
+        return 1e-3 * abs(self.data.value(np.full(self.data.shape, self.data.neutral, self.data.dtype)))
+
+    def objective(self, F: Factors) -> float:
+        """Return the objective of given factors."""
+        penalty = self.on_codes.value(F.codes) + self.on_components.value(F.C)
+        return self.data.value(F) + (self.alpha * penalty if penalty else 0.0)
+
+    def hold(self, F: Factors) -> Factors:
+        """Return the factors with their known entries in place."""
+        return Factors(_held(F.codes, self.known_codes), _held(F.C, self.known_components))
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the objective has a gradient everywhere."""
+        penalties = isinstance(self.on_codes, Smooth) and isinstance(self.on_components, Smooth)
+        return penalties and self.data.smooth
+
+    def pack(self, F: Factors) -> Array:
+        """Return the factors as one vector."""
+        return np.concatenate([F.codes.ravel(), F.C.ravel()])
+
+    def unpack(self, packed: Array) -> Factors:
+        """Return the factors that a vector stands for."""
+        n, d = self.data.shape
+        return Factors(packed[: n * self.rank].reshape(n, -1), packed[n * self.rank :].reshape(-1, d))
+
+    def value_and_gradient(self, packed: Array) -> tuple[float, Array]:
+        """Return the objective and its gradient at packed factors; known entries have gradient zero."""
+        F = self.hold(self.unpack(packed))
+        assert isinstance(self.on_codes, Smooth) and isinstance(self.on_components, Smooth)
+        value, G = self.data.value_and_gradient(F.dense())
+        on_codes = G @ F.C.T + self.alpha * self.on_codes.gradient(F.codes)
+        on_components = F.codes.T @ G + self.alpha * self.on_components.gradient(F.C)
+        value += self.alpha * (self.on_codes.value(F.codes) + self.on_components.value(F.C))
+        return value, self.pack(
+            Factors(_zero_known(on_codes, self.known_codes), _zero_known(on_components, self.known_components))
+        )
+
+
+def _held(A: Array, known: Array | None) -> Array:
+    return A if known is None else np.where(np.isnan(known), A, known)
+
+
+def _zero_known(G: Array, known: Array | None) -> Any:
+    return G if known is None else np.where(np.isnan(known), G, 0)

@@ -1,0 +1,23 @@
+"""The role of a solver: mathematics only, handed to the loop as a stream of iterates."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterator
+from typing import Any
+
+from regfactor._params import Params
+from regfactor.factors import Point
+from regfactor.loop import Iterate
+
+
+class Solver(Params, abc.ABC):
+    """Yields iterates, for ever or until there is nothing left to do; stops, counts and prints nothing."""
+
+    @abc.abstractmethod
+    def check(self, problem: Any) -> None:
+        """Raise UnsupportedProblem, before any work, for a problem this solver cannot take."""
+
+    @abc.abstractmethod
+    def iterates(self, problem: Any, start: Point | None) -> Iterator[Iterate]:
+        """Yield iterates from a start."""

@@ -1,0 +1,84 @@
+"""Accelerated proximal gradient (FISTA) with restart and backtracking, in the space of Z."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from regfactor._params import Array, UnsupportedProblem
+from regfactor.factors import Factors, Point
+from regfactor.loop import Iterate
+from regfactor.penalties import Gauge, Trace, TwoView
+from regfactor.problems import Convex
+from regfactor.solvers.base import Solver
+
+
+def unscaled(gauge: Gauge) -> tuple[Gauge, Array | float]:
+    """Return a gauge with a prox and the column scale e such that |||Z||| = gauge(Z / e)."""
+    if isinstance(gauge, Trace) and np.ndim(gauge.scale):
+        return Trace(), np.asarray(gauge.scale)
+    return gauge, 1.0
+
+
+@dataclass
+class Fista(Solver):
+    """Beck & Teboulle 2009 with the gradient restart of O'Donoghue & Candes 2015; needs a smooth loss."""
+
+    every: int = 5
+
+    def check(self, problem: Convex) -> None:
+        if not problem.data.smooth:
+            raise UnsupportedProblem("Fista needs a smooth loss (the absolute and hinge losses have kinks). Use Admm.")
+        if isinstance(problem.gauge, TwoView):
+            raise UnsupportedProblem("Fista needs a gauge with a prox; TwoView has none. Use EtaSearch.")
+
+    def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
+        """Yield every few steps, with the dual point of the gradient."""
+        gauge, e = unscaled(problem.gauge)
+        start = start or problem.null
+        Q = F = Factors(start.factors.Phi, start.factors.C / e)
+        V, t, B = Q.dense(), 1.0, start.free
+        last = V
+        curvature = _first_curvature(problem, e)
+        while True:
+            for _ in range(self.every):
+                F, Q_new, B, curvature = _step(problem, gauge, V, e, B, curvature)
+                momentum = np.vdot(V - Q_new, Q_new - last)
+                t, t_last = (1.0, 1.0) if momentum > 0 else ((1 + np.sqrt(1 + 4 * t * t)) / 2, t)
+                V = Q_new + ((t_last - 1) / t) * (Q_new - last)
+                last = Q_new
+            yield _iterate(problem, Factors(F.Phi, F.C * e), B, self.every)
+
+
+def _step(
+    problem: Convex, gauge: Gauge, V: Array, e: Array | float, B: Array | None, curvature: float
+) -> tuple[Factors, Array, Array | None, float]:
+    """Take a proximal gradient step, shortened until the quadratic model is an upper bound."""
+    value, G, B = problem.evaluate(V * e, B)
+    G = G * e
+    known = np.isfinite(problem.data.curvature)
+    while True:
+        F = gauge.prox(V - G / curvature, float(problem.alpha / curvature))
+        Q = F.dense()
+        move = Q - V
+        model = value + np.vdot(G, move) + curvature / 2 * np.vdot(move, move)
+        if known or problem.evaluate(Q * e, B)[0] <= model + 1e-12 * abs(model):
+            return F, Q, B, curvature
+        curvature *= 2
+
+
+def _first_curvature(problem: Convex, e: Array | float) -> float:
+    """Return the bound of the curvature, or where there is none its value at Z = 0."""
+    spread = problem.map.norm2 * float(np.square(e).max())
+    if np.isfinite(problem.data.curvature):
+        return problem.data.curvature * spread
+    null = problem.null
+    return float(problem.data.hessian(problem.predictor(null.factors.dense(), null.free)).max()) * spread
+
+
+def _iterate(problem: Convex, F: Factors, B: Array | None, steps: int) -> Iterate:
+    value, _, B = problem.evaluate(Z := F.dense(), B)
+    bound = problem.bound(problem.dual_point(Z, B))
+    return Iterate(Point(F, B), value + problem.alpha * problem.gauge.cost(F), bound.value, bound.rigorous, steps=steps)

@@ -1,0 +1,136 @@
+"""ADMM: the prox of the loss in one half step, the prox of the gauge in the other (spec 4.1 at a fixed scale)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from regfactor._params import Array, UnsupportedProblem
+from regfactor.factors import Factors, Point
+from regfactor.loop import Iterate
+from regfactor.maps import Identity
+from regfactor.penalties import TwoView
+from regfactor.problems import Bound, Convex
+from regfactor.solvers.base import Solver
+from regfactor.solvers.proximal import unscaled
+
+RATIO = 3.0  # residuals further apart than this make the penalty change
+CHANGES = 60
+BOTH = 4  # of so many examinations, one compares the two kinds of dual point
+
+
+@dataclass
+class Admm(Solver):
+    """Alternating direction method of multipliers, over-relaxed, with residual balancing that fades out."""
+
+    relaxation: float = 1.6
+    every: int = 5
+
+    def check(self, problem: Convex) -> None:
+        if not isinstance(problem.map, Identity):
+            raise UnsupportedProblem(f"Admm needs the identity map, got {problem.map}. Use Fista.")
+        for t in problem.data.terms:
+            if not t.loss.proximable:
+                raise UnsupportedProblem(f"Admm needs an elementwise prox, which {t.loss} has not. Use Fista.")
+        if isinstance(problem.gauge, TwoView):
+            raise UnsupportedProblem("Admm needs a gauge with a prox; TwoView has none. Use EtaSearch.")
+
+    def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
+        """Yield every few steps."""
+        split = Splitting(problem, start or problem.null, self.relaxation)
+        while True:
+            split.advance(self.every)
+            F, B, objective, bound = split.examine()
+            yield Iterate(Point(F, B, split.dual), objective, bound.value, bound.rigorous, steps=self.every)
+
+
+class Splitting:
+    """The state of ADMM on min L(Z) + alpha gauge(Q), Z = Q e; Z and the dual point survive a change of scale."""
+
+    def __init__(self, problem: Convex, start: Point, relaxation: float) -> None:
+        self.problem, self.relaxation = problem, relaxation
+        self.gauge, self.e = unscaled(problem.gauge)
+        self.F = Factors(start.factors.Phi, start.factors.C / self.e)
+        self.Q, self.B = self.F.dense(), start.free
+        self.rho, self.changes = self._first_penalty(), 0
+        self.examined, self.use_gradient = 0, False
+        dual = start.dual if start.dual is not None else problem.dual_point(self.Z, self.B)
+        self.U = -dual * self.e / self.rho
+
+    @property
+    def Z(self) -> Array:
+        """Return the current matrix, low in rank."""
+        return self.Q * self.e
+
+    @property
+    def dual(self) -> Array:
+        """Return the multiplier as a dual point; its dual norm is at most alpha by construction of the prox."""
+        return -self.rho * self.U / self.e
+
+    def rescale(self, problem: Convex) -> None:
+        """Go on with the same data under another scale."""
+        Z, dual = self.Z, self.dual
+        self.problem = problem
+        self.gauge, self.e = unscaled(problem.gauge)
+        self.Q = Z / self.e
+        self.F = Factors(self.F.Phi, np.asarray(np.linalg.lstsq(self.F.Phi, self.Q, rcond=None)[0]))
+        self.U = -dual * self.e / self.rho
+
+    def advance(self, steps: int) -> None:
+        """Take some steps, then balance the residuals."""
+        for _ in range(steps):
+            last, W = self.Q, self._loss_step()
+            relaxed = self.relaxation * W + (1 - self.relaxation) * last
+            self.F = self.gauge.prox(relaxed + self.U, float(self.problem.alpha / self.rho))
+            self.Q = self.F.dense()
+            self.U = self.U + relaxed - self.Q
+        self._balance(W, last)
+
+    def examine(self) -> tuple[Factors, Array | None, float, Bound]:
+        """Return the factors of the current point, its free coefficients, its objective and a bound."""
+        F, B = Factors(self.F.Phi, self.F.C * self.e), self.B
+        Z = F.dense()
+        if self.problem.data.smooth:
+            B = self.B = self.problem.free(Z, B)
+        return F, B, self.problem.objective(F, B), self._bound(Z, B)
+
+    def _bound(self, Z: Array, B: Array | None) -> Bound:
+        """Return the bound of the multiplier or of the gradient: the kind that was better when both were tried."""
+        self.examined += 1
+        if not self.problem.data.smooth:
+            return self.problem.bound(self.dual)
+        if self.examined % BOTH == 1:
+            bounds = [self.problem.bound(self.dual), self.problem.bound(self.problem.dual_point(Z, B))]
+            self.use_gradient = bounds[1].value > bounds[0].value
+            return bounds[self.use_gradient]
+        return self.problem.bound(self.problem.dual_point(Z, B) if self.use_gradient else self.dual)
+
+    def _loss_step(self) -> Array:
+        weights = self.rho / np.square(self.e)
+        Z, self.B = self.problem.prox((self.Q - self.U) * self.e, weights, self.B)
+        return Z / self.e
+
+    def _balance(self, W: Array, last: Array) -> None:
+        if self.changes >= CHANGES:
+            return
+        size = max(float(np.linalg.norm(W)), float(np.linalg.norm(self.Q)), 1e-300)
+        primal = float(np.linalg.norm(W - self.Q)) / size
+        dual = float(np.linalg.norm(self.Q - last)) / max(float(np.linalg.norm(self.U)), 1e-300)
+        if not (primal > RATIO * dual or dual > RATIO * primal):
+            return
+        factor = 1 + 3 / (1 + 0.4 * self.changes)
+        factor = factor if primal > dual else 1 / factor
+        self.changes += 1
+        self.rho, self.U = self.rho * factor, self.U / factor
+
+    def _first_penalty(self) -> float:
+        """Return rho for which the first threshold is a few percent of the size of a Newton step from zero."""
+        null, data = self.problem.null, self.problem.data
+        assert null.dual is not None
+        P = self.problem.predictor(null.factors.dense(), null.free)
+        bend = data.hessian(P)
+        bend = np.where((bend > 0) & np.isfinite(bend), bend, 1)
+        size = self.gauge.polar(null.dual / bend / self.e, 0).value
+        return float(30 * self.problem.alpha / size) if size > 0 else 1.0

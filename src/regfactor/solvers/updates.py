@@ -1,0 +1,163 @@
+"""Steps that improve one factor while the other is held; none of them ever raises the objective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from regfactor._newton import minimize_columns
+from regfactor._params import Array, UnsupportedProblem
+from regfactor.losses import Squared
+from regfactor.penalties import Free, OneHot, Penalty, PowerPenalty, Proximable, SquaredL2
+from regfactor.problems import Data
+
+
+def update_codes(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float, steps: int = 30) -> Array:
+    """Return better codes for given components, by the best step that the loss and the penalty allow."""
+    if isinstance(penalty, OneHot):
+        return assign_rows(data, Phi, C)
+    _require_smooth(data)
+    if _is_ridge(penalty) and data.unbounded and not any(t.loss.rowwise for t in data.terms):
+        return newton_rows(data, Phi, C, penalty, alpha)
+    block = Block(lambda A: A @ C, lambda G: G @ C.T, data.row_values, data.inside, _sum_rows)
+    return proximal_steps(block, data, Phi, _require_prox(penalty), alpha, _curvature(data, Phi @ C, C), steps)
+
+
+def update_components(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float, steps: int = 30) -> Array:
+    """Return better components for given codes: columns alone where the penalty allows it, else all together."""
+    _require_smooth(data)
+    if penalty.entrywise and not any(t.loss.rowwise for t in data.terms):
+        C = C.copy()
+        for t in data.terms:
+            part = Data((t.transposed(),), t.x.shape[::-1])
+            C[:, t.columns] = update_codes(part, C[:, t.columns].T, Phi.T, penalty, alpha, steps).T
+        return C
+    block = Block(
+        lambda A: Phi @ A,
+        lambda G: Phi.T @ G,
+        lambda Z: data.row_values(Z).sum(keepdims=True),
+        lambda Z: np.asarray(data.inside(Z).all(keepdims=True)),
+        lambda A: A.sum(keepdims=True)[0],
+    )
+    return proximal_steps(block, data, C, _require_prox(penalty), alpha, _curvature(data, Phi @ C, Phi), steps)
+
+
+def newton_rows(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float) -> Array:
+    """Minimize over all rows at once by damped Newton: ridge regression for the squared loss."""
+    weights = np.asarray(penalty.weights) if isinstance(penalty, PowerPenalty) else float(not isinstance(penalty, Free))
+    ridge = alpha * np.broadcast_to(np.asarray(weights, C.dtype), (C.shape[0],))
+    if data.complete and all(isinstance(t.loss, Squared) for t in data.terms):
+        return _ridge_regression(-data.gradient(np.zeros(data.shape, data.dtype)), C, ridge)
+    if data.complete and not C.shape[0]:
+        return Phi
+
+    def evaluate(columns: Array) -> tuple[Array, Array, Array]:
+        Z = columns.T @ C
+        return data.row_values(Z), data.gradient(Z).T, data.hessian(Z).T
+
+    return minimize_columns(evaluate, np.ascontiguousarray(C.T), Phi.T, ridge, data.majorant().T).T
+
+
+def assign_rows(data: Data, Phi: Array, C: Array) -> Array:
+    """Give every row to the component with the least loss (the hard E-step of k-means and its relatives)."""
+    losses = np.stack([data.row_values(np.broadcast_to(c, data.shape)) for c in C], axis=1)
+    rows, current, best = np.arange(len(Phi)), Phi.argmax(axis=1), losses.argmin(axis=1)
+    best = np.where(losses[rows, best] < losses[rows, current], best, current)  # ties keep their component
+    return np.eye(len(C), dtype=Phi.dtype)[best]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A factor seen alone: its prediction, the pull-back of a gradient, and over what its objective separates."""
+
+    predict: Callable[[Array], Array]
+    pull_back: Callable[[Array], Array]
+    values: Callable[[Array], Array]
+    inside: Callable[[Array], Array]
+    reduce: Callable[[Array], Array]
+
+
+def proximal_steps(
+    block: Block, data: Data, A: Array, penalty: Proximable, alpha: float, curvature: float, steps: int
+) -> Array:
+    """Take accelerated proximal steps; each separate part has its own step length and keeps the best point it saw."""
+    start = block.values(block.predict(A))
+    lengths = np.full(len(start), curvature, A.dtype)
+    best, best_value = A, start + alpha * _part_costs(penalty, A, len(start))
+    now, ahead, t = A, A, 1.0
+    for _ in range(steps):
+        G = block.pull_back(data.gradient(block.predict(ahead)))
+        new, lengths = _proximal_step(block, ahead, G, lengths, penalty, alpha)
+        value = block.values(block.predict(new)) + alpha * _part_costs(penalty, new, len(start))
+        better = value < best_value
+        best, best_value = np.where(better[:, None], new, best), np.where(better, value, best_value)
+        t_new = (1 + np.sqrt(1 + 4 * t * t)) / 2
+        onward = better & (block.reduce((ahead - new) * (new - now)) <= 0)  # else the part restarts
+        further = new + np.where(onward, (t - 1) / t_new, 0)[:, None] * (new - now)
+        still = np.abs(new - now).max(initial=0) <= 4 * np.finfo(A.dtype).eps * np.abs(new).max(initial=0)
+        now, t = new, t_new
+        ahead = further if data.unbounded else np.where(block.inside(block.predict(further))[:, None], further, new)
+        if still:
+            break
+    return best
+
+
+def _proximal_step(
+    block: Block, V: Array, G: Array, lengths: Array, penalty: Proximable, alpha: float
+) -> tuple[Array, Array]:
+    """Step every part, doubling its curvature until the quadratic model bounds the loss."""
+    value = block.values(block.predict(V))
+    for _ in range(60):
+        new = penalty.prox(V - G / lengths[:, None], alpha / lengths)
+        move = new - V
+        model = value + block.reduce(G * move) + lengths / 2 * block.reduce(move * move)
+        short = ~(block.values(block.predict(new)) <= model + 1e-10 * np.abs(model))
+        if not short.any():
+            break
+        lengths = np.where(short, 2 * lengths, lengths)
+    return new, lengths
+
+
+def _ridge_regression(X: Array, C: Array, ridge: Array) -> Array:
+    """Return the rows of codes that minimize |X - Phi C|^2 / 2 + ridge; the least of them where several do."""
+    gram = C @ C.T + np.diag(ridge)
+    return np.asarray((np.linalg.pinv(gram, hermitian=True) @ (C @ X.T)).T, X.dtype)
+
+
+def _sum_rows(A: Array) -> Array:
+    return A.sum(axis=1)
+
+
+def _part_costs(penalty: Penalty, A: Array, parts: int) -> Array:
+    costs = penalty.rows(A)
+    return costs if parts == len(A) else costs.sum(keepdims=True)
+
+
+def _curvature(data: Data, Z: Array, held: Array) -> float:
+    """Return a first guess of the curvature along a factor; steps are checked against the true objective."""
+    bend = data.curvature
+    if not np.isfinite(bend):
+        bend = float(np.median(data.hessian(Z)))
+    size = float(np.linalg.norm(held, 2)) ** 2 if held.size else 0.0
+    return bend * size if 0 < bend * size < np.inf else 1.0
+
+
+def _is_ridge(penalty: Penalty) -> bool:
+    return isinstance(penalty, Free | SquaredL2) or (isinstance(penalty, PowerPenalty) and penalty.p == 2)
+
+
+def _require_smooth(data: Data) -> None:
+    if not data.smooth:
+        kinked = next(t.loss for t in data.terms if not t.loss.smooth)
+        raise UnsupportedProblem(
+            f"Factor updates need a smooth loss, and {kinked} has kinks. Use 'huber' or 'smoothed_l1' for 'absolute', "
+            "'smoothed_hinge' for 'hinge', or the convex door (gauge=Trace())."
+        )
+
+
+def _require_prox(penalty: Penalty) -> Proximable:
+    if isinstance(penalty, Proximable):
+        return penalty
+    raise UnsupportedProblem(f"{penalty} has neither a ridge form nor a prox, so its factor cannot be updated.")

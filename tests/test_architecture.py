@@ -1,0 +1,150 @@
+"""The house rules: imports go one way, rooms stay small, nothing public is forgotten."""
+
+import ast
+import graphlib
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+from sklearn.base import BaseEstimator
+
+import catalogue
+import regfactor
+from regfactor.losses import Huber, Loss
+from regfactor.losses.potentials import Potential
+from regfactor.maps import Map
+from regfactor.norms import Norm
+from regfactor.penalties import Gauge, Penalty
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "regfactor"
+STOREYS = [
+    {"loop", "factors", "_linalg", "_params"},
+    {"losses", "norms", "kernels", "maps"},
+    {"penalties"},
+    {"problems"},
+    {"solvers"},
+    {"estimators"},
+    {"model_selection", "datasets", "baselines"},
+    {"atlas", "plots", "report", "cli"},
+    {"regfactor"},  # the facade
+]
+STOREY_OF = {room: height for height, rooms in enumerate(STOREYS) for room in rooms}
+MOST_LINES, MOST_LINES_IN_FUNCTION = 400, 60  # hard stops; 300 and 40 are the goals
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+ROLES = {  # where the parts of a role are exported, and which tables of the catalogue may hold them
+    "regfactor.losses": (Loss, ["LOSSES"]),
+    "regfactor.losses.potentials": (Potential, ["POTENTIALS"]),
+    "regfactor.norms": (Norm, ["NORMS"]),
+    "regfactor.maps": (Map, ["MAPS"]),
+    "regfactor.penalties": ((Penalty, Gauge), ["PENALTIES", "GAUGES"]),
+    "regfactor": (BaseEstimator, ["ESTIMATORS"]),
+}
+NOT_PARTS = {
+    "Bregman": "a role: every concrete loss names its potential",
+    "Stacked": "never evaluated, only taken apart",
+}
+
+
+def dotted(path):
+    """The import name of a file: a/b.py is a.b, a/__init__.py is a."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {dotted(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+every_module = pytest.mark.parametrize("name", MODULES)
+
+
+def room(name):
+    """regfactor.losses.base stands in the room losses; the package itself is its own room."""
+    return name.split(".")[1] if "." in name else name
+
+
+def imports(name):
+    """The files of this package that a file names in an import, wherever in the file the import stands."""
+    wanted = set()
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.Import):
+            wanted |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            full = {f"{node.module}.{alias.name}" for alias in node.names}
+            wanted |= {f if f in MODULES else node.module for f in full}
+    return {w for w in wanted if w in MODULES}
+
+
+def body_lines(function):
+    """Lines of a function without its signature and its docstring."""
+    statements = function.body[ast.get_docstring(function) is not None :]
+    return statements[-1].end_lineno - statements[0].lineno + 1 if statements else 0
+
+
+def parts(module, role):
+    """The concrete public classes of a role, by name."""
+    names = getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
+    classes = {name: getattr(module, name) for name in names if inspect.isclass(getattr(module, name))}
+    return {
+        name: cls
+        for name, cls in classes.items()
+        if issubclass(cls, role) and not inspect.isabstract(cls) and name not in NOT_PARTS
+    }
+
+
+def test_there_is_something_to_check():
+    assert len(MODULES) > 10
+
+
+@every_module
+def test_imports_go_one_way(name):
+    assert room(name) in STOREY_OF, f"{name}: give the room {room(name)!r} its storey in STOREYS"
+    higher = {i for i in imports(name) if STOREY_OF.get(room(i), -1) > STOREY_OF[room(name)]}
+    assert not higher, f"{name} imports from above: {sorted(higher)}"
+
+
+def test_no_file_imports_itself_through_others():
+    try:
+        graphlib.TopologicalSorter({name: imports(name) for name in MODULES}).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+@every_module
+def test_imports_are_absolute(name):
+    relative = [n.lineno for n in ast.walk(TREES[name]) if isinstance(n, ast.ImportFrom) and n.level]
+    assert not relative, f"{name}: relative imports in lines {relative}"
+
+
+@every_module
+def test_every_file_says_what_it_is(name):
+    assert ast.get_docstring(TREES[name])
+
+
+@every_module
+def test_rooms_stay_small(name):
+    assert len(MODULES[name].read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+    long = {n.name: body_lines(n) for n in ast.walk(TREES[name]) if isinstance(n, FUNCTIONS)}
+    assert not {f: lines for f, lines in long.items() if lines > MOST_LINES_IN_FUNCTION}
+
+
+@pytest.mark.parametrize("module", ROLES)
+def test_every_public_part_is_in_the_catalogue(module):
+    role, tables = ROLES[module]
+    found = parts(importlib.import_module(module), role)
+    assert found, f"{module} exports no part"
+    listed = {type(part) for table in tables for part in getattr(catalogue, table).values()}
+    forgotten = sorted(name for name, cls in found.items() if cls not in listed)
+    assert not forgotten, f"add to {' or '.join(tables)} in tests/catalogue.py: {forgotten}"
+
+
+def test_every_public_name_is_in_the_readme():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    public = {name for name in regfactor.__all__ if not name.startswith("_")}
+    missing = sorted(name for name in public if not re.search(rf"\b{name}\b", readme))
+    assert not missing, f"say in README.md what these are: {missing}"
+
+
+def test_contributing_shows_the_code_as_it_is():
+    assert inspect.getsource(Huber) in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

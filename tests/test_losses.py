@@ -1,0 +1,541 @@
+"""Laws of losses: every line of the catalogue obeys its own definition."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import expit
+from sklearn.base import clone
+
+from catalogue import COMPOSITE, LOSSES, cases, draw, draw_data, draw_link, frozen, rng
+from regfactor._params import UnsupportedProblem
+from regfactor.losses import (
+    KL,
+    Absolute,
+    Binomial,
+    Huber,
+    Logistic,
+    Multinomial,
+    Ordinal,
+    Poisson,
+    Robust,
+    SmoothedHinge,
+    SmoothedL1,
+    Softmax,
+    Squared,
+    as_loss,
+)
+
+EVALUATED = {name: loss for name, loss in LOSSES.items() if name not in COMPOSITE}
+SMOOTH = {name: loss for name, loss in EVALUATED.items() if loss.smooth}
+PROXIMABLE = {name: loss for name, loss in EVALUATED.items() if loss.proximable}
+EXPONENTIAL = ("poisson", "gamma_log")  # infinite from a link of about 710 on
+ENDING_LINK = ("kl", "gamma")
+
+every_loss = pytest.mark.parametrize("loss", cases(EVALUATED))
+every_smooth_loss = pytest.mark.parametrize("loss", cases(SMOOTH))
+every_proximable_loss = pytest.mark.parametrize("loss", cases(PROXIMABLE))
+
+
+def total(loss, values):
+    """Per entry, or per row where the loss couples a row."""
+    return values.sum(axis=-1) if loss.rowwise else values
+
+
+def differences(function, z, step):
+    """Central differences of the row sums of a function, one column of z at a time."""
+    slope = np.empty_like(z)
+    for j in range(z.shape[1]):
+        move = np.zeros(z.shape[1])
+        move[j] = step
+        slope[:, j] = (function(z + move) - function(z - move)).sum(axis=-1) / (2 * step)
+    return slope
+
+
+# The table of spec section 2, by hand: a y that no z reaches.
+OUTSIDE = {
+    "huber": lambda x: np.full_like(x, -0.81),
+    "smoothed_l1": lambda x: np.full_like(x, 1.01),
+    "absolute": lambda x: np.full_like(x, -1.01),
+    "logistic": lambda x: 1.01 - x,
+    "poisson": lambda x: -x - 0.01,
+    "gamma_log": lambda x: np.full_like(x, 1.01),
+    "gamma": lambda x: -x - 0.01,
+    "binomial": lambda x: 4.01 - x,
+    "multinomial": lambda x: np.where(np.arange(x.shape[1]) == 0, 0.1, 0.0) + np.zeros_like(x),
+    "softmax": lambda x: np.where(np.arange(x.shape[1]) == 0, 1.1, 0.0) + np.zeros_like(x),
+    "hinge": lambda x: 0.01 * x,
+    "smoothed_hinge": lambda x: -1.01 * x,
+    "squared_hinge": lambda x: 0.01 * x,
+    "ordinal": lambda x: 4.01 - x,
+    "kl": lambda x: np.full_like(x, 1.01),
+    "robust_squared": lambda x: np.full_like(x, 0.71),
+    "robust_logistic": lambda x: np.full_like(x, -0.31),
+    "robust_poisson": lambda x: np.full_like(x, 0.91),
+}
+
+
+@every_loss
+def test_drawn_data_lie_in_the_domain(loss):
+    z, x = draw(loss)
+    assert loss.domain.contains(x).all()
+    assert loss.link_domain.contains(z).all()
+
+
+@every_loss
+def test_gradient_is_the_slope_of_the_value(loss):
+    z, x = draw(loss)
+    slope = differences(lambda at: loss.value(at, x), z, 1e-6)
+    np.testing.assert_allclose(loss.gradient(z, x), slope, rtol=1e-6, atol=2e-8)
+
+
+@every_loss
+def test_hessian_is_the_slope_of_the_gradient(loss):
+    z, x = draw(loss)
+    for j in range(z.shape[1]):
+        move = np.zeros(z.shape[1])
+        move[j] = 1e-6
+        slope = (loss.gradient(z + move, x)[:, j] - loss.gradient(z - move, x)[:, j]) / 2e-6
+        np.testing.assert_allclose(loss.hessian(z, x)[:, j], slope, rtol=1e-6, atol=2e-8)
+
+
+@every_loss
+def test_fenchel_young_is_an_equality_at_the_gradient(loss):
+    z, x = draw(loss)
+    y = loss.gradient(z, x)
+    gap = total(loss, loss.value(z, x)) + total(loss, loss.conjugate(y, x)) - total(loss, z * y)
+    np.testing.assert_allclose(gap, 0, atol=1e-11)
+
+
+@every_loss
+def test_fenchel_young_is_an_inequality_elsewhere(loss):
+    z, x = draw(loss, seed=3)
+    there = draw_link(loss, rng(17), z.shape)
+    for y in (loss.gradient(there, x), loss.feasible(rng(18).normal(scale=3.0, size=z.shape), x)):
+        gap = total(loss, loss.value(z, x)) + total(loss, loss.conjugate(y, x)) - total(loss, z * y)
+        assert gap.min() >= -1e-10
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_conjugate_is_infinite_outside_its_domain(name):
+    loss = LOSSES[name]
+    _, x = draw(loss)
+    assert np.all(total(loss, loss.conjugate(OUTSIDE[name](x), x)) == np.inf)
+
+
+def test_only_the_squared_loss_has_an_unbounded_conjugate():
+    assert set(EVALUATED) - set(OUTSIDE) == {"squared"}
+
+
+@every_smooth_loss
+def test_inverse_gradient_finds_a_point_with_the_gradient(loss):
+    z, x = draw(loss, seed=5)
+    y = loss.gradient(z, x)
+    back = loss.inverse_gradient(y, x)
+    assert np.isfinite(back).all()
+    np.testing.assert_allclose(loss.gradient(back, x), y, atol=1e-9)
+    if not loss.rowwise:  # a row loss does not see a shift of its row
+        curved = loss.hessian(z, x) > 1e-3
+        assert curved.any()
+        np.testing.assert_allclose(back[curved], z[curved], rtol=1e-8, atol=1e-8)
+
+
+@every_loss
+@pytest.mark.parametrize("scale", [0.1, 1.0, 30.0, 1e6])
+def test_feasible_points_have_a_finite_conjugate(loss, scale):
+    _, x = draw(loss, seed=7)
+    y = loss.feasible(rng(8).normal(scale=scale, size=x.shape), x)
+    assert np.isfinite(loss.conjugate(y, x)).all()
+
+
+@every_loss
+def test_feasible_leaves_feasible_points_alone(loss):
+    z, x = draw(loss, seed=9)
+    y = loss.gradient(z, x)
+    np.testing.assert_allclose(loss.feasible(y, x), y, rtol=1e-12, atol=1e-12)
+
+
+@every_loss
+def test_feasible_is_idempotent(loss):
+    _, x = draw(loss, seed=10)
+    y = loss.feasible(rng(11).normal(scale=4.0, size=x.shape), x)
+    np.testing.assert_allclose(loss.feasible(y, x), y, rtol=1e-12, atol=1e-12)
+
+
+def assert_prox_is_optimal(loss, a, w, x):
+    """w (a - p) is a subgradient at p: by Fenchel-Young, which holds with kinks too, and by the gradient."""
+    p = loss.prox(a, w, x)
+    assert np.isfinite(p).all()
+    y = w * (a - p)
+    near = loss.feasible(y, x)
+    np.testing.assert_allclose(near, y, rtol=1e-9, atol=1e-9)
+    slack = total(loss, loss.value(p, x)) + total(loss, loss.conjugate(near, x)) - total(loss, p * near)
+    np.testing.assert_allclose(slack, 0, atol=1e-8 * (1 + np.abs(p * near).max()))
+    if loss.smooth:
+        inside = (p > loss.link_domain.low) & (p < loss.link_domain.high)
+        residual = np.where(inside, loss.gradient(np.where(inside, p, 1.0), x) - y, 0)
+        np.testing.assert_allclose(residual, 0, atol=1e-8 * (1 + np.abs(y).max()))
+
+
+@every_proximable_loss
+@pytest.mark.parametrize("w", [1e-6, 1e-2, 1.0, 50.0])
+@pytest.mark.parametrize("reach", [1.0, 50.0])
+def test_prox_solves_its_problem(loss, w, reach):
+    _, x = draw(loss, seed=11)
+    a = rng(12).uniform(-reach, reach, x.shape)
+    a[0], a[1] = reach, -reach
+    assert_prox_is_optimal(loss, a, w, x)
+
+
+@every_proximable_loss
+def test_prox_takes_one_weight_per_entry(loss):
+    _, x = draw(loss, seed=13)
+    a = rng(14).normal(scale=3.0, size=x.shape)
+    w = rng(15).uniform(0.01, 10.0, x.shape)
+    if loss.rowwise:
+        w[:] = w[:, :1]
+    assert_prox_is_optimal(loss, a, w, x)
+    one_by_one = np.array([loss.prox(a[i : i + 1], w[i : i + 1], x[i : i + 1])[0] for i in range(len(a))])
+    np.testing.assert_allclose(loss.prox(a, w, x), one_by_one, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", cases(EVALUATED, without=PROXIMABLE))
+def test_a_missing_prox_is_reported(loss):
+    z, x = draw(loss)
+    with pytest.raises(UnsupportedProblem):
+        loss.prox(z, 1.0, x)
+
+
+@every_loss
+def test_curvature_bounds_the_hessian(loss):
+    x = draw_data(loss, rng(16), (400, 3))
+    z = draw_link(loss, rng(17), (400, 3))
+    hessian = loss.hessian(z, x)
+    assert (hessian >= 0).all()
+    assert hessian.max() <= loss.curvature * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "curvature"),
+    {
+        "squared": 1.0,
+        "huber": 1.0,
+        "smoothed_l1": 1 / 0.3,
+        "logistic": 0.25,
+        "binomial": 1.0,
+        "poisson": np.inf,
+        "gamma_log": np.inf,
+        "gamma": np.inf,
+        "kl": np.inf,
+        "smoothed_hinge": 1 / 0.6,
+        "squared_hinge": 2.0,
+        "robust_squared": 1.0,
+        "robust_logistic": 0.25,
+    }.items(),
+)
+def test_curvature_is_that_of_the_table(name, curvature):
+    assert LOSSES[name].curvature == pytest.approx(curvature)
+
+
+def test_curvature_of_a_row_loss_bounds_the_whole_hessian():
+    x = np.array([[1.0, 0.0]])  # at z = 0 the Hessian diag(p) - pp' has the eigenvalue 1/2
+    move = np.array([[1e-4, -1e-4]])
+    slope = np.linalg.norm(Softmax().gradient(move, x) - Softmax().gradient(-move, x)) / np.linalg.norm(2 * move)
+    assert slope == pytest.approx(0.5, abs=1e-6)
+    assert slope * (1 - 1e-6) <= Softmax().curvature <= 1.0
+
+
+@every_loss
+def test_value_is_convex_on_segments(loss):
+    z, x = draw(loss, seed=19)
+    other = draw_link(loss, rng(20), z.shape)
+    for share in (0.2, 0.5, 0.9):
+        middle = total(loss, loss.value((1 - share) * z + share * other, x))
+        chord = (1 - share) * total(loss, loss.value(z, x)) + share * total(loss, loss.value(other, x))
+        assert (middle <= chord + 1e-12 * (1 + np.abs(chord))).all()
+
+
+AT_LINKS = ("value", "gradient", "hessian")
+METHODS = [
+    pytest.param(loss, method, id=f"{name}-{method}")
+    for name, loss in EVALUATED.items()
+    for method in (*AT_LINKS, "conjugate", "feasible", *["inverse_gradient"] * loss.smooth, *["prox"] * loss.proximable)
+]
+
+
+@pytest.mark.parametrize(("loss", "method"), METHODS)
+def test_nothing_is_mutated_and_float32_stays(loss, method):
+    z, x = draw(loss, seed=21)
+    first = z if method in (*AT_LINKS, "prox") else 0.9 * loss.gradient(z, x)
+    weight = [1.5] if method == "prox" else []
+    double = getattr(loss, method)(frozen(first), *weight, frozen(x))
+    single = getattr(loss, method)(frozen(first.astype(np.float32)), *weight, frozen(x.astype(np.float32)))
+    assert double.shape == z.shape
+    assert double.dtype == np.float64
+    assert single.dtype == np.float32
+
+
+@pytest.mark.parametrize("name", [name for name in EVALUATED if name not in ENDING_LINK])
+@pytest.mark.parametrize("z", [-800.0, -40.0, 40.0, 800.0])
+def test_extreme_links_give_numbers(name, z):
+    loss = EVALUATED[name]
+    _, x = draw(loss, seed=23)
+    at = np.zeros_like(x)
+    at[:, : 1 if loss.rowwise else None] = z  # a row loss sees one extreme among zeros
+    results = [method(at, x) for method in (loss.value, loss.gradient, loss.hessian)]
+    assert not any(np.isnan(result).any() for result in results)
+    if name not in EXPONENTIAL or abs(z) < 100:
+        assert all(np.isfinite(result).all() for result in results)
+        assert np.isfinite(loss.predict(at)).all() or "poisson" in name
+
+
+@every_loss
+@pytest.mark.parametrize("y", [-1e3, -1.0, 0.0, 1.0, 1e3])
+def test_conjugate_is_never_undefined(loss, y):
+    _, x = draw(loss, seed=25)
+    conjugate = loss.conjugate(np.full_like(x, y), x)
+    assert not np.isnan(conjugate).any()
+    assert (conjugate > -np.inf).all()
+
+
+@every_loss
+def test_zero_is_dual_feasible_so_losses_are_bounded_below(loss):
+    z, x = draw(loss, seed=27)
+    floor = -total(loss, loss.conjugate(np.zeros_like(x), x))
+    assert np.isfinite(floor).all()
+    assert (total(loss, loss.value(z, x)) >= floor - 1e-12).all()
+
+
+@pytest.mark.parametrize("loss", cases(LOSSES))
+def test_losses_are_cloned_by_their_parameters(loss):
+    copy = clone(loss)
+    assert copy is not loss
+    assert copy == loss
+    assert type(loss)(**loss.get_params(deep=False)) == loss
+
+
+def test_parameters_nest():
+    loss = Robust(Huber(delta=2.0), beta=0.5)
+    assert loss.get_params()["loss__delta"] == 2.0
+    loss.set_params(loss__delta=3.0, beta=0.7)
+    assert loss == Robust(Huber(delta=3.0), beta=0.7)
+
+
+def test_losses_with_other_parameters_differ():
+    assert Huber(1.0) != Huber(2.0)
+    assert Huber(1.0) != Squared()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Huber(delta=0.0),
+        lambda: Huber(delta=-1.0),
+        lambda: Huber(delta=np.nan),
+        lambda: SmoothedL1(sigma=0.0),
+        lambda: SmoothedHinge(gamma=-0.5),
+        lambda: Binomial(trials=0),
+        lambda: Ordinal(levels=1),
+        lambda: Robust(Squared(), beta=-1.0),
+    ],
+)
+def test_illegal_parameters_are_refused(make):
+    with pytest.raises(ValueError):
+        make()
+
+
+# --- equivalences -----------------------------------------------------------------------------------------------------
+
+
+def test_robust_squared_is_huber():
+    z, x = draw(Squared(), seed=31)
+    for method in ("value", "gradient", "hessian"):
+        robust = getattr(Robust(Squared(), beta=0.7), method)(z, x)
+        np.testing.assert_allclose(robust, getattr(Huber(0.7), method)(z, x), atol=1e-12)
+    y = rng(32).uniform(-0.7, 0.7, z.shape)
+    np.testing.assert_allclose(Robust(Squared(), 0.7).conjugate(y, x), Huber(0.7).conjugate(y, x), atol=1e-12)
+
+
+def test_smoothed_l1_is_a_rescaled_huber():
+    z, x = draw(Squared(), seed=33)
+    for sigma in (0.05, 0.3, 2.0):
+        np.testing.assert_allclose(SmoothedL1(sigma).value(z, x), Huber(sigma).value(z, x) / sigma, atol=1e-12)
+        np.testing.assert_allclose(SmoothedL1(sigma).gradient(z, x), Huber(sigma).gradient(z, x) / sigma, atol=1e-12)
+
+
+def test_smoothed_l1_tends_to_the_absolute_loss():
+    z, x = draw(Squared(), seed=34)
+    np.testing.assert_allclose(SmoothedL1(1e-9).value(z, x), Absolute().value(z, x), atol=1e-9)
+
+
+def test_binomial_with_one_trial_is_logistic():
+    z, x = draw(Logistic(), seed=35)
+    x = np.round(x)
+    for method in ("value", "gradient", "hessian"):
+        np.testing.assert_allclose(getattr(Binomial(1), method)(z, x), getattr(Logistic(), method)(z, x), atol=1e-12)
+
+
+def test_ordinal_with_two_levels_is_a_shifted_logistic():
+    z, x = draw(Ordinal(2), seed=36)
+    np.testing.assert_allclose(Ordinal(2).gradient(z, x), Logistic().gradient(z - 0.5, x), atol=1e-12)
+
+
+def test_multinomial_rows_of_total_one_are_softmax():
+    z, x = draw(Softmax(), seed=37)
+    for method in ("value", "gradient", "hessian"):
+        multinomial = getattr(Multinomial(), method)(z, x)
+        np.testing.assert_allclose(multinomial, getattr(Softmax(), method)(z, x), atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", cases(EVALUATED, "robust_squared", "robust_logistic", "robust_poisson"))
+def test_robust_minimizes_over_the_outlier(loss):
+    z, x = draw(loss, seed=38, shape=(12, 2))
+    best = np.empty_like(z)
+    for index, at in np.ndenumerate(z):
+        data = np.array([x[index]])
+
+        def explicit(s, at=at, data=data):
+            return loss.loss.value(np.array([at + s]), data)[0] + loss.beta * abs(s)
+
+        best[index] = min(minimize_scalar(explicit, bounds=(-12, 12), method="bounded").fun, explicit(0.0))
+    np.testing.assert_allclose(loss.value(z, x), best, atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", cases(EVALUATED, "robust_squared", "robust_logistic", "robust_poisson"))
+def test_robust_clips_the_gradient_and_the_conjugate(loss):
+    z, x = draw(loss, seed=39)
+    clipped = np.clip(loss.loss.gradient(z, x), -loss.beta, loss.beta)
+    np.testing.assert_allclose(loss.gradient(z, x), clipped, atol=1e-12)
+    y = rng(40).uniform(-1, 1, z.shape)
+    expected = np.where(np.abs(y) <= loss.beta, loss.loss.conjugate(y, x), np.inf)
+    np.testing.assert_allclose(loss.conjugate(y, x), expected, atol=1e-12)
+
+
+# --- values by hand ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "z", "x", "value"),
+    [
+        ("squared", 3.0, 1.0, 2.0),
+        ("huber", 3.0, 1.0, 0.8 * 2 - 0.32),
+        ("smoothed_l1", 3.0, 1.0, 2 - 0.15),
+        ("absolute", 3.0, 1.0, 2.0),
+        ("logistic", 0.0, 1.0, np.log(2)),
+        ("poisson", 0.0, 3.0, 1.0),
+        ("gamma_log", 0.0, 3.0, 3.0),
+        ("gamma", -1.0, 3.0, 3.0),
+        ("binomial", 0.0, 3.0, 4 * np.log(2)),
+        ("hinge", -0.5, 1.0, 1.5),
+        ("smoothed_hinge", -0.5, 1.0, 1.5 - 0.3),
+        ("squared_hinge", -0.5, 1.0, 2.25),
+        ("kl", 1.0, 2.0, 2 * np.log(2) - 1),
+        ("kl", 0.0, 0.0, 0.0),
+        ("kl", 0.0, 2.0, np.inf),
+        ("kl", 3.0, 0.0, 3.0),
+    ],
+)
+def test_values_by_hand(name, z, x, value):
+    assert LOSSES[name].value(np.array([z]), np.array([x]))[0] == pytest.approx(value, abs=1e-12)
+
+
+def test_row_values_sum_to_the_loss_of_the_row():
+    z, x = np.log([[1.0, 2.0, 5.0]]), np.array([[1.0, 0.0, 2.0]])
+    assert Multinomial().value(z, x).sum() == pytest.approx(3 * np.log(8) - 2 * np.log(5))
+    assert Softmax().value(z, np.array([[0.0, 1.0, 0.0]])).sum() == pytest.approx(np.log(8) - np.log(2))
+
+
+def test_ordinal_counts_thresholds():
+    loss = Ordinal(levels=4)  # thresholds 1/2, 3/2, 5/2
+    z = np.array([-3.0, 0.4, 0.6, 1.6, 2.4, 9.0])
+    np.testing.assert_array_equal(loss.predict(z), [0, 0, 1, 2, 2, 3])
+    expected = sum(np.logaddexp(0, 1.0 - t) for t in (0.5, 1.5, 2.5)) - 2 * 1.0 + 0.5 + 1.5
+    assert loss.value(np.array([1.0]), np.array([2.0]))[0] == pytest.approx(expected)
+
+
+def test_ordinal_is_the_sum_of_threshold_losses():
+    z, x = draw(Ordinal(5), seed=42)
+    parts = sum(Logistic().value(z - (k + 0.5), (x > k).astype(float)) for k in range(4))
+    np.testing.assert_allclose(Ordinal(5).value(z, x), parts, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("name", "mean"),
+    {
+        "squared": lambda z: z,
+        "huber": lambda z: z,
+        "absolute": lambda z: z,
+        "logistic": expit,
+        "poisson": np.exp,
+        "gamma_log": np.exp,
+        "gamma": lambda z: -1 / z,
+        "binomial": lambda z: 4 * expit(z),
+        "kl": lambda z: z,
+        "hinge": np.sign,
+        "squared_hinge": np.sign,
+        "robust_logistic": expit,
+    }.items(),
+)
+def test_prediction_is_the_mean_or_the_class(name, mean):
+    loss = LOSSES[name]
+    z, _ = draw(loss, seed=43)
+    np.testing.assert_allclose(loss.predict(z), mean(z), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "loss", cases(EVALUATED, "squared", "logistic", "poisson", "kl", "gamma_log", "gamma", "huber")
+)
+def test_the_data_fit_best_where_they_are_predicted(loss):
+    z, _ = draw(loss, seed=44)
+    x = loss.predict(z)
+    np.testing.assert_allclose(loss.gradient(z, x), 0, atol=1e-12)
+
+
+def test_kl_prox_of_empty_counts_stops_at_zero():
+    prox = KL().prox(np.array([-2.0, 0.5, 3.0]), 1.0, np.zeros(3))
+    np.testing.assert_allclose(prox, [0.0, 0.0, 2.0], atol=1e-12)
+
+
+def test_poisson_counts_of_zero_have_a_conjugate_at_the_boundary():
+    assert Poisson().conjugate(np.array([-3.0, 0.0]), np.array([3.0, 0.0])) == pytest.approx([0.0, 0.0])
+
+
+# --- names and tables -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    "squared huber smoothed_l1 absolute logistic poisson gamma_log binomial multinomial softmax hinge smoothed_hinge"
+    " squared_hinge ordinal kl".split(),
+)
+def test_every_public_string_names_a_loss(name):
+    assert as_loss(name) == type(as_loss(name))()
+    assert type(as_loss(name)) is type(LOSSES[name])
+
+
+def test_a_loss_is_its_own_specification():
+    loss = Huber(2.0)
+    assert as_loss(loss) is loss
+
+
+def test_a_misspelled_loss_is_answered_with_the_nearest():
+    with pytest.raises(ValueError, match="'?huber'?"):
+        as_loss("hubber")
+
+
+@pytest.mark.parametrize("loss", cases(EVALUATED))
+def test_one_loss_covers_all_columns(loss):
+    ((columns, part),) = loss.parts(4)
+    assert part == loss
+    np.testing.assert_array_equal(np.arange(4)[columns], np.arange(4))
+
+
+def test_a_list_of_columns_and_losses_is_stacked():
+    stacked = as_loss([([0, 2], "squared"), ([1], Logistic())])
+    found = {tuple(np.arange(3)[columns]): part for columns, part in stacked.parts(3)}
+    assert found == {(0, 2): Squared(), (1,): Logistic()}
+
+
+def test_a_dictionary_of_columns_is_stacked():
+    stacked = as_loss({0: "squared", 1: "logistic", 2: "squared"})
+    owner = {int(j): type(part) for columns, part in stacked.parts(3) for j in np.arange(3)[columns]}
+    assert owner == {0: Squared, 1: Logistic, 2: Squared}

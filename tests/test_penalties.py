@@ -1,0 +1,151 @@
+"""Laws of penalties on one factor: values, proxes, gradients and sets."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from catalogue import PENALTIES, SHAPE, cases, frozen, rng
+from regfactor.norms import L2
+from regfactor.penalties import (
+    AtomNorms,
+    Lasso,
+    NonNegative,
+    OneHot,
+    PowerPenalty,
+    Proximable,
+    Simplex,
+    Smooth,
+    SquaredL2,
+    UnitBall,
+)
+
+SIZE = (SHAPE[1], SHAPE[1])
+SETS = {name: PENALTIES[name] for name in PENALTIES if name.startswith(("non_negative", "simplex", "one_hot", "unit"))}
+NONCONVEX = ("one_hot",)
+PROXIMABLE = {name: penalty for name, penalty in PENALTIES.items() if isinstance(penalty, Proximable)}
+SMOOTH = {name: penalty for name, penalty in PENALTIES.items() if isinstance(penalty, Smooth)}
+every_penalty = pytest.mark.parametrize("penalty", cases(PENALTIES))
+every_proximable_penalty = pytest.mark.parametrize("penalty", cases(PROXIMABLE))
+every_strength = pytest.mark.parametrize("t", [0.05, 0.7, 5.0])
+
+
+def factor(seed=0):
+    A = rng(seed).normal(scale=1.5, size=SIZE)
+    A[1] = 0
+    return A
+
+
+def price(penalty, A, at, t):
+    """What the prox minimizes over `at`."""
+    return penalty.value(at) + np.sum((at - A) ** 2) / (2 * t)
+
+
+@every_proximable_penalty
+@every_strength
+def test_prox_beats_its_neighbours(penalty, t):
+    A = factor(1)
+    P = penalty.prox(A, t)
+    best = price(penalty, A, P, t)
+    assert np.isfinite(best)
+    random = rng(2)
+    others = [P + scale * random.normal(size=SIZE) for scale in (1e-3, 1e-2, 0.3) for _ in range(20)]
+    others += [penalty.prox(other, t) for other in others] + [(1 - s) * P + s * A for s in (0.01, 0.1, 1.0)]
+    assert best <= min(price(penalty, A, other, t) for other in others) + 1e-10
+
+
+@pytest.mark.parametrize("penalty", cases(PROXIMABLE, without=NONCONVEX))
+@every_strength
+def test_prox_is_firmly_nonexpansive(penalty, t):
+    A, B = factor(3), factor(4)
+    P, Q = penalty.prox(A, t), penalty.prox(B, t)
+    assert np.sum((P - Q) ** 2) <= ((P - Q) * (A - B)).sum() + 1e-9
+
+
+@pytest.mark.parametrize("penalty", cases(SETS))
+def test_the_prox_of_a_set_is_its_projection(penalty):
+    A = factor(5)
+    P = penalty.prox(A, 0.1)
+    assert penalty.value(P) == 0
+    np.testing.assert_allclose(penalty.prox(A, 7.0), P, atol=1e-9)
+    np.testing.assert_allclose(penalty.prox(P, 1.0), P, atol=1e-9)
+    assert penalty.value(P - 1.0) == np.inf or penalty.value(P + 3.0) == np.inf
+
+
+@pytest.mark.parametrize("penalty", cases(SMOOTH))
+def test_gradient_is_the_slope_of_the_value(penalty):
+    A = factor(6)
+    slope = np.empty(SIZE)
+    for index in np.ndindex(SIZE):
+        move = np.zeros(SIZE)
+        move[index] = 1e-6
+        slope[index] = (penalty.value(A + move) - penalty.value(A - move)) / 2e-6
+    np.testing.assert_allclose(penalty.gradient(A), slope, atol=1e-7)
+
+
+@pytest.mark.parametrize("penalty", cases(SMOOTH))
+@every_strength
+def test_the_prox_of_a_smooth_penalty_balances_its_gradient(penalty, t):
+    A = factor(7)
+    P = penalty.prox(A, t)
+    np.testing.assert_allclose(penalty.gradient(P), (A - P) / t, atol=1e-7)
+
+
+@every_proximable_penalty
+def test_nothing_is_mutated_and_float32_stays(penalty):
+    A = factor(8)
+    penalty.value(frozen(A))
+    assert penalty.prox(frozen(A), 0.5).dtype == np.float64
+    assert penalty.prox(frozen(A.astype(np.float32)), 0.5).dtype == np.float32
+
+
+@every_penalty
+def test_penalties_are_cloned_by_their_parameters(penalty):
+    A = np.eye(SIZE[0]) / 2
+    assert clone(penalty) is not penalty
+    assert clone(penalty).value(A) == penalty.value(A)
+
+
+def test_the_named_abilities_are_there():
+    assert set(PENALTIES) - set(PROXIMABLE) == {"atom_norms_l1", "atom_norms_l2"}
+    assert {"free", "squared_l2"} <= set(SMOOTH)
+
+
+@pytest.mark.parametrize("penalty", cases(PROXIMABLE, "squared_l2", "lasso", "power_1", "power_2", "power_3"))
+def test_one_strength_per_row_acts_row_by_row(penalty):
+    A, t = factor(11), np.linspace(0.1, 2.0, SIZE[0])
+    row_by_row = np.vstack([penalty.prox(A[i : i + 1], float(t[i])) for i in range(SIZE[0])])
+    np.testing.assert_allclose(penalty.prox(A, t), row_by_row, atol=1e-12)
+
+
+def test_values_by_hand():
+    A = np.array([[3.0, -4.0], [0.0, 1.0]])
+    assert SquaredL2().value(A) == 13
+    assert Lasso().value(A) == 8
+    assert AtomNorms(L2()).value(A) == pytest.approx(3 + np.sqrt(17))
+    assert PowerPenalty(2.0, np.array([1.0, 3.0])).value(A) == pytest.approx((9 + 3 * 17) / 2)
+    assert PowerPenalty(1.0, np.array([1.0, 3.0])).value(A) == pytest.approx(3 + 3 * 5)
+    assert NonNegative().value(A) == np.inf
+    assert NonNegative().value(np.abs(A)) == 0
+    assert UnitBall(L2()).value(A) == np.inf
+    assert UnitBall(L2()).value(A / 5) == 0
+
+
+def test_projections_by_hand():
+    A = np.array([[0.4, 0.9], [-3.0, 2.0], [0.5, 0.5]])
+    np.testing.assert_allclose(NonNegative().prox(A, 1.0), [[0.4, 0.9], [0.0, 2.0], [0.5, 0.5]])
+    np.testing.assert_allclose(Simplex().prox(A, 1.0), [[0.25, 0.75], [0.0, 1.0], [0.5, 0.5]])
+    np.testing.assert_allclose(OneHot().prox(A[:2], 1.0), [[0.0, 1.0], [0.0, 1.0]])
+    np.testing.assert_allclose(UnitBall(L2()).prox(np.array([[3.0, 4.0], [0.3, 0.4]]), 1.0), [[0.6, 0.8], [0.3, 0.4]])
+
+
+def test_one_hot_rows_are_the_nearest_corner():
+    A = factor(10)
+    corners = np.eye(SIZE[1])
+    nearest = corners[np.argmin(((A[:, None, :] - corners[None]) ** 2).sum(axis=-1), axis=1)]
+    np.testing.assert_allclose(np.sum((OneHot().prox(A, 1.0) - A) ** 2), np.sum((nearest - A) ** 2))
+
+
+@pytest.mark.parametrize("make", [lambda: PowerPenalty(0.5, 1.0), lambda: PowerPenalty(2.0, np.array([-1.0]))])
+def test_illegal_parameters_are_refused(make):
+    with pytest.raises(ValueError):
+        make()
