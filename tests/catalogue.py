@@ -6,6 +6,7 @@ A part that is added to the library is added here; a missing line fails the arch
 import numpy as np
 import pytest
 
+import regfactor
 from regfactor import losses, maps, norms, penalties
 from regfactor.losses import potentials
 
@@ -44,6 +45,7 @@ POTENTIALS = {
     "burg": potentials.Burg(shape=2.5),
     "binomial_entropy": potentials.BinomialEntropy(trials=3.0),
     "multinomial_entropy": potentials.MultinomialEntropy(),
+    "steps": potentials.Steps(levels=4),
     "dual_exp": potentials.Dual(potentials.Exp()),
     "dual_burg": potentials.Dual(potentials.Burg()),
 }
@@ -100,6 +102,7 @@ GAUGES = {
 }
 
 MAPS = {
+    "row_scale": maps.RowScale(np.linspace(0.5, 2.0, 6)),
     "identity": maps.Identity(),
     "lags_0": maps.Lags(q=0),
     "lags_1": maps.Lags(q=1),
@@ -180,3 +183,11 @@ def cases(table, *names, without=()):
     """The (id, instance) pairs of a table as pytest parameters; all of them, or the named ones."""
     chosen = [name for name in (names or table) if name not in without]
     return [pytest.param(table[name], id=name) for name in chosen]
+
+
+ESTIMATORS = {
+    "FactorModel": regfactor.FactorModel(),
+    "ConvexSubspace": regfactor.ConvexSubspace(),
+    "RobustSubspace": regfactor.RobustSubspace(),
+    "ConvexSparseCoding": regfactor.ConvexSparseCoding(),
+}

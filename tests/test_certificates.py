@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from reference import HUBER, N_FIRST, SIGMA, Problem, loss_value, optimum, trace_certificate
+from reference import HUBER, N_FIRST, SIGMA, Problem, loss_gradient, loss_value, optimum, trace_certificate
 
 import catalogue
 from catalogue import frozen, rng
@@ -151,6 +151,19 @@ def test_no_dual_point_gives_a_bound_above_the_optimum(problem):
     points += [ours.data.value_and_gradient(Z + b)[1], -ours.data.value_and_gradient(Z + b)[1]]
     for Y in points:
         assert ours.bound(frozen(Y)).value <= value + slack
+
+
+@every_problem
+def test_dual_points_of_easier_duals_are_cut_back(problem):
+    """Optimal dual points of problems with a larger dual set: a bound that forgets a constraint overshoots here."""
+    value, _, _ = optimum(problem)
+    ours = convex(problem)
+    slack = 1e-6 * max(abs(value), problem.null_scale)
+    easier = [replace(problem, alpha=2 * problem.alpha), replace(problem, intercept=False)]
+    easier += [replace(problem, holes=False), replace(problem, weighted=False)]
+    for other in easier:
+        _, Z, b = optimum(other)
+        assert ours.bound(loss_gradient(other, Z + b)).value <= value + slack
 
 
 @every_smooth_problem

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ class Map(Params, abc.ABC):
     """A linear map with its adjoint and the square of its norm."""
 
     norm2: float
+    diagonal: Any = None  # the factor of each entry, where the map is a multiplication
 
     @abc.abstractmethod
     def __call__(self, Z: Array) -> Array:
@@ -33,12 +35,33 @@ class Identity(Map):
     """Z itself."""
 
     norm2 = 1.0
+    diagonal = 1.0
 
     def __call__(self, Z: Array) -> Array:
         return Z
 
     def adjoint(self, G: Array) -> Array:
         return G
+
+    def domain(self, shape: tuple[int, int]) -> tuple[int, int]:
+        return shape
+
+
+@dataclass
+class RowScale(Map):
+    """diag(factors) Z: under it a row of weight w in a norm of power p stands for w equal rows (factor w^(-1/p))."""
+
+    factors: Any = 1.0
+
+    def __post_init__(self) -> None:
+        self.diagonal = np.asarray(self.factors)[:, None] if np.ndim(self.factors) else self.factors
+        self.norm2 = float(np.square(self.diagonal).max())
+
+    def __call__(self, Z: Array) -> Array:
+        return Z * np.asarray(self.diagonal, Z.dtype)
+
+    def adjoint(self, G: Array) -> Array:
+        return G * np.asarray(self.diagonal, G.dtype)
 
     def domain(self, shape: tuple[int, int]) -> tuple[int, int]:
         return shape

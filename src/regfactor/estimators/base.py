@@ -22,6 +22,7 @@ from regfactor.loop import Record, Solution, relative
 from regfactor.problems import Convex, Design, Factored
 from regfactor.solvers import solve
 
+SAME_COMPONENT = 10  # decimals in which equal components agree
 TINY_ATOM = 1e-7  # atoms whose codes are this much smaller than the largest are solver noise
 
 
@@ -29,16 +30,19 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     """A problem in scikit-learn's clothes; a concrete estimator only states which problem."""
 
     @abc.abstractmethod
-    def _problem(self, X: Array, weights: Array | None) -> Convex | Factored:
-        """Return the problem that this estimator is."""
+    def _problem(self, X: Array, rows: Array | None, entries: Array | None) -> Convex | Factored:
+        """Return the problem that this estimator is; a row of weight w stands for w equal rows."""
 
     @abc.abstractmethod
     def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring | None:
         """Return how a row is scored; None where rows cannot be scored alone."""
 
     def _fit(self, X: Any, sample_weight: Any, entry_weight: Any = None) -> Self:
-        X = self._table(X, reset=True)
-        problem = self._problem(X, self._weights(X, sample_weight, entry_weight))
+        table = self._table(X, reset=True)
+        rows, entries = _row_weights(table, sample_weight), _entry_weights(table, entry_weight)
+        counted = slice(None) if rows is None else rows > 0  # a row of weight zero is scored, not learned from
+        X, rows, entries = (None if a is None else a[counted] for a in (table, rows, entries))
+        problem = self._problem(X, rows, entries)
         problem.check()
         _warn_of_empty(X)
         solution = solve(
@@ -50,7 +54,7 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             progress=_print_progress if self.verbose else None,
             random_state=self.random_state,
         )
-        self._publish(X, problem, solution)
+        self._publish(table, counted, problem, solution)
         return self
 
     def transform(self, X: Any) -> Array:
@@ -136,32 +140,21 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset)
         return np.asarray(X)
 
-    def _weights(self, X: Array, sample_weight: Any, entry_weight: Any) -> Array | None:
-        if sample_weight is None and entry_weight is None:
-            return None
-        rows = _check_sample_weight(sample_weight, X, ensure_non_negative=True)[:, None]
-        if entry_weight is None:
-            return np.asarray(rows)
-        entries = np.asarray(entry_weight, X.dtype)
-        if entries.shape != X.shape:
-            raise ValueError(f"entry_weight has shape {entries.shape}, the table {X.shape}; they must agree.")
-        return np.asarray(rows * entries)
-
     def _intercept(self, X: Array) -> Design | None:
         return Design.intercept(len(X), X.dtype) if getattr(self, "fit_intercept", False) else None
 
-    def _publish(self, X: Array, problem: Convex | Factored, solution: Solution) -> None:
+    def _publish(self, X: Array, counted: Any, problem: Convex | Factored, solution: Solution) -> None:
         """Set the fitted attributes, all at once at the end, so that a failure leaves nothing half-fitted."""
-        F = _tidy(solution.point.factors) if isinstance(problem, Convex) else solution.point.factors
-        B = solution.point.free
+        F, B = solution.point.factors, solution.point.free
+        F = _tidy(F, problem.gauge.power) if isinstance(problem, Convex) else F
         intercept = np.zeros(X.shape[1], X.dtype) if B is None else B[0].astype(X.dtype)
         score = self._scoring(problem, F.codes)
+        codes = F.codes
         if score is not None:  # one exact step in the codes: it never raises the objective, and transform repeats it
-            F = Factors(score(X, F.C, intercept), F.C)
+            codes = score(X, F.C, intercept)
+            F = Factors(_as_solved(problem, codes[counted]), F.C)
         objective = _objective(problem, F, B)
-        floor = problem.floor
-        self.components_, self.intercept_ = F.C, intercept
-        self.codes_ = F.codes
+        self.components_, self.intercept_, self.codes_ = F.C, intercept, codes
         self.objective_, self.status_, self.solver_ = objective, solution.status, solution.solver
         self.n_iter_, self.history_ = solution.n_iter, solution.history
         self.alpha_ = float(problem.alpha)
@@ -169,7 +162,7 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self._loss_parts = [(t.columns, t.loss) for t in problem.data.terms]
         self._certificate = None
         if isinstance(problem, Convex):
-            self._certificate = Certificate(objective, solution.bound, solution.rigorous, floor)
+            self._certificate = Certificate(objective, solution.bound, solution.rigorous, problem.floor)
             self.alpha_max_ = problem.alpha_max()
         if getattr(self, "debias", False) and score is not None:
             self.codes_ = score.debiased()(X, F.C, intercept)
@@ -193,6 +186,29 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return tags
 
 
+def _row_weights(X: Array, sample_weight: Any) -> Array | None:
+    if sample_weight is None:
+        return None
+    rows = np.asarray(_check_sample_weight(sample_weight, X, ensure_non_negative=True))
+    if not rows.any():
+        raise ValueError("All sample weights are zero; there is nothing to fit.")
+    return None if np.all(rows == 1) else rows
+
+
+def _entry_weights(X: Array, entry_weight: Any) -> Array | None:
+    if entry_weight is None:
+        return None
+    entries = np.asarray(entry_weight, X.dtype)
+    if entries.shape != X.shape:
+        raise ValueError(f"entry_weight has shape {entries.shape}, the table {X.shape}; they must agree.")
+    return entries
+
+
+def _as_solved(problem: Convex | Factored, codes: Array) -> Array:
+    """Return the codes in the scale of the problem, in which a weighted row is longer."""
+    return codes / problem.map.diagonal if isinstance(problem, Convex) else codes
+
+
 def _objective(problem: Convex | Factored, F: Factors, B: Array | None) -> float:
     """Return the objective of the published factors in double precision."""
     exact = problem.astype(np.float64) if isinstance(problem, Convex) else problem
@@ -202,15 +218,26 @@ def _objective(problem: Convex | Factored, F: Factors, B: Array | None) -> float
     return exact.objective(point.factors)
 
 
-def _tidy(F: Factors) -> Factors:
+def _tidy(F: Factors, power: float) -> Factors:
     """Return the atoms by falling size, without those that are solver noise, each with its largest entry positive."""
-    codes, C = F.codes, F.C
-    size = np.linalg.norm(codes, axis=0) * np.linalg.norm(C, axis=1)
+    codes, C = _merged(F.codes, F.C)
+    size = np.linalg.norm(codes, ord=power, axis=0) * np.linalg.norm(C, axis=1)
     order = np.argsort(-size, kind="stable")
     order = order[size[order] > TINY_ATOM * size.max(initial=0)]
     codes, C = codes[:, order], C[order]
     sign = np.sign(np.take_along_axis(C, np.abs(C).argmax(axis=1)[:, None], axis=1))
     return Factors(np.ascontiguousarray(codes * sign[:, 0]), np.ascontiguousarray(C * sign))
+
+
+def _merged(codes: Array, C: Array) -> tuple[Array, Array]:
+    """Return the factors with equal components, which equal rows of a table bring about, merged into one."""
+    _, first, group = np.unique(C.round(SAME_COMPONENT), axis=0, return_index=True, return_inverse=True)
+    if len(first) == len(C):
+        return codes, C
+    joined = np.zeros((len(codes), len(first)), codes.dtype)
+    np.add.at(joined.T, group.ravel(), codes.T)
+    order = np.argsort(first)
+    return joined[:, order], C[first[order]]
 
 
 def _warn_of_empty(X: Array) -> None:

@@ -10,6 +10,7 @@ from regfactor.estimators.scoring import Scoring
 from regfactor.losses import as_loss
 from regfactor.penalties import Columns, Free, Gauge, Penalty, SquaredL2, induced
 from regfactor.problems import Convex, Data, Factored
+from regfactor.problems.convex import convex
 
 
 class FactorModel(FactorEstimator):
@@ -82,18 +83,18 @@ class FactorModel(FactorEstimator):
         self.is_convex_ = self._certificate is not None
         return self
 
-    def _problem(self, X: Array, weights: Array | None) -> Convex | Factored:
+    def _problem(self, X: Array, rows: Array | None, entries: Array | None) -> Convex | Factored:
         on_codes, on_components = self._penalties()
         gauge = self._gauge(on_codes, on_components)
-        data = Data.of(X, as_loss(self.loss), weights)
+        loss = as_loss(self.loss)
         if gauge is not None:
-            return Convex(data, gauge, self.alpha)
+            return convex(X, loss, gauge, self.alpha, rows, entries)
         if self.rank is None:
             raise UnsupportedProblem(
                 f"on_codes={on_codes} and on_components={on_components} induce no known gauge, so the model needs a "
                 "rank. Give rank=..., or use gauge=Trace()."
             )
-        return Factored(data, on_codes, on_components, self.rank, self.alpha)
+        return Factored(Data.of(X, loss, entries), on_codes, on_components, self.rank, self.alpha, row_weights=rows)
 
     def _penalties(self) -> tuple[Penalty, Penalty]:
         if self.on_codes is None and self.on_components is None:

@@ -14,7 +14,8 @@ from regfactor.estimators.scoring import Scoring
 from regfactor.losses import Absolute, Loss, Robust, as_loss
 from regfactor.norms import as_norm
 from regfactor.penalties import Gauge, Rows, Trace
-from regfactor.problems import Convex, Data, Factored
+from regfactor.problems import Convex, Factored
+from regfactor.problems.convex import convex
 
 
 class ConvexEstimator(FactorEstimator):
@@ -27,8 +28,8 @@ class ConvexEstimator(FactorEstimator):
     def _loss(self) -> Loss:
         return as_loss(self.loss)
 
-    def _convex(self, X: Array, weights: Array | None, gauge: Gauge) -> Convex:
-        return Convex(Data.of(X, self._loss(), weights), gauge, self.alpha, design=self._intercept(X))
+    def _convex(self, X: Array, rows: Array | None, entries: Array | None, gauge: Gauge) -> Convex:
+        return convex(X, self._loss(), gauge, self.alpha, rows, entries, self._intercept(X))
 
 
 class ConvexSubspace(ConvexEstimator):
@@ -102,8 +103,8 @@ class ConvexSubspace(ConvexEstimator):
         self.singular_values_ = np.linalg.norm(self.codes_, axis=0)
         return self
 
-    def _problem(self, X: Array, weights: Array | None) -> Convex:
-        return self._convex(X, weights, Trace())
+    def _problem(self, X: Array, rows: Array | None, entries: Array | None) -> Convex:
+        return self._convex(X, rows, entries, Trace())
 
 
 class RobustSubspace(ConvexEstimator):
@@ -156,7 +157,7 @@ class RobustSubspace(ConvexEstimator):
         self
         """
         self._fit(X, sample_weight)
-        self.beta_ = self._price(self.codes_.shape[0], self.n_features_in_)
+        self.beta_ = self._beta
         self.singular_values_ = np.linalg.norm(self.codes_, axis=0)
         self.outliers_ = self._outliers(self._table(X, reset=False), self.codes_)
         return self
@@ -185,7 +186,7 @@ class RobustSubspace(ConvexEstimator):
             S = robust.explained(Z, np.where(np.isnan(X), 0.5, X)) - Z
         return scipy.sparse.csr_array(np.where(np.isnan(X), 0, S))
 
-    def _price(self, n: int, d: int) -> float:
+    def _price(self, n: float, d: int) -> float:
         if isinstance(self.beta, str):
             if self.beta != "auto":
                 raise ValueError(f"beta must be a positive number or 'auto', got {self.beta!r}.")
@@ -194,19 +195,19 @@ class RobustSubspace(ConvexEstimator):
         require_positive(self, beta=self.beta)
         return float(self.beta)
 
-    def _problem(self, X: Array, weights: Array | None) -> Convex:
-        beta = self._price(*X.shape)
-        if self.loss is None:
-            loss: Loss = Absolute()
-            weights = np.full(X.shape, beta, X.dtype) * (1 if weights is None else weights)
-        else:
-            loss = Robust(as_loss(self.loss), beta)
-        return Convex(Data.of(X, loss, weights), Trace(), self.alpha, design=self._intercept(X))
+    def _loss(self) -> Loss:
+        """Return |.| weighted by beta for exact pursuit, else the loss with its outliers taken out."""
+        return Absolute() if self.loss is None else Robust(as_loss(self.loss), self._beta)
+
+    def _problem(self, X: Array, rows: Array | None, entries: Array | None) -> Convex:
+        self._beta = self._price(len(X) if rows is None else rows.sum(), X.shape[1])
+        prices = np.full(X.shape, self._beta, X.dtype) if self.loss is None else None
+        return self._convex(X, rows, prices, Trace())
 
     def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring:
         assert isinstance(problem, Convex)
-        weight = self._price(*problem.data.shape) if self.loss is None else 1.0
-        return Scoring(problem.data.terms[0].loss, problem.gauge.per_row(codes), problem.alpha, weight)
+        weight = self._beta if self.loss is None else 1.0
+        return Scoring(self._loss(), problem.gauge.per_row(codes), problem.alpha, weight)
 
 
 class ConvexSparseCoding(ConvexEstimator):
@@ -257,5 +258,5 @@ class ConvexSparseCoding(ConvexEstimator):
         """
         return self._fit(X, sample_weight)
 
-    def _problem(self, X: Array, weights: Array | None) -> Convex:
-        return self._convex(X, weights, Rows(as_norm(self.q)))
+    def _problem(self, X: Array, rows: Array | None, entries: Array | None) -> Convex:
+        return self._convex(X, rows, entries, Rows(as_norm(self.q)))

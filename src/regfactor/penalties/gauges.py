@@ -35,6 +35,7 @@ class Gauge(Params, abc.ABC):
     """A norm on Z with its decomposition into atoms, its prox and its dual."""
 
     scale: Any = 1.0
+    power: float = 2.0  # p of the lp norm on the codes
 
     @abc.abstractmethod
     def value(self, Z: Array | Factors) -> float:
@@ -49,7 +50,7 @@ class Gauge(Params, abc.ABC):
         """Return factors of Z whose cost is the norm, with atoms of components of norm one."""
 
     @abc.abstractmethod
-    def prox(self, W: Array, t: float) -> Factors:
+    def prox(self, W: Array, t: float | Array) -> Factors:
         """Return argmin_Z t |||Z||| + |Z - W|^2 / 2 in optimal factors."""
 
     @abc.abstractmethod
@@ -91,7 +92,7 @@ class Trace(Gauge):
         U, s, Vt = thin_svd(Z / e, RANK_CUT)
         return Factors(U * s, Vt * e)
 
-    def prox(self, W: Array, t: float) -> Factors:
+    def prox(self, W: Array, t: float | Array) -> Factors:
         if np.ndim(self.scale):
             raise UnsupportedProblem("Trace with a scale per column has no closed prox; step in Z diag(1/scale).")
         t = float(t / self.scale)
@@ -124,6 +125,7 @@ class Rows(Gauge):
     """Sum over rows of a norm: l1 codes, components in the norm's ball (theorems 5 and 6)."""
 
     norm: Norm = field(default_factory=L2)
+    power = 1.0
 
     def value(self, Z: Array | Factors) -> float:
         return float(self.norm.value(_dense(Z)).sum())
@@ -139,7 +141,7 @@ class Rows(Gauge):
         Phi = scipy.sparse.csr_array((size[rows], np.arange(len(rows)), index), shape=(len(Z), len(rows)))
         return Factors(Phi, Z[rows] / size[rows, None])
 
-    def prox(self, W: Array, t: float) -> Factors:
+    def prox(self, W: Array, t: float | Array) -> Factors:
         return self.recover(self.norm.prox(W, t))
 
     def polar(self, G: Array, k: int = 1) -> Polar:
@@ -166,6 +168,9 @@ class Columns(Gauge):
 
     norm: Norm = field(default_factory=L2)
 
+    def __post_init__(self) -> None:
+        self.power = self.norm.p
+
     def value(self, Z: Array | Factors) -> float:
         return float(self.norm.value(_dense(Z).T).sum())
 
@@ -176,7 +181,7 @@ class Columns(Gauge):
         columns = np.flatnonzero(self.norm.value(Z.T))
         return Factors(Z[:, columns], np.eye(Z.shape[1], dtype=Z.dtype)[columns])
 
-    def prox(self, W: Array, t: float) -> Factors:
+    def prox(self, W: Array, t: float | Array) -> Factors:
         return self.recover(self.norm.prox(W.T, t).T)
 
     def polar(self, G: Array, k: int = 1) -> Polar:

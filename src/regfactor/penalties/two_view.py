@@ -79,7 +79,7 @@ class TwoView(Gauge):
         size = self.norm.value(C)
         return Factors((Phi * size).astype(Z.dtype), (C / size[:, None]).astype(Z.dtype))
 
-    def prox(self, W: Array, t: float) -> NoReturn:
+    def prox(self, W: Array, t: float | Array) -> NoReturn:
         raise UnsupportedProblem("TwoView has no closed prox; use the solver EtaSearch.")
 
     def polar(self, G: Array, k: int = 1) -> Polar:

@@ -9,7 +9,8 @@ import numpy as np
 
 from regfactor._params import Array, UnsupportedProblem, is_number
 from regfactor.factors import Factors, Point
-from regfactor.maps import Identity, Map
+from regfactor.losses import Loss
+from regfactor.maps import Identity, Map, RowScale
 from regfactor.penalties import Gauge
 from regfactor.problems.data import Data
 from regfactor.problems.design import Design
@@ -176,7 +177,7 @@ class Convex:
         return self.gauge.polar(self.map.adjoint(self._annihilated(Y)), 0).value
 
     def prox(self, A: Array, rho: float | Array, B: Array | None) -> tuple[Array, Array | None]:
-        """Return argmin over Z and B of L(Z + D B) + ridge + sum (rho/2)(Z - A)^2, for the identity map.
+        """Return argmin over P and B of L(P + D B) + ridge + sum (rho/2)(P - A)^2, in the space of predictors.
 
         B minimizes the Moreau envelope of L, which is smooth even where L has kinks.
         """
@@ -185,7 +186,7 @@ class Convex:
         design, data = self.design, self.data
         if B is None:
             B = np.zeros((design.D.shape[1], data.shape[1]), design.D.dtype)
-        rho_ = np.broadcast_to(np.asarray(rho, A.dtype), A.shape[1:])
+        rho_ = np.broadcast_to(np.asarray(rho, A.dtype), A.shape)
 
         def evaluate(B: Array) -> tuple[Array, Array, Array]:
             shifted = A + design.term(B)
@@ -197,5 +198,25 @@ class Convex:
                 bend = np.where(np.isinf(h), rho_, rho_ * h / (h + rho_))
             return values, rho_ * gap, bend
 
-        B = design.profile(evaluate, B, np.broadcast_to(rho_, A.shape), accuracy=0.0)
+        B = design.profile(evaluate, B, rho_)
         return data.prox(A + design.term(B), rho_) - design.term(B), B
+
+
+def convex(
+    X: Array,
+    loss: Loss,
+    gauge: Gauge,
+    alpha: float,
+    rows: Array | None = None,
+    entries: Array | None = None,
+    design: Design | None = None,
+) -> Convex:
+    """Return the convex problem of a table, in which a row of weight w stands for w equal rows.
+
+    In a norm of power p on the codes, w equal rows count like one that is w^(1/p) times as long.
+    """
+    if rows is None:
+        return Convex(Data.of(X, loss, entries), gauge, alpha, design=design)
+    weights = rows[:, None] * (1 if entries is None else entries)
+    factors = rows ** (-1 / gauge.power) if np.isfinite(gauge.power) else np.ones(len(rows))
+    return Convex(Data.of(X, loss, weights), gauge, alpha, RowScale(factors.astype(X.dtype)), design)

@@ -104,6 +104,12 @@ class Data:
         """Return the same data in another precision."""
         return Data(tuple(t.astype(dtype) for t in self.terms), self.shape)
 
+    def weighted(self, rows: Array) -> Data:
+        """Return the data with every row's loss multiplied by its weight."""
+        rows = rows[:, None].astype(self.dtype)
+        terms = (replace(t, w=np.broadcast_to(rows, t.x.shape) if t.w is None else t.w * rows) for t in self.terms)
+        return Data(tuple(terms), self.shape)
+
     def rows(self, index: Any) -> Data:
         """Return the data of some rows."""
         terms = tuple(t.mapped(lambda a: a[index]) for t in self.terms)
@@ -228,11 +234,11 @@ class Data:
         return np.all([part.all(axis=1) for part in legal], axis=0)
 
     def prox(self, A: Array, rho: float | Array) -> Array:
-        """Return argmin_Z L(Z) + sum (rho/2) (Z - A)^2; rho is a number or one per column; holes keep A."""
-        rho = np.broadcast_to(np.asarray(rho, A.dtype), self.shape[1:])
+        """Return argmin_Z L(Z) + sum (rho/2) (Z - A)^2; rho is a number, one per column or one per entry."""
+        rho = np.broadcast_to(np.asarray(rho, A.dtype), self.shape)
 
         def one(t: Term) -> Array:
-            a, r = t.at(A), rho[t.columns]
+            a, r = t.at(A), rho[:, t.columns]
             z = t.loss.prox(t.legal(a), r if t.w is None else r / np.where(t.w > 0, t.w, 1), t.x)
             z = z if t.w is None else np.where(t.w > 0, z, a)
             return z if t.offset is None else z - t.offset

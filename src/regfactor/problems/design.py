@@ -55,7 +55,7 @@ class Design:
         D = self.D[:, free]
         for _ in range(2):  # the second round removes the rounding of the first
             Y = Y - h * (D @ solve_columns(D, h, np.zeros(D.shape[1], D.dtype), D.T @ Y))
-        left = np.abs(D.T @ Y) > 1e-9 * (np.abs(D).T @ np.abs(Y))
+        left = np.abs(D.T @ Y) > np.finfo(Y.dtype).eps ** 0.75 * (np.abs(D).T @ np.abs(Y))
         return np.where(left.any(axis=0), 0, Y)  # a column without room to move gives up its part of the bound
 
     def dual_cost(self, Y: Array) -> float:

@@ -31,7 +31,10 @@ class SmoothProblem(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Factored:
-    """L(Phi C) + alpha (R1(Phi) + R2(C)), Phi n x rank; entries of `known_*` that are not NaN are held."""
+    """sum_t w_t [L_t(phi_t C) + alpha R1(phi_t)] + alpha R2(C); entries of `known_*` that are not NaN are held.
+
+    A row of weight w stands for w equal rows, in the loss as in the penalty of its codes.
+    """
 
     data: Data
     on_codes: Penalty = field(default_factory=Free)
@@ -40,6 +43,7 @@ class Factored:
     alpha: float = 1.0
     known_codes: Array | None = None
     known_components: Array | None = None
+    row_weights: Array | None = None
 
     def check(self) -> None:
         """Raise, before any work, for parts that do not fit."""
@@ -62,8 +66,15 @@ class Factored:
 
     def objective(self, F: Factors) -> float:
         """Return the objective of given factors."""
-        penalty = self.on_codes.value(F.codes) + self.on_components.value(F.C)
-        return self.data.value(F) + (self.alpha * penalty if penalty else 0.0)
+        on_codes, on_components = self.on_codes.rows(F.codes), self.on_components.value(F.C)
+        rows = self.data.row_values(F.dense()) + (self.alpha * on_codes if on_codes.any() else 0.0)
+        total = float(rows.sum() if self.row_weights is None else self.row_weights @ rows)
+        return total + (self.alpha * on_components if on_components else 0.0)
+
+    @property
+    def weighted(self) -> Data:
+        """Return the data with the weights of rows multiplied in, as the components see them."""
+        return self.data if self.row_weights is None else self.data.weighted(self.row_weights)
 
     def hold(self, F: Factors) -> Factors:
         """Return the factors with their known entries in place."""
@@ -88,11 +99,11 @@ class Factored:
         """Return the objective and its gradient at packed factors; known entries have gradient zero."""
         F = self.hold(self.unpack(packed))
         assert isinstance(self.on_codes, Smooth) and isinstance(self.on_components, Smooth)
-        value, G = self.data.value_and_gradient(F.dense())
-        on_codes = G @ F.C.T + self.alpha * self.on_codes.gradient(F.codes)
+        G = self.weighted.gradient(F)
+        rows = 1.0 if self.row_weights is None else self.row_weights[:, None]
+        on_codes = G @ F.C.T + self.alpha * rows * self.on_codes.gradient(F.codes)
         on_components = F.codes.T @ G + self.alpha * self.on_components.gradient(F.C)
-        value += self.alpha * (self.on_codes.value(F.codes) + self.on_components.value(F.C))
-        return value, self.pack(
+        return self.objective(F), self.pack(
             Factors(_zero_known(on_codes, self.known_codes), _zero_known(on_components, self.known_components))
         )
 

@@ -37,16 +37,16 @@ class Alternating(Solver):
 
 def sweep(problem: Factored, F: Factors) -> Factors:
     """Improve the components, then the codes, which therefore fit the components that are returned."""
-    data, alpha = problem.data, problem.alpha
-    components = update_components(data, F.codes, F.C, problem.on_components, alpha)
+    alpha = problem.alpha
+    components = update_components(problem.weighted, F.codes, F.C, problem.on_components, alpha)
     F = problem.hold(Factors(F.codes, components))
     if _balanced(problem):
         F = rebalance(F)
-    codes = update_codes(data, F.codes, F.C, problem.on_codes, alpha)
+    codes = update_codes(problem.data, F.codes, F.C, problem.on_codes, alpha)
     return problem.hold(Factors(codes, F.C))
 
 
 def _balanced(problem: Factored) -> bool:
     """Whether rebalancing the factors keeps Z and can only lower the penalty."""
-    free = problem.known_codes is None and problem.known_components is None
+    free = problem.known_codes is None and problem.known_components is None and problem.row_weights is None
     return free and isinstance(problem.on_codes, SquaredL2) and isinstance(problem.on_components, SquaredL2)

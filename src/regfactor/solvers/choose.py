@@ -11,7 +11,6 @@ import numpy as np
 
 from regfactor.factors import Point
 from regfactor.loop import Iterate, Record, Solution, run
-from regfactor.maps import Identity
 from regfactor.penalties import TwoView
 from regfactor.problems import Convex, Factored
 from regfactor.solvers.alternating import Alternating
@@ -33,7 +32,7 @@ def choose_solver(problem: Convex | Factored, random_state: Any = None) -> Solve
     if has_closed_form(problem):
         return Closed()
     proximable = all(t.loss.proximable for t in problem.data.terms)
-    return Admm() if proximable and isinstance(problem.map, Identity) else Fista()
+    return Admm() if proximable and problem.map.diagonal is not None else Fista()
 
 
 def solve(

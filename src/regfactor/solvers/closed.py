@@ -7,24 +7,42 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regfactor._params import UnsupportedProblem
+from regfactor._params import Array, UnsupportedProblem
 from regfactor.factors import Point
 from regfactor.loop import Iterate
 from regfactor.losses import Squared
-from regfactor.maps import Identity
-from regfactor.penalties import Trace, TwoView
+from regfactor.penalties import Columns, Rows, Trace
 from regfactor.problems import Convex
 from regfactor.solvers.base import Solver
 
+CONSTANT = 1e-12  # relative spread below which numbers are the same
+
 
 def has_closed_form(problem: Convex) -> bool:
-    """Whether min |Z - X|^2/2 + alpha |||Z||| is all there is; offsets may be profiled out of the trace norm only."""
-    if not problem.data.complete or not all(isinstance(t.loss, Squared) for t in problem.data.terms):
+    """Whether |h^1/2 (Z - X)|^2/2 + alpha |||Z||| is all there is, with a curvature h that the gauge's prox allows.
+
+    Offsets can be profiled out of the trace norm only, which no projection of Z raises.
+    """
+    gauge, design = problem.gauge, problem.design
+    if not isinstance(gauge, Trace | Rows | Columns) or np.ndim(gauge.scale):
         return False
-    if not isinstance(problem.map, Identity) or isinstance(problem.gauge, TwoView) or np.ndim(problem.gauge.scale):
+    if design is not None and not (isinstance(gauge, Trace) and not np.any(design.strengths)):
         return False
-    design = problem.design
-    return design is None or (isinstance(problem.gauge, Trace) and not np.any(design.strengths))
+    h = curvature(problem)
+    return h is not None and (np.ndim(h) == 0 or isinstance(gauge, Rows))
+
+
+def curvature(problem: Convex) -> float | Array | None:
+    """Return the curvature of the loss in Z if it is one number, or one for each row; None otherwise."""
+    scale = problem.map.diagonal
+    if scale is None or not all(isinstance(t.loss, Squared) for t in problem.data.terms):
+        return None
+    if problem.data.complete and np.ndim(scale) == 0:
+        return float(scale) ** 2
+    h = problem.data.hessian(np.zeros(problem.data.shape, problem.data.dtype)) * np.square(scale)
+    if np.ptp(h, axis=1).max() > CONSTANT * h.max():
+        return None
+    return float(h[0, 0]) if np.ptp(h) <= CONSTANT * h.max() else np.asarray(h[:, 0])
 
 
 @dataclass
@@ -34,15 +52,16 @@ class Closed(Solver):
     def check(self, problem: Convex) -> None:
         if not has_closed_form(problem):
             raise UnsupportedProblem(
-                "Closed needs the squared loss with every entry observed and no weights, a gauge with a prox, and no "
-                "design (or a free one with the trace norm). Use Admm."
+                "Closed needs the squared loss with every entry observed and no weights of entries, a gauge with a "
+                "prox, and no design (or a free one with the trace norm). Use Admm."
             )
 
     def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
         """Yield the solution."""
-        Z = np.zeros(problem.shape, problem.data.dtype)
-        target = -problem.dual_point(Z, problem.free(Z))  # X, or what is left of it outside the range of the design
-        F = problem.gauge.prox(target, problem.alpha)
+        h = curvature(problem)
+        assert h is not None
+        _, G, _ = problem.evaluate(np.zeros(problem.shape, problem.data.dtype))
+        F = problem.gauge.prox(-G / (h[:, None] if isinstance(h, np.ndarray) else h), problem.alpha / h)
         Z = F.dense()
         B = problem.free(Z)
         bound = problem.bound(problem.dual_point(Z, B))

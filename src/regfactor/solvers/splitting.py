@@ -10,7 +10,6 @@ import numpy as np
 from regfactor._params import Array, UnsupportedProblem
 from regfactor.factors import Factors, Point
 from regfactor.loop import Iterate
-from regfactor.maps import Identity
 from regfactor.penalties import TwoView
 from regfactor.problems import Bound, Convex
 from regfactor.solvers.base import Solver
@@ -29,8 +28,8 @@ class Admm(Solver):
     every: int = 5
 
     def check(self, problem: Convex) -> None:
-        if not isinstance(problem.map, Identity):
-            raise UnsupportedProblem(f"Admm needs the identity map, got {problem.map}. Use Fista.")
+        if problem.map.diagonal is None:
+            raise UnsupportedProblem(f"Admm needs a map that multiplies entries, got {problem.map}. Use Fista.")
         for t in problem.data.terms:
             if not t.loss.proximable:
                 raise UnsupportedProblem(f"Admm needs an elementwise prox, which {t.loss} has not. Use Fista.")
@@ -47,17 +46,21 @@ class Admm(Solver):
 
 
 class Splitting:
-    """The state of ADMM on min L(Z) + alpha gauge(Q), Z = Q e; Z and the dual point survive a change of scale."""
+    """The state of ADMM on min L(P) + alpha gauge(Q) with Z = Q e and predictors P = map(Z) = Q s.
+
+    Z and the dual point survive a change of scale.
+    """
 
     def __init__(self, problem: Convex, start: Point, relaxation: float) -> None:
         self.problem, self.relaxation = problem, relaxation
         self.gauge, self.e = unscaled(problem.gauge)
+        self.s = self.e * problem.map.diagonal
         self.F = Factors(start.factors.Phi, start.factors.C / self.e)
         self.Q, self.B = self.F.dense(), start.free
         self.rho, self.changes = self._first_penalty(), 0
         self.examined, self.use_gradient = 0, False
         dual = start.dual if start.dual is not None else problem.dual_point(self.Z, self.B)
-        self.U = -dual * self.e / self.rho
+        self.U = -dual * self.s / self.rho
 
     @property
     def Z(self) -> Array:
@@ -67,16 +70,17 @@ class Splitting:
     @property
     def dual(self) -> Array:
         """Return the multiplier as a dual point; its dual norm is at most alpha by construction of the prox."""
-        return -self.rho * self.U / self.e
+        return -self.rho * self.U / self.s
 
     def rescale(self, problem: Convex) -> None:
         """Go on with the same data under another scale."""
         Z, dual = self.Z, self.dual
         self.problem = problem
         self.gauge, self.e = unscaled(problem.gauge)
+        self.s = self.e * problem.map.diagonal
         self.Q = Z / self.e
         self.F = Factors(self.F.Phi, np.asarray(np.linalg.lstsq(self.F.Phi, self.Q, rcond=None)[0]))
-        self.U = -dual * self.e / self.rho
+        self.U = -dual * self.s / self.rho
 
     def advance(self, steps: int) -> None:
         """Take some steps, then balance the residuals."""
@@ -108,9 +112,8 @@ class Splitting:
         return self.problem.bound(self.problem.dual_point(Z, B) if self.use_gradient else self.dual)
 
     def _loss_step(self) -> Array:
-        weights = self.rho / np.square(self.e)
-        Z, self.B = self.problem.prox((self.Q - self.U) * self.e, weights, self.B)
-        return Z / self.e
+        P, self.B = self.problem.prox((self.Q - self.U) * self.s, self.rho / np.square(self.s), self.B)
+        return P / self.s
 
     def _balance(self, W: Array, last: Array) -> None:
         if self.changes >= CHANGES:
@@ -132,5 +135,5 @@ class Splitting:
         P = self.problem.predictor(null.factors.dense(), null.free)
         bend = data.hessian(P)
         bend = np.where((bend > 0) & np.isfinite(bend), bend, 1)
-        size = self.gauge.polar(null.dual / bend / self.e, 0).value
+        size = self.gauge.polar(null.dual / bend / self.s, 0).value
         return float(30 * self.problem.alpha / size) if size > 0 else 1.0

@@ -1,0 +1,361 @@
+"""What every estimator promises: scikit-learn's contract, scoring of new rows, completion, weights, clear errors."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from catalogue import ESTIMATORS
+from regfactor import ConvexSparseCoding, ConvexSubspace, FactorModel, RobustSubspace
+from regfactor.losses import Huber
+from regfactor.norms import L2, LInf, Lp
+from regfactor.penalties import Columns, Lasso, NonNegative, OneHot, Rows, Simplex, SquaredL2, Trace, TwoView, UnitBall
+
+EXEMPT = {
+    "RobustSubspace": {
+        "check_sample_weight_equivalence_on_dense_data": "equal to the solver's tolerance, not to 1e-9; see below"
+    },
+    "ConvexSparseCoding": {
+        "check_sample_weight_equivalence_on_dense_data": "equal to the solver's tolerance, not to 1e-9; see below"
+    },
+}
+
+
+@parametrize_with_checks(
+    [clone(e) for e in ESTIMATORS.values()], expected_failed_checks=lambda e: EXEMPT.get(type(e).__name__, {})
+)
+def test_scikit_learn_checks_pass(estimator, check):
+    check(estimator)
+
+
+def table(kind="real", n=40, d=12, holes=0.2, seed=0):
+    rng = np.random.default_rng(seed)
+    L = rng.normal(size=(n, 3)) @ rng.normal(size=(3, d))
+    X = {
+        "real": L + 0.1 * rng.normal(size=(n, d)),
+        "binary": (L > 0).astype(float),
+        "counts": rng.poisson(np.exp(L / 3)).astype(float),
+        "positive": np.abs(L) + 0.1,
+        "sign": np.sign(L),
+    }[kind]
+    return np.where(rng.random((n, d)) < holes, np.nan, X)
+
+
+EXACT = {"tol": 1e-8, "max_iter": 20_000}
+FITS = {
+    "subspace": (ConvexSubspace(**EXACT), "real"),
+    "subspace_without_intercept": (ConvexSubspace(fit_intercept=False, **EXACT), "real"),
+    "subspace_huber": (ConvexSubspace("huber", **EXACT), "real"),
+    "subspace_logistic": (ConvexSubspace("logistic", **EXACT), "binary"),
+    "subspace_poisson": (ConvexSubspace("poisson", **EXACT), "counts"),
+    "subspace_gamma": (ConvexSubspace("gamma_log", **EXACT), "positive"),
+    "subspace_hinge": (ConvexSubspace("smoothed_hinge", **EXACT), "sign"),
+    "subspace_absolute": (ConvexSubspace("absolute", tol=1e-6, max_iter=20_000), "real"),
+    "subspace_mixed": (ConvexSubspace([(slice(0, 6), "squared"), (slice(6, 12), "huber")], **EXACT), "real"),
+    "debiased": (ConvexSubspace(debias=True, **EXACT), "real"),
+    "robust": (RobustSubspace(**EXACT), "real"),
+    "robust_exact": (RobustSubspace(loss=None, tol=1e-6, max_iter=20_000), "real"),
+    "sparse_coding": (ConvexSparseCoding(**EXACT), "real"),
+    "sparse_coding_1": (ConvexSparseCoding(q=1, **EXACT), "real"),
+    "trace": (FactorModel(gauge=Trace(), **EXACT), "real"),
+    "rows_inf": (FactorModel(gauge=Rows(LInf()), **EXACT), "real"),
+    "columns_2": (FactorModel(gauge=Columns(L2()), **EXACT), "real"),
+    "columns_3": (FactorModel(gauge=Columns(Lp(3.0)), **EXACT), "real"),
+    "two_views": (FactorModel(gauge=TwoView(5), **EXACT), "real"),
+    "ridges": (FactorModel(rank=3, tol=1e-10), "real"),
+    "ridges_logistic": (FactorModel("logistic", rank=3, tol=1e-10), "binary"),
+    "kmeans": (FactorModel(on_codes=OneHot(), rank=4, random_state=0), "real"),
+    "archetypes": (FactorModel(on_codes=Simplex(), rank=3, random_state=0), "real"),
+    "nmf": (FactorModel(on_codes=NonNegative(), on_components=NonNegative(), rank=3, alpha=0.0), "positive"),
+    "nmf_kl": (FactorModel("kl", on_codes=NonNegative(), on_components=NonNegative(), rank=3, alpha=0.0), "positive"),
+    "dictionary": (FactorModel(on_codes=Lasso(), on_components=UnitBall(L2()), rank=4), "real"),
+}
+every_fit = pytest.mark.parametrize(("model", "kind"), FITS.values(), ids=FITS)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """Fit every model once."""
+    cache = {}
+
+    def get(model, kind):
+        key = repr(model)
+        if key not in cache:
+            cache[key] = clone(model).fit(table(kind))
+        return cache[key]
+
+    return get
+
+
+@every_fit
+def test_transform_reproduces_the_codes_row_by_row(fitted, model, kind):
+    fit, X = fitted(model, kind), table(kind)
+    before = fit.components_.copy()
+    size = np.abs(fit.codes_).max()
+    np.testing.assert_allclose(fit.transform(X), fit.codes_, atol=1e-5 * size)
+    for rows in (slice(0, 1), slice(7, 12), [30, 2]):
+        np.testing.assert_allclose(fit.transform(X[rows]), fit.codes_[rows], atol=1e-5 * size)
+    np.testing.assert_array_equal(fit.components_, before)
+
+
+@every_fit
+def test_codes_are_those_of_the_solver_and_not_only_of_the_scoring(fitted, model, kind):
+    fit = fitted(model, kind)
+    assert fit.objective_ <= fit.history_[-1].objective + 1e-7 * abs(fit.objective_)
+    if fit._certificate is not None:
+        assert -1e-12 <= fit.relative_gap_ <= model.tol * (1 + 1e-9)
+
+
+@every_fit
+def test_completion_fills_holes_and_keeps_what_was_observed(fitted, model, kind):
+    fit, X = fitted(model, kind), table(kind)
+    full = fit.complete(X)
+    assert np.isfinite(full).all()
+    np.testing.assert_array_equal(full[~np.isnan(X)], X[~np.isnan(X)])
+    predicted = fit.inverse_transform(fit.codes_)
+    np.testing.assert_allclose(full[np.isnan(X)], predicted[np.isnan(X)], rtol=1e-4, atol=1e-4)
+
+
+@every_fit
+def test_a_row_without_an_observation_is_scored(fitted, model, kind):
+    fit = fitted(model, kind)
+    codes = fit.transform(np.full((1, 12), np.nan))
+    assert np.isfinite(codes).all()
+    if fit._certificate is not None:
+        np.testing.assert_allclose(fit.inverse_transform(codes), fit.inverse_transform(np.zeros_like(codes)))
+
+
+@pytest.mark.parametrize("model", [ConvexSubspace(), RobustSubspace(), ConvexSparseCoding(), FactorModel(rank=2)])
+def test_float32_stays_float32(model):
+    X = table().astype(np.float32)
+    fit = model.fit(X)
+    assert fit.codes_.dtype == fit.components_.dtype == fit.transform(X).dtype == fit.complete(X).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ConvexSubspace(tol=1e-11, max_iter=20_000),
+        ConvexSubspace("poisson", tol=1e-11, max_iter=20_000),
+        RobustSubspace(beta=0.3, tol=1e-11, max_iter=20_000),
+        ConvexSparseCoding(tol=1e-11),
+        FactorModel(gauge=Columns(Lp(3.0)), tol=1e-11),
+        FactorModel(gauge=TwoView(5), tol=1e-10, max_iter=20_000),
+        FactorModel(rank=2, tol=1e-13, max_iter=20_000),
+    ],
+)
+def test_a_weight_stands_for_equal_rows(model):
+    X = np.abs(table(holes=0.1, n=15))
+    weights = np.arange(15) % 4
+    weighted = clone(model).fit(X, sample_weight=weights)
+    repeated = clone(model).fit(np.repeat(X, weights, axis=0))
+    assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-7)
+    codes = weighted.transform(X) @ weighted.components_
+    np.testing.assert_allclose(codes, repeated.transform(X) @ repeated.components_, atol=1e-4)
+
+
+def test_entry_weights_of_zero_are_holes():
+    X = table(holes=0.0)
+    holes = np.random.default_rng(1).random(X.shape) < 0.3
+    a = ConvexSubspace(**EXACT).fit(X, entry_weight=np.where(holes, 0.0, 1.0))
+    b = ConvexSubspace(**EXACT).fit(np.where(holes, np.nan, X))
+    assert a.objective_ == pytest.approx(b.objective_, rel=1e-7)
+
+
+def test_frames_come_back_as_frames():
+    X = table()
+    columns = [f"c{j}" for j in range(X.shape[1])]
+    frame = pd.DataFrame(X, columns=columns, index=[f"r{i}" for i in range(len(X))])
+    model = ConvexSubspace().fit(frame)
+    full = model.complete(frame)
+    assert list(full.columns) == columns and full.index.equals(frame.index) and not full.isna().any().any()
+    assert model.set_output(transform="pandas").transform(frame).index.equals(frame.index)
+    polars = ConvexSubspace().fit(pl.DataFrame(frame)).complete(pl.DataFrame(frame))
+    np.testing.assert_allclose(polars.to_numpy(), full.to_numpy())
+
+
+def test_debiasing_keeps_the_certificate_and_fits_closer():
+    X = table()
+    plain, debiased = ConvexSubspace(alpha=5.0).fit(X), ConvexSubspace(alpha=5.0, debias=True).fit(X)
+    assert debiased.objective_ == plain.objective_ and debiased.gap_ == plain.gap_
+    error = [np.nanmean((m.inverse_transform(m.codes_) - X) ** 2) for m in (plain, debiased)]
+    assert error[1] < error[0]
+
+
+def test_parts_nest_in_a_grid():
+    grid = GridSearchCV(
+        make_pipeline(StandardScaler(), ConvexSubspace(Huber())),
+        {"convexsubspace__loss__delta": [0.5, 2.0], "convexsubspace__alpha": [1.0]},
+        scoring=lambda model, X, y=None: -float(np.nanmean(np.abs(model[-1].inverse_transform(model.transform(X))))),
+        cv=2,
+    )
+    grid.fit(table(holes=0.0))
+    assert grid.best_params_["convexsubspace__loss__delta"] in (0.5, 2.0)
+
+
+def test_models_survive_pickling():
+    X = table()
+    model = ConvexSubspace().fit(X)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).transform(X), model.transform(X))
+
+
+def test_principal_component_pursuit_recovers_both_parts():
+    rng = np.random.default_rng(0)
+    L = rng.normal(size=(120, 4)) @ rng.normal(size=(4, 60))
+    S = np.where(rng.random(L.shape) < 0.05, rng.uniform(-10, 10, L.shape), 0)
+    model = RobustSubspace(loss=None, tol=1e-7, max_iter=5000).fit(L + S)
+    Z = model.inverse_transform(model.codes_)
+    assert np.linalg.norm(Z - L) <= 1e-4 * np.linalg.norm(L)
+    np.testing.assert_allclose(Z + model.outliers_.toarray(), L + S, atol=1e-8)
+    assert model.relative_gap_ <= 1e-6
+
+
+def test_robust_squared_is_huber():
+    X = table(holes=0.1)
+    robust = RobustSubspace(alpha=2.0, beta=0.3, tol=1e-9, max_iter=20_000).fit(X)
+    huber = ConvexSubspace(Huber(0.3), alpha=2.0, fit_intercept=False, tol=1e-9, max_iter=20_000).fit(X)
+    assert robust.objective_ == pytest.approx(huber.objective_, rel=1e-7)
+    residual = np.nan_to_num(X - robust.inverse_transform(robust.codes_))
+    expected = np.sign(residual) * np.maximum(np.abs(residual) - 0.3, 0)
+    np.testing.assert_allclose(robust.outliers_.toarray(), expected, atol=1e-8)
+
+
+def test_sparse_coding_gives_every_row_its_own_atom():
+    X = table(holes=0.0)
+    model = ConvexSparseCoding(alpha=1.0).fit(X)
+    size = np.linalg.norm(X, axis=1, keepdims=True)
+    np.testing.assert_allclose(model.inverse_transform(model.codes_), X * np.maximum(1 - 1 / size, 0), atol=1e-6)
+
+
+def test_ridges_on_both_factors_reach_the_trace_norm():
+    X = table()
+    convex = FactorModel(gauge=Trace(), alpha=2.0, tol=1e-9, max_iter=20_000).fit(X)
+    local = FactorModel(on_codes=SquaredL2(), on_components=SquaredL2(), rank=8, alpha=2.0, tol=1e-12).fit(X)
+    assert convex.is_convex_ and not local.is_convex_
+    assert local.objective_ == pytest.approx(convex.objective_, rel=1e-4)
+    assert local.objective_ >= convex.objective_ - convex.gap_
+    assert FactorModel(on_codes=SquaredL2(), on_components=SquaredL2()).fit(X).is_convex_
+
+
+def test_a_local_fit_offers_no_gap():
+    model = FactorModel(rank=2).fit(table())
+    with pytest.raises(AttributeError, match="no duality gap"):
+        _ = model.gap_
+    with pytest.raises(NotFittedError):
+        _ = ConvexSubspace().gap_
+
+
+def test_certificates_read_as_one_sentence():
+    text = str(ConvexSubspace().fit(table()).certificate_)
+    assert "global optimum" in text and "proven" in text and "\n" not in text
+
+
+def test_a_fit_that_is_cut_short_says_how_far_it_is():
+    with pytest.warns(ConvergenceWarning, match="max_iter.*Relative gap"):
+        ConvexSubspace("logistic", alpha=0.01, tol=1e-12, max_iter=5).fit(table("binary"))
+
+
+def test_progress_is_shown_only_on_request(capsys):
+    ConvexSubspace().fit(table())
+    assert capsys.readouterr() == ("", "")
+    ConvexSubspace(verbose=1).fit(table())
+    assert "gap" in capsys.readouterr().err
+
+
+def test_a_callback_sees_iterates_and_can_stop():
+    seen = []
+    with pytest.warns(ConvergenceWarning, match="callback"):
+        ConvexSubspace(tol=1e-12, callback=lambda it: seen.append(it.objective) or len(seen) >= 2).fit(table())
+    assert len(seen) == 2
+
+
+BAD = {
+    "one dimension": (ConvexSubspace(), np.arange(5.0), "2D array"),
+    "infinity": (ConvexSubspace(), np.array([[1.0, np.inf], [2.0, 3.0]]), "infinity"),
+    "all missing": (ConvexSubspace(), np.full((3, 2), np.nan), "missing"),
+    "text": (ConvexSubspace(), np.array([["a", "b"]]), "could not convert"),
+    "negative alpha": (ConvexSubspace(alpha=-1.0), np.eye(3), "alpha must be"),
+    "zero alpha": (ConvexSubspace(alpha=0.0), np.eye(3), "alpha must be"),
+    "alpha a word": (ConvexSubspace(alpha="big"), np.eye(3), "alpha must be"),
+    "unknown loss": (ConvexSubspace("squard"), np.eye(3), "Did you mean 'squared'"),
+    "loss of a wrong type": (ConvexSubspace(3), np.eye(3), "loss must be"),
+    "outside the domain": (ConvexSubspace("poisson"), -np.eye(3), "column 0: 1 of 3.*loss='squared'"),
+    "probabilities": (ConvexSubspace("logistic"), np.full((3, 3), 2.0), r"\[0, 1\].*poisson"),
+    "signs for logistic": (ConvexSubspace("logistic"), np.array([[1.0, -1.0], [-1.0, 1.0]]), "hinge"),
+    "restricted link": (ConvexSubspace("kl"), np.eye(3), "NonNegative"),
+    "columns without a loss": (ConvexSubspace({0: "squared"}), np.eye(3), r"columns \[1, 2\]"),
+    "rank too large": (FactorModel(rank=7), np.eye(3), r"min\(n, d\) = 3"),
+    "rank zero": (FactorModel(rank=0), np.eye(3), "rank must be"),
+    "gauge and rank": (FactorModel(gauge=Trace(), rank=2), np.eye(3), "leave rank=None"),
+    "gauge and penalties": (FactorModel(gauge=Trace(), on_codes=OneHot()), np.eye(3), "either a gauge"),
+    "no convex form": (FactorModel(on_codes=OneHot(), require="global"), np.eye(3), "no known convex form"),
+    "no rank": (FactorModel(on_codes=OneHot()), np.eye(3), "needs a rank"),
+    "kinks": (FactorModel("absolute", rank=2), np.eye(3), "kinks"),
+    "views": (FactorModel(gauge=TwoView(5)), np.eye(3), "n_first=5"),
+    "beta": (RobustSubspace(beta=-1.0), np.eye(3), "beta > 0"),
+    "beta a word": (RobustSubspace(beta="some"), np.eye(3), "'auto'"),
+}
+
+
+@pytest.mark.parametrize(("model", "X", "message"), BAD.values(), ids=BAD)
+def test_bad_input_is_answered_before_any_work(model, X, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(X)
+    assert not [name for name in vars(model) if name.endswith("_") and name != "n_features_in_"]
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ({"sample_weight": [-1.0, 1.0, 1.0]}, "[Nn]egative"),
+        ({"sample_weight": [1.0, 1.0]}, "sample_weight"),
+        ({"sample_weight": [0.0, 0.0, 0.0]}, "zero"),
+        ({"entry_weight": -np.eye(3)}, "not negative"),
+        ({"entry_weight": np.ones((2, 3))}, "must agree"),
+    ],
+)
+def test_bad_weights_are_answered(weights, message):
+    with pytest.raises(ValueError, match=message):
+        ConvexSubspace().fit(np.eye(3), **weights)
+
+
+def test_empty_rows_and_columns_are_allowed_with_a_warning():
+    X = table()
+    X[3], X[:, 5] = np.nan, np.nan
+    with pytest.warns(UserWarning, match="no observed entry") as caught:
+        model = ConvexSubspace().fit(X)
+    assert len(caught) == 2
+    full = model.complete(X)
+    np.testing.assert_allclose(full[3], model.intercept_)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1)])
+@pytest.mark.parametrize("model", [ConvexSubspace(alpha=0.1), RobustSubspace(alpha=0.1), ConvexSparseCoding(alpha=0.1)])
+def test_tiny_and_constant_tables_work(model, shape):
+    model.fit(np.full(shape, 3.0))
+    assert np.isfinite(model.inverse_transform(model.codes_)).all()
+
+
+@pytest.mark.parametrize("loss", ["logistic", "poisson"])
+def test_constant_columns_work(loss):
+    X = np.nan_to_num(table("binary"))
+    X[:, 0], X[:, 1] = 1.0, 0.0
+    model = ConvexSubspace(loss, tol=1e-6, max_iter=5000).fit(X)
+    assert np.isfinite(model.intercept_).all() and model.relative_gap_ <= 1e-6
+
+
+def test_beyond_alpha_max_nothing_is_left():
+    X = table()
+    largest = ConvexSubspace().fit(X).alpha_max_
+    model = ConvexSubspace(alpha=1.0001 * largest).fit(X)
+    assert model.codes_.shape == (len(X), 0) and model.relative_gap_ <= 1e-12
+    assert model.transform(X).shape == (len(X), 0)
+    np.testing.assert_allclose(model.complete(X)[np.isnan(X)][0], model.intercept_[np.isnan(X)[0]][0])
