@@ -46,9 +46,9 @@ def spectral_norm(W: Array) -> float:
     scale = float(np.abs(W).max())
     if scale == 0.0 or not np.isfinite(scale):
         return scale
-    d = W.shape[1]
-    top = scipy.linalg.eigh(gram(W / scale), eigvals_only=True, subset_by_index=[d - 1, d - 1], check_finite=False)
-    return scale * float(np.sqrt(max(top[0], 0.0))) * (1 + 4 * max(W.shape) * np.finfo(np.float64).eps)
+    # all eigenvalues: finding only the largest costs the same reduction, and its driver can fail on clusters
+    top = float(np.linalg.eigvalsh(gram(W / scale))[-1])
+    return scale * float(np.sqrt(max(top, 0.0))) * (1 + 4 * max(W.shape) * np.finfo(np.float64).eps)
 
 
 def thin_svd(W: Array, cut: float = 0.0) -> tuple[Array, Array, Array]:

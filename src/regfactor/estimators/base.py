@@ -39,9 +39,9 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _fit(self, X: Any, sample_weight: Any, entry_weight: Any = None) -> Self:
         table = self._table(X, reset=True)
-        rows, entries = _row_weights(table, sample_weight), _entry_weights(table, entry_weight)
+        rows, all_entries = _row_weights(table, sample_weight), _entry_weights(table, entry_weight)
         counted = slice(None) if rows is None else rows > 0  # a row of weight zero is scored, not learned from
-        X, rows, entries = (None if a is None else a[counted] for a in (table, rows, entries))
+        X, rows, entries = (None if a is None else a[counted] for a in (table, rows, all_entries))
         problem = self._problem(X, rows, entries)
         problem.check()
         _warn_of_empty(X)
@@ -54,7 +54,7 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             progress=_print_progress if self.verbose else None,
             random_state=self.random_state,
         )
-        self._publish(table, counted, problem, solution)
+        self._publish(table, counted, all_entries, problem, solution)
         return self
 
     def transform(self, X: Any) -> Array:
@@ -143,7 +143,9 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _intercept(self, X: Array) -> Design | None:
         return Design.intercept(len(X), X.dtype) if getattr(self, "fit_intercept", False) else None
 
-    def _publish(self, X: Array, counted: Any, problem: Convex | Factored, solution: Solution) -> None:
+    def _publish(
+        self, X: Array, counted: Any, entries: Array | None, problem: Convex | Factored, solution: Solution
+    ) -> None:
         """Set the fitted attributes, all at once at the end, so that a failure leaves nothing half-fitted."""
         F, B = solution.point.factors, solution.point.free
         F = _tidy(F, problem.gauge.power) if isinstance(problem, Convex) else F
@@ -151,7 +153,7 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         score = self._scoring(problem, F.codes)
         codes = F.codes
         if score is not None:  # one exact step in the codes: it never raises the objective, and transform repeats it
-            codes = score(X, F.C, intercept)
+            codes = score(X, F.C, intercept, entries)
             F = Factors(_as_solved(problem, codes[counted]), F.C)
         objective = _objective(problem, F, B)
         self.components_, self.intercept_, self.codes_ = F.C, intercept, codes
@@ -165,7 +167,7 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             self._certificate = Certificate(objective, solution.bound, solution.rigorous, problem.floor)
             self.alpha_max_ = problem.alpha_max()
         if getattr(self, "debias", False) and score is not None:
-            self.codes_ = score.debiased()(X, F.C, intercept)
+            self.codes_ = score.debiased()(X, F.C, intercept, entries)
         self._warn_unless_converged(solution)
 
     def _warn_unless_converged(self, solution: Solution) -> None:

@@ -26,14 +26,15 @@ class Scoring:
     alpha: float
     weight: float = 1.0
 
-    def __call__(self, X: Array, C: Array, intercept: Array) -> Array:
+    def __call__(self, X: Array, C: Array, intercept: Array, entries: Array | None = None) -> Array:
         """Return the codes of the rows of X; a row without an observed entry gets the codes of least penalty."""
-        seen = ~np.isnan(X).all(axis=1)
+        weights = np.full(X.shape, self.weight) if entries is None else self.weight * entries
+        seen = ~(np.isnan(X) | (weights == 0)).all(axis=1)
         codes = np.zeros((len(X), len(C)), C.dtype)
         if isinstance(self.penalty, Constraint):
             codes = self.penalty.project(codes)
         if len(C) and seen.any():
-            data = Data.of(X[seen], self.loss, np.full(seen.sum(), self.weight), intercept)
+            data = Data.of(X[seen], self.loss, weights[seen], intercept)
             codes[seen] = self._fit(data, C, codes[seen])
         return codes
 

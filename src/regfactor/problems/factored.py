@@ -9,7 +9,7 @@ import numpy as np
 
 from regfactor._params import Array, UnsupportedProblem, is_number
 from regfactor.factors import Factors
-from regfactor.penalties import Free, Penalty, Smooth
+from regfactor.penalties import Free, OneHot, Penalty, Simplex, Smooth
 from regfactor.problems.data import Data
 
 
@@ -49,9 +49,12 @@ class Factored:
         """Raise, before any work, for parts that do not fit."""
         if not (is_number(self.alpha) and 0 <= self.alpha < np.inf):
             raise ValueError(f"alpha must be a finite number >= 0, got {self.alpha!r}.")
-        if not (isinstance(self.rank, int | np.integer) and 1 <= self.rank <= min(self.data.shape)):
-            n, d = self.data.shape
-            raise ValueError(f"rank must be a whole number from 1 to min(n, d) = {min(n, d)}, got {self.rank!r}.")
+        # shares and hard assignments can use more atoms than there are columns; other factors cannot
+        most, name = min(self.data.shape), "min(n, d)"
+        if isinstance(self.on_codes, OneHot | Simplex):
+            most, name = self.data.shape[0], "n"
+        if not (isinstance(self.rank, int | np.integer) and 1 <= self.rank <= most):
+            raise ValueError(f"rank must be a whole number from 1 to {name} = {most}, got {self.rank!r}.")
         for name, penalty in (("on_codes", self.on_codes), ("on_components", self.on_components)):
             if not penalty.rowwise:
                 raise UnsupportedProblem(

@@ -1,0 +1,249 @@
+"""Laws of the loop and of the solvers: monotone updates, agreement, honest endings, mismatches reported at once."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from sklearn.cluster import KMeans
+from sklearn.decomposition import NMF
+
+from catalogue import LOSSES, PENALTIES, cases
+from regfactor._params import UnsupportedProblem
+from regfactor.factors import Factors, Point, rebalance
+from regfactor.loop import Iterate, Status, run
+from regfactor.losses import Absolute, Huber, Logistic, Multinomial, Poisson, Softmax, Squared
+from regfactor.maps import Lags
+from regfactor.norms import L2
+from regfactor.penalties import Columns, Free, NonNegative, OneHot, Rows, SquaredL2, Trace, TwoView
+from regfactor.problems import Convex, Data, Design, Factored
+from regfactor.solvers import Admm, Alternating, Closed, EtaSearch, Fista, Lbfgs, choose_solver, solve
+from regfactor.solvers.alternating import sweep
+from regfactor.solvers.starts import first_factors
+from regfactor.solvers.updates import update_codes, update_components
+
+ROWWISE = [p for p in cases(PENALTIES) if p.values[0].rowwise]
+
+
+def sample(loss, n=14, d=5, holes=0.2, seed=0):
+    """A legal table for a loss, with holes where the loss allows them."""
+    rng = np.random.default_rng(seed)
+    L = rng.normal(size=(n, 2)) @ rng.normal(size=(2, d))
+    if isinstance(loss, Softmax):
+        return np.eye(d)[L.argmax(axis=1)]
+    if isinstance(loss, Multinomial):
+        return rng.poisson(np.exp(L)) + 1.0
+    for X in (L, np.sign(L), (L > 0).astype(float), np.clip(np.round(L + 1), 0, 3), np.abs(L) + 0.1):
+        if loss.legal(X).all():
+            return np.where(rng.random(X.shape) < holes, np.nan, X)
+    raise AssertionError(f"no table for {loss}")
+
+
+def iterates(objectives, bounds=None):
+    F = Factors.zeros(1, 1)
+    bounds = bounds or [-np.inf] * len(objectives)
+    return (Iterate(Point(F), o, b) for o, b in zip(objectives, bounds, strict=True))
+
+
+def test_the_loop_keeps_the_best_objective_and_the_best_bound():
+    solution = run(iterates([5.0, 3.0, 4.0], [0.0, 2.0, 1.0]), tol=0.0, max_iter=10)
+    assert (solution.objective, solution.bound, solution.n_iter) == (3.0, 2.0, 3)
+    assert solution.status is Status.FINISHED
+
+
+@pytest.mark.parametrize(
+    ("objectives", "bounds", "limits", "status"),
+    [
+        ([5.0, 3.0], [0.0, 2.9999], {"tol": 1e-3, "max_iter": 10}, Status.CERTIFIED),
+        ([5.0, 4.9999], None, {"tol": 1e-3, "max_iter": 10}, Status.SETTLED),
+        ([5.0, 4.0, 3.0], None, {"tol": 1e-3, "max_iter": 2}, Status.MAX_ITER),
+        ([5.0, 4.0, 3.0], None, {"tol": 1e-3, "max_iter": 9, "time_limit": 0.0}, Status.TIME_LIMIT),
+        ([5.0, 4.0, 3.0], None, {"tol": 1e-3, "max_iter": 9, "callback": lambda it: True}, Status.STOPPED),
+        ([np.nan], None, {"tol": 1e-3, "max_iter": 9}, Status.DIVERGED),
+    ],
+)
+def test_the_loop_says_how_it_ended(objectives, bounds, limits, status):
+    solution = run(iterates(objectives, bounds), **limits)
+    assert solution.status is status
+    assert solution.status.message
+
+
+def test_a_negative_gap_is_not_hidden():
+    solution = run(iterates([1.0], [2.0]), tol=1e-3, max_iter=1)
+    assert solution.gap == -1.0
+
+
+def test_rebalancing_keeps_the_product_and_lowers_the_squares():
+    rng = np.random.default_rng(0)
+    F = Factors(rng.normal(size=(6, 3)), 5 * rng.normal(size=(3, 4)))
+    G = rebalance(F)
+    np.testing.assert_allclose(G.dense(), F.dense(), atol=1e-12)
+    cost = Trace().value(F.dense())
+    assert SquaredL2().value(G.Phi) + SquaredL2().value(G.C) == pytest.approx(cost)
+    assert cost < SquaredL2().value(F.Phi) + SquaredL2().value(F.C)
+
+
+@pytest.mark.parametrize("loss", cases(LOSSES, *(n for n, v in LOSSES.items() if n != "stacked" and v.smooth)))
+@pytest.mark.parametrize("penalty", ROWWISE)
+@pytest.mark.parametrize("side", ["codes", "components"])
+def test_updates_never_raise_the_objective(loss, penalty, side):
+    X = sample(loss)
+    data, rng = Data.of(X, loss), np.random.default_rng(1)
+    if not data.unbounded and (loss.link_domain.high <= 0 or not isinstance(penalty, NonNegative | OneHot)):
+        pytest.skip("a restricted predictor needs factors that keep it")
+    if side == "components" and isinstance(penalty, OneHot):
+        pytest.skip("hard components have no update")
+    k = 5 if side == "codes" else 3  # weights in the catalogue stand on five columns
+    Phi, C = rng.uniform(0.1, 1, size=(X.shape[0], k)), rng.uniform(0.1, 1, size=(k, X.shape[1]))
+    for _ in range(3):
+        if side == "codes":
+            Phi = penalty.prox(Phi, 1.0) if _ == 0 else Phi
+            before = data.value(Phi @ C) + 0.3 * penalty.value(Phi)
+            Phi = update_codes(data, Phi, C, penalty, 0.3)
+            after = data.value(Phi @ C) + 0.3 * penalty.value(Phi)
+        else:
+            C = penalty.prox(C, 1.0) if _ == 0 and data.unbounded else C
+            before = data.value(Phi @ C) + 0.3 * penalty.value(C)
+            C = update_components(data, Phi, C, penalty, 0.3)
+            after = data.value(Phi @ C) + 0.3 * penalty.value(C)
+        assert np.isfinite(after)
+        assert after <= before + 1e-9 * abs(before)
+
+
+@pytest.mark.parametrize("on_codes", [Free(), SquaredL2(), NonNegative(), OneHot()])
+@pytest.mark.parametrize("loss", [Squared(), Huber(0.5), Logistic(), Poisson()])
+def test_sweeps_never_raise_the_objective_and_repeat_from_a_seed(loss, on_codes):
+    problem = Factored(Data.of(sample(loss, n=30, d=6), loss), on_codes, SquaredL2(), rank=2, alpha=0.5)
+    F = first_factors(problem, np.random.default_rng(0))
+    values = [problem.objective(F)]
+    for _ in range(6):
+        F = sweep(problem, F)
+        values.append(problem.objective(F))
+    assert np.all(np.diff(values) <= 1e-10 * abs(values[0]))
+    again = [solve(problem, random_state=3).objective for _ in range(2)]
+    assert again[0] == again[1]
+
+
+@pytest.mark.parametrize("design", [False, True])
+@pytest.mark.parametrize("gauge", [Trace(), Rows(L2()), Columns(L2())])
+@pytest.mark.parametrize("loss", [Squared(), Huber(0.5), Logistic(), Poisson()])
+def test_fista_and_admm_agree(loss, gauge, design):
+    X = sample(loss, n=20, d=6)
+    problem = Convex(Data.of(X, loss), gauge, 0.7, design=Design.intercept(len(X)) if design else None)
+    one, other = (solve(problem, tol=1e-7, max_iter=20_000, solver=s) for s in (Fista(), Admm()))
+    assert one.status.converged and other.status.converged
+    assert one.objective == pytest.approx(other.objective, rel=3e-7)
+
+
+@pytest.mark.parametrize("gauge", [Trace(), Trace(2.0), Rows(L2()), Columns(L2())])
+def test_the_closed_form_is_what_admm_finds(gauge):
+    problem = Convex(Data.of(sample(Squared(), holes=0.0), Squared()), gauge, 0.7)
+    closed, admm = solve(problem), solve(problem, solver=Admm(), tol=1e-10, max_iter=5000)
+    assert closed.solver == "Closed" and closed.n_iter == 1
+    np.testing.assert_allclose(closed.point.factors.dense(), admm.point.factors.dense(), atol=1e-5)
+    assert abs(closed.relative_gap) <= 1e-12
+
+
+def test_a_warm_start_is_used():
+    problem = Convex(Data.of(sample(Logistic(), n=40, d=10), Logistic()), Trace(), 0.5)
+    cold = solve(problem, tol=1e-8, max_iter=5000)
+    warm = solve(problem, tol=1e-8, max_iter=5000, start=cold.point)
+    assert warm.n_iter < cold.n_iter
+
+
+def test_lags_are_solved_with_a_proof():
+    rng = np.random.default_rng(0)
+    Y = rng.normal(size=(30, 3))
+    D = np.column_stack([rng.normal(size=(30, 4)), np.ones(30)])
+    design = Design(D, np.array([0.1, 0.1, 0.1, 0.1, 0.0]))
+    problem = Convex(Data.of(Y, Squared()), Trace(), 1.5, Lags(2), design)
+    solution = solve(problem, tol=1e-7, max_iter=20_000)
+    assert solution.solver == "Fista" and solution.relative_gap <= 1e-7
+    free = solution.point.free
+    residual = Y - D @ free - Lags(2)(solution.point.factors.dense())
+    np.testing.assert_allclose(D.T @ residual, design.strengths[:, None] * free, atol=1e-7)
+
+
+def test_lbfgs_reaches_what_alternation_reaches():
+    X = sample(Logistic(), n=40, d=8)
+    problem = Factored(Data.of(X, Logistic()), SquaredL2(), SquaredL2(), rank=2, alpha=1.0)
+    one = solve(problem, solver=Lbfgs(), tol=1e-10, max_iter=2000)
+    other = solve(problem, solver=Alternating(), tol=1e-10, max_iter=2000)
+    assert one.objective == pytest.approx(other.objective, rel=1e-5)
+
+
+def test_known_entries_are_held():
+    X = sample(Squared(), holes=0.0)
+    known = np.full((len(X), 2), np.nan)
+    known[:3] = 0.25
+    problem = Factored(Data.of(X, Squared()), SquaredL2(), SquaredL2(), rank=2, known_codes=known)
+    for solver in (Alternating(), Lbfgs()):
+        codes = solve(problem, solver=solver).point.factors.codes
+        np.testing.assert_array_equal(codes[:3], 0.25)
+
+
+def test_hard_codes_are_k_means():
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(c, 0.3, size=(30, 2)) for c in ((0, 0), (5, 0), (0, 5))])
+    problem = Factored(Data.of(X, Squared()), OneHot(), Free(), rank=3)
+    best = min((solve(problem, random_state=seed) for seed in range(5)), key=lambda s: s.objective)
+    inertia = KMeans(3, n_init=5, random_state=0).fit(X).inertia_
+    assert 2 * best.objective == pytest.approx(inertia, rel=1e-9)
+
+
+def test_non_negative_factors_are_nmf():
+    rng = np.random.default_rng(0)
+    X = rng.random((30, 3)) @ rng.random((3, 12)) + 0.05 * rng.random((30, 12))
+    problem = Factored(Data.of(X, Squared()), NonNegative(), NonNegative(), rank=3, alpha=0.0)
+    ours = solve(problem, tol=1e-9, max_iter=2000).objective
+    theirs = NMF(3, init="nndsvda", tol=1e-10, max_iter=5000).fit(X).reconstruction_err_ ** 2 / 2
+    assert ours <= 1.02 * theirs
+
+
+@pytest.mark.parametrize(
+    ("solver", "problem", "words"),
+    [
+        (Fista(), Convex(Data.of(np.eye(3), Absolute()), Trace(), 1.0), "kinks.*Admm"),
+        (Fista(), Convex(Data.of(np.eye(3), Squared()), TwoView(1), 1.0), "EtaSearch"),
+        (Admm(), Convex(Data.of(np.eye(3), Softmax()), Trace(), 1.0), "Softmax.*Fista"),
+        (Admm(), Convex(Data.of(np.eye(3), Squared()), TwoView(1), 1.0), "EtaSearch"),
+        (Admm(), Convex(Data.of(np.eye(3), Squared()), Trace(), 1.0, Lags(1)), "Fista"),
+        (EtaSearch(), Convex(Data.of(np.eye(3), Squared()), Trace(), 1.0), "Admm"),
+        (Closed(), Convex(Data.of(np.eye(3), Logistic()), Trace(), 1.0), "Admm"),
+        (Alternating(), Convex(Data.of(np.eye(3), Squared()), Trace(), 1.0), "rank"),
+        (Lbfgs(), Factored(Data.of(np.eye(3), Squared()), OneHot(), Free(), 2), "Alternating"),
+    ],
+)
+def test_a_mismatch_names_the_remedy_before_the_first_iteration(solver, problem, words):
+    seen = []
+    with pytest.raises(UnsupportedProblem, match=words):
+        solve(problem, solver=solver, callback=seen.append)
+    assert not seen
+
+
+def test_rowwise_losses_are_solved_locally_by_lbfgs():
+    problem = Factored(Data.of(sample(Softmax()), Softmax()), SquaredL2(), SquaredL2(), rank=2)
+    assert isinstance(choose_solver(problem), Lbfgs)
+    assert solve(problem, tol=1e-8).objective < problem.data.value(np.zeros(problem.data.shape))
+
+
+@settings(max_examples=30)
+@given(
+    X=hnp.arrays(np.float64, st.tuples(st.integers(1, 6), st.integers(1, 5)), elements=st.floats(-1e3, 1e3)),
+    share=st.floats(0.02, 1.5),
+    intercept=st.booleans(),
+    data=st.data(),
+)
+def test_odd_tables_are_solved_with_a_valid_certificate(X, share, intercept, data):
+    X = X.copy()
+    holes = data.draw(hnp.arrays(bool, X.shape))
+    holes.flat[0] = False
+    X[holes] = np.nan
+    design = Design.intercept(len(X)) if intercept else None
+    base = Convex(Data.of(X, Squared()), Trace(), 1.0, design=design)
+    alpha = share * base.alpha_max()
+    if not alpha > 1e-9:
+        return
+    solution = solve(Convex(base.data, base.gauge, alpha, design=design), tol=1e-6, max_iter=4000)
+    assert solution.relative_gap >= -1e-10
+    assert solution.relative_gap <= 1e-4
