@@ -417,7 +417,7 @@ def thresholded(X, t):
         (Rows(L2()), lambda X, t: X * np.maximum(1 - t / np.linalg.norm(X, axis=1), 0)[:, None]),
         (Columns(L2()), lambda X, t: X * np.maximum(1 - t / np.linalg.norm(X, axis=0), 0)),
     ],
-    ids=str,
+    ids=["trace", "trace_halved", "rows_1", "rows_2", "columns_2"],
 )
 def test_complete_tables_under_squared_loss_have_closed_solutions(gauge, expected):
     X = rng(14).normal(size=(7, 5))
