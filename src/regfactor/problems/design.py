@@ -56,7 +56,10 @@ class Design:
         for _ in range(2):  # the second round removes the rounding of the first
             Y = Y - h * (D @ solve_columns(D, h, np.zeros(D.shape[1], D.dtype), D.T @ Y))
         left = np.abs(D.T @ Y) > np.finfo(Y.dtype).eps ** 0.75 * (np.abs(D).T @ np.abs(Y))
-        return np.where(left.any(axis=0), 0, Y)  # a column without room to move gives up its part of the bound
+        if not left.any():
+            return Y
+        # a column without room to move: shrink its heavier side, or with several regressors give up its part
+        return np.where(left.any(axis=0), _leveled(Y, D) if D.shape[1] == 1 else 0, Y)
 
     def dual_cost(self, Y: Array) -> float:
         """Return sum |(D'Y)_i|^2 / (2 ridge_i) over the penalized rows."""
@@ -64,3 +67,12 @@ class Design:
         if not held.any():
             return 0.0
         return float((np.square(self.D[:, held].T @ Y).sum(axis=1) / self.strengths[held]).sum()) / 2
+
+
+def _leveled(Y: Array, D: Array) -> Array:
+    """Return Y with the heavier of the positive and negative parts of d'Y shrunk, so that d'Y = 0 in every column."""
+    parts = D * Y
+    up, down = np.maximum(parts, 0).sum(axis=0), np.maximum(-parts, 0).sum(axis=0)
+    level = np.minimum(up, down)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return Y * np.nan_to_num(np.where(parts > 0, level / up, level / down), posinf=0.0)
