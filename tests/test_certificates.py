@@ -57,6 +57,9 @@ PROBLEMS += [
     Problem("smoothed_l1", "two_view", 2.0, bounds=(2.0, 0.5), weighted=True, seed=9),
     Problem("logistic", "trace", 0.3, holes=True, seed=10),
     Problem("poisson", "trace", 2.0, intercept=True, seed=11),
+    # just below the largest alpha; and dual points all of whose singular values are equal
+    Problem("smoothed_l1", "rows_2", 2.6427620630635182, intercept=True, shape=(6, 7), seed=683563),
+    Problem("squared", "two_view", 0.27092024251642344, intercept=True, shape=(9, 8), bounds=(0.7, 1.6), seed=451465),
 ]
 SMOOTH = [problem for problem in PROBLEMS if problem.loss != "absolute"]
 TRACE = [problem for problem in SMOOTH if problem.gauge == "trace" and problem.loss != "mixed"]

@@ -144,6 +144,15 @@ def test_the_trace_gauge_hands_out_several_atoms():
     np.testing.assert_allclose(pairings, S[2::-1], rtol=1e-7)
 
 
+def test_the_polar_is_found_where_all_singular_values_are_equal():
+    """The dual point of a full-rank solution is such a matrix; some eigenvalue routines fail on it."""
+    random = rng(33)
+    for _ in range(500):
+        Q, _ = np.linalg.qr(random.normal(size=(9, 8)))
+        assert Trace().polar(0.7 * Q).value == pytest.approx(0.7, rel=1e-12)
+        assert Trace().polar(0.7 * Q, k=0).value == pytest.approx(0.7, rel=1e-12)
+
+
 @pytest.mark.parametrize("gauge", cases(GAUGES))
 def test_small_polars_are_rigorous(gauge):
     assert gauge.polar(matrix(4, seed=9)).rigorous

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
@@ -16,21 +17,35 @@ STEPS = 200
 BLOCK = 4_000_000  # numbers in the Hessians that are held at once
 
 
-def minimize_columns(
-    evaluate: Evaluate, D: Array, B: Array, ridge: Array, majorant: Array, accuracy: float = 0.0
-) -> Array:
+class Layout(Protocol):
+    """How entries of D @ B are held; see problems.layout."""
+
+    def spread(self, columns: Array) -> Array:
+        """Return a number for each column as a number for each entry."""
+        ...
+
+    def pull(self, D: Array, entries: Array) -> Array:
+        """D' times the matrix of entries."""
+        ...
+
+    def grams(self, entries: Array, pairs: Array, block: slice) -> Array:
+        """Return the sums of pairs over rows, weighted by the entries of a block of columns."""
+        ...
+
+
+def minimize_columns(evaluate: Evaluate, D: Array, B: Array, ridge: Array, majorant: Array, layout: Layout) -> Array:
     """Minimize F_j(b_j) = sum_i f_ij(d_i b_j) + sum_k ridge_k b_kj^2 / 2 for every column j; never raises any F_j.
 
     `ridge` has a number for each row of B; `majorant` bounds each second derivative (infinite where nothing does);
-    a column is done when a step promises to lower it by less than `accuracy`, relatively, or by less than rounding.
+    a column is done when a step promises to lower it by no more than rounding.
     """
-    accuracy = max(accuracy, 4 * float(np.finfo(B.dtype).eps))
+    accuracy = 4 * float(np.finfo(B.dtype).eps)
     damping = np.zeros(B.shape[1], B.dtype)  # Levenberg-Marquardt, apart in every column
     values, g, h = _with_ridge(evaluate, B, ridge)
     for _ in range(STEPS):
-        slope = D.T @ g + ridge[:, None] * B
+        slope = layout.pull(D, g) + ridge[:, None] * B
         firm = np.where(np.isfinite(majorant), majorant, h)
-        step = solve_columns(D, np.maximum(h, TRUST * firm) + damping * firm, ridge, slope)
+        step = solve_columns(D, np.maximum(h, TRUST * firm) + layout.spread(damping) * firm, ridge, slope, layout)
         promise = (slope * step).sum(axis=0) / 2
         scale = np.abs(values) + np.abs(values).mean()  # a column that is fitted perfectly has no scale of its own
         open_ = promise > accuracy * scale
@@ -42,23 +57,26 @@ def minimize_columns(
         # within rounding of the value a step cannot be judged by it; the model is then exact enough
         good |= (promise <= ROUNDING * scale) & (new <= values + ROUNDING * scale)
         damping = np.where(good, damping / 8, np.maximum(8 * damping, TRUST))
-        B, values = np.where(good, trial, B), np.where(good, new, values)
-        g, h = np.where(good, g_new, g), np.where(good, h_new, h)
+        B, values, taken = np.where(good, trial, B), np.where(good, new, values), layout.spread(good)
+        g, h = np.where(taken, g_new, g), np.where(taken, h_new, h)
         if np.all(damping > 1e12):
             break
     return B
 
 
-def solve_columns(D: Array, h: Array, ridge: Array, slope: Array) -> Array:
+def solve_columns(D: Array, h: Array, ridge: Array, slope: Array, layout: Layout) -> Array:
     """Solve (D' diag(h_j) D + diag(ridge)) step_j = slope_j for every column j."""
-    (n, m), d = D.shape, h.shape[1]
-    pairs = (D[:, :, None] * D[:, None, :]).reshape(n, m * m)
+    m, d = slope.shape
+    upper = np.triu_indices(m)
+    pairs = D[:, upper[0]] * D[:, upper[1]]
+    square = np.zeros((m, m), int)
+    square[upper] = square.T[upper] = np.arange(len(upper[0]))  # where each entry of H stands among the pairs
     eye = np.eye(m, dtype=D.dtype)
     step = np.empty((m, d), np.result_type(D, h))
     width = max(1, BLOCK // (m * m))
     for start in range(0, d, width):
         block = slice(start, start + width)
-        H = (h[:, block].T @ pairs).reshape(-1, m, m) + ridge * eye
+        H = np.take(layout.grams(h, pairs, block), square.ravel(), axis=1).reshape(-1, m, m) + ridge * eye
         # a direction only, not the certified problem: the jitter keeps unobserved columns solvable
         jitter = np.finfo(H.dtype).eps * np.trace(H, axis1=1, axis2=2) + np.finfo(H.dtype).tiny ** 0.5
         step[:, block] = np.linalg.solve(H + jitter[:, None, None] * eye, slope[:, block].T[:, :, None])[:, :, 0].T

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
-from regfactor._params import Array, Params
+from regfactor._params import Array, Params, UnsupportedProblem
+from regfactor.factors import Factors
 
 
 class Map(Params, abc.ABC):
@@ -24,6 +26,12 @@ class Map(Params, abc.ABC):
     @abc.abstractmethod
     def adjoint(self, G: Array) -> Array:
         """Return the gradient with respect to Z of <G, map(Z)>."""
+
+    def factors(self, F: Factors) -> Factors:
+        """Return the predictors of a Z in factors, in factors."""
+        if self.diagonal is None:
+            raise UnsupportedProblem(f"{self} does not keep factors; use a dense table.")
+        return Factors(F.Phi * self.diagonal, F.C)
 
     @abc.abstractmethod
     def domain(self, shape: tuple[int, int]) -> tuple[int, int]:
@@ -60,8 +68,10 @@ class RowScale(Map):
     def __call__(self, Z: Array) -> Array:
         return Z * np.asarray(self.diagonal, Z.dtype)
 
-    def adjoint(self, G: Array) -> Array:
-        return G * np.asarray(self.diagonal, G.dtype)
+    def adjoint(self, G: Any) -> Any:
+        if isinstance(G, np.ndarray):
+            return G * np.asarray(self.diagonal, G.dtype)
+        return scipy.sparse.diags_array(np.ravel(self.diagonal)) @ G
 
     def domain(self, shape: tuple[int, int]) -> tuple[int, int]:
         return shape

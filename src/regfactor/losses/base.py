@@ -70,15 +70,6 @@ class Loss(Params, abc.ABC):
         """Return what the model expects of a datum with predictor z, in the units of the data."""
         return z
 
-    def column_problems(self, x: Array, observed: Array) -> list[str]:
-        """Return a sentence for each column of x whose observed entries this loss cannot take."""
-        bad = ~self.legal(x) & observed
-        return [
-            f"column {j}: {count} of {observed[:, j].sum()} observed values are outside {self.domain_text}"
-            for j, count in enumerate(bad.sum(axis=0))
-            if count
-        ]
-
     def legal(self, x: Array) -> Array:
         """Tell which data this loss can take."""
         return self.domain.contains(x)

@@ -37,6 +37,9 @@ class Gauge(Params, abc.ABC):
     scale: Any = 1.0
     power: float = 2.0  # p of the lp norm on the codes
 
+    def check(self, d: int) -> None:
+        """Raise for a table whose number of columns does not fit."""
+
     @abc.abstractmethod
     def value(self, Z: Array | Factors) -> float:
         """|||Z|||."""

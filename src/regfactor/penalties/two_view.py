@@ -105,9 +105,12 @@ class TwoView(Gauge):
     def factored(self) -> tuple[Penalty, Penalty]:
         return AtomNorms(L2()), UnitBall(self.norm)
 
-    def _sizes(self, d: int) -> tuple[int, int]:
+    def check(self, d: int) -> None:
         if not 0 <= self.n_first <= d:
             raise ValueError(f"TwoView has n_first={self.n_first}, but the table has {d} columns.")
+
+    def _sizes(self, d: int) -> tuple[int, int]:
+        self.check(d)
         return self.n_first, d - self.n_first
 
     def _range(self, Z: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +49,7 @@ class Convex:
                 f"{', '.join(names)} restricts the predictor, and no gauge can keep Z there. Use FactorModel with "
                 "on_codes=NonNegative() and on_components=NonNegative(), or a loss on the whole line."
             )
-        self.gauge.polar(np.zeros(self.shape), 0)  # a gauge that does not fit the columns says so
+        self.gauge.check(self.shape[1])
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -67,47 +68,53 @@ class Convex:
         design = None if self.design is None else self.design.astype(dtype)
         return replace(self, data=self.data.astype(dtype), design=design)
 
-    def predictor(self, Z: Array, B: Array | None) -> Array:
-        """map(Z) + D B."""
-        mapped = self.map(Z)
-        return mapped if self.design is None or B is None else mapped + self.design.term(B)
+    def predictor(self, Z: Array | Factors, B: Array | None) -> Array:
+        """map(Z) + D B at the entries of the table."""
+        mapped, layout = self._mapped(Z), self.data.layout
+        return mapped if self.design is None or B is None else mapped + layout.push(self.design.D, B)
 
-    def free(self, Z: Array, B: Array | None = None) -> Array | None:
+    def _mapped(self, Z: Array | Factors) -> Array:
+        if self.data.layout.sparse:
+            return self.data.layout.entries(self.map.factors(Z) if isinstance(Z, Factors) else Z)
+        return self.map(Z.dense() if isinstance(Z, Factors) else Z)
+
+    def free(self, Z: Array | Factors, B: Array | None = None) -> Array | None:
         """Return the best B for a given Z, starting from B."""
         if self.design is None:
             return None
-        mapped, design, data = self.map(Z), self.design, self.data
+        mapped, D, data = self._mapped(Z), self.design.D, self.data
         if B is None:
-            B = np.zeros((design.D.shape[1], data.shape[1]), design.D.dtype)
+            B = np.zeros((D.shape[1], data.shape[1]), D.dtype)
 
         def evaluate(B: Array) -> tuple[Array, Array, Array]:
-            P = mapped + design.term(B)
+            P = mapped + data.layout.push(D, B)
             return data.column_values(P), data.gradient(P), data.hessian(P)
 
-        return design.profile(evaluate, B, self._majorant)
+        return self.design.profile(evaluate, B, self._majorant, data.layout)
 
     @cached_property
     def _majorant(self) -> Array:
         return self.data.majorant()
 
-    def evaluate(self, Z: Array, B0: Array | None = None) -> tuple[float, Array, Array | None]:
-        """Return f(Z) = min_B L + ridge, its gradient in Z, and the minimizing B."""
+    def evaluate(self, Z: Array | Factors, B0: Array | None = None) -> tuple[float, Any, Array | None]:
+        """Return f(Z) = min_B L + ridge, its gradient in Z (a matrix, sparse for sparse data), and the minimizing B."""
         B = self.free(Z, B0)
-        P = self.predictor(Z, B)
-        value, G = self.data.value_and_gradient(P)
+        value, g = self.data.value_and_gradient(self.predictor(Z, B))
         ridge = 0.0 if self.design is None or B is None else self.design.cost(B)
-        return value + ridge, self.map.adjoint(G), B
+        return value + ridge, self._adjoint(g), B
+
+    def _adjoint(self, entries: Array) -> Any:
+        return self.map.adjoint(self.data.layout.matrix(entries))
 
     def objective(self, F: Factors, B: Array | None = None) -> float:
         """Return the objective of given factors, an upper bound of the optimum by construction."""
-        Z = F.dense()
         if B is None and self.data.smooth:
-            B = self.free(Z)
+            B = self.free(F)
         ridge = 0.0 if self.design is None or B is None else self.design.cost(B)
-        return self.data.value(self.predictor(Z, B)) + ridge + self.alpha * self.gauge.cost(F)
+        return self.data.value(self.predictor(F, B)) + ridge + self.alpha * self.gauge.cost(F)
 
-    def dual_point(self, Z: Array, B: Array | None) -> Array:
-        """Return the gradient of L at a point: the dual point that belongs to it at the optimum."""
+    def dual_point(self, Z: Array | Factors, B: Array | None) -> Array:
+        """Return the gradient of L at a point, by entries: the dual point that belongs to it at the optimum."""
         return self.data.gradient(self.predictor(Z, B))
 
     def bound(self, Y: Array) -> Bound:
@@ -118,7 +125,7 @@ class Convex:
         """
         Y = self.data.feasible(np.nan_to_num(Y, nan=0.0, posinf=0.0, neginf=0.0))
         Y = self._annihilated(Y)
-        polar = self.gauge.polar(self.map.adjoint(Y), 0)
+        polar = self.gauge.polar(self._adjoint(Y), 0)
         longest = min(2.0, self.alpha / polar.value if polar.value > 0 else 1.0)
         return Bound(self._best_scale(Y, self.data.reach(Y, longest)), polar.rigorous and not self._coupled)
 
@@ -136,7 +143,7 @@ class Convex:
         return max([*v, *(self._dual_value(s, Y) for s in tries)])
 
     def _dual_value(self, s: float, Y: Array) -> float:
-        cost = 0.0 if self.design is None else s * s * self.design.dual_cost(Y)
+        cost = 0.0 if self.design is None else s * s * self.design.dual_cost(Y, self.data.layout)
         return -self.data.conjugate(s * Y) - cost
 
     @property
@@ -145,20 +152,19 @@ class Convex:
         return self.design is not None and any(t.loss.rowwise for t in self.data.terms)
 
     def _annihilated(self, Y: Array) -> Array:
-        return Y if self.design is None else self.design.annihilate(Y, self.data.room(Y))
+        return Y if self.design is None else self.design.annihilate(Y, self.data.room(Y), self.data.layout)
 
     @cached_property
     def null(self) -> Point:
         """The point Z = 0 with its best B and its dual point."""
         F = Factors.zeros(*self.shape, self.data.dtype)
-        Z = F.dense()
         if self.data.smooth or self.design is None:
-            B = self.free(Z)
-            return Point(F, B, self.dual_point(Z, B))
+            B = self.free(F)
+            return Point(F, B, self.dual_point(F, B))
         # at a kink the gradient is not one number: take that of Moreau envelopes, ever nearer to the loss
         B = None
         for stiffness in STIFFNESSES:
-            V, B = self.prox(Z, stiffness, B)
+            V, B = self.prox(F.dense(), stiffness, B)
         return Point(F, B, -stiffness * V)
 
     def null_objective(self) -> float:
@@ -174,7 +180,7 @@ class Convex:
         """Return the alpha from which on Z = 0 is optimal: the dual norm of the gradient there."""
         Y = self.null.dual
         assert Y is not None
-        return self.gauge.polar(self.map.adjoint(self._annihilated(Y)), 0).value
+        return self.gauge.polar(self._adjoint(self._annihilated(Y)), 0).value
 
     def prox(self, A: Array, rho: float | Array, B: Array | None) -> tuple[Array, Array | None]:
         """Return argmin over P and B of L(P + D B) + ridge + sum (rho/2)(P - A)^2, in the space of predictors.
@@ -183,23 +189,23 @@ class Convex:
         """
         if self.design is None:
             return self.data.prox(A, rho), None
-        design, data = self.design, self.data
+        D, data, layout = self.design.D, self.data, self.data.layout
         if B is None:
-            B = np.zeros((design.D.shape[1], data.shape[1]), design.D.dtype)
+            B = np.zeros((D.shape[1], data.shape[1]), D.dtype)
         rho_ = np.broadcast_to(np.asarray(rho, A.dtype), A.shape)
 
         def evaluate(B: Array) -> tuple[Array, Array, Array]:
-            shifted = A + design.term(B)
+            shifted = A + layout.push(D, B)
             V = data.prox(shifted, rho_)
             gap = shifted - V
             h = data.hessian(V)
-            values = data.column_values(V) + (rho_ * np.square(gap)).sum(axis=0) / 2
+            values = data.column_values(V) + layout.column_sums(rho_ * np.square(gap)) / 2
             with np.errstate(invalid="ignore"):
                 bend = np.where(np.isinf(h), rho_, rho_ * h / (h + rho_))
             return values, rho_ * gap, bend
 
-        B = design.profile(evaluate, B, rho_)
-        return data.prox(A + design.term(B), rho_) - design.term(B), B
+        B = self.design.profile(evaluate, B, rho_, layout)
+        return data.prox(A + layout.push(D, B), rho_) - layout.push(D, B), B
 
 
 def convex(

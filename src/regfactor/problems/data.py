@@ -12,6 +12,8 @@ from regfactor._params import Array
 from regfactor.factors import Factors
 from regfactor.losses import Loss
 from regfactor.losses.base import EVERYTHING
+from regfactor.problems.checks import check_table, check_term, entry_weights
+from regfactor.problems.layout import Dense, Layout, Pattern
 
 FILLER = 0.5  # stands at holes: inside the domain of every loss, so that nothing there is ever infinite
 
@@ -28,8 +30,12 @@ class Term:
 
     def at(self, Z: Array) -> Array:
         """Return the predictors of this term."""
-        z = Z[:, self.columns]
+        z = self.part(Z)
         return z if self.offset is None else z + self.offset
+
+    def part(self, entries: Array) -> Array:
+        """Return the entries of this term's columns."""
+        return entries if self.columns is EVERYTHING else entries[:, self.columns]
 
     def weigh(self, values: Array) -> Array:
         """Return the values times their weights; at a hole zero, whatever the value."""
@@ -47,10 +53,6 @@ class Term:
         safe = inside.low + 1 if np.isfinite(inside.low) else inside.high - 1
         return np.where((self.w > 0) | inside.contains(z), z, safe)
 
-    def transposed(self) -> Term:
-        """Return the same entries as a term on all columns of the transposed table."""
-        return self.mapped(lambda a: a.T)
-
     def astype(self, dtype: Any) -> Term:
         """Return the same term in another precision."""
         return self.mapped(lambda a: a.astype(dtype, copy=False))
@@ -67,13 +69,14 @@ class Data:
 
     terms: tuple[Term, ...]
     shape: tuple[int, int]
+    layout: Layout
 
     @staticmethod
     def of(X: Array, loss: Loss, weights: Array | None = None, offset: Array | None = None) -> Data:
         """Return the data of a table whose holes are NaN; weights for rows (n,) or entries (n, d)."""
         observed = ~np.isnan(X)
-        _check_table(X, observed)
-        w = _entry_weights(observed, weights, X.dtype)
+        check_table(X, observed)
+        w = entry_weights(observed, weights, X.dtype)
         filled = X if observed.all() else np.where(observed, X, X.dtype.type(FILLER))
         terms = []
         for columns, part in loss.parts(X.shape[1]):
@@ -84,9 +87,25 @@ class Data:
                 None if w is None else w[:, columns],
                 None if offset is None else np.asarray(np.broadcast_to(offset, X.shape)[:, columns], X.dtype),
             )
-            _check_term(term, observed[:, columns])
+            check_term(part, term.x, observed[:, columns], Dense(term.x.shape))
             terms.append(term)
-        return Data(tuple(terms), X.shape)
+        return Data(tuple(terms), X.shape, Dense(X.shape))
+
+    @staticmethod
+    def of_sparse(X: Any, loss: Loss, weights: Array | None = None) -> Data:
+        """Return the data of a CSR table whose absent entries are unobserved; weights for rows (n,) or entries."""
+        pattern, observed = Pattern.of(X), np.ones((X.nnz, 1), bool)
+        check_table(X.data[:, None], observed)
+        check_term(loss, X.data, observed[:, 0], pattern)
+        if loss.rowwise or len(loss.parts(X.shape[1])) > 1:
+            raise ValueError(
+                f"A sparse table takes one elementwise loss, not {loss}; give it as a dense table with NaN."
+            )
+        if weights is not None:
+            weights = np.asarray(weights)[pattern.rows] if np.ndim(weights) == 1 else pattern.entries(weights)
+            weights = entry_weights(observed, weights[:, None], X.dtype)
+        term = Term(loss, EVERYTHING, X.data, None if weights is None else weights[:, 0])
+        return Data((term,), X.shape, pattern)
 
     @property
     def dtype(self) -> Any:
@@ -98,32 +117,32 @@ class Data:
         """The transposed table; only for one loss on all columns."""
         if len(self.terms) > 1 or self.terms[0].loss.rowwise:
             raise ValueError("Only a table with one elementwise loss can be transposed.")
-        return Data((self.terms[0].transposed(),), self.shape[::-1])
+        if isinstance(self.layout, Pattern):
+            pattern, order = self.layout.T
+            return Data((self.terms[0].mapped(lambda a: a[order]),), self.shape[::-1], pattern)
+        return Data((self.terms[0].mapped(lambda a: a.T),), self.shape[::-1], Dense(self.shape[::-1]))
+
+    def only(self, term: Term) -> Data:
+        """Return the data of one term as a table of its own."""
+        if term.columns is EVERYTHING:
+            return self
+        return Data((replace(term, columns=EVERYTHING),), term.x.shape, Dense(term.x.shape))
 
     def astype(self, dtype: Any) -> Data:
         """Return the same data in another precision."""
-        return Data(tuple(t.astype(dtype) for t in self.terms), self.shape)
+        return replace(self, terms=tuple(t.astype(dtype) for t in self.terms))
 
     def weighted(self, rows: Array) -> Data:
         """Return the data with every row's loss multiplied by its weight."""
-        rows = rows[:, None].astype(self.dtype)
+        rows = rows.astype(self.dtype)
+        rows = rows[self.layout.rows] if isinstance(self.layout, Pattern) else rows[:, None]
         terms = (replace(t, w=np.broadcast_to(rows, t.x.shape) if t.w is None else t.w * rows) for t in self.terms)
-        return Data(tuple(terms), self.shape)
-
-    def rows(self, index: Any) -> Data:
-        """Return the data of some rows."""
-        terms = tuple(t.mapped(lambda a: a[index]) for t in self.terms)
-        return Data(terms, (terms[0].x.shape[0], self.shape[1]))
-
-    @property
-    def observed(self) -> Array:
-        """Return which entries are observed."""
-        return self._collect(lambda t: np.ones(t.x.shape, bool) if t.w is None else t.w > 0)
+        return replace(self, terms=tuple(terms))
 
     @property
     def complete(self) -> bool:
         """Whether every entry is observed and none is weighted."""
-        return all(t.w is None for t in self.terms)
+        return not self.layout.sparse and all(t.w is None for t in self.terms)
 
     @property
     def smooth(self) -> bool:
@@ -139,39 +158,37 @@ class Data:
         """Return the data under losses without kinks, each smoothed over a share of the typical size of its data."""
         sizes = [float(np.median(np.abs(t.x - (0 if t.offset is None else t.offset)))) or 1.0 for t in self.terms]
         terms = (replace(t, loss=t.loss.smoothed(share * size)) for t, size in zip(self.terms, sizes, strict=True))
-        return Data(tuple(terms), self.shape)
+        return replace(self, terms=tuple(terms))
 
     def value(self, Z: Array | Factors) -> float:
         """L(Z)."""
-        return float(self.column_values(Z).sum())
+        return float(self._values(Z).sum(dtype=np.float64))
 
     def column_values(self, Z: Array | Factors) -> Array:
         """L(Z) by columns, summed in float64."""
-        Z = _dense(Z)
-        total = np.zeros(self.shape[1])
-        for t in self.terms:
-            total[t.columns] = t.weigh(t.loss.value(t.legal(t.at(Z)), t.x)).sum(axis=0, dtype=np.float64)
-        return total
+        return self.layout.column_sums(self._values(Z))
 
-    def row_values(self, Z: Array) -> Array:
+    def row_values(self, Z: Array | Factors) -> Array:
         """L(Z) by rows, summed in float64."""
-        return np.asarray(
-            sum(t.weigh(t.loss.value(t.legal(t.at(Z)), t.x)).sum(axis=1, dtype=np.float64) for t in self.terms)
-        )
+        return self.layout.row_sums(self._values(Z))
+
+    def _values(self, Z: Array | Factors) -> Array:
+        Z = self.layout.entries(Z)
+        return self._collect(lambda t: t.weigh(t.loss.value(t.legal(t.at(Z)), t.x)))
 
     def gradient(self, Z: Array | Factors) -> Array:
         """dL/dZ, zero at holes."""
-        Z = _dense(Z)
+        Z = self.layout.entries(Z)
         return self._collect(lambda t: t.weigh(t.loss.gradient(t.legal(t.at(Z)), t.x)))
 
     def value_and_gradient(self, Z: Array | Factors) -> tuple[float, Array]:
         """L(Z) and its gradient."""
-        Z = _dense(Z)
+        Z = self.layout.entries(Z)
         return self.value(Z), self.gradient(Z)
 
     def hessian(self, Z: Array | Factors) -> Array:
         """Return the second derivative of L in each entry, zero at holes."""
-        Z = _dense(Z)
+        Z = self.layout.entries(Z)
         return self._collect(lambda t: t.weigh(t.loss.hessian(t.legal(t.at(Z)), t.x)))
 
     def majorant(self) -> Array:
@@ -180,9 +197,9 @@ class Data:
 
     def conjugate(self, Y: Array) -> float:
         """L*(Y), infinite for a Y that is not zero at holes."""
-        total = 0.0
+        total, Y = 0.0, self.layout.entries(Y)
         for t in self.terms:
-            y = Y[:, t.columns]
+            y = t.part(Y)
             if t.w is not None and np.any(y[t.w == 0]):
                 return np.inf
             total += float(t.weigh(t.loss.conjugate(t.in_units(y), t.x)).sum(dtype=np.float64))
@@ -192,13 +209,15 @@ class Data:
 
     def feasible(self, Y: Array) -> Array:
         """Return Y moved into the domain of L*."""
-        return self._collect(lambda t: t.weigh(t.loss.feasible(t.in_units(Y[:, t.columns]), t.x)))
+        Y = self.layout.entries(Y)
+        return self._collect(lambda t: t.weigh(t.loss.feasible(t.in_units(t.part(Y)), t.x)))
 
     def room(self, Y: Array) -> Array:
         """Return how far each entry of Y can move: the curvature where L has gradient Y, within the domain of L*."""
+        Y = self.layout.entries(Y)
 
         def one(t: Term) -> Array:
-            y = t.in_units(Y[:, t.columns])
+            y = t.in_units(t.part(Y))
             low, high = t.loss.slopes(t.x)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 bend = t.loss.hessian(t.legal(t.loss.inverse_gradient(y, t.x)), t.x)
@@ -209,9 +228,9 @@ class Data:
 
     def reach(self, Y: Array, most: float = 1.0) -> float:
         """Return the largest s <= most such that s Y is in the domain of L*, which contains zero."""
-        s = most
+        s, Y = most, self.layout.entries(Y)
         for t in self.terms:
-            y = t.in_units(Y[:, t.columns])
+            y = t.in_units(t.part(Y))
             low, high = (np.broadcast_to(end, y.shape) for end in t.loss.slopes(t.x))
             with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
                 ends = np.where(most * y > high, high / y, np.where(most * y < low, low / y, most))
@@ -258,61 +277,3 @@ class Data:
         for t, part in zip(self.terms, parts, strict=True):
             whole[:, t.columns] = part
         return whole
-
-
-def _dense(Z: Array | Factors) -> Array:
-    return Z.dense() if isinstance(Z, Factors) else Z
-
-
-def _check_table(X: Array, observed: Array) -> None:
-    if X.ndim != 2:
-        raise ValueError(f"Expected a table with rows and columns, got {X.ndim} dimensions.")
-    if not observed.any():
-        raise ValueError("Every entry of the table is missing; there is nothing to fit.")
-    infinite = np.isinf(X)
-    if infinite.any():
-        i, j = np.argwhere(infinite)[0]
-        raise ValueError(
-            f"The table contains infinity in {infinite.sum()} entries, the first in row {i}, column {j}. "
-            "Mark missing entries by NaN."
-        )
-
-
-def _entry_weights(observed: Array, weights: Array | None, dtype: Any) -> Array | None:
-    """Return weights of entries with zeros at holes, or None where all are one."""
-    if weights is None:
-        return None if observed.all() else observed.astype(dtype)
-    weights = np.asarray(weights, dtype)
-    if weights.ndim == 1:
-        weights = weights[:, None]
-    if weights.shape[0] != observed.shape[0] or weights.shape[1] not in (1, observed.shape[1]):
-        raise ValueError(f"Weights of shape {weights.shape} do not fit a table of shape {observed.shape}.")
-    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
-        raise ValueError("Weights must be finite and not negative; remove the rows or set their weights to zero.")
-    weights = np.where(observed, weights, 0).astype(dtype)
-    if not weights.any():
-        raise ValueError("All weights are zero; there is nothing to fit.")
-    return None if np.all(weights == 1) else weights
-
-
-def _check_term(term: Term, observed: Array) -> None:
-    problems = term.loss.column_problems(term.x, observed)
-    if problems:
-        more = f" (and {len(problems) - 3} more columns)" if len(problems) > 3 else ""
-        raise ValueError(
-            f"The loss {term.loss} cannot take these data; {'; '.join(problems[:3])}{more}. {_advice(term, observed)}"
-        )
-    if term.loss.rowwise and np.any(observed.any(axis=1) != observed.all(axis=1)):
-        raise ValueError(f"Under {term.loss} a row must be observed whole or not at all; fill or remove its holes.")
-
-
-def _advice(term: Term, observed: Array) -> str:
-    """Return which loss would take the data instead."""
-    values = term.x[observed]
-    if np.isin(values, (-1, 1)).all():
-        return "Values are -1 and +1: use a hinge loss, or code them 0 and 1 for loss='logistic'."
-    if (values >= 0).all() and (values == np.round(values)).all():
-        return "Values are counts: use loss='poisson'."
-    if (values >= 0).all():
-        return "Values are not negative: use loss='poisson', 'gamma_log' or 'kl', or loss='squared'."
-    return "Values are real numbers: use loss='squared' or loss='huber'."

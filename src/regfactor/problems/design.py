@@ -9,6 +9,7 @@ import numpy as np
 
 from regfactor._newton import Evaluate, minimize_columns, solve_columns
 from regfactor._params import Array
+from regfactor.problems.layout import Layout
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,20 +33,16 @@ class Design:
         """Return the same design in another precision."""
         return Design(self.D.astype(dtype, copy=False), self.ridge)
 
-    def term(self, B: Array) -> Array:
-        """D @ B."""
-        return np.asarray(self.D @ B)
-
     def cost(self, B: Array) -> float:
         """Return the ridge penalty."""
         return float(self.strengths @ np.square(B, dtype=np.float64).sum(axis=1)) / 2
 
-    def profile(self, evaluate: Evaluate, B: Array, majorant: Array, accuracy: float = 0.0) -> Array:
+    def profile(self, evaluate: Evaluate, B: Array, majorant: Array, layout: Layout) -> Array:
         """Minimize over B; `evaluate` gives the loss of D @ B by columns, its gradient and curvature by entries."""
-        return minimize_columns(evaluate, self.D, B, self.strengths, majorant, accuracy)
+        return minimize_columns(evaluate, self.D, B, self.strengths, majorant, layout)
 
-    def annihilate(self, Y: Array, h: Array) -> Array:
-        """Return Y - H D (D'HD)^-1 D'Y over the free rows, so that D'Y = 0 there.
+    def annihilate(self, Y: Array, h: Array, layout: Layout) -> Array:
+        """Return Y - H D (D'HD)^-1 D'Y over the free rows, so that D'Y = 0 there; all at the entries.
 
         Weighting by the curvature moves most where the conjugate has most room; plain centring can leave its domain.
         """
@@ -54,25 +51,27 @@ class Design:
             return Y
         D = self.D[:, free]
         for _ in range(2):  # the second round removes the rounding of the first
-            Y = Y - h * (D @ solve_columns(D, h, np.zeros(D.shape[1], D.dtype), D.T @ Y))
-        left = np.abs(D.T @ Y) > np.finfo(Y.dtype).eps ** 0.75 * (np.abs(D).T @ np.abs(Y))
+            away = solve_columns(D, h, np.zeros(D.shape[1], D.dtype), layout.pull(D, Y), layout)
+            Y = Y - h * layout.push(D, away)
+        left = np.abs(layout.pull(D, Y)) > np.finfo(Y.dtype).eps ** 0.75 * layout.pull(np.abs(D), np.abs(Y))
         if not left.any():
             return Y
         # a column without room to move: shrink its heavier side, or with several regressors give up its part
-        return np.where(left.any(axis=0), _leveled(Y, D) if D.shape[1] == 1 else 0, Y)
+        return np.where(layout.spread(left.any(axis=0)), _leveled(Y, D, layout) if D.shape[1] == 1 else 0, Y)
 
-    def dual_cost(self, Y: Array) -> float:
+    def dual_cost(self, Y: Array, layout: Layout) -> float:
         """Return sum |(D'Y)_i|^2 / (2 ridge_i) over the penalized rows."""
         held = self.strengths > 0
         if not held.any():
             return 0.0
-        return float((np.square(self.D[:, held].T @ Y).sum(axis=1) / self.strengths[held]).sum()) / 2
+        return float((np.square(layout.pull(self.D[:, held], Y)).sum(axis=1) / self.strengths[held]).sum()) / 2
 
 
-def _leveled(Y: Array, D: Array) -> Array:
+def _leveled(Y: Array, D: Array, layout: Layout) -> Array:
     """Return Y with the heavier of the positive and negative parts of d'Y shrunk, so that d'Y = 0 in every column."""
-    parts = D * Y
-    up, down = np.maximum(parts, 0).sum(axis=0), np.maximum(-parts, 0).sum(axis=0)
+    parts = layout.push(D, np.ones((1, layout.shape[1]), D.dtype)) * Y
+    up, down = layout.column_sums(np.maximum(parts, 0)), layout.column_sums(np.maximum(-parts, 0))
     level = np.minimum(up, down)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return Y * np.nan_to_num(np.where(parts > 0, level / up, level / down), posinf=0.0)
+        shares = [layout.spread(np.nan_to_num(level / side, posinf=0.0)) for side in (up, down)]
+    return (Y * np.where(parts > 0, *shares)).astype(Y.dtype)

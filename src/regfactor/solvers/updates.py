@@ -12,6 +12,7 @@ from regfactor._params import Array, UnsupportedProblem
 from regfactor.losses import Squared
 from regfactor.penalties import Free, OneHot, Penalty, PowerPenalty, Proximable, SquaredL2
 from regfactor.problems import Data
+from regfactor.problems.layout import Dense
 
 
 def update_codes(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float, steps: int = 30) -> Array:
@@ -31,7 +32,7 @@ def update_components(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha:
     if penalty.entrywise and not any(t.loss.rowwise for t in data.terms):
         C = C.copy()
         for t in data.terms:
-            part = Data((t.transposed(),), t.x.shape[::-1])
+            part = data.only(t).T
             C[:, t.columns] = update_codes(part, C[:, t.columns].T, Phi.T, penalty, alpha, steps).T
         return C
     block = Block(
@@ -53,11 +54,25 @@ def newton_rows(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float
     if data.complete and not C.shape[0]:
         return Phi
 
+    D = np.ascontiguousarray(C.T)
+    if data.layout.sparse:
+        return _newton_columns(data.T, D, Phi.T, ridge).T
+
     def evaluate(columns: Array) -> tuple[Array, Array, Array]:
         Z = columns.T @ C
         return data.row_values(Z), data.gradient(Z).T, data.hessian(Z).T
 
-    return minimize_columns(evaluate, np.ascontiguousarray(C.T), Phi.T, ridge, data.majorant().T).T
+    return minimize_columns(evaluate, D, Phi.T, ridge, data.majorant().T, Dense(data.shape[::-1])).T
+
+
+def _newton_columns(data: Data, D: Array, B: Array, ridge: Array) -> Array:
+    """Minimize over the columns of B in L(D B) + ridge."""
+
+    def evaluate(B: Array) -> tuple[Array, Array, Array]:
+        Z = data.layout.push(D, B)
+        return data.column_values(Z), data.gradient(Z), data.hessian(Z)
+
+    return minimize_columns(evaluate, D, B, ridge, data.majorant(), data.layout)
 
 
 def assign_rows(data: Data, Phi: Array, C: Array) -> Array:

@@ -1,0 +1,71 @@
+"""Data at the door: what no problem can take is refused with the column, the count and the remedy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from regfactor._params import Array
+from regfactor.losses import Loss
+from regfactor.problems.layout import Layout
+
+
+def check_table(X: Array, observed: Array) -> None:
+    """Raise for a table that no loss can take."""
+    if X.ndim != 2:
+        raise ValueError(f"Expected a table with rows and columns, got {X.ndim} dimensions.")
+    if not observed.any():
+        raise ValueError("Every entry of the table is missing; there is nothing to fit.")
+    infinite = np.isinf(X)
+    if infinite.any():
+        i, j = np.argwhere(infinite)[0]
+        raise ValueError(
+            f"The table contains infinity in {infinite.sum()} entries, the first in row {i}, column {j}. "
+            "Mark missing entries by NaN."
+        )
+
+
+def entry_weights(observed: Array, weights: Array | None, dtype: Any) -> Array | None:
+    """Return weights of entries with zeros at holes, or None where all are one."""
+    if weights is None:
+        return None if observed.all() else observed.astype(dtype)
+    weights = np.asarray(weights, dtype)
+    if weights.ndim == 1:
+        weights = weights[:, None]
+    if weights.shape[0] != observed.shape[0] or weights.shape[1] not in (1, observed.shape[1]):
+        raise ValueError(f"Weights of shape {weights.shape} do not fit a table of shape {observed.shape}.")
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+        raise ValueError("Weights must be finite and not negative; remove the rows or set their weights to zero.")
+    weights = np.where(observed, weights, 0).astype(dtype)
+    if not weights.any():
+        raise ValueError("All weights are zero; there is nothing to fit.")
+    return None if np.all(weights == 1) else weights
+
+
+def check_term(loss: Loss, x: Array, observed: Array, layout: Layout) -> None:
+    """Raise for data that a loss cannot take: which column, how many, which loss instead."""
+    bad = layout.column_sums((~loss.legal(x) & observed).astype(float))
+    if bad.any():
+        seen = layout.column_sums(observed.astype(float))
+        columns = np.flatnonzero(bad)
+        found = "; ".join(f"column {j}: {bad[j]:.0f} of {seen[j]:.0f} observed values" for j in columns[:3])
+        more = f" (and {len(columns) - 3} more columns)" if len(columns) > 3 else ""
+        raise ValueError(
+            f"The loss {loss} cannot take these data; outside {loss.domain_text} are {found}{more}. "
+            f"{_advice(x, observed)}"
+        )
+    if loss.rowwise and np.any(observed.any(axis=1) != observed.all(axis=1)):
+        raise ValueError(f"Under {loss} a row must be observed whole or not at all; fill or remove its holes.")
+
+
+def _advice(x: Array, observed: Array) -> str:
+    """Return which loss would take the data instead."""
+    values = x[observed]
+    if np.isin(values, (-1, 1)).all():
+        return "Values are -1 and +1: use a hinge loss, or code them 0 and 1 for loss='logistic'."
+    if (values >= 0).all() and (values == np.round(values)).all():
+        return "Values are counts: use loss='poisson'."
+    if (values >= 0).all():
+        return "Values are not negative: use loss='poisson', 'gamma_log' or 'kl', or loss='squared'."
+    return "Values are real numbers: use loss='squared' or loss='huber'."
