@@ -191,6 +191,20 @@ class Data:
         Z = self.layout.entries(Z)
         return self._collect(lambda t: t.weigh(t.loss.hessian(t.legal(t.at(Z)), t.x)))
 
+    def way(self, P: Array) -> Array:
+        """Return how far each predictor is from the one that fits its datum best; a Newton step where none does."""
+
+        def one(t: Term) -> Array:
+            z = t.legal(t.at(P))
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                best = t.loss.inverse_gradient(np.zeros_like(z), t.x) - z
+            bend = t.loss.hessian(z, t.x)
+            newton = -t.loss.gradient(z, t.x) / np.where((bend > 0) & np.isfinite(bend), bend, 1)
+            way = np.where(np.isfinite(best), best, newton)
+            return way if t.w is None else np.where(t.w > 0, way, 0)
+
+        return self._collect(one)
+
     def majorant(self) -> Array:
         """Return for each entry a bound of its second derivative (infinite for losses without one)."""
         return self._collect(lambda t: t.weigh(np.full(t.x.shape, t.loss.curvature, t.x.dtype)))

@@ -57,7 +57,7 @@ class Splitting:
         self.s = self.e * problem.map.diagonal
         self.F = Factors(start.factors.Phi, start.factors.C / self.e)
         self.Q, self.B = self.F.dense(), start.free
-        self.rho, self.changes = self._first_penalty(), 0
+        (self.rho, self.least), self.changes = self._first_penalty(), 0
         self.examined, self.use_gradient = 0, False
         dual = start.dual if start.dual is not None else problem.dual_point(self.Z, self.B)
         self.U = -dual * self.s / self.rho
@@ -118,7 +118,8 @@ class Splitting:
     def _balance(self, W: Array, last: Array) -> None:
         if self.changes >= CHANGES:
             return
-        size = max(float(np.linalg.norm(W)), float(np.linalg.norm(self.Q)), 1e-300)
+        # measured against the data where Q itself is next to nothing, or rho would grow without end
+        size = max(float(np.linalg.norm(W)), float(np.linalg.norm(self.Q)), self.least, 1e-300)
         primal = float(np.linalg.norm(W - self.Q)) / size
         dual = float(np.linalg.norm(self.Q - last)) / max(float(np.linalg.norm(self.U)), 1e-300)
         if not (primal > RATIO * dual or dual > RATIO * primal):
@@ -128,12 +129,9 @@ class Splitting:
         self.changes += 1
         self.rho, self.U = self.rho * factor, self.U / factor
 
-    def _first_penalty(self) -> float:
-        """Return rho for which the first threshold is a few percent of the size of a Newton step from zero."""
-        null, data = self.problem.null, self.problem.data
-        assert null.dual is not None
-        P = self.problem.predictor(null.factors.dense(), null.free)
-        bend = data.hessian(P)
-        bend = np.where((bend > 0) & np.isfinite(bend), bend, 1)
-        size = self.gauge.polar(null.dual / bend / self.s, 0).value
-        return float(30 * self.problem.alpha / size) if size > 0 else 1.0
+    def _first_penalty(self) -> tuple[float, float]:
+        """Return rho whose first threshold is a few percent of the way to the data, and a tenth of that way's length."""
+        null = self.problem.null
+        way = self.problem.data.way(self.problem.predictor(null.factors, null.free)) / self.s
+        size = self.gauge.polar(way, 0).value
+        return (float(30 * self.problem.alpha / size) if size > 0 else 1.0), 0.1 * float(np.linalg.norm(way))
