@@ -11,9 +11,10 @@ from regfactor._params import Array
 
 # evaluate(B) -> the value of each column; gradient and second derivative in each entry of D @ B
 Evaluate = Callable[[Array], tuple[Array, Array, Array]]
-TRUST = 1e-3  # least share of the majorizing curvature in a step: keeps it finite where a loss is flat
+TRUST = 1e-3  # first share of the majorizing curvature that is added where a Newton step fails, as on flat stretches
 ROUNDING = 1e-13
 STEPS = 200
+STUCK = 1e6  # damping at which even a tiny step no longer lowers the value: rounding is all that is left
 BLOCK = 4_000_000  # numbers in the Hessians that are held at once
 
 
@@ -45,12 +46,12 @@ def minimize_columns(evaluate: Evaluate, D: Array, B: Array, ridge: Array, major
     for _ in range(STEPS):
         slope = layout.pull(D, g) + ridge[:, None] * B
         firm = np.where(np.isfinite(majorant), majorant, h)
-        step = solve_columns(D, np.maximum(h, TRUST * firm) + layout.spread(damping) * firm, ridge, slope, layout)
+        step = solve_columns(D, h + layout.spread(damping) * firm, ridge, slope, layout)
         promise = (slope * step).sum(axis=0) / 2
         scale = np.abs(values) + np.abs(values).mean()  # a column that is fitted perfectly has no scale of its own
-        open_ = promise > accuracy * scale
+        open_ = (promise > accuracy * scale) & (damping < STUCK)
         if not open_.any():  # the last step is below what values can show, but it doubles the digits of the slope
-            return np.where(np.isfinite(step), B - step, B)
+            return np.where(np.isfinite(step) & (damping < STUCK), B - step, B)
         trial = np.where(open_, B - step, B)
         new, g_new, h_new = _with_ridge(evaluate, trial, ridge)
         good = new <= values - np.where(open_, promise / 10, 0)
@@ -59,8 +60,6 @@ def minimize_columns(evaluate: Evaluate, D: Array, B: Array, ridge: Array, major
         damping = np.where(good, damping / 8, np.maximum(8 * damping, TRUST))
         B, values, taken = np.where(good, trial, B), np.where(good, new, values), layout.spread(good)
         g, h = np.where(taken, g_new, g), np.where(taken, h_new, h)
-        if np.all(damping > 1e12):
-            break
     return B
 
 

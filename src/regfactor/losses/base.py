@@ -103,7 +103,8 @@ def prox_by_newton(loss: Loss, a: Array, w: Array | float, x: Array, steps: int 
     other = np.clip(a - slope / w, *_inside(loss.link_domain, dtype))
     low, high = np.minimum(a, other), np.maximum(a, other)
     z, residual, last = a, slope, np.full_like(a, np.inf)
-    accuracy = 4 * np.finfo(dtype).eps
+    eps = 4 * np.finfo(dtype).eps
+    noise = eps * (2 * np.abs(x) + w * np.abs(a))
     for _ in range(steps):
         low, high = np.where(residual < 0, z, low), np.where(residual > 0, z, high)
         size = np.abs(residual)
@@ -111,11 +112,13 @@ def prox_by_newton(loss: Loss, a: Array, w: Array | float, x: Array, steps: int 
         trusted = (newton > low) & (newton < high) & (size <= last / 2)
         moved = np.where(trusted, newton, (low + high) / 2)
         last = np.where(trusted, size, last)
-        done = np.abs(moved - z) <= accuracy * (1 + np.abs(z))
-        z = np.where(residual == 0, z, moved).astype(dtype, copy=False)
-        if np.all(done | (residual == 0)):
+        # a residual of the size of rounding has no sign to go by: the entry stays where it is
+        done = (size <= noise + eps * (np.abs(slope) + w * np.abs(z))) | (high - low <= eps * np.abs(z))
+        z = np.where(done, z, moved).astype(dtype, copy=False)
+        if done.all():
             break
-        residual = loss.gradient(z, x) + w * (z - a)
+        slope = loss.gradient(z, x)
+        residual = slope + w * (z - a)
     return z
 
 
