@@ -129,7 +129,8 @@ def run(
     """Draw iterates until the relative gap is at most `tol`.
 
     A solver that offers no bound is stopped when its objective changes by less than `tol`, relatively.
-    `floor` is the smallest scale against which a gap is measured.
+    `floor` is the smallest scale against which a gap is measured. Limits are looked at between iterates, each of which
+    may be several steps of its solver; a callback that returns something true ends the run.
     """
     tally, history = _Tally(), []
     started = time.perf_counter()
@@ -139,7 +140,7 @@ def run(
         history.append(Record(tally.n_iter, it.objective, tally.bound, time.perf_counter() - started, it.info))
         if progress is not None:
             progress(history[-1])
-        stop = callback is not None and callback(it) is True
+        stop = callback is not None and bool(callback(it))
         ended = _ended(it, tally, fall, tol, floor)
         if ended is None and stop:
             ended = Status.STOPPED

@@ -151,9 +151,10 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         F = _tidy(F, problem.gauge.power) if isinstance(problem, Convex) else F
         intercept = np.zeros(X.shape[1], X.dtype) if B is None else B[0].astype(X.dtype)
         score = self._scoring(problem, F.codes)
-        codes = F.codes
+        codes = np.zeros((len(X), F.rank), F.C.dtype)
+        codes[counted] = F.codes * (problem.map.diagonal if isinstance(problem, Convex) else 1)
         if score is not None:  # one exact step in the codes: it never raises the objective, and transform repeats it
-            codes = score(X, F.C, intercept, entries)
+            codes = score(X, F.C, intercept, entries, codes)
             F = Factors(_as_solved(problem, codes[counted]), F.C)
         objective = _objective(problem, F, B)
         self.components_, self.intercept_, self.codes_ = F.C, intercept, codes
@@ -166,6 +167,7 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if isinstance(problem, Convex):
             self._certificate = Certificate(objective, solution.bound, solution.rigorous, problem.floor)
             self.alpha_max_ = problem.alpha_max()
+            self._sizes = np.linalg.norm(F.codes, axis=0)
         if getattr(self, "debias", False) and score is not None:
             self.codes_ = score.debiased()(X, F.C, intercept, entries)
         self._warn_unless_converged(solution)
@@ -233,7 +235,8 @@ def _tidy(F: Factors, power: float) -> Factors:
 
 def _merged(codes: Array, C: Array) -> tuple[Array, Array]:
     """Return the factors with equal components, which equal rows of a table bring about, merged into one."""
-    _, first, group = np.unique(C.round(SAME_COMPONENT), axis=0, return_index=True, return_inverse=True)
+    directions = C / np.abs(C).max(axis=1, keepdims=True)
+    _, first, group = np.unique(directions.round(SAME_COMPONENT), axis=0, return_index=True, return_inverse=True)
     if len(first) == len(C):
         return codes, C
     joined = np.zeros((len(codes), len(first)), codes.dtype)

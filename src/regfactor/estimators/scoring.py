@@ -8,9 +8,9 @@ import numpy as np
 
 from regfactor._params import Array
 from regfactor.losses import Loss
-from regfactor.penalties import Constraint, Penalty, SquaredL2
+from regfactor.penalties import Constraint, OneHot, Penalty, SquaredL2
 from regfactor.problems import Data
-from regfactor.solvers.updates import update_codes
+from regfactor.solvers.updates import is_ridge, split_rows, update_codes
 
 STEPS = 5000  # more than enough: the iteration ends by itself when nothing moves
 SMOOTHINGS = 10.0 ** -np.arange(10)  # a loss with kinks is approached by smooth ones
@@ -26,7 +26,9 @@ class Scoring:
     alpha: float
     weight: float = 1.0
 
-    def __call__(self, X: Array, C: Array, intercept: Array, entries: Array | None = None) -> Array:
+    def __call__(
+        self, X: Array, C: Array, intercept: Array, entries: Array | None = None, start: Array | None = None
+    ) -> Array:
         """Return the codes of the rows of X; a row without an observed entry gets the codes of least penalty."""
         weights = np.full(X.shape, self.weight) if entries is None else self.weight * entries
         seen = ~(np.isnan(X) | (weights == 0)).all(axis=1)
@@ -35,7 +37,9 @@ class Scoring:
             codes = self.penalty.project(codes)
         if len(C) and seen.any():
             data = Data.of(X[seen], self.loss, weights[seen], intercept)
-            codes[seen] = self._fit(data, C, codes[seen])
+            # a ridge has one minimum wherever the search begins; elsewhere only the same start gives the same codes
+            begin = start if start is not None and is_ridge(self.penalty) else codes
+            codes[seen] = self._fit(data, C, begin[seen].astype(C.dtype))
         return codes
 
     def debiased(self) -> Scoring:
@@ -45,8 +49,11 @@ class Scoring:
     def _fit(self, data: Data, C: Array, codes: Array) -> Array:
         if not data.unbounded:  # zero may lie outside the domain of the loss, a mixture of all components never does
             codes = codes + 1 / len(C)
-        if data.smooth:
+        if data.smooth or isinstance(self.penalty, OneHot):
             return update_codes(data, codes, C, self.penalty, self.alpha, STEPS)
-        for share in SMOOTHINGS:
+        shares = SMOOTHINGS
+        if is_ridge(self.penalty):  # splitting comes near in few steps; what is left are the last digits
+            codes, shares = split_rows(data, codes, C, self.penalty, self.alpha), SMOOTHINGS[7:]
+        for share in shares:
             codes = update_codes(data.smoothed(share), codes, C, self.penalty, self.alpha, STEPS)
         return codes

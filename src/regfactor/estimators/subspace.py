@@ -100,7 +100,7 @@ class ConvexSubspace(ConvexEstimator):
         self
         """
         self._fit(X, sample_weight, entry_weight)
-        self.singular_values_ = np.linalg.norm(self.codes_, axis=0)
+        self.singular_values_ = self._sizes
         return self
 
     def _problem(self, X: Array, rows: Array | None, entries: Array | None) -> Convex:
@@ -158,7 +158,7 @@ class RobustSubspace(ConvexEstimator):
         """
         self._fit(X, sample_weight)
         self.beta_ = self._beta
-        self.singular_values_ = np.linalg.norm(self.codes_, axis=0)
+        self.singular_values_ = self._sizes
         self.outliers_ = self._outliers(self._table(X, reset=False), self.codes_)
         return self
 

@@ -97,7 +97,8 @@ class TwoView(Gauge):
             method="bounded",
             options={"xatol": 1e-13},
         )
-        return Polar(float(found.fun), self._atom(G, float(found.x)))
+        atoms = self._atom(G, float(found.x)) if k else Factors.zeros(G.shape[0], G.shape[1], G.dtype)
+        return Polar(float(found.fun), atoms)
 
     def per_row(self, codes: Array) -> Penalty:
         return PowerPenalty(2.0, 1 / np.linalg.norm(codes, axis=0))

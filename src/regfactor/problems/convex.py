@@ -90,6 +90,8 @@ class Convex:
             P = mapped + data.layout.push(D, B)
             return data.column_values(P), data.gradient(P), data.hessian(P)
 
+        if any(t.loss.rowwise for t in data.terms):  # the loss couples columns of B, which must then move together
+            return self.design.profile_jointly(evaluate, B)
         return self.design.profile(evaluate, B, self._majorant, data.layout)
 
     @cached_property
@@ -163,7 +165,7 @@ class Convex:
             return Point(F, B, self.dual_point(F, B))
         # at a kink the gradient is not one number: take that of Moreau envelopes, ever nearer to the loss
         B = None
-        for stiffness in STIFFNESSES:
+        for stiffness in np.array(STIFFNESSES) / self.data.size:
             V, B = self.prox(F.dense(), stiffness, B)
         return Point(F, B, -stiffness * V)
 
@@ -173,8 +175,12 @@ class Convex:
 
     @property
     def floor(self) -> float:
-        """The smallest scale against which a gap is measured."""
-        return 1e-3 * abs(self.null_objective())
+        """The smallest scale against which a gap is measured: a share of the objective of Z = 0.
+
+        Where offsets alone explain the table, that is nothing, and a tiny share of the loss without them stands in.
+        """
+        bare = self.data.value(self._mapped(self.null.factors))
+        return max(1e-3 * abs(self.null_objective()), 1e-9 * abs(bare))
 
     def alpha_max(self) -> float:
         """Return the alpha from which on Z = 0 is optimal: the dual norm of the gradient there."""

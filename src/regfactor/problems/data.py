@@ -37,6 +37,12 @@ class Term:
         """Return the entries of this term's columns."""
         return entries if self.columns is EVERYTHING else entries[:, self.columns]
 
+    @property
+    def size(self) -> float:
+        """Return the median distance of the observed data from the offset, one where that is zero."""
+        away = np.abs(self.x if self.offset is None else self.x - self.offset)
+        return float(np.median(away if self.w is None else away[self.w > 0])) or 1.0
+
     def weigh(self, values: Array) -> Array:
         """Return the values times their weights; at a hole zero, whatever the value."""
         return values if self.w is None else self.w * np.where(self.w > 0, values, 0)
@@ -156,9 +162,13 @@ class Data:
 
     def smoothed(self, share: float) -> Data:
         """Return the data under losses without kinks, each smoothed over a share of the typical size of its data."""
-        sizes = [float(np.median(np.abs(t.x - (0 if t.offset is None else t.offset)))) or 1.0 for t in self.terms]
-        terms = (replace(t, loss=t.loss.smoothed(share * size)) for t, size in zip(self.terms, sizes, strict=True))
+        terms = (replace(t, loss=t.loss.smoothed(share * t.size)) for t in self.terms)
         return replace(self, terms=tuple(terms))
+
+    @property
+    def size(self) -> float:
+        """Return the typical size of the data, zero for none."""
+        return max(t.size for t in self.terms)
 
     def value(self, Z: Array | Factors) -> float:
         """L(Z)."""
@@ -216,9 +226,10 @@ class Data:
             y = t.part(Y)
             if t.w is not None and np.any(y[t.w == 0]):
                 return np.inf
-            total += float(t.weigh(t.loss.conjugate(t.in_units(y), t.x)).sum(dtype=np.float64))
-            if t.offset is not None:
-                total -= float(np.vdot(y, t.offset))
+            parts = t.weigh(t.loss.conjugate(t.in_units(y), t.x)) - (0 if t.offset is None else y * t.offset)
+            # rounded up past the rounding of its own terms, so that no bound lies above the truth
+            rounding = 4 * float(np.finfo(np.float64).eps) * float(np.abs(parts).sum(dtype=np.float64))
+            total += float(parts.sum(dtype=np.float64)) + rounding
         return total
 
     def feasible(self, Y: Array) -> Array:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.optimize
 
 from regfactor._newton import Evaluate, minimize_columns, solve_columns
 from regfactor._params import Array
@@ -40,6 +41,18 @@ class Design:
     def profile(self, evaluate: Evaluate, B: Array, majorant: Array, layout: Layout) -> Array:
         """Minimize over B; `evaluate` gives the loss of D @ B by columns, its gradient and curvature by entries."""
         return minimize_columns(evaluate, self.D, B, self.strengths, majorant, layout)
+
+    def profile_jointly(self, evaluate: Evaluate, B: Array) -> Array:
+        """Minimize over all of B at once, for a loss that couples its columns."""
+
+        def value_and_gradient(flat: Array) -> tuple[float, Array]:
+            trial = flat.reshape(B.shape).astype(B.dtype)
+            values, g, _ = evaluate(trial)
+            slope = self.D.T @ g + self.strengths[:, None] * trial
+            return float(values.sum()) + self.cost(trial), slope.ravel().astype(np.float64)
+
+        flat, _, _ = scipy.optimize.fmin_l_bfgs_b(value_and_gradient, B.ravel(), factr=0.0, pgtol=1e-10, maxiter=500)
+        return np.asarray(flat, B.dtype).reshape(B.shape)
 
     def annihilate(self, Y: Array, h: Array, layout: Layout) -> Array:
         """Return Y - H D (D'HD)^-1 D'Y over the free rows, so that D'Y = 0 there; all at the entries.

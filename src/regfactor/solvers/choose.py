@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from regfactor.factors import Point
-from regfactor.loop import Iterate, Record, Solution, run
+from regfactor.loop import Iterate, Record, Solution, Status, run
 from regfactor.penalties import TwoView
 from regfactor.problems import Convex, Factored
 from regfactor.solvers.alternating import Alternating
@@ -64,7 +64,7 @@ def solve(
         progress=progress,
     )
     solution = replace(solution, solver=type(solver).__name__)
-    return in_double(problem, solution) if isinstance(problem, Convex) else solution
+    return in_double(problem, solution, tol) if isinstance(problem, Convex) else solution
 
 
 def null_iterate(problem: Convex) -> Iterate:
@@ -75,12 +75,16 @@ def null_iterate(problem: Convex) -> Iterate:
     return Iterate(null, problem.null_objective(), bound.value, bound.rigorous, steps=0)
 
 
-def in_double(problem: Convex, solution: Solution) -> Solution:
-    """Return the solution of a float32 problem with its objective and bound evaluated again in float64."""
+def in_double(problem: Convex, solution: Solution, tol: float) -> Solution:
+    """Return the solution of a float32 problem with its objective, bound and status judged again in float64."""
     if problem.data.dtype == np.float64:
         return solution
     exact, point = problem.astype(np.float64), solution.point.astype(np.float64)
-    Z = point.factors.dense()
-    dual = exact.dual_point(Z, exact.free(Z, point.free)) if exact.data.smooth else point.dual
-    bound = exact.null_objective() * 0 - np.inf if dual is None else exact.bound(dual).value
-    return replace(solution, objective=exact.objective(point.factors, point.free), bound=bound)
+    duals = [exact.null.dual, point.dual, exact.dual_point(point.factors, exact.free(point.factors, point.free))]
+    bounds = [exact.bound(dual) for dual in duals if dual is not None]
+    best = max(bounds, key=lambda b: b.value)
+    objective = exact.objective(point.factors, point.free)
+    judged = replace(solution, objective=objective, bound=best.value, rigorous=best.rigorous, floor=exact.floor)
+    met = judged.relative_gap <= tol
+    status = solution.status if solution.status is not Status.CERTIFIED or met else Status.STALLED
+    return replace(judged, status=status)

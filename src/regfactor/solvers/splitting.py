@@ -130,7 +130,7 @@ class Splitting:
         self.rho, self.U = self.rho * factor, self.U / factor
 
     def _first_penalty(self) -> tuple[float, float]:
-        """Return rho whose first threshold is a few percent of the way to the data, and a tenth of that way's length."""
+        """Return rho whose first threshold is a few percent of the way to the data, and a tenth of that way."""
         null = self.problem.null
         way = self.problem.data.way(self.problem.predictor(null.factors, null.free)) / self.s
         size = self.gauge.polar(way, 0).value

@@ -14,19 +14,22 @@ from regfactor.penalties import Free, OneHot, Penalty, PowerPenalty, Proximable,
 from regfactor.problems import Data
 from regfactor.problems.layout import Dense
 
+INNER = 10  # proximal steps on one factor before the other has its turn
+STILL = 1e-11  # relative size of a step below which a proximal iteration has arrived
 
-def update_codes(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float, steps: int = 30) -> Array:
+
+def update_codes(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float, steps: int = INNER) -> Array:
     """Return better codes for given components, by the best step that the loss and the penalty allow."""
     if isinstance(penalty, OneHot):
         return assign_rows(data, Phi, C)
     _require_smooth(data)
-    if _is_ridge(penalty) and data.unbounded and not any(t.loss.rowwise for t in data.terms):
+    if is_ridge(penalty) and data.unbounded and not any(t.loss.rowwise for t in data.terms):
         return newton_rows(data, Phi, C, penalty, alpha)
     block = Block(lambda A: A @ C, lambda G: G @ C.T, data.row_values, data.inside, _sum_rows)
     return proximal_steps(block, data, Phi, _require_prox(penalty), alpha, _curvature(data, Phi @ C, C), steps)
 
 
-def update_components(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float, steps: int = 30) -> Array:
+def update_components(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float, steps: int = INNER) -> Array:
     """Return better components for given codes: columns alone where the penalty allows it, else all together."""
     _require_smooth(data)
     if penalty.entrywise and not any(t.loss.rowwise for t in data.terms):
@@ -47,8 +50,7 @@ def update_components(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha:
 
 def newton_rows(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float) -> Array:
     """Minimize over all rows at once by damped Newton: ridge regression for the squared loss."""
-    weights = np.asarray(penalty.weights) if isinstance(penalty, PowerPenalty) else float(not isinstance(penalty, Free))
-    ridge = alpha * np.broadcast_to(np.asarray(weights, C.dtype), (C.shape[0],))
+    ridge = _ridge(penalty, alpha, C)
     if data.complete and all(isinstance(t.loss, Squared) for t in data.terms):
         return _ridge_regression(-data.gradient(np.zeros(data.shape, data.dtype)), C, ridge)
     if data.complete and not C.shape[0]:
@@ -97,29 +99,34 @@ class Block:
 def proximal_steps(
     block: Block, data: Data, A: Array, penalty: Proximable, alpha: float, curvature: float, steps: int
 ) -> Array:
-    """Take accelerated proximal steps; each separate part has its own step length and keeps the best point it saw."""
-    start = block.values(block.predict(A))
-    lengths = np.full(len(start), curvature, A.dtype)
-    best, best_value = A, start + alpha * _part_costs(penalty, A, len(start))
-    now, ahead, t = A, A, 1.0
+    """Take accelerated proximal steps with restarts; a separate part that ends worse than it began is put back."""
+
+    def cost(A: Array) -> Array:
+        values = block.values(block.predict(A))
+        return values + alpha * _part_costs(penalty, A, len(values))
+
+    first = cost(A)
+    lengths = np.full(len(first), curvature, A.dtype)
+    now, ahead, t = A, A, np.ones(len(first), A.dtype)
     for _ in range(steps):
         G = block.pull_back(data.gradient(block.predict(ahead)))
-        new, lengths = _proximal_step(block, ahead, G, lengths, penalty, alpha)
-        value = block.values(block.predict(new)) + alpha * _part_costs(penalty, new, len(start))
-        better = value < best_value
-        best, best_value = np.where(better[:, None], new, best), np.where(better, value, best_value)
-        t_new = (1 + np.sqrt(1 + 4 * t * t)) / 2
-        onward = better & (block.reduce((ahead - new) * (new - now)) <= 0)  # else the part restarts
-        further = new + np.where(onward, (t - 1) / t_new, 0)[:, None] * (new - now)
-        still = np.abs(new - now).max(initial=0) <= 4 * np.finfo(A.dtype).eps * np.abs(new).max(initial=0)
-        now, t = new, t_new
+        if np.isfinite(data.curvature):  # the bound holds everywhere: no step needs to be tried
+            new = penalty.prox(ahead - G / lengths[:, None], alpha / lengths)
+        else:
+            new, lengths = _searched_step(block, ahead, G, lengths, penalty, alpha)
+        move = new - now
+        t = np.where(block.reduce((ahead - new) * move) > 0, 1, t)  # a part that turned back starts afresh
+        t_next = (1 + np.sqrt(1 + 4 * t * t)) / 2
+        further = new + ((t - 1) / t_next)[:, None] * move
+        still = np.abs(move).max(initial=0) <= STILL * np.abs(new).max(initial=0)
+        now, t = new, t_next
         ahead = further if data.unbounded else np.where(block.inside(block.predict(further))[:, None], further, new)
         if still:
             break
-    return best
+    return np.where((cost(now) <= first)[:, None], now, A)
 
 
-def _proximal_step(
+def _searched_step(
     block: Block, V: Array, G: Array, lengths: Array, penalty: Proximable, alpha: float
 ) -> tuple[Array, Array]:
     """Step every part, doubling its curvature until the quadratic model bounds the loss."""
@@ -135,10 +142,38 @@ def _proximal_step(
     return new, lengths
 
 
+def split_rows(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float, steps: int = 400) -> Array:
+    """Approach the minimum over all rows at once by ADMM, for a loss with kinks and a ridge; one factorization serves every row.
+
+    Holes cost nothing in the prox, so that rows with different holes share the same k x k system.
+    """
+    ridge = _ridge(penalty, alpha, C)
+    typical = data.size
+    rho = 1 / typical if typical > 0 else 1.0
+    inverse = np.linalg.pinv(C @ C.T + np.diag(ridge / rho), hermitian=True)
+    U = np.zeros(data.shape, data.dtype)
+    for _ in range(steps):
+        P = Phi @ C
+        V = data.prox(P - U, rho)
+        relaxed = 1.6 * V - 0.6 * P
+        new = (relaxed + U) @ C.T @ inverse
+        U = U + relaxed - new @ C
+        done = np.abs(new - Phi).max(initial=0) <= STILL * np.abs(new).max(initial=0)
+        Phi = new.astype(data.dtype)
+        if done:
+            break
+    return Phi
+
+
 def _ridge_regression(X: Array, C: Array, ridge: Array) -> Array:
     """Return the rows of codes that minimize |X - Phi C|^2 / 2 + ridge; the least of them where several do."""
     gram = C @ C.T + np.diag(ridge)
     return np.asarray((np.linalg.pinv(gram, hermitian=True) @ (C @ X.T)).T, X.dtype)
+
+
+def _ridge(penalty: Penalty, alpha: float, C: Array) -> Array:
+    weights = np.asarray(penalty.weights) if isinstance(penalty, PowerPenalty) else float(not isinstance(penalty, Free))
+    return alpha * np.broadcast_to(np.asarray(weights, C.dtype), (C.shape[0],))
 
 
 def _sum_rows(A: Array) -> Array:
@@ -159,7 +194,8 @@ def _curvature(data: Data, Z: Array, held: Array) -> float:
     return bend * size if 0 < bend * size < np.inf else 1.0
 
 
-def _is_ridge(penalty: Penalty) -> bool:
+def is_ridge(penalty: Penalty) -> bool:
+    """Whether a penalty is a sum of weighted squares."""
     return isinstance(penalty, Free | SquaredL2) or (isinstance(penalty, PowerPenalty) and penalty.p == 2)
 
 
