@@ -14,6 +14,8 @@ import numpy as np
 
 from regfactor import RobustSubspace
 
+GROSS = 3  # degrees
+
 
 def make_table(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The readings with their holes, the true temperatures, and where the nonsense is."""
@@ -33,18 +35,23 @@ def summary(model: RobustSubspace, readings: np.ndarray, truth: np.ndarray, nons
     holes = np.isnan(readings)
     filled = model.complete(readings)
     by_mean = np.broadcast_to(np.nanmean(readings, axis=0), readings.shape)
-    found = np.abs(model.outliers_.toarray()) > 3
+    found = flagged(model)
     n, d = readings.shape
     lines = [
         f"A table of {n} stations x {d} hours, {holes.sum()} holes, {nonsense.sum()} readings that are nonsense.",
         f"Filled holes are off by {rms(filled, truth, holes):.2f} degrees (root mean square); "
         f"the mean of the hour by {rms(by_mean, truth, holes):.2f}.",
-        f"Of the {found.sum()} readings flagged as outliers, {(found & nonsense).sum()} are nonsense; "
-        f"{(nonsense & ~found).sum()} were missed.",
+        f"{found.sum()} readings differ from the model by more than {GROSS} degrees beyond noise: "
+        f"{(found & nonsense).sum()} of them are nonsense, {(nonsense & ~found).sum()} were missed.",
         f"{model.codes_.shape[1]} patterns were needed; solved by {model.solver_} in {model.n_iter_} iterations.",
         str(model.certificate_),
     ]
     return "\n".join(lines)
+
+
+def flagged(model: RobustSubspace) -> np.ndarray:
+    """Where an outlier is gross; the many small ones are the tails of the noise."""
+    return np.abs(model.outliers_.toarray()) > GROSS
 
 
 def rms(guess: np.ndarray, truth: np.ndarray, where: np.ndarray) -> float:
@@ -94,10 +101,10 @@ def main() -> None:
     readings, truth, nonsense = make_table()
     model = RobustSubspace(alpha=6.0, beta=0.6, tol=1e-6).fit(readings)
     print(summary(model, readings, truth, nonsense))
-    repaired = model.complete(np.where(model.outliers_.toarray() == 0, readings, np.nan))
+    repaired = model.complete(np.where(flagged(model), np.nan, readings))
     write_csv(out / "completed.csv", repaired)
     draw(out / "completed.png", model, readings)
-    print(f"The table without holes and outliers: {out / 'completed.csv'}; a picture: {out / 'completed.png'}")
+    print(f"The table without holes and gross outliers: {out / 'completed.csv'}; a picture: {out / 'completed.png'}")
 
 
 if __name__ == "__main__":

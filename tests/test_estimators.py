@@ -1,6 +1,7 @@
 """What every estimator promises: scikit-learn's contract, scoring of new rows, completion, weights, clear errors."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -301,6 +302,17 @@ BAD = {
     "kinks": (FactorModel("absolute", rank=2), np.eye(3), "kinks"),
     "views": (FactorModel(gauge=TwoView(5)), np.eye(3), "n_first=5"),
     "beta": (RobustSubspace(beta=-1.0), np.eye(3), "beta > 0"),
+    "gauge a word": (FactorModel(gauge="trace"), np.eye(3), r"such as Trace\(\)"),
+    "gauge a class": (FactorModel(gauge=Trace), np.eye(3), r"write Trace\(\)"),
+    "penalty a word": (FactorModel(on_codes="nonnegative", rank=2), np.eye(3), "on_codes must be a Penalty"),
+    "penalty a class": (FactorModel(on_codes=NonNegative, rank=2), np.eye(3), r"write NonNegative\(\)"),
+    "loss a class": (ConvexSubspace(Huber), np.eye(3), r"write Huber\(\)"),
+    "columns that are not there": (ConvexSubspace([([8, 9], "squared")]), np.eye(3), "table of 3 columns"),
+    "hinge on zeros and ones": (ConvexSubspace("hinge"), np.eye(3), "code them -1"),
+    "too many successes": (ConvexSubspace("binomial"), 4 * np.eye(3), r"Binomial\(trials=4\)"),
+    "max_iter": (ConvexSubspace(max_iter="a"), np.eye(3), "max_iter must be"),
+    "tol": (ConvexSubspace(tol=-1.0), np.eye(3), "tol must be"),
+    "callback": (ConvexSubspace(callback=5), np.eye(3), "callback must be"),
     "beta a word": (RobustSubspace(beta="some"), np.eye(3), "'auto'"),
 }
 
@@ -359,3 +371,65 @@ def test_beyond_alpha_max_nothing_is_left():
     assert model.codes_.shape == (len(X), 0) and model.relative_gap_ <= 1e-12
     assert model.transform(X).shape == (len(X), 0)
     np.testing.assert_allclose(model.complete(X)[np.isnan(X)][0], model.intercept_[np.isnan(X)[0]][0])
+
+
+def test_losses_stand_on_columns_by_name():
+    X = pd.DataFrame(table(holes=0.1), columns=[f"c{j}" for j in range(12)])
+    X["c3"] = (X["c3"] > 0).astype(float)
+    by_name = {f"c{j}": "logistic" if j == 3 else "squared" for j in range(12)}
+    by_place = [(slice(0, 3), "squared"), ([3], "logistic"), (slice(4, 12), "squared")]
+    a, b = (ConvexSubspace(loss, tol=1e-8, max_iter=5000).fit(X) for loss in (by_name, by_place))
+    assert a.objective_ == pytest.approx(b.objective_, rel=1e-7)
+    with pytest.raises(ValueError, match="Did you mean 'c3'"):
+        ConvexSubspace({"c33": "squared"}).fit(X)
+    robust = RobustSubspace(alpha=2.0, loss={name: "squared" for name in by_name}).fit(X)
+    assert robust.objective_ == pytest.approx(RobustSubspace(alpha=2.0).fit(X).objective_, rel=1e-3)
+
+
+def test_codes_of_another_width_are_refused():
+    model = ConvexSubspace().fit(table())
+    with pytest.raises(ValueError, match="Expected codes of"):
+        model.inverse_transform(np.ones((2, 1)))
+
+
+def test_constant_tables_under_logistic_loss_end_at_once():
+    model = ConvexSubspace("logistic", alpha=0.1).fit(np.ones((5, 3)))
+    assert model.status_.converged and model.n_iter_ <= 100
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_kinks_with_an_intercept_do_not_depend_on_units(scale):
+    X = table(holes=0.0, n=19) * scale
+    largest = ConvexSubspace("absolute", alpha=1.0, max_iter=5000).fit(X).alpha_max_
+    assert largest == pytest.approx(ConvexSubspace("absolute", max_iter=5000).fit(X / scale).alpha_max_, rel=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1e-11, 1.0, 1e11])
+def test_atoms_of_any_size_are_kept_apart(scale):
+    X = table()
+    model = FactorModel(gauge=Trace(scale), alpha=0.5 * scale, tol=1e-6, max_iter=5000).fit(X)
+    assert model.relative_gap_ <= 1e-6
+    assert model.codes_.shape[1] == FactorModel(gauge=Trace(), alpha=0.5, tol=1e-6).fit(X).codes_.shape[1]
+
+
+def test_float32_fits_never_claim_more_than_they_have():
+    X = table("counts").astype(np.float32)
+    for tol in (1e-4, 1e-7):
+        model = ConvexSubspace("poisson", tol=tol, max_iter=200)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(X)
+        assert model.relative_gap_ <= tol or any(issubclass(w.category, ConvergenceWarning) for w in caught)
+
+
+def test_singular_values_are_those_of_repeated_rows():
+    X, weights = table(holes=0.0, n=15), np.arange(15) % 4
+    weighted = ConvexSubspace().fit(X, sample_weight=weights)
+    repeated = ConvexSubspace().fit(np.repeat(X, weights, axis=0))
+    np.testing.assert_allclose(weighted.singular_values_, repeated.singular_values_, rtol=1e-6)
+
+
+def test_rows_of_weight_zero_get_codes_too():
+    weights = (np.arange(40) % 5 > 0).astype(float)
+    for gauge in (Columns(LInf()), Trace()):
+        assert FactorModel(gauge=gauge).fit(table(), sample_weight=weights).codes_.shape[0] == 40

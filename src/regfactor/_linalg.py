@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.linalg
 
@@ -32,18 +34,19 @@ def svd_above(W: Array, threshold: float) -> tuple[Array, Array, Array]:
     return U, s.astype(W.dtype), V.T.astype(W.dtype)
 
 
-def gram(W: Array) -> Array:
-    """W' W, summed in float64."""
+def gram(W: Any) -> Array:
+    """W' W as an array, summed in float64; W may be sparse."""
     W = W.astype(np.float64, copy=False)
-    return np.asarray(W.T @ W)
+    product = W.T @ W
+    return product if isinstance(product, np.ndarray) else np.asarray(product.toarray())
 
 
-def spectral_norm(W: Array) -> float:
+def spectral_norm(W: Any) -> float:
     """Return the largest singular value by a direct factorization, rounded up past its own rounding error."""
     if min(W.shape) == 0:
         return 0.0
     W = W if W.shape[0] >= W.shape[1] else W.T
-    scale = float(np.abs(W).max())
+    scale = float(abs(W).max())
     if scale == 0.0 or not np.isfinite(scale):
         return scale
     # all eigenvalues: finding only the largest costs the same reduction, and its driver can fail on clusters

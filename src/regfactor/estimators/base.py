@@ -5,20 +5,22 @@ from __future__ import annotations
 import abc
 import sys
 import warnings
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from regfactor._params import Array
+from regfactor._params import Array, choose, is_number
 from regfactor.estimators.certificate import Certificate
 from regfactor.estimators.scoring import Scoring
 from regfactor.estimators.tables import like
 from regfactor.factors import Factors, Point
 from regfactor.loop import Record, Solution, relative
+from regfactor.losses import Loss, as_loss
 from regfactor.problems import Convex, Design, Factored
 from regfactor.solvers import solve
 
@@ -38,6 +40,7 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Return how a row is scored; None where rows cannot be scored alone."""
 
     def _fit(self, X: Any, sample_weight: Any, entry_weight: Any = None) -> Self:
+        _check_limits(self)
         table = self._table(X, reset=True)
         rows, all_entries = _row_weights(table, sample_weight), _entry_weights(table, entry_weight)
         counted = slice(None) if rows is None else rows > 0  # a row of weight zero is scored, not learned from
@@ -52,7 +55,7 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             time_limit=self.time_limit,
             callback=self.callback,
             progress=_print_progress if self.verbose else None,
-            random_state=self.random_state,
+            random_state=check_random_state(self.random_state).randint(2**31 - 1),
         )
         self._publish(table, counted, all_entries, problem, solution)
         return self
@@ -91,7 +94,10 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        Z = np.asarray(X) @ self.components_ + self.intercept_
+        codes = np.asarray(X)
+        if codes.ndim != 2 or codes.shape[1] != len(self.components_):
+            raise ValueError(f"Expected codes of {len(self.components_)} components for each row, got {codes.shape}.")
+        Z = codes @ self.components_ + self.intercept_
         parts = self._loss_parts
         out = np.empty_like(Z)
         for columns, loss in parts:
@@ -121,8 +127,8 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         check_is_fitted(self)
         if self._certificate is None:
             raise AttributeError(
-                f"This {type(self).__name__} was solved locally and has no convex form, so there is no duality gap. "
-                "With rank=None and gauge=Trace() the problem is convex and certified."
+                f"This {type(self).__name__} was solved locally: with its penalties or rank it has no convex form, so "
+                "there is no duality gap. Models with a gauge, such as gauge=Trace(), have one."
             )
         return self._certificate
 
@@ -139,6 +145,14 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _table(self, X: Any, reset: bool) -> Array:
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset)
         return np.asarray(X)
+
+    def _as_loss(self, loss: Any) -> Loss:
+        """Return a loss, with names of columns replaced by their positions."""
+        groups = list(loss.items()) if isinstance(loss, Mapping) else loss
+        names = list(getattr(self, "feature_names_in_", ()))
+        if isinstance(groups, list | tuple):
+            groups = [(_positions(columns, names), part) for columns, part in groups]
+        return as_loss(groups)
 
     def _intercept(self, X: Array) -> Design | None:
         return Design.intercept(len(X), X.dtype) if getattr(self, "fit_intercept", False) else None
@@ -179,7 +193,7 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         warnings.warn(
             f"{type(self).__name__} did not converge: {solution.status.message}.{how_far}",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
     def __sklearn_tags__(self) -> Tags:
@@ -188,6 +202,27 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _positions(columns: Any, names: list[str]) -> Any:
+    """Return the positions of columns that are given by name; anything else as it is."""
+    if isinstance(columns, str):
+        return names.index(choose(columns, {name: name for name in names}, "column"))
+    if isinstance(columns, list | tuple):
+        return [_positions(column, names) for column in columns]
+    return columns
+
+
+def _check_limits(estimator: Any) -> None:
+    """Raise for limits of a run that are none."""
+    limits = {"max_iter": (estimator.max_iter, 1), "tol": (estimator.tol, 0), "time_limit": (estimator.time_limit, 0)}
+    for name, (value, least) in limits.items():
+        if value is None and name == "time_limit":
+            continue
+        if not is_number(value) or not value >= least:
+            raise ValueError(f"{name} must be a number >= {least}, got {value!r}.")
+    if estimator.callback is not None and not callable(estimator.callback):
+        raise ValueError(f"callback must be a function of an iterate, got {estimator.callback!r}.")
 
 
 def _row_weights(X: Array, sample_weight: Any) -> Array | None:

@@ -30,6 +30,6 @@ class Certificate:
         kind = "proven by a factorization" if self.rigorous else "numerical: it rests on an iterative singular value"
         gap, share = max(self.gap, 0.0), max(self.relative_gap, 0.0)
         return (
-            f"The objective {self.objective:.6g} is at most {gap:.2g} ({share:.2g} of it) above the global optimum; "
-            f"the lower bound {self.bound:.6g} is {kind}."
+            f"The objective {self.objective:.6g} is at most {gap:.2g} above the global optimum (relative gap "
+            f"{share:.2g}); the lower bound {self.bound:.6g} is {kind}."
         )

@@ -7,7 +7,6 @@ from typing import Any, Self
 from regfactor._params import Array, UnsupportedProblem
 from regfactor.estimators.base import FactorEstimator
 from regfactor.estimators.scoring import Scoring
-from regfactor.losses import as_loss
 from regfactor.penalties import Columns, Free, Gauge, Penalty, SquaredL2, induced
 from regfactor.problems import Convex, Data, Factored
 from regfactor.problems.convex import convex
@@ -33,8 +32,17 @@ class FactorModel(FactorEstimator):
     alpha : float, default=1.0
     require : {"global"}, optional
         Raise if the problem has no convex form.
-    max_iter, tol, time_limit, verbose, random_state, callback
-        See the user guide; `tol` is the relative duality gap, or without one the relative change, at which to stop.
+    max_iter : int, default=1000
+    tol : float, default=1e-4
+        Relative duality gap, or in a local fit the relative change, at which the fit stops.
+    time_limit : float, optional
+        Seconds after which the solver stops; a warning then tells the gap.
+    verbose : int, default=0
+        1 shows a line with the objective and the gap.
+    random_state : int, optional
+        Seed of the start of a local fit with hard or shared codes.
+    callback : callable, optional
+        Called with every `Iterate`; the run ends when it returns something true.
 
     Attributes
     ----------
@@ -86,7 +94,7 @@ class FactorModel(FactorEstimator):
     def _problem(self, X: Array, rows: Array | None, entries: Array | None) -> Convex | Factored:
         on_codes, on_components = self._penalties()
         gauge = self._gauge(on_codes, on_components)
-        loss = as_loss(self.loss)
+        loss = self._as_loss(self.loss)
         if gauge is not None:
             return convex(X, loss, gauge, self.alpha, rows, entries)
         if self.rank is None:
@@ -97,12 +105,15 @@ class FactorModel(FactorEstimator):
         return Factored(Data.of(X, loss, entries), on_codes, on_components, self.rank, self.alpha, row_weights=rows)
 
     def _penalties(self) -> tuple[Penalty, Penalty]:
+        for name in ("on_codes", "on_components"):
+            _check_part(name, getattr(self, name), Penalty, "SquaredL2()")
         if self.on_codes is None and self.on_components is None:
             return SquaredL2(), SquaredL2()
         return self.on_codes or Free(), self.on_components or Free()
 
     def _gauge(self, on_codes: Penalty, on_components: Penalty) -> Gauge | None:
         """Return the convex form, or None; say what is wrong where parts contradict each other."""
+        _check_part("gauge", self.gauge, Gauge, "Trace()")
         if self.require not in (None, "global"):
             raise ValueError(f"require must be None or 'global', got {self.require!r}.")
         if self.gauge is not None and (self.on_codes is not None or self.on_components is not None):
@@ -119,9 +130,17 @@ class FactorModel(FactorEstimator):
         return gauge
 
     def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring | None:
-        loss = as_loss(self.loss)
+        loss = self._as_loss(self.loss)
         if isinstance(problem, Factored):
             return Scoring(loss, problem.on_codes, problem.alpha)
         if isinstance(problem.gauge, Columns) and problem.gauge.norm.p == float("inf"):
             return None
         return Scoring(loss, problem.gauge.per_row(codes), problem.alpha)
+
+
+def _check_part(name: str, part: Any, role: type, example: str) -> None:
+    if part is None or isinstance(part, role):
+        return
+    if isinstance(part, type) and issubclass(part, role):
+        raise ValueError(f"{name} must be a part, not its class: write {part.__name__}().")
+    raise ValueError(f"{name} must be a {role.__name__} such as {example}, got {part!r}.")

@@ -12,7 +12,7 @@ from regfactor.penalties import Constraint, OneHot, Penalty, SquaredL2
 from regfactor.problems import Data
 from regfactor.solvers.updates import is_ridge, split_rows, update_codes
 
-STEPS = 5000  # more than enough: the iteration ends by itself when nothing moves
+STEPS = 20_000  # more than enough: the iteration ends by itself when nothing moves
 SMOOTHINGS = 10.0 ** -np.arange(10)  # a loss with kinks is approached by smooth ones
 TINY_RIDGE = 1e-8  # what is left of the penalty when codes are debiased
 

@@ -11,11 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor._params import Array, require_positive
 from regfactor.estimators.base import FactorEstimator
 from regfactor.estimators.scoring import Scoring
-from regfactor.losses import Absolute, Loss, Robust, as_loss
+from regfactor.losses import Absolute, Loss, Robust, Stacked
 from regfactor.norms import as_norm
 from regfactor.penalties import Gauge, Rows, Trace
 from regfactor.problems import Convex, Factored
 from regfactor.problems.convex import convex
+from regfactor.problems.data import FILLER
 
 
 class ConvexEstimator(FactorEstimator):
@@ -26,7 +27,7 @@ class ConvexEstimator(FactorEstimator):
         return Scoring(self._loss(), problem.gauge.per_row(codes), problem.alpha)
 
     def _loss(self) -> Loss:
-        return as_loss(self.loss)
+        return self._as_loss(self.loss)
 
     def _convex(self, X: Array, rows: Array | None, entries: Array | None, gauge: Gauge) -> Convex:
         return convex(X, self._loss(), gauge, self.alpha, rows, entries, self._intercept(X))
@@ -50,8 +51,17 @@ class ConvexSubspace(ConvexEstimator):
     debias : bool, default=False
         Whether to refit the codes on the fixed components with next to no penalty. `objective_` and `gap_` stay
         those of the penalized fit.
-    max_iter, tol, time_limit, verbose, random_state, callback
-        See the user guide; `tol` is the relative duality gap at which the fit stops.
+    max_iter : int, default=1000
+    tol : float, default=1e-4
+        Relative duality gap at which the fit stops.
+    time_limit : float, optional
+        Seconds after which the solver stops; a warning then tells the gap.
+    verbose : int, default=0
+        1 shows a line with the objective and the gap.
+    random_state : int, optional
+        Unused by the certified solvers, which have no random start.
+    callback : callable, optional
+        Called with every `Iterate`; the run ends when it returns something true.
 
     Attributes
     ----------
@@ -123,8 +133,17 @@ class RobustSubspace(ConvexEstimator):
         Loss of the entries that are no outliers; None for no noise at all.
     fit_intercept : bool, default=False
         Whether to fit unpenalized column offsets.
-    max_iter, tol, time_limit, verbose, random_state, callback
-        See the user guide; `tol` is the relative duality gap at which the fit stops.
+    max_iter : int, default=1000
+    tol : float, default=1e-4
+        Relative duality gap at which the fit stops.
+    time_limit : float, optional
+        Seconds after which the solver stops; a warning then tells the gap.
+    verbose : int, default=0
+        1 shows a line with the objective and the gap.
+    random_state : int, optional
+        Unused by the certified solvers, which have no random start.
+    callback : callable, optional
+        Called with every `Iterate`; the run ends when it returns something true.
 
     Attributes
     ----------
@@ -182,8 +201,10 @@ class RobustSubspace(ConvexEstimator):
             S = X - Z
             S = np.where(np.abs(S) > 1e-12 * np.nanmax(np.abs(X), initial=1.0), S, 0)
         else:
-            robust = Robust(as_loss(self.loss), self.beta_)
-            S = robust.explained(Z, np.where(np.isnan(X), 0.5, X)) - Z
+            S, filled = np.zeros_like(Z), np.where(np.isnan(X), FILLER, X)
+            for columns, robust in self._loss_parts:
+                assert isinstance(robust, Robust)
+                S[:, columns] = robust.explained(Z[:, columns], filled[:, columns]) - Z[:, columns]
         return scipy.sparse.csr_array(np.where(np.isnan(X), 0, S))
 
     def _price(self, n: float, d: int) -> float:
@@ -197,7 +218,12 @@ class RobustSubspace(ConvexEstimator):
 
     def _loss(self) -> Loss:
         """Return |.| weighted by beta for exact pursuit, else the loss with its outliers taken out."""
-        return Absolute() if self.loss is None else Robust(as_loss(self.loss), self._beta)
+        if self.loss is None:
+            return Absolute()
+        loss = self._as_loss(self.loss)
+        if isinstance(loss, Stacked):
+            return Stacked(tuple((columns, Robust(part, self._beta)) for columns, part in loss.groups))
+        return Robust(loss, self._beta)
 
     def _problem(self, X: Array, rows: Array | None, entries: Array | None) -> Convex:
         self._beta = self._price(len(X) if rows is None else rows.sum(), X.shape[1])
@@ -225,8 +251,17 @@ class ConvexSparseCoding(ConvexEstimator):
         Strength of the norm; rows whose gradient at zero is smaller are dropped.
     q : float or Norm, default=2
         Norm of the components.
-    max_iter, tol, time_limit, verbose, random_state, callback
-        See the user guide; `tol` is the relative duality gap at which the fit stops.
+    max_iter : int, default=1000
+    tol : float, default=1e-4
+        Relative duality gap at which the fit stops.
+    time_limit : float, optional
+        Seconds after which the solver stops; a warning then tells the gap.
+    verbose : int, default=0
+        1 shows a line with the objective and the gap.
+    random_state : int, optional
+        Unused by the certified solvers, which have no random start.
+    callback : callable, optional
+        Called with every `Iterate`; the run ends when it returns something true.
 
     Attributes
     ----------

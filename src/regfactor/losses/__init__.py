@@ -46,6 +46,8 @@ def as_loss(loss: Any) -> Loss:
     """Return the loss that a string, a part, a dict {column: loss} or a list of (columns, loss) stands for."""
     if isinstance(loss, Loss):
         return loss
+    if isinstance(loss, type) and issubclass(loss, Loss):
+        raise ValueError(f"loss must be a part, not its class: write {loss.__name__}().")
     if isinstance(loss, str):
         return choose(loss, LOSSES, "loss")()
     if isinstance(loss, Mapping):

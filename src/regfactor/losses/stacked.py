@@ -11,6 +11,14 @@ from regfactor._params import Array, UnsupportedProblem
 from regfactor.losses.base import Loss
 
 
+def _positions(columns: Any, d: int) -> Array:
+    """Return the columns that an index, a list of them or a slice stands for."""
+    try:
+        return np.atleast_1d(np.arange(d)[columns])
+    except IndexError as error:
+        raise ValueError(f"A loss stands on columns {columns!r}, which a table of {d} columns has not.") from error
+
+
 @dataclass
 class Stacked(Loss):
     """A loss for each group of columns; it is taken apart by `parts` and never evaluated itself."""
@@ -24,7 +32,7 @@ class Stacked(Loss):
 
     def parts(self, d: int) -> list[tuple[Any, Loss]]:
         """Return the groups as index arrays; every one of d columns must stand in exactly one."""
-        found = [(np.atleast_1d(np.arange(d)[columns]), loss) for columns, loss in self.groups]
+        found = [(_positions(columns, d), loss) for columns, loss in self.groups]
         counts = np.bincount(np.concatenate([c for c, _ in found] or [np.zeros(0, int)]), minlength=d)
         if len(counts) > d or np.any(counts != 1):
             wrong = np.flatnonzero(counts != 1).tolist()

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from regfactor._params import Array
-from regfactor.losses import Loss
+from regfactor.losses import Binomial, Loss
+from regfactor.losses.margin import Margin
 from regfactor.problems.layout import Layout
 
 
@@ -53,19 +54,23 @@ def check_term(loss: Loss, x: Array, observed: Array, layout: Layout) -> None:
         more = f" (and {len(columns) - 3} more columns)" if len(columns) > 3 else ""
         raise ValueError(
             f"The loss {loss} cannot take these data; outside {loss.domain_text} are {found}{more}. "
-            f"{_advice(x, observed)}"
+            f"{_advice(loss, x, observed)}"
         )
     if loss.rowwise and np.any(observed.any(axis=1) != observed.all(axis=1)):
         raise ValueError(f"Under {loss} a row must be observed whole or not at all; fill or remove its holes.")
 
 
-def _advice(x: Array, observed: Array) -> str:
-    """Return which loss would take the data instead."""
+def _advice(loss: Loss, x: Array, observed: Array) -> str:
+    """Return which coding or which loss would take the data."""
     values = x[observed]
+    if isinstance(loss, Margin) and np.isin(values, (0, 1)).all():
+        return "Values are 0 and 1: code them -1 and +1, or use loss='logistic'."
     if np.isin(values, (-1, 1)).all():
         return "Values are -1 and +1: use a hinge loss, or code them 0 and 1 for loss='logistic'."
+    if isinstance(loss, Binomial):
+        return f"Give the number of trials: Binomial(trials={values.max():g}) would take the largest value."
     if (values >= 0).all() and (values == np.round(values)).all():
-        return "Values are counts: use loss='poisson'."
+        return "Values are counts: use loss='poisson' (or 'multinomial' for rows of counts)."
     if (values >= 0).all():
         return "Values are not negative: use loss='poisson', 'gamma_log' or 'kl', or loss='squared'."
     return "Values are real numbers: use loss='squared' or loss='huber'."

@@ -143,9 +143,9 @@ def _searched_step(
 
 
 def split_rows(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float, steps: int = 400) -> Array:
-    """Approach the minimum over all rows at once by ADMM, for a loss with kinks and a ridge; one factorization serves every row.
+    """Approach the minimum over all rows at once by ADMM, for a loss with kinks and a ridge.
 
-    Holes cost nothing in the prox, so that rows with different holes share the same k x k system.
+    One factorization serves every row: holes cost nothing in the prox, so that all share one k x k system.
     """
     ridge = _ridge(penalty, alpha, C)
     typical = data.size
