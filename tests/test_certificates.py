@@ -123,7 +123,7 @@ def test_the_factors_of_a_solution_cost_what_their_product_is_worth(problem):
 
 @pytest.mark.parametrize("problem", TRACE, ids=str)
 def test_gaps_are_found_again_by_plain_numpy(problem):
-    solution = solved(problem)
+    solution = solve(convex(problem), tol=1e-9, max_iter=5000)
     Z = solution.point.factors.dense()
     b = solution.point.free if problem.intercept else np.zeros((1, problem.shape[1]))
     objective, bound = trace_certificate(problem, Z, b)

@@ -20,19 +20,8 @@ from regfactor.losses import Huber
 from regfactor.norms import L2, LInf, Lp
 from regfactor.penalties import Columns, Lasso, NonNegative, OneHot, Rows, Simplex, SquaredL2, Trace, TwoView, UnitBall
 
-EXEMPT = {
-    "RobustSubspace": {
-        "check_sample_weight_equivalence_on_dense_data": "equal to the solver's tolerance, not to 1e-9; see below"
-    },
-    "ConvexSparseCoding": {
-        "check_sample_weight_equivalence_on_dense_data": "equal to the solver's tolerance, not to 1e-9; see below"
-    },
-}
 
-
-@parametrize_with_checks(
-    [clone(e) for e in ESTIMATORS.values()], expected_failed_checks=lambda e: EXEMPT.get(type(e).__name__, {})
-)
+@parametrize_with_checks([clone(e) for e in ESTIMATORS.values()])
 def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
 
