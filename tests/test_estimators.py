@@ -422,3 +422,11 @@ def test_rows_of_weight_zero_get_codes_too():
     weights = (np.arange(40) % 5 > 0).astype(float)
     for gauge in (Columns(LInf()), Trace()):
         assert FactorModel(gauge=gauge).fit(table(), sample_weight=weights).codes_.shape[0] == 40
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4, 1e8])
+def test_far_offsets_change_neither_the_fit_nor_its_proof(offset):
+    X = table() + offset
+    model = ConvexSubspace(tol=1e-6, max_iter=5000).fit(X)
+    assert 0 <= model.gap_ <= 1e-6 * model.objective_
+    assert model.objective_ == pytest.approx(ConvexSubspace(tol=1e-6).fit(table()).objective_, rel=1e-5)

@@ -25,6 +25,7 @@ class Loss(Params, abc.ABC):
     smooth: bool = True
     rowwise: bool = False
     proximable: bool = True
+    of_residual: bool = False  # a function of z - x: offsets of the data are no part of its scale
     curvature: float = np.inf
 
     @abc.abstractmethod

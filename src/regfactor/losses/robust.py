@@ -15,6 +15,8 @@ from regfactor.losses.base import Loss
 class Residual(Loss):
     """f(z; x) = h(z - x), so that f*(y) = h*(y) + x y."""
 
+    of_residual = True
+
     @abc.abstractmethod
     def penalty(self, r: Array) -> Array:
         """h(r)."""
@@ -172,6 +174,7 @@ class Robust(Loss):
             raise ValueError(f"Robust wraps an elementwise Loss, got {self.loss!r}.")
         self.domain, self.link_domain = self.loss.domain, self.loss.link_domain
         self.smooth, self.curvature = self.loss.smooth, self.loss.curvature
+        self.of_residual = self.loss.of_residual
 
     def explained(self, z: Array, x: Array) -> Array:
         """Return z + s: the predictor after the outlier is taken out."""

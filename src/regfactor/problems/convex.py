@@ -177,10 +177,9 @@ class Convex:
     def floor(self) -> float:
         """The smallest scale against which a gap is measured: a share of the objective of Z = 0.
 
-        Where offsets alone explain the table, that is nothing, and a tiny share of the loss without them stands in.
+        Where offsets alone explain the table that is nothing, and the least loss that means anything stands in.
         """
-        bare = self.data.value(self._mapped(self.null.factors))
-        return max(1e-3 * abs(self.null_objective()), 1e-9 * abs(bare))
+        return max(1e-3 * abs(self.null_objective()), self.data.least(self._mapped(self.null.factors)))
 
     def alpha_max(self) -> float:
         """Return the alpha from which on Z = 0 is optimal: the dual norm of the gradient there."""

@@ -174,6 +174,15 @@ class Data:
         """L(Z)."""
         return float(self._values(Z).sum(dtype=np.float64))
 
+    def least(self, Z: Array) -> float:
+        """Return the least loss that is more than nothing, for predictors Z that explain nothing.
+
+        A loss of the residual can fall to its rounding error; others approach their infimum without end.
+        """
+        values = self.layout.entries(self._values(Z))
+        shares = ((t.part(values), 1e-28 if t.loss.of_residual else 1e-9) for t in self.terms)
+        return float(sum(share * np.abs(part).sum(dtype=np.float64) for part, share in shares))
+
     def column_values(self, Z: Array | Factors) -> Array:
         """L(Z) by columns, summed in float64."""
         return self.layout.column_sums(self._values(Z))
