@@ -106,6 +106,7 @@ def proximal_steps(
         return values + alpha * _part_costs(penalty, A, len(values))
 
     first = cost(A)
+    arrived = STILL if np.isfinite(data.curvature) else 1e3 * STILL  # a searched step never gets as still
     lengths = np.full(len(first), curvature, A.dtype)
     now, ahead, t = A, A, np.ones(len(first), A.dtype)
     for _ in range(steps):
@@ -118,7 +119,7 @@ def proximal_steps(
         t = np.where(block.reduce((ahead - new) * move) > 0, 1, t)  # a part that turned back starts afresh
         t_next = (1 + np.sqrt(1 + 4 * t * t)) / 2
         further = new + ((t - 1) / t_next)[:, None] * move
-        still = np.abs(move).max(initial=0) <= STILL * np.abs(new).max(initial=0)
+        still = np.abs(move).max(initial=0) <= arrived * np.abs(new).max(initial=0)
         now, t = new, t_next
         ahead = further if data.unbounded else np.where(block.inside(block.predict(further))[:, None], further, new)
         if still:
