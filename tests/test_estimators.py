@@ -216,6 +216,7 @@ def test_robust_squared_is_huber():
     residual = np.nan_to_num(X - robust.inverse_transform(robust.codes_))
     expected = np.sign(residual) * np.maximum(np.abs(residual) - 0.3, 0)
     np.testing.assert_allclose(robust.outliers_.toarray(), expected, atol=1e-8)
+    np.testing.assert_allclose(robust.outliers(X[3:9]).toarray(), expected[3:9], atol=1e-6)
 
 
 def test_sparse_coding_gives_every_row_its_own_atom():

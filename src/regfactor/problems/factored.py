@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -11,22 +11,6 @@ from regfactor._params import Array, UnsupportedProblem, is_number
 from regfactor.factors import Factors
 from regfactor.penalties import Free, OneHot, Penalty, Simplex, Smooth
 from regfactor.problems.data import Data
-
-
-class SmoothProblem(Protocol):
-    """What a quasi-Newton solver needs: a value with its gradient, and what a vector stands for."""
-
-    def value_and_gradient(self, packed: Array) -> tuple[float, Array]:
-        """Return the objective and its gradient at a vector of parameters."""
-        ...
-
-    def pack(self, F: Factors) -> Array:
-        """Return factors as one vector."""
-        ...
-
-    def unpack(self, packed: Array) -> Factors:
-        """Return the factors that a vector stands for."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
