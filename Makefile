@@ -46,8 +46,10 @@ $(VENV)/%.stamp: pyproject.toml | $(VENV)/made.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	touch $@
 
-$(BENCH_VENV)/bench.stamp: pyproject.toml benchmarks/requirements.txt | $(BENCH_VENV)/made.stamp
+$(BENCH_VENV)/bench.stamp: pyproject.toml $(wildcard benchmarks/requirements*.txt) | $(BENCH_VENV)/made.stamp
 	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt --editable .
+	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r benchmarks/requirements-nodeps.txt
+	-$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c benchmarks/requirements.txt -r benchmarks/requirements-compiled.txt
 	touch $@
 
 $(VENV)/made.stamp $(BENCH_VENV)/made.stamp:

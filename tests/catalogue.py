@@ -188,6 +188,7 @@ def cases(table, *names, without=()):
 ESTIMATORS = {
     "FactorModel": regfactor.FactorModel(),
     "ConvexSubspace": regfactor.ConvexSubspace(),
+    "SubspaceImputer": regfactor.SubspaceImputer(),
     "RobustSubspace": regfactor.RobustSubspace(),
     "ConvexSparseCoding": regfactor.ConvexSparseCoding(),
 }

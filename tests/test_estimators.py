@@ -21,6 +21,7 @@ from regfactor.norms import L2, LInf, Lp
 from regfactor.penalties import Columns, Lasso, NonNegative, OneHot, Rows, Simplex, SquaredL2, Trace, TwoView, UnitBall
 
 
+@pytest.mark.filterwarnings("ignore:.*have no observed entry")  # as some rows of the sparse tables tried
 @parametrize_with_checks([clone(e) for e in ESTIMATORS.values()])
 def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
@@ -282,7 +283,13 @@ BAD = {
     "probabilities": (ConvexSubspace("logistic"), np.full((3, 3), 2.0), r"\[0, 1\].*poisson"),
     "signs for logistic": (ConvexSubspace("logistic"), np.array([[1.0, -1.0], [-1.0, 1.0]]), "hinge"),
     "restricted link": (ConvexSubspace("kl"), np.eye(3), "NonNegative"),
-    "columns without a loss": (ConvexSubspace({0: "squared"}), np.eye(3), r"columns \[1, 2\]"),
+    "columns without a loss": (RobustSubspace(loss={0: "squared"}), np.eye(3), r"columns \[1, 2\]"),
+    "an alpha that is none": (ConvexSubspace(alpha="large"), np.eye(3), "a number or 'auto'"),
+    "a rule that is none": (ConvexSubspace(alpha="auto", rule="best"), np.eye(3), "Unknown rule 'best'"),
+    "zeros that are neither": (ConvexSubspace(sparse_zeros="gone"), np.eye(3), "Unknown sparse_zeros 'gone'"),
+    "a rank that is none": (FactorModel(rank="all"), np.eye(3), "rank must be a whole number, 'auto' or None"),
+    "auto of both": (RobustSubspace(alpha="auto"), np.eye(3), "give one as a number"),
+    "auto of a local model": (FactorModel(rank=1, alpha="auto"), np.eye(3), "needs a convex model"),
     "rank too large": (FactorModel(rank=7), np.eye(3), r"min\(n, d\) = 3"),
     "rank zero": (FactorModel(rank=0), np.eye(3), "rank must be"),
     "gauge and rank": (FactorModel(gauge=Trace(), rank=2), np.eye(3), "leave rank=None"),
@@ -297,7 +304,7 @@ BAD = {
     "penalty a word": (FactorModel(on_codes="nonnegative", rank=2), np.eye(3), "on_codes must be a Penalty"),
     "penalty a class": (FactorModel(on_codes=NonNegative, rank=2), np.eye(3), r"write NonNegative\(\)"),
     "loss a class": (ConvexSubspace(Huber), np.eye(3), r"write Huber\(\)"),
-    "columns that are not there": (ConvexSubspace([([8, 9], "squared")]), np.eye(3), "table of 3 columns"),
+    "columns that are not there": (ConvexSubspace([([8, 9], "squared")]), np.eye(3), "the table has 3"),
     "hinge on zeros and ones": (ConvexSubspace("hinge"), np.eye(3), "code them -1"),
     "too many successes": (ConvexSubspace("binomial"), 4 * np.eye(3), r"Binomial\(trials=4\)"),
     "max_iter": (ConvexSubspace(max_iter="a"), np.eye(3), "max_iter must be"),

@@ -107,7 +107,7 @@ def test_updates_never_raise_the_objective(loss, penalty, side):
             C = update_components(data, Phi, C, penalty, 0.3)
             after = data.value(Phi @ C) + 0.3 * penalty.value(C)
         assert np.isfinite(after)
-        assert after <= before + 1e-9 * abs(before)
+        assert after <= before + 1e-9 * abs(before) + 1e-25  # below that there is only rounding
 
 
 @pytest.mark.parametrize("on_codes", [Free(), SquaredL2(), NonNegative(), OneHot()])

@@ -77,8 +77,9 @@ def test_gathering_and_blocks_predict_the_same(monkeypatch):
     pattern = layout.Pattern.of(X)
     F = Factors(rng.normal(size=(30, 3)), rng.normal(size=(3, 8)))
     monkeypatch.setattr(layout, "BLOCK", 17)
+    monkeypatch.setattr(layout, "SHEET", 17)
     for threshold in (0.0, 1.0):
-        monkeypatch.setattr(layout, "GATHER_BELOW", threshold)
+        monkeypatch.setattr(layout, "SPARSE_BELOW", threshold)
         np.testing.assert_allclose(pattern.entries(F), F.dense()[pattern.rows, pattern.indices])
 
 

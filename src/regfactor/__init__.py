@@ -2,9 +2,9 @@
 
 from importlib.metadata import version
 
-from regfactor.estimators import ConvexSparseCoding, ConvexSubspace, FactorModel, RobustSubspace
-from regfactor.solvers import solve
+from regfactor.estimators import ConvexSparseCoding, ConvexSubspace, FactorModel, RobustSubspace, SubspaceImputer
+from regfactor.solvers import path, solve
 
 __version__ = version("regfactor")
 
-__all__ = ["ConvexSparseCoding", "ConvexSubspace", "FactorModel", "RobustSubspace", "solve"]
+__all__ = ["ConvexSparseCoding", "ConvexSubspace", "FactorModel", "RobustSubspace", "SubspaceImputer", "path", "solve"]

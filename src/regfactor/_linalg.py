@@ -6,10 +6,16 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse
 
 from regfactor._params import Array
 
 GRAM_LIMIT = 1e-6  # below this share of the largest singular value a Gram matrix has lost too many digits
+
+
+def is_sparse(X: Any) -> bool:
+    """Tell whether X is a sparse matrix or array."""
+    return bool(scipy.sparse.issparse(X))
 
 
 def svd_above(W: Array, threshold: float) -> tuple[Array, Array, Array]:
@@ -52,6 +58,32 @@ def spectral_norm(W: Any) -> float:
     # all eigenvalues: finding only the largest costs the same reduction, and its driver can fail on clusters
     top = float(np.linalg.eigvalsh(gram(W / scale))[-1])
     return scale * float(np.sqrt(max(top, 0.0))) * (1 + 4 * max(W.shape) * np.finfo(np.float64).eps)
+
+
+def is_below(gram: Array, level: float, summands: int) -> bool:
+    """Tell whether a matrix has norm at most `level`, by its Gram matrix; true is a proof.
+
+    Kept off the level are the worst rounding of a Cholesky factorization (Higham 2002, theorem 10.3) and that of the
+    sums in the Gram matrix.
+    """
+    eps, m = float(np.finfo(np.float64).eps), len(gram)
+    shifted = -gram
+    shifted[np.diag_indices(m)] += level**2 * (1 - 8 * m * eps) - summands * eps * float(np.trace(gram))
+    try:
+        scipy.linalg.cholesky(shifted, overwrite_a=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        return False
+    return True
+
+
+def orthonormal(A: Array) -> Array:
+    """Return an orthonormal basis of the columns of A: Cholesky-QR done twice, which is all matrix products."""
+    try:
+        for _ in range(2):
+            A = A @ np.linalg.inv(np.linalg.cholesky(A.T @ A)).T
+    except np.linalg.LinAlgError:  # columns too nearly dependent for a Gram matrix
+        return np.linalg.qr(A)[0]
+    return A
 
 
 def thin_svd(W: Array, cut: float = 0.0) -> tuple[Array, Array, Array]:

@@ -34,6 +34,11 @@ class Layout(Protocol):
         ...
 
 
+def newton_step(g: Array, h: Array, D: Array, B: Array, ridge: Array, layout: Layout) -> Array:
+    """Return B after one plain Newton step: the minimum, where the losses are quadratic."""
+    return B - solve_columns(D, h, ridge, layout.pull(D, g) + ridge[:, None] * B, layout)
+
+
 def minimize_columns(evaluate: Evaluate, D: Array, B: Array, ridge: Array, majorant: Array, layout: Layout) -> Array:
     """Minimize F_j(b_j) = sum_i f_ij(d_i b_j) + sum_k ridge_k b_kj^2 / 2 for every column j; never raises any F_j.
 

@@ -19,6 +19,7 @@ class Status(Enum):
     CERTIFIED = "the duality gap is within the tolerance"
     SETTLED = "the objective no longer changes by more than the tolerance"
     STALLED = "the certificate cannot be improved further in this precision; loosen tol, or scale the data"
+    RANK_LIMIT = "the limit of the rank holds the objective above the global optimum"
     FINISHED = "the algorithm came to its end"
     MAX_ITER = "the iteration limit was reached first; raise max_iter, or loosen tol"
     TIME_LIMIT = "the time limit was reached first; raise time_limit, or loosen tol"
@@ -33,18 +34,22 @@ class Status(Enum):
     @property
     def converged(self) -> bool:
         """Whether the tolerance was met or there was nothing left to do."""
-        return self in (Status.CERTIFIED, Status.SETTLED, Status.FINISHED)
+        return self in (Status.CERTIFIED, Status.SETTLED, Status.RANK_LIMIT, Status.FINISHED)
 
 
 @dataclass(frozen=True)
 class Iterate:
-    """One complete step of a solver; its arrays are never written again."""
+    """One complete step of a solver; its arrays are never written again.
+
+    `settled` says that nothing is left to gain, `limited` that a rank the user set is the reason.
+    """
 
     point: Point
     objective: float
     bound: float = -np.inf
     rigorous: bool = True
     settled: bool = False
+    limited: bool = False
     steps: int = 1
     stage: int = 0
     info: dict[str, Any] = field(default_factory=dict)
@@ -163,8 +168,9 @@ def _ended(it: Iterate, tally: _Tally, fall: float, tol: float, floor: float) ->
     if not np.isfinite(it.objective):
         return Status.DIVERGED
     if tally.bound > -np.inf:
-        met = relative(tally.objective - tally.bound, tally.objective, floor) <= tol
-        return Status.CERTIFIED if met else (Status.STALLED if it.settled else None)
+        if relative(tally.objective - tally.bound, tally.objective, floor) <= tol:
+            return Status.CERTIFIED
+        return (Status.RANK_LIMIT if it.limited else Status.STALLED) if it.settled else None
     # no bound, no proof: the first iterate of a stage has nothing to be compared with (fall = inf)
     still = relative(abs(fall), it.objective, floor) <= tol
     return Status.SETTLED if it.settled or still else None

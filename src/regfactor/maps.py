@@ -27,7 +27,7 @@ class Map(Params, abc.ABC):
     def adjoint(self, G: Array) -> Array:
         """Return the gradient with respect to Z of <G, map(Z)>."""
 
-    def factors(self, F: Factors) -> Factors:
+    def of_factors(self, F: Factors) -> Factors:
         """Return the predictors of a Z in factors, in factors."""
         if self.diagonal is None:
             raise UnsupportedProblem(f"{self} does not keep factors; use a dense table.")

@@ -12,17 +12,20 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from regfactor._params import Array, choose, is_number
+from regfactor._params import Array, UnsupportedProblem, choose, is_number
 from regfactor.estimators.certificate import Certificate
+from regfactor.estimators.door import entry_weights, filled, numbers, row_weights, schema_of, warn_of_empty
+from regfactor.estimators.schema import Schema
 from regfactor.estimators.scoring import Scoring
-from regfactor.estimators.tables import like
+from regfactor.estimators.selection import Selection, refit, select_alpha
 from regfactor.factors import Factors, Point
 from regfactor.loop import Record, Solution, relative
 from regfactor.losses import Loss, as_loss
 from regfactor.problems import Convex, Design, Factored
 from regfactor.solvers import solve
+from regfactor.solvers.choose import prepared
 
 SAME_COMPONENT = 10  # decimals in which equal components agree
 TINY_ATOM = 1e-7  # atoms whose codes are this much smaller than the largest are solver noise
@@ -31,8 +34,12 @@ TINY_ATOM = 1e-7  # atoms whose codes are this much smaller than the largest are
 class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, abc.ABC):
     """A problem in scikit-learn's clothes; a concrete estimator only states which problem."""
 
+    sparse_zeros = "missing"
+    mixed = False  # whether frames with categories are taken
+    _schema: Schema | None = None
+
     @abc.abstractmethod
-    def _problem(self, X: Array, rows: Array | None, entries: Array | None) -> Convex | Factored:
+    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex | Factored:
         """Return the problem that this estimator is; a row of weight w stands for w equal rows."""
 
     @abc.abstractmethod
@@ -41,13 +48,17 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _fit(self, X: Any, sample_weight: Any, entry_weight: Any = None) -> Self:
         _check_limits(self)
-        table = self._table(X, reset=True)
-        rows, all_entries = _row_weights(table, sample_weight), _entry_weights(table, entry_weight)
+        self._schema = schema_of(X, self.loss) if self.mixed else None
+        table = numbers(self, X, self._schema, reset=True)
+        rows, all_entries = row_weights(table, sample_weight), entry_weights(table, entry_weight, self._schema)
         counted = slice(None) if rows is None else rows > 0  # a row of weight zero is scored, not learned from
         X, rows, entries = (None if a is None else a[counted] for a in (table, rows, all_entries))
         problem = self._problem(X, rows, entries)
+        problem = prepared(problem) if isinstance(problem, Convex) else problem
+        random = check_random_state(self.random_state)
+        chosen, problem = self._chosen(problem, np.random.default_rng(random.randint(2**31 - 1)))
         problem.check()
-        _warn_of_empty(X)
+        warn_of_empty(X)
         solution = solve(
             problem,
             tol=self.tol,
@@ -55,28 +66,43 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             time_limit=self.time_limit,
             callback=self.callback,
             progress=_print_progress if self.verbose else None,
-            random_state=check_random_state(self.random_state).randint(2**31 - 1),
+            random_state=random.randint(2**31 - 1),
+            max_rank=getattr(self, "max_rank", None),
         )
-        self._publish(table, counted, all_entries, problem, solution)
+        self._publish(table, counted, all_entries, problem, solution, chosen)
         return self
+
+    def _chosen(
+        self, problem: Convex | Factored, random: np.random.Generator
+    ) -> tuple[Selection | None, Convex | Factored]:
+        """Return the problem at the strength that entries held out chose, where it is left to them."""
+        if not (isinstance(self.alpha, str) and self.alpha == "auto"):
+            return None, problem
+        if not isinstance(problem, Convex):
+            raise UnsupportedProblem("alpha='auto' needs a convex model: leave rank=None and use gauge=Trace().")
+        problem.at(1.0).check()
+        chosen = select_alpha(problem, getattr(self, "rule", "min"), getattr(self, "debias", False), random)
+        return chosen, problem.at(chosen.best.value)
 
     def transform(self, X: Any) -> Array:
         """Return the codes of each row, scored alone with the components held fixed; holes (NaN) are allowed.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, frame} of shape (n_samples, n_features)
 
         Returns
         -------
         ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        X = self._table(X, reset=False)
+        return self._codes(numbers(self, X, self._schema, reset=False))
+
+    def _codes(self, table: Any) -> Array:
         if self._score is None:
             raise ValueError(f"{type(self).__name__}: the norm on the codes couples rows, so none can be scored alone.")
         score = self._score.debiased() if getattr(self, "debias", False) else self._score
-        return score(X, self.components_.astype(X.dtype), self.intercept_.astype(X.dtype))
+        return score(table, self.components_.astype(table.dtype), self.intercept_.astype(table.dtype))
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
         """Fit, and return the codes of the training rows."""
@@ -117,9 +143,8 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         The same kind of table as X.
         """
         check_is_fitted(self)
-        table = self._table(X, reset=False)
-        predicted = self.inverse_transform(FactorEstimator.transform(self, X))
-        return like(X, np.where(np.isnan(table), predicted, table))
+        table = numbers(self, X, self._schema, reset=False)
+        return filled(X, table, self.inverse_transform(self._codes(table)), self._schema)
 
     @property
     def certificate_(self) -> Certificate:
@@ -142,9 +167,24 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """The gap as a share of the objective."""
         return self.certificate_.relative_gap
 
-    def _table(self, X: Any, reset: bool) -> Array:
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset)
-        return np.asarray(X)
+    def _loss(self) -> Loss:
+        """Return the loss on the encoded columns."""
+        return self._as_loss(self.loss) if self._schema is None else self._schema.loss
+
+    def _weighted(self, X: Any, entries: Any) -> Any:
+        """Return the weights of entries with those of the columns, by which a mixed table is balanced."""
+        if self._schema is None:
+            return entries
+        return np.broadcast_to(self._schema.weights, X.shape) * (1 if entries is None else entries)
+
+    @property
+    def _column_weights(self) -> Any:
+        return 1.0 if self._schema is None else self._schema.weights
+
+    @property
+    def _strength(self) -> float:
+        """The alpha that was given, or one in its place until it is chosen."""
+        return 1.0 if isinstance(self.alpha, str) and self.alpha == "auto" else self.alpha
 
     def _as_loss(self, loss: Any) -> Loss:
         """Return a loss, with names of columns replaced by their positions."""
@@ -154,18 +194,19 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             groups = [(_positions(columns, names), part) for columns, part in groups]
         return as_loss(groups)
 
-    def _intercept(self, X: Array) -> Design | None:
-        return Design.intercept(len(X), X.dtype) if getattr(self, "fit_intercept", False) else None
+    def _intercept(self, X: Any) -> Design | None:
+        return Design.intercept(X.shape[0], X.dtype) if getattr(self, "fit_intercept", False) else None
 
     def _publish(
-        self, X: Array, counted: Any, entries: Array | None, problem: Convex | Factored, solution: Solution
-    ) -> None:
+        self, X: Any, counted: Any, entries: Any, problem: Convex | Factored, solution: Solution,
+        chosen: Selection | None,
+    ) -> None:  # fmt: skip
         """Set the fitted attributes, all at once at the end, so that a failure leaves nothing half-fitted."""
         F, B = solution.point.factors, solution.point.free
         F = _tidy(F, problem.gauge.power) if isinstance(problem, Convex) else F
-        intercept = np.zeros(X.shape[1], X.dtype) if B is None else B[0].astype(X.dtype)
+        intercept = _offsets(B, X)
         score = self._scoring(problem, F.codes)
-        codes = np.zeros((len(X), F.rank), F.C.dtype)
+        codes = np.zeros((X.shape[0], F.rank), F.C.dtype)
         codes[counted] = F.codes * (problem.map.diagonal if isinstance(problem, Convex) else 1)
         if score is not None:  # one exact step in the codes: it never raises the objective, and transform repeats it
             codes = score(X, F.C, intercept, entries, codes)
@@ -174,17 +215,29 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.components_, self.intercept_, self.codes_ = F.C, intercept, codes
         self.objective_, self.status_, self.solver_ = objective, solution.status, solution.solver
         self.n_iter_, self.history_ = solution.n_iter, solution.history
-        self.alpha_ = float(problem.alpha)
-        self._score, self._n_features_out = score, len(F.C)
+        self.alpha_, self._score, self._certificate = float(problem.alpha), score, None
         self._loss_parts = [(t.columns, t.loss) for t in problem.data.terms]
-        self._certificate = None
         if isinstance(problem, Convex):
             self._certificate = Certificate(objective, solution.bound, solution.rigorous, problem.floor)
             self.alpha_max_ = problem.alpha_max()
             self._sizes = np.linalg.norm(F.codes, axis=0)
-        if getattr(self, "debias", False) and score is not None:
-            self.codes_ = score.debiased()(X, F.C, intercept, entries)
+            self._debias(X, entries, problem, Point(F, B), chosen)
+        self._n_features_out = len(self.components_)
+        if chosen is not None:
+            setattr(self, f"{chosen.of}_", np.array([t.value for t in chosen.trials]))
+            self.validation_loss_ = np.array([t.loss for t in chosen.trials])
         self._warn_unless_converged(solution)
+
+    def _debias(self, X: Any, entries: Any, problem: Convex, point: Point, chosen: Selection | None) -> None:
+        """Refit the codes with next to no penalty; a rank chosen by entries held out refits the components too."""
+        if not getattr(self, "debias", False) or self._score is None:
+            return
+        if chosen is not None and chosen.best.rank is not None:
+            point = refit(problem, point, chosen.best.rank)
+            F = _tidy(_with_unit_rows(point.factors), problem.gauge.power)
+            self.components_, self.intercept_ = F.C.astype(X.dtype), _offsets(point.free, X)
+            self._sizes = np.linalg.norm(F.codes, axis=0)
+        self.codes_ = self._score.debiased()(X, self.components_, self.intercept_, entries)
 
     def _warn_unless_converged(self, solution: Solution) -> None:
         if solution.status.converged:
@@ -200,6 +253,7 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Tell scikit-learn that holes are welcome."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -221,26 +275,19 @@ def _check_limits(estimator: Any) -> None:
             continue
         if not is_number(value) or not value >= least:
             raise ValueError(f"{name} must be a number >= {least}, got {value!r}.")
+    if isinstance(estimator.alpha, str) and estimator.alpha != "auto":
+        raise ValueError(f"alpha must be a number or 'auto', got {estimator.alpha!r}.")
     if estimator.callback is not None and not callable(estimator.callback):
         raise ValueError(f"callback must be a function of an iterate, got {estimator.callback!r}.")
 
 
-def _row_weights(X: Array, sample_weight: Any) -> Array | None:
-    if sample_weight is None:
-        return None
-    rows = np.asarray(_check_sample_weight(sample_weight, X, ensure_non_negative=True))
-    if not rows.any():
-        raise ValueError("All sample weights are zero; there is nothing to fit.")
-    return None if np.all(rows == 1) else rows
+def _offsets(B: Array | None, X: Any) -> Array:
+    return np.zeros(X.shape[1], X.dtype) if B is None else B[0].astype(X.dtype)
 
 
-def _entry_weights(X: Array, entry_weight: Any) -> Array | None:
-    if entry_weight is None:
-        return None
-    entries = np.asarray(entry_weight, X.dtype)
-    if entries.shape != X.shape:
-        raise ValueError(f"entry_weight has shape {entries.shape}, the table {X.shape}; they must agree.")
-    return entries
+def _with_unit_rows(F: Factors) -> Factors:
+    size = np.linalg.norm(F.C, axis=1)
+    return Factors(F.codes * size, F.C / size[:, None])
 
 
 def _as_solved(problem: Convex | Factored, codes: Array) -> Array:
@@ -278,15 +325,6 @@ def _merged(codes: Array, C: Array) -> tuple[Array, Array]:
     np.add.at(joined.T, group.ravel(), codes.T)
     order = np.argsort(first)
     return joined[:, order], C[first[order]]
-
-
-def _warn_of_empty(X: Array) -> None:
-    for axis, what in ((1, "rows"), (0, "columns")):
-        empty = np.flatnonzero(np.isnan(X).all(axis=axis))
-        if len(empty):
-            names = ", ".join(map(str, empty[:5])) + (", ..." if len(empty) > 5 else "")
-            warnings.warn(f"{len(empty)} {what} have no observed entry ({names}); the model cannot learn from them.",
-                          UserWarning, stacklevel=4)  # fmt: skip
 
 
 def _print_progress(record: Record) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
+
+import numpy as np
 
 from regfactor._params import Array, UnsupportedProblem
 from regfactor.estimators.base import FactorEstimator
 from regfactor.estimators.scoring import Scoring
+from regfactor.estimators.selection import Selection, select_rank
 from regfactor.penalties import Columns, Free, Gauge, Penalty, SquaredL2, induced
-from regfactor.problems import Convex, Data, Factored
+from regfactor.problems import Convex, Factored
 from regfactor.problems.convex import convex
+from regfactor.problems.data import data_of
 
 
 class FactorModel(FactorEstimator):
@@ -27,11 +32,16 @@ class FactorModel(FactorEstimator):
     on_codes, on_components : Penalty, optional
         Penalties on the factors: `SquaredL2()`, `NonNegative()`, `OneHot()`, `Simplex()`, `Lasso()`, ... If only one
         is given, the other factor is free; if neither, both are `SquaredL2()`.
-    rank : int, optional
-        Number of atoms of a local fit; None leaves it to the gauge.
-    alpha : float, default=1.0
+    rank : int or "auto", optional
+        Number of atoms of a local fit; None leaves it to the gauge, "auto" to a tenth of the entries, held out.
+    alpha : float or "auto", default=1.0
+        Strength of the penalty; "auto", for convex models, is chosen by entries held out.
     require : {"global"}, optional
         Raise if the problem has no convex form.
+    rule : {"min", "1se"}, default="min"
+        How `alpha="auto"` chooses among the strengths it tried.
+    sparse_zeros : {"missing", "observed"}, default="missing"
+        What the absent entries of a sparse matrix are. Stored zeros are always observed.
     max_iter : int, default=1000
     tol : float, default=1e-4
         Relative duality gap, or in a local fit the relative change, at which the fit stops.
@@ -50,6 +60,8 @@ class FactorModel(FactorEstimator):
     components_ : ndarray of shape (n_atoms, n_features)
     is_convex_ : bool
         Whether the fit is certified to be near the global optimum.
+    rank_ : int
+        Number of atoms of a local fit.
 
     Examples
     --------
@@ -62,14 +74,17 @@ class FactorModel(FactorEstimator):
     [0.05, 5.05]
     """
 
+    mixed = True
+
     def __init__(
         self, loss: Any = "squared", gauge: Gauge | None = None, on_codes: Penalty | None = None,
-        on_components: Penalty | None = None, rank: int | None = None, alpha: float = 1.0,
-        require: str | None = None, *, max_iter: int = 1000, tol: float = 1e-4, time_limit: float | None = None,
-        verbose: int = 0, random_state: Any = None, callback: Any = None,
+        on_components: Penalty | None = None, rank: int | str | None = None, alpha: Any = 1.0,
+        require: str | None = None, *, rule: str = "min", sparse_zeros: str = "missing",
+        max_iter: int = 1000, tol: float = 1e-4, time_limit: float | None = None, verbose: int = 0,
+        random_state: Any = None, callback: Any = None,
     ) -> None:  # fmt: skip
         self.loss, self.gauge, self.rank, self.alpha, self.require = loss, gauge, rank, alpha, require
-        self.on_codes, self.on_components = on_codes, on_components
+        self.on_codes, self.on_components, self.rule, self.sparse_zeros = on_codes, on_components, rule, sparse_zeros
         self.max_iter, self.tol, self.time_limit = max_iter, tol, time_limit
         self.verbose, self.random_state, self.callback = verbose, random_state, callback
 
@@ -89,20 +104,36 @@ class FactorModel(FactorEstimator):
         """
         self._fit(X, sample_weight, entry_weight)
         self.is_convex_ = self._certificate is not None
+        if not self.is_convex_:
+            self.rank_ = len(self.components_)
         return self
 
-    def _problem(self, X: Array, rows: Array | None, entries: Array | None) -> Convex | Factored:
+    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex | Factored:
         on_codes, on_components = self._penalties()
         gauge = self._gauge(on_codes, on_components)
-        loss = self._as_loss(self.loss)
+        loss, entries = self._loss(), self._weighted(X, entries)
         if gauge is not None:
-            return convex(X, loss, gauge, self.alpha, rows, entries)
+            return convex(X, loss, gauge, self._strength, rows, entries)
         if self.rank is None:
             raise UnsupportedProblem(
                 f"on_codes={on_codes} and on_components={on_components} induce no known gauge, so the model needs a "
                 "rank. Give rank=..., or use gauge=Trace()."
             )
-        return Factored(Data.of(X, loss, entries), on_codes, on_components, self.rank, self.alpha, row_weights=rows)
+        if isinstance(self.rank, str) and self.rank != "auto":
+            raise ValueError(f"rank must be a whole number, 'auto' or None, got {self.rank!r}.")
+        rank = 1 if isinstance(self.rank, str) else self.rank
+        return Factored(data_of(X, loss, entries), on_codes, on_components, rank, self._strength, row_weights=rows)
+
+    def _chosen(
+        self, problem: Convex | Factored, random: np.random.Generator
+    ) -> tuple[Selection | None, Convex | Factored]:
+        """Return the problem at the rank or the strength that entries held out chose."""
+        if self.rank != "auto" or not isinstance(problem, Factored) or self.alpha == "auto":
+            return super()._chosen(problem, random)
+        problem.check()
+        seed = int(random.integers(2**31 - 1))
+        chosen = select_rank(problem, random, seed, tol=self.tol, max_iter=self.max_iter, time_limit=self.time_limit)
+        return chosen, replace(problem, rank=int(chosen.best.value))
 
     def _penalties(self) -> tuple[Penalty, Penalty]:
         for name in ("on_codes", "on_components"):
@@ -130,12 +161,12 @@ class FactorModel(FactorEstimator):
         return gauge
 
     def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring | None:
-        loss = self._as_loss(self.loss)
+        loss = self._loss()
         if isinstance(problem, Factored):
-            return Scoring(loss, problem.on_codes, problem.alpha)
+            return Scoring(loss, problem.on_codes, problem.alpha, self._column_weights)
         if isinstance(problem.gauge, Columns) and problem.gauge.norm.p == float("inf"):
             return None
-        return Scoring(loss, problem.gauge.per_row(codes), problem.alpha)
+        return Scoring(loss, problem.gauge.per_row(codes), problem.alpha, self._column_weights)
 
 
 def _check_part(name: str, part: Any, role: type, example: str) -> None:

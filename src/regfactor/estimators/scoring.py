@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from regfactor._linalg import is_sparse
 from regfactor._params import Array
 from regfactor.losses import Loss
 from regfactor.penalties import Constraint, OneHot, Penalty, SquaredL2
 from regfactor.problems import Data
-from regfactor.solvers.updates import is_ridge, split_rows, update_codes
+from regfactor.problems.data import data_of
+from regfactor.solvers.rows import minimize_rows
+from regfactor.solvers.updates import is_ridge, update_codes
 
 STEPS = 20_000  # more than enough: the iteration ends by itself when nothing moves
 SMOOTHINGS = 10.0 ** -np.arange(10)  # a loss with kinks is approached by smooth ones
@@ -24,23 +28,34 @@ class Scoring:
     loss: Loss
     penalty: Penalty
     alpha: float
-    weight: float = 1.0
+    weight: Any = 1.0  # of all entries, or of each column
 
-    def __call__(
-        self, X: Array, C: Array, intercept: Array, entries: Array | None = None, start: Array | None = None
-    ) -> Array:
+    def __call__(self, X: Any, C: Array, intercept: Array, entries: Any = None, start: Array | None = None) -> Array:
         """Return the codes of the rows of X; a row without an observed entry gets the codes of least penalty."""
-        weights = np.full(X.shape, self.weight) if entries is None else self.weight * entries
-        seen = ~(np.isnan(X) | (weights == 0)).all(axis=1)
-        codes = np.zeros((len(X), len(C)), C.dtype)
+        codes = np.zeros((X.shape[0], len(C)), C.dtype)
         if isinstance(self.penalty, Constraint):
             codes = self.penalty.project(codes)
+        seen = self._seen(X, entries)
         if len(C) and seen.any():
-            data = Data.of(X[seen], self.loss, weights[seen], intercept)
+            data = self._data(X[seen], None if entries is None else entries[seen], intercept)
             # a ridge has one minimum wherever the search begins; elsewhere only the same start gives the same codes
             begin = start if start is not None and is_ridge(self.penalty) else codes
             codes[seen] = self._fit(data, C, begin[seen].astype(C.dtype))
         return codes
+
+    def _seen(self, X: Any, entries: Any) -> Array:
+        """Tell which rows have an observed entry."""
+        if is_sparse(X):
+            return np.diff(X.indptr) > 0 if entries is None else np.asarray((entries != 0).sum(axis=1)).ravel() > 0
+        missing = np.isnan(X) if entries is None else np.isnan(X) | (entries == 0)
+        return np.asarray(~missing.all(axis=1))
+
+    def _data(self, X: Any, entries: Any, intercept: Array) -> Data:
+        if is_sparse(X):
+            data = data_of(X, self.loss, entries)
+            return data.shifted(np.ones((X.shape[0], 1), X.dtype), intercept[None])
+        weights = np.broadcast_to(np.asarray(self.weight, X.dtype), X.shape)
+        return Data.of(X, self.loss, weights if entries is None else weights * entries, intercept)
 
     def debiased(self) -> Scoring:
         """Return the same scoring with next to no penalty."""
@@ -51,9 +66,9 @@ class Scoring:
             codes = codes + 1 / len(C)
         if data.smooth or isinstance(self.penalty, OneHot):
             return update_codes(data, codes, C, self.penalty, self.alpha, STEPS)
-        shares = SMOOTHINGS
-        if is_ridge(self.penalty):  # splitting comes near in few steps; what is left are the last digits
-            codes, shares = split_rows(data, codes, C, self.penalty, self.alpha), SMOOTHINGS[7:]
-        for share in shares:
+        if is_ridge(self.penalty):
+            strengths = 2 * self.alpha * self.penalty.rows(np.eye(len(C)))
+            return minimize_rows(data, codes, C, strengths)
+        for share in SMOOTHINGS:
             codes = update_codes(data.smoothed(share), codes, C, self.penalty, self.alpha, STEPS)
         return codes

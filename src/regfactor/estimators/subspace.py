@@ -1,22 +1,16 @@
-"""Certified low-rank models of one table: subspaces, robust subspaces, sparse coding."""
+"""Certified models of one table: subspaces and sparse coding."""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
-import scipy.sparse
-from sklearn.utils.validation import check_is_fitted
-
-from regfactor._params import Array, require_positive
+from regfactor._params import Array
 from regfactor.estimators.base import FactorEstimator
 from regfactor.estimators.scoring import Scoring
-from regfactor.losses import Absolute, Loss, Robust, Stacked
 from regfactor.norms import as_norm
 from regfactor.penalties import Gauge, Rows, Trace
 from regfactor.problems import Convex, Factored
 from regfactor.problems.convex import convex
-from regfactor.problems.data import FILLER
 
 
 class ConvexEstimator(FactorEstimator):
@@ -24,13 +18,10 @@ class ConvexEstimator(FactorEstimator):
 
     def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring | None:
         assert isinstance(problem, Convex)
-        return Scoring(self._loss(), problem.gauge.per_row(codes), problem.alpha)
+        return Scoring(self._loss(), problem.gauge.per_row(codes), problem.alpha, self._column_weights)
 
-    def _loss(self) -> Loss:
-        return self._as_loss(self.loss)
-
-    def _convex(self, X: Array, rows: Array | None, entries: Array | None, gauge: Gauge) -> Convex:
-        return convex(X, self._loss(), gauge, self.alpha, rows, entries, self._intercept(X))
+    def _convex(self, X: Any, rows: Array | None, entries: Any, gauge: Gauge) -> Convex:
+        return convex(X, self._loss(), gauge, self._strength, rows, self._weighted(X, entries), self._intercept(X))
 
 
 class ConvexSubspace(ConvexEstimator):
@@ -43,14 +34,23 @@ class ConvexSubspace(ConvexEstimator):
     ----------
     loss : str or Loss, default="squared"
         How a prediction is compared with an entry: "squared", "huber", "logistic", "poisson", ...; a dict
-        {column: loss} or a list of (columns, loss) gives columns different losses.
-    alpha : float, default=1.0
-        Strength of the trace norm. From `alpha_max_` on, Z is zero.
+        {column: loss} or a list of (columns, loss) gives columns different losses. "auto" reads it off each column,
+        also of a frame with categories (see Notes).
+    alpha : float or "auto", default=1.0
+        Strength of the trace norm. From `alpha_max_` on, Z is zero. "auto" tries 20 strengths from there down to a
+        thousandth, and takes the one that predicts a tenth of the entries, held out at random, best.
     fit_intercept : bool, default=True
         Whether to fit unpenalized column offsets.
     debias : bool, default=False
-        Whether to refit the codes on the fixed components with next to no penalty. `objective_` and `gap_` stay
-        those of the penalized fit.
+        Whether to refit the codes on the fixed components with next to no penalty. With `alpha="auto"` the held-out
+        entries also choose how many components are kept, and these are refitted together with the codes.
+        `objective_` and `gap_` stay those of the penalized fit.
+    max_rank : int, optional
+        Most components. The gap then tells what the limit costs.
+    rule : {"min", "1se"}, default="min"
+        Of the strengths tried by `alpha="auto"`, take the best, or the largest within one standard error of it.
+    sparse_zeros : {"missing", "observed"}, default="missing"
+        What the absent entries of a sparse matrix are. Stored zeros are always observed.
     max_iter : int, default=1000
     tol : float, default=1e-4
         Relative duality gap at which the fit stops.
@@ -59,7 +59,8 @@ class ConvexSubspace(ConvexEstimator):
     verbose : int, default=0
         1 shows a line with the objective and the gap.
     random_state : int, optional
-        Unused by the certified solvers, which have no random start.
+        Seed of the entries held out by `alpha="auto"` and of the directions in which a large table is searched; the
+        optimum does not depend on the latter.
     callback : callable, optional
         Called with every `Iterate`; the run ends when it returns something true.
 
@@ -70,9 +71,20 @@ class ConvexSubspace(ConvexEstimator):
         Unit rows, ordered by falling singular value.
     singular_values_ : ndarray of shape (n_atoms,)
     intercept_ : ndarray of shape (n_features,)
+    alpha_, alpha_max_ : float
+    alphas_, validation_loss_ : ndarray
+        With `alpha="auto"`: the strengths tried, and the mean loss of the entries held out under each.
     objective_, gap_, relative_gap_ : float
     certificate_ : Certificate
         `str(certificate_)` says in one sentence how far the fit can be from the optimum.
+
+    Notes
+    -----
+    A frame may mix columns. Under `loss="auto"`, numbers get the squared loss after robust scaling, booleans the
+    logistic loss, ordered categories the ordinal loss on their levels, and unordered ones a logistic loss for each
+    category; columns that a dict leaves out are "auto" too. Each column is then weighted so that the best constant
+    costs one per observed entry. `complete` gives back the types of the frame; components, `intercept_` and
+    `inverse_transform` speak of the encoded columns.
 
     Examples
     --------
@@ -86,12 +98,16 @@ class ConvexSubspace(ConvexEstimator):
            [1., 2., 3.]])
     """
 
+    mixed = True
+
     def __init__(
-        self, loss: Any = "squared", alpha: float = 1.0, fit_intercept: bool = True, debias: bool = False, *,
+        self, loss: Any = "squared", alpha: Any = 1.0, fit_intercept: bool = True, debias: bool = False,
+        max_rank: int | None = None, *, rule: str = "min", sparse_zeros: str = "missing",
         max_iter: int = 1000, tol: float = 1e-4, time_limit: float | None = None, verbose: int = 0,
         random_state: Any = None, callback: Any = None,
     ) -> None:  # fmt: skip
         self.loss, self.alpha, self.fit_intercept, self.debias = loss, alpha, fit_intercept, debias
+        self.max_rank, self.rule, self.sparse_zeros = max_rank, rule, sparse_zeros
         self.max_iter, self.tol, self.time_limit = max_iter, tol, time_limit
         self.verbose, self.random_state, self.callback = verbose, random_state, callback
 
@@ -113,127 +129,8 @@ class ConvexSubspace(ConvexEstimator):
         self.singular_values_ = self._sizes
         return self
 
-    def _problem(self, X: Array, rows: Array | None, entries: Array | None) -> Convex:
+    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
         return self._convex(X, rows, entries, Trace())
-
-
-class RobustSubspace(ConvexEstimator):
-    """min over Z, S of sum f(z_ij + s_ij; x_ij) + beta |S|_1 + alpha |Z|_tr: low rank plus gross outliers.
-
-    S is eliminated: with the squared loss what is left is the Huber loss. With `loss=None` the fit is exact principal
-    component pursuit, Z + S = X.
-
-    Parameters
-    ----------
-    alpha : float, default=1.0
-        Strength of the trace norm.
-    beta : float or "auto", default="auto"
-        Price of an outlier; "auto" is alpha / sqrt(max(n, d)).
-    loss : str, Loss or None, default="squared"
-        Loss of the entries that are no outliers; None for no noise at all.
-    fit_intercept : bool, default=False
-        Whether to fit unpenalized column offsets.
-    max_iter : int, default=1000
-    tol : float, default=1e-4
-        Relative duality gap at which the fit stops.
-    time_limit : float, optional
-        Seconds after which the solver stops; a warning then tells the gap.
-    verbose : int, default=0
-        1 shows a line with the objective and the gap.
-    random_state : int, optional
-        Unused by the certified solvers, which have no random start.
-    callback : callable, optional
-        Called with every `Iterate`; the run ends when it returns something true.
-
-    Attributes
-    ----------
-    codes_, components_, intercept_, singular_values_ : ndarray
-    outliers_ : csr_array of shape (n_samples, n_features)
-        S on the training table.
-    beta_ : float
-    """
-
-    def __init__(
-        self, alpha: float = 1.0, beta: float | str = "auto", loss: Any = "squared", *, fit_intercept: bool = False,
-        max_iter: int = 1000, tol: float = 1e-4, time_limit: float | None = None, verbose: int = 0,
-        random_state: Any = None, callback: Any = None,
-    ) -> None:  # fmt: skip
-        self.alpha, self.beta, self.loss, self.fit_intercept = alpha, beta, loss, fit_intercept
-        self.max_iter, self.tol, self.time_limit = max_iter, tol, time_limit
-        self.verbose, self.random_state, self.callback = verbose, random_state, callback
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to a table; NaN marks a hole.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : ignored
-        sample_weight : array-like of shape (n_samples,), optional
-
-        Returns
-        -------
-        self
-        """
-        self._fit(X, sample_weight)
-        self.beta_ = self._beta
-        self.singular_values_ = self._sizes
-        self.outliers_ = self._outliers(self._table(X, reset=False), self.codes_)
-        return self
-
-    def outliers(self, X: Any) -> scipy.sparse.csr_array:
-        """Return S for the rows of X: what each entry differs from the model beyond noise.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        csr_array of shape (n_samples, n_features)
-        """
-        check_is_fitted(self)
-        return self._outliers(self._table(X, reset=False), FactorEstimator.transform(self, X))
-
-    def _outliers(self, X: Array, codes: Array) -> scipy.sparse.csr_array:
-        Z = codes @ self.components_ + self.intercept_
-        if self.loss is None:
-            S = X - Z
-            S = np.where(np.abs(S) > 1e-12 * np.nanmax(np.abs(X), initial=1.0), S, 0)
-        else:
-            S, filled = np.zeros_like(Z), np.where(np.isnan(X), FILLER, X)
-            for columns, robust in self._loss_parts:
-                assert isinstance(robust, Robust)
-                S[:, columns] = robust.explained(Z[:, columns], filled[:, columns]) - Z[:, columns]
-        return scipy.sparse.csr_array(np.where(np.isnan(X), 0, S))
-
-    def _price(self, n: float, d: int) -> float:
-        if isinstance(self.beta, str):
-            if self.beta != "auto":
-                raise ValueError(f"beta must be a positive number or 'auto', got {self.beta!r}.")
-            require_positive(self, alpha=self.alpha)
-            return float(self.alpha / np.sqrt(max(n, d)))
-        require_positive(self, beta=self.beta)
-        return float(self.beta)
-
-    def _loss(self) -> Loss:
-        """Return |.| weighted by beta for exact pursuit, else the loss with its outliers taken out."""
-        if self.loss is None:
-            return Absolute()
-        loss = self._as_loss(self.loss)
-        if isinstance(loss, Stacked):
-            return Stacked(tuple((columns, Robust(part, self._beta)) for columns, part in loss.groups))
-        return Robust(loss, self._beta)
-
-    def _problem(self, X: Array, rows: Array | None, entries: Array | None) -> Convex:
-        self._beta = self._price(len(X) if rows is None else rows.sum(), X.shape[1])
-        prices = np.full(X.shape, self._beta, X.dtype) if self.loss is None else None
-        return self._convex(X, rows, prices, Trace())
-
-    def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring:
-        assert isinstance(problem, Convex)
-        weight = self._beta if self.loss is None else 1.0
-        return Scoring(self._loss(), problem.gauge.per_row(codes), problem.alpha, weight)
 
 
 class ConvexSparseCoding(ConvexEstimator):
@@ -247,10 +144,14 @@ class ConvexSparseCoding(ConvexEstimator):
     Parameters
     ----------
     loss : str or Loss, default="squared"
-    alpha : float, default=1.0
+    alpha : float or "auto", default=1.0
         Strength of the norm; rows whose gradient at zero is smaller are dropped.
     q : float or Norm, default=2
         Norm of the components.
+    rule : {"min", "1se"}, default="min"
+        How `alpha="auto"` chooses among the strengths it tried.
+    sparse_zeros : {"missing", "observed"}, default="observed"
+        What the absent entries of a sparse matrix are.
     max_iter : int, default=1000
     tol : float, default=1e-4
         Relative duality gap at which the fit stops.
@@ -270,11 +171,11 @@ class ConvexSparseCoding(ConvexEstimator):
     """
 
     def __init__(
-        self, loss: Any = "squared", alpha: float = 1.0, q: Any = 2, *,
+        self, loss: Any = "squared", alpha: Any = 1.0, q: Any = 2, *, rule: str = "min", sparse_zeros: str = "observed",
         max_iter: int = 1000, tol: float = 1e-4, time_limit: float | None = None, verbose: int = 0,
         random_state: Any = None, callback: Any = None,
     ) -> None:  # fmt: skip
-        self.loss, self.alpha, self.q = loss, alpha, q
+        self.loss, self.alpha, self.q, self.rule, self.sparse_zeros = loss, alpha, q, rule, sparse_zeros
         self.max_iter, self.tol, self.time_limit = max_iter, tol, time_limit
         self.verbose, self.random_state, self.callback = verbose, random_state, callback
 
@@ -293,5 +194,5 @@ class ConvexSparseCoding(ConvexEstimator):
         """
         return self._fit(X, sample_weight)
 
-    def _problem(self, X: Array, rows: Array | None, entries: Array | None) -> Convex:
+    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
         return self._convex(X, rows, entries, Rows(as_norm(self.q)))

@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from regfactor._newton import newton_step
 from regfactor._params import Array, UnsupportedProblem, is_number
 from regfactor.factors import Factors, Point
 from regfactor.losses import Loss
 from regfactor.maps import Identity, Map, RowScale
-from regfactor.penalties import Gauge
-from regfactor.problems.data import Data
+from regfactor.penalties import Gauge, Trace
+from regfactor.problems.data import Data, data_of
 from regfactor.problems.design import Design
+from regfactor.problems.scattered import Scattered
 
+STRENGTHLESS = ("null", "_null_norm", "_majorant")  # cached, and the same for every alpha
 STIFFNESSES = tuple(10.0**k for k in range(-2, 8))  # curvatures of the envelopes that stand for a loss with kinks
 
 
@@ -63,6 +66,12 @@ class Convex:
             raise UnsupportedProblem("A problem with a design or a map has no transpose.")
         return replace(self, data=self.data.T, gauge=self.gauge.T)
 
+    def at(self, alpha: float) -> Convex:
+        """Return the same problem at another strength, with what was computed of Z = 0."""
+        other = replace(self, alpha=alpha)
+        other.__dict__.update({name: self.__dict__[name] for name in STRENGTHLESS if name in self.__dict__})
+        return other
+
     def astype(self, dtype: type) -> Convex:
         """Return the same problem in another precision."""
         design = None if self.design is None else self.design.astype(dtype)
@@ -70,19 +79,20 @@ class Convex:
 
     def predictor(self, Z: Array | Factors, B: Array | None) -> Array:
         """map(Z) + D B at the entries of the table."""
-        mapped, layout = self._mapped(Z), self.data.layout
+        mapped, layout = self.mapped(Z), self.data.layout
         return mapped if self.design is None or B is None else mapped + layout.push(self.design.D, B)
 
-    def _mapped(self, Z: Array | Factors) -> Array:
+    def mapped(self, Z: Array | Factors) -> Array:
+        """map(Z) at the entries of the table."""
         if self.data.layout.sparse:
-            return self.data.layout.entries(self.map.factors(Z) if isinstance(Z, Factors) else Z)
+            return self.data.layout.entries(self.map.of_factors(Z) if isinstance(Z, Factors) else Z)
         return self.map(Z.dense() if isinstance(Z, Factors) else Z)
 
     def free(self, Z: Array | Factors, B: Array | None = None) -> Array | None:
         """Return the best B for a given Z, starting from B."""
         if self.design is None:
             return None
-        mapped, D, data = self._mapped(Z), self.design.D, self.data
+        mapped, D, data = self.mapped(Z), self.design.D, self.data
         if B is None:
             B = np.zeros((D.shape[1], data.shape[1]), D.dtype)
 
@@ -93,6 +103,15 @@ class Convex:
         if any(t.loss.rowwise for t in data.terms):  # the loss couples columns of B, which must then move together
             return self.design.profile_jointly(evaluate, B)
         return self.design.profile(evaluate, B, self._majorant, data.layout)
+
+    def free_step(self, mapped: Array, B: Array | None) -> Array | None:
+        """Return B after one Newton step at given map(Z): the best B where the loss is quadratic."""
+        if self.design is None or B is None:
+            return None
+        layout = self.data.layout
+        P = mapped + layout.push(self.design.D, B)
+        g, h = self.data.gradient(P), self.data.hessian(P)
+        return newton_step(g, h, self.design.D, B, self.design.strengths, layout)
 
     @cached_property
     def _majorant(self) -> Array:
@@ -125,11 +144,49 @@ class Convex:
         -L*(Y) - sum |D'Y|^2/(2 ridge) is one for every Y in dom L* with |||map*(Y)|||_* <= alpha and D'Y = 0 on free
         rows. Y is made so: moved into the domain, freed of D, then scaled by the best feasible s in [0, s_max].
         """
-        Y = self.data.feasible(np.nan_to_num(Y, nan=0.0, posinf=0.0, neginf=0.0))
-        Y = self._annihilated(Y)
+        Y = self.feasible(Y)
+        return self._bound(Y, *self.dual_norm(Y))
+
+    def _bound(self, Y: Array, norm: float, rigorous: bool) -> Bound:
+        longest = min(2.0, self.alpha / norm if norm > 0 else 1.0)
+        return Bound(self._best_scale(Y, self.data.reach(Y, longest)), rigorous and not self._coupled)
+
+    def dual_norm(self, Y: Array) -> tuple[float, bool]:
+        """Return |||map*(Y)|||_* rounded up, and whether that is proven; an iteration serves a large sparse table."""
+        if self.data.layout.sparse and isinstance(self.gauge, Trace):
+            return self.scattered(Y).norm_and_proof()
         polar = self.gauge.polar(self._adjoint(Y), 0)
-        longest = min(2.0, self.alpha / polar.value if polar.value > 0 else 1.0)
-        return Bound(self._best_scale(Y, self.data.reach(Y, longest)), polar.rigorous and not self._coupled)
+        return polar.value, polar.rigorous
+
+    def scattered(self, Y: Array) -> Scattered:
+        """Return map*(Y) in the scale of the gauge, as a matrix that is multiplied and never formed."""
+        rows = self.map.diagonal
+        return Scattered(self.data.layout, Y, np.ravel(rows) if np.ndim(rows) else rows, self.gauge.scale)
+
+    def feasible(self, Y: Array) -> Array:
+        """Return a dual point moved into the domain of L* and freed of D; only its dual norm may still be too large."""
+        return self._annihilated(self.data.feasible(np.nan_to_num(Y, nan=0.0, posinf=0.0, neginf=0.0)))
+
+    def level(self, Y: Array, target: float) -> float:
+        """Return the dual norm up to which a feasible Y, scaled into the ball, proves that the optimum is >= target.
+
+        The dual value of s Y is concave in s; its parabola at s = 1 (exact for quadratic losses) tells the least s.
+        Zero if no scale will do.
+        """
+        at = (0.96, 0.98, 1.0)
+        low, middle, high = (self.dual_value(s, Y) for s in at)
+        if not np.isfinite(low + middle + high):
+            return 0.0
+        bend = (low - 2 * middle + high) / 0.02**2
+        slope = (high - low) / 0.04 + 0.02 * bend  # at s = 1
+        miss = target - high
+        if bend >= 0:  # a line, up to rounding
+            least = 1 + miss / slope if slope > 0 else (0.0 if miss <= 0 else np.inf)
+        else:
+            root = slope**2 + 2 * bend * miss
+            least = 1 - (slope - np.sqrt(root)) / bend if root >= 0 else np.inf
+        most = self.data.reach(Y, 2.0)
+        return float(self.alpha / max(least, 0.5)) if least <= most else 0.0
 
     def _best_scale(self, Y: Array, longest: float) -> float:
         """Return the greatest dual value of s Y over the scales tried.
@@ -137,14 +194,15 @@ class Convex:
         They are the ends, one, and the top of the parabola through three points, which is exact for quadratic losses.
         """
         at = [0.0, longest / 2, longest]
-        v = [self._dual_value(s, Y) for s in at]
+        v = [self.dual_value(s, Y) for s in at]
         tries = [min(1.0, longest)]
         bend = v[0] - 2 * v[1] + v[2]
         if np.isfinite(bend) and bend < 0:
             tries.append(float(np.clip(longest / 2 * (1 + (v[0] - v[2]) / (2 * bend)), 0, longest)))
-        return max([*v, *(self._dual_value(s, Y) for s in tries)])
+        return max([*v, *(self.dual_value(s, Y) for s in tries)])
 
-    def _dual_value(self, s: float, Y: Array) -> float:
+    def dual_value(self, s: float, Y: Array) -> float:
+        """Return the dual objective of s Y for a feasible Y."""
         cost = 0.0 if self.design is None else s * s * self.design.dual_cost(Y, self.data.layout)
         return -self.data.conjugate(s * Y) - cost
 
@@ -179,13 +237,26 @@ class Convex:
 
         Where offsets alone explain the table that is nothing, and the least loss that means anything stands in.
         """
-        return max(1e-3 * abs(self.null_objective()), self.data.least(self._mapped(self.null.factors)))
+        return max(1e-3 * abs(self.null_objective()), self.data.least(self.mapped(self.null.factors)))
+
+    @cached_property
+    def _null_norm(self) -> tuple[Array, float, bool]:
+        """The feasible dual point of Z = 0, its dual norm, and whether that is proven."""
+        assert self.null.dual is not None
+        Y = self.feasible(self.null.dual)
+        return Y, *self.dual_norm(Y)
 
     def alpha_max(self) -> float:
         """Return the alpha from which on Z = 0 is optimal: the dual norm of the gradient there."""
-        Y = self.null.dual
-        assert Y is not None
-        return self.gauge.polar(self._adjoint(self._annihilated(Y)), 0).value
+        return self._null_norm[1]
+
+    def null_bound(self) -> Bound:
+        """Return the lower bound of the optimum that Z = 0 gives; from a cruder norm where the table is sparse."""
+        if not self.data.layout.sparse:
+            return self._bound(*self._null_norm)
+        assert self.null.dual is not None
+        Y = self.feasible(self.null.dual)
+        return self._bound(Y, self.scattered(Y).frobenius, isinstance(self.gauge, Trace))
 
     def prox(self, A: Array, rho: float | Array, B: Array | None) -> tuple[Array, Array | None]:
         """Return argmin over P and B of L(P + D B) + ridge + sum (rho/2)(P - A)^2, in the space of predictors.
@@ -214,20 +285,20 @@ class Convex:
 
 
 def convex(
-    X: Array,
+    X: Any,
     loss: Loss,
     gauge: Gauge,
     alpha: float,
     rows: Array | None = None,
-    entries: Array | None = None,
+    entries: Any = None,
     design: Design | None = None,
 ) -> Convex:
-    """Return the convex problem of a table, in which a row of weight w stands for w equal rows.
+    """Return the convex problem of a table, dense or sparse, in which a row of weight w stands for w equal rows.
 
     In a norm of power p on the codes, w equal rows count like one that is w^(1/p) times as long.
     """
+    data = data_of(X, loss, entries)
     if rows is None:
-        return Convex(Data.of(X, loss, entries), gauge, alpha, design=design)
-    weights = rows[:, None] * (1 if entries is None else entries)
+        return Convex(data, gauge, alpha, design=design)
     factors = rows ** (-1 / gauge.power) if np.isfinite(gauge.power) else np.ones(len(rows))
-    return Convex(Data.of(X, loss, weights), gauge, alpha, RowScale(factors.astype(X.dtype)), design)
+    return Convex(data.weighted(rows), gauge, alpha, RowScale(factors.astype(X.dtype)), design)

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
-from regfactor._params import Array
+from regfactor._linalg import is_sparse
+from regfactor._params import Array, UnsupportedProblem
 from regfactor.factors import Factors
-from regfactor.losses import Loss
+from regfactor.losses import Loss, Squared
 from regfactor.losses.base import EVERYTHING
 from regfactor.problems.checks import check_table, check_term, entry_weights
 from regfactor.problems.layout import Dense, Layout, Pattern
@@ -113,6 +115,22 @@ class Data:
         term = Term(loss, EVERYTHING, X.data, None if weights is None else weights[:, 0])
         return Data((term,), X.shape, pattern)
 
+    def compacted(self) -> Data:
+        """Return the same data with the observed entries alone; only for one elementwise loss on all columns."""
+        term, observed = self.terms[0], self.observed
+        pattern = Pattern.of(scipy.sparse.csr_array(observed))
+        kept = term.mapped(lambda a: np.broadcast_to(a, self.shape)[observed])
+        return Data((replace(kept, w=None) if kept.w is None or np.all(kept.w == 1) else kept,), self.shape, pattern)
+
+    @property
+    def observed(self) -> Array:
+        """Which entries of a dense table have weight."""
+        seen = np.ones(self.shape, bool)
+        for t in self.terms:
+            if t.w is not None:
+                seen[:, t.columns] = np.broadcast_to(t.w, t.x.shape) > 0
+        return seen
+
     @property
     def dtype(self) -> Any:
         """Return the precision of the data."""
@@ -123,9 +141,8 @@ class Data:
         """The transposed table; only for one loss on all columns."""
         if len(self.terms) > 1 or self.terms[0].loss.rowwise:
             raise ValueError("Only a table with one elementwise loss can be transposed.")
-        if isinstance(self.layout, Pattern):
-            pattern, order = self.layout.T
-            return Data((self.terms[0].mapped(lambda a: a[order]),), self.shape[::-1], pattern)
+        if not isinstance(self.layout, Dense):
+            return Data(self.terms, self.shape[::-1], self.layout.T)
         return Data((self.terms[0].mapped(lambda a: a.T),), self.shape[::-1], Dense(self.shape[::-1]))
 
     def only(self, term: Term) -> Data:
@@ -141,8 +158,29 @@ class Data:
     def weighted(self, rows: Array) -> Data:
         """Return the data with every row's loss multiplied by its weight."""
         rows = rows.astype(self.dtype)
-        rows = rows[self.layout.rows] if isinstance(self.layout, Pattern) else rows[:, None]
+        rows = rows[:, None] if isinstance(self.layout, Dense) else rows[self.layout.rows]
         terms = (replace(t, w=np.broadcast_to(rows, t.x.shape) if t.w is None else t.w * rows) for t in self.terms)
+        return replace(self, terms=tuple(terms))
+
+    def shifted(self, D: Array, B: Array) -> Data:
+        """Return the data with D @ B added to the offset of the predictors."""
+        by = self.layout.push(D, B)
+        terms = (replace(t, offset=t.part(by) if t.offset is None else t.offset + t.part(by)) for t in self.terms)
+        return replace(self, terms=tuple(terms))
+
+    def split(self, share: float, random: np.random.Generator) -> tuple[Data, Data]:
+        """Return two tables, with a random share of the observed entries in the second and the rest in the first."""
+        if any(t.loss.rowwise for t in self.terms):
+            raise UnsupportedProblem("Single entries cannot be held out under a loss of whole rows; give a number.")
+        held = random.random(self.terms[0].x.shape if self.layout.sparse else self.shape) < share
+        return self._kept(~held), self._kept(held)
+
+    def _kept(self, kept: Array) -> Data:
+        """Return the data of some of the entries."""
+        if isinstance(self.layout, Pattern):
+            return replace(self, terms=(self.terms[0].mapped(lambda a: a[kept]),), layout=self.layout.only(kept))
+        weights = ((t, 1 if t.w is None else t.w) for t in self.terms)
+        terms = (replace(t, w=np.where(t.part(kept), w, 0).astype(self.dtype)) for t, w in weights)
         return replace(self, terms=tuple(terms))
 
     @property
@@ -154,6 +192,11 @@ class Data:
     def smooth(self) -> bool:
         """Whether every loss has a gradient everywhere."""
         return all(t.loss.smooth for t in self.terms)
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether every loss is a quadratic function of the predictor, so that one Newton step is exact."""
+        return all(isinstance(t.loss, Squared) for t in self.terms)
 
     @property
     def curvature(self) -> float:
@@ -186,6 +229,11 @@ class Data:
     def column_values(self, Z: Array | Factors) -> Array:
         """L(Z) by columns, summed in float64."""
         return self.layout.column_sums(self._values(Z))
+
+    def losses(self, Z: Array | Factors) -> Array:
+        """Return the loss of each observed entry, as a vector."""
+        values = self._values(Z)
+        return values if self.layout.sparse else values[self.observed]
 
     def row_values(self, Z: Array | Factors) -> Array:
         """L(Z) by rows, summed in float64."""
@@ -311,3 +359,8 @@ class Data:
         for t, part in zip(self.terms, parts, strict=True):
             whole[:, t.columns] = part
         return whole
+
+
+def data_of(X: Any, loss: Loss, weights: Any = None) -> Data:
+    """Return the data of a table: dense with NaN at holes, or sparse with absent entries unobserved."""
+    return Data.of_sparse(X, loss, weights) if is_sparse(X) else Data.of(X, loss, weights)

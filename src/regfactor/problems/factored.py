@@ -49,12 +49,14 @@ class Factored:
     @property
     def floor(self) -> float:
         """The smallest scale against which a change is measured."""
-        return 1e-3 * abs(self.data.value(np.full(self.data.shape, self.data.neutral, self.data.dtype)))
+        n, d = self.data.shape
+        constant = Factors(np.full((n, 1), self.data.neutral, self.data.dtype), np.ones((1, d), self.data.dtype))
+        return 1e-3 * abs(self.data.value(constant))
 
     def objective(self, F: Factors) -> float:
         """Return the objective of given factors."""
         on_codes, on_components = self.on_codes.rows(F.codes), self.on_components.value(F.C)
-        rows = self.data.row_values(F.dense()) + (self.alpha * on_codes if on_codes.any() else 0.0)
+        rows = self.data.row_values(F) + (self.alpha * on_codes if on_codes.any() else 0.0)
         total = float(rows.sum() if self.row_weights is None else self.row_weights @ rows)
         return total + (self.alpha * on_components if on_components else 0.0)
 
@@ -86,10 +88,10 @@ class Factored:
         """Return the objective and its gradient at packed factors; known entries have gradient zero."""
         F = self.hold(self.unpack(packed))
         assert isinstance(self.on_codes, Smooth) and isinstance(self.on_components, Smooth)
-        G = self.weighted.gradient(F)
+        layout, g = self.data.layout, self.weighted.gradient(F)
         rows = 1.0 if self.row_weights is None else self.row_weights[:, None]
-        on_codes = G @ F.C.T + self.alpha * rows * self.on_codes.gradient(F.codes)
-        on_components = F.codes.T @ G + self.alpha * self.on_components.gradient(F.C)
+        on_codes = layout.times(g, F.C.T) + self.alpha * rows * self.on_codes.gradient(F.codes)
+        on_components = layout.pull(F.codes, g) + self.alpha * self.on_components.gradient(F.C)
         return self.objective(F), self.pack(
             Factors(_zero_known(on_codes, self.known_codes), _zero_known(on_components, self.known_components))
         )

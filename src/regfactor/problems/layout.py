@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.linalg.blas
 import scipy.sparse
 
+from regfactor._linalg import gram
 from regfactor._params import Array
 from regfactor.factors import Factors
 
-BLOCK = 2_000_000  # numbers of a dense block of predictions, or of gathered factors, held at once
-GATHER_BELOW = 0.06  # share of observed entries below which gathering rows of factors beats a dense block
+BLOCK = 2_000_000  # numbers of gathered factors held at once
+SHEET = 500_000  # numbers of a dense block of rows held at once; it should stay in the cache
+NARROW = 4  # vectors at once from which on dense blocks pay
+SPARSE_BELOW = 0.06  # share of observed entries below which gathering beats dense blocks of rows
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,14 @@ class Dense:
         """D @ B at the entries."""
         return np.asarray(D @ B)
 
+    def times(self, entries: Array, B: Array) -> Array:
+        """Return the matrix of entries times B."""
+        return np.asarray(entries @ B)
+
+    def gram(self, entries: Array) -> Array:
+        """Return the Gram matrix of the columns of the matrix of entries, in float64."""
+        return gram(entries)
+
     def grams(self, entries: Array, pairs: Array, block: slice) -> Array:
         """Return the sums of pairs over rows, weighted by the entries of a block of columns."""
         return np.asarray(entries[:, block].T @ pairs)
@@ -75,15 +88,25 @@ class Pattern:
         """The row of each entry."""
         return np.repeat(np.arange(self.shape[0], dtype=self.indices.dtype), np.diff(self.indptr))
 
+    def only(self, kept: Array) -> Pattern:
+        """Return the pattern of some of the entries."""
+        indptr = np.concatenate([[0], np.cumsum(kept)])[self.indptr].astype(self.indptr.dtype)
+        return Pattern(indptr, self.indices[kept], self.shape)
+
     @property
     def density(self) -> float:
         """The share of entries that are stored."""
         return len(self.indices) / max(self.shape[0] * self.shape[1], 1)
 
+    @property
+    def dense(self) -> bool:
+        """Whether dense blocks of rows are faster than gathering entry by entry."""
+        return self.density >= SPARSE_BELOW
+
     def entries(self, Z: Any) -> Array:
         """Return Z (factors, a matrix of this pattern, or entries already) at the stored entries."""
         if isinstance(Z, Factors):
-            return self._gathered(Z) if self.density < GATHER_BELOW else self._from_blocks(Z)
+            return self._from_sheets(Z) if self.dense else self._gathered(Z)
         return Z if isinstance(Z, np.ndarray) else np.asarray(Z.data)
 
     def _gathered(self, F: Factors) -> Array:
@@ -97,16 +120,36 @@ class Pattern:
             out[part] = np.matmul(Phi[self.rows[part], None, :], Ct[self.indices[part], :, None])[:, 0, 0]
         return out
 
-    def _from_blocks(self, F: Factors) -> Array:
+    def _from_sheets(self, F: Factors) -> Array:
         """Multiply dense blocks of rows and take what is stored."""
         out = np.empty(len(self.indices), np.result_type(F.Phi, F.C))
-        height = max(BLOCK // self.shape[1], 1)
-        for start in range(0, self.shape[0], height):
-            stop = min(start + height, self.shape[0])
-            part = slice(self.indptr[start], self.indptr[stop])
-            flat = (self.rows[part] - start).astype(np.int64) * self.shape[1] + self.indices[part]
-            np.take(F.codes[start:stop] @ F.C, flat, out=out[part])
+        for rows, part in self._sheets:
+            np.take(F.codes[rows] @ F.C, self._places[part], out=out[part])
         return out
+
+    @cached_property
+    def _sheets(self) -> list[tuple[slice, slice]]:
+        """Blocks of rows that are small enough to be held densely, and their entries."""
+        height = max(SHEET // self.shape[1], 1)
+        starts = range(0, self.shape[0], height)
+        blocks = [slice(start, min(start + height, self.shape[0])) for start in starts]
+        return [(rows, slice(self.indptr[rows.start], self.indptr[rows.stop])) for rows in blocks]
+
+    @cached_property
+    def _places(self) -> Array:
+        """Where each entry stands in the dense block of its rows."""
+        height = max(SHEET // self.shape[1], 1)
+        return (self.rows % height).astype(np.intp) * self.shape[1] + self.indices
+
+    def _filled(self, entries: Array) -> Iterator[tuple[slice, Array]]:
+        """Yield dense blocks of rows with the entries in place and zeros elsewhere; each is gone at the next."""
+        height = min(max(SHEET // self.shape[1], 1), self.shape[0])
+        sheet = np.zeros((height, self.shape[1]), entries.dtype)
+        flat = sheet.ravel()
+        for rows, part in self._sheets:
+            flat[self._places[part]] = entries[part]
+            yield rows, sheet[: rows.stop - rows.start]
+            flat[self._places[part]] = 0
 
     def matrix(self, entries: Array) -> Any:
         """Return entries as a CSR matrix that shares this pattern."""
@@ -126,14 +169,38 @@ class Pattern:
 
     def pull(self, D: Array, entries: Array) -> Array:
         """D' times the matrix of entries."""
+        if self.dense and D.shape[1] >= NARROW:
+            return self._summed(entries, lambda rows, sheet: D[rows].T @ sheet)
         return np.asarray(self.matrix(entries).T @ D).T
 
     def push(self, D: Array, B: Array) -> Array:
         """D @ B at the entries."""
+        if D.shape[1] == 1:  # an intercept needs no product
+            return np.asarray(D[self.rows, 0] * B[0][self.indices])
         return self.entries(Factors(D, B))
+
+    def times(self, entries: Array, B: Array) -> Array:
+        """Return the matrix of entries times B."""
+        if not self.dense or B.shape[1] < NARROW:
+            return np.asarray(self.matrix(entries) @ B)
+        out = np.empty((self.shape[0], B.shape[1]), np.result_type(entries, B))
+        for rows, sheet in self._filled(entries):
+            np.matmul(sheet, B, out=out[rows])
+        return out
+
+    def gram(self, entries: Array) -> Array:
+        """Return the Gram matrix of the columns of the matrix of entries, in float64."""
+        if not self.dense:
+            return gram(self.matrix(entries))
+        total = np.zeros((self.shape[1], self.shape[1]), order="F")
+        for _, sheet in self._filled(entries.astype(np.float64, copy=False)):
+            total = scipy.linalg.blas.dsyrk(1.0, sheet.T, beta=1.0, c=total, overwrite_c=True)
+        return np.asarray(total + np.triu(total, 1).T)
 
     def grams(self, entries: Array, pairs: Array, block: slice) -> Array:
         """Return the sums of pairs over rows, weighted by the entries of a block of columns."""
+        if self.dense:
+            return self._summed(entries, lambda rows, sheet: pairs[rows].T @ sheet[:, block]).T
         indptr, rows, order = self._by_columns
         part = slice(indptr[block.start], indptr[min(block.stop, self.shape[1])])
         columns = indptr[block.start : min(block.stop, self.shape[1]) + 1] - indptr[block.start]
@@ -141,19 +208,94 @@ class Pattern:
         weights = scipy.sparse.csr_array((entries[order[part]], rows[part], columns), shape=(height, self.shape[0]))
         return np.asarray(weights @ pairs)
 
+    def row_grams(self, entries: Array, pairs: Array, block: slice) -> Array:
+        """Return the sums of pairs over columns, weighted by the entries of a block of rows."""
+        if self.dense and len(range(*block.indices(self.shape[0]))) == self.shape[0]:
+            return self.times(entries, pairs)
+        pointers = self.indptr[block.start : block.stop + 1]
+        part = slice(pointers[0], pointers[-1])
+        shape = (len(pointers) - 1, self.shape[1])
+        weights = scipy.sparse.csr_array((entries[part], self.indices[part], pointers - pointers[0]), shape=shape)
+        return np.asarray(weights @ pairs)
+
+    def _summed(self, entries: Array, of: Callable[[slice, Array], Array]) -> Array:
+        """Sum a function of the dense blocks of rows."""
+        return np.asarray(sum(of(rows, sheet) for rows, sheet in self._filled(entries)))
+
     @cached_property
     def _by_columns(self) -> tuple[Array, Array, Array]:
         """The same pattern by columns: pointers, row indices, and the order in which its entries are stored here."""
-        marked = scipy.sparse.csr_array(
-            (np.arange(len(self.indices)), self.indices, self.indptr), shape=self.shape
-        ).tocsc()
+        count = np.arange(len(self.indices), dtype=self.indices.dtype)
+        marked = scipy.sparse.csr_array((count, self.indices, self.indptr), shape=self.shape).tocsc()
         return marked.indptr, marked.indices, marked.data
 
     @cached_property
-    def T(self) -> tuple[Pattern, Array]:
-        """The transposed pattern, and the order in which its entries are stored here."""
-        indptr, rows, order = self._by_columns
-        return Pattern(indptr, rows, self.shape[::-1]), order
+    def T(self) -> Turned:
+        """The same entries, in the same order, seen as the transposed table."""
+        return Turned(self)
 
 
-Layout = Dense | Pattern
+@dataclass(frozen=True, eq=False)
+class Turned:
+    """A pattern with rows and columns in exchanged roles; the entries stay in the order of the pattern."""
+
+    pattern: Pattern
+    sparse = True
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the transposed table."""
+        return self.pattern.shape[::-1]
+
+    @property
+    def T(self) -> Pattern:
+        """The pattern itself."""
+        return self.pattern
+
+    @property
+    def rows(self) -> Array:
+        """The row of each entry."""
+        return self.pattern.indices
+
+    def entries(self, Z: Any) -> Array:
+        """Return Z (factors, or entries already) at the stored entries."""
+        return self.pattern.entries(Z.T if isinstance(Z, Factors) else Z)
+
+    def matrix(self, entries: Array) -> Any:
+        """Return entries as a sparse matrix."""
+        return self.pattern.matrix(entries).T
+
+    def column_sums(self, entries: Array) -> Array:
+        """Sum over rows, in float64."""
+        return self.pattern.row_sums(entries)
+
+    def row_sums(self, entries: Array) -> Array:
+        """Sum over columns, in float64."""
+        return self.pattern.column_sums(entries)
+
+    def spread(self, columns: Array) -> Array:
+        """Return a number for each column as a number for each entry."""
+        return columns[self.pattern.rows]
+
+    def pull(self, D: Array, entries: Array) -> Array:
+        """D' times the matrix of entries."""
+        return self.pattern.times(entries, D).T
+
+    def push(self, D: Array, B: Array) -> Array:
+        """D @ B at the entries."""
+        return self.pattern.entries(Factors(B.T, D.T))
+
+    def times(self, entries: Array, B: Array) -> Array:
+        """Return the matrix of entries times B."""
+        return self.pattern.pull(B, entries).T
+
+    def gram(self, entries: Array) -> Array:
+        """Return the Gram matrix of the columns of the matrix of entries, in float64."""
+        return gram(self.matrix(entries))
+
+    def grams(self, entries: Array, pairs: Array, block: slice) -> Array:
+        """Return the sums of pairs over rows, weighted by the entries of a block of columns."""
+        return self.pattern.row_grams(entries, pairs, block)
+
+
+Layout = Dense | Pattern | Turned

@@ -1,12 +1,28 @@
 """Solvers: each yields iterates; `solve` chooses one and runs it."""
 
 from regfactor.solvers.alternating import Alternating
+from regfactor.solvers.atoms import Atoms
 from regfactor.solvers.base import Solver
 from regfactor.solvers.choose import choose_solver, solve
 from regfactor.solvers.closed import Closed
 from regfactor.solvers.lbfgs import Lbfgs
+from regfactor.solvers.paths import path
 from regfactor.solvers.proximal import Fista
+from regfactor.solvers.pursuit import Pursuit
 from regfactor.solvers.splitting import Admm
 from regfactor.solvers.two_view import EtaSearch
 
-__all__ = ["Admm", "Alternating", "Closed", "EtaSearch", "Fista", "Lbfgs", "Solver", "choose_solver", "solve"]
+__all__ = [
+    "Admm",
+    "Alternating",
+    "Atoms",
+    "Closed",
+    "EtaSearch",
+    "Fista",
+    "Lbfgs",
+    "Pursuit",
+    "Solver",
+    "choose_solver",
+    "path",
+    "solve",
+]

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from regfactor._params import UnsupportedProblem
 from regfactor.factors import Factors, Point, rebalance
 from regfactor.loop import Iterate
-from regfactor.penalties import SquaredL2
+from regfactor.losses import KL, Squared
+from regfactor.penalties import NonNegative, SquaredL2
 from regfactor.problems import Factored
 from regfactor.solvers.base import Solver
 from regfactor.solvers.starts import first_factors
-from regfactor.solvers.updates import update_codes, update_components
+from regfactor.solvers.updates import is_ridge, update_codes, update_components
+
+FEW = 4  # sweeps over non-negative factors between two looks at the tolerance
+LEAD, LONGER, SHORTER = 0.5, 1.05, 1.5  # share of the last change by which a sweep starts ahead; how it grows and falls
 
 
 @dataclass
@@ -22,17 +27,51 @@ class Alternating(Solver):
     """Each half sweep improves one factor; with hard codes this is k-means, with ridges alternating least squares."""
 
     random_state: int | np.random.Generator | None = None
+    sparse = True
 
     def check(self, problem: Factored) -> None:
         if not isinstance(problem, Factored):
             raise UnsupportedProblem("Alternating is for problems of fixed rank. Use Admm, or give a rank.")
+        if problem.data.layout.sparse and not _by_entries(problem):
+            raise UnsupportedProblem(
+                "On a sparse table factors must be free, under SquaredL2, or (with the losses squared and kl) "
+                "NonNegative; give it as a dense one with NaN."
+            )
 
     def iterates(self, problem: Factored, start: Point | None) -> Iterator[Iterate]:
-        """Yield after every sweep."""
+        """Yield after every sweep, or after a few where they are cheap and the objective falls by fits and starts."""
         F = start.factors if start is not None else first_factors(problem, np.random.default_rng(self.random_state))
+        swept = led_sweeps(problem, F) if _leads(problem) else sweeps(problem, F)
+        yield next(swept)
         while True:
-            yield Iterate(Point(F), problem.objective(F))
-            F = sweep(problem, F)
+            few = list(itertools.islice(swept, FEW if _leads(problem) else 1))
+            yield replace(few[-1], steps=sum(it.steps for it in few))
+
+
+def sweeps(problem: Factored, F: Factors) -> Iterator[Iterate]:
+    """Yield the first factors, then those after every sweep."""
+    while True:
+        yield Iterate(Point(F), problem.objective(F))
+        F = sweep(problem, F)
+
+
+def led_sweeps(problem: Factored, F: Factors) -> Iterator[Iterate]:
+    """Yield the same, but sweep from ahead of where the last sweep led (Ang & Gillis 2019).
+
+    A sweep that ends worse is done again without the lead, which is then shortened.
+    """
+    old, objective, steps = F, problem.objective(F), 1
+    lead, most = LEAD, 1.0
+    while True:
+        yield Iterate(Point(F), objective, steps=steps)
+        new, steps = sweep(problem, _ahead(F, old, lead)), 1
+        value = problem.objective(new)
+        if not value <= objective:
+            lead, most = lead / SHORTER, lead
+            new, steps = sweep(problem, F), 2
+            value = problem.objective(new)
+        lead, most = min(most, LONGER * lead), min(1.0, LONGER * most)
+        old, F, objective = F, new, value
 
 
 def sweep(problem: Factored, F: Factors) -> Factors:
@@ -50,3 +89,22 @@ def _balanced(problem: Factored) -> bool:
     """Whether rebalancing the factors keeps Z and can only lower the penalty."""
     free = problem.known_codes is None and problem.known_components is None and problem.row_weights is None
     return free and isinstance(problem.on_codes, SquaredL2) and isinstance(problem.on_components, SquaredL2)
+
+
+def _by_entries(problem: Factored) -> bool:
+    """Whether both updates need the observed entries alone."""
+    positive = all(isinstance(t.loss, Squared | KL) for t in problem.data.terms)
+    penalties = (problem.on_codes, problem.on_components)
+    return all(is_ridge(p) or (positive and isinstance(p, NonNegative)) for p in penalties)
+
+
+def _leads(problem: Factored) -> bool:
+    """Whether sweeps gain from a lead: those over non-negative factors are cheap and many."""
+    return isinstance(problem.on_codes, NonNegative) and isinstance(problem.on_components, NonNegative)
+
+
+def _ahead(F: Factors, old: Factors, lead: float) -> Factors:
+    """Continue the last change; what is positive stays so, since a predictor of zero can have an infinite loss."""
+    pairs = ((F.codes, old.codes), (F.C, old.C))
+    codes, C = (np.maximum(new + lead * (new - before), new / 10) for new, before in pairs)
+    return Factors(codes, C)

@@ -14,6 +14,8 @@ from regfactor.loop import Iterate
 class Solver(Params, abc.ABC):
     """Yields iterates, for ever or until there is nothing left to do; stops, counts and prints nothing."""
 
+    sparse = False  # whether it takes a table of which only the observed entries are held
+
     @abc.abstractmethod
     def check(self, problem: Any) -> None:
         """Raise UnsupportedProblem, before any work, for a problem this solver cannot take."""

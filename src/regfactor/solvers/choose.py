@@ -9,30 +9,53 @@ from typing import Any
 
 import numpy as np
 
+from regfactor._params import UnsupportedProblem
 from regfactor.factors import Point
 from regfactor.loop import Iterate, Record, Solution, Status, run
 from regfactor.penalties import TwoView
 from regfactor.problems import Convex, Factored
 from regfactor.solvers.alternating import Alternating
+from regfactor.solvers.atoms import Atoms
 from regfactor.solvers.base import Solver
 from regfactor.solvers.closed import Closed, has_closed_form
 from regfactor.solvers.lbfgs import Lbfgs
 from regfactor.solvers.proximal import Fista
+from regfactor.solvers.pursuit import Pursuit
 from regfactor.solvers.splitting import Admm
 from regfactor.solvers.two_view import EtaSearch
 
+LARGE = 10_000  # entries of a table from which on proximal steps in factors are the fastest
+HOLES = 0.2  # share of missing entries from which on only the observed ones are held
 
-def choose_solver(problem: Convex | Factored, random_state: Any = None) -> Solver:
-    """Return the solver that suits a problem best."""
+
+def choose_solver(
+    problem: Convex | Factored, tol: float = 1e-4, max_rank: int | None = None, random_state: Any = None
+) -> Solver:
+    """Return the solver that suits a problem best; a limit of the rank leaves no choice."""
     if isinstance(problem, Factored):
         coupled = any(t.loss.rowwise for t in problem.data.terms)
         return Lbfgs(random_state=random_state) if coupled and problem.smooth else Alternating(random_state)
     if isinstance(problem.gauge, TwoView):
         return EtaSearch()
+    if max_rank is not None or problem.data.layout.sparse:
+        return Atoms(tol, max_rank, random_state=random_state)
     if has_closed_form(problem):
         return Closed()
+    if accepts(Pursuit(), problem):
+        return Pursuit(tol)
+    if np.prod(problem.data.shape) >= LARGE and accepts(Atoms(), problem):
+        return Atoms(tol, random_state=random_state)
     proximable = all(t.loss.proximable for t in problem.data.terms)
     return Admm() if proximable and problem.map.diagonal is not None else Fista()
+
+
+def accepts(solver: Solver, problem: Convex) -> bool:
+    """Tell whether a solver can take a problem."""
+    try:
+        solver.check(problem)
+    except UnsupportedProblem:
+        return False
+    return True
 
 
 def solve(
@@ -46,10 +69,18 @@ def solve(
     callback: Callable[[Iterate], bool | None] | None = None,
     progress: Callable[[Record], None] | None = None,
     random_state: Any = None,
+    max_rank: int | None = None,
 ) -> Solution:
-    """Solve a problem: to a duality gap of `tol` where it is convex, to a standstill of `tol` where it is not."""
+    """Solve a problem: to a duality gap of `tol` where it is convex, to a standstill of `tol` where it is not.
+
+    `max_rank` limits the atoms of a convex problem; its gap then tells the price.
+    """
     problem.check()
-    solver = solver or choose_solver(problem, random_state)
+    if isinstance(problem, Convex) and isinstance(solver, Atoms | None):
+        problem = prepared(problem)
+    solver = solver or choose_solver(problem, tol, max_rank, random_state)
+    if problem.data.layout.sparse and not solver.sparse:
+        raise UnsupportedProblem(f"{solver} holds the whole table; give it as a dense one with NaN, or use Atoms.")
     solver.check(problem)
     iterates = solver.iterates(problem, start)
     if isinstance(problem, Convex):
@@ -64,15 +95,31 @@ def solve(
         progress=progress,
     )
     solution = replace(solution, solver=type(solver).__name__)
+    if isinstance(problem, Convex) and solution.status is not Status.CERTIFIED:
+        solution = with_last_bound(problem, solution)
     return in_double(problem, solution, tol) if isinstance(problem, Convex) else solution
+
+
+def prepared(problem: Convex) -> Convex:
+    """Return a large problem with many holes on its observed entries alone, where a solver can take it so."""
+    data = problem.data
+    if data.layout.sparse or len(data.terms) > 1 or np.prod(data.shape) < LARGE or not accepts(Atoms(), problem):
+        return problem
+    return problem if data.observed.mean() > 1 - HOLES else replace(problem, data=data.compacted())
 
 
 def null_iterate(problem: Convex) -> Iterate:
     """Return Z = 0 with its certificate, which is complete from alpha_max on."""
-    null = problem.null
-    assert null.dual is not None
-    bound = problem.bound(null.dual)
-    return Iterate(null, problem.null_objective(), bound.value, bound.rigorous, steps=0)
+    bound = problem.null_bound()
+    return Iterate(problem.null, problem.null_objective(), bound.value, bound.rigorous, steps=0)
+
+
+def with_last_bound(problem: Convex, solution: Solution) -> Solution:
+    """Return the solution with the bound of its own dual point, which a solver that proves late may not have tried."""
+    if solution.point.dual is None:
+        return solution
+    bound = problem.bound(solution.point.dual)
+    return replace(solution, bound=bound.value, rigorous=bound.rigorous) if bound.value > solution.bound else solution
 
 
 def in_double(problem: Convex, solution: Solution, tol: float) -> Solution:

@@ -23,6 +23,7 @@ class Lbfgs(Solver):
     stretch: int = 25
     memory: int = 10
     random_state: int | np.random.Generator | None = None
+    sparse = True
 
     def check(self, problem: Factored) -> None:
         if not isinstance(problem, Factored) or not problem.smooth:

@@ -1,4 +1,4 @@
-"""ADMM: the prox of the loss in one half step, the prox of the gauge in the other (spec 4.1 at a fixed scale)."""
+"""ADMM: the prox of the loss in one half step, the prox of the gauge in the other (Boyd et al. 2011)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from regfactor._linalg import GRAM_LIMIT
 from regfactor._params import Array, UnsupportedProblem
 from regfactor.factors import Factors, Point
 from regfactor.loop import Iterate
-from regfactor.penalties import TwoView
+from regfactor.penalties import Trace, TwoView
 from regfactor.problems import Bound, Convex
 from regfactor.solvers.base import Solver
 from regfactor.solvers.proximal import unscaled
 
 RATIO = 3.0  # residuals further apart than this make the penalty change
 CHANGES = 60
+SPARE = 5  # columns of the block beyond the rank, in which new directions grow
+REFRESH = 40  # steps after which the block is made exact again: what it misses is missed by the dual point too
+WIDE, NARROW = 64, 3  # a block pays in tables of so many columns, as long as so many blocks fit beside each other
 BOTH = 4  # of so many examinations, one compares the two kinds of dual point
 
 
@@ -59,6 +63,7 @@ class Splitting:
         self.Q, self.B = self.F.dense(), start.free
         (self.rho, self.least), self.changes = self._first_penalty(), 0
         self.examined, self.use_gradient = 0, False
+        self.svt = Thresholding()
         dual = start.dual if start.dual is not None else problem.dual_point(self.Z, self.B)
         self.U = -dual * self.s / self.rho
 
@@ -81,13 +86,14 @@ class Splitting:
         self.Q = Z / self.e
         self.F = Factors(self.F.Phi, np.asarray(np.linalg.lstsq(self.F.Phi, self.Q, rcond=None)[0]))
         self.U = -dual * self.s / self.rho
+        self.svt = Thresholding()
 
     def advance(self, steps: int) -> None:
         """Take some steps, then balance the residuals."""
         for _ in range(steps):
             last, W = self.Q, self._loss_step()
             relaxed = self.relaxation * W + (1 - self.relaxation) * last
-            self.F = self.gauge.prox(relaxed + self.U, float(self.problem.alpha / self.rho))
+            self.F = self._gauge_step(relaxed + self.U)
             self.Q = self.F.dense()
             self.U = self.U + relaxed - self.Q
         self._balance(W, last)
@@ -115,6 +121,16 @@ class Splitting:
         P, self.B = self.problem.prox((self.Q - self.U) * self.s, self.rho / np.square(self.s), self.B)
         return P / self.s
 
+    def _gauge_step(self, W: Array) -> Factors:
+        """Return the prox of the gauge, of the trace norm in the block of the last step where that is exact enough."""
+        t = float(self.problem.alpha / self.rho)
+        if not isinstance(self.gauge, Trace) or W.dtype != np.float64 or t <= GRAM_LIMIT * np.linalg.norm(W):
+            return self.gauge.prox(W, t)
+        turned, scale = W.shape[0] < W.shape[1], float(self.gauge.scale)
+        left, sizes, right = self.svt(np.ascontiguousarray(W.T) if turned else W, t / scale)
+        left, right = (right, left) if turned else (left, right)
+        return Factors(left * (sizes / scale), np.ascontiguousarray(right.T) * scale)
+
     def _balance(self, W: Array, last: Array) -> None:
         if self.changes >= CHANGES:
             return
@@ -135,3 +151,40 @@ class Splitting:
         way = self.problem.data.way(self.problem.predictor(null.factors, null.free)) / self.s
         size = self.gauge.polar(way, 0).value
         return (float(30 * self.problem.alpha / size) if size > 0 else 1.0), 0.1 * float(np.linalg.norm(way))
+
+
+class Thresholding:
+    """Singular value thresholding in a block of right singular vectors that is carried from step to step.
+
+    W stands upright, and t is no less than a millionth of its norm: Gram matrices lose what is much smaller.
+    """
+
+    def __init__(self, X: Array | None = None) -> None:
+        self.age, self.block, self.norm = REFRESH, np.zeros((0, 0)), 0.0
+        if X is not None:  # whose multiples come first
+            values, V = spectrum(X)
+            self.age, self.norm = 0, float(values[0])
+            self.block = V[:, : int((values > self.norm / 3).sum()) + SPARE]
+
+    def __call__(self, W: Array, t: float) -> tuple[Array, Array, Array]:
+        """Return left vectors, values - t and right vectors of the singular values of W above t."""
+        values, V = self._leading(W, t)
+        k = int((values > t).sum())
+        self.block = V[:, : k + SPARE]
+        return W @ (V[:, :k] / values[:k]), values[:k] - t, V[:, :k]
+
+    def _leading(self, W: Array, t: float) -> tuple[Array, Array]:
+        self.age += 1
+        if self.age < REFRESH and W.shape[1] >= max(WIDE, NARROW * self.block.shape[1]):
+            Q, _ = np.linalg.qr(W.T @ (W @ self.block))
+            values, T = spectrum(W @ Q)
+            if values[-2] <= t:  # else the block may be too narrow for all that is above t
+                return values, Q @ T
+        self.age = 0
+        return spectrum(W)
+
+
+def spectrum(W: Array) -> tuple[Array, Array]:
+    """Return the singular values of an upright W, falling, and its right singular vectors."""
+    squares, V = np.linalg.eigh(W.T @ W)
+    return np.sqrt(np.maximum(squares[::-1], 0)), np.ascontiguousarray(V[:, ::-1])

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regfactor._newton import minimize_columns
+from regfactor._newton import minimize_columns, newton_step
 from regfactor._params import Array, UnsupportedProblem
 from regfactor.losses import Squared
-from regfactor.penalties import Free, OneHot, Penalty, PowerPenalty, Proximable, SquaredL2
+from regfactor.penalties import Free, NonNegative, OneHot, Penalty, PowerPenalty, Proximable, SquaredL2
 from regfactor.problems import Data
 from regfactor.problems.layout import Dense
+from regfactor.solvers.nonnegative import Side, improve, minimize, side_of_codes, side_of_components
 
 INNER = 10  # proximal steps on one factor before the other has its turn
 STILL = 1e-11  # relative size of a step below which a proximal iteration has arrived
@@ -23,6 +24,9 @@ def update_codes(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: floa
     if isinstance(penalty, OneHot):
         return assign_rows(data, Phi, C)
     _require_smooth(data)
+    side = side_of_codes(data, C) if isinstance(penalty, NonNegative) else None
+    if side is not None:
+        return _non_negative(side, Phi.T, steps).T
     if is_ridge(penalty) and data.unbounded and not any(t.loss.rowwise for t in data.terms):
         return newton_rows(data, Phi, C, penalty, alpha)
     block = Block(lambda A: A @ C, lambda G: G @ C.T, data.row_values, data.inside, _sum_rows)
@@ -35,8 +39,14 @@ def update_components(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha:
     if penalty.entrywise and not any(t.loss.rowwise for t in data.terms):
         C = C.copy()
         for t in data.terms:
-            part = data.only(t).T
-            C[:, t.columns] = update_codes(part, C[:, t.columns].T, Phi.T, penalty, alpha, steps).T
+            if data.layout.sparse and is_ridge(penalty):  # columns as they stand: nothing is turned
+                return newton_columns(data, Phi, C, _ridge(penalty, alpha, Phi.T))
+            part, B = data.only(t), C[:, t.columns]
+            side = side_of_components(part, Phi) if isinstance(penalty, NonNegative) else None
+            if side is not None:
+                C[:, t.columns] = _non_negative(side, B, steps)
+            else:
+                C[:, t.columns] = update_codes(part.T, B.T, Phi.T, penalty, alpha, steps).T
         return C
     block = Block(
         lambda A: Phi @ A,
@@ -46,6 +56,11 @@ def update_components(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha:
         lambda A: A.sum(keepdims=True)[0],
     )
     return proximal_steps(block, data, C, _require_prox(penalty), alpha, _curvature(data, Phi @ C, Phi), steps)
+
+
+def _non_negative(side: Side, B: Array, steps: int) -> Array:
+    """Improve a factor as one sweep among many should, or minimize where more steps are asked for."""
+    return improve(side, B) if steps <= INNER else minimize(side, B)
 
 
 def newton_rows(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float) -> Array:
@@ -58,7 +73,10 @@ def newton_rows(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float
 
     D = np.ascontiguousarray(C.T)
     if data.layout.sparse:
-        return _newton_columns(data.T, D, Phi.T, ridge).T
+        return newton_columns(data.T, D, Phi.T, ridge).T
+    if data.quadratic:
+        Z = Phi @ C
+        return newton_step(data.gradient(Z).T, data.hessian(Z).T, D, Phi.T, ridge, Dense(data.shape[::-1])).T
 
     def evaluate(columns: Array) -> tuple[Array, Array, Array]:
         Z = columns.T @ C
@@ -67,8 +85,11 @@ def newton_rows(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float
     return minimize_columns(evaluate, D, Phi.T, ridge, data.majorant().T, Dense(data.shape[::-1])).T
 
 
-def _newton_columns(data: Data, D: Array, B: Array, ridge: Array) -> Array:
+def newton_columns(data: Data, D: Array, B: Array, ridge: Array) -> Array:
     """Minimize over the columns of B in L(D B) + ridge."""
+    if data.quadratic:
+        Z = data.layout.push(D, B)
+        return newton_step(data.gradient(Z), data.hessian(Z), D, B, ridge, data.layout)
 
     def evaluate(B: Array) -> tuple[Array, Array, Array]:
         Z = data.layout.push(D, B)

@@ -1,0 +1,139 @@
+"""Tables and weights at the door of an estimator: dense, sparse or mixed, turned into numbers or refused."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from regfactor._linalg import is_sparse
+from regfactor._params import Array, choose
+from regfactor.estimators.columns import as_table
+from regfactor.estimators.schema import AUTO, LABELS, Schema, places
+
+ZEROS = {"missing": "missing", "observed": "observed"}
+
+
+def schema_of(X: Any, loss: Any) -> Schema | None:
+    """Return how a mixed table becomes numbers; None for numbers under losses that are stated for all columns."""
+    if is_sparse(X):
+        return None
+    if _waits(loss, X) or (hasattr(X, "columns") and any(c.kind in LABELS for c in as_table(X).columns())):
+        return Schema.of(X, loss)
+    return None
+
+
+def _waits(loss: Any, X: Any) -> bool:
+    """Whether some column's loss is left to what the column holds."""
+    if isinstance(loss, str):
+        return loss == AUTO
+    groups = list(loss.items()) if isinstance(loss, Mapping) else loss
+    if not isinstance(groups, list | tuple):
+        return False
+    if any(isinstance(part, str) and part == AUTO for _, part in groups):
+        return True
+    names = as_table(X).names
+    return len({j for columns, _ in groups for j in places(columns, names)}) < len(names)
+
+
+def numbers(estimator: Any, X: Any, schema: Schema | None, reset: bool) -> Any:
+    """Return a table as floats: an array with NaN at holes, or a CSR array whose absent entries are holes."""
+    if schema is not None:
+        validate_data(estimator, X, skip_check_array=True, reset=reset)
+        return schema.encode(X)
+    zeros = choose(estimator.sparse_zeros, ZEROS, "sparse_zeros")
+    X = validate_data(
+        estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset
+    )
+    if not is_sparse(X):
+        return np.asarray(X)
+    if zeros == "observed":
+        return X.toarray()
+    X = _canonical(X)
+    return X.toarray() if X.nnz == np.prod(X.shape) else X  # what is stored whole is a dense table
+
+
+def _canonical(X: Any) -> Any:
+    """Return a CSR array with sorted rows, duplicates added up, and no NaN stored."""
+    X = scipy.sparse.csr_array(X)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    seen = ~np.isnan(X.data)
+    if not seen.all():
+        rows, columns = X.nonzero() if X.data.all() else X.tocoo().coords
+        X = scipy.sparse.csr_array((X.data[seen], (rows[seen], columns[seen])), shape=X.shape)
+    return X
+
+
+def row_weights(X: Any, sample_weight: Any) -> Array | None:
+    """Return the weights of rows, None where all are one."""
+    if sample_weight is None:
+        return None
+    rows = np.asarray(_check_sample_weight(sample_weight, X, ensure_non_negative=True))
+    if not rows.any():
+        raise ValueError("All sample weights are zero; there is nothing to fit.")
+    return None if np.all(rows == 1) else rows
+
+
+def entry_weights(X: Any, entry_weight: Any, schema: Schema | None) -> Any:
+    """Return the weights of entries in the shape of the numbers; None where there are none."""
+    if entry_weight is None:
+        return None
+    if is_sparse(X):
+        return _stored_weights(X, entry_weight)
+    weights = np.asarray(entry_weight, X.dtype)
+    if schema is not None and weights.ndim == 2 and weights.shape[1] == len(schema.codecs):
+        weights = schema.spread(weights)
+    if weights.shape != X.shape:
+        raise ValueError(f"entry_weight has shape {weights.shape}, the table {X.shape}; they must agree.")
+    return weights
+
+
+def _stored_weights(X: Any, entry_weight: Any) -> Any:
+    """Return the weights of the stored entries of a sparse table, from a sparse or a dense table of weights."""
+    if np.shape(entry_weight) != X.shape:
+        raise ValueError(f"entry_weight has shape {np.shape(entry_weight)}, the table {X.shape}; they must agree.")
+    rows, columns = X.tocoo().coords
+    sparse = is_sparse(entry_weight)
+    values = scipy.sparse.csr_array(entry_weight)[rows, columns] if sparse else np.asarray(entry_weight)[rows, columns]
+    return scipy.sparse.csr_array((np.asarray(values, X.dtype).ravel(), X.indices, X.indptr), shape=X.shape)
+
+
+def holes(X: Any) -> tuple[Array, Array]:
+    """Return the rows and the columns without an observed entry."""
+    if is_sparse(X):
+        counts = np.diff(X.indptr), np.bincount(X.indices, minlength=X.shape[1])
+        return np.flatnonzero(counts[0] == 0), np.flatnonzero(counts[1] == 0)
+    missing = np.isnan(X)
+    return np.flatnonzero(missing.all(axis=1)), np.flatnonzero(missing.all(axis=0))
+
+
+def warn_of_empty(X: Any) -> None:
+    """Warn of rows and columns from which nothing can be learned."""
+    for empty, what in zip(holes(X), ("rows", "columns"), strict=True):
+        if len(empty):
+            names = ", ".join(map(str, empty[:5])) + (", ..." if len(empty) > 5 else "")
+            warnings.warn(f"{len(empty)} {what} have no observed entry ({names}); the model cannot learn from them.",
+                          UserWarning, stacklevel=5)  # fmt: skip
+
+
+def filled(X: Any, table: Any, predicted: Array, schema: Schema | None) -> Any:
+    """Return the table that the user gave with its holes filled; a sparse one becomes dense, since it has no holes."""
+    if schema is not None:
+        return schema.decode(predicted, X)
+    if is_sparse(table):
+        rows, columns = table.tocoo().coords
+        whole = predicted.copy()
+        whole[rows, columns] = table.data
+        return whole
+    missing = np.isnan(table)
+    if hasattr(X, "columns"):
+        return as_table(X).filled(
+            {j: predicted[missing[:, j], j] for j in np.flatnonzero(missing.any(axis=0)).tolist()}
+        )
+    return np.where(missing, predicted, table) if missing.any() else np.array(X)

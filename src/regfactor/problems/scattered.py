@@ -1,0 +1,115 @@
+"""A gradient with the scales of a map and a gauge on it: a matrix that is multiplied and never formed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse.linalg
+
+from regfactor._linalg import orthonormal
+from regfactor._params import Array
+from regfactor.problems.layout import Dense, Layout
+
+LARGEST_GRAM = 4000  # rows of a Gram matrix that is formed and factorized to prove a norm
+LARGEST_EIGH = 700  # rows up to which a direct eigendecomposition is faster than an iterative one
+MANY = 2_000_000  # entries beyond which an iteration is faster than a Gram matrix
+INFLATION = 1 + 1e-6  # an iterative singular value is a lower estimate
+
+
+@dataclass(frozen=True, eq=False)
+class Scattered:
+    """diag(rows) M diag(columns) for the matrix M of some entries; rows and columns are numbers or vectors."""
+
+    layout: Layout
+    entries: Array
+    rows: Any = 1.0
+    columns: Any = 1.0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the matrix."""
+        return self.layout.shape
+
+    @property
+    def T(self) -> Scattered:
+        """The transpose."""
+        if isinstance(self.layout, Dense):
+            return Scattered(Dense(self.shape[::-1]), self.entries.T, self.columns, self.rows)
+        return Scattered(self.layout.T, self.entries, self.columns, self.rows)
+
+    def __matmul__(self, B: Array) -> Array:
+        return _scaled(self.rows, self.layout.times(self.entries, _scaled(self.columns, B)))
+
+    def pull(self, D: Array) -> Array:
+        """Return the transpose times D."""
+        return _scaled(self.columns, self.layout.pull(_scaled(self.rows, D), self.entries).T)
+
+    @property
+    def gram(self) -> Array:
+        """The Gram matrix of the shorter side."""
+        if self.shape[0] < self.shape[1]:
+            return self.T.gram
+        entries = self.entries
+        for scale, axis in ((self.rows, 0), (self.columns, 1)):
+            entries = entries if np.ndim(scale) == 0 and scale == 1 else entries * self._of_entries(scale, axis)
+        return self.layout.gram(entries)
+
+    def _of_entries(self, scale: Any, axis: int) -> Any:
+        """Return the scale of each entry, up to broadcasting."""
+        if np.ndim(scale) == 0:
+            return scale
+        if isinstance(self.layout, Dense):
+            return scale[:, None] if axis == 0 else scale
+        return (self.layout if axis else self.layout.T).spread(scale)
+
+    @property
+    def frobenius(self) -> float:
+        """The Euclidean norm of all entries, an upper bound of the largest singular value."""
+        entries = self.entries * self._of_entries(self.rows, 0) * self._of_entries(self.columns, 1)
+        return float(np.sqrt(np.square(entries, dtype=np.float64).sum())) * (1 + 1e-12)
+
+    @property
+    def provable(self) -> bool:
+        """Whether the matrix is small enough for its norm to be proven by a factorization."""
+        return min(self.shape) <= LARGEST_GRAM
+
+    def norm_and_proof(self) -> tuple[float, bool]:
+        """Return the largest singular value, rounded up, and whether that is proven: by a small Gram matrix it is."""
+        if min(self.shape) > LARGEST_EIGH or self.entries.size > MANY:
+            return self.norm(), False
+        gram = self.gram
+        slack = float(np.finfo(np.float64).eps) * max(self.shape) * float(np.trace(gram))
+        return float(np.sqrt(np.linalg.eigvalsh(gram)[-1] + 8 * slack)), True
+
+    def norm(self, start: Array | None = None) -> float:
+        """Return the largest singular value by an iteration, rounded up by a millionth: not a proof."""
+        operator = scipy.sparse.linalg.LinearOperator(
+            self.shape, matvec=lambda v: (self @ v.reshape(-1, 1))[:, 0],
+            rmatvec=lambda v: self.pull(v.reshape(-1, 1))[:, 0], dtype=np.float64,
+        )  # fmt: skip
+        start = np.ones(min(self.shape)) if start is None or len(start) > min(self.shape) else start
+        value = scipy.sparse.linalg.svds(operator, k=1, v0=start, tol=1e-7, return_singular_vectors=False)
+        return float(value[0]) * INFLATION
+
+    def directions(self, gram: Array, k: int, random: np.random.Generator) -> Array:
+        """Return k leading right singular directions, roughly, by the Gram matrix of the shorter side."""
+        found = leading(gram, k, random.normal(size=len(gram)))
+        return orthonormal(self.pull(found)) if self.shape[0] < self.shape[1] else found
+
+
+def leading(gram: Array, k: int, start: Array) -> Array:
+    """Return k leading eigenvectors of a Gram matrix; those of a large one only roughly."""
+    m = len(gram)
+    if m <= LARGEST_EIGH or 3 * k > m:
+        return np.ascontiguousarray(scipy.linalg.eigh(gram, subset_by_index=[m - k, m - 1], check_finite=False)[1])
+    return scipy.sparse.linalg.eigsh(gram, k, v0=start, tol=1e-2)[1]
+
+
+def _scaled(scale: Any, A: Array) -> Array:
+    """diag(scale) A."""
+    if np.ndim(scale) == 0:
+        return A if scale == 1 else scale * A
+    return np.ravel(scale)[:, None] * A

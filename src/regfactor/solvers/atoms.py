@@ -1,0 +1,284 @@
+"""Convex problems through factors: proximal steps on low rank + sparse, where the n x d matrix is never formed.
+
+Proximal gradient (FISTA with restarts) in the space of Z, with Z, its momentum and its gradient held as factors and
+entries. Each singular value thresholding is one subspace iteration on a block of directions that is carried from step
+to step. It begins with alternating ridge regressions, which come near in few sweeps but grow small atoms only slowly;
+proximal steps find those, and with them the exact rank and the certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regfactor._linalg import is_below, orthonormal
+from regfactor._params import Array, UnsupportedProblem
+from regfactor.factors import Factors, Point, rebalance
+from regfactor.loop import Iterate
+from regfactor.penalties import Trace
+from regfactor.problems import Bound, Convex
+from regfactor.problems.scattered import LARGEST_EIGH, Scattered
+from regfactor.solvers.base import Solver
+from regfactor.solvers.sweeps import first_atoms, sweep
+
+STEP = 0.6  # first step in units of 1 / mean curvature: a mask acts on incoherent matrices like its density
+MANY = 100  # entries in a row that stand for all of them
+FADING = 0.95
+SWEEPS, ENOUGH = 6, 1e-3  # sweeps at the start, at most, and the relative fall of the objective that ends them
+SPARE = 8  # directions carried beside those of the atoms
+PATIENCE = 10  # examinations without a fall of the objective after which nothing is left to gain
+
+
+def _obstacle(problem: Convex) -> str | None:
+    """Return what a problem lacks for proximal steps in factors, None if it has all."""
+    if not isinstance(problem.gauge, Trace):
+        return f"the gauge Trace(), not {problem.gauge}"
+    if problem.map.diagonal is None:
+        return f"a map that multiplies entries, not {problem.map}"
+    if any(t.loss.rowwise for t in problem.data.terms):
+        return "elementwise losses, not one that couples whole rows"
+    if not problem.data.smooth:
+        return "a smooth loss (the absolute and hinge losses have kinks; huber, smoothed_l1, smoothed_hinge have none)"
+    return None
+
+
+@dataclass
+class Atoms(Solver):
+    """Accelerated proximal gradient in factors for the trace norm; proves the level that a gap of `tol` needs."""
+
+    tol: float = 1e-4
+    max_rank: int | None = None
+    every: int = 3
+    random_state: Any = 0
+    sparse = True
+
+    def check(self, problem: Convex) -> None:
+        why = _obstacle(problem)
+        if why is not None:
+            held = "; a sparse table has no other solver: give it as a dense one with NaN" * problem.data.layout.sparse
+            raise UnsupportedProblem(f"Atoms needs {why}{held}.")
+
+    def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
+        """Yield every few steps, with a bound whenever one can be proven."""
+        descent = Descent(problem, start, self)
+        while True:
+            for _ in range(self.every):
+                descent.step()
+            yield descent.examine()
+
+
+@dataclass(frozen=True, eq=False)
+class Spot:
+    """A Z in factors with orthonormal components, its map at the entries, free coefficients, loss and objective."""
+
+    F: Factors
+    mapped: Array
+    B: Array | None
+    value: float
+    objective: float
+
+
+@dataclass(frozen=True, eq=False)
+class Mix:
+    """A weighted sum of matrices in factors, multiplied and never formed."""
+
+    parts: tuple[Factors, ...]
+    weights: tuple[float, ...]
+
+    def __matmul__(self, B: Array) -> Array:
+        return np.asarray(sum(F.Phi @ (w * (F.C @ B)) for F, w in zip(self.parts, self.weights, strict=True)))
+
+    def pull(self, Y: Array) -> Array:
+        """Return the transpose times Y."""
+        return np.asarray(sum(F.C.T @ (w * (F.Phi.T @ Y)) for F, w in zip(self.parts, self.weights, strict=True)))
+
+
+def inner_products(parts: tuple[Factors, ...]) -> Array:
+    """Return <A, B> for all pairs of matrices in factors, without forming any."""
+    return np.array([[np.vdot(A.Phi.T @ B.Phi, A.C @ B.C.T) for B in parts] for A in parts], np.float64)
+
+
+class Descent:
+    """The state: the best spot and the one before, the block of directions, step length and momentum."""
+
+    def __init__(self, problem: Convex, start: Point | None, solver: Atoms) -> None:
+        self.problem, self.solver = problem, solver
+        self.e, self.alpha = problem.gauge.scale, float(problem.alpha)
+        self.random = np.random.default_rng(solver.random_state)
+        self.curvature = self._mean_curvature(start or problem.null)
+        self.steepest = self.curvature / self._first_step()
+        self.tau, self.t, self.push = 1 / self.steepest, 1.0, 0.0
+        self.now = self.last = self._begin(start)
+        self.block = self._topped(self.now.F.C.T, self.now.F.rank + self._spare)
+        self.examined, self.still, self.examined_at = 0, 0, self.now.objective
+
+    @property
+    def _spare(self) -> int:
+        return SPARE + self.now.F.rank // 4
+
+    def step(self) -> None:
+        """Take one proximal gradient step from the point ahead; step back and shorten when the objective rises."""
+        b, now, last = self.push, self.now, self.last
+        ahead = Mix((now.F, last.F), (1 + b, -b)) if b else Mix((now.F,), (1.0,))
+        mapped = now.mapped + b * (now.mapped - last.mapped) if b else now.mapped
+        B = now.B if now.B is None or last.B is None else now.B + b * (now.B - last.B)
+        value, g = self.problem.data.value_and_gradient(self._predictor(mapped, B))
+        F, self.block = self._threshold(ahead, self.problem.scattered(g))
+        new = self._spot(F, B)
+        products = inner_products((F, now.F, last.F))
+        move = np.array([1, -(1 + b), b])
+        bend = self._bend(new, value + self._ridge(B), g, mapped, float(move @ products @ move))
+        if new.objective > now.objective * (1 + 1e-14):
+            self._fall_back(bend)
+            return
+        self._lengthen(bend)
+        self._accelerate(turned=float(move @ products @ (1, -1, 0)) < 0)
+        self.last, self.now = now, new
+
+    def examine(self) -> Iterate:
+        """Return the current point, with a bound if the level that the tolerance needs can be proven."""
+        problem, now = self.problem, self.now
+        Y = problem.feasible(problem.data.gradient(self._predictor(now.mapped, now.B)))
+        bound = self._bound(Y)
+        fall, self.examined_at = self.examined_at - now.objective, now.objective
+        limited = self.solver.max_rank is not None and now.F.rank >= self.solver.max_rank
+        least = 1e-3 * self.solver.tol if limited else 1e-15
+        self.still = self.still + 1 if fall <= least * abs(now.objective) else 0
+        F = Factors(now.F.Phi, now.F.C * self.e)
+        return Iterate(
+            Point(F, now.B, Y), now.objective, bound.value, bound.rigorous, self.still >= PATIENCE, limited,
+            self.solver.every, info={"rank": F.rank, "step": self.tau * self.curvature},
+        )  # fmt: skip
+
+    def _bound(self, Y: Array) -> Bound:
+        """Return the bound that meets the tolerance if its level can be proven, else none.
+
+        A block that is carried on can miss directions along which the dual point is too large. The Gram matrix that
+        was formed to test the level has them; where it is small it is looked at once before there is hope.
+        """
+        problem, now, G = self.problem, self.now, self.problem.scattered(Y)
+        target = now.objective - 0.9 * self.solver.tol * max(abs(now.objective), problem.floor)
+        level = problem.level(Y, target)
+        self.examined += 1
+        hopeful = level > 0 and np.linalg.norm(G @ self.block, 2) <= level
+        if not hopeful and (self.examined > 1 or min(G.shape) > LARGEST_EIGH):
+            return Bound(-np.inf, True)
+        if not G.provable:
+            return Bound(problem.dual_value(self.alpha / G.norm(self.block[:, 0]), Y), False)
+        gram = G.gram
+        if hopeful and is_below(gram, level, max(G.shape)):
+            return Bound(problem.dual_value(self.alpha / level, Y), True)
+        self.block = G.directions(gram, min(self.block.shape[1], len(gram)), self.random).astype(self.block.dtype)
+        return Bound(-np.inf, True)
+
+    def _begin(self, start: Point | None) -> Spot:
+        """Return where alternating sweeps lead from the start, or the start itself where that is better."""
+        if start is None or not start.factors.rank:
+            return self._swept(self._atoms_of_gradient(), self.problem.null.free)
+        given = self._spot(self._unit(Factors(start.factors.codes, start.factors.C / self.e)), start.free)
+        swept = self._swept(rebalance(given.F), given.B)
+        return swept if swept.objective < given.objective else given
+
+    def _atoms_of_gradient(self) -> Factors:
+        dual, most = self.problem.null.dual, self.solver.max_rank or min(self.problem.shape)
+        assert dual is not None
+        return first_atoms(self.problem.scattered(dual), self.alpha, self.curvature, most, self.random)
+
+    def _swept(self, F: Factors, B: Array | None) -> Spot:
+        """Return the spot to which sweeps lead; in single precision, since it is only a start and half the work."""
+        problem, point, before = self.problem.astype(np.float32), Point(F, B).astype(np.float32), np.inf
+        for _ in range(SWEEPS):
+            point = Point(*sweep(problem, point.factors, point.free, self.e, self.alpha))
+            after = problem.objective(Factors(point.factors.Phi, point.factors.C * self.e), point.free)
+            if not after < (1 - ENOUGH) * before:
+                break
+            before = after
+        point = point.astype(self.problem.data.dtype)
+        return self._spot(self._unit(point.factors), point.free)
+
+    def _unit(self, F: Factors) -> Factors:
+        """Return the factors U S and V' of Z = U S V', as many as are allowed."""
+        P, S = np.linalg.qr(F.C.T)
+        Q, R = np.linalg.qr(F.codes)
+        U, s, Vt = np.linalg.svd(R @ S.T)
+        k = self.solver.max_rank
+        return Factors((Q @ U[:, :k]) * s[:k], np.ascontiguousarray(Vt[:k] @ P.T))
+
+    def _threshold(self, V: Mix, G: Scattered) -> tuple[Factors, Array]:
+        """Return the prox of the trace norm at V - tau G within the block, and the block for the next step."""
+        tau, block = self.tau, self.block
+        left = orthonormal(V @ block - tau * (G @ block))
+        right = V.pull(left) - tau * G.pull(left)
+        Q, R = np.linalg.qr(right)
+        U, s, Vt = np.linalg.svd(R.T)
+        k = int((s > tau * self.alpha).sum())
+        if self.solver.max_rank is not None:
+            k = min(k, self.solver.max_rank)
+        basis = Q @ Vt.T
+        F = Factors((left @ U[:, :k]) * (s[:k] - tau * self.alpha), np.ascontiguousarray(basis[:, :k].T))
+        return F, self._topped(basis, k + SPARE + k // 4)
+
+    def _topped(self, basis: Array, width: int) -> Array:
+        """Return a basis of a given width, with random directions where there are too few."""
+        width = min(width, *self.problem.shape)
+        if basis.shape[1] >= width:
+            return np.ascontiguousarray(basis[:, :width])
+        more = self.random.normal(size=(len(basis), width - basis.shape[1])).astype(basis.dtype)
+        return orthonormal(np.hstack([basis, more]))
+
+    def _spot(self, F: Factors, B: Array | None) -> Spot:
+        mapped = self._mapped(F)
+        B = self.problem.free_step(mapped, B)
+        value = self.problem.data.value(self._predictor(mapped, B)) + self._ridge(B)
+        size = float(np.linalg.norm(F.codes, axis=0).sum(dtype=np.float64))
+        return Spot(F, mapped, B, value, value + self.alpha * size)
+
+    def _bend(self, new: Spot, value: float, g: Array, mapped: Array, length: float) -> float:
+        """Return the curvature of the loss along the move just made, of a given squared length."""
+        excess = new.value - value - float(np.vdot(g, new.mapped - mapped))
+        return 2 * excess / length if length > 0 and excess > 1e-12 * abs(value) else 0.0
+
+    def _lengthen(self, bend: float) -> None:
+        """Set the step by the greatest curvature met, of which the memory fades: steep directions are few but stay."""
+        self.steepest = max(bend, FADING * self.steepest)
+        self.tau = min(0.95 / self.steepest, 1.2 * self.tau)
+
+    def _fall_back(self, bend: float) -> None:
+        """Begin afresh from the best spot; if momentum was not to blame, with a shorter step."""
+        self.steepest = max(bend, self.steepest if self.push else 2 * self.steepest)
+        self.tau = min(0.9 / self.steepest, self.tau)
+        self.t, self.push, self.last = 1.0, 0.0, self.now
+
+    def _accelerate(self, turned: bool) -> None:
+        """Set the momentum of the next step; none after a turn (O'Donoghue & Candes 2015)."""
+        t = 1.0 if turned else self.t
+        self.t = float(1 + np.sqrt(1 + 4 * t * t)) / 2
+        self.push = (t - 1) / self.t
+
+    def _first_step(self) -> float:
+        """Return a step in units of 1 / mean curvature: the fewer entries in a row, the less they stand for all."""
+        data = self.problem.data
+        seen = sum(t.x.size if t.w is None else np.count_nonzero(t.w) for t in data.terms)
+        return float(min(STEP, seen / max(data.shape) / MANY))
+
+    def _mean_curvature(self, point: Point) -> float:
+        """Return the curvature of the loss at a point, over all n d entries; at least a tenth of its bound."""
+        data = self.problem.data
+        F = Factors(point.factors.codes, point.factors.C / self.e)
+        h = float(data.hessian(self._predictor(self._mapped(F), point.free)).sum(dtype=np.float64))
+        most = float(data.majorant().sum(dtype=np.float64))
+        scale = float(np.mean(np.square(self.e)) * np.mean(np.square(self.problem.map.diagonal)))
+        return max(h, most / 10 if np.isfinite(most) else 0.0) / np.prod(self.problem.shape) * scale
+
+    def _mapped(self, F: Factors) -> Array:
+        return self.problem.mapped(Factors(F.Phi, F.C * self.e))
+
+    def _predictor(self, mapped: Array, B: Array | None) -> Array:
+        design = self.problem.design
+        return mapped if design is None or B is None else mapped + self.problem.data.layout.push(design.D, B)
+
+    def _ridge(self, B: Array | None) -> float:
+        return 0.0 if self.problem.design is None or B is None else self.problem.design.cost(B)

@@ -1,0 +1,298 @@
+"""One factor >= 0 while the other is held: coordinate descent on a quadratic model, for all rows or columns at once.
+
+L(D B) separates over the columns b of B. Around its present value each column has the model
+
+    m(b) = b'H b / 2 - target'b   over   b >= 0,   H = D' diag(f'') D,
+
+which passes over the k coordinates lower, each in closed form (HALS: Cichocki & Phan 2009; for other losses Hsieh &
+Dhillon 2011). For the squared loss m is the loss; for KL the step is shortened to where the loss is sure to fall.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from regfactor._params import Array
+from regfactor.losses import KL, Squared
+from regfactor.problems import Data
+from regfactor.problems.layout import Dense, Layout
+
+PASSES = 4  # over the coordinates of a model: more would cost time before the other factor has its turn
+STEPS = 200  # of a minimization; it ends by itself after five to twenty, unless components are almost dependent
+BLOCK = 500_000  # numbers in the Hessians held at once, so that passes stay in the cache
+Equations = Iterator[tuple[slice, Array, Array]]  # columns, their H (k x k x columns, or x 1 if all are equal), targets
+INSIDE = 0.999  # of the way to a predictor of zero that a step may go where the datum is not zero
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step s for every column; by how much its slope promises to lower the loss, s'H s, and b'H b as a scale."""
+
+    step: Array
+    promise: Array
+    bend: Array
+    scale: Array
+
+
+@dataclass(frozen=True)
+class Side(abc.ABC):
+    """A table as one factor sees it: D @ B predicts it, and each column of B is a problem of its own.
+
+    `turned`: the columns of B are the codes of a dense table, which is then never transposed in memory. Entries are
+    passed around as D @ B holds them.
+    """
+
+    data: Data
+    D: Array
+    turned: bool
+
+    @abc.abstractmethod
+    def start(self, B: Array) -> tuple[Side, Array]:
+        """Return a side and a B from which a minimization can set out: finite losses, the right order of magnitude."""
+
+    @abc.abstractmethod
+    def step(self, B: Array, polish: Array) -> Step:
+        """Return a step that raises no column's loss; to the minimum of the model where it is to be polished."""
+
+    @property
+    def layout(self) -> Layout:
+        """How entries of D @ B are held."""
+        return Dense(self.data.shape[::-1]) if self.turned else self.data.layout
+
+    def predict(self, B: Array) -> Array:
+        """D @ B."""
+        return (B.T @ self.D.T).T if self.turned else self.data.layout.push(self.D, B)
+
+    def own(self, entries: Array) -> Array:
+        """Turn entries between the table's own orientation and that of D @ B."""
+        return entries.T if self.turned else entries
+
+    def weighted(self, entries: Array) -> Array:
+        """Return entries of the table times their weights, zero at holes."""
+        w = self.data.terms[0].w
+        return self.own(entries if w is None else w * entries)
+
+    def hessians(self, bends: Array) -> Iterator[tuple[slice, Array]]:
+        """Yield D' diag(bends_j) D for blocks of columns j."""
+        k, n = self.D.shape[1], self.layout.shape[1]
+        upper = np.triu_indices(k)
+        pairs = self.D[:, upper[0]] * self.D[:, upper[1]]
+        square = np.zeros((k, k), int)
+        square[upper] = square.T[upper] = np.arange(len(upper[0]))  # where each entry of H stands among the pairs
+        width = max(1, BLOCK // (k * k))
+        for start in range(0, n, width):
+            block = slice(start, min(start + width, n))
+            yield block, self.layout.grams(bends, pairs, block).T[square]
+
+
+class SquaredSide(Side):
+    """sum w (z - x)^2 / 2: the model is the loss, its equations are the normal equations."""
+
+    def start(self, B: Array) -> tuple[Side, Array]:
+        return self, B
+
+    def step(self, B: Array, polish: Array) -> Step:
+        return lowered(self._equations(), B, polish)
+
+    def _equations(self) -> Equations:
+        t = self.data.terms[0]
+        target = self.layout.pull(self.D, self.weighted(t.x if t.offset is None else t.x - t.offset))
+        if self.data.complete:
+            yield slice(0, target.shape[1]), (self.D.T @ self.D)[:, :, None], target
+            return
+        for block, H in self.hessians(self.own(np.ones_like(t.x) if t.w is None else t.w)):
+            yield block, H, target[:, block]
+
+
+class KLSide(Side):
+    """sum w (x log(x/z) - x + z) with D >= 0: Newton's equations, damped."""
+
+    def start(self, B: Array) -> tuple[Side, Array]:
+        """Return B > 0 after b <- b D'(w x/z) / D'w (Lee & Seung 2001); Newton steps at most double what is small."""
+        # an entry that no b moves is left out: an infinite loss there would hide the others
+        alive, side = np.asarray(self.D.any(axis=1)), self
+        if not alive.all():
+            data = self.data.T.weighted(alive).T if self.turned else self.data.weighted(alive)
+            side = KLSide(data, self.D, self.turned)
+        B = np.where(B > 0, B, np.where(B.any(axis=0), B.mean(axis=0), 1)).astype(B.dtype)
+        up, down = side.layout.pull(side.D, side._observed / side._predictors(B)), side._pulled_weights()
+        return side, B * np.where(down > 0, up / np.where(down > 0, down, 1), 1)
+
+    def step(self, B: Array, polish: Array) -> Step:
+        Z = self._predictors(B)
+        whole = lowered(self._equations(B, Z), B, polish)
+        return replace(whole, step=self._share(Z, whole) * whole.step)
+
+    def _equations(self, B: Array, Z: Array) -> Equations:
+        ratio = self._observed / Z
+        slope = self._pulled_weights() - self.layout.pull(self.D, ratio)  # D'f' with f' = w - w x/z
+        ratio /= Z
+        for block, H in self.hessians(ratio):
+            yield block, H, times(H, B[:, block]) - slope[:, block]
+
+    def _share(self, Z: Array, whole: Step) -> Array:
+        """Return how much of a step is sure to lower the loss, by self-concordance.
+
+        With r = max(-dz/z) over entries with x > 0, -log(1 + t dz/z) <= -t dz/z + (dz/z)^2 (-log(1 - r t) - r t) / r^2.
+        Summed over a column with weights x, this is least at t = promise / (bend + r promise): the damped Newton step
+        (Tran-Dinh, Kyrillidis & Cevher 2015), with r in place of the Newton decrement, which is larger.
+        """
+        fall = self.predict(-whole.step)
+        fall /= Z
+        fall[self._observed <= 0] = 0
+        r = self._largest(fall)
+        sure = whole.promise / np.where(whole.bend > 0, whole.bend + r * whole.promise, 1)
+        # for r <= 1/2 the bound at t = 1 is at most 0.8 bend - promise, and only a whole step makes coordinates zero
+        safe = (whole.bend <= 0) | ((r <= 0.5) & (0.8 * whole.bend <= whole.promise))
+        return np.where(safe, 1, np.minimum(np.clip(sure, 0, 1), INSIDE / np.maximum(r, INSIDE)))
+
+    def _predictors(self, B: Array) -> Array:
+        """D @ B + offset, but 1 where that is zero: the data are zero there, and so is x/z."""
+        Z, offset = self.predict(B), self.data.terms[0].offset
+        Z += 0 if offset is None else self.own(offset)
+        Z[Z <= 0] = 1
+        return Z
+
+    @cached_property
+    def _observed(self) -> Array:
+        """w x, zero at holes."""
+        return self.weighted(self.data.terms[0].x)
+
+    def _pulled_weights(self) -> Array:
+        """D'w."""
+        if self.data.complete:
+            return self.D.sum(axis=0)[:, None]
+        return self.layout.pull(self.D, self.weighted(np.ones_like(self.data.terms[0].x)))
+
+    def _largest(self, entries: Array) -> Array:
+        """Return the largest entry of each column, at least zero."""
+        if isinstance(self.layout, Dense):
+            return entries.max(axis=0, initial=0)
+        most = np.zeros(self.layout.shape[1], entries.dtype)
+        np.maximum.at(most, self.layout.spread(np.arange(len(most))), entries)
+        return most
+
+
+def side_of_codes(data: Data, C: Array) -> Side | None:
+    """Return the table as its codes see it, or None where this file has no model of the loss."""
+    return side_of_components(data.T, C.T) if data.layout.sparse else side_of_components(data, C.T, turned=True)
+
+
+def side_of_components(data: Data, D: Array, turned: bool = False) -> Side | None:
+    """Return the table as its components see it (if turned, its codes), or None without a model of the loss."""
+    t = data.terms[0]
+    if isinstance(t.loss, Squared) and len(data.terms) == 1:
+        return SquaredSide(data, D, turned)
+    positive = D.min(initial=0) >= 0 and (t.offset is None or t.offset.min(initial=0) >= 0)
+    return KLSide(data, D, turned) if isinstance(t.loss, KL) and len(data.terms) == 1 and positive else None
+
+
+def improve(side: Side, B: Array) -> Array:
+    """Return a B that is nowhere worse, by passes over one model: what a sweep over both factors needs."""
+    B = np.maximum(B, 0)
+    return np.maximum(B + side.step(B, polish=np.zeros(B.shape[1], bool)).step, 0)
+
+
+def minimize(side: Side, B: Array) -> Array:
+    """Return argmin_(B >= 0) L(D B), one of them where there are several.
+
+    A column is done when its model promises to lower it by no more than rounding; the step that showed it is taken.
+    """
+    side, B = side.start(np.maximum(B, 0))
+    accuracy = 4 * float(np.finfo(B.dtype).eps)
+    open_ = np.ones(B.shape[1], bool)
+    for _ in range(STEPS):
+        found = side.step(B, polish=open_)
+        B = np.where(open_, np.maximum(B + found.step, 0), B)
+        open_ &= found.promise > accuracy * (found.scale + found.scale.mean())
+        if not open_.any():
+            break
+    return B
+
+
+def lowered(equations: Equations, B: Array, polish: Array) -> Step:
+    """Lower the models of all columns by passes over their coordinates, and those to be polished to the end."""
+    step = np.empty_like(B)
+    promise, bend, scale = np.empty((3, B.shape[1]), B.dtype)
+    for block, H, target in equations:
+        old, HB = B[:, block], times(H, B[:, block])
+        new = coordinate_passes(H, target, old)
+        chosen = np.flatnonzero(polish[block])
+        if len(chosen):
+            part = H if H.shape[2] == 1 else H[:, :, chosen]
+            new[:, chosen] = active_set(part, target[:, chosen], new[:, chosen])
+        step[:, block] = s = new - old
+        promise[block] = (s * (target - HB)).sum(axis=0)
+        bend[block], scale[block] = (s * times(H, s)).sum(axis=0), (old * HB).sum(axis=0)
+    return Step(step, promise, bend, scale)
+
+
+def times(H: Array, B: Array) -> Array:
+    """H_j b_j for every column j."""
+    return H[:, :, 0] @ B if H.shape[2] == 1 else np.einsum("kln,ln->kn", H, B)
+
+
+def coordinate_passes(H: Array, target: Array, B: Array) -> Array:
+    """Minimize b'H b / 2 - target'b over one coordinate after the other, in closed form, in all columns."""
+    B, bends = B.copy(), bends_of(H)
+    noise = 8 * np.finfo(H.dtype).eps * np.abs(target)  # a slope below it is none, however little the coordinate bends
+    for _ in range(PASSES):
+        for i in range(len(B)):
+            slope = H[i, :, 0] @ B if H.shape[2] == 1 else np.einsum("kn,kn->n", H[i], B)
+            slope -= target[i]
+            slope[np.abs(slope) <= noise[i]] = 0
+            slope /= bends[i]
+            np.maximum(B[i] - slope, 0, out=B[i])
+    return B
+
+
+def active_set(H: Array, target: Array, B: Array) -> Array:
+    """Minimize b'H b / 2 - target'b from a good guess, since coordinate descent ends slowly where components are alike.
+
+    Lawson & Hanson (1974) in all columns at once: go to the minimum over the free coordinates or up to where the first
+    becomes zero, which is then bound; from a minimum, free the coordinate that promises most.
+    """
+    B, noise = B.copy(), 8 * np.finfo(H.dtype).eps * np.abs(target)
+    free, open_ = B > 0, np.arange(B.shape[1])
+    for _ in range(3 * len(B)):
+        part = H if H.shape[2] == 1 else H[:, :, open_]
+        b, f, aim = B[:, open_], free[:, open_], target[:, open_]
+        slope = times(part, b) - aim
+        step = -solved(part, f, np.where(np.abs(slope) <= noise[:, open_], 0, slope))
+        room = np.where(step < 0, b / np.where(step < 0, -step, 1), np.inf)
+        t = np.minimum(room.min(axis=0), 1)
+        stopped = room <= t
+        B[:, open_] = b = np.where(stopped, 0, b + t * step)
+        f &= ~stopped
+        slope = times(part, b) - aim
+        promise = np.where(f | (slope >= 0), 0, slope * slope / bends_of(part))
+        best, columns = promise.argmax(axis=0), np.arange(len(open_))
+        enough = np.finfo(H.dtype).eps * (np.abs(aim) * b).sum(axis=0)
+        whole = ~stopped.any(axis=0)
+        freed = whole & (promise[best, columns] > enough)
+        f[best[freed], columns[freed]] = True
+        free[:, open_] = f
+        open_ = open_[~whole | freed]
+        if not len(open_):
+            break
+    return B
+
+
+def solved(H: Array, free: Array, slope: Array) -> Array:
+    """Return the steps with H step = slope in the free coordinates and zeros elsewhere."""
+    k = len(free)
+    unit = np.where(free, 1 / np.sqrt(bends_of(H)), 0)  # in which every coordinate bends alike
+    system = np.moveaxis(H * unit[:, None] * unit, 2, 0)
+    # the shift settles directions that the data leave open; eps itself would blow their rounding errors up to steps
+    system[:, np.arange(k), np.arange(k)] += np.where(free.T, np.finfo(H.dtype).eps ** 0.5, 1)
+    return unit * np.linalg.solve(system, (unit * slope).T[:, :, None])[:, :, 0].T
+
+
+def bends_of(H: Array) -> Array:
+    """Return the diagonals of H, lifted off zero: a flat coordinate falls to zero by its slope, or stays without."""
+    return np.maximum(np.einsum("iin->in", H), np.finfo(H.dtype).tiny ** 0.5)

@@ -1,0 +1,222 @@
+"""Exact principal component pursuit, min w |X - Z|_1 + alpha |Z|_tr: augmented Lagrangians on a warm block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from regfactor._params import Array, UnsupportedProblem
+from regfactor.factors import Factors, Point
+from regfactor.loop import Iterate
+from regfactor.losses import Absolute
+from regfactor.maps import Identity
+from regfactor.penalties import Trace
+from regfactor.problems import Convex
+from regfactor.solvers.base import Solver
+from regfactor.solvers.splitting import REFRESH, Thresholding, spectrum
+
+FIRST, GROWTH, CAP = 1.25, 1.5, 100.0  # mu in units of alpha / |X|: its start, its growth in a step, its end
+ASCENT = 12  # steps from the start to the end, in which there is nothing to prove yet
+RELAXATION = 1.4
+LOW, HIGH = 0.5, 5.0  # mu is changed when the primal residual, as a multiple of the dual one, leaves these ends
+SETTLING = 2  # looks at the residuals before the first change of mu; each later one is considered longer
+PATIENCE = 20  # failed proofs, after which eigenvalues are paid for, so that a run cut short knows its gap
+MARGIN = 0.99  # share of the tolerance that is aimed at; the rest is for rounding
+
+
+@dataclass
+class Pursuit(Solver):
+    """Candes, Li, Ma & Wright 2011 by the method of Lin, Chen & Ma 2010, whose growing penalty is capped.
+
+    Growth without end freezes where recovery is hard. `tol` is the relative gap to be proven: one Cholesky
+    factorization at the level that it needs takes the place of a singular value; once proven, a tenth of it is next.
+    """
+
+    tol: float = 1e-4
+    every: int = 3
+
+    def check(self, problem: Convex) -> None:
+        if not isinstance(problem.gauge, Trace) or np.any(np.asarray(problem.gauge.scale) != 1):
+            raise UnsupportedProblem(f"Pursuit needs the gauge Trace(), got {problem.gauge}. Use Admm.")
+        if not isinstance(problem.map, Identity) or problem.design is not None:
+            raise UnsupportedProblem("Pursuit takes neither a map (weights of rows) nor a design. Use Admm.")
+        if len(problem.data.terms) > 1 or not isinstance(problem.data.terms[0].loss, Absolute):
+            losses = ", ".join(str(t.loss) for t in problem.data.terms)
+            raise UnsupportedProblem(f"Pursuit needs the loss Absolute() on all columns, got {losses}. Use Admm.")
+        if problem.data.layout.sparse:
+            raise UnsupportedProblem("Pursuit needs a dense table; mark what is not observed by NaN.")
+        w = problem.data.terms[0].w
+        if w is not None and np.any((w > 0) & (w < w.max())):
+            raise UnsupportedProblem("Pursuit needs one weight for all entries, or zero for a hole. Use Admm.")
+
+    def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
+        """Yield every few steps, with the best bound that is proven so far."""
+        dtype = problem.data.dtype
+        exact = problem if dtype == np.float64 else problem.astype(np.float64)
+        split, proof = Split(exact, start), Proof(exact, self.tol)
+        while True:
+            steps = ASCENT if split.growing else self.every
+            split.advance(steps)
+            point = Point(split.factors, None, split.dual).astype(dtype)
+            objective = exact.objective(point.factors.astype(np.float64))
+            yield Iterate(point, objective, proof.bound_at(split, objective), steps=steps)
+            split.balance(may_grow=not proof.primal_is_good)
+
+
+class Split:
+    """X = Z + S by augmented Lagrangians of |S|_1 + a |Z|_tr; their multiplier is Y = mu U with |Y| <= 1, exactly.
+
+    The loss is divided by its weight, and the table stands upright. At a hole Y is zero, and S costs nothing.
+    """
+
+    def __init__(self, problem: Convex, start: Point | None) -> None:
+        term = problem.data.terms[0]
+        x, seen = term.x, np.ones(term.x.shape, bool) if term.w is None else term.w > 0
+        self.weight = 1.0 if term.w is None or not seen.any() else float(term.w.max())
+        self.turned = x.shape[0] < x.shape[1]
+        self.X = self._upright(np.where(seen, x if term.offset is None else x - term.offset, 0))
+        self.most: float | Array = 1.0 if seen.all() else self._upright(seen).astype(np.float64)
+        self.a = float(problem.alpha) / self.weight
+        self.svt = Thresholding(self.X)
+        unit = self.a / (self.svt.norm or 1.0)
+        self.cap, self.growing, self.changes = CAP * unit, start is None, 0
+        self.mu = FIRST * unit if start is None else self.cap
+        self.ratios: list[float] = []
+        if start is None or start.dual is None:
+            Y = self.X / max(1 / unit, float(np.abs(self.X).max()), 1e-300)
+        else:
+            Y = np.clip(self._upright(-start.dual / self.weight), -self.most, self.most)
+        self.U = Y / self.mu
+        self.S = np.zeros_like(self.X) if start is None else self.X - self._upright(start.factors.dense())
+        self.triplets = self.X[:, :0], np.zeros(0), self.X.T[:, :0]
+        self.W, self.R, self.last = (np.empty_like(self.X) for _ in range(3))  # written over in every step
+
+    def _upright(self, A: Array) -> Array:
+        return np.ascontiguousarray(A.T if self.turned else A)
+
+    @property
+    def factors(self) -> Factors:
+        """Z in components of length one."""
+        left, sizes, right = self.triplets
+        left, right = (right, left) if self.turned else (left, right)
+        return Factors(left * sizes, np.ascontiguousarray(right.T))
+
+    @property
+    def multiplier(self) -> Array:
+        """Y, clipped again so that rounding leaves it in its box."""
+        return np.clip(self.mu * self.U, -self.most, self.most)
+
+    @property
+    def dual(self) -> Array:
+        """Return -Y in the units and the shape of the problem."""
+        return self._upright(-self.weight * self.multiplier)
+
+    def advance(self, steps: int) -> None:
+        """Take some steps, and note how the residuals of the last compare."""
+        for _ in range(steps):
+            W = np.subtract(self.X, self.S, out=self.W)
+            W += self.U
+            left, sizes, right = self.triplets = self.svt(W, self.a / self.mu)
+            R = np.matmul(left * sizes, right.T, out=self.R)
+            np.subtract(self.X, R, out=R)
+            self._update(R)
+            if self.growing:
+                self._set(min(GROWTH * self.mu, self.cap))
+                self.growing = self.mu < self.cap
+        primal, dual = (float(np.linalg.norm(r)) for r in (self.R - self.S, self.S - self.last))
+        self.ratios.append(np.log(max(primal, 1e-300) / max(dual, 1e-300)))
+
+    def _update(self, R: Array) -> None:
+        """Split A = R + U, over-relaxed once mu has grown, into S and the new U: a soft threshold and what it took."""
+        A, self.last = self.last, self.S
+        if self.growing:
+            np.add(R, self.U, out=A)
+        else:
+            np.multiply(R, RELAXATION, out=A)
+            A += np.multiply(self.S, 1 - RELAXATION, out=self.W)
+            A += self.U
+        most = self.most / self.mu
+        np.clip(A, -most, most, out=self.U)
+        self.S = np.subtract(A, self.U, out=A)
+
+    def balance(self, may_grow: bool) -> None:
+        """Change mu, ever less and ever later, while one residual outweighs the other (Boyd et al. 2011, sec. 3.4)."""
+        if self.growing or len(self.ratios) < SETTLING + self.changes // 2:
+            return
+        ratio = float(np.exp(np.mean(self.ratios)))
+        factor = 1 + 1 / (1 + 0.1 * self.changes)
+        if ratio < LOW:
+            self._set(self.mu / factor)
+        elif ratio > HIGH and may_grow and self.mu < self.cap:
+            self._set(min(self.mu * factor, self.cap))
+
+    def _set(self, mu: float) -> None:
+        self.U *= self.mu / mu
+        self.mu, self.changes = mu, self.changes + (not self.growing)
+        self.ratios.clear()
+
+
+class Proof:
+    """The best bound that is proven so far, and which is worth the next factorization."""
+
+    def __init__(self, problem: Convex, tol: float) -> None:
+        self.problem, self.tol, self.floor = problem, tol, problem.floor
+        self.best, self.bound = np.inf, 0.0  # no objective is ever negative
+        self.primal_is_good, self.failures = False, 0
+
+    def bound_at(self, split: Split, objective: float) -> float:
+        """Return the best bound, after trying for best - bound <= tol max(best, floor).
+
+        The dual value of s Y is s <Y, X>, so that the gap needs one s <= 1, and s Y is feasible if |Y|_2 <= a / s.
+        """
+        self.best = min(self.best, objective)
+        scale = max(self.best, self.floor)
+        if self.best - self.bound <= self.tol * scale:  # proven, but the loop goes on: it wants more
+            self.tol /= 10
+        needed = self.best - MARGIN * self.tol * scale
+        Y = split.multiplier
+        s = needed / (split.weight * max(float(np.vdot(Y, split.X)), 1e-300))
+        self.primal_is_good = s <= 1
+        if 0 < s <= 1 and is_proven(Y, split.a / s, split.svt):
+            self.bound = max(self.bound, -self.problem.data.conjugate(s * split.dual))
+            return self.bound
+        self.failures += 1
+        if self.failures % PATIENCE == 0:
+            self.bound = max(self.bound, self.problem.bound(split.dual).value)
+        return self.bound
+
+
+def is_proven(Y: Array, level: float, svt: Thresholding) -> bool:
+    """Whether |Y|_2 <= level, tried on the block first; if only the proof fails, the block has missed a direction."""
+    if spectrum(Y @ svt.block)[0][0] > level:
+        return False
+    if norm_is_below(Y, level):
+        return True
+    svt.age = REFRESH
+    return False
+
+
+def takes_pursuit(problem: Convex) -> bool:
+    """Whether Pursuit takes a problem."""
+    try:
+        Pursuit().check(problem)
+    except UnsupportedProblem:
+        return False
+    return True
+
+
+def norm_is_below(Y: Array, level: float) -> bool:
+    """Whether a Cholesky factorization proves that |Y|_2 <= level.
+
+    It ends only if its matrix is positive definite up to a rounding error below d (d + 1) eps level^2 (Rump 2006). That
+    of the Gram matrix is below n d eps level^2, for no column is longer than the level.
+    """
+    n, d = Y.shape
+    room = 1 - d * (n + d + 8) * float(np.finfo(np.float64).eps)
+    try:
+        np.linalg.cholesky(room * level**2 * np.eye(d) - Y.T @ Y)
+    except np.linalg.LinAlgError:
+        return False
+    return True

@@ -1,0 +1,127 @@
+"""Codes of rows under losses with kinks and a ridge: all rows at once, each alone, to the last digits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse
+
+from regfactor._newton import solve_columns
+from regfactor._params import Array
+from regfactor.problems import Data
+from regfactor.problems.data import Term
+from regfactor.problems.layout import Dense
+
+SPLITS = 100  # steps of splitting, cheap ones, which find most of the kinks
+RELAXATION = 1.6
+SHARES = (1e-2, 1e-4, 1e-6, 1e-8)  # widths of the envelopes, as shares of the typical size of the data
+STEPS, HALVINGS = 60, 30  # of Newton's method in one envelope, and of one step
+SHEET = 500_000  # numbers of a sparse table that are held densely at once
+ROUNDING = 1e-14  # relative, of a cost
+
+
+def minimize_rows(data: Data, Phi: Array, C: Array, ridge: Array) -> Array:
+    """Return codes that minimize L(Phi C) + sum ridge Phi^2 / 2; a row that was better before stays.
+
+    The proximal point method in the dual (Rockafellar 1976): the loss gives way to its Moreau envelope of width s at
+    z + s y, around the last multiplier y. That is smooth, so that Newton's method serves all rows at once; and unlike
+    an envelope around zero, its fixed point is the minimum of the loss itself.
+    """
+    if data.layout.sparse:
+        height = max(SHEET // data.shape[1], 1)
+        blocks = [slice(start, start + height) for start in range(0, data.shape[0], height)]
+        return np.concatenate([minimize_rows(_as_table(data, rows), Phi[rows], C, ridge) for rows in blocks])
+    exact, C64 = data.astype(np.float64), C.astype(np.float64)
+    codes, Y = _split(exact, C64, ridge)
+    for share in SHARES:
+        near = _enveloped(exact, share, Y)
+        codes = _newton(near, codes, C64, ridge)
+        Y = near.gradient(codes @ C64)
+    better = _costs(exact, codes, C64, ridge) <= _costs(exact, Phi.astype(np.float64), C64, ridge)
+    return np.where(better[:, None], codes, Phi).astype(Phi.dtype, copy=False)
+
+
+def _split(data: Data, C: Array, ridge: Array) -> tuple[Array, Array]:
+    """Return codes and multipliers after some steps of ADMM from zero; one factorization serves every row."""
+    rho = np.empty(data.shape[1])
+    for t in data.terms:
+        rho[t.columns] = (1.0 if t.w is None else float(t.w.max()) or 1.0) / _size(t)
+    solve = (C * rho).T @ np.linalg.pinv((C * rho) @ C.T + np.diag(ridge), hermitian=True)
+    P = U = np.zeros(data.shape)
+    codes = np.zeros((data.shape[0], len(C)))
+    for _ in range(SPLITS):
+        relaxed = RELAXATION * data.prox(P - U, rho) + (1 - RELAXATION) * P
+        codes = (relaxed + U) @ solve
+        P = codes @ C
+        U = U + relaxed - P
+    return codes, data.feasible(-rho * U)
+
+
+def _enveloped(data: Data, share: float, Y: Array) -> Data:
+    """Return the data under the Moreau envelopes of their losses at z + s y, s = share size / w; smooth ones stay."""
+
+    def one(t: Term) -> Term:
+        if t.loss.smooth:
+            return t
+        width = share * _size(t)
+        shift = width * t.in_units(t.part(Y))
+        return replace(t, loss=t.loss.smoothed(width), offset=shift if t.offset is None else t.offset + shift)
+
+    return replace(data, terms=tuple(one(t) for t in data.terms))
+
+
+def _newton(data: Data, codes: Array, C: Array, ridge: Array) -> Array:
+    """Minimize a smooth loss over every row; rows that have arrived are left alone."""
+    codes, left = codes.copy(), np.arange(len(codes))
+    for _ in range(STEPS):
+        codes[left], arrived = _newton_step(_of_rows(data, left), codes[left], C, ridge)
+        left = left[~arrived]
+        if not len(left):
+            break
+    return codes
+
+
+def _newton_step(data: Data, codes: Array, C: Array, ridge: Array) -> tuple[Array, Array]:
+    """Return the codes after a step that is halved, row by row, until it lowers the cost; and which rows arrived."""
+    Z = codes @ C
+    slope = data.gradient(Z) @ C.T + codes * ridge
+    step = solve_columns(C.T, data.hessian(Z).T, ridge, slope.T, Dense(data.shape[::-1])).T
+    costs, fall = _costs(data, codes, C, ridge), (slope * step).sum(axis=1)
+    new, short, length = codes - step, np.arange(len(codes)), 1.0
+    for _ in range(HALVINGS):
+        most = costs[short] - 1e-4 * length * fall[short] + ROUNDING * np.abs(costs[short])
+        short = short[~(_costs(_of_rows(data, short), new[short], C, ridge) <= most)]
+        if not len(short):
+            break
+        length /= 2
+        new[short] = codes[short] - length * step[short]
+    new[short] = codes[short]
+    arrived = fall <= ROUNDING * np.abs(costs)
+    arrived[short] = True
+    return new, arrived
+
+
+def _costs(data: Data, codes: Array, C: Array, ridge: Array) -> Array:
+    return data.row_values(codes @ C) + np.square(codes) @ ridge / 2
+
+
+def _of_rows(data: Data, rows: Array) -> Data:
+    """Return the data of some rows."""
+    shape = len(rows), data.shape[1]
+    return Data(tuple(t.mapped(lambda a: a[rows]) for t in data.terms), shape, Dense(shape))
+
+
+def _as_table(data: Data, rows: slice) -> Data:
+    """Return some rows of sparse data as a table in which weight zero stands for what is not stored."""
+    t = data.terms[0]
+    weighted = replace(t, w=np.ones_like(t.x)) if t.w is None else t
+    t = weighted.mapped(lambda a: scipy.sparse.csr_array(data.layout.matrix(a))[rows].toarray())
+    return Data((t,), t.x.shape, Dense(t.x.shape))
+
+
+def _size(t: Term) -> float:
+    """Return the median of the distances of the data from the offset that are not zero, one where all are."""
+    away = np.abs(t.x if t.offset is None else t.x - t.offset)
+    away = away[(away > 0) & (True if t.w is None else t.w > 0)]
+    return float(np.median(away)) if away.size else 1.0

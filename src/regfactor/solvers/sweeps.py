@@ -1,0 +1,42 @@
+"""Where a large convex problem begins: leading directions of its gradient, then alternating ridge regressions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from regfactor._linalg import orthonormal
+from regfactor._params import Array
+from regfactor.factors import Factors
+from regfactor.penalties import SquaredL2
+from regfactor.problems import Convex
+from regfactor.problems.scattered import Scattered
+from regfactor.solvers.updates import newton_rows, update_components
+
+WIDTH = 24  # directions of the gradient that are looked at
+STANDS_OUT = 1.25  # a direction counts as an atom if it is this much larger than the last one looked at
+BESIDE = 4  # atoms given to the sweeps beside those that stand out
+
+
+def first_atoms(G: Scattered, alpha: float, curvature: float, most: int, random: np.random.Generator) -> Factors:
+    """Return the leading directions of a gradient at zero, with about the sizes that atoms will have."""
+    block = random.normal(size=(G.shape[1], min(WIDTH, *G.shape))).astype(G.entries.dtype)
+    for _ in range(2):
+        block = orthonormal(G.pull(orthonormal(G @ block)))
+    left = orthonormal(G @ block)
+    U, s, Vt = np.linalg.svd(G.pull(left).T, full_matrices=False)
+    k = min(int((s > max(STANDS_OUT * s[-1], alpha)).sum()) + BESIDE, len(s), most)
+    root = np.sqrt(np.maximum((s[:k] - alpha) / curvature, 0.1 * s[:k] / curvature))
+    return Factors(-(left @ U[:, :k]) * root, root[:, None] * Vt[:k])
+
+
+def sweep(problem: Convex, F: Factors, B: Array | None, e: Any, alpha: float) -> tuple[Factors, Array | None]:
+    """Minimize over the codes, the components and the free coefficients in turn, under balanced ridges."""
+    rows = problem.map.diagonal
+    data = problem.data if problem.design is None or B is None else problem.data.shifted(problem.design.D, B)
+    # only a start: the ridges of rows that a map scales are taken to be equal
+    Phi = newton_rows(data, F.codes * rows, F.C * e, SquaredL2(), alpha)
+    C = update_components(data, Phi, F.C * e, SquaredL2(), alpha)
+    F = Factors(Phi / rows, C / e)
+    return F, problem.free_step(problem.mapped(Factors(F.Phi, F.C * e)), B)

@@ -1,0 +1,156 @@
+"""Strength and rank chosen by entries held out, and the path that leads there."""
+
+import numpy as np
+import pytest
+
+from regfactor import ConvexSparseCoding, ConvexSubspace, FactorModel, RobustSubspace, path, solve
+from regfactor._params import UnsupportedProblem
+from regfactor.losses import Absolute, Huber, Logistic, Softmax, Squared, Stacked
+from regfactor.penalties import NonNegative, OneHot, Trace
+from regfactor.problems import Convex, Data, Design
+
+
+def low_rank(n=120, d=40, rank=3, noise=0.3, holes=0.4, seed=0):
+    """A table with holes, the truth behind it, and where the holes are."""
+    rng = np.random.default_rng(seed)
+    M = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, d)) + rng.normal(size=d)
+    missing = rng.random(M.shape) < holes
+    return np.where(missing, np.nan, M + noise * rng.normal(size=M.shape)), M, missing
+
+
+@pytest.mark.parametrize("loss", [Squared(), Huber(0.5), Absolute()], ids=str)
+def test_a_path_is_what_each_strength_alone_gives(loss):
+    X, _, _ = low_rank(40, 15)
+    problem = Convex(Data.of(X, loss), Trace(), 1.0, design=Design.intercept(len(X)))
+    alphas = np.geomspace(0.9, 0.05, 5) * problem.alpha_max()
+    solutions = path(problem, alphas, tol=1e-6, max_iter=20_000)
+    for alpha, solution in zip(alphas, solutions, strict=True):
+        alone = solve(problem.at(alpha), tol=1e-6, max_iter=20_000)
+        assert solution.relative_gap <= 1e-6
+        assert solution.objective == pytest.approx(alone.objective, rel=2e-6)
+
+
+def test_starts_along_a_path_save_steps():
+    X, _, _ = low_rank(300, 60)
+    problem = Convex(Data.of(X, Squared()), Trace(), 1.0)
+    alphas = np.geomspace(0.3, 0.1, 8) * problem.alpha_max()
+    warm = sum(s.n_iter for s in path(problem, alphas, tol=1e-5))
+    cold = sum(solve(problem.at(alpha), tol=1e-5).n_iter for alpha in alphas)
+    assert warm < cold
+
+
+def test_a_split_parts_the_entries():
+    X, _, _ = low_rank()
+    for data in (Data.of(X, Squared()), Data.of(X, Squared()).compacted()):
+        first, second = data.split(0.1, np.random.default_rng(0))
+        Z = np.zeros(X.shape) if not data.layout.sparse else None
+        at = [np.zeros(len(part.terms[0].x)) if Z is None else Z for part in (data, first, second)]
+        values = [part.value(z) for part, z in zip((data, first, second), at, strict=True)]
+        assert values[0] == pytest.approx(values[1] + values[2])
+        counts = [len(part.losses(z)) for part, z in zip((data, first, second), at, strict=True)]
+        assert counts[0] == counts[1] + counts[2]
+        assert 0.05 < counts[2] / counts[0] < 0.15
+
+
+def test_auto_predicts_what_is_missing_better_than_strengths_that_are_far_off():
+    X, M, missing = low_rank()
+    auto = ConvexSubspace(alpha="auto", random_state=0).fit(X)
+    error = {a: np.sqrt(np.mean((ConvexSubspace(alpha=a).fit(X).complete(X) - M)[missing] ** 2))
+             for a in (auto.alpha_, auto.alpha_ * 8, auto.alpha_ / 8)}  # fmt: skip
+    assert error[auto.alpha_] == min(error.values())
+    assert len(auto.alphas_) == len(auto.validation_loss_)
+    assert auto.alpha_ == auto.alphas_[np.argmin(auto.validation_loss_)]
+    assert np.all(np.diff(np.log(auto.alphas_)) == pytest.approx(np.log(1e-3) / 19))
+    assert auto.relative_gap_ <= auto.tol
+
+
+def test_one_standard_error_is_never_weaker():
+    X, _, _ = low_rank()
+    best, simple = (ConvexSubspace(alpha="auto", rule=rule, random_state=0).fit(X) for rule in ("min", "1se"))
+    assert simple.alpha_ >= best.alpha_
+    assert simple.components_.shape[0] <= best.components_.shape[0]
+
+
+def test_the_seed_decides_what_is_held_out():
+    X, _, _ = low_rank()
+    one, same, other = (ConvexSubspace(alpha="auto", random_state=seed).fit(X) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one.validation_loss_, same.validation_loss_)
+    assert one.validation_loss_[0] != other.validation_loss_[0]
+
+
+def test_debiased_the_true_rank_is_found_and_the_error_falls():
+    X, M, missing = low_rank(200, 80, rank=4, noise=0.2)
+    plain, debiased = (ConvexSubspace(alpha="auto", debias=d, random_state=0).fit(X) for d in (False, True))
+    assert debiased.components_.shape[0] == debiased.codes_.shape[1] == len(debiased.singular_values_) == 4
+    error = [np.sqrt(np.mean((m.complete(X) - M)[missing] ** 2)) for m in (plain, debiased)]
+    assert error[1] < 0.8 * error[0]
+    np.testing.assert_allclose(debiased.transform(X), debiased.codes_, atol=1e-6)
+    assert debiased.relative_gap_ <= debiased.tol  # of the penalized fit
+    np.testing.assert_allclose(np.linalg.norm(debiased.components_, axis=1), 1.0)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ConvexSubspace("huber", alpha="auto"),
+        ConvexSubspace([(slice(0, 20), "squared"), (slice(20, 40), "huber")], alpha="auto"),
+        RobustSubspace(alpha="auto", beta=0.5),
+        FactorModel("squared", gauge=Trace(), alpha="auto"),
+        ConvexSparseCoding(alpha="auto"),
+    ],
+    ids=lambda m: type(m).__name__,
+)
+def test_every_convex_model_takes_auto(model):
+    X, _, _ = low_rank(60, 40)
+    model.fit(X)
+    assert 0 < model.alpha_ <= model.alpha_max_ * 1.2
+    assert len(model.alphas_) >= 2
+
+
+def test_entries_of_whole_rows_cannot_be_held_out():
+    with pytest.raises(UnsupportedProblem, match="whole rows"):
+        ConvexSubspace(Softmax(), alpha="auto").fit(np.eye(4))
+
+
+def test_nothing_to_choose_is_said():
+    with pytest.raises(ValueError, match="intercepts alone"):
+        ConvexSubspace(alpha="auto").fit(np.tile([1.0, 2.0, 3.0], (9, 1)))
+
+
+def test_the_rank_of_a_local_model_is_chosen():
+    X, _, _ = low_rank(120, 40, rank=3, noise=0.1, holes=0.2)
+    model = FactorModel(rank="auto", alpha=0.1, random_state=0).fit(X)
+    assert 3 <= model.rank_ <= 5  # the intercepts of the table are one more
+    assert model.ranks_[0] == 1 and len(model.ranks_) == len(model.validation_loss_)
+
+
+def test_the_number_of_clusters_is_chosen():
+    rng = np.random.default_rng(0)
+    centers = 10 * rng.normal(size=(4, 12))
+    X = centers[rng.integers(4, size=200)] + rng.normal(size=(200, 12))
+    model = FactorModel(on_codes=OneHot(), rank="auto", random_state=0).fit(X)
+    assert model.rank_ >= 3
+    assert FactorModel(on_codes=NonNegative(), on_components=NonNegative(), rank="auto", alpha=0.0).fit(
+        np.abs(X[:40])
+    ).rank_ >= 1  # fmt: skip
+
+
+def test_a_limited_rank_keeps_its_promise():
+    X, _, _ = low_rank(150, 80, rank=6)
+    with_limit = ConvexSubspace(alpha=2.0, max_rank=3).fit(X)
+    without = ConvexSubspace(alpha=2.0).fit(X)
+    assert with_limit.components_.shape[0] == 3 < without.components_.shape[0]
+    assert with_limit.objective_ > without.objective_ >= with_limit.certificate_.bound
+    assert with_limit.relative_gap_ > with_limit.tol
+    np.testing.assert_allclose(with_limit.transform(X), with_limit.codes_, atol=1e-8)
+    loose = ConvexSubspace(alpha=2.0, max_rank=60).fit(X)
+    assert loose.objective_ == pytest.approx(without.objective_, rel=2e-4)
+
+
+def test_mixed_losses_are_split_too():
+    X, _, _ = low_rank(50, 6)
+    X[:, 5] = np.where(np.isnan(X[:, 5]), np.nan, X[:, 5] > 0)
+    loss = Stacked(((slice(0, 5), Squared()), ([5], Logistic())))
+    first, second = Data.of(X, loss).split(0.2, np.random.default_rng(1))
+    both = np.concatenate([part.losses(np.zeros(X.shape)) for part in (first, second)])
+    assert len(both) == np.count_nonzero(~np.isnan(X))
