@@ -20,15 +20,13 @@ from regfactor.estimators.door import entry_weights, filled, numbers, row_weight
 from regfactor.estimators.schema import Schema
 from regfactor.estimators.scoring import Scoring
 from regfactor.estimators.selection import Selection, refit, select_alpha
+from regfactor.estimators.tidy import tidy, with_unit_rows
 from regfactor.factors import Factors, Point
 from regfactor.loop import Record, Solution, relative
 from regfactor.losses import Loss, as_loss
 from regfactor.problems import Convex, Design, Factored
 from regfactor.solvers import solve
 from regfactor.solvers.choose import prepared
-
-SAME_COMPONENT = 10  # decimals in which equal components agree
-TINY_ATOM = 1e-7  # atoms whose codes are this much smaller than the largest are solver noise
 
 
 class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, abc.ABC):
@@ -203,7 +201,7 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     ) -> None:  # fmt: skip
         """Set the fitted attributes, all at once at the end, so that a failure leaves nothing half-fitted."""
         F, B = solution.point.factors, solution.point.free
-        F = _tidy(F, problem.gauge.power) if isinstance(problem, Convex) else F
+        F = tidy(F, problem.gauge.power) if isinstance(problem, Convex) else F
         intercept = _offsets(B, X)
         score = self._scoring(problem, F.codes)
         codes = np.zeros((X.shape[0], F.rank), F.C.dtype)
@@ -234,7 +232,7 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             return
         if chosen is not None and chosen.best.rank is not None:
             point = refit(problem, point, chosen.best.rank)
-            F = _tidy(_with_unit_rows(point.factors), problem.gauge.power)
+            F = tidy(with_unit_rows(point.factors), problem.gauge.power)
             self.components_, self.intercept_ = F.C.astype(X.dtype), _offsets(point.free, X)
             self._sizes = np.linalg.norm(F.codes, axis=0)
         self.codes_ = self._score.debiased()(X, self.components_, self.intercept_, entries)
@@ -285,11 +283,6 @@ def _offsets(B: Array | None, X: Any) -> Array:
     return np.zeros(X.shape[1], X.dtype) if B is None else B[0].astype(X.dtype)
 
 
-def _with_unit_rows(F: Factors) -> Factors:
-    size = np.linalg.norm(F.C, axis=1)
-    return Factors(F.codes * size, F.C / size[:, None])
-
-
 def _as_solved(problem: Convex | Factored, codes: Array) -> Array:
     """Return the codes in the scale of the problem, in which a weighted row is longer."""
     return codes / problem.map.diagonal if isinstance(problem, Convex) else codes
@@ -302,29 +295,6 @@ def _objective(problem: Convex | Factored, F: Factors, B: Array | None) -> float
     if isinstance(exact, Convex):
         return exact.objective(point.factors, point.free)
     return exact.objective(point.factors)
-
-
-def _tidy(F: Factors, power: float) -> Factors:
-    """Return the atoms by falling size, without those that are solver noise, each with its largest entry positive."""
-    codes, C = _merged(F.codes, F.C)
-    size = np.linalg.norm(codes, ord=power, axis=0) * np.linalg.norm(C, axis=1)
-    order = np.argsort(-size, kind="stable")
-    order = order[size[order] > TINY_ATOM * size.max(initial=0)]
-    codes, C = codes[:, order], C[order]
-    sign = np.sign(np.take_along_axis(C, np.abs(C).argmax(axis=1)[:, None], axis=1))
-    return Factors(np.ascontiguousarray(codes * sign[:, 0]), np.ascontiguousarray(C * sign))
-
-
-def _merged(codes: Array, C: Array) -> tuple[Array, Array]:
-    """Return the factors with equal components, which equal rows of a table bring about, merged into one."""
-    directions = C / np.abs(C).max(axis=1, keepdims=True)
-    _, first, group = np.unique(directions.round(SAME_COMPONENT), axis=0, return_index=True, return_inverse=True)
-    if len(first) == len(C):
-        return codes, C
-    joined = np.zeros((len(codes), len(first)), codes.dtype)
-    np.add.at(joined.T, group.ravel(), codes.T)
-    order = np.argsort(first)
-    return joined[:, order], C[first[order]]
 
 
 def _print_progress(record: Record) -> None:

@@ -17,8 +17,8 @@ from regfactor.factors import Factors
 from regfactor.losses import Absolute, Loss, Robust, Stacked
 from regfactor.penalties import Trace
 from regfactor.problems import Convex, Factored
-from regfactor.problems.data import FILLER
 from regfactor.problems.layout import Pattern
+from regfactor.problems.term import FILLER
 
 
 class RobustSubspace(ConvexEstimator):

@@ -16,59 +16,7 @@ from regfactor.losses import Loss, Squared
 from regfactor.losses.base import EVERYTHING
 from regfactor.problems.checks import check_table, check_term, entry_weights
 from regfactor.problems.layout import Dense, Layout, Pattern
-
-FILLER = 0.5  # stands at holes: inside the domain of every loss, so that nothing there is ever infinite
-
-
-@dataclass(frozen=True, eq=False)
-class Term:
-    """A loss on some columns: data x, weights w (None: all one; zero: a hole) and an offset of the predictor."""
-
-    loss: Loss
-    columns: Any
-    x: Array
-    w: Array | None = None
-    offset: Array | None = None
-
-    def at(self, Z: Array) -> Array:
-        """Return the predictors of this term."""
-        z = self.part(Z)
-        return z if self.offset is None else z + self.offset
-
-    def part(self, entries: Array) -> Array:
-        """Return the entries of this term's columns."""
-        return entries if self.columns is EVERYTHING else entries[:, self.columns]
-
-    @property
-    def size(self) -> float:
-        """Return the median distance of the observed data from the offset, one where that is zero."""
-        away = np.abs(self.x if self.offset is None else self.x - self.offset)
-        return float(np.median(away if self.w is None else away[self.w > 0])) or 1.0
-
-    def weigh(self, values: Array) -> Array:
-        """Return the values times their weights; at a hole zero, whatever the value."""
-        return values if self.w is None else self.w * np.where(self.w > 0, values, 0)
-
-    def in_units(self, y: Array) -> Array:
-        """Return y per unit of weight, zero at holes."""
-        return y if self.w is None else np.where(self.w > 0, y / np.where(self.w > 0, self.w, 1), 0)
-
-    def legal(self, z: Array) -> Array:
-        """Return z with holes moved into the link domain, so that no loss is evaluated outside it."""
-        inside = self.loss.link_domain
-        if self.w is None or self.loss.unbounded:
-            return z
-        safe = inside.low + 1 if np.isfinite(inside.low) else inside.high - 1
-        return np.where((self.w > 0) | inside.contains(z), z, safe)
-
-    def astype(self, dtype: Any) -> Term:
-        """Return the same term in another precision."""
-        return self.mapped(lambda a: a.astype(dtype, copy=False))
-
-    def mapped(self, of: Callable[[Array], Array]) -> Term:
-        """Return this term with every array replaced by a function of it."""
-        w, offset = (None if a is None else of(a) for a in (self.w, self.offset))
-        return Term(self.loss, self.columns, of(self.x), w, offset)
+from regfactor.problems.term import FILLER, Term
 
 
 @dataclass(frozen=True, eq=False)

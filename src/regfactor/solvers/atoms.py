@@ -271,7 +271,8 @@ class Descent:
         h = float(data.hessian(self._predictor(self._mapped(F), point.free)).sum(dtype=np.float64))
         most = float(data.majorant().sum(dtype=np.float64))
         scale = float(np.mean(np.square(self.e)) * np.mean(np.square(self.problem.map.diagonal)))
-        return max(h, most / 10 if np.isfinite(most) else 0.0) / np.prod(self.problem.shape) * scale
+        cells = float(np.prod(self.problem.shape))
+        return max(h, most / 10 if np.isfinite(most) else 0.0) / cells * scale
 
     def _mapped(self, F: Factors) -> Array:
         return self.problem.mapped(Factors(F.Phi, F.C * self.e))

@@ -198,15 +198,6 @@ def is_proven(Y: Array, level: float, svt: Thresholding) -> bool:
     return False
 
 
-def takes_pursuit(problem: Convex) -> bool:
-    """Whether Pursuit takes a problem."""
-    try:
-        Pursuit().check(problem)
-    except UnsupportedProblem:
-        return False
-    return True
-
-
 def norm_is_below(Y: Array, level: float) -> bool:
     """Whether a Cholesky factorization proves that |Y|_2 <= level.
 

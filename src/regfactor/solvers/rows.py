@@ -10,8 +10,8 @@ import scipy.sparse
 from regfactor._newton import solve_columns
 from regfactor._params import Array
 from regfactor.problems import Data
-from regfactor.problems.data import Term
 from regfactor.problems.layout import Dense
+from regfactor.problems.term import Term
 
 SPLITS = 100  # steps of splitting, cheap ones, which find most of the kinks
 RELAXATION = 1.6
