@@ -124,13 +124,13 @@ def constants(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
 
 
 def peer(imputer: Callable[[int], Any]) -> Callable[[pd.DataFrame, int], pd.DataFrame]:
-    """Return a peer that works on our encoding with standardized columns, and is decoded like us."""
+    """Return a peer that works on our encoding, standardized where it is not 0 and 1, and is decoded like us."""
 
     def fill(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
         schema = Schema.of(frame)
         E = schema.encode(frame)
         scale = np.nanstd(E, axis=0)
-        scale[scale == 0] = 1.0
+        scale[(scale == 0) | np.isin(np.nan_to_num(E), (0.0, 1.0)).all(axis=0)] = 1.0
         return schema.decode(imputer(seed).fit_transform(E / scale) * scale, frame)
 
     return fill
@@ -155,13 +155,12 @@ def with_prior(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
     schema, random = Schema.of(frame), np.random.default_rng(seed + 1000)
     E = schema.encode(frame)
     held = schema.spread(random.random(frame.shape) < HELD_OUT) & ~np.isnan(E)  # a category is held out as a whole
-    problem, test = _problem(schema, np.where(held, np.nan, E)), Data.of(np.where(held, E, np.nan), schema.loss,
-                                                                        np.broadcast_to(schema.weights, E.shape))  # fmt: skip
+    train, test = (np.where(keep, E, np.nan) for keep in (~held, held))
+    problem, unseen = _problem(schema, train), _data(schema, test)
     start, losses = None, []
     for share in ALPHAS:
-        solution = solve(problem.at(share * problem.alpha_max()), tol=1e-3, max_iter=300, start=start)
-        start = solution.point
-        losses.append(test.value(_scored(schema, np.where(held, np.nan, E), start)))
+        start = solve(problem.at(share * problem.alpha_max()), tol=1e-3, max_iter=300, start=start).point
+        losses.append(unseen.value(_scored(schema, train, start)))
     problem = _problem(schema, E)
     best = problem.at(ALPHAS[int(np.argmin(losses))] * problem.alpha_max())
     Z = _scored(schema, E, solve(best, tol=1e-3).point)
@@ -170,9 +169,12 @@ def with_prior(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
     return schema.decode(Z, frame)
 
 
+def _data(schema: Schema, E: np.ndarray) -> Data:
+    return Data.of(E, schema.loss, np.broadcast_to(schema.weights, E.shape))
+
+
 def _problem(schema: Schema, E: np.ndarray) -> Convex:
-    data = Data.of(E, schema.loss, np.broadcast_to(schema.weights, E.shape))
-    return Convex(data, Trace(), 1.0, design=Design.intercept(len(E)))
+    return Convex(_data(schema, E), Trace(), 1.0, design=Design.intercept(len(E)))
 
 
 def _scored(schema: Schema, E: np.ndarray, point: Any) -> np.ndarray:
@@ -233,10 +235,10 @@ def main() -> str:
     return "\n".join([
         "# Holes in mixed tables",
         "",
-        f"{HIDDEN:.0%} of the entries hidden at random, means over {len(SEEDS)} seeds. Errors on hidden entries: numeric "
-        "RMSE in standard deviations of the column, boolean and unordered share of wrong labels, ordered mean distance "
-        "in levels. All but the first work on the same encoding and are decoded alike; peers have their default "
-        "settings and standardized columns.",
+        f"{HIDDEN:.0%} of the entries hidden at random, means over {len(SEEDS)} seeds. Errors on hidden entries: "
+        "numeric RMSE in standard deviations of the column, boolean and unordered share of wrong labels, ordered mean "
+        "distance in levels. All but the first work on the same encoding and are decoded alike; peers have their "
+        "default settings, and columns that are not 0 and 1 standardized.",
         "",
         f"| {' | '.join(head)} |",
         "|---" * len(head) + "|",

@@ -139,9 +139,9 @@ def test_claimed_bounds_hold_when_recomputed_from_scratch():
 def test_a_loss_that_is_flat_at_zero():
     X = 1000.0 * table(Squared())  # all entries are outliers of the empty model
     dense = Convex(Data.of(X, Huber(1.0)), Trace(), 3.0)
-    found = solve(dense, tol=1e-6, solver=Atoms(tol=1e-6), max_iter=20_000)
-    assert found.relative_gap <= 1e-6
-    assert found.objective == pytest.approx(optimum(dense, 1e-7).objective, rel=2e-6)
+    found = solve(dense, tol=1e-4, solver=Atoms(tol=1e-4), max_iter=20_000)
+    assert found.relative_gap <= 1e-4
+    assert found.objective == pytest.approx(optimum(dense, 1e-6).objective, rel=2e-4)
 
 
 def test_a_start_is_taken_up():

@@ -280,6 +280,7 @@ ERRORS = {
     "unknown column": ({"x": np.ones(ROWS)}, {"y": "huber"}, r"'y'"),
     "out of range": ({"x": np.ones(ROWS)}, {5: "huber"}, r"columns 5.*\['x'\]"),
     "twice": ({"x": np.ones(ROWS)}, [("x", "huber"), (0, "squared")], r"\['x'\] are given several"),
+    "nested": ({"x": np.ones(ROWS)}, {"x": ["huber"]}, r"takes a string or a Loss, got \['huber'\]"),
     "unknown loss": ({"x": np.ones(ROWS)}, {"x": "hubber"}, r"Did you mean 'huber'"),
 }
 
@@ -336,7 +337,7 @@ def frames(rows):
     yield pl.DataFrame(columns, schema=schema, strict=False)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.lists(ROW, max_size=8), st.integers(0, 2**32 - 1))
 def test_what_is_encoded_comes_back(rows, seed):
     for truth in frames(rows):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from regfactor import RobustSubspace
+from regfactor._linalg import gram, is_below
 from regfactor._params import UnsupportedProblem
 from regfactor.factors import Factors, Point
 from regfactor.loop import Status, run
@@ -18,7 +19,7 @@ from regfactor.norms import L2
 from regfactor.penalties import Rows, Trace
 from regfactor.problems import Convex, Data, Design
 from regfactor.solvers import Admm, choose_solver, solve
-from regfactor.solvers.pursuit import Pursuit, is_proven, norm_is_below
+from regfactor.solvers.pursuit import Pursuit, is_proven
 from regfactor.solvers.rows import minimize_rows
 from regfactor.solvers.splitting import Thresholding
 
@@ -190,9 +191,9 @@ def test_the_level_is_proven_only_where_it_holds():
     for shape in ((30, 20), (5, 1), (1, 1)):
         Y = rng.uniform(-1, 1, shape)
         norm = np.linalg.svd(Y, compute_uv=False)[0]
-        assert norm_is_below(Y, norm * (1 + 1e-9))
-        assert not norm_is_below(Y, norm * (1 - 1e-9))
-    assert not norm_is_below(np.eye(3), 1.0)  # true, but within rounding: not proven
+        assert is_below(gram(Y), norm * (1 + 1e-9), len(Y))
+        assert not is_below(gram(Y), norm * (1 - 1e-9), len(Y))
+    assert not is_below(np.eye(3), 1.0, 3)  # true, but within rounding: not proven
 
 
 def test_what_the_block_does_not_see_is_still_not_proven():

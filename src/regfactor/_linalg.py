@@ -63,12 +63,12 @@ def spectral_norm(W: Any) -> float:
 def is_below(gram: Array, level: float, summands: int) -> bool:
     """Tell whether a matrix has norm at most `level`, by its Gram matrix; true is a proof.
 
-    Kept off the level are the worst rounding of a Cholesky factorization (Higham 2002, theorem 10.3) and that of the
-    sums in the Gram matrix.
+    Kept off the level are the worst rounding of a Cholesky factorization (Rump 2006) and that of the sums in the Gram
+    matrix.
     """
     eps, m = float(np.finfo(np.float64).eps), len(gram)
-    shifted = -gram
-    shifted[np.diag_indices(m)] += level**2 * (1 - 8 * m * eps) - summands * eps * float(np.trace(gram))
+    shifted = -gram  # only its upper triangle is read
+    shifted[np.diag_indices(m)] += level**2 * (1 - m * (m + 9) * eps) - summands * eps * float(np.trace(gram))
     try:
         scipy.linalg.cholesky(shifted, overwrite_a=True, check_finite=False)
     except scipy.linalg.LinAlgError:

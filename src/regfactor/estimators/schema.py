@@ -146,10 +146,9 @@ def _part(loss: Any) -> Any:
     """Return a loss for single columns: a part, or one of the two strings that wait for the column to be seen."""
     if isinstance(loss, str) and loss in (AUTO, "ordinal"):
         return loss
-    part = as_loss(loss)
-    if isinstance(part, Stacked):
+    if isinstance(loss, list | tuple | Mapping | Stacked):
         raise ValueError(f"A column takes a string or a Loss, got {loss!r}.")
-    return part
+    return as_loss(loss)
 
 
 def places(columns: Any, names: list[Any]) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from regfactor.losses.base import EVERYTHING
 from regfactor.problems.checks import check_table, check_term, entry_weights
 from regfactor.problems.layout import Dense, Layout, Pattern
 from regfactor.problems.term import FILLER, Term
+
+STRETCH = 200_000  # entries of a sparse table that are evaluated at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,18 +164,26 @@ class Data:
         """Return the typical size of the data, zero for none."""
         return max(t.size for t in self.terms)
 
+    @cached_property
+    def _pieces(self) -> tuple[Term, ...]:
+        """The terms; a long vector of entries in stretches, so that what is computed on the way stays in the cache."""
+        if self.layout.sparse and self.terms[0].x.size > STRETCH:
+            return self.terms[0].stretches(STRETCH)
+        return self.terms
+
     def value(self, Z: Array | Factors) -> float:
         """L(Z)."""
-        return float(self._values(Z).sum(dtype=np.float64))
+        Z = self.layout.entries(Z)
+        return float(sum(t.losses(t.part(Z)).sum(dtype=np.float64) for t in self._pieces))
 
     def least(self, Z: Array) -> float:
         """Return the least loss that is more than nothing, for predictors Z that explain nothing.
 
         A loss of the residual can fall to its rounding error; others approach their infimum without end.
         """
-        values = self.layout.entries(self._values(Z))
-        shares = ((t.part(values), 1e-28 if t.loss.of_residual else 1e-9) for t in self.terms)
-        return float(sum(share * np.abs(part).sum(dtype=np.float64) for part, share in shares))
+        Z = self.layout.entries(Z)
+        parts = ((t.losses(t.part(Z)), 1e-28 if t.loss.of_residual else 1e-9) for t in self._pieces)
+        return float(sum(share * np.abs(part).sum(dtype=np.float64) for part, share in parts))
 
     def column_values(self, Z: Array | Factors) -> Array:
         """L(Z) by columns, summed in float64."""
@@ -189,7 +200,7 @@ class Data:
 
     def _values(self, Z: Array | Factors) -> Array:
         Z = self.layout.entries(Z)
-        return self._collect(lambda t: t.weigh(t.loss.value(t.legal(t.at(Z)), t.x)))
+        return self._collect(lambda t: t.losses(t.part(Z)))
 
     def gradient(self, Z: Array | Factors) -> Array:
         """dL/dZ, zero at holes."""
@@ -227,7 +238,7 @@ class Data:
     def conjugate(self, Y: Array) -> float:
         """L*(Y), infinite for a Y that is not zero at holes."""
         total, Y = 0.0, self.layout.entries(Y)
-        for t in self.terms:
+        for t in self._pieces:
             y = t.part(Y)
             if t.w is not None and np.any(y[t.w == 0]):
                 return np.inf
@@ -259,7 +270,7 @@ class Data:
     def reach(self, Y: Array, most: float = 1.0) -> float:
         """Return the largest s <= most such that s Y is in the domain of L*, which contains zero."""
         s, Y = most, self.layout.entries(Y)
-        for t in self.terms:
+        for t in self._pieces:
             y = t.in_units(t.part(Y))
             low, high = (np.broadcast_to(end, y.shape) for end in t.loss.slopes(t.x))
             with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -284,10 +295,10 @@ class Data:
 
     def prox(self, A: Array, rho: float | Array) -> Array:
         """Return argmin_Z L(Z) + sum (rho/2) (Z - A)^2; rho is a number, one per column or one per entry."""
-        rho = np.broadcast_to(np.asarray(rho, A.dtype), self.shape)
+        rho = np.asarray(rho, A.dtype)
 
         def one(t: Term) -> Array:
-            a, r = t.at(A), rho[:, t.columns]
+            a, r = t.at(A), rho if rho.ndim == 0 else np.broadcast_to(rho, self.shape)[:, t.columns]
             z = t.loss.prox(t.legal(a), r if t.w is None else r / np.where(t.w > 0, t.w, 1), t.x)
             z = z if t.w is None else np.where(t.w > 0, z, a)
             return z if t.offset is None else z - t.offset
@@ -300,12 +311,13 @@ class Data:
 
     def _collect(self, of: Callable[[Term], Array]) -> Array:
         """Lay the arrays of all terms side by side in the columns they stand for."""
-        if len(self.terms) == 1 and self.terms[0].columns is EVERYTHING:
-            return of(self.terms[0])
-        parts = [of(t) for t in self.terms]
-        whole = np.empty(self.shape, np.result_type(*parts))
-        for t, part in zip(self.terms, parts, strict=True):
-            whole[:, t.columns] = part
+        pieces = self._pieces
+        first = of(pieces[0])
+        if pieces[0].columns is EVERYTHING:
+            return first
+        whole = np.empty(self.terms[0].x.shape if self.layout.sparse else self.shape, first.dtype)
+        for t in pieces:
+            whole[..., t.columns] = first if t is pieces[0] else of(t)
         return whole
 
 

@@ -61,7 +61,7 @@ class Dense:
         return np.asarray(entries @ B)
 
     def gram(self, entries: Array) -> Array:
-        """Return the Gram matrix of the columns of the matrix of entries, in float64."""
+        """Return the Gram matrix of the columns of the matrix of entries, in float64; its upper triangle counts."""
         return gram(entries)
 
     def grams(self, entries: Array, pairs: Array, block: slice) -> Array:
@@ -189,13 +189,13 @@ class Pattern:
         return out
 
     def gram(self, entries: Array) -> Array:
-        """Return the Gram matrix of the columns of the matrix of entries, in float64."""
+        """Return the Gram matrix of the columns of the matrix of entries, in float64; its upper triangle counts."""
         if not self.dense:
             return gram(self.matrix(entries))
         total = np.zeros((self.shape[1], self.shape[1]), order="F")
         for _, sheet in self._filled(entries.astype(np.float64, copy=False)):
             total = scipy.linalg.blas.dsyrk(1.0, sheet.T, beta=1.0, c=total, overwrite_c=True)
-        return np.asarray(total + np.triu(total, 1).T)
+        return np.asarray(total)
 
     def grams(self, entries: Array, pairs: Array, block: slice) -> Array:
         """Return the sums of pairs over rows, weighted by the entries of a block of columns."""
@@ -290,7 +290,7 @@ class Turned:
         return self.pattern.pull(B, entries).T
 
     def gram(self, entries: Array) -> Array:
-        """Return the Gram matrix of the columns of the matrix of entries, in float64."""
+        """Return the Gram matrix of the columns of the matrix of entries, in float64; its upper triangle counts."""
         return gram(self.matrix(entries))
 
     def grams(self, entries: Array, pairs: Array, block: slice) -> Array:

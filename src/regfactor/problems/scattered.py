@@ -49,7 +49,7 @@ class Scattered:
 
     @property
     def gram(self) -> Array:
-        """The Gram matrix of the shorter side."""
+        """The Gram matrix of the shorter side, of which the upper triangle counts."""
         if self.shape[0] < self.shape[1]:
             return self.T.gram
         entries = self.entries
@@ -82,7 +82,7 @@ class Scattered:
             return self.norm(), False
         gram = self.gram
         slack = float(np.finfo(np.float64).eps) * max(self.shape) * float(np.trace(gram))
-        return float(np.sqrt(np.linalg.eigvalsh(gram)[-1] + 8 * slack)), True
+        return float(np.sqrt(np.linalg.eigvalsh(gram, UPLO="U")[-1] + 8 * slack)), True
 
     def norm(self, start: Array | None = None) -> float:
         """Return the largest singular value by an iteration, rounded up by a millionth: not a proof."""
@@ -104,8 +104,10 @@ def leading(gram: Array, k: int, start: Array) -> Array:
     """Return k leading eigenvectors of a Gram matrix; those of a large one only roughly."""
     m = len(gram)
     if m <= LARGEST_EIGH or 3 * k > m:
-        return np.ascontiguousarray(scipy.linalg.eigh(gram, subset_by_index=[m - k, m - 1], check_finite=False)[1])
-    return scipy.sparse.linalg.eigsh(gram, k, v0=start, tol=1e-2)[1]
+        top = scipy.linalg.eigh(gram, lower=False, subset_by_index=[m - k, m - 1], check_finite=False)[1]
+        return np.ascontiguousarray(top)
+    whole = np.triu(gram) + np.triu(gram, 1).T
+    return scipy.sparse.linalg.eigsh(whole, k, v0=start, tol=1e-2)[1]
 
 
 def _scaled(scale: Any, A: Array) -> Array:

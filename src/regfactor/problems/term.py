@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -31,14 +32,19 @@ class Term:
         return z if self.offset is None else z + self.offset
 
     def part(self, entries: Array) -> Array:
-        """Return the entries of this term's columns."""
-        return entries if self.columns is EVERYTHING else entries[:, self.columns]
+        """Return the entries of this term's columns (of a sparse table, where entries are a vector, of its stretch)."""
+        return entries if self.columns is EVERYTHING else entries[..., self.columns]
 
     @property
     def size(self) -> float:
         """Return the median distance of the observed data from the offset, one where that is zero."""
         away = np.abs(self.x if self.offset is None else self.x - self.offset)
         return float(np.median(away if self.w is None else away[self.w > 0])) or 1.0
+
+    def losses(self, z: Array) -> Array:
+        """Return the weighted loss of each entry at predictors without the offset."""
+        z = z if self.offset is None else z + self.offset
+        return self.weigh(self.loss.value(self.legal(z), self.x))
 
     def weigh(self, values: Array) -> Array:
         """Return the values times their weights; at a hole zero, whatever the value."""
@@ -55,6 +61,11 @@ class Term:
             return z
         safe = inside.low + 1 if np.isfinite(inside.low) else inside.high - 1
         return np.where((self.w > 0) | inside.contains(z), z, safe)
+
+    def stretches(self, length: int) -> tuple[Term, ...]:
+        """Return the same vector of entries in stretches that share its arrays."""
+        places = [slice(start, start + length) for start in range(0, self.x.size, length)]
+        return tuple(replace(self.mapped(itemgetter(at)), columns=at) for at in places)
 
     def astype(self, dtype: Any) -> Term:
         """Return the same term in another precision."""

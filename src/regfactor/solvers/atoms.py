@@ -29,6 +29,7 @@ MANY = 100  # entries in a row that stand for all of them
 FADING = 0.95
 SWEEPS, ENOUGH = 6, 1e-3  # sweeps at the start, at most, and the relative fall of the objective that ends them
 SPARE = 8  # directions carried beside those of the atoms
+MARGIN = 0.99  # share of the tolerance that is aimed at; the rest is for rounding
 PATIENCE = 10  # examinations without a fall of the objective after which nothing is left to gain
 
 
@@ -123,8 +124,8 @@ class Descent:
         """Take one proximal gradient step from the point ahead; step back and shorten when the objective rises."""
         b, now, last = self.push, self.now, self.last
         ahead = Mix((now.F, last.F), (1 + b, -b)) if b else Mix((now.F,), (1.0,))
-        mapped = now.mapped + b * (now.mapped - last.mapped) if b else now.mapped
-        B = now.B if now.B is None or last.B is None else now.B + b * (now.B - last.B)
+        mapped = _beyond(now.mapped, last.mapped, b)
+        B = None if now.B is None or last.B is None else _beyond(now.B, last.B, b)
         value, g = self.problem.data.value_and_gradient(self._predictor(mapped, B))
         F, self.block = self._threshold(ahead, self.problem.scattered(g))
         new = self._spot(F, B)
@@ -160,7 +161,7 @@ class Descent:
         was formed to test the level has them; where it is small it is looked at once before there is hope.
         """
         problem, now, G = self.problem, self.now, self.problem.scattered(Y)
-        target = now.objective - 0.9 * self.solver.tol * max(abs(now.objective), problem.floor)
+        target = now.objective - MARGIN * self.solver.tol * max(abs(now.objective), problem.floor)
         level = problem.level(Y, target)
         self.examined += 1
         hopeful = level > 0 and np.linalg.norm(G @ self.block, 2) <= level
@@ -238,7 +239,7 @@ class Descent:
 
     def _bend(self, new: Spot, value: float, g: Array, mapped: Array, length: float) -> float:
         """Return the curvature of the loss along the move just made, of a given squared length."""
-        excess = new.value - value - float(np.vdot(g, new.mapped - mapped))
+        excess = new.value - value - float(np.vdot(g, new.mapped)) + float(np.vdot(g, mapped))
         return 2 * excess / length if length > 0 and excess > 1e-12 * abs(value) else 0.0
 
     def _lengthen(self, bend: float) -> None:
@@ -283,3 +284,13 @@ class Descent:
 
     def _ridge(self, B: Array | None) -> float:
         return 0.0 if self.problem.design is None or B is None else self.problem.design.cost(B)
+
+
+def _beyond(now: Array, last: Array, share: float) -> Array:
+    """Return now + share (now - last), with a single new array."""
+    if share == 0:
+        return now
+    out = now - last
+    out *= share
+    out += now
+    return out

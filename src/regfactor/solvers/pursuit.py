@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from regfactor._linalg import gram, is_below
 from regfactor._params import Array, UnsupportedProblem
 from regfactor.factors import Factors, Point
 from regfactor.loop import Iterate
@@ -192,22 +193,7 @@ def is_proven(Y: Array, level: float, svt: Thresholding) -> bool:
     """Whether |Y|_2 <= level, tried on the block first; if only the proof fails, the block has missed a direction."""
     if spectrum(Y @ svt.block)[0][0] > level:
         return False
-    if norm_is_below(Y, level):
+    if is_below(gram(Y), level, len(Y)):
         return True
     svt.age = REFRESH
     return False
-
-
-def norm_is_below(Y: Array, level: float) -> bool:
-    """Whether a Cholesky factorization proves that |Y|_2 <= level.
-
-    It ends only if its matrix is positive definite up to a rounding error below d (d + 1) eps level^2 (Rump 2006). That
-    of the Gram matrix is below n d eps level^2, for no column is longer than the level.
-    """
-    n, d = Y.shape
-    room = 1 - d * (n + d + 8) * float(np.finfo(np.float64).eps)
-    try:
-        np.linalg.cholesky(room * level**2 * np.eye(d) - Y.T @ Y)
-    except np.linalg.LinAlgError:
-        return False
-    return True

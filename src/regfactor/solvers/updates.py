@@ -164,29 +164,6 @@ def _searched_step(
     return new, lengths
 
 
-def split_rows(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float, steps: int = 400) -> Array:
-    """Approach the minimum over all rows at once by ADMM, for a loss with kinks and a ridge.
-
-    One factorization serves every row: holes cost nothing in the prox, so that all share one k x k system.
-    """
-    ridge = _ridge(penalty, alpha, C)
-    typical = data.size
-    rho = 1 / typical if typical > 0 else 1.0
-    inverse = np.linalg.pinv(C @ C.T + np.diag(ridge / rho), hermitian=True)
-    U = np.zeros(data.shape, data.dtype)
-    for _ in range(steps):
-        P = Phi @ C
-        V = data.prox(P - U, rho)
-        relaxed = 1.6 * V - 0.6 * P
-        new = (relaxed + U) @ C.T @ inverse
-        U = U + relaxed - new @ C
-        done = np.abs(new - Phi).max(initial=0) <= STILL * np.abs(new).max(initial=0)
-        Phi = new.astype(data.dtype)
-        if done:
-            break
-    return Phi
-
-
 def _ridge_regression(X: Array, C: Array, ridge: Array) -> Array:
     """Return the rows of codes that minimize |X - Phi C|^2 / 2 + ridge; the least of them where several do."""
     gram = C @ C.T + np.diag(ridge)
