@@ -7,11 +7,12 @@ import pytest
 import scipy.sparse
 
 from regfactor._params import UnsupportedProblem
+from regfactor.factors import Factors
 from regfactor.losses import Absolute, Huber, Logistic, Poisson, SmoothedL1, Softmax, Squared, Stacked
 from regfactor.maps import Lags, RowScale
 from regfactor.penalties import Rows, SquaredL2, Trace
 from regfactor.problems import Convex, Data, Design, Factored
-from regfactor.solvers import Alternating, Atoms, Lbfgs, solve
+from regfactor.solvers import Alternating, Atoms, Lbfgs, atoms, solve
 
 LOSSES = [Squared(), Huber(0.5), SmoothedL1(0.2), Logistic(), Poisson()]
 
@@ -134,6 +135,23 @@ def test_claimed_bounds_hold_when_recomputed_from_scratch():
         s = min(sparse.alpha / np.linalg.norm(G, 2), -np.vdot(G, X) / np.vdot(G, G))
         assert objective <= found.objective * (1 + 1e-12)
         assert objective + s * np.vdot(G, X) + s * s * np.vdot(G, G) / 2 <= tol * objective
+
+
+@pytest.mark.parametrize("loss", [Squared(), Logistic()], ids=str)
+def test_sweeps_may_begin_on_some_rows_of_a_tall_table(loss, monkeypatch):
+    monkeypatch.setattr(atoms, "SAMPLE", 30)
+    dense, sparse = problems(loss, True, n=150)
+    found = solve(sparse, tol=1e-6, solver=Atoms(tol=1e-6))
+    assert found.objective == pytest.approx(optimum(dense).objective, rel=2e-6)
+
+
+def test_some_rows_of_a_sparse_table_are_a_table():
+    X = table(Squared())
+    rows = np.array([3, 4, 17, 59])
+    part, whole = Data.of(X[rows], Squared()), Data.of_sparse(as_sparse(X), Squared()).of_rows(rows)
+    Z = Factors(np.arange(8.0).reshape(4, 2), np.ones((2, X.shape[1])))
+    assert whole.value(Z) == pytest.approx(part.value(Z))
+    np.testing.assert_allclose(whole.column_values(Z), part.column_values(Z))
 
 
 def test_a_loss_that_is_flat_at_zero():

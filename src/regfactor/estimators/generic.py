@@ -72,6 +72,13 @@ class FactorModel(FactorEstimator):
     >>> kmeans = FactorModel(on_codes=OneHot(), rank=2, random_state=0).fit(X)
     >>> sorted(kmeans.components_.mean(axis=1).round(2).tolist())
     [0.05, 5.05]
+
+    Non-negative factorization, with holes; its only penalty are the signs, so that alpha plays no part:
+
+    >>> from regfactor.penalties import NonNegative
+    >>> parts = FactorModel("kl", on_codes=NonNegative(), on_components=NonNegative(), rank=1)
+    >>> parts.fit(np.array([[1.0, 2.0], [2.0, np.nan], [3.0, 6.0]])).complete([[4.0, np.nan]]).round(2)
+    array([[4., 8.]])
     """
 
     mixed = True

@@ -72,6 +72,17 @@ class Convex:
         other.__dict__.update({name: self.__dict__[name] for name in STRENGTHLESS if name in self.__dict__})
         return other
 
+    def of_rows(self, rows: Array) -> Convex:
+        """Return the problem of some rows of a sparse table, with the gauge as strong as it is on all of them."""
+        scale = self.map.diagonal
+        return replace(
+            self,
+            data=self.data.of_rows(rows),
+            alpha=self.alpha * float(np.sqrt(len(rows) / self.data.shape[0])),
+            map=RowScale(np.ravel(scale)[rows]) if np.ndim(scale) else self.map,
+            design=None if self.design is None else replace(self.design, D=self.design.D[rows]),
+        )
+
     def astype(self, dtype: type) -> Convex:
         """Return the same problem in another precision."""
         design = None if self.design is None else self.design.astype(dtype)

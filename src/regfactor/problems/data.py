@@ -134,6 +134,12 @@ class Data:
         terms = (replace(t, w=np.where(t.part(kept), w, 0).astype(self.dtype)) for t, w in weights)
         return replace(self, terms=tuple(terms))
 
+    def of_rows(self, rows: Array) -> Data:
+        """Return the data of some rows of a sparse table."""
+        assert isinstance(self.layout, Pattern)
+        layout, places = self.layout.of_rows(rows)
+        return Data((self.terms[0].mapped(lambda a: a[places]),), layout.shape, layout)
+
     @property
     def complete(self) -> bool:
         """Whether every entry is observed and none is weighted."""

@@ -93,6 +93,13 @@ class Pattern:
         indptr = np.concatenate([[0], np.cumsum(kept)])[self.indptr].astype(self.indptr.dtype)
         return Pattern(indptr, self.indices[kept], self.shape)
 
+    def of_rows(self, rows: Array) -> tuple[Pattern, Array]:
+        """Return the pattern of some rows, and where their entries stand in this one."""
+        counts = np.diff(self.indptr)[rows]
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(self.indptr.dtype)
+        places = np.repeat(self.indptr[rows] - indptr[:-1], counts) + np.arange(indptr[-1])
+        return Pattern(indptr, self.indices[places], (len(rows), self.shape[1])), places
+
     @property
     def density(self) -> float:
         """The share of entries that are stored."""

@@ -28,6 +28,7 @@ STEP = 0.6  # first step in units of 1 / mean curvature: a mask acts on incohere
 MANY = 100  # entries in a row that stand for all of them
 FADING = 0.95
 SWEEPS, ENOUGH = 6, 1e-3  # sweeps at the start, at most, and the relative fall of the objective that ends them
+SAMPLE = 50_000  # rows of a tall table on which the sweeps begin
 SPARE = 8  # directions carried beside those of the atoms
 MARGIN = 0.99  # share of the tolerance that is aimed at; the rest is for rounding
 PATIENCE = 10  # examinations without a fall of the objective after which nothing is left to gain
@@ -190,15 +191,25 @@ class Descent:
 
     def _swept(self, F: Factors, B: Array | None) -> Spot:
         """Return the spot to which sweeps lead; in single precision, since it is only a start and half the work."""
-        problem, point, before = self.problem.astype(np.float32), Point(F, B).astype(np.float32), np.inf
+        problem, point = self.problem.astype(np.float32), Point(F, B).astype(np.float32)
+        n = problem.data.shape[0]
+        if problem.data.layout.sparse and n > 4 * SAMPLE:  # components of a tall table are those of a part of it
+            rows = np.sort(self.random.choice(n, SAMPLE, replace=False))
+            part = Point(Factors(point.factors.codes[rows], point.factors.C), point.free)
+            part = self._sweeps(problem.of_rows(rows), part)
+            point = Point(Factors(np.zeros((n, part.factors.rank), np.float32), part.factors.C), part.free)
+        point = self._sweeps(problem, point).astype(self.problem.data.dtype)
+        return self._spot(self._unit(point.factors), point.free)
+
+    def _sweeps(self, problem: Convex, point: Point) -> Point:
+        before = np.inf
         for _ in range(SWEEPS):
-            point = Point(*sweep(problem, point.factors, point.free, self.e, self.alpha))
+            point = Point(*sweep(problem, point.factors, point.free, self.e, problem.alpha))
             after = problem.objective(Factors(point.factors.Phi, point.factors.C * self.e), point.free)
             if not after < (1 - ENOUGH) * before:
                 break
             before = after
-        point = point.astype(self.problem.data.dtype)
-        return self._spot(self._unit(point.factors), point.free)
+        return point
 
     def _unit(self, F: Factors) -> Factors:
         """Return the factors U S and V' of Z = U S V', as many as are allowed."""
