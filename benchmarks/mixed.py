@@ -25,7 +25,7 @@ from regfactor.problems import Convex, Data, Design
 from regfactor.solvers import solve
 
 SEEDS, HIDDEN, HELD_OUT = (0, 1, 2), 0.2, 0.1
-ALPHAS = np.geomspace(0.6, 2e-3, 9)  # strengths that are tried, as shares of alpha_max
+WEAKER = (0.1, 0.01, 0.003)  # shares of alpha_max on the way to the weak penalty under which the prior takes over
 PRIORS = (0.03, 0.1, 0.3, 1.0)  # strengths of the prior of the codes, in units of the null loss of an entry
 BOOLEAN, ORDERED, UNORDERED, NUMERIC = "boolean", "ordered", "unordered", "numeric"
 
@@ -150,21 +150,17 @@ def with_prior(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Fill by the certified subspace with rows scored under the prior that its codes have their own variances.
 
     The row penalty of the trace norm is alpha phi_i^2 / (2 s_i), s_i the norm of all codes i: it shrinks strong
-    components too. A normal prior of variance s_i^2 / n costs t n phi_i^2 / (2 s_i^2), and leaves them nearly alone;
-    alpha and t are chosen by the loss of cells that were held out.
+    components too. A normal prior of variance s_i^2 / n costs t n phi_i^2 / (2 s_i^2), and leaves them nearly alone.
+    Under it alpha hardly matters once it is small; t is chosen by the loss of cells that were held out.
     """
     schema, random = Schema.of(frame), np.random.default_rng(seed + 1000)
     E = schema.encode(frame)
     held = schema.spread(random.random(frame.shape) < HELD_OUT) & ~np.isnan(E)  # a category is held out as a whole
     train, test = (np.where(keep, E, np.nan) for keep in (~held, held))
-    problem, unseen = _problem(schema, train), _data(schema, test)
-    start, losses = None, {}
-    for share in ALPHAS:
-        start = solve(problem.at(share * problem.alpha_max()), tol=1e-3, max_iter=300, start=start).point
-        losses |= {(share, prior): unseen.value(_scored(schema, train, start, prior)) for prior in PRIORS}
-    share, prior = min(losses, key=losses.__getitem__)
-    problem = _problem(schema, E)
-    Z = _scored(schema, E, solve(problem.at(share * problem.alpha_max()), tol=1e-3).point, prior)
+    unseen = _data(schema, test)
+    weak = _weakly_penalized(_problem(schema, train))
+    prior = min(PRIORS, key=lambda t: unseen.value(_scored(schema, train, weak, t)))
+    Z = _scored(schema, E, _weakly_penalized(_problem(schema, E)), prior)
     for columns, loss in schema.loss.parts(Z.shape[1]):
         Z[:, columns] = loss.predict(Z[:, columns])
     return schema.decode(Z, frame)
@@ -176,6 +172,13 @@ def _data(schema: Schema, E: np.ndarray) -> Data:
 
 def _problem(schema: Schema, E: np.ndarray) -> Convex:
     return Convex(_data(schema, E), Trace(), 1.0, design=Design.intercept(len(E)))
+
+
+def _weakly_penalized(problem: Convex) -> Any:
+    point = None
+    for share in WEAKER:
+        point = solve(problem.at(share * problem.alpha_max()), tol=1e-3, max_iter=300, start=point).point
+    return point
 
 
 def _scored(schema: Schema, E: np.ndarray, point: Any, prior: float) -> np.ndarray:

@@ -192,18 +192,18 @@ class Descent:
     def _swept(self, F: Factors, B: Array | None) -> Spot:
         """Return the spot to which sweeps lead; in single precision, since it is only a start and half the work."""
         problem, point = self.problem.astype(np.float32), Point(F, B).astype(np.float32)
-        n = problem.data.shape[0]
+        n, most = problem.data.shape[0], SWEEPS
         if problem.data.layout.sparse and n > 4 * SAMPLE:  # components of a tall table are those of a part of it
             rows = np.sort(self.random.choice(n, SAMPLE, replace=False))
             part = Point(Factors(point.factors.codes[rows], point.factors.C), point.free)
-            part = self._sweeps(problem.of_rows(rows), part)
+            part, most = self._sweeps(problem.of_rows(rows), part, SWEEPS), 1
             point = Point(Factors(np.zeros((n, part.factors.rank), np.float32), part.factors.C), part.free)
-        point = self._sweeps(problem, point).astype(self.problem.data.dtype)
+        point = self._sweeps(problem, point, most).astype(self.problem.data.dtype)
         return self._spot(self._unit(point.factors), point.free)
 
-    def _sweeps(self, problem: Convex, point: Point) -> Point:
+    def _sweeps(self, problem: Convex, point: Point, most: int) -> Point:
         before = np.inf
-        for _ in range(SWEEPS):
+        for _ in range(most):
             point = Point(*sweep(problem, point.factors, point.free, self.e, problem.alpha))
             after = problem.objective(Factors(point.factors.Phi, point.factors.C * self.e), point.free)
             if not after < (1 - ENOUGH) * before:
