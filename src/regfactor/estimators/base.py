@@ -51,11 +51,11 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         rows, all_entries = row_weights(table, sample_weight), entry_weights(table, entry_weight, self._schema)
         counted = slice(None) if rows is None else rows > 0  # a row of weight zero is scored, not learned from
         X, rows, entries = (None if a is None else a[counted] for a in (table, rows, all_entries))
-        problem = self._problem(X, rows, entries)
-        problem = prepared(problem) if isinstance(problem, Convex) else problem
         random = check_random_state(self.random_state)
-        chosen, problem = self._chosen(problem, np.random.default_rng(random.randint(2**31 - 1)))
+        held_out = np.random.default_rng(random.randint(2**31 - 1))
+        chosen, problem = self._chosen(self._problem(X, rows, entries), held_out)
         problem.check()
+        problem = prepared(problem) if isinstance(problem, Convex) else problem
         warn_of_empty(X)
         solution = solve(
             problem,

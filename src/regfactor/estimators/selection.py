@@ -12,6 +12,7 @@ from regfactor._params import Array, choose
 from regfactor.factors import Factors, Point, rebalance
 from regfactor.problems import Convex, Data, Factored
 from regfactor.solvers import solve
+from regfactor.solvers.choose import prepared
 from regfactor.solvers.paths import along
 from regfactor.solvers.sweeps import sweep
 
@@ -52,6 +53,7 @@ def select_alpha(problem: Convex, rule: str, debias: bool, random: np.random.Gen
     would be grown to full size. So the rank at which they are cut is chosen along with the strength.
     """
     choose(rule, RULES, "rule")
+    problem = prepared(problem.at(problem.alpha_max() or 1.0))
     train, held = problem.data.split(HELD_OUT, random)
     fitted = replace(problem, data=train)
     alphas = np.geomspace(1.0, SMALLEST, ALPHAS) * fitted.alpha_max()

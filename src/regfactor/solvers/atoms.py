@@ -27,7 +27,8 @@ from regfactor.solvers.sweeps import first_atoms, sweep
 STEP = 0.6  # first step in units of 1 / mean curvature: a mask acts on incoherent matrices like its density
 MANY = 100  # entries in a row that stand for all of them
 FADING = 0.95
-SWEEPS, ENOUGH = 6, 1e-3  # sweeps at the start, at most, and the relative fall of the objective that ends them
+SWEEPS, ENOUGH = 6, 1e-2  # sweeps at the start, at most, and the relative fall of the objective that ends them
+SHORTENINGS = 30  # of the first atoms, by halves: losses of an exponential do not bear large predictors
 SAMPLE = 50_000  # rows of a tall table on which the sweeps begin
 SPARE = 8  # directions carried beside those of the atoms
 MARGIN = 0.99  # share of the tolerance that is aimed at; the rest is for rounding
@@ -121,6 +122,7 @@ class Descent:
     def _spare(self) -> int:
         return SPARE + self.now.F.rank // 4
 
+    @np.errstate(over="ignore", invalid="ignore")  # a step too far is taken back
     def step(self) -> None:
         """Take one proximal gradient step from the point ahead; step back and shorten when the objective rises."""
         b, now, last = self.push, self.now, self.last
@@ -133,7 +135,7 @@ class Descent:
         products = inner_products((F, now.F, last.F))
         move = np.array([1, -(1 + b), b])
         bend = self._bend(new, value + self._ridge(B), g, mapped, float(move @ products @ move))
-        if new.objective > now.objective * (1 + 1e-14):
+        if not new.objective <= now.objective * (1 + 1e-14):
             self._fall_back(bend)
             return
         self._lengthen(bend)
@@ -176,18 +178,28 @@ class Descent:
         self.block = G.directions(gram, min(self.block.shape[1], len(gram)), self.random).astype(self.block.dtype)
         return Bound(-np.inf, True)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _begin(self, start: Point | None) -> Spot:
         """Return where alternating sweeps lead from the start, or the start itself where that is better."""
         if start is None or not start.factors.rank:
-            return self._swept(self._atoms_of_gradient(), self.problem.null.free)
+            null = self.problem.null
+            start = Point(self._atoms_of_gradient(), null.free)
+            swept = self._swept(start.factors, start.free)
+            return swept if np.isfinite(swept.objective) else self._spot(null.factors, null.free)
         given = self._spot(self._unit(Factors(start.factors.codes, start.factors.C / self.e)), start.free)
         swept = self._swept(rebalance(given.F), given.B)
         return swept if swept.objective < given.objective else given
 
     def _atoms_of_gradient(self) -> Factors:
+        """Return leading directions of the gradient at zero, shortened until they are better than nothing."""
         dual, most = self.problem.null.dual, self.solver.max_rank or min(self.problem.shape)
         assert dual is not None
-        return first_atoms(self.problem.scattered(dual), self.alpha, self.curvature, most, self.random)
+        F = first_atoms(self.problem.scattered(dual), self.alpha, self.curvature, most, self.random)
+        for _ in range(SHORTENINGS):
+            if self._spot(F, self.problem.null.free).value <= self.problem.null_objective():
+                break
+            F = 0.5 * F
+        return F
 
     def _swept(self, F: Factors, B: Array | None) -> Spot:
         """Return the spot to which sweeps lead; in single precision, since it is only a start and half the work."""
@@ -251,6 +263,8 @@ class Descent:
     def _bend(self, new: Spot, value: float, g: Array, mapped: Array, length: float) -> float:
         """Return the curvature of the loss along the move just made, of a given squared length."""
         excess = new.value - value - float(np.vdot(g, new.mapped)) + float(np.vdot(g, mapped))
+        if not np.isfinite(excess):
+            return 4 * self.steepest
         return 2 * excess / length if length > 0 and excess > 1e-12 * abs(value) else 0.0
 
     def _lengthen(self, bend: float) -> None:

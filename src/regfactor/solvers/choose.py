@@ -25,6 +25,8 @@ from regfactor.solvers.splitting import Admm
 from regfactor.solvers.two_view import EtaSearch
 
 LARGE = 10_000  # entries of a table from which on proximal steps in factors are the fastest
+HUGE = 10_000_000  # entries from which on no other solver is thought of
+WEAK = 1e-3  # alpha over the Euclidean norm of the gradient at zero, below which nearly all ranks are used
 FEW_HOLES = 0.3  # share of missing entries up to which Admm may still be faster
 HOLES = 0.2  # share of missing entries from which on only the observed ones are held
 
@@ -44,7 +46,7 @@ def choose_solver(
         return Closed()
     if accepts(Pursuit(), problem):
         return Pursuit(tol)
-    if np.prod(problem.data.shape) >= LARGE and accepts(Atoms(), problem) and not _splits_well(problem):
+    if np.prod(problem.data.shape) >= LARGE and accepts(Atoms(), problem) and not _splits_better(problem):
         return Atoms(tol, random_state=random_state)
     proximable = all(t.loss.proximable for t in problem.data.terms)
     return Admm() if proximable and problem.map.diagonal is not None else Fista()
@@ -103,18 +105,25 @@ def solve(
     return solution if given.data.layout is problem.data.layout else _spread(problem, solution)
 
 
-def _splits_well(problem: Convex) -> bool:
-    """Whether Admm is faster even on a large table: losses with a prox in closed form, and few holes."""
+def _splits_better(problem: Convex) -> bool:
+    """Whether Admm is faster even on a large table.
+
+    It is for losses with a prox in closed form and few holes, and for a penalty so weak that the rank will be full.
+    """
     data = problem.data
     closed = all(t.loss.of_residual for t in data.terms) and not data.quadratic
-    return closed and bool(data.observed.mean() > 1 - FEW_HOLES)
+    if closed and data.observed.mean() > 1 - FEW_HOLES:
+        return True
+    assert problem.null.dual is not None
+    weak = problem.alpha < WEAK * problem.scattered(problem.null.dual).frobenius
+    return weak and bool(np.prod(data.shape) < HUGE)
 
 
 def prepared(problem: Convex) -> Convex:
     """Return a large problem with many holes on its observed entries alone, where a solver can take it so."""
     data = problem.data
     small = len(data.terms) > 1 or np.prod(data.shape) < LARGE
-    if data.layout.sparse or small or not accepts(Atoms(), problem) or _splits_well(problem):
+    if data.layout.sparse or small or not accepts(Atoms(), problem) or _splits_better(problem):
         return problem
     return problem if data.observed.mean() > 1 - HOLES else replace(problem, data=data.compacted())
 

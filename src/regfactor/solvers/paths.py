@@ -33,7 +33,8 @@ def along(problem: Convex, alphas: Iterable[float], **options: Any) -> Iterator[
     """Yield the solutions of `path` one by one, so that whoever draws them may stop."""
     if not isinstance(problem, Convex):
         raise UnsupportedProblem("A path leads over the strength of a gauge: give it a Convex problem.")
-    start, problem = None, prepared(problem)
+    alphas = list(alphas)
+    start, problem = None, prepared(problem.at(max(alphas, default=1.0)))
     for alpha in alphas:
         solution = solve(problem.at(alpha), start=start, **options)
         start = solution.point
