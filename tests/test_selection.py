@@ -52,6 +52,18 @@ def test_a_split_parts_the_entries():
         assert 0.05 < counts[2] / counts[0] < 0.15
 
 
+def test_what_stands_for_one_cell_is_held_out_together():
+    X, _, _ = low_rank(holes=0.0)
+    groups = np.repeat(np.arange(10), 4)
+    for data in (Data.of(X, Squared()), Data.of(np.where(np.arange(40) < 8, np.nan, X), Squared()).compacted()):
+        _, held = data.split(0.2, np.random.default_rng(0), groups)
+        ones = np.ones(len(held.terms[0].x)) if data.layout.sparse else held.observed.astype(float)
+        kept = held.layout.matrix(ones)
+        kept = kept.toarray() if data.layout.sparse else kept
+        cells = kept.reshape(len(X), 10, 4).sum(axis=2)
+        assert set(np.unique(cells)) == {0.0, 4.0}
+
+
 def test_auto_predicts_what_is_missing_better_than_strengths_that_are_far_off():
     X, M, missing = low_rank()
     auto = ConvexSubspace(alpha="auto", random_state=0).fit(X)

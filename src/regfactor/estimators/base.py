@@ -79,7 +79,8 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if not isinstance(problem, Convex):
             raise UnsupportedProblem("alpha='auto' needs a convex model: leave rank=None and use gauge=Trace().")
         problem.at(1.0).check()
-        chosen = select_alpha(problem, getattr(self, "rule", "min"), getattr(self, "debias", False), random)
+        rule, debias = getattr(self, "rule", "min"), getattr(self, "debias", False)
+        chosen = select_alpha(problem, rule, debias, self._groups, random)
         return chosen, problem.at(chosen.best.value)
 
     def transform(self, X: Any) -> Array:
@@ -174,6 +175,11 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if self._schema is None:
             return entries
         return np.broadcast_to(self._schema.weights, X.shape) * (1 if entries is None else entries)
+
+    @property
+    def _groups(self) -> Array | None:
+        """Which encoded columns stand for one column of a mixed table."""
+        return None if self._schema is None else self._schema.originals
 
     @property
     def _column_weights(self) -> Any:

@@ -139,7 +139,8 @@ class FactorModel(FactorEstimator):
             return super()._chosen(problem, random)
         problem.check()
         seed = int(random.integers(2**31 - 1))
-        chosen = select_rank(problem, random, seed, tol=self.tol, max_iter=self.max_iter, time_limit=self.time_limit)
+        options = {"tol": self.tol, "max_iter": self.max_iter, "time_limit": self.time_limit}
+        chosen = select_rank(problem, self._groups, random, seed, **options)
         return chosen, replace(problem, rank=int(chosen.best.value))
 
     def _penalties(self) -> tuple[Penalty, Penalty]:

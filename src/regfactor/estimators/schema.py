@@ -86,9 +86,14 @@ class Schema:
         """Return the table as an array of floats with NaN at holes; a label that `of` never saw becomes a hole."""
         return _encoded(self.codecs, self._columns(as_table(X)))
 
+    @property
+    def originals(self) -> Array:
+        """The position of the original column of each encoded one."""
+        return np.repeat(np.arange(len(self.codecs)), [len(codec.features) for codec in self.codecs])
+
     def spread(self, weights: Array) -> Array:
         """Return weights of the original columns as weights of the encoded ones."""
-        return np.repeat(weights, [len(codec.features) for codec in self.codecs], axis=1)
+        return weights[:, self.originals]
 
     def decode(self, predicted: Array, X: Any) -> Any:
         """Return X with its holes filled from predictions in the units of `encode`; observed cells are as they were."""

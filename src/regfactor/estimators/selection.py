@@ -20,7 +20,7 @@ HELD_OUT = 0.1
 ALPHAS, SMALLEST = 20, 1e-3  # strengths tried, and the last as a share of the first, alpha_max
 ROUGH = 1e-2  # relative gap of the fits that are only compared
 RISES = 3  # strengths or ranks in a row that are no better, after which the search ends
-BETTER = 2e-3  # relative fall of the held-out loss that counts as better
+BETTER = 2e-3  # relative fall of the held-out loss of refitted factors that counts as better: their losses are noisy
 CUTS = (0.5, 0.2, 0.1, 0.03)  # shares of the largest singular value at which debiased factors are cut
 MOST_DEBIASED = 30
 TINY_RIDGE = 1e-8
@@ -46,7 +46,9 @@ class Selection:
     best: Trial
 
 
-def select_alpha(problem: Convex, rule: str, debias: bool, random: np.random.Generator) -> Selection:
+def select_alpha(
+    problem: Convex, rule: str, debias: bool, groups: Array | None, random: np.random.Generator
+) -> Selection:
     """Choose the strength of a gauge; with `debias`, by what factors refitted without a penalty would predict.
 
     Refitted factors need few atoms: those of a singular value that the penalty has nearly removed are noise, and
@@ -54,22 +56,24 @@ def select_alpha(problem: Convex, rule: str, debias: bool, random: np.random.Gen
     """
     choose(rule, RULES, "rule")
     problem = prepared(problem.at(problem.alpha_max() or 1.0))
-    train, held = problem.data.split(HELD_OUT, random)
+    train, held = problem.data.split(HELD_OUT, random, groups)
     fitted = replace(problem, data=train)
     alphas = np.geomspace(1.0, SMALLEST, ALPHAS) * fitted.alpha_max()
     if not alphas[0] > 0:
         raise ValueError("alpha='auto' found nothing to choose: intercepts alone explain the table. Give a number.")
-    search = _Search()
+    search = _Search(BETTER if debias else 0.0)
     for alpha, solution in zip(alphas, along(fitted, alphas, tol=ROUGH), strict=False):
         if search.ended(_trials(fitted.at(alpha), held, solution.point, alpha, debias)):
             break
     return Selection("alphas", search.trials, search.choice(rule))
 
 
-def select_rank(problem: Factored, random: np.random.Generator, seed: int, **options: Any) -> Selection:
+def select_rank(
+    problem: Factored, groups: Array | None, random: np.random.Generator, seed: int, **options: Any
+) -> Selection:
     """Choose the number of atoms of a local fit."""
-    train, held = problem.data.split(HELD_OUT, random)
-    search = _Search()
+    train, held = problem.data.split(HELD_OUT, random, groups)
+    search = _Search(0.0)
     for rank in _ranks(min(problem.data.shape)):
         fitted = replace(problem, data=train, rank=rank)
         solution = solve(fitted, random_state=seed, **options)
@@ -89,16 +93,16 @@ def refit(problem: Convex, point: Point, rank: int, sweeps: int = 3) -> Point:
 class _Search:
     """Candidates are drawn until several in a row are no better than the best."""
 
-    def __init__(self) -> None:
+    def __init__(self, better: float) -> None:
         self.trials: list[Trial] = []
-        self.best, self.rises = np.inf, 0
+        self.better, self.best, self.rises = better, np.inf, 0
 
     def ended(self, trials: list[Trial]) -> bool:
         """Take in the candidates of one step; the best of them stands for it."""
         trial = min(trials, key=lambda t: t.loss)
         self.trials.append(trial)
         scale = max(abs(self.best), 1e-300) if np.isfinite(self.best) else 1.0
-        self.rises = 0 if trial.loss < self.best - BETTER * scale else self.rises + 1
+        self.rises = 0 if trial.loss < self.best - self.better * scale else self.rises + 1
         self.best = min(self.best, trial.loss)
         return self.rises >= RISES
 

@@ -119,11 +119,18 @@ class Data:
         terms = (replace(t, offset=t.part(by) if t.offset is None else t.offset + t.part(by)) for t in self.terms)
         return replace(self, terms=tuple(terms))
 
-    def split(self, share: float, random: np.random.Generator) -> tuple[Data, Data]:
-        """Return two tables, with a random share of the observed entries in the second and the rest in the first."""
+    def split(self, share: float, random: np.random.Generator, groups: Array | None = None) -> tuple[Data, Data]:
+        """Return two tables, with a random share of the observed entries in the second and the rest in the first.
+
+        Entries of a row whose columns have the same group stand for one cell, and stay together.
+        """
         if any(t.loss.rowwise for t in self.terms):
             raise UnsupportedProblem("Single entries cannot be held out under a loss of whole rows; give a number.")
-        held = random.random(self.terms[0].x.shape if self.layout.sparse else self.shape) < share
+        if groups is not None:
+            drawn = random.random((self.shape[0], int(groups.max()) + 1))[:, groups] < share
+            held = drawn[self.layout.rows, self.layout.indices] if isinstance(self.layout, Pattern) else drawn
+        else:
+            held = random.random(self.terms[0].x.shape if self.layout.sparse else self.shape) < share
         return self._kept(~held), self._kept(held)
 
     def _kept(self, kept: Array) -> Data:
