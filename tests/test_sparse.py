@@ -83,6 +83,25 @@ def test_gathering_and_blocks_predict_the_same(monkeypatch):
         np.testing.assert_allclose(pattern.entries(F), F.dense()[pattern.rows, pattern.indices])
 
 
+@pytest.mark.parametrize("threshold", [0.0, 1.0])
+@pytest.mark.parametrize("narrow", [0, 1000])
+def test_products_and_grams_agree(monkeypatch, threshold, narrow):
+    X, _, rng = tables(Squared(), 0.4)
+    monkeypatch.setattr(layout, "SHEET", 17)
+    monkeypatch.setattr(layout, "SPARSE_BELOW", threshold)
+    monkeypatch.setattr(layout, "NARROW_GRAM", narrow)
+    pattern, dense = layout.Pattern.of(X), X.toarray()
+    B, D, pairs = rng.normal(size=(8, 5)), rng.normal(size=(30, 5)), rng.normal(size=(30, 6))
+    np.testing.assert_allclose(pattern.times(X.data, B), dense @ B)
+    np.testing.assert_allclose(pattern.pull(D, X.data), D.T @ dense)
+    np.testing.assert_allclose(np.triu(pattern.gram(X.data)), np.triu(dense.T @ dense))
+    for block in (slice(0, 8), slice(2, 6), slice(0, 100)):
+        np.testing.assert_allclose(pattern.grams(X.data, pairs, block), dense[:, block].T @ pairs)
+        np.testing.assert_allclose(pattern.T.grams(X.data, pairs[:8], block), dense[block] @ pairs[:8])
+    np.testing.assert_allclose(pattern.T.times(X.data, D), dense.T @ D)
+    np.testing.assert_allclose(pattern.T.gram(X.data), dense @ dense.T)
+
+
 def test_what_a_sparse_table_cannot_take_is_said():
     X = scipy.sparse.csr_array(np.array([[1.0, 0.0], [-2.0, 3.0]]))
     with pytest.raises(ValueError, match="column 0: 1 of 2"):

@@ -17,6 +17,7 @@ from regfactor.factors import Factors
 
 BLOCK = 2_000_000  # numbers of gathered factors held at once
 SHEET = 500_000  # numbers of a dense block of rows held at once; it should stay in the cache
+NARROW_GRAM = 1000  # columns up to which a Gram matrix is summed over dense blocks, which needs no second copy
 NARROW = 4  # vectors at once from which on dense blocks pay
 SPARSE_BELOW = 0.06  # share of observed entries below which gathering beats dense blocks of rows
 
@@ -145,8 +146,11 @@ class Pattern:
     @cached_property
     def _places(self) -> Array:
         """Where each entry stands in the dense block of its rows."""
+        return self._places_of(slice(None))
+
+    def _places_of(self, part: slice) -> Array:
         height = max(SHEET // self.shape[1], 1)
-        return (self.rows % height).astype(np.intp) * self.shape[1] + self.indices
+        return (self.rows[part] % height).astype(np.intp) * self.shape[1] + self.indices[part]
 
     def _filled(self, entries: Array) -> Iterator[tuple[slice, Array]]:
         """Yield dense blocks of rows with the entries in place and zeros elsewhere; each is gone at the next."""
@@ -154,9 +158,11 @@ class Pattern:
         sheet = np.zeros((height, self.shape[1]), entries.dtype)
         flat = sheet.ravel()
         for rows, part in self._sheets:
-            flat[self._places[part]] = entries[part]
+            # kept for tables that are multiplied in this way all the time, made anew for those that are seldom
+            places = self._places[part] if self.dense else self._places_of(part)
+            flat[places] = entries[part]
             yield rows, sheet[: rows.stop - rows.start]
-            flat[self._places[part]] = 0
+            flat[places] = 0
 
     def matrix(self, entries: Array) -> Any:
         """Return entries as a CSR matrix that shares this pattern."""
@@ -197,7 +203,7 @@ class Pattern:
 
     def gram(self, entries: Array) -> Array:
         """Return the Gram matrix of the columns of the matrix of entries, in float64; its upper triangle counts."""
-        if not self.dense:
+        if not self.dense and self.shape[1] > NARROW_GRAM:
             return gram(self.matrix(entries))
         total = np.zeros((self.shape[1], self.shape[1]), order="F")
         for _, sheet in self._filled(entries.astype(np.float64, copy=False)):
@@ -208,6 +214,8 @@ class Pattern:
         """Return the sums of pairs over rows, weighted by the entries of a block of columns."""
         if self.dense:
             return self._summed(entries, lambda rows, sheet: pairs[rows].T @ sheet[:, block]).T
+        if len(range(*block.indices(self.shape[1]))) == self.shape[1]:
+            return np.asarray(self.matrix(entries).T @ pairs)
         indptr, rows, order = self._by_columns
         part = slice(indptr[block.start], indptr[min(block.stop, self.shape[1])])
         columns = indptr[block.start : min(block.stop, self.shape[1]) + 1] - indptr[block.start]
