@@ -194,7 +194,10 @@ class Descent:
         """Return leading directions of the gradient at zero, shortened until they are better than nothing."""
         dual, most = self.problem.null.dual, self.solver.max_rank or min(self.problem.shape)
         assert dual is not None
-        F = first_atoms(self.problem.scattered(dual), self.alpha, self.curvature, most, self.random)
+        G = self.problem.scattered(dual.astype(np.float32))
+        F = first_atoms(G, self.alpha, self.curvature, most, self.random)
+        if np.isfinite(self.problem.data.curvature):
+            return F
         for _ in range(SHORTENINGS):
             if self._spot(F, self.problem.null.free).value <= self.problem.null_objective():
                 break
