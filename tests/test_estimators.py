@@ -285,6 +285,8 @@ BAD = {
     "restricted link": (ConvexSubspace("kl"), np.eye(3), "NonNegative"),
     "columns without a loss": (RobustSubspace(loss={0: "squared"}), np.eye(3), r"columns \[1, 2\]"),
     "an alpha that is none": (ConvexSubspace(alpha="large"), np.eye(3), "a number or 'auto'"),
+    "no rank at all": (ConvexSubspace(max_rank=0), np.eye(3), "max_rank must be a whole number >= 1"),
+    "a rank in words": (ConvexSubspace(max_rank="3"), np.eye(3), "max_rank must be a whole number >= 1"),
     "a rule that is none": (ConvexSubspace(alpha="auto", rule="best"), np.eye(3), "Unknown rule 'best'"),
     "zeros that are neither": (ConvexSubspace(sparse_zeros="gone"), np.eye(3), "Unknown sparse_zeros 'gone'"),
     "a rank that is none": (FactorModel(rank="all"), np.eye(3), "rank must be a whole number, 'auto' or None"),

@@ -279,6 +279,9 @@ def _check_limits(estimator: Any) -> None:
             continue
         if not is_number(value) or not value >= least:
             raise ValueError(f"{name} must be a number >= {least}, got {value!r}.")
+    most = getattr(estimator, "max_rank", None)
+    if most is not None and not (isinstance(most, int | np.integer) and most >= 1):
+        raise ValueError(f"max_rank must be a whole number >= 1, or None for no limit, got {most!r}.")
     if isinstance(estimator.alpha, str) and estimator.alpha != "auto":
         raise ValueError(f"alpha must be a number or 'auto', got {estimator.alpha!r}.")
     if estimator.callback is not None and not callable(estimator.callback):

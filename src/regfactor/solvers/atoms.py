@@ -115,12 +115,8 @@ class Descent:
         self.steepest = self.curvature / self._first_step()
         self.tau, self.t, self.push = 1 / self.steepest, 1.0, 0.0
         self.now = self.last = self._begin(start)
-        self.block = self._topped(self.now.F.C.T, self.now.F.rank + self._spare)
+        self.block = self._topped(self.now.F.C.T, self.now.F.rank)
         self.examined, self.still, self.examined_at = 0, 0, self.now.objective
-
-    @property
-    def _spare(self) -> int:
-        return SPARE + self.now.F.rank // 4
 
     @np.errstate(over="ignore", invalid="ignore")  # a step too far is taken back
     def step(self) -> None:
@@ -246,11 +242,11 @@ class Descent:
             k = min(k, self.solver.max_rank)
         basis = Q @ Vt.T
         F = Factors((left @ U[:, :k]) * (s[:k] - tau * self.alpha), np.ascontiguousarray(basis[:, :k].T))
-        return F, self._topped(basis, k + SPARE + k // 4)
+        return F, self._topped(basis, k)
 
-    def _topped(self, basis: Array, width: int) -> Array:
-        """Return a basis of a given width, with random directions where there are too few."""
-        width = min(width, *self.problem.shape)
+    def _topped(self, basis: Array, atoms: int) -> Array:
+        """Return a basis with room beside a number of atoms, with random directions where there are too few."""
+        width = min(atoms + SPARE + atoms // 4, *self.problem.shape)
         if basis.shape[1] >= width:
             return np.ascontiguousarray(basis[:, :width])
         more = self.random.normal(size=(len(basis), width - basis.shape[1])).astype(basis.dtype)
