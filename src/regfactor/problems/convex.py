@@ -18,7 +18,7 @@ from regfactor.problems.data import Data, data_of
 from regfactor.problems.design import Design
 from regfactor.problems.scattered import Scattered
 
-STRENGTHLESS = ("null", "_null_norm", "_majorant")  # cached, and the same for every alpha
+STRENGTHLESS = ("null", "_null_norm", "_majorant", "_null_objective", "floor")  # cached, and the same for every alpha
 STIFFNESSES = tuple(10.0**k for k in range(-2, 8))  # curvatures of the envelopes that stand for a loss with kinks
 
 
@@ -240,9 +240,13 @@ class Convex:
 
     def null_objective(self) -> float:
         """Return the objective of Z = 0."""
+        return self._null_objective
+
+    @cached_property
+    def _null_objective(self) -> float:
         return self.objective(self.null.factors, self.null.free)
 
-    @property
+    @cached_property
     def floor(self) -> float:
         """The smallest scale against which a gap is measured: a share of the objective of Z = 0.
 

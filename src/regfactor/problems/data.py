@@ -284,8 +284,11 @@ class Data:
         """Return the largest s <= most such that s Y is in the domain of L*, which contains zero."""
         s, Y = most, self.layout.entries(Y)
         for t in self._pieces:
+            ends = t.loss.slopes(t.x)
+            if all(np.ndim(end) == 0 and np.isinf(end) for end in ends):  # the whole line
+                continue
             y = t.in_units(t.part(Y))
-            low, high = (np.broadcast_to(end, y.shape) for end in t.loss.slopes(t.x))
+            low, high = (np.broadcast_to(end, y.shape) for end in ends)
             with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
                 ends = np.where(most * y > high, high / y, np.where(most * y < low, low / y, most))
                 s = min(s, float(np.nanmin(ends, initial=most)))

@@ -104,6 +104,7 @@ def leading(gram: Array, k: int, start: Array) -> Array:
     """Return k leading eigenvectors of a Gram matrix; those of a large one only roughly."""
     m = len(gram)
     if m <= LARGEST_EIGH or 3 * k > m:
+        gram = gram.astype(np.float32)  # directions need no more, and it is half the work
         top = scipy.linalg.eigh(gram, lower=False, subset_by_index=[m - k, m - 1], check_finite=False)[1]
         return np.ascontiguousarray(top)
     whole = np.triu(gram) + np.triu(gram, 1).T

@@ -123,9 +123,10 @@ def prepared(problem: Convex) -> Convex:
     """Return a large problem with many holes on its observed entries alone, where a solver can take it so."""
     data = problem.data
     small = len(data.terms) > 1 or np.prod(data.shape) < LARGE
-    if data.layout.sparse or small or not accepts(Atoms(), problem) or _splits_better(problem):
+    if data.layout.sparse or small or not accepts(Atoms(), problem) or data.observed.mean() > 1 - HOLES:
         return problem
-    return problem if data.observed.mean() > 1 - HOLES else replace(problem, data=data.compacted())
+    compact = replace(problem, data=data.compacted())
+    return problem if _splits_better(compact) else compact
 
 
 def null_iterate(problem: Convex) -> Iterate:
