@@ -28,10 +28,12 @@ STEP = 0.6  # first step in units of 1 / mean curvature: a mask acts on incohere
 MANY = 100  # entries in a row that stand for all of them
 FADING = 0.95
 SWEEPS, ENOUGH = 6, 1e-2  # sweeps at the start, at most, and the relative fall of the objective that ends them
+LIMITED_SWEEPS = 50  # the same where the rank is limited, and they end by the tolerance
 SHORTENINGS = 30  # of the first atoms, by halves: losses of an exponential do not bear large predictors
 SAMPLE = 50_000  # rows of a tall table on which the sweeps begin
 SPARE = 8  # directions carried beside those of the atoms
 MARGIN = 0.99  # share of the tolerance that is aimed at; the rest is for rounding
+ROUNDING = 50  # rounding errors that a rise of the objective may be
 PATIENCE = 10  # examinations without a fall of the objective after which nothing is left to gain
 
 
@@ -110,6 +112,7 @@ class Descent:
     def __init__(self, problem: Convex, start: Point | None, solver: Atoms) -> None:
         self.problem, self.solver = problem, solver
         self.e, self.alpha = problem.gauge.scale, float(problem.alpha)
+        self.rounding = ROUNDING * float(np.finfo(problem.data.dtype).eps)
         self.random = np.random.default_rng(solver.random_state)
         self.curvature = self._mean_curvature(start or problem.null)
         self.steepest = self.curvature / self._first_step()
@@ -131,7 +134,7 @@ class Descent:
         products = inner_products((F, now.F, last.F))
         move = np.array([1, -(1 + b), b])
         bend = self._bend(new, value + self._ridge(B), g, mapped, float(move @ products @ move))
-        if not new.objective <= now.objective * (1 + 1e-14):
+        if not new.objective <= now.objective * (1 + self.rounding):
             self._fall_back(bend)
             return
         self._lengthen(bend)
@@ -145,11 +148,11 @@ class Descent:
         bound = self._bound(Y)
         fall, self.examined_at = self.examined_at - now.objective, now.objective
         limited = self.solver.max_rank is not None and now.F.rank >= self.solver.max_rank
-        least = 1e-3 * self.solver.tol if limited else 1e-15
+        least, patience = (self.solver.tol, 1) if limited else (1e-15, PATIENCE)  # no gap closes at a limited rank
         self.still = self.still + 1 if fall <= least * abs(now.objective) else 0
         F = Factors(now.F.Phi, now.F.C * self.e)
         return Iterate(
-            Point(F, now.B, Y), now.objective, bound.value, bound.rigorous, self.still >= PATIENCE, limited,
+            Point(F, now.B, Y), now.objective, bound.value, bound.rigorous, self.still >= patience, limited,
             self.solver.every, info={"rank": F.rank, "step": self.tau * self.curvature},
         )  # fmt: skip
 
@@ -160,7 +163,8 @@ class Descent:
         was formed to test the level has them; where it is small it is looked at once before there is hope.
         """
         problem, now, G = self.problem, self.now, self.problem.scattered(Y)
-        target = now.objective - MARGIN * self.solver.tol * max(abs(now.objective), problem.floor)
+        size = max(abs(now.objective), problem.floor)
+        target = now.objective - max(MARGIN * self.solver.tol - self.rounding, 0.5 * self.solver.tol) * size
         level = problem.level(Y, target)
         self.examined += 1
         hopeful = level > 0 and np.linalg.norm(G @ self.block, 2) <= level
@@ -188,10 +192,10 @@ class Descent:
 
     def _atoms_of_gradient(self) -> Factors:
         """Return leading directions of the gradient at zero, shortened until they are better than nothing."""
-        dual, most = self.problem.null.dual, self.solver.max_rank or min(self.problem.shape)
+        dual = self.problem.null.dual
         assert dual is not None
         G = self.problem.scattered(dual.astype(np.float32))
-        F = first_atoms(G, self.alpha, self.curvature, most, self.random)
+        F = first_atoms(G, self.alpha, self.curvature, self.solver.max_rank, self.random)
         if np.isfinite(self.problem.data.curvature):
             return F
         for _ in range(SHORTENINGS):
@@ -213,11 +217,13 @@ class Descent:
         return self._spot(self._unit(point.factors), point.free)
 
     def _sweeps(self, problem: Convex, point: Point, most: int) -> Point:
-        before = np.inf
+        before, enough = np.inf, ENOUGH
+        if self.solver.max_rank is not None:  # sweeps are all that is needed where no atoms have to be found
+            most, enough = LIMITED_SWEEPS, min(ENOUGH, self.solver.tol)
         for _ in range(most):
             point = Point(*sweep(problem, point.factors, point.free, self.e, problem.alpha))
             after = problem.objective(Factors(point.factors.Phi, point.factors.C * self.e), point.free)
-            if not after < (1 - ENOUGH) * before:
+            if not after < (1 - enough) * before:
                 break
             before = after
         return point

@@ -19,14 +19,21 @@ STANDS_OUT = 1.25  # a direction counts as an atom if it is this much larger tha
 BESIDE = 4  # atoms given to the sweeps beside those that stand out
 
 
-def first_atoms(G: Scattered, alpha: float, curvature: float, most: int, random: np.random.Generator) -> Factors:
-    """Return the leading directions of a gradient at zero, with about the sizes that atoms will have."""
-    block = random.normal(size=(G.shape[1], min(WIDTH, *G.shape))).astype(G.entries.dtype)
+def first_atoms(
+    G: Scattered, alpha: float, curvature: float, max_rank: int | None, random: np.random.Generator
+) -> Factors:
+    """Return the leading directions of a gradient at zero, with about the sizes that atoms will have.
+
+    They are those that stand out; where the rank is limited, as many as are allowed and stronger than the penalty.
+    """
+    width = min(WIDTH if max_rank is None else max_rank + BESIDE, *G.shape)
+    block = random.normal(size=(G.shape[1], width)).astype(G.entries.dtype)
     for _ in range(2):
         block = orthonormal(G.pull(orthonormal(G @ block)))
     left = orthonormal(G @ block)
     U, s, Vt = np.linalg.svd(G.pull(left).T, full_matrices=False)
-    k = min(int((s > max(STANDS_OUT * s[-1], alpha)).sum()) + BESIDE, len(s), most)
+    strong = int((s > (max(STANDS_OUT * s[-1], alpha) if max_rank is None else alpha)).sum()) + BESIDE
+    k = min(strong, len(s), max_rank or len(s))
     root = np.sqrt(np.maximum((s[:k] - alpha) / curvature, 0.1 * s[:k] / curvature))
     return Factors(-(left @ U[:, :k]) * root, root[:, None] * Vt[:k])
 
