@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 import numbers
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -81,6 +82,20 @@ def require_positive(part: object, **numbers: float) -> None:
     for name, value in numbers.items():
         if not (is_number(value) and 0 < value < np.inf):
             raise ValueError(f"{type(part).__name__} needs {name} > 0 and finite, got {value!r}.")
+
+
+def require_count(part: object, **numbers: object) -> None:
+    """Raise unless every named number is whole and at least one."""
+    for name, value in numbers.items():
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{type(part).__name__} needs a whole {name} >= 1, got {value!r}.")
+
+
+def require_not_negative(part: object, **numbers: object) -> None:
+    """Raise unless every named number is finite and at least zero."""
+    for name, value in numbers.items():
+        if not (is_number(value) and 0 <= value < np.inf):  # type: ignore[operator]
+            raise ValueError(f"{type(part).__name__} needs {name} >= 0 and finite, got {value!r}.")
 
 
 def choose(name: str, table: Mapping[str, T], what: str) -> T:

@@ -1,0 +1,47 @@
+"""Kernels, from two rows alone or from a structure on all of them, and their names in the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from regfactor._params import choose
+from regfactor.kernels.base import Kernel
+from regfactor.kernels.pointwise import Custom, Gaussian, Linear, Polynomial, Precomputed
+from regfactor.kernels.spectral import ClassicalMDS, Isomap, Laplacian, LocallyLinear
+
+KERNELS: dict[str, Callable[[Any, Any, Any], Kernel]] = {
+    "linear": lambda gamma, degree, coef0: Linear(),
+    "rbf": lambda gamma, degree, coef0: Gaussian(gamma),
+    "poly": lambda gamma, degree, coef0: Polynomial(degree, coef0, gamma),
+    "precomputed": lambda gamma, degree, coef0: Precomputed(),
+}
+
+
+def as_kernel(kernel: Any, gamma: float | str = "scale", degree: int = 3, coef0: float = 1.0) -> Kernel:
+    """Return the kernel that a string with its parameters, a function of two tables or a part stands for."""
+    if isinstance(kernel, Kernel):
+        return kernel
+    if isinstance(kernel, type) and issubclass(kernel, Kernel):
+        raise ValueError(f"kernel must be a part, not its class: write {kernel.__name__}().")
+    if isinstance(kernel, str):
+        return choose(kernel, KERNELS, "kernel")(gamma, degree, coef0)
+    if callable(kernel):
+        return Custom(kernel)
+    raise ValueError(f"kernel must be a string, a Kernel or a function of two tables, got {kernel!r}.")
+
+
+__all__ = [
+    "KERNELS",
+    "ClassicalMDS",
+    "Custom",
+    "Gaussian",
+    "Isomap",
+    "Kernel",
+    "Laplacian",
+    "Linear",
+    "LocallyLinear",
+    "Polynomial",
+    "Precomputed",
+    "as_kernel",
+]

@@ -1,0 +1,42 @@
+"""What a kernel promises: inner products of rows in some feature space, with features that have them."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, Self
+
+import numpy as np
+import scipy.linalg
+
+from regfactor._params import Array, Params
+
+
+class Kernel(Params, abc.ABC):
+    """k(x, y), the inner product of two rows in a feature space; holds parameters and no data."""
+
+    @abc.abstractmethod
+    def gram(self, X: Any, Y: Any = None, prepared: Array | None = None) -> Array:
+        """Return k between the rows of X and the reference rows Y; without Y, those of X among themselves.
+
+        `prepared` is what `prepare(Y)` returned, where several X meet the same Y.
+        """
+
+    def prepare(self, Y: Any) -> Array | None:
+        """Return what `gram(X, Y)` has to find out about Y alone; None where that is nothing."""
+        return None
+
+    def resolved(self, X: Any) -> Self:
+        """Return the kernel with numbers in place of the parameters that are found on training rows X."""
+        return self
+
+    def features(self, X: Any) -> Array:
+        """Return R with R R' = gram(X); directions of non-positive eigenvalue are dropped."""
+        K = self.gram(X)
+        values, vectors = scipy.linalg.eigh(K.astype(np.float64, copy=False), check_finite=False)
+        keep = values > len(K) * np.finfo(np.float64).eps * abs(values).max(initial=0.0)
+        return np.asarray(vectors[:, keep][:, ::-1] * np.sqrt(values[keep][::-1]), K.dtype)
+
+
+def kind(X: Any) -> Any:
+    """float32 for float32, float64 for everything else."""
+    return np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64

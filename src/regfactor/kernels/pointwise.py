@@ -1,0 +1,119 @@
+"""Kernels of two rows alone, whatever the other rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
+
+from regfactor._linalg import is_sparse
+from regfactor._params import Array, require_count, require_not_negative
+from regfactor.kernels import widths
+from regfactor.kernels.base import Kernel, kind
+
+
+@dataclass
+class Linear(Kernel):
+    """k(x, y) = x'y."""
+
+    def gram(self, X: Any, Y: Any = None, prepared: Array | None = None) -> Array:
+        return linear_kernel(X, Y)
+
+    def features(self, X: Any) -> Array:
+        return X.toarray() if is_sparse(X) else np.array(X)
+
+
+@dataclass
+class Gaussian(Kernel):
+    """k(x, y) = exp(-gamma |x - y|^2).
+
+    Parameters
+    ----------
+    gamma : float or str, default="scale"
+        A positive number, or how `resolved` finds it on training rows: "scale" is 1/(n_features Var(X)) as in
+        scikit-learn's SVC; "median" is 1/(2 s) with s the median squared distance between rows; "neighbors" is 1/(2 s)
+        with s the median squared distance to the tenth neighbor. Left unresolved, it is found on the reference rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor.kernels import Gaussian
+    >>> X = np.array([[0.0], [1.0], [3.0]])
+    >>> kernel = Gaussian("median").resolved(X)
+    >>> kernel
+    Gaussian(gamma=0.125)
+    >>> kernel.gram(X[:2], X).round(2)
+    array([[1.  , 0.88, 0.32],
+           [0.88, 1.  , 0.61]])
+    """
+
+    gamma: float | str = "scale"
+
+    def __post_init__(self) -> None:
+        widths.check(self, self.gamma)
+
+    def resolved(self, X: Any) -> Self:
+        return replace(self, gamma=widths.found(self.gamma, X))
+
+    def gram(self, X: Any, Y: Any = None, prepared: Array | None = None) -> Array:
+        return rbf_kernel(X, Y, gamma=widths.found(self.gamma, X if Y is None else Y))
+
+
+@dataclass
+class Polynomial(Kernel):
+    """k(x, y) = (gamma x'y + coef0)^degree, with coef0 >= 0, since it is no inner product otherwise."""
+
+    degree: int = 3
+    coef0: float = 1.0
+    gamma: float | str = 1.0
+
+    def __post_init__(self) -> None:
+        widths.check(self, self.gamma)
+        require_count(self, degree=self.degree)
+        require_not_negative(self, coef0=self.coef0)
+
+    def resolved(self, X: Any) -> Self:
+        return replace(self, gamma=widths.found(self.gamma, X))
+
+    def gram(self, X: Any, Y: Any = None, prepared: Array | None = None) -> Array:
+        gamma = widths.found(self.gamma, X if Y is None else Y)
+        return polynomial_kernel(X, Y, degree=self.degree, gamma=gamma, coef0=self.coef0)
+
+
+@dataclass
+class Precomputed(Kernel):
+    """X already holds k: one row for each row, one column for each reference row."""
+
+    def gram(self, X: Any, Y: Any = None, prepared: Array | None = None) -> Array:
+        K = X.toarray() if is_sparse(X) else np.array(X)
+        references = K.shape[0] if Y is None else Y.shape[0]
+        if K.ndim != 2 or K.shape[1] != references:
+            raise ValueError(
+                f"A precomputed kernel needs one column for each of the {references} reference rows, got shape "
+                f"{K.shape}: fit on the square matrix of the training rows, score rows by their kernel against these."
+            )
+        return K
+
+
+@dataclass
+class Custom(Kernel):
+    """k by a function of two tables that returns the matrix of all pairs, as scikit-learn's SVC takes it."""
+
+    function: Callable[[Any, Any], Any]
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise ValueError(f"Custom needs a function of two tables, got {self.function!r}.")
+
+    def gram(self, X: Any, Y: Any = None, prepared: Array | None = None) -> Array:
+        Y = X if Y is None else Y
+        K = np.asarray(self.function(X, Y), kind(X))
+        if K.shape != (X.shape[0], Y.shape[0]):
+            raise ValueError(
+                f"The kernel function returned shape {K.shape} for tables of {X.shape[0]} and {Y.shape[0]} rows; it "
+                "must return the matrix of all pairs of rows."
+            )
+        return K
