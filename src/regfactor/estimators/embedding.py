@@ -1,0 +1,146 @@
+"""Kernel principal components on the parts of `kernels`, so that spectral embeddings score new rows."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.linalg
+from scipy.sparse.linalg import eigsh
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.extmath import svd_flip
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from regfactor._params import Array, require_count
+from regfactor.kernels import ClassicalMDS, Kernel, Precomputed, as_kernel
+
+LANCZOS_FROM = 500  # rows from which a few eigenvectors are found by products alone
+
+
+class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """min over Phi of |J K J - Phi Phi'|_F^2, Phi of n_components columns: kernel principal components.
+
+    K is the kernel of the training rows and J centres it. With the spectral parts of `regfactor.kernels` this is
+    Isomap, locally linear embedding, Laplacian eigenmaps (not normalized) or classical scaling, and `transform` places
+    new rows: the centred kernel k(x) of a new row against the training rows is placed at k(x)' Phi (Phi'Phi)^-1.
+
+    Parameters
+    ----------
+    kernel : {"linear", "rbf", "poly", "precomputed"}, callable or Kernel, default="rbf"
+        A callable takes two tables and returns the matrix of all pairs of rows.
+    n_components : int, default=2
+        Most columns of Phi; fewer where the centred kernel has fewer positive eigenvalues.
+    gamma : float or {"scale", "median", "neighbors"}, default="scale"
+        For "rbf" and "poly"; see `regfactor.kernels.Gaussian`.
+    degree : int, default=3
+        For "poly".
+    coef0 : float, default=1.0
+        For "poly".
+
+    Attributes
+    ----------
+    codes_ : array of shape (n_samples, n_components)
+        Phi; its columns are orthogonal.
+    eigenvalues_ : array of shape (n_components,)
+        Squared norms of the columns of Phi, greatest first.
+    kernel_ : Kernel
+        The kernel with all its numbers.
+    objective_ : float
+        The objective at Phi.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor.estimators.embedding import KernelSubspace
+    >>> from regfactor.kernels import Isomap
+    >>> angle = np.linspace(0, 3, 40)
+    >>> arc = np.column_stack([np.cos(angle), np.sin(angle)])
+    >>> model = KernelSubspace(Isomap(n_neighbors=2), n_components=1).fit(arc)
+    >>> bool(abs(np.corrcoef(model.transform(arc)[:, 0], angle)[0, 1]) > 0.999)  # unrolled
+    True
+    """
+
+    def __init__(
+        self, kernel: Any = "rbf", n_components: int = 2, *, gamma: Any = "scale", degree: int = 3, coef0: float = 1.0
+    ):
+        self.kernel = kernel
+        self.n_components = n_components
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find Phi on the training rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training rows; for a precomputed kernel the square matrix of the kernel.
+        y : ignored
+
+        Returns
+        -------
+        The estimator itself.
+        """
+        require_count(self, n_components=self.n_components)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        kernel = self._part().resolved(X)
+        prepared = kernel.prepare(X)
+        K = kernel.gram(X, prepared=prepared).astype(np.float64, copy=False)
+        means = K.mean(axis=0)
+        K = K - means - means[:, None] + means.mean()
+        values, vectors = _leading(K, min(self.n_components, len(K)))
+        self.kernel_, self._references, self._prepared, self._means = kernel, X, prepared, means
+        self.eigenvalues_ = values
+        self.codes_ = np.asarray(vectors * np.sqrt(values), X.dtype)
+        self.objective_ = float(max(np.vdot(K, K) - np.vdot(values, values), 0.0))
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Place rows, each alone.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows; for a precomputed kernel their kernel against the training rows.
+
+        Returns
+        -------
+        array of shape (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        K = self.kernel_.gram(X, self._references, self._prepared).astype(np.float64, copy=False)
+        K = K - self._means - K.mean(axis=1, keepdims=True) + self._means.mean()
+        return np.asarray(K @ (self.codes_ / self.eigenvalues_), X.dtype)
+
+    def _part(self) -> Kernel:
+        return as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.codes_.shape[1])
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        kernel = self.kernel
+        tags.input_tags.pairwise = (
+            (isinstance(kernel, str) and kernel == "precomputed")
+            or isinstance(kernel, Precomputed)
+            or (isinstance(kernel, ClassicalMDS) and kernel.metric == "precomputed")
+        )
+        return tags
+
+
+def _leading(K: Array, k: int) -> tuple[Array, Array]:
+    """Return the k greatest eigenvalues that are positive, and eigenvectors with their largest entry positive."""
+    n = len(K)
+    if n >= LANCZOS_FROM and k <= n // 50:
+        values, vectors = eigsh(K, k, which="LA", v0=np.random.default_rng(0).normal(size=n))
+    else:
+        values, vectors = scipy.linalg.eigh(K, subset_by_index=(n - k, n - 1), check_finite=False)
+    keep = values > n * np.finfo(np.float64).eps * max(np.linalg.norm(K), np.finfo(np.float64).tiny)
+    values, vectors = values[keep][::-1], vectors[:, keep][:, ::-1]
+    return values, svd_flip(vectors, None)[0] if vectors.size else vectors

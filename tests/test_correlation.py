@@ -1,0 +1,304 @@
+"""Canonical correlation and reduced-rank regression against scikit-learn, closed forms and each other."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.linalg
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.cross_decomposition import CCA
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.extmath import svd_flip
+
+from catalogue import frozen
+from regfactor.estimators.correlation import CanonicalCorrelation, ReducedRankRegression
+
+ATTRIBUTES = ["x_weights_", "y_weights_", "x_rotations_", "y_rotations_", "x_loadings_", "y_loadings_"]
+
+
+def tables(n=300, p=7, q=5, shared=3, seed=0):
+    rng = np.random.default_rng(seed)
+    L = rng.normal(size=(n, shared))
+    X = L @ rng.normal(size=(shared, p)) + rng.normal(size=(n, p)) + 2.0
+    Y = L @ rng.normal(size=(shared, q)) + rng.normal(size=(n, q)) - 5.0
+    return frozen(X), frozen(Y)
+
+
+def close(actual, desired, tol=1e-10):
+    np.testing.assert_allclose(actual, desired, atol=tol * max(np.abs(desired).max(), 1e-300), rtol=0)
+
+
+def generalized(X, Y, ridge=0.0):
+    """Canonical correlations of standardized columns as generalized eigenvalues."""
+    n, p = X.shape
+    Z = np.hstack([(A - A.mean(axis=0)) / A.std(axis=0, ddof=1) for A in (X, Y)])
+    S = Z.T @ Z / n
+    cross, within = S.copy(), S + ridge * np.eye(len(S))
+    cross[:p, :p] = cross[p:, p:] = 0
+    within[:p, p:] = within[p:, :p] = 0
+    return scipy.linalg.eigh(cross, within)
+
+
+# --- canonical correlation --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [True, False])
+def test_everything_is_as_in_scikit_learn(scale):
+    X, Y = tables()
+    theirs = CCA(4, scale=scale, tol=1e-14, max_iter=20_000).fit(X, Y)
+    ours = CanonicalCorrelation(4, scale=scale).fit(X, Y)
+    for name in ATTRIBUTES:
+        close(getattr(ours, name), getattr(theirs, name), 1e-5)
+    for a, b in zip(ours.transform(X, Y), theirs.transform(X, Y), strict=True):
+        close(a, b, 1e-5)
+    close(ours.transform(X), theirs.transform(X), 1e-5)
+    scores = ours.transform(X[:9], Y[:9])
+    for a, b in zip(ours.inverse_transform(*scores), theirs.inverse_transform(*scores), strict=True):
+        close(a, b, 1e-5)
+
+
+@pytest.mark.parametrize("shape", [(300, 7, 5), (100, 3, 8), (60, 20, 20), (50, 4, 1)])
+def test_correlations_are_those_of_scikit_learn(shape):
+    X, Y = tables(*shape)
+    k = min(shape[1:])
+    theirs = CCA(k, tol=1e-12, max_iter=20_000).fit(X, Y)
+    scores = theirs.transform(X, Y)
+    expected = [np.corrcoef(scores[0][:, i], scores[1][:, i])[0, 1] for i in range(k)]
+    np.testing.assert_allclose(CanonicalCorrelation(k).fit(X, Y).correlations_, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.01, 1.0, 100.0])
+def test_directions_solve_the_generalized_eigenvalue_problem(ridge):
+    X, Y = tables()
+    values, vectors = generalized(X, Y, ridge)
+    model = CanonicalCorrelation(3, ridge).fit(X, Y)
+    A = vectors[:7, ::-1][:, :3]
+    A = A / np.linalg.norm(A, axis=0) * np.linalg.norm(model.x_rotations_, axis=0)
+    A *= np.sign((A * model.x_rotations_).sum(axis=0))
+    close(model.x_rotations_, A, 1e-8)
+    if ridge == 0:
+        close(model.correlations_, values[::-1][:3])
+    else:  # what is published are correlations of the scores, not the shrunken values of the objective
+        assert (model.correlations_ >= values[::-1][:3] - 1e-12).all()
+        scores = model.transform(X, Y)
+        close(model.correlations_, [np.corrcoef(a, b)[0, 1] for a, b in zip(*(s.T for s in scores), strict=True)])
+
+
+def test_weights_are_orthonormal_and_signs_fixed():
+    X, Y = tables()
+    model = CanonicalCorrelation(4).fit(X, Y)
+    close(model.x_weights_.T @ model.x_weights_, np.eye(4))
+    close(model.y_weights_.T @ model.y_weights_, np.eye(4))
+    close(svd_flip(model.x_weights_, None)[0], model.x_weights_)
+    assert (np.diff(model.correlations_) <= 0).all() and model.correlations_[-1] > 0
+
+
+def test_predictions_are_least_squares_on_the_scores():
+    X, Y = tables()
+    for k in (1, 3):
+        model = CanonicalCorrelation(k).fit(X, Y)
+        scores = model.transform(X)
+        close(model.predict(X), LinearRegression().fit(scores, Y).predict(scores), 1e-9)
+    full = CanonicalCorrelation(5).fit(X, Y)
+    close(full.predict(X), LinearRegression().fit(X, Y).predict(X), 1e-9)
+    close(full.predict(X), X @ full.coef_.T + full.intercept_)
+    assert model.score(X, Y) >= CCA(3).fit(X, Y).score(X, Y)
+
+
+@pytest.mark.parametrize("condition", [1e2, 1e4, 1e5, 1e7, 1e10])
+def test_correlations_keep_their_digits_on_ill_conditioned_tables(condition):
+    X, Y = tables()
+    rng = np.random.default_rng(1)
+    rotations = [np.linalg.qr(rng.normal(size=(7, 7)))[0] for _ in range(2)]
+    mixed = X @ (rotations[0] * np.geomspace(1, 1 / condition, 7)) @ rotations[1]
+    expected = CanonicalCorrelation(4).fit(X, Y).correlations_
+    np.testing.assert_allclose(CanonicalCorrelation(4).fit(mixed, Y).correlations_, expected, atol=1e-6)
+
+
+def test_null_directions_are_left_out():
+    X, Y = tables()
+    wide = np.hstack([X, X[:, :3] @ np.arange(6.0).reshape(3, 2), np.full((300, 2), 0.1)])
+    model = CanonicalCorrelation(4).fit(wide, Y)
+    close(model.correlations_, CanonicalCorrelation(4).fit(X, Y).correlations_, 1e-9)
+    close(model.predict(wide), CanonicalCorrelation(4).fit(X, Y).predict(X), 1e-8)
+    np.testing.assert_allclose(model.x_rotations_[-2:], 0, atol=1e-12)
+
+
+def test_more_columns_than_rows_need_a_ridge_and_are_told_so():
+    all_X, all_Y = tables(2040, 100, 30)
+    X, Y = all_X[:40], all_Y[:40]
+    with pytest.warns(UserWarning, match="set ridge > 0"):
+        chance = CanonicalCorrelation(3).fit(X, Y)
+    np.testing.assert_allclose(chance.correlations_, 1.0)
+    model = CanonicalCorrelation(3, ridge=1.0).fit(X, Y)
+    vectors = generalized(X, Y, 1.0)[1]
+    scores = model.transform(X)
+    A = (X - X.mean(axis=0)) / X.std(axis=0, ddof=1) @ vectors[:100, ::-1][:, :3]
+    cosines = (A * scores).sum(axis=0) / np.linalg.norm(A, axis=0) / np.linalg.norm(scores, axis=0)
+    np.testing.assert_allclose(np.abs(cosines), 1.0, atol=1e-9)
+    held_out = model.transform(all_X[40:], all_Y[40:])
+    assert abs(np.corrcoef(held_out[0][:, 0], held_out[1][:, 0])[0, 1]) > 0.8
+
+
+@pytest.mark.parametrize(
+    "model", [CanonicalCorrelation(3), CanonicalCorrelation(3, 0.2), ReducedRankRegression(2, 1.0)]
+)
+def test_a_weight_stands_for_equal_rows(model):
+    X, Y = tables(80)
+    weights = np.arange(80) % 4
+    a = clone(model).fit(X, Y, sample_weight=weights)
+    b = clone(model).fit(np.repeat(X, weights, axis=0), np.repeat(Y, weights, axis=0))
+    close(a.predict(X), b.predict(X), 1e-9)
+    close(a.x_rotations_ @ np.diag(np.sign((a.x_rotations_ * b.x_rotations_).sum(axis=0))), b.x_rotations_, 1e-8)
+
+
+def test_one_target_stands_in_a_pipeline_and_two_tables_give_two_scores():
+    X, Y = tables()
+    single = make_pipeline(CanonicalCorrelation(), LinearRegression()).fit(X, Y[:, 0])
+    close(single.predict(X), LinearRegression().fit(X, Y[:, 0]).predict(X), 1e-9)
+    scores = CanonicalCorrelation(2).fit_transform(X, Y)
+    assert isinstance(scores, tuple)
+    for a, b in zip(scores, CanonicalCorrelation(2).fit(X, Y).transform(X, Y), strict=True):
+        close(a, b)
+    assert CanonicalCorrelation().fit(X, Y[:, 0]).predict(X).shape == (300,)
+    assert CanonicalCorrelation().fit(X, Y[:, :1]).predict(X).shape == (300, 1)
+
+
+def test_a_constant_table_is_predicted_by_its_mean():
+    X, _ = tables(50)
+    for model in (CanonicalCorrelation(), ReducedRankRegression()):
+        np.testing.assert_allclose(model.fit(X, np.full((50, 2), 0.1)).predict(X), 0.1)
+
+
+# --- reduced-rank regression ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", [0.0, 3.0])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_full_rank_is_ridge_regression(alpha, fit_intercept, weighted):
+    X, Y = tables()
+    weights = np.random.default_rng(0).uniform(0.1, 3, 300) if weighted else None
+    ours = ReducedRankRegression(5, alpha, fit_intercept=fit_intercept).fit(X, Y, weights)
+    peer = Ridge(alpha, fit_intercept=fit_intercept) if alpha else LinearRegression(fit_intercept=fit_intercept)
+    theirs = peer.fit(X, Y, sample_weight=weights)
+    close(ours.coef_, theirs.coef_, 1e-9)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-9)
+    one = ReducedRankRegression(5, alpha, fit_intercept=fit_intercept).fit(X, Y[:, 0], weights)
+    close(one.coef_, theirs.coef_[0], 1e-9)
+    close(one.predict(X), theirs.predict(X)[:, 0], 1e-9)
+
+
+@pytest.mark.parametrize(("alpha", "shape"), [(0.0, (60, 5, 4)), (5.0, (60, 5, 4)), (5.0, (20, 25, 4))])
+def test_no_search_finds_better_coefficients_of_this_rank(alpha, shape):
+    X, Y = tables(*shape)
+    model = ReducedRankRegression(2, alpha).fit(X, Y)
+    Xc, Yc = X - X.mean(axis=0), Y - Y.mean(axis=0)
+    p, q = shape[1:]
+
+    def objective(packed):
+        A, C = packed[: 2 * p].reshape(p, 2), packed[2 * p :].reshape(2, q)
+        B = A @ C
+        residual = Xc @ B - Yc
+        G = Xc.T @ residual + alpha * B
+        value = (np.vdot(residual, residual) + alpha * np.vdot(B, B)) / 2
+        return value, np.concatenate([(G @ C.T).ravel(), (A.T @ G).ravel()])
+
+    starts = np.random.default_rng(0).normal(size=(5, 2 * (p + q)))
+    options = {"maxiter": 5000, "gtol": 1e-9, "ftol": 1e-15}
+    best = min(minimize(objective, start, jac=True, method="L-BFGS-B", options=options).fun for start in starts)
+    assert best * (1 - 1e-2) <= model.objective_ <= best * (1 + 1e-9)
+    assert np.linalg.matrix_rank(model.coef_) == 2
+    B = model.coef_.T
+    assert model.objective_ == pytest.approx((np.sum((Xc @ B - Yc) ** 2) + alpha * np.sum(B**2)) / 2)
+
+
+def test_closed_form_is_the_projected_least_squares_fit():
+    X, Y = tables()
+    ols = LinearRegression().fit(X, Y)
+    fit = ols.predict(X) - Y.mean(axis=0)
+    V = np.linalg.svd(fit)[2][:2].T
+    model = ReducedRankRegression(2).fit(X, Y)
+    close(model.coef_, V @ V.T @ ols.coef_, 1e-9)
+    close(model.components_ @ model.components_.T, np.eye(2))
+    close(model.transform(X) @ model.components_ + Y.mean(axis=0), model.predict(X), 1e-12)
+
+
+def test_on_whitened_targets_it_finds_the_canonical_directions():
+    X, Y = tables()
+    Yc = Y - Y.mean(axis=0)
+    whitened = Yc @ np.linalg.inv(np.linalg.cholesky(np.cov(Yc.T))).T
+    codes = ReducedRankRegression(2).fit(X, whitened).transform(X)
+    scores = CanonicalCorrelation(2).fit(X, Y).transform(X)
+    assert np.cos(scipy.linalg.subspace_angles(codes, scores)).min() == pytest.approx(1, abs=1e-12)
+    raw = ReducedRankRegression(2).fit(X, Y).transform(X)  # the metric of the targets matters
+    assert np.cos(scipy.linalg.subspace_angles(raw, scores)).min() < 0.9999
+
+
+def test_more_columns_than_rows_give_the_coefficients_of_least_norm():
+    X, Y = tables(20, 50, 4)
+    model = ReducedRankRegression(4).fit(X, Y)
+    close(model.predict(X), Y, 1e-9)
+    close(model.coef_, (np.linalg.pinv(X - X.mean(axis=0)) @ (Y - Y.mean(axis=0))).T, 1e-9)
+    ridge = ReducedRankRegression(4, alpha=2.0).fit(X, Y)
+    close(ridge.coef_, Ridge(2.0).fit(X, Y).coef_, 1e-9)
+
+
+# --- both -------------------------------------------------------------------------------------------------------------
+
+BOTH = [CanonicalCorrelation(), ReducedRankRegression()]
+
+
+@pytest.mark.parametrize("model", BOTH)
+def test_float32_stays_float32(model):
+    X, Y = (A.astype(np.float32) for A in tables())
+    single = clone(model).fit(X, Y)
+    assert single.coef_.dtype == single.transform(X).dtype == single.predict(X).dtype == np.float32
+    double = clone(model).fit(X.astype(float), Y.astype(float))
+    close(single.predict(X), double.predict(X), 1e-5)
+
+
+@pytest.mark.parametrize("model", BOTH)
+def test_frames_are_taken_and_scores_come_back_as_frames(model):
+    X, Y = tables()
+    frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(7)])
+    fit = clone(model).set_output(transform="pandas").fit(frame, pd.DataFrame(Y))
+    codes = fit.transform(frame)
+    assert list(codes.columns) == [f"{type(model).__name__.lower()}{i}" for i in range(2)]
+    close(codes.to_numpy(), clone(model).fit(X, Y).transform(X))
+
+
+@pytest.mark.parametrize("model", BOTH)
+def test_large_means_and_small_columns_lose_nothing(model):
+    X, Y = tables()
+    scale = np.geomspace(1e-3, 1e3, 7)
+    a, b = clone(model).fit(X, Y), clone(model).fit(X * scale + 1e5 * scale, Y)
+    close(b.predict(X * scale + 1e5 * scale), a.predict(X), 1e-7)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (CanonicalCorrelation(0), "whole n_components >= 1"),
+        (CanonicalCorrelation(ridge=-1.0), "ridge >= 0"),
+        (ReducedRankRegression(1.5), "whole rank >= 1"),
+        (ReducedRankRegression(alpha=np.inf), "alpha >= 0 and finite"),
+    ],
+)
+def test_bad_parameters_are_named(model, message):
+    X, Y = tables(30)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, Y)
+    assert not [name for name in vars(model) if name.endswith("_")]
+
+
+def test_a_second_table_of_another_width_is_refused():
+    X, Y = tables()
+    with pytest.raises(ValueError, match="y has 4 columns, but 5 are expected"):
+        CanonicalCorrelation().fit(X, Y).transform(X, Y[:, :4])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert CanonicalCorrelation(9).fit(X, Y).transform(X).shape == (300, 5)
