@@ -145,12 +145,12 @@ def test_auto_infers_losses_and_says_so():
     assert found["float"] == ("numeric", "Squared()", 1)
     assert found["short"] == ("numeric", "Squared()", 1)  # counts only when asked
     assert found["truth"] == ("boolean", "Logistic()", 1)
-    assert found["size"] == ("ordered", "Ordinal(levels=4)", 1)
+    assert found["size"] == ("ordered", "Logistic()", 3)  # steps between four levels
     assert found["half"] == ("ordered", "Logistic()", 1)
     assert found["color"] == ("unordered", "Logistic()", 3)
     assert found["city"] == ("text", "Logistic()", 4)
     assert found["sex"] == ("text", "Logistic()", 1)
-    assert {"color=red", "sex=m", "size"} <= set(schema.feature_names)
+    assert {"color=red", "sex=m", "size>small", "size>large"} <= set(schema.feature_names)
     assert len(schema.feature_names) == len(schema.weights) == schema.encode(pandas_table(rng)).shape[1]
     lines = str(schema.inferred).splitlines()
     assert lines[0].split() == ["column", "kind", "loss", "encoded", "as"] and len(lines) == 15
@@ -179,7 +179,7 @@ def test_losses_are_given_by_name_index_slice_and_list_and_the_rest_is_auto():
     table = pandas_table(np.random.default_rng(6))
     by_name = {item.column: item.loss for item in Schema.of(table, {"short": "poisson", 0: Huber(0.5)}).inferred}
     assert by_name["short"] == str(Poisson()) and by_name["float"] == str(Huber(0.5))
-    assert by_name["skewed"] == "Squared()" and by_name["size"] == "Ordinal(levels=4)"
+    assert by_name["skewed"] == "Squared()" and by_name["size"] == "Logistic()"
     listed = Schema.of(table, [(["float", "skewed"], "huber"), ("color", "softmax"), ("size", "ordinal")])
     losses = {item.column: (item.loss, item.width) for item in listed.inferred}
     assert losses["color"] == ("Softmax()", 3) and losses["size"] == (str(Ordinal(levels=4)), 1)
@@ -216,6 +216,34 @@ def test_categories_are_matched_by_their_names():
     E = schema.encode(turned)
     np.testing.assert_array_equal(E[:3], schema.encode(table)[:3])
     assert schema.decode(schema.encode(table), turned)["c"].tolist() == ["a", "b", "c", "a"]
+
+
+def ordered(values, levels=SIZES):
+    return pd.DataFrame({"size": pd.Categorical(values, levels, ordered=True)})
+
+
+def test_ordered_levels_become_steps():
+    table = ordered(["small", "large", None, "huge", "medium"])
+    schema = Schema.of(table)
+    assert schema.feature_names == ["size>small", "size>medium", "size>large"]
+    nan = np.nan
+    np.testing.assert_array_equal(schema.encode(table), [[0, 0, 0], [1, 1, 0], [nan, nan, nan], [1, 1, 1], [1, 0, 0]])
+    assert set(schema.originals) == {0}  # a cell is held out as a whole
+
+
+def test_the_median_level_is_predicted():
+    schema = Schema.of(ordered(SIZES))
+    above = np.array([[0.4, 0.2, 0.1], [0.9, 0.4, 0.1], [0.9, 0.6, 0.3], [0.9, 0.8, 0.7]])
+    assert schema.decode(above, ordered([None] * 4))["size"].tolist() == SIZES
+
+
+def test_levels_that_do_not_occur_have_no_step_and_are_taken_later():
+    table = ordered(["small", "large", "huge", None])
+    schema = Schema.of(table)
+    assert schema.feature_names == ["size>small", "size>large"]  # offsets of steps that nothing tells would be infinite
+    np.testing.assert_array_equal(schema.encode(ordered(["medium"])), [[1, 0]])
+    filled = schema.decode(schema.encode(ordered(["small", "large", "huge", "huge"])), ordered([None] * 4))
+    assert filled["size"].tolist() == ["small", "large", "huge", "huge"]
 
 
 def test_constant_and_empty_columns_do_no_harm():

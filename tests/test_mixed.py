@@ -92,13 +92,11 @@ def test_training_rows_get_their_codes_again():
     np.testing.assert_allclose(model.transform(holes), model.codes_, atol=1e-5)
     np.testing.assert_allclose(model.transform(holes.iloc[:7]), model.codes_[:7], atol=1e-5)
     assert model.relative_gap_ <= model.tol
-    assert model.components_.shape[1] == 8  # three colors are three columns
+    assert model.components_.shape[1] == 10  # three colors are three columns, and so are the steps between four sizes
 
 
 def test_every_column_weighs_the_same_where_nothing_is_shared():
-    holes = with_holes(complete_frame()).drop(
-        columns="size"
-    )  # an ordinal loss is never zero, and only its excess counts
+    holes = with_holes(complete_frame())
     model = ConvexSubspace(loss="auto", alpha=1e6).fit(holes)  # nothing but offsets
     assert model.codes_.shape[1] == 0
     assert model.objective_ == pytest.approx(holes.notna().to_numpy().sum(), rel=1e-6)
@@ -135,7 +133,7 @@ def test_weights_of_entries_are_those_of_the_original_columns():
     assert a.objective_ == pytest.approx(b.objective_, rel=1e-9)
     ones[:, 5] = 0.0
     ignored = ConvexSubspace("auto", alpha=5.0, random_state=0).fit(holes, entry_weight=ones)
-    assert np.abs(ignored.components_[:, 5:]).max() < 1e-6
+    assert np.abs(ignored.components_[:, 7:]).max() < 1e-6
 
 
 def test_an_imputer_stands_in_a_pipeline():

@@ -19,7 +19,7 @@ from regfactor.estimators.certificate import Certificate
 from regfactor.estimators.door import entry_weights, filled, numbers, row_weights, schema_of, warn_of_empty
 from regfactor.estimators.schema import Schema
 from regfactor.estimators.scoring import Scoring
-from regfactor.estimators.selection import Selection, refit, select_alpha
+from regfactor.estimators.selection import PRIOR, Selection, deviations, refit, select_alpha, select_prior
 from regfactor.estimators.tidy import tidy, with_unit_rows
 from regfactor.factors import Factors, Point
 from regfactor.loop import Record, Solution, relative
@@ -74,13 +74,16 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self, problem: Convex | Factored, random: np.random.Generator
     ) -> tuple[Selection | None, Convex | Factored]:
         """Return the problem at the strength that entries held out chose, where it is left to them."""
+        debias = getattr(self, "debias", False)
         if not (isinstance(self.alpha, str) and self.alpha == "auto"):
-            return None, problem
+            if not (isinstance(problem, Convex) and debias == PRIOR):
+                return None, problem
+            problem.check()
+            return select_prior(problem, self._groups, random, getattr(self, "max_rank", None)), problem
         if not isinstance(problem, Convex):
             raise UnsupportedProblem("alpha='auto' needs a convex model: leave rank=None and use gauge=Trace().")
         problem.at(1.0).check()
-        rule, debias = getattr(self, "rule", "min"), getattr(self, "debias", False)
-        chosen = select_alpha(problem, rule, debias, self._groups, random)
+        chosen = select_alpha(problem, getattr(self, "rule", "min"), debias, self._groups, random)
         return chosen, problem.at(chosen.best.value)
 
     def transform(self, X: Any) -> Array:
@@ -100,8 +103,7 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _codes(self, table: Any) -> Array:
         if self._score is None:
             raise ValueError(f"{type(self).__name__}: the norm on the codes couples rows, so none can be scored alone.")
-        score = self._score.debiased() if getattr(self, "debias", False) else self._score
-        return score(table, self.components_.astype(table.dtype), self.intercept_.astype(table.dtype))
+        return self._score(table, self.components_.astype(table.dtype), self.intercept_.astype(table.dtype))
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
         """Fit, and return the codes of the training rows."""
@@ -233,15 +235,22 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self._warn_unless_converged(solution)
 
     def _debias(self, X: Any, entries: Any, problem: Convex, point: Point, chosen: Selection | None) -> None:
-        """Refit the codes with next to no penalty; a rank chosen by entries held out refits the components too."""
+        """Refit the codes with next to no penalty; a rank chosen by entries held out refits the components too.
+
+        Under a prior the codes alone are scored anew, with the strength that entries held out chose.
+        """
         if not getattr(self, "debias", False) or self._score is None:
             return
+        self._score = self._score.debiased()
+        if chosen is not None and chosen.best.prior is not None:
+            self.prior_ = chosen.best.prior
+            self._score = self._score.with_prior(deviations(problem, point.factors), self.prior_)
         if chosen is not None and chosen.best.rank is not None:
             point = refit(problem, point, chosen.best.rank)
             F = tidy(with_unit_rows(point.factors), problem.gauge.power)
             self.components_, self.intercept_ = F.C.astype(X.dtype), _offsets(point.free, X)
             self._sizes = np.linalg.norm(F.codes, axis=0)
-        self.codes_ = self._score.debiased()(X, self.components_, self.intercept_, entries)
+        self.codes_ = self._score(X, self.components_, self.intercept_, entries)
 
     def _warn_unless_converged(self, solution: Solution) -> None:
         if solution.status.converged:
@@ -282,8 +291,12 @@ def _check_limits(estimator: Any) -> None:
     most = getattr(estimator, "max_rank", None)
     if most is not None and not (isinstance(most, int | np.integer) and most >= 1):
         raise ValueError(f"max_rank must be a whole number >= 1, or None for no limit, got {most!r}.")
-    if isinstance(estimator.alpha, str) and estimator.alpha != "auto":
-        raise ValueError(f"alpha must be a number or 'auto', got {estimator.alpha!r}.")
+    debias = getattr(estimator, "debias", False)
+    if not isinstance(debias, bool | np.bool_) and not (isinstance(debias, str) and debias == PRIOR):
+        raise ValueError(f"debias must be False, True or {PRIOR!r}, got {debias!r}.")
+    alpha = getattr(estimator, "alpha", 1.0)
+    if isinstance(alpha, str) and alpha != "auto":
+        raise ValueError(f"alpha must be a number or 'auto', got {alpha!r}.")
     if estimator.callback is not None and not callable(estimator.callback):
         raise ValueError(f"callback must be a function of an iterate, got {estimator.callback!r}.")
 

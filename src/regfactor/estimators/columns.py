@@ -247,6 +247,28 @@ class OneHot(Codec):
         return _pick(self.levels, predicted.argmax(axis=1))
 
 
+@dataclass(frozen=True, eq=False)
+class Steps(Codec):
+    """A column of 0 and 1 for each step between the levels that occur: whether a cell is above it.
+
+    Each step has an offset of its own, so that levels need not be equally far apart; the median level is predicted.
+    """
+
+    levels: tuple[Any, ...]
+    occur: tuple[int, ...]  # positions among the levels, rising
+
+    @property
+    def features(self) -> list[str]:
+        return [f"{self.name}>{self.levels[j]}" for j in self.occur[:-1]]
+
+    def encode(self, cells: Cells) -> Array:
+        positions = _positions(cells, self)[:, None]
+        return np.where(np.isnan(positions), np.nan, positions > np.array(self.occur[:-1]))
+
+    def decode(self, predicted: Array) -> Array:
+        return _pick(self.levels, np.array(self.occur)[(predicted > 0.5).sum(axis=1)])
+
+
 def _of_numbers(name: Any, values: Array, truth: bool = False) -> Cells:
     if truth:
         return Cells(name, Kind.BOOLEAN, values.astype(float), (False, True))
@@ -306,7 +328,7 @@ def _as_stored(values: Array, dtype: Any, observed: Array) -> Array:
     return values.astype(dtype)
 
 
-def _positions(cells: Cells, codec: Line | OneHot) -> Array:
+def _positions(cells: Cells, codec: Line | OneHot | Steps) -> Array:
     """Return the positions of labels among the levels of the fit; those that it never saw become holes."""
     place = {level: float(j) for j, level in enumerate(codec.levels)}
     table = np.array([*(place.get(level, np.nan) for level in cells.levels), np.nan])

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regfactor._params import Array, choose
-from regfactor.estimators.columns import Cells, Codec, Kind, Line, Number, OneHot, Table, as_table
+from regfactor.estimators.columns import Cells, Codec, Kind, Line, Number, OneHot, Steps, Table, as_table
 from regfactor.losses import Logistic, Loss, Multinomial, Ordinal, Squared, Stacked, as_loss
 from regfactor.losses.margin import Margin
 from regfactor.penalties import Trace
@@ -48,9 +48,9 @@ class Schema:
     """How a table of numbers, truth values, ordered and unordered categories becomes numbers, and comes back.
 
     "auto" takes a numeric column for squared loss on (x - median) / (interquartile range / 1.349), a boolean one for
-    logistic loss, an ordered category for ordinal loss on its levels, an unordered one for a logistic loss on each of
-    its one-hot columns (one column if it has two levels). Strings are unordered categories. A polars Enum is ordered,
-    a polars Categorical is not. A column that is given a loss of its own is not scaled.
+    logistic loss, an ordered category for a logistic loss on each step between its levels, an unordered one for a
+    logistic loss on each of its one-hot columns (one column if it has two levels). Strings are unordered categories. A
+    polars Enum is ordered, a polars Categorical is not. A column that is given a loss of its own is not scaled.
     """
 
     codecs: tuple[Codec, ...]
@@ -187,7 +187,7 @@ def _require_kind(cells: Cells, codec: Codec) -> None:
     if not same and (codec.kind, cells.kind) != (Kind.NUMBER, Kind.BOOLEAN):
         raise ValueError(f"Column {cells.name!r} is {cells.kind.value}, in fit it was {codec.kind.value}; convert it.")
     ordered = codec.kind is Kind.ORDERED and cells.kind is Kind.ORDERED
-    if ordered and isinstance(codec, Line) and len(codec.levels) > 1 and cells.levels != codec.levels:
+    if ordered and isinstance(codec, Line | Steps) and len(codec.levels) > 1 and cells.levels != codec.levels:
         raise ValueError(
             f"Column {cells.name!r} has the levels {list(cells.levels)}, in fit it had {list(codec.levels)}; convert "
             "it to the type that it had in fit."
@@ -212,7 +212,8 @@ def _codec(cells: Cells, loss: Any, rows: int) -> Codec:
 
 def _label_codec(cells: Cells, loss: Any) -> Codec:
     name, kind, levels = cells.name, cells.kind, cells.levels
-    seen = [levels[j] for j in np.unique(cells.values[~cells.holes]).astype(int)]
+    occur = tuple(np.unique(cells.values[~cells.holes]).astype(int).tolist())
+    seen = [levels[j] for j in occur]
     if len(seen) < 2 and (loss == AUTO or kind in LABELS):
         # a logistic loss would send its offset to infinity; with nothing seen at all the first level stands in
         return Line(name, kind, Squared(), tuple(seen or levels[:1]))
@@ -225,6 +226,8 @@ def _label_codec(cells: Cells, loss: Any) -> Codec:
             )
         coding = Line if len(seen) == 2 and not loss.rowwise else OneHot
         return coding(name, kind, loss, tuple(seen))
+    if loss == AUTO and len(levels) > 2:
+        return Steps(name, kind, Logistic(), levels, occur)
     if loss in (AUTO, "ordinal"):
         loss = Logistic() if len(levels) == 2 else Ordinal(levels=len(levels))
     if loss.rowwise or (len(levels) > 2 and isinstance(loss, Logistic | Margin)):

@@ -23,12 +23,13 @@ TINY_RIDGE = 1e-8  # what is left of the penalty when codes are debiased
 
 @dataclass(frozen=True)
 class Scoring:
-    """min over a row phi of sum_j w f((phi C)_j + intercept_j; x_j) + alpha penalty(phi)."""
+    """min over a row phi of sum_j w f((phi C)_j + intercept_j; x_j) + alpha penalty(phi / scale)."""
 
     loss: Loss
     penalty: Penalty
     alpha: float
     weight: Any = 1.0  # of all entries, or of each column
+    scale: Any = 1.0  # of all codes, or of each component
 
     def __call__(self, X: Any, C: Array, intercept: Array, entries: Any = None, start: Array | None = None) -> Array:
         """Return the codes of the rows of X; a row without an observed entry gets the codes of least penalty."""
@@ -40,8 +41,14 @@ class Scoring:
             data = self._data(X[seen], None if entries is None else entries[seen], intercept)
             # a ridge has one minimum wherever the search begins; elsewhere only the same start gives the same codes
             begin = start if start is not None and is_ridge(self.penalty) else codes
-            codes[seen] = self._fit(data, C, begin[seen].astype(C.dtype))
+            codes[seen] = self.of_data(data, C, begin[seen].astype(C.dtype))
         return codes
+
+    def of_data(self, data: Data, C: Array, start: Array) -> Array:
+        """Return the codes of the rows of data that hold loss, weights and intercepts; found in units of the scale."""
+        scale = np.asarray(self.scale, C.dtype)
+        scaled = C * scale if scale.ndim == 0 else C * scale[:, None]
+        return np.asarray(self._fit(data, scaled, start / np.where(scale > 0, scale, 1)) * scale, C.dtype)
 
     def _seen(self, X: Any, entries: Any) -> Array:
         """Tell which rows have an observed entry."""
@@ -60,6 +67,13 @@ class Scoring:
     def debiased(self) -> Scoring:
         """Return the same scoring with next to no penalty."""
         return replace(self, penalty=SquaredL2(), alpha=TINY_RIDGE)
+
+    def with_prior(self, deviations: Array, strength: float) -> Scoring:
+        """Return the same scoring under a normal prior of the codes: strength sum_i phi_i^2 / (2 deviation_i^2).
+
+        In codes of deviation one this is a ridge, however much the deviations differ.
+        """
+        return replace(self, penalty=SquaredL2(), alpha=strength, scale=deviations)
 
     def _fit(self, data: Data, C: Array, codes: Array) -> Array:
         if not data.unbounded:  # zero may lie outside the domain of the loss, a mixture of all components never does

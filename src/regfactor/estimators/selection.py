@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from regfactor._params import Array, choose
+from regfactor._params import Array, UnsupportedProblem, choose
+from regfactor.estimators.scoring import TINY_RIDGE, Scoring
+from regfactor.estimators.tidy import TINY_ATOM, with_unit_rows
 from regfactor.factors import Factors, Point, rebalance
+from regfactor.penalties import SquaredL2
 from regfactor.problems import Convex, Data, Factored
 from regfactor.solvers import solve
 from regfactor.solvers.choose import prepared
@@ -23,7 +26,9 @@ RISES = 3  # strengths or ranks in a row that are no better, after which the sea
 BETTER = 2e-3  # relative fall of the held-out loss of refitted factors that counts as better: their losses are noisy
 CUTS = (0.5, 0.2, 0.1, 0.03)  # shares of the largest singular value at which debiased factors are cut
 MOST_DEBIASED = 30
-TINY_RIDGE = 1e-8
+PRIORS = 10.0 ** np.arange(-3, 0.75, 0.5)  # strengths of the prior of codes, in units of the null loss of a cell
+MIDDLE = 4  # position among them at which the search begins: a tenth
+PRIOR = "prior"
 RULES = {"min": "min", "1se": "1se"}
 
 
@@ -35,6 +40,7 @@ class Trial:
     loss: float
     error: float
     rank: int | None = None  # atoms that are kept when factors are refitted without a penalty
+    prior: float | None = None  # strength of the prior under which codes are scored
 
 
 @dataclass(frozen=True)
@@ -46,26 +52,54 @@ class Selection:
     best: Trial
 
 
+Trials = Callable[[Convex, Data, Point], list[Trial]]
+
+
 def select_alpha(
-    problem: Convex, rule: str, debias: bool, groups: Array | None, random: np.random.Generator
+    problem: Convex, rule: str, debias: bool | str, groups: Array | None, random: np.random.Generator
 ) -> Selection:
-    """Choose the strength of a gauge; with `debias`, by what factors refitted without a penalty would predict.
+    """Choose the strength of a gauge; with `debias`, by what debiased factors would predict.
 
     Refitted factors need few atoms: those of a singular value that the penalty has nearly removed are noise, and
-    would be grown to full size. So the rank at which they are cut is chosen along with the strength.
+    would be grown to full size. So the rank at which they are cut is chosen along with the strength. Under a prior of
+    the codes atoms may be many, and its strength is chosen along.
     """
     choose(rule, RULES, "rule")
-    problem = prepared(problem.at(problem.alpha_max() or 1.0))
-    train, held = problem.data.split(HELD_OUT, random, groups)
-    fitted = replace(problem, data=train)
+    fitted, held = _parted(problem.at(problem.alpha_max() or 1.0), groups, random)
     alphas = np.geomspace(1.0, SMALLEST, ALPHAS) * fitted.alpha_max()
     if not alphas[0] > 0:
         raise ValueError("alpha='auto' found nothing to choose: intercepts alone explain the table. Give a number.")
-    search = _Search(BETTER if debias else 0.0)
+    trials: Trials = _penalized
+    if debias:
+        trials = _Priors(fitted, groups) if debias == PRIOR else _refitted
+    search = _Search(BETTER if trials is _refitted else 0.0)
     for alpha, solution in zip(alphas, along(fitted, alphas, tol=ROUGH), strict=False):
-        if search.ended(_trials(fitted.at(alpha), held, solution.point, alpha, debias)):
+        if search.ended(trials(fitted.at(alpha), held, solution.point)):
             break
     return Selection("alphas", search.trials, search.choice(rule))
+
+
+def select_prior(problem: Convex, groups: Array | None, random: np.random.Generator, max_rank: int | None) -> Selection:
+    """Choose the strength of the prior of the codes at a given strength of the gauge."""
+    if any(t.loss.rowwise for t in problem.data.terms):
+        raise UnsupportedProblem(
+            "debias='prior' holds out single entries, which a loss of whole rows does not allow; use True or False."
+        )
+    fitted, held = _parted(problem, groups, random)
+    search = _Search(0.0)
+    search.ended(_Priors(fitted, groups)(fitted, held, solve(fitted, tol=ROUGH, max_rank=max_rank).point))
+    return Selection("alphas", search.trials, search.choice("min"))
+
+
+def _parted(problem: Convex, groups: Array | None, random: np.random.Generator) -> tuple[Convex, Data]:
+    """Return the problem of the entries that are learned from, and those that are held out."""
+    problem = prepared(problem)
+    train, held = problem.data.split(HELD_OUT, random, groups)
+    if not (held.terms[0].x.size if held.layout.sparse else held.observed.any()):
+        raise ValueError(
+            "The table has too few observed entries to hold some out; give alpha, and debias=True or False."
+        )
+    return replace(problem, data=train), held
 
 
 def select_rank(
@@ -114,13 +148,68 @@ class _Search:
         return next(t for t in self.trials if t.loss <= best.loss + best.error)
 
 
-def _trials(problem: Convex, held: Data, point: Point, alpha: float, debias: bool) -> list[Trial]:
-    if not debias:
-        return [_trial(held, _predictor(problem, held, point), alpha)]
+def _penalized(problem: Convex, held: Data, point: Point) -> list[Trial]:
+    return [_trial(held, _predictor(problem, held, point), problem.alpha)]
+
+
+def _refitted(problem: Convex, held: Data, point: Point) -> list[Trial]:
     return [
-        replace(_trial(held, _predictor(problem, held, refit(problem, point, rank, 2)), alpha), rank=rank)
+        replace(_trial(held, _predictor(problem, held, refit(problem, point, rank, 2)), problem.alpha), rank=rank)
         for rank in _cuts(point.factors)
-    ] or [_trial(held, _predictor(problem, held, point), alpha)]
+    ] or _penalized(problem, held, point)
+
+
+class _Priors:
+    """Strengths of the prior of the codes, tried from the one that was best last time on while they get better.
+
+    Under the squared loss a strength is the variance of the noise, so that its unit must scale like the loss: it is
+    what the best constants cost per cell above the least value of the loss, half the variance of a column.
+    """
+
+    def __init__(self, problem: Convex, groups: Array | None) -> None:
+        data, null = problem.data, problem.null
+        P = problem.predictor(null.factors, null.free)
+        cells = len(data.losses(P)) * (1.0 if groups is None else (groups.max() + 1) / len(groups))
+        excess = data.value(P) + data.conjugate(np.zeros_like(P))
+        self.strengths = PRIORS * (excess / max(cells, 1.0) or 1.0)
+        self.best = MIDDLE
+
+    def __call__(self, problem: Convex, held: Data, point: Point) -> list[Trial]:
+        tried: dict[int, Trial] = {}
+
+        def loss(k: int) -> float:
+            if k not in tried:
+                scored = with_prior(problem, point, float(self.strengths[k]))
+                trial = _trial(held, _predictor(problem, held, scored), problem.alpha)
+                tried[k] = replace(trial, prior=float(self.strengths[k]))
+            return tried[k].loss
+
+        while True:
+            around = range(max(self.best - 1, 0), min(self.best + 2, len(PRIORS)))
+            best = min(around, key=lambda k: (loss(k), abs(k - self.best)))
+            if best == self.best:
+                return list(tried.values())
+            self.best = best
+
+
+def with_prior(problem: Convex, point: Point, strength: float) -> Point:
+    """Return a point with its codes scored under a normal prior of their own second moments."""
+    F = with_unit_rows(rebalance(point.factors, TINY_ATOM))
+    if not F.rank:
+        return point
+    rows = problem.map.diagonal  # a row of weight w is w equal rows, which are scored like one
+    data = problem.data.weighted(np.square(rows).ravel()) if np.ndim(rows) else problem.data
+    if problem.design is not None and point.free is not None:
+        data = data.shifted(problem.design.D, point.free)
+    loss = data.terms[0].loss  # stands for all: the data hold their losses themselves
+    score = Scoring(loss, SquaredL2(), 1.0).with_prior(deviations(problem, F), strength)
+    return Point(Factors(score.of_data(data, F.C, F.codes * rows) / rows, F.C), point.free)
+
+
+def deviations(problem: Convex, F: Factors) -> Array:
+    """Return the root mean squares of the codes of a fit, over rows by their weights."""
+    rows = np.broadcast_to(np.ravel(problem.map.diagonal), F.shape[0])
+    return np.linalg.norm(F.codes, axis=0) / np.sqrt(np.sum(rows**-2.0))
 
 
 def _trial(held: Data, Z: Array, value: float) -> Trial:

@@ -41,9 +41,13 @@ class ConvexSubspace(ConvexEstimator):
         thousandth, and takes the one that predicts a tenth of the entries, held out at random, best.
     fit_intercept : bool, default=True
         Whether to fit unpenalized column offsets.
-    debias : bool, default=False
-        Whether to refit the codes on the fixed components with next to no penalty. With `alpha="auto"` the held-out
-        entries also choose how many components are kept, and these are refitted together with the codes.
+    debias : bool or "prior", default=False
+        How codes are freed of the shrinkage of the trace norm, the components being fixed. True refits them with next
+        to no penalty; with `alpha="auto"` the held-out entries also choose how many components are kept, and these are
+        refitted together with the codes. "prior" scores each row under a normal prior of the codes, of the second
+        moments that they have in the fit: phi = argmin sum_j w f((phi C + b)_j; x_j) + (t/2) sum_i phi_i^2 n / s_i^2,
+        s_i the singular values. For the squared loss this is the posterior mean of probabilistic PCA, with noise of
+        variance t. The held-out entries choose t, together with "auto" alpha; best where the rank is not clear.
         `objective_` and `gap_` stay those of the penalized fit.
     max_rank : int, optional
         Most components. The gap then tells what the limit costs.
@@ -73,7 +77,10 @@ class ConvexSubspace(ConvexEstimator):
     intercept_ : ndarray of shape (n_features,)
     alpha_, alpha_max_ : float
     alphas_, validation_loss_ : ndarray
-        With `alpha="auto"`: the strengths tried, and the mean loss of the entries held out under each.
+        With `alpha="auto"`: the strengths tried, and the mean loss of the entries held out under each; with
+        `debias="prior"` and a given alpha, of this alone.
+    prior_ : float
+        With `debias="prior"`: the strength t of the prior.
     objective_, gap_, relative_gap_ : float
     certificate_ : Certificate
         `str(certificate_)` says in one sentence how far the fit can be from the optimum.
@@ -81,7 +88,7 @@ class ConvexSubspace(ConvexEstimator):
     Notes
     -----
     A frame may mix columns. Under `loss="auto"`, numbers get the squared loss after robust scaling, booleans the
-    logistic loss, ordered categories the ordinal loss on their levels, and unordered ones a logistic loss for each
+    logistic loss, ordered categories a logistic loss for each step between levels, and unordered ones one for each
     category; columns that a dict leaves out are "auto" too. Each column is then weighted so that the best constant
     costs one per observed entry. `complete` gives back the types of the frame; components, `intercept_` and
     `inverse_transform` speak of the encoded columns.
@@ -101,7 +108,7 @@ class ConvexSubspace(ConvexEstimator):
     mixed = True
 
     def __init__(
-        self, loss: Any = "squared", alpha: Any = 1.0, fit_intercept: bool = True, debias: bool = False,
+        self, loss: Any = "squared", alpha: Any = 1.0, fit_intercept: bool = True, debias: bool | str = False,
         max_rank: int | None = None, *, rule: str = "min", sparse_zeros: str = "missing",
         max_iter: int = 1000, tol: float = 1e-4, time_limit: float | None = None, verbose: int = 0,
         random_state: Any = None, callback: Any = None,
