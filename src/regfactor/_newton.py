@@ -11,10 +11,13 @@ from regfactor._params import Array
 
 # evaluate(B) -> the value of each column; gradient and second derivative in each entry of D @ B
 Evaluate = Callable[[Array], tuple[Array, Array, Array]]
+Expansion = tuple[Array, Array, Array]  # value, gradient and second derivative in each entry of D @ B
 TRUST = 1e-3  # first share of the majorizing curvature that is added where a Newton step fails, as on flat stretches
 ROUNDING = 1e-13
 STEPS = 200
 STUCK = 1e6  # damping at which even a tiny step no longer lowers the value: rounding is all that is left
+SLACK = {8: 1e-12, 4: 1e-5}  # relative rise of a column that is rounding, by the size of a number in bytes
+SHORTER, SHORTENINGS = 0.3, 12  # of a step that raises its column; the last has no length
 BLOCK = 4_000_000  # numbers in the Hessians that are held at once
 
 
@@ -34,6 +37,14 @@ class Layout(Protocol):
         ...
 
 
+class SummingLayout(Layout, Protocol):
+    """A layout that sums entries, too."""
+
+    def column_sums(self, entries: Array) -> Array:
+        """Sum over rows, in float64."""
+        ...
+
+
 def newton_step(g: Array, h: Array, D: Array, B: Array, ridge: Array, layout: Layout) -> Array:
     """Return B after one plain Newton step: the minimum, where the losses are quadratic."""
     return B - solve_columns(D, h, ridge, layout.pull(D, g) + ridge[:, None] * B, layout)
@@ -50,8 +61,8 @@ def minimize_columns(evaluate: Evaluate, D: Array, B: Array, ridge: Array, major
     values, g, h = _with_ridge(evaluate, B, ridge)
     for _ in range(STEPS):
         slope = layout.pull(D, g) + ridge[:, None] * B
-        firm = np.where(np.isfinite(majorant), majorant, h)
-        step = solve_columns(D, h + layout.spread(damping) * firm, ridge, slope, layout)
+        firm = h + layout.spread(damping) * np.where(np.isfinite(majorant), majorant, h) if damping.any() else h
+        step = solve_columns(D, firm, ridge, slope, layout)
         promise = (slope * step).sum(axis=0) / 2
         scale = np.abs(values) + np.abs(values).mean()  # a column that is fitted perfectly has no scale of its own
         open_ = (promise > accuracy * scale) & (damping < STUCK)
@@ -63,9 +74,35 @@ def minimize_columns(evaluate: Evaluate, D: Array, B: Array, ridge: Array, major
         # within rounding of the value a step cannot be judged by it; the model is then exact enough
         good |= (promise <= ROUNDING * scale) & (new <= values + ROUNDING * scale)
         damping = np.where(good, damping / 8, np.maximum(8 * damping, TRUST))
+        if good.all():
+            B, values, g, h = trial, new, g_new, h_new
+            continue
         B, values, taken = np.where(good, trial, B), np.where(good, new, values), layout.spread(good)
         g, h = np.where(taken, g_new, g), np.where(taken, h_new, h)
     return B
+
+
+def improve_columns(
+    expand: Callable[[Array], Expansion], at: Expansion, D: Array, B: Array, ridge: Array, layout: SummingLayout
+) -> tuple[Array, Expansion]:
+    """Return B after one Newton step in every column, shortened where it raises the column, and the expansion there.
+
+    `at` is the expansion at B: what tests a step of one factor serves the next step of the other.
+    """
+    values, g, h = at
+    step = solve_columns(D, h, ridge, layout.pull(D, g) + ridge[:, None] * B, layout)
+    step = np.where(np.isfinite(step), step, 0)
+    costs = layout.column_sums(values) + _ridge_costs(B, ridge)
+    most = costs + SLACK[B.dtype.itemsize] * np.abs(costs)
+    length = np.ones(B.shape[1], B.dtype)
+    for left in reversed(range(SHORTENINGS)):
+        trial = B - length * step
+        new = expand(trial)
+        worse = ~(layout.column_sums(new[0]) + _ridge_costs(trial, ridge) <= most)
+        if not worse.any():
+            break
+        length = np.where(worse, SHORTER * length if left > 1 else 0, length)
+    return trial, new
 
 
 def solve_columns(D: Array, h: Array, ridge: Array, slope: Array, layout: Layout) -> Array:
@@ -77,6 +114,8 @@ def solve_columns(D: Array, h: Array, ridge: Array, slope: Array, layout: Layout
     square[upper] = square.T[upper] = np.arange(len(upper[0]))  # where each entry of H stands among the pairs
     eye = np.eye(m, dtype=D.dtype)
     step = np.empty((m, d), np.result_type(D, h))
+    if not m:
+        return step
     width = max(1, BLOCK // (m * m))
     for start in range(0, d, width):
         block = slice(start, start + width)
@@ -89,4 +128,8 @@ def solve_columns(D: Array, h: Array, ridge: Array, slope: Array, layout: Layout
 
 def _with_ridge(evaluate: Evaluate, B: Array, ridge: Array) -> tuple[Array, Array, Array]:
     values, g, h = evaluate(B)
-    return values + (ridge[:, None] * B * B).sum(axis=0, dtype=np.float64) / 2, g, h
+    return values + _ridge_costs(B, ridge), g, h
+
+
+def _ridge_costs(B: Array, ridge: Array) -> Array:
+    return np.asarray((ridge[:, None] * B * B).sum(axis=0, dtype=np.float64) / 2)

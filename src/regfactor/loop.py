@@ -41,7 +41,8 @@ class Status(Enum):
 class Iterate:
     """One complete step of a solver; its arrays are never written again.
 
-    `settled` says that nothing is left to gain, `limited` that a rank the user set is the reason.
+    `settled` says that nothing is left to gain, `limited` that a rank the user set is the reason. `scale` is what a
+    change is measured against where the objective is not: a likelihood has its zero anywhere.
     """
 
     point: Point
@@ -53,6 +54,7 @@ class Iterate:
     steps: int = 1
     stage: int = 0
     info: dict[str, Any] = field(default_factory=dict)
+    scale: float | None = None
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,7 @@ def _ended(it: Iterate, tally: _Tally, fall: float, tol: float, floor: float) ->
             return Status.CERTIFIED
         return (Status.RANK_LIMIT if it.limited else Status.STALLED) if it.settled else None
     # no bound, no proof: the first iterate of a stage has nothing to be compared with (fall = inf)
-    still = relative(abs(fall), it.objective, floor) <= tol
+    still = relative(abs(fall), it.objective if it.scale is None else it.scale, floor) <= tol
     return Status.SETTLED if it.settled or still else None
 
 

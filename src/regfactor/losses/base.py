@@ -40,6 +40,10 @@ class Loss(Params, abc.ABC):
     def hessian(self, z: Array, x: Array) -> Array:
         """d2f/dz2 (a rowwise loss: its diagonal; infinite at a kink)."""
 
+    def expand(self, z: Array, x: Array, value: Array, gradient: Array, hessian: Array) -> None:
+        """Write value, gradient and second derivative to the last three; overridden where they share work."""
+        value[...], gradient[...], hessian[...] = self.value(z, x), self.gradient(z, x), self.hessian(z, x)
+
     @abc.abstractmethod
     def conjugate(self, y: Array, x: Array) -> Array:
         """Return sup_z y z - f(z; x), infinite where it has no finite value."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import wrightomega, xlogy
+from scipy.special import expit, wrightomega, xlogy
 
 from regfactor._params import Array, Interval, require_positive
 from regfactor.losses import potentials
@@ -53,6 +53,11 @@ class Logistic(Bregman):
     domain = UNIT
     curvature = 0.25
 
+    def expand(self, z: Array, x: Array, value: Array, gradient: Array, hessian: Array) -> None:
+        _expand_sigmoid(z, value, gradient, hessian)
+        value -= x * z
+        gradient -= x
+
 
 @dataclass
 class Poisson(Bregman):
@@ -60,6 +65,12 @@ class Poisson(Bregman):
 
     potential = potentials.Exp()
     domain = NON_NEGATIVE
+
+    def expand(self, z: Array, x: Array, value: Array, gradient: Array, hessian: Array) -> None:
+        bounded_exp(z, out=hessian)
+        np.multiply(x, z, out=value)
+        np.subtract(hessian, value, out=value)
+        np.subtract(hessian, x, out=gradient)
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
         return _root_of_exponential(a + x / w, w)
@@ -101,6 +112,13 @@ class Binomial(Bregman):
         self.potential = potentials.Dual(potentials.BinomialEntropy(self.trials))
         self.domain = Interval(0, self.trials, low_closed=True, high_closed=True)
         self.curvature = self.trials / 4
+
+    def expand(self, z: Array, x: Array, value: Array, gradient: Array, hessian: Array) -> None:
+        _expand_sigmoid(z, value, gradient, hessian)
+        for part in (value, gradient, hessian):
+            part *= self.trials
+        value -= x * z
+        gradient -= x
 
 
 @dataclass
@@ -249,6 +267,16 @@ class KL(Loss):
         root = np.sqrt(b * b + 4 * w * x)
         # two forms of the positive root of w z^2 - b z - x = 0; each is exact where the other cancels
         return np.where(b > 0, (b + root) / (2 * w), _ratio(2 * x, root - b))
+
+
+def _expand_sigmoid(z: Array, value: Array, first: Array, second: Array) -> None:
+    """Write log(1 + e^z) = max(z, 0) - log max(p, 1 - p), p and p (1 - p): one sigmoid and one logarithm."""
+    expit(z, out=first)
+    np.subtract(1, first, out=second)
+    np.maximum(first, second, out=value)
+    second *= first
+    np.log(value, out=value)
+    np.subtract(np.maximum(z, 0), value, out=value)
 
 
 def _ratio(x: Array, z: Array) -> Array:

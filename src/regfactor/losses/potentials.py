@@ -22,10 +22,10 @@ UNIT = Interval(0, 1, low_closed=True, high_closed=True)
 MAX_EXPONENT = 300.0  # exp of more would overflow once squared
 
 
-def bounded_exp(z: Array) -> Array:
+def bounded_exp(z: Array, out: Array | None = None) -> Array:
     """Return exp(z) for z up to a bound beyond which only the order of magnitude matters."""
     z = np.asarray(z)
-    return np.exp(np.minimum(z, 80.0 if z.dtype == np.float32 else MAX_EXPONENT))
+    return np.exp(np.minimum(z, 80.0 if z.dtype == np.float32 else MAX_EXPONENT, out=out), out=out)
 
 
 def softplus(z: Array) -> Array:

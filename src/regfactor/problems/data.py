@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from regfactor._linalg import is_sparse
+from regfactor._newton import Expansion
 from regfactor._params import Array, UnsupportedProblem
 from regfactor.factors import Factors
 from regfactor.losses import Loss, Squared
@@ -20,6 +22,7 @@ from regfactor.problems.layout import Dense, Layout, Pattern
 from regfactor.problems.term import FILLER, Term
 
 STRETCH = 200_000  # entries of a sparse table that are evaluated at once
+STRIP = 16_000  # entries of a dense table that are expanded at once, so that what is computed on the way stays cached
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +107,8 @@ class Data:
 
     def astype(self, dtype: Any) -> Data:
         """Return the same data in another precision."""
+        if dtype == self.dtype:
+            return self
         return replace(self, terms=tuple(t.astype(dtype) for t in self.terms))
 
     def weighted(self, rows: Array) -> Data:
@@ -230,6 +235,45 @@ class Data:
         Z = self.layout.entries(Z)
         return self._collect(lambda t: t.weigh(t.loss.hessian(t.legal(t.at(Z)), t.x)))
 
+    def expansion(self, Z: Array | Factors, out: Expansion | None = None) -> Expansion:
+        """Return loss, gradient and second derivative in each entry; the loss is infinite outside a link domain.
+
+        They are written to `out` where it is given: fresh memory costs as much as the arithmetic.
+        """
+        Z = self.layout.entries(Z)
+        out = out or (np.empty_like(Z), np.empty_like(Z), np.empty_like(Z))
+        for at, t in self._strips:
+            parts = [whole[at] for whole in out]
+            z = Z[at] if t.offset is None else Z[at] + t.offset
+            outside = None if t.loss.unbounded else ~t.loss.link_domain.contains(z)
+            if outside is not None:
+                z = np.where(outside, z.dtype.type(self.neutral), z)
+            t.loss.expand(z, t.x, parts[0], parts[1], parts[2])
+            if outside is not None:
+                parts[0][outside & (True if t.w is None else t.w > 0)] = np.inf
+            for whole, part in zip(out, parts, strict=True):
+                if t.w is not None:
+                    part *= t.w
+                if not isinstance(t.columns, slice):  # then a part is a copy
+                    whole[at] = part
+        return out
+
+    @cached_property
+    def infimum(self) -> float:
+        """The least that L could be if every entry had a predictor of its own."""
+        least = (t.weigh(t.loss.conjugate(np.zeros_like(t.x), t.x)) for _, t in self._strips)
+        return -float(sum(part.sum(dtype=np.float64) for part in least))
+
+    @cached_property
+    def _strips(self) -> list[tuple[Any, Term]]:
+        """The terms in pieces that are expanded at once, and where their entries stand."""
+        if self.layout.sparse:
+            return [(t.columns, t) for t in self._pieces]
+        n, d = self.shape
+        height = max(STRIP // max(d, 1), 1)
+        strips = [slice(start, start + height) for start in range(0, n, height)]
+        return [((rows, t.columns), t.mapped(itemgetter(rows))) for rows in strips for t in self.terms]
+
     def way(self, P: Array) -> Array:
         """Return how far each predictor is from the one that fits its datum best; a Newton step where none does."""
 
@@ -284,11 +328,11 @@ class Data:
         """Return the largest s <= most such that s Y is in the domain of L*, which contains zero."""
         s, Y = most, self.layout.entries(Y)
         for t in self._pieces:
-            ends = t.loss.slopes(t.x)
-            if all(np.ndim(end) == 0 and np.isinf(end) for end in ends):  # the whole line
+            slopes = t.loss.slopes(t.x)
+            if all(np.ndim(end) == 0 and np.isinf(end) for end in slopes):  # the whole line
                 continue
             y = t.in_units(t.part(Y))
-            low, high = (np.broadcast_to(end, y.shape) for end in ends)
+            low, high = (np.broadcast_to(end, y.shape) for end in slopes)
             with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
                 ends = np.where(most * y > high, high / y, np.where(most * y < low, low / y, most))
                 s = min(s, float(np.nanmin(ends, initial=most)))

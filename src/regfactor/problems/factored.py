@@ -11,13 +11,15 @@ from regfactor._params import Array, UnsupportedProblem, is_number
 from regfactor.factors import Factors
 from regfactor.penalties import Free, OneHot, Penalty, Simplex, Smooth
 from regfactor.problems.data import Data
+from regfactor.problems.design import Design
 
 
 @dataclass(frozen=True, eq=False)
 class Factored:
     """sum_t w_t [L_t(phi_t C) + alpha R1(phi_t)] + alpha R2(C); entries of `known_*` that are not NaN are held.
 
-    A row of weight w stands for w equal rows, in the loss as in the penalty of its codes.
+    A row of weight w stands for w equal rows, in the loss as in the penalty of its codes. Two free terms may stand
+    beside Phi C: D @ B of a `design`, and codes of the given components `beside`, which come last in the factors.
     """
 
     data: Data
@@ -28,6 +30,8 @@ class Factored:
     known_codes: Array | None = None
     known_components: Array | None = None
     row_weights: Array | None = None
+    design: Design | None = None
+    beside: Array | None = None
 
     def check(self) -> None:
         """Raise, before any work, for parts that do not fit."""
@@ -49,14 +53,18 @@ class Factored:
     @property
     def floor(self) -> float:
         """The smallest scale against which a change is measured."""
-        n, d = self.data.shape
-        constant = Factors(np.full((n, 1), self.data.neutral, self.data.dtype), np.ones((1, d), self.data.dtype))
-        return 1e-3 * abs(self.data.value(constant))
+        data = self.data
+        one = len(data.terms) == 1 and not data.terms[0].loss.rowwise  # then a single predictor serves all entries
+        shape = (1, 1) if one else data.shape
+        constant = np.full(1 if data.layout.sparse else shape, data.neutral, data.dtype)
+        return 1e-3 * abs(float(data.terms[0].losses(constant).sum(dtype=np.float64)) if one else data.value(constant))
 
-    def objective(self, F: Factors) -> float:
-        """Return the objective of given factors."""
-        on_codes, on_components = self.on_codes.rows(F.codes), self.on_components.value(F.C)
-        rows = self.data.row_values(F) + (self.alpha * on_codes if on_codes.any() else 0.0)
+    def objective(self, F: Factors, B: Array | None = None) -> float:
+        """Return the objective of given factors and free coefficients."""
+        data = self.data if self.design is None or B is None else self.data.shifted(self.design.D, B)
+        atoms = slice(F.rank - (0 if self.beside is None else len(self.beside)))
+        on_codes, on_components = self.on_codes.rows(F.codes[:, atoms]), self.on_components.value(F.C[atoms])
+        rows = data.row_values(F) + (self.alpha * on_codes if on_codes.any() else 0.0)
         total = float(rows.sum() if self.row_weights is None else self.row_weights @ rows)
         return total + (self.alpha * on_components if on_components else 0.0)
 

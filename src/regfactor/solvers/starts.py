@@ -7,16 +7,18 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import aslinearoperator, svds
 
-from regfactor._linalg import thin_svd
+from regfactor._linalg import orthonormal, thin_svd
+from regfactor._newton import solve_columns
 from regfactor._params import Array
-from regfactor.factors import Factors
-from regfactor.losses import KL, Squared
+from regfactor.factors import Factors, Point
+from regfactor.losses import KL, Gamma, Poisson, Squared
 from regfactor.losses.base import EVERYTHING
 from regfactor.penalties import Constraint, NonNegative, OneHot, Simplex
 from regfactor.problems import Data, Factored
-from regfactor.problems.layout import Layout
+from regfactor.problems.layout import Dense, Layout
 
 SMALL = 500  # rows or columns up to which the leading singular vectors are taken from a whole SVD
+BESIDE, POWERS = 5, 2  # directions beside those wanted, and products with X' X, of a rough SVD
 IMPUTATIONS = 3  # SVDs of a table with holes, each of which fills them for the next
 
 
@@ -34,6 +36,118 @@ def first_factors(problem: Factored, rng: np.random.Generator) -> Factors:
     if isinstance(problem.on_codes, NonNegative) or isinstance(problem.on_components, NonNegative):
         F = _positive(F)
     return problem.hold(Factors(_feasible(problem.on_codes, F.codes), _feasible(problem.on_components, F.C)))
+
+
+def first_point(problem: Factored) -> Point:
+    """Return factors and free coefficients near the data in units of the predictor: regressions, then an SVD.
+
+    Singular values are shortened by that of the first atom left out, as if it were noise; where the loss is quadratic
+    by alpha, which is exact.
+    """
+    data, layout, k = problem.data, problem.data.layout, problem.rank
+    y, w = _response(data), _weights(problem)
+    E = np.zeros((0, data.shape[1]), data.dtype) if problem.beside is None else problem.beside
+    turned: Layout = Dense(data.shape[::-1]) if isinstance(layout, Dense) else layout.T
+    B, rest = None, y
+    if problem.design is not None:
+        B = _regressed(problem.design.D, w, rest, layout)
+        rest = rest - layout.push(problem.design.D, B)
+    A = np.zeros((data.shape[0], 0), data.dtype)
+    if len(E):
+        A = _regressed(np.ascontiguousarray(E.T), None if w is None else w.T, rest.T, turned).T
+        rest = rest - layout.push(A, E)
+    root = np.ones((data.shape[0], 1), data.dtype)
+    if problem.row_weights is not None:
+        root = np.sqrt(problem.row_weights).astype(data.dtype)[:, None]
+    if w is not None:
+        rest = np.where(w > 0, rest, 0) * (root if isinstance(layout, Dense) else root[layout.rows, 0])
+    F = _shortened(problem, layout.matrix(rest), root) if k else Factors.zeros(*data.shape, data.dtype)
+    codes, C = F.codes, F.C
+    if not data.unbounded:
+        codes, C, A = _inside(codes, C, A, E, y, B)
+    return Point(Factors(np.hstack([codes, A]), np.vstack([C, E])).astype(data.dtype), B)
+
+
+def _shortened(problem: Factored, rest: Any, root: Array) -> Factors:
+    """Return the leading atoms of what is left to explain, less what noise or the penalty takes."""
+    k, data = problem.rank, problem.data
+    exact = data.quadratic and all(t.w is None for t in data.terms) and not data.layout.sparse
+    U, s, Vt = (leading_svd if exact else rough_svd)(rest, k)
+    s = np.maximum(s - problem.alpha, 0) if exact else np.sqrt(np.maximum(s[:k] ** 2 - s[k:].max(initial=0) ** 2, 0))
+    half = np.sqrt(s)
+    codes, C = np.zeros((data.shape[0], k), data.dtype), np.zeros((k, data.shape[1]), data.dtype)
+    codes[:, : len(s)], C[: len(s)] = U[:, : len(s)] * half / root, half[:, None] * Vt[: len(s)]
+    return Factors(codes, C)
+
+
+def _response(data: Data) -> Array:
+    """Return the data in units of the predictor, at the entries: log counts, else one Newton step from a constant."""
+    sparse = data.layout.sparse
+    y = np.empty(data.terms[0].x.shape if sparse else data.shape, data.dtype)
+    for t in data.terms:
+        at = ... if t.columns is EVERYTHING else (slice(None), t.columns)
+        if isinstance(t.loss, Poisson):
+            z = np.log(t.x + 0.5)
+        elif isinstance(t.loss, Gamma):  # around the mean m of a column: -1/m + (x - m)/m^2
+            w = np.ones_like(t.x) if t.w is None else t.w
+            m = data.layout.spread((data.layout.column_sums(w * t.x) / data.layout.column_sums(w)).astype(data.dtype))
+            z = (t.x / m - 2) / m
+        else:
+            zero = np.zeros((1,) * t.x.ndim, data.dtype)  # one predictor serves all entries
+            z = -t.loss.gradient(zero, t.x) / t.loss.hessian(zero, t.x)
+        y[at] = z if t.offset is None else z - t.offset
+    return y
+
+
+def _weights(problem: Factored) -> Array | None:
+    """Return the weights of all entries, those of the rows included; None where all are one."""
+    data = problem.weighted
+    if all(t.w is None for t in data.terms):
+        return None
+    w = np.ones(data.terms[0].x.shape if data.layout.sparse else data.shape, data.dtype)
+    for t in data.terms:
+        if t.w is not None:
+            w[... if t.columns is EVERYTHING else (slice(None), t.columns)] = t.w
+    return w
+
+
+def _regressed(D: Array, w: Array | None, y: Array, layout: Layout) -> Array:
+    """Return the weighted least squares coefficients of every column of y on D; zero where nothing is observed."""
+    if w is None and not layout.sparse:
+        return np.asarray(np.linalg.lstsq(D, y)[0], y.dtype)
+    w = np.ones_like(y) if w is None else w
+    return solve_columns(D, w, np.zeros(D.shape[1], D.dtype), layout.pull(D, w * y), layout)
+
+
+def _inside(codes: Array, C: Array, A: Array, E: Array, y: Array, B: Array | None) -> tuple[Array, Array, Array]:
+    """Return factors shortened until every predictor is negative; without an intercept the first atom is constant."""
+    if B is None:
+        level = np.sqrt(np.abs(y.mean(axis=0)))
+        codes[:, 0], C[0] = level.max(), y.mean(axis=0) / level.max()
+        base, Z = C[:1], codes[:, 1:] @ C[1:] + A @ E
+    else:
+        base, Z = B, codes @ C + A @ E
+    most = float((Z / -base).max())
+    share = 1.0 if most <= 0.9 else 0.9 / most
+    root = np.full((1, codes.shape[1]), np.sqrt(share), codes.dtype)
+    if B is None:
+        root[0, 0] = 1
+    return codes * root, C * root.T, A * share
+
+
+def rough_svd(X: Any, k: int) -> tuple[Array, Array, Array]:
+    """Return leading singular triplets, more than k where there are more, by a randomized range (Halko et al. 2011).
+
+    Only products of X' X meet the random numbers, so that a row twice and a row of weight two begin alike.
+    """
+    n, d = X.shape
+    width = min(k + BESIDE, n, d)
+    probe = np.random.default_rng(0).standard_normal((d, width)).astype(X.dtype)
+    for _ in range(POWERS):
+        probe = orthonormal(X.T @ (X @ probe))
+    Q = orthonormal(X @ probe)
+    U, s, Vt = thin_svd(np.asarray(X.T @ Q).T)
+    return Q @ U, s, Vt
 
 
 def working_response(data: Data) -> Any:
@@ -111,7 +225,8 @@ def _positive(F: Factors) -> Factors:
 def _spread_rows(problem: Factored, rng: np.random.Generator) -> Factors:
     """Choose rows of the data as components, each far from those before it (k-means++ under the loss itself)."""
     data = problem.data
-    rows = working_response(data)
+    middle = np.full(data.shape, data.neutral, data.dtype)
+    rows = middle + data.way(middle)
     least = data.row_values(rows)
     chosen = [int(rng.integers(len(rows)))]
     losses = [data.row_values(np.broadcast_to(rows[chosen[0]], data.shape))]

@@ -79,8 +79,8 @@ def newton_rows(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float
         return newton_step(data.gradient(Z).T, data.hessian(Z).T, D, Phi.T, ridge, Dense(data.shape[::-1])).T
 
     def evaluate(columns: Array) -> tuple[Array, Array, Array]:
-        Z = columns.T @ C
-        return data.row_values(Z), data.gradient(Z).T, data.hessian(Z).T
+        values, g, h = data.expansion(columns.T @ C)
+        return data.layout.row_sums(values), g.T, h.T
 
     return minimize_columns(evaluate, D, Phi.T, ridge, data.majorant().T, Dense(data.shape[::-1])).T
 
@@ -92,8 +92,8 @@ def newton_columns(data: Data, D: Array, B: Array, ridge: Array) -> Array:
         return newton_step(data.gradient(Z), data.hessian(Z), D, B, ridge, data.layout)
 
     def evaluate(B: Array) -> tuple[Array, Array, Array]:
-        Z = data.layout.push(D, B)
-        return data.column_values(Z), data.gradient(Z), data.hessian(Z)
+        values, g, h = data.expansion(data.layout.push(D, B))
+        return data.layout.column_sums(values), g, h
 
     return minimize_columns(evaluate, D, B, ridge, data.majorant(), data.layout)
 

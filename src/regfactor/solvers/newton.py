@@ -1,0 +1,172 @@
+"""Sweeps of one Newton step for all codes and one for all components, under smooth losses and ridges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from regfactor._newton import Expansion, improve_columns
+from regfactor._params import Array
+from regfactor.factors import Factors, Point, rebalance
+from regfactor.loop import Iterate
+from regfactor.losses import Bregman, GammaLog, Squared
+from regfactor.penalties import Free, SquaredL2
+from regfactor.problems import Factored
+from regfactor.problems.layout import Dense, Layout
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Z = Phi C + A E + D B with the expansion of the loss there, and memory for the next one.
+
+    D and E are given, and have no columns and rows where they are absent.
+    """
+
+    Phi: Array
+    C: Array
+    A: Array
+    B: Array
+    at: Expansion
+    spare: Expansion
+
+
+def is_newtonian(problem: Factored) -> bool:
+    """Whether both halves of a sweep are Newton steps that the same pass over the data serves.
+
+    Losses with flat stretches need damped steps, and quadratic ones without free terms have exact updates.
+    """
+    data = problem.data
+    free = problem.known_codes is None and problem.known_components is None
+    ridges = all(isinstance(p, SquaredL2 | Free) for p in (problem.on_codes, problem.on_components))
+    curved = all(isinstance(t.loss, Bregman | GammaLog | Squared) and not t.loss.rowwise for t in data.terms)
+    plain = data.quadratic and problem.design is None and problem.beside is None
+    return free and ridges and curved and not plain
+
+
+def newton_sweeps(problem: Factored, start: Point) -> Iterator[Iterate]:
+    """Yield the start, then the point after every sweep: components and B, balance, codes and A.
+
+    The pass over the data that tests a step gives the derivatives of the next one, so that a sweep costs two passes.
+    A change is measured against the excess of the objective over what the data alone allow: half a deviance.
+    """
+    least = problem.weighted.infimum
+    state = _started(problem, start)
+    while True:
+        objective = _objective(problem, state)
+        yield Iterate(_point(problem, state), objective, scale=objective - least)
+        state = _balanced(problem, _improved_components(problem, state))
+        state = _improved_codes(problem, state)
+
+
+def _started(problem: Factored, start: Point) -> State:
+    D, E = _given(problem)
+    F, B = start.factors.astype(problem.data.dtype), start.free
+    k = F.rank - len(E)
+    B = np.zeros((D.shape[1], F.shape[1]), D.dtype) if B is None else B.astype(D.dtype, copy=False)
+    Phi, C, A = F.codes[:, :k], F.C[:k], F.codes[:, k:]
+    at = problem.data.expansion(problem.data.layout.push(np.hstack([Phi, A, D]), np.vstack([C, E, B])))
+    return State(Phi, C, A, B, at, (np.empty_like(at[0]), np.empty_like(at[1]), np.empty_like(at[2])))
+
+
+def _improved_components(problem: Factored, state: State) -> State:
+    """Take a Newton step in the columns of [C; B]."""
+    D, E = _given(problem)
+    data, weights, k = problem.data, _entry_weights(problem), len(state.C)
+    held = np.hstack([state.Phi, D])
+    ridge = _ridge(problem, problem.on_components, k, D.shape[1])
+    if problem.design is not None:
+        ridge[k:] = problem.design.strengths
+
+    def expand(CB: Array) -> Expansion:
+        P = data.layout.push(np.hstack([held, state.A]), np.vstack([CB, E]))
+        return _weigh(data.expansion(P, state.spare), weights)
+
+    CB, at = np.vstack([state.C, state.B]), _weigh(state.at, weights)
+    CB, new = improve_columns(expand, at, held, CB, ridge, data.layout)
+    new = _weigh(new, None if weights is None else 1 / weights)
+    return replace(state, C=CB[:k], B=CB[k:], at=new, spare=state.at)
+
+
+def _improved_codes(problem: Factored, state: State) -> State:
+    """Take a Newton step in the rows of [Phi, A]; a row's weight is in its penalty too, so that it plays no part."""
+    D, E = _given(problem)
+    data, k = problem.data, len(state.C)
+    held = np.vstack([state.C, E])
+
+    def expand(codes: Array) -> Expansion:
+        P = data.layout.push(np.hstack([codes.T, D]), np.vstack([held, state.B]))
+        return _turned(data.expansion(P, state.spare))
+
+    codes = np.hstack([state.Phi, state.A]).T
+    ridge = _ridge(problem, problem.on_codes, k, len(E))
+    turned = np.ascontiguousarray(held.T)
+    codes, new = improve_columns(expand, _turned(state.at), turned, codes, ridge, _other(data.layout))
+    return replace(state, Phi=codes[:k].T, A=codes[k:].T, at=_turned(new), spare=state.at)
+
+
+def _balanced(problem: Factored, state: State) -> State:
+    """Return the same Z in the factors of least ridges: free terms hold what they can, the rest is balanced."""
+    if not (isinstance(problem.on_codes, SquaredL2) and isinstance(problem.on_components, SquaredL2)):
+        return state
+    D, E = _given(problem)
+    Phi, C, A, B = state.Phi, state.C, state.A, state.B
+    root = 1.0 if problem.row_weights is None else np.sqrt(problem.row_weights.astype(Phi.dtype))[:, None]
+    if D.shape[1] and problem.design is not None and not problem.design.strengths.any():
+        share = np.linalg.lstsq(D * root, Phi * root)[0]
+        Phi, B = Phi - D @ share, B + share @ C
+    if len(E):
+        share = np.linalg.lstsq(E.T, C.T)[0].T
+        C, A = C - share @ E, A + Phi @ share
+    F = rebalance(Factors(Phi * root, C))
+    return replace(state, Phi=F.codes / root, C=F.C, A=A, B=B)
+
+
+def _objective(problem: Factored, state: State) -> float:
+    rows = problem.data.layout.row_sums(state.at[0]) + problem.alpha * problem.on_codes.rows(state.Phi)
+    total = float(rows.sum() if problem.row_weights is None else problem.row_weights @ rows)
+    return total + problem.alpha * problem.on_components.value(state.C)
+
+
+def _point(problem: Factored, state: State) -> Point:
+    E = _given(problem)[1]
+    F = Factors(np.hstack([state.Phi, state.A]), np.vstack([state.C, E]))
+    return Point(F, None if problem.design is None else state.B)
+
+
+def _given(problem: Factored) -> tuple[Array, Array]:
+    """Return D and E, with no column and no row where there is none."""
+    (n, d), dtype = problem.data.shape, problem.data.dtype
+    D = np.zeros((n, 0), dtype) if problem.design is None else problem.design.D
+    return D, np.zeros((0, d), dtype) if problem.beside is None else problem.beside
+
+
+def _ridge(problem: Factored, penalty: object, k: int, free: int) -> Array:
+    strength = problem.alpha if isinstance(penalty, SquaredL2) else 0.0
+    return np.repeat([strength, 0.0], [k, free]).astype(problem.data.dtype)
+
+
+def _entry_weights(problem: Factored) -> Array | None:
+    """Return the weights of rows as numbers for the entries."""
+    if problem.row_weights is None:
+        return None
+    rows, layout = problem.row_weights.astype(problem.data.dtype), problem.data.layout
+    return rows[:, None] if isinstance(layout, Dense) else rows[layout.rows]
+
+
+def _weigh(at: Expansion, weights: Array | None) -> Expansion:
+    """Multiply an expansion by weights where it stands."""
+    if weights is not None:
+        for part in at:
+            part *= weights
+    return at
+
+
+def _turned(at: Expansion) -> Expansion:
+    """Return an expansion for the turned layout, in which a sparse table keeps its order."""
+    return at[0].T, at[1].T, at[2].T
+
+
+def _other(layout: Layout) -> Layout:
+    return Dense(layout.shape[::-1]) if isinstance(layout, Dense) else layout.T
