@@ -1,0 +1,149 @@
+"""Exponential families in the API: the loss that is fitted, the base measure, and how a table is read under them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from dataclasses import replace as changed
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+from regfactor._linalg import is_sparse
+from regfactor._params import Array, choose
+from regfactor.losses import Binomial, Gamma, Logistic, Loss, Multinomial, Poisson, Squared
+from regfactor.problems import Data
+from regfactor.problems.layout import Pattern
+
+FAINT = 1e-3  # weight of a hole under a loss that restricts the predictor; it stands at the mean of its column
+LEAST_TOTAL = 0.5  # what stands for the total of a row without a count
+
+FAMILIES: dict[str, Callable[[float], Loss]] = {
+    "gaussian": lambda trials: Squared(),
+    "bernoulli": lambda trials: Logistic(),
+    "binomial": lambda trials: Binomial(trials),
+    "poisson": lambda trials: Poisson(),
+    "gamma": lambda trials: Gamma(),
+    "multinomial": lambda trials: Multinomial(),
+}
+
+
+def as_family(family: Any, trials: float) -> Loss:
+    """Return the loss of a family: its negative log likelihood up to the base measure."""
+    if isinstance(family, str):
+        return choose(family, FAMILIES, "family")(trials)
+    if isinstance(family, Squared | Logistic | Binomial | Poisson | Gamma) or type(family) is Multinomial:
+        return family
+    raise ValueError(f"family must be one of {', '.join(sorted(FAMILIES))} or such a loss, got {family!r}.")
+
+
+def log_likelihood(loss: Loss, z: Array, x: Array, observed: Array) -> float:
+    """Return the log likelihood of the observed entries at predictors z, base measure included."""
+    if isinstance(loss, Multinomial):  # of the observed counts of a row, given their total
+        z, x = np.where(observed, z, -np.inf), np.where(observed, x, 0)
+        some = observed.any(axis=1)
+        shares = z[some] - logsumexp(z[some], axis=1, keepdims=True)
+        terms = np.where(observed[some], x[some] * np.where(observed[some], shares, 0), 0)
+        return float(terms.sum() + gammaln(x.sum(axis=1) + 1).sum() - gammaln(x + 1).sum())
+    z, x = z[observed], x[observed]
+    return float((_log_base(loss, x) - loss.value(z, x)).sum(dtype=np.float64))
+
+
+def _log_base(loss: Loss, x: Array) -> Any:
+    if isinstance(loss, Squared):
+        return -0.5 * np.log(2 * np.pi)
+    if isinstance(loss, Poisson):
+        return -gammaln(x + 1)
+    if isinstance(loss, Binomial):
+        return gammaln(loss.trials + 1) - gammaln(x + 1) - gammaln(loss.trials - x + 1)
+    return 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """How a table becomes data under a family.
+
+    A row of counts given their total is a row of Poisson counts with a free level, which gives the same likelihood
+    and leaves entries apart. `means` are those of the columns of the training table, `totals` says whether totals of
+    rows are exposures.
+    """
+
+    loss: Loss
+    means: Array
+    totals: bool = False
+
+    @staticmethod
+    def of(table: Any, rows: Array | None, entries: Any, loss: Loss, totals: bool) -> Reading:
+        """Return the reading of a training table, with the means of its columns."""
+        ones = np.ones(table.shape[0]) if rows is None else rows
+        if entries is None and not is_sparse(table) and not np.isnan(table).any():
+            return Reading(loss, ones @ table / ones.sum(), totals)
+        w = _weights(table, entries)
+        total, weight = ones @ np.where(w > 0, w * _filled(table), 0), ones @ w
+        overall = total.sum() / max(weight.sum(), 1e-300)
+        return Reading(loss, np.where(weight > 0, total / np.where(weight > 0, weight, 1), overall), totals)
+
+    @property
+    def fitted(self) -> Loss:
+        """The loss of single entries that is minimized."""
+        return Poisson() if isinstance(self.loss, Multinomial) else self.loss
+
+    def exposure(self, table: Any) -> Array:
+        """Return the log of each row's total over what the means of its observed columns would make."""
+        x, seen = _filled(table), _weights(table, None) > 0
+        total, expected = np.where(seen, x, 0).sum(axis=1), seen @ self.means
+        ratio = np.maximum(total, LEAST_TOTAL) / np.where(expected > 0, expected, 1)
+        return np.where(expected > 0, np.log(ratio), 0).astype(table.dtype)
+
+    def offset(self, table: Any, given: Array | None) -> Array | None:
+        """Return what is added to the predictors: the offset given and the exposures."""
+        if not self.totals:
+            return given
+        by_total = self.exposure(table)[:, None]
+        return by_total if given is None else given + by_total
+
+    def data(self, table: Any, entries: Any, given: Array | None) -> Data:
+        """Return the data of a table, checked against the family."""
+        offset = self.offset(table, given)
+        if isinstance(self.loss, Gamma):
+            return self._inside(table, entries)
+        if isinstance(self.loss, Multinomial) and not is_sparse(table):
+            Data.of(np.where(np.isnan(table), 0, table), self.loss)  # refuses what are no counts, by the right name
+        if not is_sparse(table):
+            return Data.of(table, self.fitted, entries, offset)
+        data = Data.of_sparse(table, self.fitted, entries)
+        if offset is None:
+            return data
+        assert isinstance(data.layout, Pattern)
+        at = np.broadcast_to(offset, table.shape)[data.layout.rows, table.indices]
+        return changed(data, terms=(changed(data.terms[0], offset=np.ascontiguousarray(at)),))
+
+    def _inside(self, table: Any, entries: Any) -> Data:
+        """Return data without a hole, so that the predictors stay in the link domain there too."""
+        w, x = _weights(table, entries), _filled(table)
+        checked = Data.of(np.where(w > 0, x, np.nan), self.loss)
+        if (w > 0).all():
+            return Data.of(x, self.loss, None if entries is None else w)
+        x = np.where(w > 0, x, self.means).astype(checked.dtype)
+        return Data.of(x, self.loss, np.where(w > 0, w, FAINT))
+
+    def predict(self, Z: Array) -> Array:
+        """Return the means at predictors; the shares of a row of counts."""
+        if isinstance(self.loss, Gamma):
+            Z = np.minimum(Z, -(np.finfo(Z.dtype).tiny ** 0.25))
+        return self.loss.predict(Z)
+
+
+def _weights(table: Any, entries: Any) -> Array:
+    """Return weights of all entries as an array, zero at holes."""
+    if is_sparse(table):
+        seen = table.copy()
+        seen.data = np.ones_like(table.data) if entries is None else np.asarray(entries.data, table.dtype)
+        return np.asarray(seen.toarray())
+    seen = ~np.isnan(table)
+    return np.asarray(seen if entries is None else np.where(seen, entries, 0), table.dtype)
+
+
+def _filled(table: Any) -> Array:
+    return np.asarray(table.toarray()) if is_sparse(table) else table

@@ -1,0 +1,457 @@
+"""Exponential-family PCA: families against scipy.stats, the ridge against the trace norm, holes, offsets, kernels."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import scipy.stats
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from catalogue import COMPOSITE, LOSSES, cases, draw
+from regfactor.estimators.epca import ExponentialFamilyPCA
+from regfactor.losses import Binomial, Logistic, Poisson, Softmax
+from regfactor.problems import Data
+
+EXACT = {"tol": 1e-12, "max_iter": 20_000}
+FAMILIES = ["gaussian", "bernoulli", "binomial", "poisson", "gamma", "multinomial"]
+every_family = pytest.mark.parametrize("family", FAMILIES)
+
+
+def table(family, n=40, d=12, holes=0.2, seed=0):
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, 2)) @ rng.normal(size=(2, d)) / 1.5 + 0.5 * rng.normal(size=d)
+    X = {
+        "gaussian": lambda: z + 0.3 * rng.normal(size=z.shape),
+        "bernoulli": lambda: (rng.random(z.shape) < 1 / (1 + np.exp(-z))).astype(float),
+        "binomial": lambda: rng.binomial(4, 1 / (1 + np.exp(-z))).astype(float),
+        "poisson": lambda: rng.poisson(np.exp(z)).astype(float),
+        "gamma": lambda: rng.exponential(np.exp(z / 2)) + 1e-3,
+        "multinomial": lambda: np.array([rng.multinomial(30, np.exp(r) / np.exp(r).sum()) for r in z]).astype(float),
+    }[family]()
+    return np.where(rng.random(z.shape) < holes, np.nan, X)
+
+
+def model(family, k=2, **options):
+    return ExponentialFamilyPCA(k, family, trials=4 if family == "binomial" else 1, **options)
+
+
+def predictors(fit, X):
+    return fit._predictors(X, None)
+
+
+@parametrize_with_checks([ExponentialFamilyPCA(), ExponentialFamilyPCA(None), ExponentialFamilyPCA(row_offset="fit")])
+def test_scikit_learn_checks_pass(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("loss", cases(LOSSES, without=COMPOSITE))
+def test_expansions_are_value_gradient_and_hessian(loss):
+    z, x = draw(loss)
+    out = [np.empty_like(z) for _ in range(3)]
+    loss.expand(z, x, *out)
+    for part, expected in zip(out, (loss.value(z, x), loss.gradient(z, x), loss.hessian(z, x)), strict=True):
+        np.testing.assert_allclose(part, expected, rtol=1e-9, atol=1e-14)
+
+
+@every_family
+def test_data_are_expanded_as_they_are_valued(family):
+    fit = model(family).fit(table(family))
+    data = fit._reading.data(table(family), None, None)
+    Z = np.minimum(predictors(fit, table(family)), -1e-3) if family == "gamma" else predictors(fit, table(family))
+    value, gradient, hessian = data.expansion(Z)
+    np.testing.assert_allclose(value.sum(axis=1), data.row_values(Z), rtol=1e-9)
+    np.testing.assert_allclose(gradient, data.gradient(Z), rtol=1e-9, atol=1e-13)
+    np.testing.assert_allclose(hessian, data.hessian(Z), rtol=1e-9, atol=1e-13)
+
+
+@every_family
+@pytest.mark.parametrize("holes", [0.0, 0.3])
+def test_objectives_never_rise(family, holes):
+    fit = model(family, k=3, tol=1e-10).fit(table(family, holes=holes))
+    objectives = [record.objective for record in fit.history_]
+    assert np.all(np.diff(objectives) <= 1e-9 * np.abs(objectives[:-1]))
+    assert fit.objective_ <= objectives[-1] + 1e-9 * abs(objectives[-1])
+
+
+@every_family
+@pytest.mark.parametrize("options", [{}, {"fit_intercept": False}, {"alpha": 0.1}], ids=str)
+def test_transform_reproduces_the_codes_row_by_row(family, options):
+    X = table(family)
+    X[3] = np.nan
+    with pytest.warns(UserWarning, match="no observed entry"):
+        fit = model(family, **options).fit(X)
+    np.testing.assert_allclose(fit.transform(X), fit.codes_, atol=1e-6 * np.abs(fit.codes_).max())
+    np.testing.assert_allclose(fit.transform(X[5:8]), fit.codes_[5:8], atol=1e-6 * np.abs(fit.codes_).max())
+
+
+@every_family
+def test_means_lie_in_the_range_of_the_family_at_holes_too(family):
+    X = table(family, holes=0.5)
+    fit = model(family, k=3, alpha=0.1).fit(X)
+    full = fit.complete(X)
+    assert np.isfinite(full).all()
+    np.testing.assert_array_equal(full[~np.isnan(X)], X[~np.isnan(X)])
+    most = {"bernoulli": 1.0, "binomial": 4.0}.get(family, np.inf)
+    if family != "gaussian":
+        assert (full >= 0).all() and (full <= most).all()
+
+
+@every_family
+def test_ridges_of_balanced_factors_are_the_trace_norm(family):
+    fit = model(family, k=3).fit(table(family))
+    trace = np.linalg.svd(fit.codes_ @ fit.components_, compute_uv=False).sum()
+    ridges = (np.square(fit.codes_).sum() + np.square(fit.components_).sum()) / 2
+    assert abs(ridges - trace) <= 1e-10 * trace
+
+
+def test_weighted_rows_are_balanced_by_their_weights():
+    X, weights = table("poisson"), np.arange(1, 41) / 10
+    fit = model("poisson").fit(X, sample_weight=weights)
+    root = np.sqrt(weights)[:, None]
+    trace = np.linalg.svd(root * fit.codes_ @ fit.components_, compute_uv=False).sum()
+    ridges = (np.square(root * fit.codes_).sum() + np.square(fit.components_).sum()) / 2
+    assert abs(ridges - trace) <= 1e-10 * trace
+
+
+@pytest.mark.parametrize("family", ["gaussian", "bernoulli", "binomial", "poisson"])
+def test_enough_components_reach_the_certified_optimum(family):
+    X = table(family)
+    convex = model(family, k=None, alpha=2.0, tol=1e-8, max_iter=20_000).fit(X)
+    assert convex.relative_gap_ <= 1e-8 and convex.alpha_max_ > 2.0 and "global optimum" in str(convex.certificate_)
+    local = model(family, k=12, alpha=2.0, **EXACT).fit(X)
+    assert local.objective_ == pytest.approx(convex.objective_, rel=1e-5)
+    assert local.objective_ >= convex.objective_ - convex.gap_
+    np.testing.assert_allclose(convex.transform(X), convex.codes_, atol=1e-5)
+    with pytest.raises(AttributeError, match="no duality gap"):
+        _ = local.gap_
+
+
+def test_shares_have_a_convex_form_on_whole_rows():
+    X = table("multinomial", holes=0.0)
+    convex = model("multinomial", k=None, alpha=2.0, tol=1e-6, max_iter=20_000).fit(X)
+    local = model("multinomial", k=12, alpha=2.0, **EXACT).fit(X)
+    np.testing.assert_allclose(
+        convex.inverse_transform(convex.codes_), local.inverse_transform(local.codes_), atol=2e-3
+    )
+    assert convex.deviance_explained_ == pytest.approx(local.deviance_explained_, abs=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(40, 12), (12, 40)])
+def test_gaussian_components_without_a_ridge_are_the_svd(shape):
+    X = np.random.default_rng(0).normal(size=shape)
+    for intercept in (True, False):
+        fit = model("gaussian", k=3, alpha=0.0, fit_intercept=intercept).fit(X)
+        centred = X - X.mean(axis=0) * intercept
+        U, s, Vt = np.linalg.svd(centred, full_matrices=False)
+        np.testing.assert_allclose(fit.codes_ @ fit.components_, (U[:, :3] * s[:3]) @ Vt[:3], atol=1e-12)
+        assert fit.deviance_explained_ == pytest.approx(
+            1 - (s[3:] ** 2).sum() / np.square(X - X.mean(axis=0)).sum(), abs=1e-12
+        )
+
+
+def test_gaussian_components_under_a_ridge_are_the_svd_shrunk():
+    X = np.random.default_rng(0).normal(size=(40, 12))
+    fit = model("gaussian", k=3, alpha=2.0).fit(X)
+    U, s, Vt = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
+    np.testing.assert_allclose(fit.codes_ @ fit.components_, (U[:, :3] * (s[:3] - 2)) @ Vt[:3], atol=1e-10)
+
+
+DISTRIBUTIONS = {
+    "gaussian": lambda x, mean: scipy.stats.norm.logpdf(x, mean, 1),
+    "bernoulli": lambda x, mean: scipy.stats.bernoulli.logpmf(x, mean),
+    "binomial": lambda x, mean: scipy.stats.binom.logpmf(x, 4, mean / 4),
+    "poisson": lambda x, mean: scipy.stats.poisson.logpmf(x, mean),
+    "gamma": lambda x, mean: scipy.stats.gamma.logpdf(x, 1, scale=mean),
+}
+
+
+@pytest.mark.parametrize("family", DISTRIBUTIONS)
+def test_scores_are_mean_log_likelihoods(family):
+    X = table(family)
+    fit = model(family).fit(X)
+    mean = fit.inverse_transform(fit.codes_)
+    expected = np.nanmean(DISTRIBUTIONS[family](X, mean))
+    assert fit.score(X) == pytest.approx(expected, rel=1e-9)
+
+
+def test_scores_of_shares_condition_on_totals():
+    X = table("multinomial", holes=0.0)
+    fit = model("multinomial").fit(X)
+    shares = fit.inverse_transform(fit.codes_)
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    expected = sum(scipy.stats.multinomial.logpmf(x, x.sum(), p) for x, p in zip(X, shares, strict=True)) / X.size
+    assert fit.score(X) == pytest.approx(expected, rel=1e-9)
+
+
+@every_family
+def test_weights_stand_for_repetitions(family):
+    X, weights = table(family), np.arange(40) % 3
+    weighted = model(family, **EXACT).fit(X, sample_weight=weights)
+    repeated = model(family, **EXACT).fit(np.repeat(X, weights, axis=0))
+    assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-8)
+    assert weighted.deviance_explained_ == pytest.approx(repeated.deviance_explained_, rel=1e-6)
+    np.testing.assert_allclose(np.repeat(weighted.codes_, weights, axis=0), repeated.codes_, atol=1e-4)
+
+
+@every_family
+def test_entries_of_weight_zero_are_holes(family):
+    X, hidden = table(family, holes=0.0), np.random.default_rng(1).random((40, 12)) < 0.2
+    weighted = model(family).fit(X, entry_weight=np.where(hidden, 0.0, 1.0))
+    missing = model(family).fit(np.where(hidden, np.nan, X))
+    np.testing.assert_allclose(weighted.components_, missing.components_, atol=1e-8)
+    heavier = model(family, alpha=2.0, **EXACT).fit(X, entry_weight=np.full(X.shape, 2.0))
+    assert heavier.objective_ == pytest.approx(2 * model(family, alpha=1.0, **EXACT).fit(X).objective_, rel=1e-6)
+
+
+def test_shares_are_counts_with_free_levels():
+    X = table("multinomial", holes=0.2)
+    shares = model("multinomial", **EXACT).fit(X)
+    counts = model("poisson", row_offset="fit", **EXACT).fit(X)
+    np.testing.assert_allclose(shares.codes_ @ shares.components_, counts.codes_ @ counts.components_, atol=1e-6)
+    assert shares.deviance_explained_ == pytest.approx(counts.deviance_explained_, rel=1e-8)
+    assert np.average(counts.row_offset_) == pytest.approx(0, abs=1e-9)
+
+
+def test_fitted_row_offsets_follow_exposures():
+    rng = np.random.default_rng(0)
+    X, depth = table("poisson", n=60, d=30, holes=0.1), rng.normal(size=60)
+    deep = rng.poisson(20 * np.exp(depth)[:, None] * np.nan_to_num(X + 0.3)).astype(float)
+    fit = model("poisson", row_offset="fit").fit(deep)
+    assert np.corrcoef(fit.row_offset_, depth)[0, 1] > 0.9
+    np.testing.assert_allclose(fit.transform(deep), fit.codes_, atol=1e-6)
+
+
+def test_totals_are_exposures():
+    X = table("poisson", holes=0.0) + 1.0
+    by_total = model("poisson", row_offset="total").fit(X)
+    exposure = np.log(X.sum(axis=1) / X.sum(axis=1).mean())
+    np.testing.assert_allclose(by_total.row_offset_, exposure, atol=1e-12)
+    given = model("poisson").fit(X, offset=exposure)
+    np.testing.assert_allclose(by_total.codes_, given.codes_, atol=1e-9)
+    np.testing.assert_allclose(by_total.transform(X[:5]), given.transform(X[:5], offset=exposure[:5]), atol=1e-9)
+    np.testing.assert_allclose(given.transform(X, offset=exposure), given.codes_, atol=1e-8)
+    mean = given.inverse_transform(given.codes_, offset=exposure)
+    expected = scipy.stats.poisson.logpmf(X, mean).mean()
+    assert given.score(X, offset=exposure) == pytest.approx(expected) == pytest.approx(by_total.score(X))
+
+
+def test_rows_of_double_exposure_have_the_same_codes():
+    X = table("poisson", holes=0.1)
+    offset = np.where(np.arange(40)[:, None] % 2, np.log(2.0), 0.0) * np.ones(12)
+    fit = model("poisson", fit_intercept=False, alpha=1e-4, **EXACT).fit(X * np.exp(offset), offset=offset)
+    plain = model("poisson", fit_intercept=False, alpha=1e-4, **EXACT).fit(X, entry_weight=np.exp(offset))
+    np.testing.assert_allclose(fit.codes_ @ fit.components_, plain.codes_ @ plain.components_, atol=1e-3)
+
+
+def test_without_a_ridge_separable_tables_are_warned_of_and_finite():
+    X = np.kron(np.eye(2), np.ones((10, 6)))
+    with pytest.warns(UserWarning, match="likelihood is unbounded"):
+        fit = model("bernoulli", k=1, alpha=0.0).fit(X)
+    assert np.isfinite(fit.codes_).all() and np.isfinite(fit.components_).all() and np.isfinite(fit.intercept_).all()
+    sizes = []
+    for alpha in (1e-3, 1e-2, 0.1):
+        z = model("bernoulli", k=1, alpha=alpha, fit_intercept=False, **EXACT).fit(X)
+        sizes.append(np.abs(z.codes_ @ z.components_).max())
+    assert sizes[0] > sizes[1] > sizes[2]
+
+
+@pytest.mark.parametrize("holes", [0.0, 0.3])
+@pytest.mark.parametrize("family", ["bernoulli", "poisson"])
+def test_fits_are_finite_whatever_the_seed(family, holes):
+    for seed in range(50):
+        X = table(family, n=30, d=10, holes=holes, seed=seed)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*have no observed entry")
+            fit = model(family, k=3, alpha=0.1).fit(X)
+        assert np.isfinite(predictors(fit, X)).all() and 0 < fit.deviance_explained_ <= 1
+
+
+HARD = {
+    "constant columns": np.where(np.arange(8) < 3, 1.0, np.random.default_rng(0).integers(0, 2, (30, 8))),
+    "a row and a column of zeros": np.pad(np.random.default_rng(0).integers(0, 2, (30, 7)), ((1, 0), (1, 0))) * 1.0,
+    "all zeros but one": np.eye(12)[:1].repeat(20, axis=0) * (np.arange(20)[:, None] == 3),
+}
+
+
+@pytest.mark.parametrize("X", HARD.values(), ids=HARD)
+@pytest.mark.parametrize("family", ["bernoulli", "poisson", "multinomial"])
+def test_hard_tables_stay_finite(family, X):
+    fit = model(family).fit(X)
+    assert np.isfinite(fit.codes_).all() and np.isfinite(fit.intercept_).all() and np.isfinite(fit.score(X))
+
+
+@every_family
+def test_constant_tables_keep_the_number_of_components(family):
+    X = np.ones((10, 5))
+    fit = model(family).fit(X)
+    assert fit.codes_.shape == fit.transform(X).shape == (10, 2) and fit.components_.shape == (2, 5)
+    assert np.isfinite(fit.inverse_transform(fit.codes_)).all() and np.isfinite(fit.deviance_explained_)
+
+
+def test_large_counts_are_fitted_to_their_deviance():
+    rng = np.random.default_rng(0)
+    X = rng.poisson(1500 * np.exp(0.3 * rng.normal(size=(50, 2)) @ rng.normal(size=(2, 20)))).astype(float)
+    fit = model("poisson").fit(X)
+    assert fit.deviance_explained_ > 0.99
+
+
+@pytest.mark.parametrize("family", ["bernoulli", "poisson", "gamma", "gaussian"])
+def test_held_out_entries_choose_strength_and_number(family):
+    X = table(family, n=80, d=30, holes=0.1)
+    fit = model(family, k=5, alpha="auto", random_state=0).fit(X)
+    assert fit.alpha_ == fit.alphas_[np.argmin(fit.validation_loss_)] and 0 < fit.alpha_ < fit.alpha_max_
+    again = model(family, k=5, alpha="auto", random_state=0).fit(X)
+    np.testing.assert_array_equal(fit.codes_, again.codes_)
+    number = model(family, k="auto", alpha=fit.alpha_, random_state=0).fit(X)
+    assert number.codes_.shape[1] == number.ranks_[np.argmin(number.validation_loss_)]
+    simpler = model(family, k=5, alpha="auto", rule="1se", random_state=0).fit(X)
+    assert simpler.alpha_ >= fit.alpha_
+
+
+def test_both_are_chosen_at_once():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2)) @ rng.normal(size=(2, 20)) + 0.1 * rng.normal(size=(80, 20))
+    fit = model("gaussian", k="auto", alpha="auto", random_state=0).fit(X)
+    assert len(fit.ranks_) and len(fit.alphas_) and 2 <= fit.codes_.shape[1] <= 4
+
+
+def test_the_chosen_strength_predicts_new_entries_better():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(150, 3)) @ rng.normal(size=(3, 40))
+    X = (rng.random(z.shape) < 1 / (1 + np.exp(-z))).astype(float)
+    p = 1 / (1 + np.exp(-z))
+
+    def miss(fit):
+        q = fit.inverse_transform(fit.codes_)
+        return np.mean(p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q)))
+
+    auto = miss(model("bernoulli", k=3, alpha="auto", random_state=0).fit(X))
+    assert auto < miss(model("bernoulli", k=3, alpha=0.1).fit(X))
+    assert auto < miss(model("bernoulli", k=3, alpha=30.0).fit(X))
+
+
+def test_gaussian_kernel_components_are_the_leading_eigenvectors():
+    X = np.random.default_rng(0).normal(size=(20, 4))
+    K = np.exp(-0.2 * np.square(X[:, None] - X[None]).sum(axis=2))
+    fit = ExponentialFamilyPCA(3, alpha=0.0, kernel="rbf", gamma=0.2, fit_intercept=False).fit(X)
+    values, vectors = np.linalg.eigh(K)
+    expected = (vectors[:, -3:] * values[-3:]) @ vectors[:, -3:].T
+    np.testing.assert_allclose(fit.codes_ @ fit.components_, expected, atol=1e-10)
+    np.testing.assert_allclose(fit.transform(X), fit.codes_, atol=1e-8)
+    given = ExponentialFamilyPCA(3, alpha=0.0, kernel="precomputed", fit_intercept=False).fit(K)
+    np.testing.assert_allclose(given.codes_ @ given.components_, expected, atol=1e-10)
+    assert fit.transform(X[:2] + 0.1).shape == (2, 3) and fit.components_.shape == (3, 20)
+
+
+def test_indefinite_kernels_keep_eigenvalues_by_size():
+    A = np.random.default_rng(0).normal(size=(15, 15))
+    K = A + A.T
+    fit = ExponentialFamilyPCA(4, alpha=0.0, kernel="precomputed", fit_intercept=False).fit(K)
+    values, vectors = np.linalg.eigh(K)
+    top = np.argsort(-np.abs(values))[:4]
+    np.testing.assert_allclose(
+        fit.codes_ @ fit.components_, (vectors[:, top] * values[top]) @ vectors[:, top].T, atol=1e-9
+    )
+
+
+def test_kernels_take_other_families():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    fit = ExponentialFamilyPCA(3, "poisson", kernel="rbf", gamma=0.5, alpha=0.01).fit(X)
+    assert fit.deviance_explained_ > 0.5
+    K = np.where(np.random.default_rng(1).random((40, 40)) < 0.1, np.nan, np.eye(40) + 1)
+    given = ExponentialFamilyPCA(3, "poisson", kernel="precomputed").fit(K)
+    np.testing.assert_allclose(given.transform(K), given.codes_, atol=1e-8)
+    with pytest.raises(ValueError, match="rows without holes"):
+        ExponentialFamilyPCA(kernel="rbf").fit(np.where(X > 2, np.nan, X))
+
+
+@every_family
+def test_single_precision_stays_single(family):
+    X = table(family)
+    fit, exact = model(family).fit(X.astype(np.float32)), model(family).fit(X)
+    assert {a.dtype for a in (fit.codes_, fit.components_, fit.intercept_, fit.transform(X.astype(np.float32)))} == {
+        np.dtype(np.float32)
+    }
+    assert fit.objective_ == pytest.approx(exact.objective_, rel=1e-4)
+
+
+def test_absent_entries_are_zeros_unless_said_otherwise():
+    X = np.nan_to_num(table("poisson"))
+    sparse = scipy.sparse.csr_array(X)
+    np.testing.assert_allclose(model("poisson").fit(sparse).codes_, model("poisson").fit(X).codes_, atol=1e-10)
+    holes = np.where(X == 0, np.nan, X)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*have no observed entry")
+        for offset in (None, np.linspace(0, 1, 40)):
+            missing = model("poisson", sparse_zeros="missing", **EXACT).fit(sparse, offset=offset)
+            dense = model("poisson", **EXACT).fit(holes, offset=offset)
+            assert missing.objective_ == pytest.approx(dense.objective_, rel=1e-8)
+            assert missing.score(sparse, offset=offset) == pytest.approx(dense.score(holes, offset=offset), rel=1e-5)
+
+
+def test_frames_and_grids_are_taken():
+    X = pd.DataFrame(table("poisson"), columns=[f"c{j}" for j in range(12)])
+    full = model("poisson").fit(X).complete(X)
+    assert list(full.columns) == list(X.columns) and not full.isna().any().any()
+    grid = GridSearchCV(model("poisson"), {"alpha": [0.1, 10.0], "n_components": [1, 2]}, cv=2).fit(X)
+    assert np.isfinite(grid.best_score_)
+
+
+def test_families_may_be_parts():
+    X = table("binomial")
+    np.testing.assert_array_equal(
+        ExponentialFamilyPCA(2, Binomial(trials=4)).fit(X).codes_, model("binomial").fit(X).codes_
+    )
+
+
+def test_a_callback_can_stop_and_limits_are_said():
+    with pytest.warns(UserWarning, match="did not converge"):
+        fit = model("poisson", tol=0.0, callback=lambda it: True).fit(table("poisson"))
+    assert fit.n_iter_ == 1
+
+
+COUNTS = table("poisson", holes=0.0)
+BAD = {
+    "unknown family": (model("poison"), COUNTS, {}, "Did you mean 'poisson'"),
+    "another loss": (ExponentialFamilyPCA(2, Softmax()), COUNTS, {}, "family must be one of"),
+    "not binary": (model("bernoulli"), COUNTS, {}, "poisson"),
+    "no counts": (model("multinomial"), -COUNTS, {}, "Multinomial"),
+    "zeros under gamma": (model("gamma"), COUNTS, {}, "Gamma"),
+    "negative alpha": (model("poisson", alpha=-1.0), COUNTS, {}, "alpha must be"),
+    "too many components": (model("poisson", k=50), COUNTS, {}, "n_features = 12"),
+    "components in words": (model("poisson", k="all"), COUNTS, {}, "n_components must be"),
+    "no component": (model("poisson", k=0), COUNTS, {}, "n_components must be"),
+    "row offset in words": (model("poisson", row_offset="mean"), COUNTS, {}, "row_offset must be"),
+    "totals of no counts": (model("gaussian", row_offset="total"), COUNTS, {}, "row_offset='fit'"),
+    "levels twice": (model("multinomial", row_offset="fit"), COUNTS, {}, "leave row_offset=None"),
+    "no convex gamma": (model("gamma", k=None), COUNTS + 1, {}, "give n_components"),
+    "no convex levels": (model("poisson", k=None, row_offset="fit"), COUNTS, {}, "give n_components"),
+    "offset too short": (model("poisson"), COUNTS, {"offset": [1.0]}, "offset has shape"),
+    "offset infinite": (model("poisson"), COUNTS, {"offset": np.full(40, -np.inf)}, "offset must be finite"),
+    "offset of gamma": (model("gamma"), COUNTS + 1, {"offset": np.zeros(40)}, "no log"),
+    "all missing": (model("poisson"), np.full((4, 3), np.nan), {}, "missing"),
+    "a rule that is none": (model("poisson", alpha="auto", rule="best"), COUNTS, {}, "Unknown rule"),
+    "a kernel that is none": (model("poisson", kernel="rbff"), COUNTS, {}, "Unknown kernel"),
+}
+
+
+@pytest.mark.parametrize(("estimator", "X", "given", "message"), BAD.values(), ids=BAD)
+def test_bad_input_is_answered_before_any_work(estimator, X, given, message):
+    estimator = clone(estimator)
+    with pytest.raises(ValueError, match=message):
+        estimator.fit(X, **given)
+    assert not [name for name in vars(estimator) if name.endswith("_") and name != "n_features_in_"]
+
+
+def test_a_pass_in_strips_equals_a_pass_at_once():
+    rng = np.random.default_rng(0)
+    X, Z = rng.integers(0, 2, (700, 60)).astype(float), rng.normal(size=(700, 60))
+    for loss in (Logistic(), Poisson()):
+        data = Data.of(X, loss, rng.random(X.shape))
+        for part, of in zip(data.expansion(Z), (data._values, data.gradient, data.hessian), strict=True):
+            np.testing.assert_allclose(part, of(Z), rtol=1e-9, atol=1e-13)
+        assert data.infimum == pytest.approx(-data.conjugate(np.zeros_like(Z)), rel=1e-9)
