@@ -1,0 +1,7 @@
+"""Evidence from few labels: folds over labelled rows, supervised twins, and what unlabelled rows add to an estimate."""
+
+from regfactor.model_selection.compare import Comparison, compare_with_supervised
+from regfactor.model_selection.folds import LabeledKFold
+from regfactor.model_selection.variance import LossEstimate, ModelSpan, labeled_loss
+
+__all__ = ["Comparison", "LabeledKFold", "LossEstimate", "ModelSpan", "compare_with_supervised", "labeled_loss"]
