@@ -1,0 +1,473 @@
+"""Forward and reverse prediction: their equivalence, regressors with and without targets, and what they refuse."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from regfactor.estimators.forward import BregmanRegressor
+from regfactor.estimators.reverse_regression import ReverseRegressor
+from regfactor.kernels import Gaussian
+from regfactor.losses import potentials
+from regfactor.losses.transfers import TRANSFERS
+from regfactor.problems.forward import Forward
+from regfactor.problems.reverse import Reverse
+from regfactor.solvers.moments import forward_from_reverse, reverse_from_forward
+from regfactor.solvers.reverse import NoHalfSpace, half_space, supervised_components
+
+ELEMENTWISE = ["identity", "sigmoid", "exp", "cube", "relaxed_sigmoid"]
+SIZES = {"identity": (30, 5), "cube": (20, 3), "exp": (5, 2), "sigmoid": (10, 2), "relaxed_sigmoid": (10, 3)}
+
+
+@parametrize_with_checks([BregmanRegressor(kernel=Gaussian(0.5)), ReverseRegressor("mahalanobis", fit_intercept=True)])
+def test_scikit_learn_checks_pass(estimator, check):
+    check(estimator)
+
+
+def reverse_data(transfer, seed=0, n_labeled=20, n_free=200, noise=0.0):
+    """X = f^-1(Y U + noise) with Y of the first rows given, as the papers draw it."""
+    random = np.random.default_rng(seed)
+    n, (d, k) = n_labeled + n_free, SIZES.get(transfer, (10, 3))
+    Y, U = random.normal(size=(n, k)), random.normal(size=(k, d))
+    if transfer == "exp":
+        Y, U = np.exp(2 * random.normal(size=(n, k))), np.abs(U)
+    if transfer == "sigmoid":
+        Y, U = random.uniform(0.05, 0.95, (n, k)), random.dirichlet(np.ones(k), d).T
+    if transfer == "softmax":
+        Y, U = random.dirichlet(np.ones(k), n), random.dirichlet(np.ones(d), k)
+    X = TRANSFERS[transfer].inverse(Y @ U)
+    if transfer in ("identity", "cube"):
+        X = TRANSFERS[transfer].inverse(Y @ U + noise * random.normal(size=(n, d)))
+    elif noise:
+        X = X + noise * random.normal(size=(n, d))
+    y = Y.copy()
+    y[n_labeled:] = np.nan
+    return X, y, Y
+
+
+def error(model, Y, y):
+    return np.mean(np.square(model.imputed_ - Y)[np.isnan(y)])
+
+
+# Forward and reverse prediction have the same moments (spec, section 2)
+
+
+def equivalent(case, seed=0, n=40):
+    """X, Y, weights and R: plain, weighted, with a ridge, or weighted with a kernel."""
+    random = np.random.default_rng(seed)
+    X, Y, ridge, weights = random.normal(size=(n, 4)) / 2, random.uniform(0.1, 0.9, (n, 3)), 0.0, np.ones(n)
+    if case in ("weighted", "kernel"):
+        weights = random.uniform(0.3, 2.0, n)
+    if case == "ridge":
+        ridge = 0.7
+    if case == "kernel":
+        X = Gaussian(2.0).gram(X)
+        ridge = 0.3 * X
+    return X, Y, weights, ridge
+
+
+def fitted_reverse(X, Y, weights, potential):
+    problem = Reverse(X, Y, weights, potential)
+    return supervised_components(problem, Y, problem.labeled)
+
+
+def forward_fit(X, Y, weights, potential, ridge):
+    """Return W recovered from U, X'L f(XW) + R W, and the forward problem of the targets."""
+    R = ridge if np.ndim(ridge) else ridge * np.eye(X.shape[1])
+    problem = Forward.of(X, Y, weights, potential, R)
+    W = forward_from_reverse(fitted_reverse(X, Y, weights, potential), X, Y, potential, weights, ridge)
+    return W, X.T @ (weights[:, None] * potential.transfer(X @ W)) + R @ W, problem
+
+
+@pytest.mark.parametrize("case", ["plain", "weighted", "ridge", "kernel"])
+@pytest.mark.parametrize("transfer", ELEMENTWISE)
+def test_forward_and_reverse_models_have_the_moments_of_the_data(transfer, case):
+    X, Y, weights, ridge = equivalent(case)
+    potential = TRANSFERS[transfer]
+    moments = X.T @ (weights[:, None] * Y)
+    U = fitted_reverse(X, Y, weights, potential)
+    np.testing.assert_allclose((weights[:, None] * potential.inverse(Y @ U)).T @ Y, moments, atol=1e-10)
+    W, found, problem = forward_fit(X, Y, weights, potential, ridge)
+    np.testing.assert_allclose(found, moments, atol=1e-10)
+    random = np.random.default_rng(1)
+    for _ in range(5):  # and it is a minimum of the objective as it is written in the papers
+        assert problem.value(W)[0] <= problem.value(W + 1e-2 * random.normal(size=W.shape))[0]
+
+
+@pytest.mark.parametrize("case", ["plain", "weighted", "ridge", "kernel"])
+@pytest.mark.parametrize("transfer", ELEMENTWISE)
+def test_the_reverse_model_comes_back_from_the_forward_one(transfer, case):
+    X, Y, weights, ridge = equivalent(case, seed=2)
+    potential = TRANSFERS[transfer]
+    U = fitted_reverse(X, Y, weights, potential)
+    W = forward_from_reverse(U, X, Y, potential, weights, ridge)
+    np.testing.assert_allclose(reverse_from_forward(W, X, Y, potential, weights, ridge), U, atol=1e-8)
+
+
+def test_least_squares_models_follow_from_each_other_in_closed_form():
+    random = np.random.default_rng(0)
+    X, Y, a = random.normal(size=(30, 5)), random.normal(size=(30, 3)), 0.4
+    K, L = Gaussian(0.5).gram(X), random.uniform(0.5, 2.0, 30)
+    identity = potentials.Identity()
+    U = np.linalg.solve(Y.T @ Y, Y.T @ X)
+    np.testing.assert_allclose(
+        forward_from_reverse(U, X, Y, identity, ridge=a),
+        np.linalg.solve(X.T @ X + a * np.eye(5), U.T @ Y.T @ Y),
+        atol=1e-12,
+    )
+    # errors weighted before they are squared: L^2, and the recovery has K^-1 (erratum 23)
+    B = np.linalg.solve(Y.T @ (L[:, None] ** 2 * Y), Y.T @ (L[:, None] ** 2 * K))
+    A = forward_from_reverse(B, K, Y, identity, weights=L**2, ridge=a * K)
+    left = L[:, None] ** 2 * K + a * np.eye(30)
+    np.testing.assert_allclose(A, np.linalg.solve(left, L[:, None] ** 2 * Y), atol=1e-8)
+    np.testing.assert_allclose(
+        A, np.linalg.solve(left, np.linalg.solve(K, B.T @ Y.T @ (L[:, None] ** 2 * Y))), atol=1e-8
+    )
+
+
+# The forward model
+
+
+def forward_data(seed=0, n=60, d=6):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, d))
+    return X, X @ random.normal(size=(d, 3)) * 0.4 + 1, random.uniform(0.2, 2.0, n), random
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.1, 3.0])
+@pytest.mark.parametrize("shape", [(60, 6), (20, 50)])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_identity_is_ridge_regression(alpha, shape, fit_intercept):
+    X, Y, w, random = forward_data(n=shape[0], d=shape[1])
+    Y = Y + 0.3 * random.normal(size=Y.shape)
+    ours = BregmanRegressor(alpha=alpha, fit_intercept=fit_intercept).fit(X, Y, w)
+    ridge = Ridge(alpha=alpha, solver="svd", fit_intercept=fit_intercept)
+    theirs = (ridge if alpha else LinearRegression(fit_intercept=fit_intercept)).fit(X, Y, w)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-10)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-10)
+
+
+def test_identity_with_a_kernel_is_kernel_ridge():
+    X, Y, w, _ = forward_data()
+    ours = BregmanRegressor(alpha=0.5, kernel="rbf", gamma=0.3, fit_intercept=False).fit(X, Y, w)
+    theirs = KernelRidge(alpha=0.5, kernel="rbf", gamma=0.3).fit(X, Y, w)
+    np.testing.assert_allclose(ours.coef_.T, theirs.dual_coef_, atol=1e-10)
+    np.testing.assert_allclose(ours.predict(X + 0.1), theirs.predict(X + 0.1), atol=1e-10)
+
+
+def test_exp_is_poisson_regression():
+    X, Y, w, random = forward_data()
+    y = random.poisson(np.exp(Y[:, 0] / 2))
+    theirs = PoissonRegressor(alpha=2 / w.sum(), tol=1e-12, solver="newton-cholesky").fit(X, y, w)
+    np.testing.assert_allclose(BregmanRegressor("exp", alpha=2.0).fit(X, y, w).coef_, theirs.coef_, atol=1e-8)
+
+
+def test_sigmoid_and_softmax_are_logistic_regression():
+    X, Y, w, random = forward_data()
+    labels = np.argmax(Y + random.normal(size=Y.shape), axis=1)
+    for transfer, y, targets in (("sigmoid", labels > 0, labels > 0), ("softmax", labels, np.eye(3)[labels])):
+        theirs = LogisticRegression(C=0.5, tol=1e-12, solver="newton-cholesky").fit(X, y, w)
+        ours = BregmanRegressor(transfer, alpha=2.0).fit(X, targets, w)
+        np.testing.assert_allclose(np.atleast_2d(ours.coef_), theirs.coef_, atol=1e-7)
+        shares = theirs.predict_proba(X)
+        np.testing.assert_allclose(ours.predict(X), shares[:, 1] if transfer == "sigmoid" else shares, atol=1e-7)
+
+
+@pytest.mark.parametrize("transfer", [*ELEMENTWISE, "softmax"])
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+def test_every_transfer_finds_a_stationary_point(transfer, kernel):
+    X, Y, w, _ = forward_data()
+    potential = TRANSFERS[transfer]
+    Y = potential.transfer(Y) if transfer != "identity" else Y
+    model = BregmanRegressor(transfer, alpha=0.3, kernel=kernel, gamma=0.2).fit(X, Y, w)
+    residual = w[:, None] * (model.predict(X) - Y)
+    np.testing.assert_allclose(residual.sum(axis=0), 0, atol=1e-8)
+    # X'L(f(XW) - Y) + a W = 0; with a kernel K (L(f - Y) + a A) = 0
+    left = residual if kernel else X.T @ residual
+    np.testing.assert_allclose(left + 0.3 * model.coef_.T, 0, atol=1e-7)
+
+
+def test_a_linear_kernel_is_no_kernel():
+    X, Y, w, _ = forward_data()
+    Y = np.exp(Y)
+    plain, kernel = (BregmanRegressor("exp", kernel=kernel).fit(X, Y, w) for kernel in (None, "linear"))
+    np.testing.assert_allclose(kernel.coef_ @ X, plain.coef_, atol=1e-8)
+    np.testing.assert_allclose(kernel.predict(X), plain.predict(X), rtol=1e-8)
+    square = BregmanRegressor("exp", kernel="precomputed").fit(X @ X.T, Y, w)
+    np.testing.assert_allclose(square.predict(X[:5] @ X.T), plain.predict(X[:5]), rtol=1e-8)
+
+
+def test_separable_classes_need_a_ridge():
+    X, _, _, random = forward_data()
+    y = (X[:, 0] > 0).astype(float)
+    for transfer, Y in (("sigmoid", y), ("softmax", np.eye(2)[y.astype(int)])):
+        with pytest.raises(ValueError, match=r"separated.*alpha > 0"):
+            BregmanRegressor(transfer, alpha=0.0).fit(X, Y)
+        assert BregmanRegressor(transfer, alpha=1e-3).fit(X, Y).score(X, Y) > 0.9
+    mixed = random.permutation(y)
+    assert np.isfinite(BregmanRegressor("sigmoid", alpha=0.0).fit(X, mixed).coef_).all()
+    with pytest.raises(ValueError, match="no finite intercept"):
+        BregmanRegressor("exp").fit(X, np.zeros(len(X)))
+    assert np.isfinite(BregmanRegressor("exp", fit_intercept=False).fit(X, np.zeros(len(X))).coef_).all()
+
+
+def test_far_rows_are_cut_off_with_a_warning():
+    X, Y, _, _ = forward_data()
+    model = BregmanRegressor("exp").fit(X, np.exp(Y[:, 0]))
+    with pytest.warns(UserWarning, match="cut"):
+        assert np.isfinite(model.predict(1e6 * X)).all()
+
+
+# The reverse model
+
+
+@pytest.mark.parametrize("transfer", ELEMENTWISE)
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_free_targets_are_found_exactly(transfer, seed):
+    X, y, Y = reverse_data(transfer, seed)
+    for intercept in (False, True):
+        assert error(ReverseRegressor(transfer, fit_intercept=intercept).fit(X, y), Y, y) < 1e-20
+
+
+def test_noise_free_shares_are_found_under_softmax():
+    X, y, Y = reverse_data("softmax")
+    model = ReverseRegressor("softmax").fit(X + np.random.default_rng(0).normal(size=(len(X), 1)), y)
+    assert error(model, Y, y) < 1e-14
+    np.testing.assert_allclose(model.components_.sum(axis=1), 1)
+    np.testing.assert_allclose(model.imputed_.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("transfer", [*ELEMENTWISE, "softmax", "mahalanobis"])
+@pytest.mark.parametrize("holes", [0.0, 0.3])
+def test_the_objective_never_rises(transfer, holes):
+    X, y, _ = reverse_data("identity" if transfer == "mahalanobis" else transfer, noise=0.1)
+    if holes and transfer != "softmax":
+        gone = np.random.default_rng(0).random(y.shape) < holes
+        gone[:5] = False
+        y = np.where(gone, np.nan, y)
+    model = ReverseRegressor(transfer, unlabeled_weight=1.0, tol=1e-6).fit(X, y)
+    objectives = np.array([record.objective for record in model.history_])
+    assert len(objectives) > 2
+    assert (np.diff(objectives) <= 1e-12 * np.abs(objectives[:-1])).all()
+    assert model.objective_ == objectives.min()
+    np.testing.assert_array_equal(model.imputed_[~np.isnan(y)], y[~np.isnan(y)])
+    assert np.isfinite(model.imputed_).all()
+
+
+@pytest.mark.parametrize("transfer", [*ELEMENTWISE, "mahalanobis"])
+def test_a_fit_has_the_objective_that_is_documented(transfer):
+    kind = "identity" if transfer == "mahalanobis" else transfer
+    X, y, _ = reverse_data(kind, noise=0.05)
+    mu, potential = 0.7, TRANSFERS[kind]
+    model = ReverseRegressor(transfer, unlabeled_weight=mu).fit(X, y)
+    T = model.imputed_ @ model.components_ + model.offset_
+    if transfer != "mahalanobis":
+        D = potential.divergence(X, potential.inverse(T))
+        assert model.objective_ == pytest.approx(D[:20].mean() + mu * D[20:].mean(), rel=1e-6)
+        # each free row is at its minimum: U (f^-1(z U) - x)' = 0; a cube root moves by 1e-3 within 1e-9 of zero
+        slopes = (potential.inverse(T) - X)[20:] @ model.components_.T
+        np.testing.assert_allclose(slopes, 0, atol=1e-2 if kind == "cube" else 1e-6 * np.abs(X).sum(axis=1).max())
+
+
+@pytest.mark.parametrize("transfer", ["identity", "exp"])
+def test_unit_weights_are_a_weight_of_unlabelled_over_labelled(transfer):
+    X, y, _ = reverse_data(transfer, n_free=30, noise=0.1)
+    model = ReverseRegressor(transfer, unlabeled_weight=30 / 20, tol=1e-3).fit(X, y)
+    potential = TRANSFERS[transfer]
+    D = potential.divergence(X, potential.inverse(model.imputed_ @ model.components_))
+    assert 20 * model.objective_ == pytest.approx(D.sum())
+    step = fitted_reverse(X, model.imputed_, np.ones(50), potential)  # the next step in U, each row counted once
+    assert 0 <= D.sum() - potential.divergence(X, potential.inverse(model.imputed_ @ step)).sum() < 2e-3 * D.sum()
+
+
+def test_without_weight_unlabelled_rows_are_predicted_from_the_supervised_model():
+    X, y, _ = reverse_data("cube", noise=0.1)
+    model = ReverseRegressor("cube", unlabeled_weight=0.0).fit(X, y)
+    alone = ReverseRegressor("cube").fit(X[:20], y[:20])
+    np.testing.assert_allclose(model.components_, alone.components_, rtol=1e-7)
+    supervised = BregmanRegressor("cube", fit_intercept=False).fit(X[:20], y[:20])
+    np.testing.assert_allclose(model.coef_, supervised.coef_, rtol=1e-6)
+    np.testing.assert_allclose(alone.predict(X), supervised.predict(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("transfer", "noise"), [("identity", 1.0), ("cube", 0.5)])
+def test_unlabelled_rows_help_where_labels_are_few(transfer, noise):
+    def mean_error(mu):
+        sets = [reverse_data(transfer, seed, n_labeled=8, noise=noise) for seed in range(8)]
+        return np.mean([error(ReverseRegressor(transfer, mu).fit(X, y), Y, y) for X, y, Y in sets])
+
+    assert mean_error(0.1) < 0.9 * mean_error(0.0)  # spec, section 7: .156 to .136 and .093 to .067
+
+
+def test_a_covariance_of_residuals_helps_where_noise_is_correlated():
+    errors = {"identity": [], "mahalanobis": []}
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        Y = random.normal(size=(300, 2))
+        X = Y @ random.normal(size=(2, 8)) + random.normal(size=(300, 8)) @ random.normal(size=(8, 8))
+        y = np.where(np.arange(300)[:, None] < 20, Y, np.nan)
+        for transfer, found in errors.items():
+            found.append(error(ReverseRegressor(transfer).fit(X, y), Y, y))
+    assert np.median(errors["mahalanobis"]) < np.median(errors["identity"]) / 2
+
+
+def test_single_missing_targets_are_free():
+    X, y, Y = reverse_data("identity", n_free=0, noise=1e-3)
+    gone = np.random.default_rng(0).random(y.shape) < 0.2
+    gone[:6] = False
+    model = ReverseRegressor(tol=1e-10).fit(X, np.where(gone, np.nan, y))
+    np.testing.assert_allclose(model.imputed_[gone], Y[gone], atol=1e-2)
+    np.testing.assert_array_equal(model.imputed_[~gone], y[~gone])
+    # each is where its own row is rebuilt best, the others held
+    residual = X - model.imputed_ @ model.components_
+    np.testing.assert_allclose((residual @ model.components_.T)[gone], 0, atol=1e-10)
+
+
+def test_a_fit_is_repeated_exactly_and_by_its_own_result():
+    X, y, _ = reverse_data("cube", noise=0.1, n_free=30)
+    model = ReverseRegressor("cube", unlabeled_weight=1.5, tol=1e-7).fit(X, y)
+    first = model.imputed_.copy()
+    np.testing.assert_array_equal(model.fit(X, y).imputed_, first)
+    again = ReverseRegressor("cube").fit(X, first)  # all rows labelled, each counted once as before
+    np.testing.assert_allclose(again.components_, model.components_, atol=1e-3)
+
+
+@pytest.mark.parametrize("transfer", ["identity", "cube", "exp"])
+def test_a_weight_stands_for_equal_rows(transfer):
+    X, y, _ = reverse_data(transfer, n_labeled=10, n_free=15, noise=0.1)
+    weights = np.arange(25) % 3
+    model = ReverseRegressor(transfer, tol=1e-6)
+    weighted = clone(model).fit(X, y, weights)
+    repeated = clone(model).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights, axis=0))
+    assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-8)
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-5)
+    np.testing.assert_allclose(np.repeat(weighted.imputed_, weights, axis=0), repeated.imputed_, rtol=1e-5)
+
+
+def test_a_kernel_is_rebuilt_row_by_row():
+    X, y, _ = reverse_data("cube", noise=0.1, n_free=40)
+    K = Gaussian(0.05).gram(X)
+    model = ReverseRegressor("cube", kernel="rbf", gamma=0.05).fit(X, y)
+    square = ReverseRegressor("cube", kernel="precomputed").fit(K, y)
+    table = ReverseRegressor("cube").fit(K, y)
+    assert model.components_.shape == (3, 60)
+    np.testing.assert_allclose(model.imputed_, table.imputed_, rtol=1e-6)
+    np.testing.assert_allclose(model.predict(X[:7]), square.predict(K[:7]), rtol=1e-6)
+
+
+# What is refused, and what is never returned
+
+
+def test_targets_outside_the_range_are_named():
+    X, y, _ = reverse_data("exp")
+    for value in (0.0, -1.0):
+        bad = y.copy()
+        bad[3, 1] = value
+        for intercept in (False, True):
+            with pytest.raises(ValueError, match="'weight' holds"):
+                ReverseRegressor("exp", fit_intercept=intercept).fit(X, pd.DataFrame(bad, columns=["height", "weight"]))
+    with pytest.raises(ValueError, match=r"column 1 holds -1.*identity"):
+        BregmanRegressor("exp").fit(X[:20], bad[:20])
+    with pytest.raises(ValueError, match="column 0 holds 2"):
+        ReverseRegressor("sigmoid").fit(X[:3], [0.5, 2.0, np.nan])
+    with pytest.raises(ValueError, match="sum to one"):
+        ReverseRegressor("softmax").fit(X[:2], [[0.5, 0.2], [0.5, 0.5]])
+
+
+def test_positive_targets_outside_a_half_space_need_an_intercept():
+    X, y, _ = reverse_data("exp")
+    with pytest.raises(NoHalfSpace):
+        half_space(np.random.default_rng(0).normal(size=(20, 2)))
+    assert (half_space(y[:20]) @ y[:20].T > 0).all()
+    # the range of sigmoid takes zeros, which no half space holds
+    z = np.where(np.arange(20) < 10, 0.0, 0.7)
+    with pytest.raises(ValueError, match=r"half space.*fit_intercept=True"):
+        ReverseRegressor("sigmoid").fit(X[:20], z)
+    assert np.isfinite(ReverseRegressor("sigmoid", fit_intercept=True).fit(X[:20], z).coef_).all()
+
+
+def test_labels_and_numbers_are_checked():
+    X, y, _ = reverse_data("identity")
+    with pytest.raises(ValueError, match="target column 2"):
+        ReverseRegressor().fit(X, np.where(np.arange(5) == 2, np.nan, y))
+    with pytest.raises(ValueError, match="NaN"):
+        BregmanRegressor().fit(X, y)
+    for wrong in ({"alpha": -1.0}, {"unlabeled_weight": -0.1}, {"transfer": "expo"}, {"max_iter": 0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            ReverseRegressor(**wrong).fit(X, y)
+    with pytest.raises(ValueError, match="ReverseRegressor"):
+        BregmanRegressor("mahalanobis").fit(X[:20], y[:20])
+
+
+def test_the_end_of_a_run_is_told():
+    X, y, _ = reverse_data("identity", noise=1.0)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        ReverseRegressor(unlabeled_weight=3.0, max_iter=2, tol=0.0).fit(X, y)
+    seen = []
+    model = ReverseRegressor(unlabeled_weight=3.0, callback=lambda it: seen.append(it.objective)).fit(X, y)
+    assert len(seen) == model.n_iter_ == len(model.history_)
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 2**16), transfer=st.sampled_from([*ELEMENTWISE, "mahalanobis"]), intercept=st.booleans(),
+    k=st.integers(1, 3), scale=st.sampled_from([1e-3, 1.0, 30.0]),
+)  # fmt: skip
+def test_nothing_is_ever_nan(seed, transfer, intercept, k, scale):
+    random = np.random.default_rng(seed)
+    n, d = random.integers(2, 25), random.integers(1, 6)
+    X, Y = scale * random.normal(size=(n, d)), random.normal(size=(n, k))
+    Y = {"exp": np.exp(Y), "sigmoid": np.clip(Y, 0, 1)}.get(transfer, Y)
+    y = np.where(random.random((n, k)) < 0.5, np.nan, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            model = ReverseRegressor(transfer, fit_intercept=intercept, max_iter=30).fit(X, y)
+        except ValueError as refused:
+            assert any(word in str(refused) for word in ("half space", "target column", "no finite intercept"))
+            return
+        T = model.imputed_ @ model.components_ + model.offset_
+        numbers = [model.imputed_, model.components_, model.coef_, model.predict(X), [model.objective_]]
+    assert all(np.isfinite(a).all() for a in numbers)
+    counted = T if transfer in ("exp", "sigmoid") else np.ones(1)
+    assert (counted > 0).all() and (transfer != "sigmoid" or (counted < 1).all())
+
+
+# As scikit-learn has it
+
+
+def test_shapes_and_kinds_of_tables_are_kept():
+    X, y, _ = reverse_data("identity", noise=0.1)
+    one = y[:, 0]
+    for made in (BregmanRegressor(), ReverseRegressor()):
+        rows = slice(0, 20) if isinstance(made, BregmanRegressor) else slice(None)
+        assert clone(made).fit(X[rows], one[rows]).predict(X).shape == (220,)
+        assert clone(made).fit(X[rows], one[rows, None]).predict(X).shape == (220, 1)
+        frame = clone(made).fit(pd.DataFrame(X[rows]), pd.DataFrame(y[rows]))
+        other = clone(made).fit(pl.DataFrame(X[rows]).to_numpy(), pl.DataFrame(y[rows]))
+        stored = clone(made).fit(scipy.sparse.csr_array(X[rows]), y[rows])
+        np.testing.assert_allclose(frame.predict(pd.DataFrame(X)), other.predict(X))
+        np.testing.assert_allclose(stored.predict(X), other.predict(X))
+        small = clone(made).fit(X[rows].astype(np.float32), y[rows].astype(np.float32))
+        assert small.coef_.dtype == small.predict(X.astype(np.float32)).dtype == np.float32
+    model = ReverseRegressor().fit(X, one)
+    assert model.transduction_.shape == one.shape and model.imputed_.shape == (220, 1)
+
+
+def test_transfers_can_be_searched():
+    X, Y, _, _ = forward_data()
+    y = Y[:, 0] ** 3
+    search = GridSearchCV(BregmanRegressor(), {"transfer": ["identity", "cube"], "alpha": [0.01, 1.0]}, cv=3).fit(X, y)
+    assert search.best_params_ == {"transfer": "cube", "alpha": 0.01}
+    assert BregmanRegressor(potentials.RelaxedSigmoid(0.5)).fit(X, Y).score(X, Y) > 0.8
