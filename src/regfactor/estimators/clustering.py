@@ -1,0 +1,116 @@
+"""What all clusterings share: rows at the door, runs from several starts, and what is told of them."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import validate_data
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from regfactor._linalg import is_sparse
+from regfactor._params import Array
+from regfactor.estimators.base import _print_progress
+from regfactor.estimators.door import row_weights
+from regfactor.loop import Iterate, Solution, Status, run
+from regfactor.losses.divergences import BregmanDivergence, Divergence
+from regfactor.losses.potentials import MultinomialEntropy
+
+SUMS = 1e-6  # how far rows of proportions may be from one
+
+
+def one_thread() -> Any:
+    """Return a context in which BLAS has one thread: on small blocks more of them cost more than they gain."""
+    return threadpool_limits(1, "blas")
+
+
+def check_count(estimator: Any, name: str) -> int:
+    """Return a number of clusters or starts; raise unless it is a whole number >= 1."""
+    value = getattr(estimator, name)
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be a whole number >= 1, got {value!r}.")
+    return int(value)
+
+
+def check_enough(X: Any, k: int, name: str) -> None:
+    """Raise for fewer rows than clusters."""
+    if X.shape[0] < k:
+        raise ValueError(f"n_samples={X.shape[0]} should be >= {name}={k}; lower {name}.")
+
+
+def rows_of(estimator: Any, X: Any, divergence: Divergence, reset: bool, sparse: bool = True) -> Any:
+    """Return legal rows as floats, an array in C order or a CSR array, whose absent entries are zeros."""
+    accepted = "csr" if sparse else False
+    X = validate_data(estimator, X, accept_sparse=accepted, dtype=[np.float64, np.float32], order="C", reset=reset)
+    X = scipy.sparse.csr_array(X) if is_sparse(X) else X
+    check_domain(X, divergence)
+    return X
+
+
+def weights_of(X: Any, sample_weight: Any) -> Array | None:
+    """Return the weights of rows in float64, None where all are one."""
+    w = row_weights(X, sample_weight)
+    return None if w is None else w.astype(np.float64)
+
+
+def check_domain(X: Any, divergence: Divergence, advice: str | None = None) -> None:
+    """Raise for numbers that a divergence cannot take: which column, how many, what to do."""
+    domain = divergence.domain
+    if np.isfinite(domain.low) or np.isfinite(domain.high):
+        ends = np.array([X.min(), X.max()])  # of a sparse table its zeros too
+        if not domain.contains(ends).all():
+            whole = X.toarray() if is_sparse(X) else X
+            bad = (~domain.contains(whole)).sum(axis=0)
+            columns = np.flatnonzero(bad)
+            found = "; ".join(f"column {j}: {bad[j]} of {len(whole)} values" for j in columns[:3])
+            more = f" (and {len(columns) - 3} more columns)" if len(columns) > 3 else ""
+            raise ValueError(
+                f"{divergence} cannot take these data; outside {domain} are {found}{more}. {advice or _advice(ends)}"
+            )
+    if isinstance(divergence, BregmanDivergence) and isinstance(divergence.potential, MultinomialEntropy):
+        sums = np.asarray(X.sum(axis=1)).ravel()
+        if np.abs(sums - 1).max() > SUMS:
+            at = int(np.abs(sums - 1).argmax())
+            raise ValueError(f"{divergence} needs rows that sum to one, row {at} sums to {sums[at]:g}; divide by it.")
+
+
+def _advice(ends: Array) -> str:
+    if ends[0] >= 0:
+        return "Values are not negative: use divergence='kl' (zeros are legal there), or 'squared'."
+    return "Values are real numbers: use divergence='squared', 'sigmoid' or 'absolute', or transform the columns."
+
+
+def best_run(estimator: Any, starts: Iterable[Iterator[Iterate]], tol: float = 0.0, floor: float = 0.0) -> Solution:
+    """Run from every start within the limits of an estimator, and return the best."""
+    began, best, least = time.perf_counter(), None, np.inf
+    for iterates in starts:
+        left = estimator.time_limit
+        solution = run(
+            iterates,
+            tol=tol,
+            max_iter=estimator.max_iter,
+            floor=floor,
+            time_limit=None if left is None else max(left - (time.perf_counter() - began), 0.0),
+            callback=estimator.callback,
+            progress=_print_progress if estimator.verbose else None,
+        )
+        if best is None or solution.objective < least:
+            best, least = solution, solution.objective
+        if solution.status in (Status.STOPPED, Status.TIME_LIMIT):
+            break
+    assert best is not None
+    return best
+
+
+def publish_run(estimator: Any, solution: Solution, solver: str) -> None:
+    """Set what every solver tells, and warn where it did not converge."""
+    estimator.objective_, estimator.status_, estimator.solver_ = solution.objective, solution.status, solver
+    estimator.n_iter_, estimator.history_ = solution.n_iter, solution.history
+    if not solution.status.converged:
+        message = f"{type(estimator).__name__} did not converge: {solution.status.message}."
+        warnings.warn(message, ConvergenceWarning, stacklevel=4)

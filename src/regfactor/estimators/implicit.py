@@ -1,0 +1,91 @@
+"""Clusters in the feature space of a kernel: the kernel matrix by blocks of rows, and scores of new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regfactor._params import Array, UnsupportedProblem
+from regfactor.kernels import Custom, Gaussian, Kernel, Linear, Polynomial, Precomputed, as_kernel
+from regfactor.solvers.kernel_lloyd import KernelCenters, KernelClusters, row_slices
+
+POINTWISE = (Linear, Gaussian, Polynomial, Custom)  # what k(x, y) is does not depend on other rows
+HELD = 2**25  # entries of a kernel matrix that is held whole; larger ones are found again by blocks of rows
+FEW = 256  # rows compared with each other where only the diagonal is wanted
+
+
+@dataclass(frozen=True, eq=False)
+class Implicit:
+    """Centers in feature space, the training rows by which they are expressed, and whether points are phi(x)/d(x)."""
+
+    kernel: Kernel
+    X: Any
+    centers: KernelCenters
+    cut: bool = False
+
+    def nearest(self, X: Any) -> tuple[Array, None]:
+        """Return the label of every row."""
+        return self.relative(X).argmin(axis=1).astype(np.int32), None
+
+    def between(self, X: Any) -> Array:
+        """Half the squared distance in feature space of all rows from all centers."""
+        if not isinstance(self.kernel, POINTWISE):
+            raise UnsupportedProblem(
+                f"Distances from centers need k(x, x), which {self.kernel} does not tell of new rows; predict() works "
+                "without it, and inertia_ is that of the training rows."
+            )
+        D = self.relative(X) + diagonal(self.kernel, X)[:, None] / 2
+        return np.maximum(D, 0).astype(X.dtype)
+
+    def relative(self, X: Any) -> Array:
+        """`between` without the share of the row itself, which no comparison of centers needs."""
+        prepared, out = self.kernel.prepare(self.X), np.empty((X.shape[0], len(self.centers.masses)))
+        for at in row_slices(X.shape[0], self.X.shape[0]):
+            K = np.asarray(self.kernel.gram(X[at], self.X, prepared), np.float64)
+            inner = self.centers.inner(K)
+            if self.cut:
+                degrees = K @ self.centers.weights
+                inner /= np.where(degrees > 0, degrees, 1)[:, None]  # a row with no affinity has none to any center
+            out[at] = self.centers.relative(inner)
+        return out
+
+
+def diagonal(kernel: Kernel, X: Any) -> Array:
+    """k(x, x) of every row, for a pointwise kernel."""
+    starts = range(0, X.shape[0], FEW)
+    return np.concatenate([np.diag(kernel.gram(X[i : i + FEW], X[i : i + FEW])) for i in starts]).astype(np.float64)
+
+
+def kernel_rows(kernel: Kernel, X: Any) -> tuple[Callable[[Any], Array], Array]:
+    """Return how rows of the kernel matrix are found, and its diagonal."""
+    n = X.shape[0]
+    if isinstance(kernel, POINTWISE) and n * n > HELD:
+        return lambda at: kernel.gram(X[at], X).astype(np.float64, copy=False), diagonal(kernel, X)
+    K = np.asarray(kernel.gram(X), np.float64)
+    if isinstance(kernel, Precomputed | Custom) and not np.allclose(K, K.T, rtol=1e-6, atol=1e-9 * np.abs(K).max()):
+        raise ValueError(f"The kernel matrix of {kernel} is not symmetric; use (K + K.T) / 2.")
+    return K.__getitem__, np.diag(K)
+
+
+def implicit_problem(
+    X: Any, w: Array | None, k: int, kernel: tuple[Any, Any, Any, Any]
+) -> tuple[Kernel, KernelClusters]:
+    """Return the kernel with its parameters found on the rows, and k-means in its feature space."""
+    part = as_kernel(*kernel).resolved(X)
+    rows, own = kernel_rows(part, X)
+    n = X.shape[0]
+    return part, KernelClusters(rows, own, np.ones(n) if w is None else w, np.ones(n), k)
+
+
+def labels_of(init: Any, n: int, k: int) -> Array:
+    """Return given labels; raise unless they are one of k for each row."""
+    labels = np.asarray(init)
+    if labels.shape != (n,) or labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= k:
+        raise ValueError(
+            f"In the feature space of a kernel init must be a name, or hold a label from 0 to {k - 1} for each of the "
+            f"{n} rows, since centers have no coordinates; got shape {labels.shape} and type {labels.dtype}."
+        )
+    return labels.astype(np.int32)

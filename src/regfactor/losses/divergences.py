@@ -1,0 +1,317 @@
+"""Divergences D(x, m) >= 0 between rows and centers, and their names in the API.
+
+Under a Bregman divergence D_F(x || m) the best center of any F is the mean, and all rows are compared with all centers
+by one matrix product (Banerjee et al. 2005). Everything is stated relative to an anchor a, in practice the mean of the
+data, by the three-point identity
+
+    D(x || m) = D(x || a) + D(a || m) - <x - a, f(m) - f(a)>,
+
+whose terms stay small where the data lie far from the origin.
+"""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass, replace
+from functools import singledispatch
+from typing import Any, Self
+
+import numpy as np
+import scipy.linalg
+from scipy.spatial.distance import cdist
+
+from regfactor._linalg import is_sparse
+from regfactor._params import Array, Interval, Params, choose, require_positive
+from regfactor.losses import potentials
+from regfactor.losses.potentials import Potential
+
+TINY = float(np.finfo(np.float64).tiny)
+DOUBLINGS = 64  # factors up to two of a product that float32 holds
+STEEPEST = -float(np.log(TINY))  # |f| at a center on the boundary of the domain, where the limit is infinite
+
+
+class Divergence(Params, abc.ABC):
+    """D(x, m) of rows x and centers m; zero where they are equal."""
+
+    @property
+    def domain(self) -> Interval:
+        """Where each number of a row may lie."""
+        return Interval()
+
+    @abc.abstractmethod
+    def between(self, X: Array, M: Array, anchor: Array, base: Array | None = None) -> Array:
+        """D(x_i, m_j) of all pairs, in float64; `base` is D(x_i || a) where that is known (X may then be sparse)."""
+
+    def tally(self, X: Array, w: Array | None, anchor: Array, far: bool = False) -> Array:
+        """What a block of rows adds to that from which `total` and `refitted` follow; `far` from the origin or not."""
+        return np.zeros(())
+
+    def total(self, tally: Array) -> float:
+        """Return the sum of w D(x || a) where D is affine, zero where costs are added up row by row."""
+        return 0.0
+
+    @property
+    def parameters(self) -> Array | None:
+        """What `refitted` fits; most divergences have nothing to fit."""
+        return None
+
+    def refitted(self, tally: Array, moved: Array, masses: Array) -> Self:
+        """Return the divergence with its own parameters fitted to clusters of means a + moved."""
+        return self
+
+    def at(self, parameters: Array | None) -> Self:
+        """Return the divergence at parameters that were fitted before."""
+        return self
+
+    def extra(self, mass: float) -> float:
+        """What the parameters add to the objective of rows of a total weight."""
+        return 0.0
+
+    @property
+    def volume(self) -> float:
+        """Minus the logarithm by which the parameters scale exp(-D) as a density."""
+        return 0.0
+
+
+class Affine(Divergence):
+    """A divergence that is affine in x up to a term that does not depend on m: what all Bregman divergences are."""
+
+    @abc.abstractmethod
+    def base(self, X: Array, anchor: Array) -> Array:
+        """D(x_i || a) of every row, in float64."""
+
+    @abc.abstractmethod
+    def links(self, M: Array, anchor: Array) -> tuple[Array, Array]:
+        """f(m_j) - f(a), and D(a || m_j)."""
+
+    def between(self, X: Array, M: Array, anchor: Array, base: Array | None = None) -> Array:
+        f, c = self.links(M, anchor)
+        D = np.asarray(X @ -f.T) + f @ anchor if is_sparse(X) else (X - anchor) @ -f.T
+        D += c
+        D += (self.base(X, anchor) if base is None else base)[:, None]
+        return np.maximum(D, 0, out=D)
+
+    @abc.abstractmethod
+    def values(self, X: Array) -> Array:
+        """F(x_i) of every row, in the precision of the data."""
+
+    def tally(self, X: Array, w: Array | None, anchor: Array, far: bool = False) -> Array:
+        # of D(x || a) the sum of F(x) - F(a) is left where a is the mean; far from the origin its digits cancel
+        base = self.base(X, anchor) if far else self.values(X) - float(self.values(anchor[None])[0])
+        return np.asarray(base.sum(dtype=np.float64) if w is None else w @ base)
+
+    def total(self, tally: Array) -> float:
+        return float(tally)
+
+
+@dataclass
+class SquaredDistance(Affine):
+    """D = |x - m|^2 / 2: k-means."""
+
+    def base(self, X: Array, anchor: Array) -> Array:
+        return self.values(X - anchor)
+
+    def values(self, X: Array) -> Array:
+        return np.asarray(np.einsum("ij,ij->i", X, X) / 2)
+
+    def links(self, M: Array, anchor: Array) -> tuple[Array, Array]:
+        f = M - anchor
+        return f, np.einsum("ij,ij->i", f, f) / 2
+
+
+@dataclass
+class Mahalanobis(Affine):
+    """D = (x - m)' S^-1 (x - m) / 2 with S, the covariance within clusters, fitted too.
+
+    The objective is sum w D + W/2 (log det S + s tr S^-1): the log-det keeps S from growing for ever, and the trace,
+    s = shrinkage times the mean variance of the data, keeps it invertible. Its minimizer for given clusters is
+    S = (scatter within) / W + s I, so that every step lowers it.
+    """
+
+    shrinkage: float = 1e-3
+    covariance: Array | None = None
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_positive(self, shrinkage=self.shrinkage, scale=self.scale)
+
+    def base(self, X: Array, anchor: Array) -> Array:
+        return self.values(X - anchor)
+
+    def values(self, X: Array) -> Array:
+        Y = scipy.linalg.solve_triangular(self._root, X.T, lower=True, check_finite=False)
+        return np.asarray(np.einsum("ij,ij->j", Y, Y) / 2)
+
+    def links(self, M: Array, anchor: Array) -> tuple[Array, Array]:
+        moved = M - anchor
+        f = scipy.linalg.cho_solve((self._root, True), moved.T, check_finite=False).T
+        return f, np.einsum("ij,ij->i", f, moved) / 2
+
+    def tally(self, X: Array, w: Array | None, anchor: Array, far: bool = False) -> Array:
+        Y = X - anchor
+        return Y.T @ (Y if w is None else w[:, None] * Y)  # the scatter, from which D follows for any S
+
+    def total(self, tally: Array) -> float:
+        return float(np.trace(scipy.linalg.cho_solve((self._root, True), tally, check_finite=False))) / 2
+
+    @property
+    def parameters(self) -> Array | None:
+        return self.covariance
+
+    def refitted(self, tally: Array, moved: Array, masses: Array) -> Self:
+        mass = masses.sum()
+        scale = float(np.trace(tally)) / mass / len(tally)
+        scale = scale if scale > 0 else 1.0
+        S = (tally - (moved.T * masses) @ moved) / mass
+        S[np.diag_indices_from(S)] += self.shrinkage * scale
+        return replace(self, covariance=S, scale=scale)
+
+    def at(self, parameters: Array | None) -> Self:
+        return replace(self, covariance=parameters)
+
+    def extra(self, mass: float) -> float:
+        inverse = scipy.linalg.cho_solve((self._root, True), np.eye(len(self._root)), check_finite=False)
+        shrunk = self.shrinkage * self.scale * float(np.trace(inverse))
+        return mass * (self.volume + shrunk / 2)
+
+    @property
+    def volume(self) -> float:
+        return float(np.log(np.diag(self._root)).sum())  # log det S / 2
+
+    @property
+    def _root(self) -> Array:
+        assert self.covariance is not None, "refitted() gives the covariance"
+        return np.asarray(scipy.linalg.cholesky(self.covariance, lower=True, check_finite=False))
+
+
+@dataclass
+class BregmanDivergence(Affine):
+    """D_F(x || m) = F(x) - F(m) - <f(m), x - m> of a potential F.
+
+    A center on the boundary of the domain (all zeros of a column under "kl") has f = -inf or inf. There f is cut at the
+    logarithm of the smallest number: D(0 || 0) = 0 stays exact, and any x > 0 is 708 x away, huge but finite.
+    """
+
+    potential: Potential
+
+    @property
+    def domain(self) -> Interval:
+        return self.potential.domain
+
+    def base(self, X: Array, anchor: Array) -> Array:
+        X, a = X.astype(np.float64, copy=False), anchor[None]
+        slope = self._transfer(a)[0]
+        rest = float(slope @ anchor - row_values(self.potential, a)[0])
+        D = row_values(self.potential, X) - X @ slope + rest
+        return np.maximum(D, 0, out=D)
+
+    def values(self, X: Array) -> Array:
+        return row_values(self.potential, X)
+
+    def links(self, M: Array, anchor: Array) -> tuple[Array, Array]:
+        f, a = self._transfer(M), anchor[None]
+        c = row_values(self.potential, a)[0] - row_values(self.potential, M)
+        c = c + np.einsum("ij,ij->i", f, M - anchor)
+        return f - self._transfer(a), np.maximum(c, 0)
+
+    def _transfer(self, M: Array) -> Array:
+        domain = self.potential.domain
+        inside = np.maximum(M, domain.low + TINY) if domain.low_closed and domain.low == 0 else M
+        return np.nan_to_num(self.potential.transfer(inside), posinf=STEEPEST, neginf=-STEEPEST)
+
+
+@dataclass
+class Manhattan(Divergence):
+    """D = sum |x - m|: k-medians. Not a Bregman divergence; the best center is the median of each column."""
+
+    def between(self, X: Array, M: Array, anchor: Array, base: Array | None = None) -> Array:
+        return np.asarray(cdist(X, M, "cityblock"))
+
+
+@singledispatch
+def row_values(potential: Potential, X: Array) -> Array:
+    """F of every row; the forms of some potentials take one logarithm or exponential of a number, or none."""
+    return np.asarray(potential.value(X).sum(axis=-1))
+
+
+@row_values.register
+def _(potential: potentials.Sigmoid, X: Array) -> Array:
+    factors = np.abs(X)
+    np.negative(factors, out=factors)
+    np.exp(factors, out=factors)
+    factors += 1
+    # sum of log(1 + e^-|x|) is the logarithm of a product of numbers between one and two
+    products = np.multiply.reduceat(factors, np.arange(0, X.shape[-1], DOUBLINGS), axis=-1)
+    return np.asarray(_sum(np.maximum(X, 0)) + _sum(np.log(products)))
+
+
+@row_values.register
+def _(potential: potentials.Softmax, X: Array) -> Array:
+    highest = X.max(axis=-1)
+    powers = X - highest[..., None]
+    np.exp(powers, out=powers)
+    return np.asarray(highest + np.log(_sum(powers)))
+
+
+@row_values.register(potentials.Entropy)
+@row_values.register(potentials.MultinomialEntropy)
+def _(potential: Potential, X: Array) -> Array:
+    value = _x_log_x(X)
+    return value - _sum(X) if isinstance(potential, potentials.Entropy) else value
+
+
+@row_values.register
+def _(potential: potentials.BinomialEntropy, X: Array) -> Array:
+    share = X / X.dtype.type(potential.trials)
+    if np.all((share == 0) | (share == 1)):  # F is zero at the ends, where binary data lie
+        return np.zeros(X.shape[:-1], X.dtype)
+    return np.asarray(potential.trials * (_x_log_x(share) + _x_log_x(1 - share)))
+
+
+@row_values.register
+def _(potential: potentials.RelaxedSigmoid, X: Array) -> Array:
+    size = np.abs(X)
+    ratio = size / X.dtype.type(potential.theta)
+    ratio += 1
+    slope = np.log(ratio)
+    return np.asarray(potential.theta * np.einsum("...j,...j->...", ratio, slope) - _sum(size))
+
+
+def _x_log_x(X: Array) -> Array:
+    powers = np.maximum(X, np.finfo(X.dtype).tiny)  # 0 log 0 = 0
+    np.log(powers, out=powers)
+    return np.asarray(np.einsum("...j,...j->...", X, powers))
+
+
+def _sum(X: Array) -> Array:
+    return np.asarray(X @ np.ones(X.shape[-1], X.dtype))  # faster over short rows than a reduction
+
+
+DIVERGENCES: dict[str, Divergence] = {
+    "squared": SquaredDistance(),
+    "mahalanobis": Mahalanobis(),
+    "kl": BregmanDivergence(potentials.Entropy()),
+    "itakura_saito": BregmanDivergence(potentials.Burg()),
+    "bernoulli": BregmanDivergence(potentials.BinomialEntropy()),
+    "sigmoid": BregmanDivergence(potentials.Sigmoid()),
+    "softmax": BregmanDivergence(potentials.Softmax()),
+    "exp": BregmanDivergence(potentials.Exp()),
+    "cube": BregmanDivergence(potentials.Cube()),
+    "relaxed_sigmoid": BregmanDivergence(potentials.RelaxedSigmoid()),
+    "absolute": Manhattan(),
+}
+
+
+def as_divergence(divergence: Any) -> Divergence:
+    """Return the divergence that a string, a potential or a part stands for."""
+    if isinstance(divergence, Divergence):
+        return divergence
+    if isinstance(divergence, potentials.Identity):
+        return SquaredDistance()
+    if isinstance(divergence, Potential):
+        return BregmanDivergence(divergence)
+    if isinstance(divergence, str):
+        return choose(divergence, DIVERGENCES, "divergence")
+    if isinstance(divergence, type) and issubclass(divergence, Potential | Divergence):
+        raise ValueError(f"divergence must be a part, not its class: write {divergence.__name__}().")
+    raise ValueError(f"divergence must be a string or a Potential such as losses.potentials.Exp(), got {divergence!r}.")

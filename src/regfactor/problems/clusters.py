@@ -1,0 +1,112 @@
+"""The problem of k-means and its relatives: rows, weights, a divergence, and how many centers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from regfactor._linalg import is_sparse
+from regfactor._params import Array
+from regfactor.losses.divergences import Affine, Divergence
+
+BLOCK = 4096  # rows looked at together where nothing is copied
+ENTRIES = 2**17  # numbers of a block that is turned to float64, or made dense
+SAMPLE = 5000  # rows from which the variance of the data is judged
+FAR = 16.0  # mean over standard deviation from which on blocks are centered first
+
+
+def blocks(X: Any, rows: int) -> Iterator[tuple[slice, Array]]:
+    """Yield slices of rows with the dense rows."""
+    for start in range(0, X.shape[0], rows):
+        at = slice(start, min(start + rows, X.shape[0]))
+        yield at, (X[at].toarray() if is_sparse(X) else X[at])
+
+
+def small_blocks(X: Any) -> Iterator[tuple[slice, Array]]:
+    """Yield blocks of which copies may be made."""
+    return blocks(X, max(ENTRIES // X.shape[1], 16))
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """min over labels z and centers m of sum_i w_i D(x_i, m_{z_i}) (+ what the divergence's own parameters cost)."""
+
+    X: Any
+    weights: Array | None
+    divergence: Divergence
+    n_clusters: int
+
+    @cached_property
+    def mass(self) -> float:
+        """The total weight."""
+        return float(self.X.shape[0] if self.weights is None else self.weights.sum())
+
+    @cached_property
+    def anchor(self) -> Array:
+        """The mean of the rows."""
+        n, dtype, w = self.X.shape[0], self.X.dtype, self.weights
+        total = np.zeros(self.X.shape[1])
+        for start in range(0, n, BLOCK):
+            at = slice(start, min(start + BLOCK, n))
+            total += (np.ones(at.stop - start, dtype) if w is None else w[at].astype(dtype)) @ self.X[at]
+        return total / self.mass
+
+    @cached_property
+    def _spread(self) -> tuple[float, bool]:
+        n = self.X.shape[0]
+        step = -(-n // SAMPLE)
+        X = self.X[::step].toarray() if is_sparse(self.X) else self.X[::step]
+        w = np.ones(len(X)) if self.weights is None else self.weights[::step]
+        variance = w @ np.square(X - self.anchor) / max(float(w.sum()), np.finfo(np.float64).tiny)
+        far = not is_sparse(self.X) and bool((np.abs(self.anchor) > FAR * np.sqrt(variance.max())).any())
+        return float(variance.mean()), far
+
+    @property
+    def variance(self) -> float:
+        """The mean variance of the columns, by a sample of the rows where there are many."""
+        return self._spread[0]
+
+    @property
+    def far(self) -> bool:
+        """Whether the data lie so far from the origin that products must be taken from their mean."""
+        return self._spread[1]
+
+    def base(self, divergence: Divergence) -> Array | None:
+        """D(x_i || a) of every row; None where the divergence is not affine. Found once if nothing in it is fitted."""
+        if not isinstance(divergence, Affine):
+            return None
+        if divergence is self.divergence:
+            return self._fixed_base
+        return np.concatenate([divergence.base(X, self.anchor) for _, X in small_blocks(self.X)])
+
+    @cached_property
+    def _fixed_base(self) -> Array:
+        assert isinstance(self.divergence, Affine)
+        return np.concatenate([self.divergence.base(X, self.anchor) for _, X in small_blocks(self.X)])
+
+    @cached_property
+    def tally(self) -> Array:
+        """What the objective needs of the data besides the labels."""
+        w, total = self.weights, np.zeros(())
+        if isinstance(self.divergence, Affine):
+            for at, X in small_blocks(self.X):
+                total = total + self.divergence.tally(X, None if w is None else w[at], self.anchor, self.far)
+        return total
+
+    @cached_property
+    def started(self) -> Divergence:
+        """The divergence with its own parameters fitted to a single cluster."""
+        return self.divergence.refitted(self.tally, np.zeros((1, self.X.shape[1])), np.array([self.mass]))
+
+    @property
+    def scale(self) -> float:
+        """The mean divergence from the anchor, against which rounding is judged."""
+        return self.started.total(self.tally) / self.mass
+
+    def objective(self, divergence: Divergence, gain: float) -> float:
+        """Return the objective at labels that gain so much over a single cluster at the anchor."""
+        return divergence.total(self.tally) - gain + divergence.extra(self.mass)

@@ -1,0 +1,197 @@
+"""k-means in the feature space of a kernel, features never formed; normalized cuts are its weighted, scaled form."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from regfactor._params import Array, UnsupportedProblem
+from regfactor.factors import Factors, Point
+from regfactor.loop import Iterate
+from regfactor.losses.divergences import SquaredDistance
+from regfactor.problems.clusters import Clusters
+from regfactor.solvers.base import Solver
+from regfactor.solvers.lloyd import NOTHING, Lloyd
+from regfactor.solvers.seeding import spread, spread_rows
+
+ENTRIES = 2**21  # numbers of a block of rows of the kernel
+SMALL = 2000  # rows up to which all eigenvectors are found
+RISE = 1e-10  # relative rise of the objective that tells an indefinite kernel
+
+
+def row_slices(n: int, width: int) -> Iterator[slice]:
+    """Yield slices of rows, of which a block of that width stays small."""
+    rows = max(ENTRIES // max(width, 1), 16)
+    return (slice(start, min(start + rows, n)) for start in range(0, n, rows))
+
+
+@dataclass(frozen=True, eq=False)
+class KernelClusters:
+    """sum_i w_i/s_i |s_i phi(x_i) - m_{z_i}|^2 / 2 over labels z and centers m, by inner products alone.
+
+    s = 1 is kernel k-means with weights w. With s = 1/d and d = K w it is the normalized cut of K up to a constant
+    (points phi/d of weight d; thesis, equation 3.25). `factor` and `offset` turn the sum into what is reported.
+    """
+
+    rows: Callable[[Any], Array]  # rows of K by a slice or by places
+    diagonal: Array
+    weights: Array
+    scale: Array
+    n_clusters: int
+    factor: float = 1.0
+    offset: float = 0.0
+
+    @property
+    def mass(self) -> Array:
+        """Return the weight of each point s_i phi(x_i)."""
+        return self.weights / self.scale
+
+    def products(self, V: Array) -> Array:
+        """K V, by blocks of rows."""
+        out = np.empty((len(self.weights), V.shape[1]))
+        for at in row_slices(len(out), len(out)):
+            out[at] = self.rows(at) @ V
+        return out
+
+    def centers(self, labels: Array) -> tuple[KernelCenters, Array]:
+        """Return the centers of labels, and s_i times <phi(x_i), m_j>."""
+        n, k = len(labels), self.n_clusters
+        H = np.zeros((n, k))
+        H[np.arange(n), labels] = self.weights
+        masses = np.bincount(labels, self.mass, minlength=k)
+        inner = self.products(H) / np.where(masses > 0, masses, 1)
+        sums = np.bincount(labels, self.weights * inner[np.arange(n), labels], minlength=k)
+        squares = sums / np.where(masses > 0, masses, 1)
+        return KernelCenters(labels, self.weights, masses, squares), self.scale[:, None] * inner
+
+    def objective(self, centers: KernelCenters) -> float:
+        """Return the objective of labels with their own centers."""
+        half = (self.weights * self.scale) @ self.diagonal - centers.masses @ centers.squares
+        return self.factor * float(half) / 2 + self.offset
+
+
+@dataclass(frozen=True, eq=False)
+class KernelCenters:
+    """Centers m_j = sum over a cluster of w_i phi(x_i) / masses_j, and |m_j|^2."""
+
+    labels: Array
+    weights: Array
+    masses: Array
+    squares: Array
+
+    def inner(self, K: Array) -> Array:
+        """<phi(x), m_j> of rows given by their kernel against the training rows."""
+        n, k = len(self.labels), len(self.masses)
+        H = scipy.sparse.csr_array((self.weights, self.labels, np.arange(n + 1)), (n, k))
+        return np.asarray((H.T @ K.T).T) / np.where(self.masses > 0, self.masses, 1)
+
+    def relative(self, inner: Array) -> Array:
+        """|s phi(x) - m_j|^2 / 2 without |s phi(x)|^2 / 2; an empty cluster is infinitely far."""
+        return np.where(self.masses > 0, self.squares / 2 - inner, np.inf)
+
+
+@dataclass
+class KernelLloyd(Solver):
+    """Lloyd's iteration in feature space: K_ii - 2 (KZ)_ij / n_j + (Z'KZ)_jj / n_j^2, until no label changes.
+
+    An empty cluster is given the row farthest from its own center. A kernel that is not positive semidefinite can make
+    the objective rise; the iteration then ends at the best labels.
+    """
+
+    def check(self, problem: KernelClusters) -> None:
+        if not isinstance(problem, KernelClusters):
+            raise UnsupportedProblem("KernelLloyd is for KernelClusters.")
+
+    def iterates(self, problem: KernelClusters, start: Point | None) -> Iterator[Iterate]:
+        """Yield labels, from given labels."""
+        assert start is not None, "KernelLloyd needs labels to start from"
+        labels, k, old, last = start.factors.Phi.indices, problem.n_clusters, None, np.inf
+        none = np.zeros((k, 0))  # centers have no coordinates
+        for step in itertools.count():
+            centers, inner = problem.centers(labels)
+            value = problem.objective(centers)
+            still = old is not None and np.array_equal(labels, old)
+            yield Iterate(Point(Factors(one_hot(labels, k), none)), value, steps=min(step, 1), settled=still)
+            if value > last + RISE * abs(last):
+                return
+            old, last = labels, value
+            labels = self._next(problem, centers, inner, labels)
+
+    def _next(self, problem: KernelClusters, centers: KernelCenters, inner: Array, labels: Array) -> Array:
+        D = centers.relative(inner)
+        least = D.min(axis=1)
+        at = np.arange(len(D))
+        nearest = np.where(D[at, labels] <= least, labels, D.argmin(axis=1)).astype(np.int32)  # ties stay
+        filled = np.bincount(nearest, problem.mass, minlength=problem.n_clusters)
+        empty = np.flatnonzero(filled == 0)
+        if not len(empty):
+            return nearest
+        lengths = np.square(problem.scale) * problem.diagonal / 2
+        own = np.where(problem.weights > 0, lengths + least, 0)
+        farthest = np.argsort(-own, kind="stable")[: len(empty)]
+        farthest = farthest[own[farthest] > NOTHING * lengths.mean()]
+        nearest[farthest] = empty[: len(farthest)]
+        return nearest
+
+
+def one_hot(labels: Array, k: int) -> Any:
+    """Return labels as the rows of a CSR array."""
+    n = len(labels)
+    return scipy.sparse.csr_array((np.ones(n), labels.astype(np.int32), np.arange(n + 1, dtype=np.int32)), (n, k))
+
+
+def spread_labels(problem: KernelClusters, random: np.random.RandomState) -> Array:
+    """Return labels by the nearest of rows chosen by k-means++ in feature space."""
+    n, k = len(problem.scale), problem.n_clusters
+    chosen = spread(lambda some: _distances(problem, some), n, problem.mass, k, random)
+    return _distances(problem, chosen).argmin(axis=1).astype(np.int32)
+
+
+def random_labels(problem: KernelClusters, random: np.random.RandomState) -> Array:
+    """Return labels by the nearest of rows chosen at random."""
+    chosen = random.permutation(np.flatnonzero(problem.weights > 0))[: problem.n_clusters]
+    return _distances(problem, chosen).argmin(axis=1).astype(np.int32)
+
+
+def _distances(problem: KernelClusters, chosen: Array) -> Array:
+    s, lengths = problem.scale, np.square(problem.scale) * problem.diagonal / 2
+    inner = problem.rows(chosen).T * s[:, None] * s[chosen]
+    return np.maximum(lengths[:, None] + lengths[chosen] - inner, 0)
+
+
+def spectral_labels(problem: KernelClusters, random: np.random.RandomState) -> Array:
+    """Return labels by k-means on the leading eigenvectors, the relaxation of the problem (Shi & Malik 2000)."""
+    n, k, mass = len(problem.weights), problem.n_clusters, problem.mass
+    root = np.sqrt(problem.weights * problem.scale)  # M^1/2 S K S M^1/2, with M = W/S
+
+    def product(V: Array) -> Array:
+        return root[:, None] * problem.products(root[:, None] * V.reshape(n, -1))
+
+    if n <= max(SMALL, 4 * k):
+        _, U = scipy.linalg.eigh(product(np.eye(n)), subset_by_index=(n - k, n - 1))
+    else:
+        operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=np.float64)
+        _, U = eigsh(operator, k, which="LA", v0=random.standard_normal(n), ncv=min(n, max(4 * k, 40)))
+    points = U / np.where(mass > 0, np.sqrt(mass), 1)[:, None]
+    embedded = Clusters(np.ascontiguousarray(points), mass, SquaredDistance(), k)
+    best, least = np.zeros(n, np.int32), np.inf
+    for _ in range(10):
+        begin = Point(Factors(one_hot(best, k), spread_rows(embedded, random)))
+        *_, last = itertools.islice(_until_settled(Lloyd(0.0).iterates(embedded, begin)), 100)
+        if last.objective < least:
+            best, least = last.point.factors.Phi.indices, last.objective
+    return best
+
+
+def _until_settled(iterates: Iterator[Iterate]) -> Iterator[Iterate]:
+    for it in iterates:
+        yield it
+        if it.settled:
+            return

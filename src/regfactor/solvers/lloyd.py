@@ -1,0 +1,179 @@
+"""Bregman k-means by Lloyd's iteration; only rows that change their cluster are added up again."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from regfactor._linalg import is_sparse
+from regfactor._params import Array, UnsupportedProblem
+from regfactor.factors import Factors, Point
+from regfactor.loop import Iterate
+from regfactor.losses.divergences import Affine
+from regfactor.problems.clusters import Clusters
+from regfactor.solvers.base import Solver
+from regfactor.solvers.nearest import Centers
+
+CHUNK = 65_536  # rows added up at once; float32 sums of many more would lose digits
+REFRESH = 20  # iterations after which sums are taken afresh, since differences gather rounding
+NOTHING = 1e-11  # share of the mean divergence below which a row lies on its center
+
+
+class Means:
+    """Means of clusters, kept up to date by the rows that change their cluster."""
+
+    def __init__(self, problem: Clusters) -> None:
+        self.problem, self.age = problem, 0
+        self.sums = np.zeros((problem.n_clusters, problem.X.shape[1]))
+
+    def __call__(self, labels: Array, old: Array | None, M: Array, masses: Array) -> Array:
+        """Return the means; a cluster without weight keeps its center."""
+        self.age += 1
+        if old is None or self.age % REFRESH == 0:
+            self._add(labels, None)
+        else:
+            self._add(labels, old)
+            if self._doubtful(masses):
+                self._add(labels, None)
+        domain, live = self.problem.divergence.domain, masses > 0
+        means = np.clip(self.sums / np.where(live, masses, 1)[:, None], domain.low, domain.high)
+        return np.where(live[:, None], means, M)
+
+    def _add(self, labels: Array, old: Array | None) -> None:
+        X, k = self.problem.X, self.problem.n_clusters
+        if old is None:
+            self.sums[...] = 0
+        for start in range(0, len(labels), CHUNK):
+            at = slice(start, start + CHUNK)
+            w = None if self.problem.weights is None else self.problem.weights[at]
+            change = _joins(labels[at], w, k, X.dtype) if old is None else _moves(labels[at], old[at], w, k, X.dtype)
+            if change.nnz:
+                added = change @ X[at]
+                self.sums += added.toarray() if is_sparse(added) else added
+
+    def _doubtful(self, masses: Array) -> bool:
+        """Whether rounding in the differences may hide that a mean lies on the boundary of the domain."""
+        domain, slack = self.problem.divergence.domain, 64 * np.finfo(self.problem.X.dtype).eps
+        ends = [end for end in (domain.low, domain.high) if np.isfinite(end)]
+        distances = [np.abs(self.sums - masses[:, None] * end) for end in ends]
+        return any(bool(((d > 0) & (d <= slack * d.sum(axis=0))).any()) for d in distances)
+
+
+def _joins(labels: Array, w: Array | None, k: int, dtype: Any) -> Any:
+    """Return the k x rows matrix that adds every row to its cluster."""
+    data = np.ones(len(labels), dtype) if w is None else w.astype(dtype)
+    return scipy.sparse.csc_array((data, labels, np.arange(len(labels) + 1, dtype=np.int32)), (k, len(labels)))
+
+
+def _moves(labels: Array, old: Array, w: Array | None, k: int, dtype: Any) -> Any:
+    """Return the k x rows matrix that takes rows from their old cluster and adds them to their new one."""
+    changed = labels != old
+    starts = np.zeros(len(labels) + 1, np.int32)
+    np.cumsum(changed, out=starts[1:])
+    starts *= 2
+    places, data = np.empty(starts[-1], np.int32), np.ones(starts[-1], dtype)
+    places[::2], places[1::2] = labels[changed], old[changed]
+    if w is not None:
+        data[::2] = data[1::2] = w[changed]
+    np.negative(data[1::2], out=data[1::2])
+    return scipy.sparse.csc_array((data, places, starts), (k, len(labels)))
+
+
+class Medians:
+    """Weighted medians of clusters, column by column; only clusters that changed are sorted again."""
+
+    def __init__(self, problem: Clusters) -> None:
+        self.problem = problem
+
+    def __call__(self, labels: Array, old: Array | None, M: Array, masses: Array) -> Array:
+        """Return the medians; a cluster without weight keeps its center."""
+        moved = np.arange(len(M)) if old is None else np.union1d(labels[labels != old], old[labels != old])
+        X, w, new = self.problem.X, self.problem.weights, M.copy()
+        for j in moved[masses[moved] > 0]:
+            members = labels == j
+            rows = X[members].toarray() if is_sparse(X) else X[members]
+            new[j] = weighted_median(rows, None if w is None else w[members])
+        return new
+
+
+def weighted_median(X: Array, w: Array | None, order: Array | None = None) -> Array:
+    """Return the least number of each column with half of the weight, of rows or of entries, at or below it.
+
+    `order` sorts the columns, where that is known.
+    """
+    if w is None:
+        middle = (len(X) - 1) // 2
+        return np.partition(X, middle, axis=0)[middle].astype(np.float64)
+    order = X.argsort(axis=0) if order is None else order
+    heaps = np.take_along_axis(np.broadcast_to(w.reshape(len(X), -1), X.shape), order, axis=0).cumsum(axis=0)
+    at = (heaps >= heaps[-1] * (0.5 - 1e-12)).argmax(axis=0)
+    columns = np.arange(X.shape[1])
+    return X[order[at, columns], columns].astype(np.float64)
+
+
+@dataclass
+class Lloyd(Solver):
+    """Labels of the nearest centers, then the best centers of the labels, until no label changes.
+
+    It also stops when the squared moves of all centers sum to at most `tol` times the mean variance of the columns. An
+    empty cluster is given the row that is farthest from its own center, which lowers the objective.
+    """
+
+    tol: float = 1e-4
+    sparse = True
+
+    def check(self, problem: Clusters) -> None:
+        if not isinstance(problem, Clusters):
+            raise UnsupportedProblem("Lloyd is for Clusters; use Alternating for factors under OneHot.")
+
+    def iterates(self, problem: Clusters, start: Point | None) -> Iterator[Iterate]:
+        """Yield centers with the labels that fit them, from given centers."""
+        assert start is not None, "Lloyd needs centers to start from"
+        X, w, k = problem.X, problem.weights, problem.n_clusters
+        best_centers = Means(problem) if isinstance(problem.divergence, Affine) else Medians(problem)
+        M, divergence, old, move = start.factors.C, problem.started, None, np.inf
+        ones, starts = np.ones(X.shape[0], X.dtype), np.arange(X.shape[0] + 1, dtype=np.int32)
+        for step in itertools.count():
+            centers = Centers(divergence, M, problem.anchor, problem.far)
+            labels, gain = self.assigned(problem, centers)
+            masses = np.bincount(labels, w, minlength=k).astype(np.float64)
+            still = old is not None and np.array_equal(labels, old)
+            codes = scipy.sparse.csr_array((ones, labels, starts), (X.shape[0], k))
+            point = Point(Factors(codes, M), divergence.parameters)
+            settled = still or move <= self.tol * problem.variance
+            yield Iterate(point, problem.objective(divergence, gain), steps=min(step, 1), settled=settled)
+            if not masses.all():
+                labels = self.refill(problem, centers, labels, np.flatnonzero(masses == 0))
+                masses = np.bincount(labels, w, minlength=k).astype(np.float64)
+            new = best_centers(labels, old, M, masses)
+            move = float(np.square(new - M).sum())
+            M, old = new, labels
+            divergence = divergence.refitted(problem.tally, M - problem.anchor, masses)
+
+    def assigned(self, problem: Any, centers: Centers) -> tuple[Array, float]:
+        """Return the label of every row, and the gain over the anchor."""
+        return centers.nearest(problem.X, problem.weights)
+
+    def refill(self, problem: Any, centers: Centers, labels: Array, empty: Array) -> Array:
+        """Return labels in which empty clusters have rows, where that lowers the objective."""
+        return refilled(problem, centers, labels, empty)
+
+
+def refilled(problem: Clusters, centers: Centers, labels: Array, empty: Array) -> Array:
+    """Return labels in which each empty cluster has the row that was farthest from its own center.
+
+    Where all rows lie on their centers nothing can be gained, and the cluster stays empty.
+    """
+    own = centers.own(problem.X, labels)
+    if problem.weights is not None:
+        own = np.where(problem.weights > 0, own, 0)
+    farthest = np.argsort(-own, kind="stable")[: len(empty)]
+    farthest = farthest[own[farthest] > NOTHING * problem.scale]
+    labels = labels.copy()
+    labels[farthest] = empty[: len(farthest)]
+    return labels

@@ -1,0 +1,574 @@
+"""Clustering: centers, labels and objectives against definitions, scikit-learn, and identities of the papers."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import gammaln
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics import adjusted_rand_score
+from sklearn.mixture import GaussianMixture
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from catalogue import POTENTIALS, RANDOM_START, draw_potential, rng
+from regfactor.estimators.cluster import BregmanKMeans
+from regfactor.estimators.cuts import BregmanNormalizedCut
+from regfactor.estimators.mixture import BregmanMixture
+from regfactor.kernels import Gaussian, as_kernel
+from regfactor.losses import potentials
+from regfactor.losses.divergences import DIVERGENCES, BregmanDivergence, Mahalanobis, as_divergence, row_values
+from regfactor.solvers import nearest
+from regfactor.solvers.lloyd import weighted_median
+
+NAMES = sorted(DIVERGENCES)
+every_divergence = pytest.mark.parametrize("name", NAMES)
+
+
+@parametrize_with_checks([BregmanKMeans(divergence="absolute")], expected_failed_checks=lambda e: RANDOM_START)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of checks that allow few iterations
+def test_scikit_learn_checks_pass(estimator, check):
+    check(estimator)
+
+
+def rows(name, n=300, d=4, k=3, seed=0):
+    """Rows in three groups, in the domain of a divergence, its boundary included."""
+    random = rng(seed)
+    Z = 2 * random.normal(size=(k, d))[random.integers(k, size=n)] + 0.7 * random.normal(size=(n, d))
+    match name:
+        case "kl":
+            return random.poisson(np.exp(Z / 2)).astype(float)
+        case "itakura_saito":
+            return np.exp(Z / 2)
+        case "bernoulli":
+            return (Z > 0).astype(float)
+    return Z
+
+
+def fits(name, X, M, **parameters):
+    return BregmanKMeans(len(M), name, init=M, **({"tol": 0.0} | parameters)).fit(X)
+
+
+def definition(divergence, X, M):
+    """D of all pairs, from the definition of each divergence, pair by pair."""
+    out = np.empty((len(X), len(M)))
+    for i, j in itertools.product(range(len(X)), range(len(M))):
+        out[i, j] = divergence.divergence(X[i], M[j])
+    return out
+
+
+@pytest.mark.parametrize("potential", [pytest.param(p, id=name) for name, p in POTENTIALS.items()])
+def test_matrix_products_give_the_divergence(potential):
+    X, M = draw_potential(potential, 0, (30, 4)), draw_potential(potential, 1, (5, 4))
+    anchor = draw_potential(potential, 2, (20, 4)).mean(axis=0)
+    D = as_divergence(potential).between(X, M, anchor)
+    np.testing.assert_allclose(D, definition(potential, X, M), rtol=1e-11, atol=1e-12)
+    labels, gain = nearest.Centers(as_divergence(potential), M, anchor).nearest(X)
+    np.testing.assert_array_equal(labels, definition(potential, X, M).argmin(axis=1))
+    base = as_divergence(potential).between(X, anchor[None], anchor)
+    assert gain == pytest.approx(base.sum() - D.min(axis=1).sum(), rel=1e-10)
+
+
+@pytest.mark.parametrize("potential", [pytest.param(p, id=name) for name, p in POTENTIALS.items()])
+def test_sums_of_the_potential_by_short_forms_are_its_values(potential):
+    X = draw_potential(potential, 3, (40, 1100))
+    if potential.domain.low_closed and not isinstance(potential, potentials.MultinomialEntropy):
+        X[:3, :5] = potential.domain.low
+    np.testing.assert_allclose(row_values(potential, X), potential.value(X).sum(axis=-1), rtol=1e-12)
+
+
+def test_closed_forms():
+    one = np.ones((1, 1))
+    for name, x, m, value in [
+        ("itakura_saito", 2.0, 1.0, 1 - np.log(2)),
+        ("kl", 2.0, 1.0, 2 * np.log(2) - 1),
+        ("cube", 0.0, 1.0, 0.75),
+        ("exp", 1.0, 0.0, np.e - 2),
+        ("sigmoid", 0.0, 1.5, np.log(2) - np.log1p(np.exp(1.5)) + 1.5 / (1 + np.exp(-1.5))),
+        ("squared", 3.0, 1.0, 2.0),
+        ("absolute", 3.0, 1.0, 2.0),
+    ]:
+        assert DIVERGENCES[name].between(x * one, m * one, 0.7 * one[0])[0, 0] == pytest.approx(value, rel=1e-13)
+
+
+def test_softmax_divergence_does_not_see_shifts_of_rows():
+    X, M = rng(0).normal(size=(20, 5)), rng(1).normal(size=(3, 5))
+    softmax = DIVERGENCES["softmax"]
+    shifted = softmax.between(X + rng(2).normal(size=(20, 1)), M + rng(3).normal(size=(3, 1)), X.mean(axis=0))
+    np.testing.assert_allclose(shifted, softmax.between(X, M, X.mean(axis=0)), atol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("k", [3, 150])  # the two layouts of the scores
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_squared_clusters_are_those_of_scikit_learn(weighted, k, offset):
+    X = rows("squared", n=4500, d=2) + offset
+    w = rng(1).gamma(1.0, size=len(X)) if weighted else None
+    M = X[:k]
+    for tol in (0.0, 1e-3):
+        theirs = KMeans(k, init=M, n_init=1, tol=tol).fit(X, sample_weight=w)
+        ours = BregmanKMeans(k, init=M, tol=tol).fit(X, sample_weight=w)
+        np.testing.assert_array_equal(ours.labels_, theirs.labels_)
+        np.testing.assert_allclose(ours.cluster_centers_, theirs.cluster_centers_, rtol=1e-9)
+        assert ours.inertia_ == pytest.approx(theirs.inertia_ / 2, rel=1e-9)
+        np.testing.assert_array_equal(ours.predict(X[:50]), theirs.predict(X[:50]))
+        apart = np.square(X[:50, None] - ours.cluster_centers_).sum(axis=2) / 2
+        np.testing.assert_allclose(ours.transform(X[:50]), apart, rtol=1e-8, atol=1e-9)
+
+
+@every_divergence
+@settings(max_examples=8)
+@given(seed=st.integers(0, 2**31))
+def test_the_objective_never_rises_and_is_that_of_the_labels(name, seed):
+    X = rows(name, n=60, seed=seed)
+    w = rng(seed).integers(0, 3, len(X)).astype(float) if seed % 2 else np.ones(len(X))
+    model = BregmanKMeans(6, name, init="random", n_init=1, tol=0.0, random_state=seed % 1000).fit(X, sample_weight=w)
+    values = np.array([record.objective for record in model.history_])
+    assert (np.diff(values) <= 1e-9 * (1 + np.abs(values[0]))).all()
+    D = model.transform(X)
+    assert (D >= 0).all() and np.isfinite(D).all()
+    own = D[np.arange(len(X)), model.labels_]
+    np.testing.assert_allclose(own, D.min(axis=1), atol=1e-9 * (1 + D.min(axis=1).max()))
+    assert model.inertia_ == pytest.approx(w @ own, rel=1e-8, abs=1e-8)
+    assert model.score(X, sample_weight=w) == pytest.approx(-model.inertia_, rel=1e-8, abs=1e-8)
+
+
+@every_divergence
+def test_centers_are_the_best_of_their_clusters(name):
+    X, w = rows(name), rng(5).integers(1, 4, 300).astype(float)
+    model = BregmanKMeans(3, name, tol=0.0, random_state=0).fit(X, sample_weight=w)
+    for j in range(3):
+        own, mass = X[model.labels_ == j], w[model.labels_ == j]
+        many = np.repeat(own, mass.astype(int), axis=0)
+        best = np.sort(many, axis=0)[(len(many) - 1) // 2] if name == "absolute" else many.mean(axis=0)
+        np.testing.assert_allclose(model.cluster_centers_[j], best, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+
+
+@pytest.mark.parametrize("name", ["kl", "itakura_saito", "bernoulli", "sigmoid", "exp", "cube", "relaxed_sigmoid"])
+def test_the_objective_is_the_bregman_information(name):
+    """sum_j [sum_{i in j} F(x_i) - n_j F(mean_j)]."""
+    X, F = rows(name), DIVERGENCES[name].potential
+    model = BregmanKMeans(3, name, tol=0.0, random_state=0).fit(X)
+    information = sum(
+        F.value(X[model.labels_ == j]).sum() - (model.labels_ == j).sum() * F.value(X[model.labels_ == j].mean(0)).sum()
+        for j in range(3)
+    )
+    assert model.objective_ == pytest.approx(information, rel=1e-9)
+
+
+@every_divergence
+def test_a_weight_stands_for_equal_rows(name):
+    X, w = rows(name, n=80), rng(1).integers(0, 4, 80)
+    M = X[:3] + (0.1 if name != "bernoulli" else 0) if name != "bernoulli" else np.clip(X[:3], 0.2, 0.8)
+    many = np.repeat(X, w, axis=0)
+    a = BregmanKMeans(3, name, init=M, tol=0.0).fit(X, sample_weight=w)
+    b = BregmanKMeans(3, name, init=M, tol=0.0).fit(many)
+    np.testing.assert_allclose(a.cluster_centers_, b.cluster_centers_, rtol=1e-8, atol=1e-10)
+    np.testing.assert_array_equal(np.repeat(a.labels_, w), b.labels_)
+    assert a.objective_ == pytest.approx(b.objective_, rel=1e-8)
+
+
+@every_divergence
+def test_float32_stays_float32_and_agrees(name):
+    X = rows(name, n=2000) if name != "bernoulli" else rng(0).uniform(size=(2000, 4))
+    M = X[:3] * 0.5 + 0.25
+    double, single = fits(name, X, M), fits(name, X.astype(np.float32), M)
+    assert single.cluster_centers_.dtype == single.transform(X[:5].astype(np.float32)).dtype == np.float32
+    assert (single.labels_ == double.labels_).mean() > 0.99
+    assert single.objective_ == pytest.approx(double.objective_, rel=1e-3)
+
+
+def test_float32_far_from_the_origin():
+    X = rows("squared", n=3000)
+    near = fits("squared", X, X[:3])
+    far = fits("squared", (X + 3000).astype(np.float32), X[:3] + 3000)
+    assert (near.labels_ == far.labels_).mean() > 0.995
+    assert far.inertia_ == pytest.approx(near.inertia_, rel=1e-2)
+
+
+@every_divergence
+def test_sparse_tables_are_read_with_zeros(name):
+    X = rows(name)
+    if name == "itakura_saito":
+        with pytest.raises(ValueError, match="column 0"):
+            BregmanKMeans(3, name).fit(scipy.sparse.eye_array(5).tocsr())
+        return
+    X[rng(0).random(X.shape) < 0.5] = 0
+    M = X[:3] * 0.5 + 0.25
+    dense, sparse = fits(name, X, M), fits(name, scipy.sparse.csr_array(X), M)
+    np.testing.assert_array_equal(dense.labels_, sparse.labels_)
+    assert dense.objective_ == pytest.approx(sparse.objective_, rel=1e-10)
+    np.testing.assert_allclose(sparse.transform(scipy.sparse.csr_array(X)), dense.transform(X), atol=1e-9)
+
+
+def test_centers_on_the_boundary_are_exact_and_finite():
+    X = np.array([[0.0, 5.0], [0.0, 6.0], [7.0, 0.0], [8.0, 0.0]])
+    model = fits("kl", X, np.array([[1.0, 5.0], [5.0, 1.0]]))
+    np.testing.assert_array_equal(model.cluster_centers_, [[0.0, 5.5], [7.5, 0.0]])
+    D = model.transform(X)
+    own = [5 * np.log(5 / 5.5) + 0.5, 6 * np.log(6 / 5.5) - 0.5, 7 * np.log(7 / 7.5) + 0.5, 8 * np.log(8 / 7.5) - 0.5]
+    np.testing.assert_allclose(D[np.arange(4), model.labels_], own, rtol=1e-9)
+    assert np.isfinite(D).all() and D[0, 1] > 1000
+    assert model.inertia_ == pytest.approx(sum(own))
+    bits = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
+    model = fits("bernoulli", bits, np.array([[0.4, 0.6], [0.6, 0.4]]))
+    np.testing.assert_array_equal(model.cluster_centers_, [[0.0, 1.0], [1.0, 0.0]])
+    assert model.inertia_ == pytest.approx(0, abs=1e-12) and (model.transform(bits)[[0, 2], [1, 0]] > 700).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_zeros_survive_many_changes_of_labels(dtype):
+    """Sums kept by differences must not turn an exact zero into rounding."""
+    random = rng(0)
+    X = random.gamma(0.3, size=(4000, 12)) * (random.random((4000, 12)) < 0.15)
+    X[:, 0] = np.where(X[:, 1] > 0, 0.1, 0.0)
+    model = BregmanKMeans(30, "kl", tol=0.0, random_state=0).fit(X.astype(dtype))
+    exact = np.array([X[model.labels_ == j].mean(axis=0) for j in range(30)])
+    np.testing.assert_array_equal(model.cluster_centers_ == 0, exact == 0)
+    assert np.isfinite(model.inertia_) and (model.cluster_centers_ >= 0).all() and (exact == 0).any()
+
+
+def test_empty_clusters_are_given_the_farthest_row():
+    X = np.array([[0.0], [0.1], [5.0], [5.1], [20.0]])
+    model = fits("squared", X, np.array([[0.0], [100.0], [5.0]]))
+    assert sorted(np.bincount(model.labels_)) == [1, 2, 2]
+    assert model.inertia_ == pytest.approx(2 * 0.005 / 2)
+
+
+@every_divergence
+def test_fewer_different_rows_than_clusters_is_no_crash(name):
+    X = np.repeat(np.clip(rows(name, n=2), 0.3, None) if name == "bernoulli" else rows(name, n=2), 6, axis=0)
+    model = BregmanKMeans(5, name, random_state=0).fit(X)
+    assert model.inertia_ == pytest.approx(0, abs=1e-7) and np.isfinite(model.cluster_centers_).all()
+    mixture = BregmanMixture(5, name, random_state=0).fit(X)
+    assert np.isfinite(mixture.predict_proba(X)).all()
+
+
+def test_plus_plus_spreads_centers_and_starts_are_counted():
+    X = np.repeat(np.arange(8.0) ** 3, 40)[:, None] + 1e-3 * rng(0).normal(size=(320, 1)) + 1
+    for name in ("squared", "kl", "itakura_saito", "absolute"):
+        model = BregmanKMeans(8, name, random_state=0).fit(X)
+        assert len(set(model.labels_)) == 8 and model.inertia_ < 1
+    calls = []
+
+    def init(X, k, random_state):
+        calls.append(random_state)
+        return X[random_state.choice(len(X), k, replace=False)]
+
+    for n_init, expected in (("auto", 10), (3, 3)):
+        calls.clear()
+        BregmanKMeans(3, init=init, n_init=n_init, random_state=0).fit(X)
+        assert len(calls) == expected
+    best = BregmanKMeans(8, init="random", n_init=20, random_state=0).fit(X)
+    worst = BregmanKMeans(8, init="random", n_init=1, random_state=0).fit(X)
+    assert best.inertia_ <= worst.inertia_
+
+
+@pytest.mark.parametrize("name", ["kl", "bernoulli"])
+def test_starts_from_rows_with_zeros_find_the_groups(name):
+    """A row of counts has zeros that its group has not; as a center it must not keep the group out."""
+    scores = []
+    for seed in range(4):
+        random = rng(seed)
+        truth = random.integers(6, size=600)
+        if name == "kl":
+            Y = random.poisson(3 * np.exp(random.normal(size=(6, 20)))[truth]).astype(float)
+        else:
+            Y = (random.random((600, 20)) < random.beta(0.3, 0.3, size=(6, 20))[truth]).astype(float)
+        scores.append(adjusted_rand_score(truth, BregmanKMeans(6, name, n_init=3, random_state=seed).fit(Y).labels_))
+    assert np.mean(scores) > 0.9
+
+
+def test_weighted_medians():
+    X = rng(0).normal(size=(101, 3))
+    np.testing.assert_array_equal(weighted_median(X, None), np.median(X, axis=0))
+    w = rng(1).integers(0, 4, 101)
+    np.testing.assert_array_equal(weighted_median(X, w.astype(float)), weighted_median(np.repeat(X, w, axis=0), None))
+
+
+def test_mahalanobis_is_invariant_to_linear_maps_and_finds_stretched_clusters():
+    random = rng(0)
+    X = random.normal(size=(600, 2)) * [10.0, 1.0] + np.where(np.arange(600) % 2, 4.0, -4.0)[:, None] * [0.0, 1.0]
+    truth = np.arange(600) % 2
+    labels = BregmanKMeans(2, "mahalanobis", n_init=5, random_state=0).fit(X).labels_
+    assert max((labels == truth).mean(), (labels != truth).mean()) > 0.99
+    plain = BregmanKMeans(2, n_init=5, random_state=0).fit(X).labels_
+    assert max((plain == truth).mean(), (plain != truth).mean()) < 0.9
+    A = np.array([[1.0, 2.0], [0.0, 0.3]])
+    tight, M = Mahalanobis(shrinkage=1e-10), X[[0, 1]]
+    a, b = (BregmanKMeans(2, tight, init=m, tol=0.0).fit(x) for x, m in ((X, M), (X @ A, M @ A)))
+    np.testing.assert_array_equal(a.labels_, b.labels_)
+    within = sum((a.labels_ == j).sum() * np.cov(X[a.labels_ == j].T, bias=True) for j in range(2)) / 600
+    np.testing.assert_allclose(a.covariance_, within, rtol=1e-6, atol=1e-6)
+    wide = BregmanKMeans(2, "mahalanobis", random_state=0).fit(
+        random.normal(size=(10, 40))
+    )  # singular without shrinkage
+    assert np.isfinite(wide.transform(random.normal(size=(3, 40)))).all()
+
+
+# --- mixtures ---------------------------------------------------------------------------------------------------------
+
+
+@every_divergence
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # some draws are slow
+@settings(max_examples=8)
+@given(seed=st.integers(0, 2**31))
+def test_the_objective_of_a_mixture_never_rises_and_is_that_of_its_formula(name, seed):
+    X, w = rows(name, n=60, seed=seed), rng(seed).integers(0, 3, 60).astype(float)
+    sharpness = float(np.exp(rng(seed).normal()))
+    model = BregmanMixture(4, name, sharpness, tol=1e-6, max_iter=200, random_state=seed % 1000).fit(X, sample_weight=w)
+    values = np.array([record.objective for record in model.history_])
+    assert (np.diff(values) <= 1e-9 * (1 + np.abs(values[0]))).all()
+    if name != "mahalanobis":
+        assert model.objective_ == pytest.approx(-w @ model.score_samples(X), rel=1e-7, abs=1e-7)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+    assert model.weights_.sum() == pytest.approx(1)
+
+
+def test_poisson_mixtures_are_fitted_by_maximum_likelihood():
+    """The negative log likelihood minus the objective is sum [ln x! - F(x)], whatever the parameters."""
+    X, F = rows("kl", n=200), potentials.Entropy()
+    constant = (gammaln(X + 1) - F.value(X)).sum()
+    for max_iter in (1, 3, 200):
+        model = BregmanMixture(3, "kl", random_state=0, max_iter=max_iter, tol=1e-10)
+        with pytest.warns(ConvergenceWarning) if max_iter < 10 else pytest.MonkeyPatch.context():
+            model.fit(X)
+        rates = np.maximum(model.means_, 1e-300)
+        joint = np.log(model.weights_) + (X[:, None] * np.log(rates) - rates - gammaln(X[:, None] + 1)).sum(axis=2)
+        likelihood = np.logaddexp.reduce(joint, axis=1).sum()
+        assert -likelihood - model.objective_ == pytest.approx(constant, rel=1e-10)
+        np.testing.assert_allclose(
+            model.predict_proba(X), np.exp(joint - np.logaddexp.reduce(joint, 1)[:, None]), atol=1e-9
+        )
+
+
+def test_mahalanobis_mixture_is_the_gaussian_mixture_with_tied_covariance():
+    X = rows("squared", n=500, d=3)
+    ours = BregmanMixture(3, Mahalanobis(shrinkage=1e-9), tol=1e-13, max_iter=5000, random_state=0).fit(X)
+    theirs = GaussianMixture(
+        3, covariance_type="tied", reg_covar=0, tol=1e-12, max_iter=5000, means_init=ours.means_,
+        weights_init=ours.weights_, precisions_init=np.linalg.inv(ours.covariance_),
+    ).fit(X)  # fmt: skip
+    np.testing.assert_allclose(ours.means_, theirs.means_, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(ours.covariance_, theirs.covariances_, rtol=1e-3, atol=1e-3)
+    densities = theirs.score_samples(X) + 1.5 * np.log(2 * np.pi)
+    np.testing.assert_allclose(ours.score_samples(X), densities, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["squared", "kl", "absolute"])
+def test_sharp_mixtures_are_hard_clusters(name):
+    X = np.abs(rows(name, seed=3)) + 5 * np.arange(300)[:, None] // 100 * 5
+    hard = BregmanKMeans(3, name, tol=0.0, random_state=0).fit(X)
+    soft = BregmanMixture(3, name, sharpness=1e4, random_state=0).fit(X)
+    np.testing.assert_array_equal(soft.predict(X), hard.predict(X))
+    np.testing.assert_allclose(soft.means_, hard.cluster_centers_, rtol=1e-6)
+
+
+def test_automatic_sharpness_has_no_units():
+    X = rows("squared")
+    a, b = (BregmanMixture(3, sharpness="auto", random_state=0, tol=1e-8).fit(X * s) for s in (1.0, 1e-3))
+    assert b.sharpness_ == pytest.approx(1e6 * a.sharpness_, rel=1e-6)
+    np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(X * 1e-3), atol=1e-6)
+    hard = BregmanKMeans(3, random_state=0).fit(X)
+    assert a.sharpness_ == pytest.approx(len(X) / hard.inertia_, rel=0.02)
+
+
+# --- kernels and cuts -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_kernel_clusters_are_those_of_explicit_features(weighted):
+    X = rows("squared", n=120)
+    w = rng(1).integers(0, 4, len(X)).astype(float) if weighted else None
+    kernel = Gaussian(0.1)
+    R = kernel.features(X)
+    first = rng(0).integers(3, size=len(X))
+    implicit = BregmanKMeans(3, kernel=kernel, init=first).fit(X, sample_weight=w)
+    M = np.array([np.average(R[first == j], axis=0, weights=None if w is None else w[first == j]) for j in range(3)])
+    explicit = fits("squared", R, M) if w is None else BregmanKMeans(3, init=M, tol=0.0).fit(R, sample_weight=w)
+    np.testing.assert_array_equal(implicit.labels_, explicit.labels_)
+    assert implicit.inertia_ == pytest.approx(explicit.inertia_, rel=1e-8)
+    np.testing.assert_allclose(implicit.transform(X), explicit.transform(R), atol=1e-7)
+    np.testing.assert_array_equal(implicit.predict(X), implicit.labels_)
+    values = [record.objective for record in implicit.history_]
+    assert (np.diff(values) <= 1e-9).all()
+
+
+def test_kernel_matrices_may_be_given_or_found_by_blocks(monkeypatch):
+    X, new = rows("squared", n=90), rows("squared", n=20, seed=4)
+    kernel = as_kernel("rbf", 0.2)
+    whole = BregmanKMeans(3, kernel="rbf", gamma=0.2, random_state=0).fit(X)
+    given = BregmanKMeans(3, kernel="precomputed", random_state=0).fit(kernel.gram(X))
+    function = BregmanKMeans(3, kernel=kernel.gram, random_state=0).fit(X)
+    monkeypatch.setattr("regfactor.estimators.implicit.HELD", 10)
+    monkeypatch.setattr("regfactor.solvers.kernel_lloyd.ENTRIES", 1000)
+    blocks = BregmanKMeans(3, kernel="rbf", gamma=0.2, random_state=0).fit(X)
+    for other in (given, function, blocks):
+        np.testing.assert_array_equal(other.labels_, whole.labels_)
+        assert other.inertia_ == pytest.approx(whole.inertia_)
+    np.testing.assert_array_equal(given.predict(kernel.gram(new, X)), whole.predict(new))
+    linear = BregmanKMeans(3, kernel="linear", random_state=0).fit(X)
+    np.testing.assert_allclose(linear.transform(new), definition(potentials.Identity(), new, np.array(
+        [X[linear.labels_ == j].mean(axis=0) for j in range(3)])), atol=1e-8)  # fmt: skip
+    with pytest.raises(ValueError, match=r"k\(x, x\)"):
+        given.transform(kernel.gram(new, X))
+
+
+def test_rows_of_a_kernel_as_features_are_another_model():
+    X = rows("squared", n=60)
+    K = Gaussian(0.1).gram(X)
+    features = BregmanKMeans(3, "kl", random_state=0).fit(K)
+    assert features.cluster_centers_.shape == (3, 60)
+    with pytest.raises(ValueError, match=r"needs divergence='squared'.*\.gram\(X\)"):
+        BregmanKMeans(3, "kl", kernel="rbf").fit(X)
+
+
+def normalized_cut(K, labels):
+    total = 0.0
+    for j in set(labels):
+        inside = labels == j
+        total += K[np.ix_(inside, ~inside)].sum() / K[inside].sum()
+    return total
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 2**31))
+def test_cuts_are_weighted_kernel_clusters_up_to_a_constant(seed):
+    random = rng(seed)
+    X, k = random.normal(size=(25, 2)), 3
+    K = Gaussian(0.5).gram(X)
+    d, labels = K.sum(axis=1), np.concatenate([[0, 1, 2], random.integers(k, size=22)])
+    R = Gaussian(0.5).features(X) / d[:, None]
+    M = np.array([np.average(R[labels == j], axis=0, weights=d[labels == j]) for j in range(k)])
+    inertia = (d * np.square(R - M[labels]).sum(axis=1)).sum()
+    assert inertia - normalized_cut(K, labels) == pytest.approx((np.diag(K) / d).sum() - k, abs=1e-10)
+    model = BregmanNormalizedCut(k, "precomputed", init=labels).fit(K)
+    assert model.history_[0].objective == pytest.approx(normalized_cut(K, labels), abs=1e-10)
+    assert model.objective_ == pytest.approx(normalized_cut(K, model.labels_), abs=1e-10)
+    assert (np.diff([record.objective for record in model.history_]) <= 1e-10).all()
+    np.testing.assert_array_equal(model.predict(K), model.labels_)
+
+
+def test_cuts_separate_rings_and_new_rows_follow(monkeypatch):
+    random = rng(0)
+    angle, truth = random.uniform(0, 2 * np.pi, 400), np.arange(400) % 2
+    X = (1 + 2 * truth)[:, None] * np.column_stack([np.cos(angle), np.sin(angle)]) + 0.1 * random.normal(size=(400, 2))
+    model = BregmanNormalizedCut(2, gamma=8.0, random_state=0).fit(X)
+    same = model.labels_[0] == truth[0]
+    np.testing.assert_array_equal(model.labels_ == truth, np.full(400, same))
+    np.testing.assert_array_equal(model.predict(X * 1.02), model.labels_)
+    monkeypatch.setattr("regfactor.solvers.kernel_lloyd.SMALL", 100)  # eigenvectors by iteration
+    large = BregmanNormalizedCut(2, gamma=8.0, random_state=0).fit(np.repeat(X, 3, axis=0))
+    np.testing.assert_array_equal(large.labels_[::3] == truth, np.full(400, large.labels_[0] == truth[0]))
+    weighted = BregmanNormalizedCut(2, gamma=8.0, random_state=0).fit(X, sample_weight=np.full(400, 3.0))
+    assert weighted.objective_ == pytest.approx(large.objective_, rel=1e-9)
+
+
+def test_cuts_under_other_divergences_weigh_rows_by_degree():
+    X = rows("kl", n=100)
+    model = BregmanNormalizedCut(3, divergence="kl", random_state=0).fit(X)
+    d = as_kernel("rbf", "median").resolved(X).gram(X).sum(axis=1)
+    np.testing.assert_allclose(model.degrees_, d)
+    same = [BregmanKMeans(3, "kl", n_init=10, random_state=0).fit(X, sample_weight=d)]
+    assert model.objective_ == pytest.approx(same[0].objective_)
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+
+
+# --- as estimators ----------------------------------------------------------------------------------------------------
+
+X = rows("squared", n=40)
+BAD = {
+    "negative counts": (BregmanKMeans(2, "kl"), -np.eye(3), r"column 0: 1 of 3 values.*real numbers"),
+    "zeros": (BregmanKMeans(2, "itakura_saito"), np.eye(3), r"\(0, inf\).*'kl'"),
+    "probabilities": (BregmanMixture(2, "bernoulli"), 2 * np.eye(3), r"\[0, 1\]"),
+    "proportions": (BregmanKMeans(2, potentials.MultinomialEntropy()), np.eye(3) / 2, "sum to one"),
+    "holes": (BregmanKMeans(2), np.array([[1.0, np.nan], [2.0, 3.0]]), "NaN"),
+    "unknown divergence": (BregmanKMeans(2, "squard"), X, "Did you mean 'squared'"),
+    "divergence a class": (BregmanKMeans(2, potentials.Exp), X, r"write Exp\(\)"),
+    "divergence a number": (BregmanKMeans(2, 3), X, "divergence must be"),
+    "no clusters": (BregmanKMeans(0), X, "n_clusters must be a whole number >= 1"),
+    "too many clusters": (BregmanKMeans(50), X, "n_samples=40 should be >= n_clusters=50"),
+    "too many components": (BregmanMixture(50), X, "n_components=50"),
+    "starts": (BregmanKMeans(2, n_init="many"), X, "n_init must be"),
+    "no starts": (BregmanMixture(2, n_init=0), X, "n_init must be"),
+    "unknown start": (BregmanKMeans(2, init="k-means+"), X, "Did you mean 'k-means\\+\\+'"),
+    "shape of centers": (BregmanKMeans(2, init=np.ones((3, 4))), X, "2 finite centers of 4 features"),
+    "centers outside": (BregmanKMeans(2, "kl", init=-np.ones((2, 3))), np.eye(3), "outside"),
+    "labels": (BregmanKMeans(2, kernel="rbf", init=np.ones((3, 4))), X, "a label from 0 to 1"),
+    "sharpness": (BregmanMixture(2, sharpness=-1.0), X, "sharpness must be"),
+    "limits": (BregmanKMeans(2, max_iter=0), X, "max_iter must be"),
+    "callback": (BregmanMixture(2, callback=3), X, "callback must be"),
+    "negative affinities": (BregmanNormalizedCut(2, "linear"), X, "must not be negative.*linear"),
+    "lonely rows": (BregmanNormalizedCut(2, "precomputed"), np.diag([1.0, 1.0, 0.0]), "Row 2 has no affinity"),
+    "no rows": (BregmanNormalizedCut(2, "precomputed", divergence="kl"), np.eye(3), "no rows to compare"),
+    "not symmetric": (BregmanNormalizedCut(2, "precomputed"), np.triu(np.ones((3, 3))), "not symmetric"),
+}
+
+
+@pytest.mark.parametrize(("model", "X", "message"), BAD.values(), ids=BAD)
+def test_bad_input_is_answered_before_any_work(model, X, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(X)
+    assert not [name for name in vars(model) if name.endswith("_") and name not in ("n_features_in_",)]
+
+
+@pytest.mark.parametrize("model", [BregmanKMeans(3), BregmanMixture(3), BregmanNormalizedCut(3)])
+def test_limits_progress_and_callbacks(model, capsys):
+    seen = []
+    stopped = clone(model).set_params(callback=lambda it: seen.append(it.objective) or True, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="callback"):
+        stopped.fit(X)
+    assert len(seen) == 1
+    with pytest.warns(ConvergenceWarning, match="time_limit"):
+        clone(model).set_params(time_limit=0.0, random_state=0, tol=0.0).fit(X)
+    assert capsys.readouterr() == ("", "")
+    fit = clone(model).set_params(verbose=1, random_state=0).fit(X)
+    assert "objective" in capsys.readouterr().err
+    assert fit.status_.converged and fit.n_iter_ >= 1 and fit.history_[-1].objective == fit.objective_
+    again = pickle.loads(pickle.dumps(fit))
+    np.testing.assert_array_equal(again.predict(X), fit.predict(X))
+    with pytest.raises(NotFittedError):
+        clone(model).predict(X)
+
+
+def test_iterates_hold_labels_as_one_hot_rows():
+    points = []
+    BregmanKMeans(3, random_state=0, callback=lambda it: points.append(it.point)).fit(X)
+    codes = points[-1].factors.codes
+    assert codes.shape == (len(X), 3) and (codes.sum(axis=1) == 1).all() and (np.sort(codes)[:, -1] == 1).all()
+
+
+def test_a_second_fit_leaves_nothing_of_the_first():
+    model = BregmanKMeans(3, "mahalanobis", random_state=0).fit(X)
+    model.set_params(divergence="squared").fit(X)
+    assert not hasattr(model, "covariance_")
+    model.set_params(kernel="rbf").fit(X)
+    assert not hasattr(model, "cluster_centers_")
+
+
+def test_frames_in_and_out():
+    frame = pd.DataFrame(X, columns=list("abcd"), index=range(5, 45))
+    out = BregmanKMeans(2, random_state=0).set_output(transform="pandas").fit_transform(frame)
+    assert list(out.columns) == ["bregmankmeans0", "bregmankmeans1"] and out.index.equals(frame.index)
+
+
+def test_parts_are_divergences():
+    Y = rows("itakura_saito")
+    a = BregmanKMeans(3, potentials.Burg(shape=2.0), random_state=0).fit(Y)
+    b = BregmanKMeans(3, "itakura_saito", random_state=0).fit(Y)
+    np.testing.assert_array_equal(a.labels_, b.labels_)
+    assert a.inertia_ == pytest.approx(2 * b.inertia_)
+    assert as_divergence(potentials.Identity()) == DIVERGENCES["squared"]
+    shares = rng(0).dirichlet(np.ones(4), 50) * (np.arange(4) != 3)
+    shares /= shares.sum(axis=1, keepdims=True)  # the last column, to which the transfer refers, is all zero
+    model = BregmanKMeans(3, BregmanDivergence(potentials.MultinomialEntropy()), random_state=0).fit(shares)
+    M = model.cluster_centers_[:, :3]
+    kl = np.array([[np.sum(x * np.log(x / m)) for m in M] for x in shares[:, :3]])
+    np.testing.assert_allclose(model.transform(shares), kl, atol=1e-9)
