@@ -15,7 +15,9 @@ from regfactor.losses import KL, Squared
 from regfactor.penalties import NonNegative, SquaredL2
 from regfactor.problems import Factored
 from regfactor.solvers.base import Solver
-from regfactor.solvers.starts import first_factors
+from regfactor.solvers.groups import group_constants, has_constants
+from regfactor.solvers.newton import is_newtonian, newton_sweeps
+from regfactor.solvers.starts import first_factors, first_point
 from regfactor.solvers.updates import is_ridge, update_codes, update_components
 
 FEW = 4  # sweeps over non-negative factors between two looks at the tolerance
@@ -37,9 +39,15 @@ class Alternating(Solver):
                 "On a sparse table factors must be free, under SquaredL2, or (with the losses squared and kl) "
                 "NonNegative; give it as a dense one with NaN."
             )
+        if not is_newtonian(problem) and (problem.design is not None or problem.beside is not None):
+            raise UnsupportedProblem(
+                "Free terms beside the factors need smooth elementwise losses and SquaredL2 or Free."
+            )
 
     def iterates(self, problem: Factored, start: Point | None) -> Iterator[Iterate]:
         """Yield after every sweep, or after a few where they are cheap and the objective falls by fits and starts."""
+        if is_newtonian(problem):
+            yield from newton_sweeps(problem, start or first_point(problem))
         F = start.factors if start is not None else first_factors(problem, np.random.default_rng(self.random_state))
         swept = led_sweeps(problem, F) if _leads(problem) else sweeps(problem, F)
         yield next(swept)
@@ -77,7 +85,10 @@ def led_sweeps(problem: Factored, F: Factors) -> Iterator[Iterate]:
 def sweep(problem: Factored, F: Factors) -> Factors:
     """Improve the components, then the codes, which therefore fit the components that are returned."""
     alpha = problem.alpha
-    components = update_components(problem.weighted, F.codes, F.C, problem.on_components, alpha)
+    if has_constants(problem):
+        components = group_constants(problem, F.codes, F.C)
+    else:
+        components = update_components(problem.weighted, F.codes, F.C, problem.on_components, alpha)
     F = problem.hold(Factors(F.codes, components))
     if _balanced(problem):
         F = rebalance(F)
