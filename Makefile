@@ -38,7 +38,7 @@ bench-%: $(BENCH_VENV)/bench.stamp
 	$(ONE_THREAD) $(BENCH_VENV)/bin/python -m benchmarks $*
 
 clean:
-	rm -rf $(VENV) $(BENCH_VENV) build dist docs/_build demo-output .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(BENCH_VENV) build dist docs/_build docs/_generated demo-output .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One stamp per extra, so that `make demo` installs no test tools.

@@ -1,0 +1,19 @@
+"""The atlas: classical algorithms as regularized factor models (thesis, table 3.4, corrected), each with its proof.
+
+A row says what stands where the table stands, which `FactorModel` is fitted to it, and which well-known algorithm that
+equals, in which quantity. `row.difference()` computes both sides on random data.
+"""
+
+from __future__ import annotations
+
+from regfactor.atlas.members import MEMBERS, STRANGERS
+from regfactor.atlas.row import Atlas, Row, Stranger
+from regfactor.atlas.samples import Sample
+
+
+def table() -> Atlas:
+    """Return all rows; its `str` is the table."""
+    return Atlas(MEMBERS, STRANGERS)
+
+
+__all__ = ["Atlas", "Row", "Sample", "Stranger", "table"]
