@@ -5,9 +5,10 @@ A part that is added to the library is added here; a missing line fails the arch
 
 import numpy as np
 import pytest
+from sklearn.metrics.pairwise import laplacian_kernel
 
 import regfactor
-from regfactor import losses, maps, norms, penalties
+from regfactor import kernels, losses, maps, norms, penalties
 from regfactor.losses import potentials
 
 LOSSES = {
@@ -191,4 +192,36 @@ ESTIMATORS = {
     "SubspaceImputer": regfactor.SubspaceImputer(),
     "RobustSubspace": regfactor.RobustSubspace(),
     "ConvexSparseCoding": regfactor.ConvexSparseCoding(),
+    "ExponentialFamilyPCA": regfactor.ExponentialFamilyPCA(),
+    "BregmanKMeans": regfactor.BregmanKMeans(),
+    "BregmanMixture": regfactor.BregmanMixture(),
+    "BregmanNormalizedCut": regfactor.BregmanNormalizedCut(),
+    "CanonicalCorrelation": regfactor.CanonicalCorrelation(),
+    "ReducedRankRegression": regfactor.ReducedRankRegression(),
+    "KernelSubspace": regfactor.KernelSubspace(),
+    "BregmanRegressor": regfactor.BregmanRegressor(),
+    "ReverseRegressor": regfactor.ReverseRegressor(),
+}
+
+# checks of scikit-learn that cannot hold, by estimator
+RANDOM_START = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "a random start decides, as for scikit-learn's KMeans"
+    for kind in ("dense", "sparse")
+}
+EXEMPT = dict.fromkeys(["BregmanKMeans", "BregmanMixture", "BregmanNormalizedCut"], RANDOM_START)
+
+KERNELS = {
+    "linear": kernels.Linear(),
+    "gaussian": kernels.Gaussian(gamma=0.5),
+    "gaussian_median": kernels.Gaussian(gamma="median"),
+    "polynomial": kernels.Polynomial(degree=2, coef0=0.5, gamma="scale"),
+    "precomputed": kernels.Precomputed(),
+    "custom": kernels.Custom(laplacian_kernel),
+    "mds": kernels.ClassicalMDS(),
+    "mds_cityblock": kernels.ClassicalMDS("cityblock"),
+    "isomap": kernels.Isomap(n_neighbors=6),
+    "locally_linear": kernels.LocallyLinear(n_neighbors=6),
+    "laplacian": kernels.Laplacian(n_neighbors=6),
+    "laplacian_weighted": kernels.Laplacian(n_neighbors=6, gamma="median"),
+    "laplacian_full": kernels.Laplacian(n_neighbors=None, gamma="neighbors"),
 }

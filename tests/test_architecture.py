@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 
 import catalogue
 import regfactor
+from regfactor.kernels import Kernel
 from regfactor.losses import Huber, Loss
 from regfactor.losses.potentials import Potential
 from regfactor.maps import Map
@@ -38,6 +39,7 @@ ROLES = {  # where the parts of a role are exported, and which tables of the cat
     "regfactor.losses": (Loss, ["LOSSES"]),
     "regfactor.losses.potentials": (Potential, ["POTENTIALS"]),
     "regfactor.norms": (Norm, ["NORMS"]),
+    "regfactor.kernels": (Kernel, ["KERNELS"]),
     "regfactor.maps": (Map, ["MAPS"]),
     "regfactor.penalties": ((Penalty, Gauge), ["PENALTIES", "GAUGES"]),
     "regfactor": (BaseEstimator, ["ESTIMATORS"]),

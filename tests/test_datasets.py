@@ -62,7 +62,7 @@ def test_a_time_series_has_times_and_views(elsewhere):
     assert complete.time.tolist() == ["2001Q1"] and [view.shape for view in complete.views] == [(1, 1), (1, 2)]
 
 
-def test_splits_list_roles_or_leave_the_rest_unlabelled(elsewhere):
+def test_splits_list_roles_or_leave_the_rest_unlabeled(elsewhere):
     (split,) = load_splits("plants", "one")
     assert [split.labeled.tolist(), split.unlabeled.tolist(), split.test.tolist()] == [[2], [0], [1]]
     (split,) = load_splits("plants", 10)
@@ -188,7 +188,7 @@ def test_choices_are_checked_by_name():
 
 
 @pytest.mark.parametrize("preset", datasets.CLASSIFICATION_PRESETS)
-def test_classes_without_noise_lie_at_their_centres(preset):
+def test_classes_without_noise_lie_at_their_centers(preset):
     X, y, U = make_reverse_classification(60, preset, noise=0.0, return_components=True, random_state=0)
     potential = as_transfer(datasets.CLASSIFICATION_PRESETS[preset].transfer)
     np.testing.assert_allclose(potential.transfer(X), U[y], atol=1e-12)

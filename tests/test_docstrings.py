@@ -5,10 +5,12 @@ import importlib
 
 import pytest
 
-MODULES = ["generic", "imputer", "subspace"]
+from catalogue import ESTIMATORS
+
+MODULES = sorted({type(estimator).__module__ for estimator in ESTIMATORS.values()})
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_of_estimators(name):
-    found = doctest.testmod(importlib.import_module(f"regfactor.estimators.{name}"))
+    found = doctest.testmod(importlib.import_module(name))
     assert found.attempted > 0 and found.failed == 0

@@ -145,8 +145,8 @@ def test_gaussian_components_without_a_ridge_are_the_svd(shape):
     X = np.random.default_rng(0).normal(size=shape)
     for intercept in (True, False):
         fit = model("gaussian", k=3, alpha=0.0, fit_intercept=intercept).fit(X)
-        centred = X - X.mean(axis=0) * intercept
-        U, s, Vt = np.linalg.svd(centred, full_matrices=False)
+        centered = X - X.mean(axis=0) * intercept
+        U, s, Vt = np.linalg.svd(centered, full_matrices=False)
         np.testing.assert_allclose(fit.codes_ @ fit.components_, (U[:, :3] * s[:3]) @ Vt[:3], atol=1e-12)
         assert fit.deviance_explained_ == pytest.approx(
             1 - (s[3:] ** 2).sum() / np.square(X - X.mean(axis=0)).sum(), abs=1e-12

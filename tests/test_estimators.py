@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from catalogue import ESTIMATORS
+from catalogue import ESTIMATORS, EXEMPT
 from regfactor import ConvexSparseCoding, ConvexSubspace, FactorModel, RobustSubspace
 from regfactor.losses import Huber
 from regfactor.norms import L2, LInf, Lp
@@ -22,7 +22,11 @@ from regfactor.penalties import Columns, Lasso, NonNegative, OneHot, Rows, Simpl
 
 
 @pytest.mark.filterwarnings("ignore:.*have no observed entry")  # as some rows of the sparse tables tried
-@parametrize_with_checks([clone(e) for e in ESTIMATORS.values()])
+@pytest.mark.filterwarnings("ignore:.*whatever the data")  # correlations of more columns than rows
+@pytest.mark.filterwarnings("ignore:Bregman.* did not converge")  # of checks that allow few iterations
+@parametrize_with_checks(
+    [clone(e) for e in ESTIMATORS.values()], expected_failed_checks=lambda e: EXEMPT.get(type(e).__name__, {})
+)
 def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
 

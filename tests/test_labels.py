@@ -1,4 +1,4 @@
-"""Labelled rows are told from unlabelled ones in one place, and in one way."""
+"""Labeled rows are told from unlabeled ones in one place, and in one way."""
 
 import numpy as np
 import pandas as pd
@@ -90,7 +90,7 @@ def test_what_is_no_label_is_refused():
         is_labeled(None)
 
 
-def test_nothing_labelled_gives_no_class():
+def test_nothing_labeled_gives_no_class():
     labels = encode_labels([-1, -1])
     assert len(labels.classes) == 0 and not labels.labeled.any()
 

@@ -1,4 +1,4 @@
-"""Evidence: folds keep unlabelled rows in training, twins never see them, and loss estimates obey their theorem."""
+"""Evidence: folds keep unlabeled rows in training, twins never see them, and loss estimates obey their theorem."""
 
 import doctest
 from types import SimpleNamespace
@@ -41,7 +41,7 @@ NAN = float("nan")
     [[1, 2], [3, 4], [5, 6], [7, 8], [0, 0], [1, NAN], [NAN, NAN], [NAN, 2]],
 ], ids=["numbers", "strings", "regression", "regression with None", "several targets"])  # fmt: skip
 @pytest.mark.parametrize("shuffle", [False, True])
-def test_unlabelled_rows_are_always_in_training_and_labelled_ones_tested_once(y, shuffle):
+def test_unlabeled_rows_are_always_in_training_and_labeled_ones_tested_once(y, shuffle):
     folds = LabeledKFold(2, shuffle=shuffle, random_state=0)
     parts = list(folds.split(np.zeros((8, 1)), y))
     assert len(parts) == folds.get_n_splits() == 2
@@ -108,7 +108,7 @@ class Propagating(RegressorMixin, BaseEstimator):
 
 
 class Remembering(Propagating):
-    """Knows whether it saw unlabelled rows, and is perfect if it did."""
+    """Knows whether it saw unlabeled rows, and is perfect if it did."""
 
     def score(self, X, y):
         return float(self.n_seen_[1] > 0)
@@ -121,7 +121,7 @@ def lines(n=600, labels=60):
     return np.column_stack([random.uniform(0, 30, size=n), y / 2]), np.where(np.arange(n) < labels, y, -1)
 
 
-def test_unlabelled_rows_help_where_classes_are_connected():
+def test_unlabeled_rows_help_where_classes_are_connected():
     X, y = lines()
     result = compare_with_supervised(LabelSpreading(gamma=40, alpha=0.9, max_iter=1000), X, y, cv=10)
     assert result.mean > 0.1 and "helped" in result.verdict
@@ -129,7 +129,7 @@ def test_unlabelled_rows_help_where_classes_are_connected():
     assert (result.n_labeled, result.n_unlabeled, len(result.difference)) == (60, 540, 10)
 
 
-def test_the_twin_is_the_clone_on_labelled_rows_alone():
+def test_the_twin_is_the_clone_on_labeled_rows_alone():
     X, y = moons(100)
     result = compare_with_supervised(LabelSpreading(gamma=30), X, y, cv=LabeledKFold(4))
     by_hand = cross_val_score(LabelSpreading(gamma=30), X[:20], y[:20], cv=LabeledKFold(4))
@@ -160,7 +160,7 @@ def test_regression_has_nan_for_unknown_targets_and_minus_one_is_a_value():
     assert len(compare_with_supervised(Propagating(), X, Y, scoring="neg_mean_squared_error").difference) == 5
 
 
-def test_every_training_set_of_the_estimator_has_the_unlabelled_rows():
+def test_every_training_set_of_the_estimator_has_the_unlabeled_rows():
     X = np.random.default_rng(0).normal(size=(40, 2))
     y = np.where(np.arange(40) < 20, X[:, 0], NAN)
     result = compare_with_supervised(Remembering(), X, y)
@@ -180,7 +180,7 @@ def test_the_verdict_follows_the_numbers():
 def test_the_table_is_readable_and_becomes_a_frame():
     result = compare.Comparison(np.array([0.5, 0.7]), np.array([0.75, 0.9]), 10, 90, "accuracy")
     lines = str(result).splitlines()
-    assert lines[0] == "accuracy; 10 labelled and 90 unlabelled rows"
+    assert lines[0] == "accuracy; 10 labeled and 90 unlabeled rows"
     assert lines[1].split() == ["fold", "supervised", "semi-supervised", "difference"]
     assert lines[2].split() == ["0", "0.5", "0.75", "+0.25"] and lines[4].split()[:2] == ["mean", "0.6"]
     assert lines[-1] == result.verdict
@@ -192,12 +192,12 @@ def test_a_twin_that_fails_is_named():
     class Picky(Propagating):
         def fit(self, X, y):
             if not np.isnan(y).any():
-                raise RuntimeError("needs unlabelled rows")
+                raise RuntimeError("needs unlabeled rows")
             return super().fit(X, y)
 
     X = np.random.default_rng(0).normal(size=(40, 2))
     y = np.where(np.arange(40) < 20, X[:, 0], NAN)
-    with pytest.raises(RuntimeError, match="needs unlabelled rows") as caught:
+    with pytest.raises(RuntimeError, match="needs unlabeled rows") as caught:
         compare_with_supervised(Picky(), X, y)
     assert "supervised twin on fold 0" in caught.value.__notes__[0] and "supervised=" in caught.value.__notes__[0]
 
@@ -281,7 +281,7 @@ def test_the_projection_stays_inside_the_range():
 
 
 def simulate(name, T_l, T_u, runs, draw, U):
-    """Return estimates (labelled only, plain, controlled) and the variances that formulas promise, run by run."""
+    """Return estimates (labeled only, plain, controlled) and the variances that formulas promise, run by run."""
     values, promised = [], []
     for seed in range(runs):
         X, Y = draw(np.random.default_rng(seed), T_l + T_u)
@@ -303,15 +303,15 @@ def noisy(U, transfer):
 
 
 @pytest.mark.parametrize("name", ["identity", "relaxed_sigmoid"])
-def test_variances_are_what_the_formula_says_and_fall_with_unlabelled_rows(name):
+def test_variances_are_what_the_formula_says_and_fall_with_unlabeled_rows(name):
     U = np.random.default_rng(9).normal(size=(2, 6)) / 2
     values, promised = simulate(name, 20, 180, 600, noisy(U, name), U)
     observed = values.var(axis=0, ddof=1)
     # a variance from 600 runs of nearly normal means is known to about 6 per cent
     np.testing.assert_allclose(promised.mean(axis=0), observed, rtol=0.25)
     assert observed[1] < 0.8 * observed[0] and observed[2] < 0.9 * observed[0]
-    centre = values[:, 0].mean()
-    np.testing.assert_allclose(values.mean(axis=0), centre, atol=5 * np.sqrt(observed.max() / 600))
+    center = values[:, 0].mean()
+    np.testing.assert_allclose(values.mean(axis=0), center, atol=5 * np.sqrt(observed.max() / 600))
 
 
 def counterexample(random, n):
@@ -323,13 +323,13 @@ def counterexample(random, n):
     return Y @ np.eye(k, d) + np.sqrt(8) * r, Y
 
 
-def test_unlabelled_rows_raise_the_variance_in_the_counterexample_and_the_control_variate_repairs_it():
+def test_unlabeled_rows_raise_the_variance_in_the_counterexample_and_the_control_variate_repairs_it():
     U = np.eye(2, 6)
     plain = {}
     for T_u in (20, 80, 320):
         values, promised = simulate("identity", 20, T_u, 300, counterexample, U)
         observed = values.var(axis=0, ddof=1)
-        assert observed[0] < 1e-20 and observed[2] < 1e-20  # labelled rows alone, and the control variate
+        assert observed[0] < 1e-20 and observed[2] < 1e-20  # labeled rows alone, and the control variate
         np.testing.assert_allclose(promised[:, 1].mean(), observed[1], rtol=0.25)
         plain[T_u] = observed[1]
     assert 0.05 < plain[20] < plain[80] and 0.15 < plain[320] < 0.25  # the limit is 0.2
@@ -340,7 +340,7 @@ def test_unlabelled_rows_raise_the_variance_in_the_counterexample_and_the_contro
     assert labeled_loss(("identity", U), X[:20], Y[:20], X[20:], control_variate=False).variance > 0.05
 
 
-def test_without_unlabelled_rows_all_estimates_agree():
+def test_without_unlabeled_rows_all_estimates_agree():
     potential, U, Y, X = example("cube")
     result = labeled_loss((potential, U), X, Y, X[:0])
     for estimate in (result.plain, result.controlled):
@@ -351,11 +351,11 @@ def test_fitted_models_are_taken():
     potential, U, Y, X = example("sigmoid")
     codes = Y.argmax(axis=1)
     classes = np.array(["a", "b", "c"])
-    centres = SimpleNamespace(transfer="sigmoid", cluster_centers_=potential.inverse(U), classes_=classes)
-    one, same = labeled_loss(centres, X, classes[codes], X), labeled_loss((potential, U), X, np.eye(3)[codes], X)
-    assert one.estimate == pytest.approx(same.estimate) and "labelled rows only" in str(one)
+    centers = SimpleNamespace(transfer="sigmoid", cluster_centers_=potential.inverse(U), classes_=classes)
+    one, same = labeled_loss(centers, X, classes[codes], X), labeled_loss((potential, U), X, np.eye(3)[codes], X)
+    assert one.estimate == pytest.approx(same.estimate) and "labeled rows only" in str(one)
     with pytest.raises(ValueError, match="X_unlabeled"):
-        labeled_loss(centres, X, np.append(classes[codes[1:]], ""), X)
+        labeled_loss(centers, X, np.append(classes[codes[1:]], ""), X)
     with pytest.raises(ValueError, match="kernel"):
         labeled_loss(SimpleNamespace(transfer="identity", components_=U, kernel="rbf"), X, Y, X)
 
@@ -375,7 +375,7 @@ def test_wrong_inputs_are_named():
         labeled_loss(("exp", U), X, Y, X)
     with pytest.raises(ValueError, match="sum to one"):
         labeled_loss(("softmax", np.full((3, 6), 0.1)), X, np.eye(3)[[0] * 40], X)
-    with pytest.raises(ValueError, match="at least two labelled rows"):
+    with pytest.raises(ValueError, match="at least two labeled rows"):
         labeled_loss((potential, U), X[:1], Y[:1], X)
 
 

@@ -347,7 +347,7 @@ def test_a_sparse_table_starts_like_a_dense_one(loss, monkeypatch):
     )
 
 
-def test_leading_triplets_of_centred_and_empty_tables(monkeypatch):
+def test_leading_triplets_of_centered_and_empty_tables(monkeypatch):
     monkeypatch.setattr("regfactor.solvers.starts.SMALL", 10)
     X = np.random.default_rng(0).normal(size=(20, 60))
     X -= X.mean(axis=0)

@@ -42,7 +42,7 @@ def price(penalty, A, at, t):
 
 @every_proximable_penalty
 @every_strength
-def test_prox_beats_its_neighbours(penalty, t):
+def test_prox_beats_its_neighbors(penalty, t):
     A = factor(1)
     P = penalty.prox(A, t)
     best = price(penalty, A, P, t)

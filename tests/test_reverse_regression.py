@@ -281,7 +281,7 @@ def test_a_fit_has_the_objective_that_is_documented(transfer):
 
 
 @pytest.mark.parametrize("transfer", ["identity", "exp"])
-def test_unit_weights_are_a_weight_of_unlabelled_over_labelled(transfer):
+def test_unit_weights_are_a_weight_of_unlabeled_over_labeled(transfer):
     X, y, _ = reverse_data(transfer, n_free=30, noise=0.1)
     model = ReverseRegressor(transfer, unlabeled_weight=30 / 20, tol=1e-3).fit(X, y)
     potential = TRANSFERS[transfer]
@@ -291,7 +291,7 @@ def test_unit_weights_are_a_weight_of_unlabelled_over_labelled(transfer):
     assert 0 <= D.sum() - potential.divergence(X, potential.inverse(model.imputed_ @ step)).sum() < 2e-3 * D.sum()
 
 
-def test_without_weight_unlabelled_rows_are_predicted_from_the_supervised_model():
+def test_without_weight_unlabeled_rows_are_predicted_from_the_supervised_model():
     X, y, _ = reverse_data("cube", noise=0.1)
     model = ReverseRegressor("cube", unlabeled_weight=0.0).fit(X, y)
     alone = ReverseRegressor("cube").fit(X[:20], y[:20])
@@ -302,7 +302,7 @@ def test_without_weight_unlabelled_rows_are_predicted_from_the_supervised_model(
 
 
 @pytest.mark.parametrize(("transfer", "noise"), [("identity", 1.0), ("cube", 0.5)])
-def test_unlabelled_rows_help_where_labels_are_few(transfer, noise):
+def test_unlabeled_rows_help_where_labels_are_few(transfer, noise):
     def mean_error(mu):
         sets = [reverse_data(transfer, seed, n_labeled=8, noise=noise) for seed in range(8)]
         return np.mean([error(ReverseRegressor(transfer, mu).fit(X, y), Y, y) for X, y, Y in sets])
@@ -339,7 +339,7 @@ def test_a_fit_is_repeated_exactly_and_by_its_own_result():
     model = ReverseRegressor("cube", unlabeled_weight=1.5, tol=1e-7).fit(X, y)
     first = model.imputed_.copy()
     np.testing.assert_array_equal(model.fit(X, y).imputed_, first)
-    again = ReverseRegressor("cube").fit(X, first)  # all rows labelled, each counted once as before
+    again = ReverseRegressor("cube").fit(X, first)  # all rows labeled, each counted once as before
     np.testing.assert_allclose(again.components_, model.components_, atol=1e-3)
 
 

@@ -2,9 +2,41 @@
 
 from importlib.metadata import version
 
-from regfactor.estimators import ConvexSparseCoding, ConvexSubspace, FactorModel, RobustSubspace, SubspaceImputer
+from regfactor.estimators import (
+    BregmanKMeans,
+    BregmanMixture,
+    BregmanNormalizedCut,
+    BregmanRegressor,
+    CanonicalCorrelation,
+    ConvexSparseCoding,
+    ConvexSubspace,
+    ExponentialFamilyPCA,
+    FactorModel,
+    KernelSubspace,
+    ReducedRankRegression,
+    ReverseRegressor,
+    RobustSubspace,
+    SubspaceImputer,
+)
 from regfactor.solvers import path, solve
 
 __version__ = version("regfactor")
 
-__all__ = ["ConvexSparseCoding", "ConvexSubspace", "FactorModel", "RobustSubspace", "SubspaceImputer", "path", "solve"]
+__all__ = [
+    "BregmanKMeans",
+    "BregmanMixture",
+    "BregmanNormalizedCut",
+    "BregmanRegressor",
+    "CanonicalCorrelation",
+    "ConvexSparseCoding",
+    "ConvexSubspace",
+    "ExponentialFamilyPCA",
+    "FactorModel",
+    "KernelSubspace",
+    "ReducedRankRegression",
+    "ReverseRegressor",
+    "RobustSubspace",
+    "SubspaceImputer",
+    "path",
+    "solve",
+]

@@ -1,4 +1,4 @@
-"""Which rows are labelled: splits as published, or drawn."""
+"""Which rows are labeled: splits as published, or drawn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LABELED, UNLABELED = "labeled", "unlabeled"
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Rows by what is known of them: labelled and unlabelled ones to learn from, and the rest, for tests."""
+    """Rows by what is known of them: labeled and unlabeled ones to learn from, and the rest, for tests."""
 
     labeled: Array
     unlabeled: Array
@@ -37,7 +37,7 @@ def load_splits(name: str, setting: str | int | None = None) -> list[Split]:
     Returns
     -------
     list of Split
-        In the published order. Where only labelled rows are listed, all others are unlabelled and none is for tests.
+        In the published order. Where only labeled rows are listed, all others are unlabeled and none is for tests.
     """
     path = find(name, "splits")
     if path is None:
@@ -57,14 +57,14 @@ def load_splits(name: str, setting: str | int | None = None) -> list[Split]:
 def random_split(
     y: Any, n_labeled: int, n_unlabeled: int | None = None, *, stratify: bool = True, random_state: Any = None
 ) -> Split:
-    """Draw labelled and unlabelled rows without replacement; the rest is for tests.
+    """Draw labeled and unlabeled rows without replacement; the rest is for tests.
 
     With `stratify`, y holds classes and every class has its share of the labels, at least one while there are enough.
     `n_unlabeled=None` takes all rows that are left.
     """
     n, random = len(y), check_random_state(random_state)
     if not 0 < n_labeled <= n or not 0 <= (n_unlabeled or 0) <= n - n_labeled:
-        raise ValueError(f"Cannot draw {n_labeled} labelled and {n_unlabeled} unlabelled rows from {n}.")
+        raise ValueError(f"Cannot draw {n_labeled} labeled and {n_unlabeled} unlabeled rows from {n}.")
     order = random.permutation(n)
     if stratify:
         codes = np.unique(np.asarray(y), return_inverse=True)[1][order]

@@ -62,13 +62,13 @@ def load(name: str) -> Bunch:
 
 
 def normalize_rows(X: Array) -> Array:
-    """Centre every row by its own mean and divide it by its own norm, as the papers on reverse prediction do.
+    """Center every row by its own mean and divide it by its own norm, as the papers on reverse prediction do.
 
     A row whose entries are all equal has no direction and becomes zero.
     """
-    centred = X - X.mean(axis=1, keepdims=True)
-    length = np.linalg.norm(centred, axis=1, keepdims=True)
-    return np.asarray(centred / np.where(length > 0, length, 1))
+    centered = X - X.mean(axis=1, keepdims=True)
+    length = np.linalg.norm(centered, axis=1, keepdims=True)
+    return np.asarray(centered / np.where(length > 0, length, 1))
 
 
 def find(name: str, kind: str = "") -> Path | None:

@@ -1,9 +1,33 @@
 """Named estimators: one problem each, in scikit-learn's API."""
 
 from regfactor.estimators.certificate import Certificate
+from regfactor.estimators.cluster import BregmanKMeans
+from regfactor.estimators.correlation import CanonicalCorrelation, ReducedRankRegression
+from regfactor.estimators.cuts import BregmanNormalizedCut
+from regfactor.estimators.embedding import KernelSubspace
+from regfactor.estimators.epca import ExponentialFamilyPCA
+from regfactor.estimators.forward import BregmanRegressor
 from regfactor.estimators.generic import FactorModel
 from regfactor.estimators.imputer import SubspaceImputer
+from regfactor.estimators.mixture import BregmanMixture
+from regfactor.estimators.reverse_regression import ReverseRegressor
 from regfactor.estimators.robust import RobustSubspace
 from regfactor.estimators.subspace import ConvexSparseCoding, ConvexSubspace
 
-__all__ = ["Certificate", "ConvexSparseCoding", "ConvexSubspace", "FactorModel", "RobustSubspace", "SubspaceImputer"]
+__all__ = [
+    "BregmanKMeans",
+    "BregmanMixture",
+    "BregmanNormalizedCut",
+    "BregmanRegressor",
+    "CanonicalCorrelation",
+    "Certificate",
+    "ConvexSparseCoding",
+    "ConvexSubspace",
+    "ExponentialFamilyPCA",
+    "FactorModel",
+    "KernelSubspace",
+    "ReducedRankRegression",
+    "ReverseRegressor",
+    "RobustSubspace",
+    "SubspaceImputer",
+]

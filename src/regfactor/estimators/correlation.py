@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from regfactor._linalg import thin_svd
 from regfactor._params import Array, require_count, require_not_negative
-from regfactor.estimators.two_tables import Centred, Pair, TwoTables, whitener
+from regfactor.estimators.two_tables import Centered, Pair, TwoTables, whitener
 
 
 class CanonicalCorrelation(TwoTables):
@@ -44,7 +44,7 @@ class CanonicalCorrelation(TwoTables):
     Examples
     --------
     >>> import numpy as np
-    >>> from regfactor.estimators.correlation import CanonicalCorrelation
+    >>> from regfactor import CanonicalCorrelation
     >>> rng = np.random.default_rng(0)
     >>> shared = rng.normal(size=(500, 1))
     >>> X, Y = shared + rng.normal(size=(500, 3)), shared + rng.normal(size=(500, 4))
@@ -75,13 +75,13 @@ class CanonicalCorrelation(TwoTables):
         require_count(self, n_components=self.n_components)
         require_not_negative(self, ridge=self.ridge)
         X, Y, weights = self._tables(X, y, sample_weight)
-        views = [Centred.of(table, weights, scale=self.scale) for table in (X, Y)]
+        views = [Centered.of(table, weights, scale=self.scale) for table in (X, Y)]
         ridge = self.ridge * (len(X) if weights is None else float(weights.sum()))
         pair = Pair.of(views[0].values, views[1].values, ridge)
         self._publish(pair, views, _as_weights(*pair.directions(self.n_components)), X.dtype)
         return self
 
-    def _publish(self, pair: Pair, views: list[Centred], found: list[tuple[Array, Array]], dtype: Any) -> None:
+    def _publish(self, pair: Pair, views: list[Centered], found: list[tuple[Array, Array]], dtype: Any) -> None:
         """Set the fitted attributes."""
         (x, y), (A, B) = views, (rotations for _, rotations in found)
         loadings, cross, predicted = pair.moments(A, B)
@@ -176,7 +176,7 @@ class ReducedRankRegression(TwoTables):
     Examples
     --------
     >>> import numpy as np
-    >>> from regfactor.estimators.correlation import ReducedRankRegression
+    >>> from regfactor import ReducedRankRegression
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(200, 4))
     >>> Y = X @ np.outer([1.0, 0.0, -1.0, 0.5], [1.0, 2.0, 0.0]) + 0.1 * rng.normal(size=(200, 3))
@@ -209,7 +209,7 @@ class ReducedRankRegression(TwoTables):
         require_count(self, rank=self.rank)
         require_not_negative(self, alpha=self.alpha)
         X, Y, weights = self._tables(X, y, sample_weight)
-        x, y = (Centred.of(table, weights, center=self.fit_intercept) for table in (X, Y))
+        x, y = (Centered.of(table, weights, center=self.fit_intercept) for table in (X, Y))
         A, squares = whitener(x.values, self.alpha)
         # B = A U s V' with A'X'Y = U s V': the fit of the ridge regression, in an orthonormal basis, truncated
         U, s, Vt = thin_svd((x.values @ A).T @ y.values if squares is None else A.T @ (x.values.T @ y.values))

@@ -68,7 +68,7 @@ def _loss_of_means(data: Data, rows: Array | None) -> float:
     weight, total = layout.column_sums(w), layout.column_sums(w * t.x)
     seen = weight > 0
     means = total[seen] / weight[seen]
-    if isinstance(t.loss, Squared):  # centred at the datum, unlike the others
+    if isinstance(t.loss, Squared):  # centered at the datum, unlike the others
         return float((layout.column_sums(w * np.square(t.x))[seen] - weight[seen] * means**2).sum()) / 2
     return -float(weight[seen] @ t.loss.conjugate(np.zeros_like(means), means))
 

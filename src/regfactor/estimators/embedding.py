@@ -21,16 +21,16 @@ LANCZOS_FROM = 500  # rows from which a few eigenvectors are found by products a
 class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """min over Phi of |J K J - Phi Phi'|_F^2, Phi of n_components columns: kernel principal components.
 
-    K is the kernel of the training rows and J centres it. With the spectral parts of `regfactor.kernels` this is
+    K is the kernel of the training rows and J centers it. With the spectral parts of `regfactor.kernels` this is
     Isomap, locally linear embedding, Laplacian eigenmaps (not normalized) or classical scaling, and `transform` places
-    new rows: the centred kernel k(x) of a new row against the training rows is placed at k(x)' Phi (Phi'Phi)^-1.
+    new rows: the centered kernel k(x) of a new row against the training rows is placed at k(x)' Phi (Phi'Phi)^-1.
 
     Parameters
     ----------
     kernel : {"linear", "rbf", "poly", "precomputed"}, callable or Kernel, default="rbf"
         A callable takes two tables and returns the matrix of all pairs of rows.
     n_components : int, default=2
-        Most columns of Phi; fewer where the centred kernel has fewer positive eigenvalues.
+        Most columns of Phi; fewer where the centered kernel has fewer positive eigenvalues.
     gamma : float or {"scale", "median", "neighbors"}, default="scale"
         For "rbf" and "poly"; see `regfactor.kernels.Gaussian`.
     degree : int, default=3
@@ -52,7 +52,7 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     Examples
     --------
     >>> import numpy as np
-    >>> from regfactor.estimators.embedding import KernelSubspace
+    >>> from regfactor import KernelSubspace
     >>> from regfactor.kernels import Isomap
     >>> angle = np.linspace(0, 3, 40)
     >>> arc = np.column_stack([np.cos(angle), np.sin(angle)])

@@ -1,4 +1,4 @@
-"""Which rows are labelled: markers of unlabelled rows in y, classes as codes, targets with NaN where they are free."""
+"""Which rows are labeled: markers of unlabeled rows in y, classes as codes, targets with NaN where they are free."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REMEDY = "Name the marker: unlabeled=-1, or unlabeled=float('nan') when -1 is a 
 
 @dataclass(frozen=True)
 class Labels:
-    """Classes, sorted or as they were named, and the class of every row as a position among them; -1 = unlabelled."""
+    """Classes, sorted or as they were named, and the class of every row as a position among them; -1 = unlabeled."""
 
     classes: Array
     codes: Array
@@ -26,7 +26,7 @@ class Labels:
         return self.codes >= 0
 
     def one_hot(self, dtype: Any = np.float64) -> Array:
-        """Return a row of the unit matrix for each labelled row, zeros for each unlabelled one."""
+        """Return a row of the unit matrix for each labeled row, zeros for each unlabeled one."""
         return (self.codes[:, None] == np.arange(len(self.classes))).astype(dtype)
 
 
@@ -46,12 +46,12 @@ def is_labeled(y: Any, unlabeled: Any = None) -> Array:
         return ~missing
     marked = _equal(y, -1)
     if marked.any() and missing.any():
-        raise ValueError(f"y holds both -1 and NaN or None, and either may mark unlabelled rows. {REMEDY}.")
+        raise ValueError(f"y holds both -1 and NaN or None, and either may mark unlabeled rows. {REMEDY}.")
     return ~(marked | missing | _equal(y, ""))
 
 
 def encode_labels(y: Any, unlabeled: Any = None, classes: Iterable[Any] | None = None) -> Labels:
-    """Return the classes of y and every row's class; `classes` names all, those without a labelled row too."""
+    """Return the classes of y and every row's class; `classes` names all, those without a labeled row too."""
     y = as_labels(y)
     if y.ndim != 1:
         raise ValueError(f"y must hold one label for each row, got an array of shape {y.shape}.")
@@ -62,7 +62,7 @@ def encode_labels(y: Any, unlabeled: Any = None, classes: Iterable[Any] | None =
         raise ValueError(f"Unknown label type: continuous. y holds {odd!r}; classes are whole numbers or strings.")
     found, positions = _unique(given)
     if unlabeled is None and classes is None and found.tolist() == [1] and _equal(y, -1).any():
-        raise ValueError(f"y holds only 1 and -1, and -1 marks unlabelled rows, which leaves one class. {REMEDY}.")
+        raise ValueError(f"y holds only 1 and -1, and -1 marks unlabeled rows, which leaves one class. {REMEDY}.")
     codes = np.full(len(y), -1)
     if classes is None:
         codes[labeled] = positions
@@ -97,7 +97,7 @@ def as_targets(y: Any) -> Array:
 def as_labels(y: Any) -> Array:
     """Return y as an array, a single column as a vector; lists that mix strings and None keep both."""
     if y is None:
-        raise ValueError("y is missing: this needs labels or targets, with unlabelled rows marked in y.")
+        raise ValueError("y is missing: this needs labels or targets, with unlabeled rows marked in y.")
     array = np.asarray(y)
     if array.dtype.kind in "US" and isinstance(y, list | tuple):  # numpy would spell a NaN beside strings as "nan"
         array = np.asarray(y, dtype=object)

@@ -25,16 +25,16 @@ NOISE = 1e-10  # share of the null objective below which the objective is taken 
 
 
 class ReverseRegressor(TransferRegressor):
-    r"""min over U, Z of mean_labeled D(y_i U || f(x_i)) + mu mean_unlabelled D(z_i U || f(x_i)), D = D_F*, f = F'.
+    r"""min over U, Z of mean_labeled D(y_i U || f(x_i)) + mu mean_unlabeled D(z_i U || f(x_i)), D = D_F*, f = F'.
 
     Targets that are not given (NaN) are free: each row without a target, and single targets of a row, are those from
     which the inputs are best rebuilt. The means are weighted by the sample weights; a row with some target given is
-    labelled. The objective is not convex in both; the fit alternates from the supervised solution and never rises.
+    labeled. The objective is not convex in both; the fit alternates from the supervised solution and never rises.
 
     New rows are predicted by the forward model f(x W + b) of the completed targets, which minimizes
-    sum_i v_i [F(x_i W + b) - z_i.(x_i W + b)] + alpha/2 |W|^2 with v_i = 1 on labelled rows and mu T_l/T_u on the
+    sum_i v_i [F(x_i W + b) - z_i.(x_i W + b)] + alpha/2 |W|^2 with v_i = 1 on labeled rows and mu T_l/T_u on the
     others; free targets outside the range of f count there as the nearest number in it. With mu = 0 it is
-    `BregmanRegressor` on the labelled rows.
+    `BregmanRegressor` on the labeled rows.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class ReverseRegressor(TransferRegressor):
     kernel : str, Kernel or callable, optional
         The rows of the kernel matrix of all training rows are then rebuilt in place of the inputs.
     fit_intercept : bool, default=False
-        Whether z_i U, and the forward model, have an offset. Without it "exp" and "sigmoid" need all labelled rows of
+        Whether z_i U, and the forward model, have an offset. Without it "exp" and "sigmoid" need all labeled rows of
         targets in an open half space.
     gamma, degree, coef0 : default="scale", 3, 1.0
         Parameters of the kernel.
@@ -143,7 +143,7 @@ class ReverseRegressor(TransferRegressor):
         return self
 
     def _balanced(self, Y: Array, weights: Array) -> Array:
-        """Return the weight of each row in the objective: shares of the labelled, mu times shares of the others."""
+        """Return the weight of each row in the objective: shares of the labeled, mu times shares of the others."""
         labeled = ~np.isnan(Y).all(axis=1)
         others = weights[~labeled].sum()
         return np.where(labeled, weights / weights[labeled].sum(),
@@ -154,7 +154,7 @@ class ReverseRegressor(TransferRegressor):
             solution = self._run(reverse_iterates(problem), floor=NOISE * problem.null)
         except NoHalfSpace as error:
             raise ValueError(
-                "The labelled rows of targets lie in no open half space: no U has all y_i U inside the range "
+                "The labeled rows of targets lie in no open half space: no U has all y_i U inside the range "
                 f"{problem.potential.range} of transfer={self.transfer!r}. Use fit_intercept=True."
             ) from error
         T = solution.point.factors.dense()[problem.weights > 0]

@@ -59,6 +59,16 @@ class RobustSubspace(ConvexEstimator):
     outliers_ : csr_array of shape (n_samples, n_features)
         S on the training table.
     beta_ : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor import RobustSubspace
+    >>> X = np.outer([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0, 2.0, -1.0, 3.0, 1.0])
+    >>> X[2, 3] += 50.0  # one wrong entry
+    >>> model = RobustSubspace(loss=None).fit(X)
+    >>> [(int(i), int(j)) for i, j in np.argwhere(np.abs(model.outliers_.toarray()) > 1)]
+    [(2, 3)]
     """
 
     def __init__(

@@ -27,7 +27,7 @@ MOST_CONDITION = 3e4  # of a factor of a Gram matrix: beyond it the squares lose
 
 
 @dataclass(frozen=True, eq=False)
-class Centred:
+class Centered:
     """A table about its weighted mean, columns divided by their deviation and rows times the root of their weight."""
 
     values: Array
@@ -35,7 +35,7 @@ class Centred:
     deviation: Array
 
     @classmethod
-    def of(cls, X: Array, weights: Array | None, center: bool = True, scale: bool = False) -> Centred:
+    def of(cls, X: Array, weights: Array | None, center: bool = True, scale: bool = False) -> Centered:
         """Sums are in float64; a column that varies by no more than its rounding is constant and becomes zero."""
         X = X.astype(np.float64, copy=False)
         mean = np.average(X, axis=0, weights=weights) if center else np.zeros(X.shape[1])
@@ -69,7 +69,7 @@ def whitener(X: Array, ridge: float) -> tuple[Array, Array | None]:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two centred tables with their whiteners A and B, and X'X, Y'Y and X'Y where these have kept their digits."""
+    """Two centered tables with their whiteners A and B, and X'X, Y'Y and X'Y where these have kept their digits."""
 
     X: Array
     Y: Array

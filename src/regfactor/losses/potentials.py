@@ -370,8 +370,8 @@ class Steps(Potential):
 
     def inverse(self, y: Array) -> Array:
         with np.errstate(divide="ignore"):
-            centre = np.log(y) - np.log(self.levels - 1 - y)
-        low, high = centre + self.thresholds[0], centre + self.thresholds[-1]
+            center = np.log(y) - np.log(self.levels - 1 - y)
+        low, high = center + self.thresholds[0], center + self.thresholds[-1]
         for _ in range(60):  # the root is bracketed and f is increasing; 2^-60 of a bracket of a few units
             middle = (low + high) / 2
             above = self.transfer(middle) > y

@@ -1,4 +1,4 @@
-"""Did the unlabelled rows help? An estimator against its twin that never saw them."""
+"""Did the unlabeled rows help? An estimator against its twin that never saw them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Scores on the labelled rows of each fold, without and with unlabelled rows in training; `str` is the table."""
+    """Scores on the labeled rows of each fold, without and with unlabeled rows in training; `str` is the table."""
 
     supervised: Array
     semi_supervised: Array
@@ -33,7 +33,7 @@ class Comparison:
 
     @property
     def difference(self) -> Array:
-        """By how much the score of each fold rose with the unlabelled rows."""
+        """By how much the score of each fold rose with the unlabeled rows."""
         return self.semi_supervised - self.supervised
 
     @property
@@ -51,13 +51,13 @@ class Comparison:
         """One sentence: helped, hurt, or not to be told."""
         n, size = len(self.difference), f"{self.mean:+.4g} ± {self.standard_error:.2g}"
         if not self.difference.any():
-            return f"The unlabelled rows made no difference to the {self.score} in any of {n} folds."
+            return f"The unlabeled rows made no difference to the {self.score} in any of {n} folds."
         margin = float(student.ppf((1 + CONFIDENCE) / 2, n - 1)) * self.standard_error
         if abs(self.mean) <= margin:
             return (
-                f"Whether the unlabelled rows help cannot be told from {n} folds: the {self.score} changed by {size}."
+                f"Whether the unlabeled rows help cannot be told from {n} folds: the {self.score} changed by {size}."
             )
-        return f"The unlabelled rows {'helped' if self.mean > 0 else 'hurt'}: the {self.score} changed by {size}."
+        return f"The unlabeled rows {'helped' if self.mean > 0 else 'hurt'}: the {self.score} changed by {size}."
 
     def to_frame(self) -> Any:
         """Return the folds as a pandas frame."""
@@ -74,25 +74,25 @@ class Comparison:
         lines = [f"{'fold':<10}{'supervised':>16}{'semi-supervised':>16}{'difference':>16}"]
         lines += [f"{name:<10}{a:>16.4g}{b:>16.4g}{d:>+16.4g}" for name, a, b, d in rows[:-1]]
         lines += [f"{rows[-1][0]:<10}" + "".join(f"{e:>16.2g}" for e in rows[-1][1:])]
-        sizes = f"{self.score}; {self.n_labeled} labelled and {self.n_unlabeled} unlabelled rows"
+        sizes = f"{self.score}; {self.n_labeled} labeled and {self.n_unlabeled} unlabeled rows"
         return "\n".join([sizes, *lines, self.verdict])
 
 
 def compare_with_supervised(
     estimator: Any, X: Any, y: Any, cv: Any = 5, supervised: Any = None, scoring: Any = None
 ) -> Comparison:
-    """Score an estimator on held-out labelled rows, with and without the unlabelled rows in training.
+    """Score an estimator on held-out labeled rows, with and without the unlabeled rows in training.
 
     Parameters
     ----------
     estimator : estimator
-        Any semi-supervised classifier or regressor whose `fit` takes unlabelled rows marked in y.
+        Any semi-supervised classifier or regressor whose `fit` takes unlabeled rows marked in y.
     X, y : table and labels
-        Unlabelled rows carry the marker in y that the estimator understands (-1, NaN, None, "", or its `unlabeled`).
+        Unlabeled rows carry the marker in y that the estimator understands (-1, NaN, None, "", or its `unlabeled`).
     cv : int or splitter, default=5
         A number stands for `LabeledKFold(cv, shuffle=True, random_state=0)`.
     supervised : estimator, default=None
-        The twin, fitted to labelled rows alone; by default a clone of the estimator.
+        The twin, fitted to labeled rows alone; by default a clone of the estimator.
     scoring : str or callable, default=None
         As in scikit-learn; by default the estimator's own `score`. Greater is better.
 
@@ -109,7 +109,7 @@ def compare_with_supervised(
     >>> y[50:] = -1
     >>> result = compare_with_supervised(LabelSpreading(gamma=50, alpha=0.9, max_iter=1000), X, y)
     >>> print(result.verdict)
-    The unlabelled rows helped: the accuracy changed by +0.08 ± 0.02.
+    The unlabeled rows helped: the accuracy changed by +0.08 ± 0.02.
     """
     X, labels = indexable(X, as_targets(y) if is_regressor(estimator) else as_labels(y))
     marker = getattr(estimator, "unlabeled", None)

@@ -1,4 +1,4 @@
-"""Cross-validation over labelled rows; unlabelled ones always stay in training."""
+"""Cross-validation over labeled rows; unlabeled ones always stay in training."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from regfactor.estimators.labels import as_labels, encode_labels, is_labeled
 
 @dataclass
 class LabeledKFold:
-    """Folds over labelled rows: each is tested once, and every unlabelled row is in every training set.
+    """Folds over labeled rows: each is tested once, and every unlabeled row is in every training set.
 
     Classes are dealt out evenly: in any two folds the number of rows of a class differs by at most one, so a class with
     fewer labels than folds is no error. In rows of several targets those with a missing one are never tested.
@@ -24,13 +24,13 @@ class LabeledKFold:
     Parameters
     ----------
     n_splits : int, default=5
-        Number of folds; at most the number of labelled rows.
+        Number of folds; at most the number of labeled rows.
     shuffle : bool, default=False
         Whether rows are dealt out in random order.
     random_state : int, RandomState or None
         Decides the order when `shuffle` is true.
     unlabeled : object, default=None
-        What marks an unlabelled row in y: by default -1, NaN, None or "". Name `float("nan")` where -1 is a class or a
+        What marks an unlabeled row in y: by default -1, NaN, None or "". Name `float("nan")` where -1 is a class or a
         target.
 
     Examples
@@ -59,14 +59,14 @@ class LabeledKFold:
         if not isinstance(self.n_splits, int | np.integer) or self.n_splits < 2:
             raise ValueError(f"n_splits must be a whole number of at least 2, got {self.n_splits!r}.")
         if len(rows) < self.n_splits:
-            raise ValueError(f"n_splits={self.n_splits} folds need as many labelled rows; y has {len(rows)}.")
+            raise ValueError(f"n_splits={self.n_splits} folds need as many labeled rows; y has {len(rows)}.")
         everything = np.arange(len(labels))
         for test in self._folds(labels[rows]):
             held = rows[np.sort(test)]
             yield np.setdiff1d(everything, held), held
 
     def _folds(self, given: Array) -> Iterator[Array]:
-        """Yield positions among labelled rows, fold by fold."""
+        """Yield positions among labeled rows, fold by fold."""
         given = np.array(given.tolist())  # what was held as objects for the sake of a None
         if given.ndim > 1 or (given.dtype.kind == "f" and np.any(given != np.floor(given))):
             state = self.random_state if self.shuffle else None
@@ -75,7 +75,7 @@ class LabeledKFold:
         order = np.arange(len(given))
         if self.shuffle:
             order = check_random_state(self.random_state).permutation(order)
-        # all rows here are labelled, whatever their value: the marker is one that none of them can be
+        # all rows here are labeled, whatever their value: the marker is one that none of them can be
         codes = encode_labels(given, unlabeled=float("nan")).codes
         order = order[np.argsort(codes[order], kind="stable")]
         yield from (order[fold :: self.n_splits] for fold in range(self.n_splits))

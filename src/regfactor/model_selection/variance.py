@@ -1,12 +1,12 @@
-"""What unlabelled rows add to the estimate of a loss, for a fixed model (theorem 8 of the thesis, 11 of the paper).
+"""What unlabeled rows add to the estimate of a loss, for a fixed model (theorem 8 of the thesis, 11 of the paper).
 
-With U fixed and z free, the loss of a labelled row splits at the projection z*U of f(x) on the model's span,
+With U fixed and z free, the loss of a labeled row splits at the projection z*U of f(x) on the model's span,
 
     D_F*(y U || f(x))  =  A + B,      A = D_F*(y U || z* U),      B = D_F*(z* U || f(x)),
 
 and B needs no label. The estimate mean_l(A) + mean_all(B) has the variance VarA/T_l + (VarB + 2 Cov(A, B))/(T_l + T_u):
-unlabelled rows lower it only while VarB + 2 Cov(A, B) > 0, not always, as the papers say. The control variate
-mean_l(A + B) - c (mean_l B - mean_all B) with c = Cov(A + B, B)/VarB is never worse than labelled rows alone.
+unlabeled rows lower it only while VarB + 2 Cov(A, B) > 0, not always, as the papers say. The control variate
+mean_l(A + B) - c (mean_l B - mean_all B) with c = Cov(A + B, B)/VarB is never worse than labeled rows alone.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Estimate(NamedTuple):
 class LossEstimate:
     """The parts A and B of the loss of each row, and three estimates of its expectation; `str` says what they mean."""
 
-    fit: Array  # A of labelled rows
-    distance: Array  # B of labelled rows
-    distance_unlabeled: Array  # B of unlabelled rows
+    fit: Array  # A of labeled rows
+    distance: Array  # B of labeled rows
+    distance_unlabeled: Array  # B of unlabeled rows
     control_variate: bool = True
 
     @property
     def covariance(self) -> Array:
-        """Of A and B, from labelled rows."""
+        """Of A and B, from labeled rows."""
         return np.cov(self.fit, self.distance)
 
     @property
@@ -93,15 +93,15 @@ class LossEstimate:
 
     def __str__(self) -> str:
         rows = [
-            ("labelled rows only", self.labeled_only),
+            ("labeled rows only", self.labeled_only),
             ("all rows, mean(A) + mean(B)", self.plain),
             ("all rows, control variate", self.controlled),
         ]
         lines = [f"{'expected loss':<30}{'estimate':>12}{'std. error':>12}"]
         lines += [f"{name:<30}{e.value:>12.4g}{e.variance**0.5:>12.2g}" for name, e in rows]
         help_ = "lower" if self.unlabeled_help else "raise"
-        sizes = f"{len(self.fit)} labelled and {len(self.distance_unlabeled)} unlabelled rows"
-        lines.append(f"{sizes}: more unlabelled rows {help_} the variance of mean(A) + mean(B) for this model;"
+        sizes = f"{len(self.fit)} labeled and {len(self.distance_unlabeled)} unlabeled rows"
+        lines.append(f"{sizes}: more unlabeled rows {help_} the variance of mean(A) + mean(B) for this model;"
                      f" the control variate (c = {self.coefficient:.3g}) takes from them what helps.")  # fmt: skip
         return "\n".join(lines)
 
@@ -186,19 +186,19 @@ class ModelSpan:
 
 
 def labeled_loss(model: Any, X: Any, y: Any, X_unlabeled: Any, control_variate: bool = True) -> LossEstimate:
-    """Estimate the expected loss D_F*(y U || f(x)) of a fixed reverse model from labelled and unlabelled rows.
+    """Estimate the expected loss D_F*(y U || f(x)) of a fixed reverse model from labeled and unlabeled rows.
 
     Parameters
     ----------
     model : fitted ReverseRegressor or ReverseClassifier, or a pair (transfer, U)
         U has a row for each target or class, and one more where there is an intercept. It must not have been fitted
         to the rows given here, or the estimate is too low.
-    X, y : labelled rows
+    X, y : labeled rows
         y holds labels, or targets without a hole.
-    X_unlabeled : unlabelled rows
+    X_unlabeled : unlabeled rows
         Drawn from where X was drawn.
     control_variate : bool, default=True
-        Whether `estimate` and `variance` are those of the control variate, which unlabelled rows do not harm.
+        Whether `estimate` and `variance` are those of the control variate, which unlabeled rows do not harm.
 
     Returns
     -------
@@ -207,7 +207,7 @@ def labeled_loss(model: Any, X: Any, y: Any, X_unlabeled: Any, control_variate: 
 
     Notes
     -----
-    This is about the estimate of a loss at fixed U, not about whether a model that is fitted to unlabelled rows
+    This is about the estimate of a loss at fixed U, not about whether a model that is fitted to unlabeled rows
     predicts better; for that, see `compare_with_supervised`.
 
     Examples
@@ -223,7 +223,7 @@ def labeled_loss(model: Any, X: Any, y: Any, X_unlabeled: Any, control_variate: 
     X, X_unlabeled = (np.asarray(A, np.float64) for A in (X, X_unlabeled))
     Y = _targets(model, y)
     if len(Y) != len(X) or len(Y) < 2:
-        raise ValueError(f"labeled_loss needs at least two labelled rows and a target for each; X has {len(X)} rows,"
+        raise ValueError(f"labeled_loss needs at least two labeled rows and a target for each; X has {len(X)} rows,"
                          f" y has {len(Y)}.")  # fmt: skip
     span = ModelSpan.of(potential, U, Y.shape[1])
     mean = (Y @ U[: Y.shape[1]]) + (U[-1] if len(U) > Y.shape[1] else 0)

@@ -6,6 +6,8 @@ from regfactor.solvers.base import Solver
 from regfactor.solvers.choose import choose_solver, solve
 from regfactor.solvers.closed import Closed
 from regfactor.solvers.lbfgs import Lbfgs
+from regfactor.solvers.lloyd import Lloyd
+from regfactor.solvers.moments import forward_from_reverse, reverse_from_forward
 from regfactor.solvers.paths import path
 from regfactor.solvers.proximal import Fista
 from regfactor.solvers.pursuit import Pursuit
@@ -20,9 +22,12 @@ __all__ = [
     "EtaSearch",
     "Fista",
     "Lbfgs",
+    "Lloyd",
     "Pursuit",
     "Solver",
     "choose_solver",
+    "forward_from_reverse",
     "path",
+    "reverse_from_forward",
     "solve",
 ]

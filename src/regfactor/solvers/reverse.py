@@ -20,7 +20,7 @@ MARGIN = 1e-9  # of rows of unit length in a half space, below which it is not o
 
 
 class NoHalfSpace(ValueError):
-    """No U has y_i U inside the range of the transfer for all labelled rows."""
+    """No U has y_i U inside the range of the transfer for all labeled rows."""
 
 
 def reverse_iterates(problem: Reverse) -> Iterator[Iterate]:
@@ -45,9 +45,9 @@ def reverse_iterates(problem: Reverse) -> Iterator[Iterate]:
 
 
 def supervised_start(problem: Reverse) -> tuple[Array, Array]:
-    """Return components fitted to labelled rows, and targets inside the domain for every row of positive weight.
+    """Return components fitted to labeled rows, and targets inside the domain for every row of positive weight.
 
-    Free targets begin at the column means. Under a bounded transfer all labelled rows count so filled, since the
+    Free targets begin at the column means. Under a bounded transfer all labeled rows count so filled, since the
     others must be inside too; else complete rows alone do, if they determine U.
     """
     known, w = problem.known, problem.weights * problem.labeled
@@ -117,7 +117,7 @@ def half_space(Y: Array) -> Array:
     cost = np.append(np.zeros(k), -1.0)
     found = linprog(cost, A_ub=np.column_stack([-A, np.ones(n)]), b_ub=np.zeros(n), bounds=[(-1, 1)] * k + [(None, 1)])
     if found.x is None or not found.x[k] > MARGIN:
-        raise NoHalfSpace("No direction u has y_i.u > 0 for all labelled rows.")
+        raise NoHalfSpace("No direction u has y_i.u > 0 for all labeled rows.")
     return np.asarray(found.x[:k])
 
 
@@ -154,6 +154,6 @@ def _off_the_edge(problem: Reverse, t: Array) -> Array:
 
 
 def _labeled_mean(problem: Reverse, Z: Array) -> Array:
-    """Return the mean of labelled targets, which is inside the domain since that is convex."""
+    """Return the mean of labeled targets, which is inside the domain since that is convex."""
     w = problem.weights * problem.labeled
     return np.asarray(w @ Z / w.sum())

@@ -167,7 +167,7 @@ def leading_svd(X: Any, k: int) -> tuple[Array, Array, Array]:
     """Return the k leading singular triplets of an array or of a linear operator."""
     n, d = X.shape
     if min(n, d) > SMALL and 4 * k < min(n, d):
-        probe = np.random.default_rng(0).standard_normal(max(n, d)).astype(X.dtype)  # ones would miss a centred table
+        probe = np.random.default_rng(0).standard_normal(max(n, d)).astype(X.dtype)  # ones would miss a centered table
         if not np.any(X @ probe[:d]):
             return np.eye(n, k, dtype=X.dtype), np.zeros(k, X.dtype), np.eye(k, d, dtype=X.dtype)
         U, s, Vt = svds(X, k=k, v0=probe[: min(n, d)])
