@@ -1,0 +1,27 @@
+"""How an example ends: what it found is printed, its figure saved whole or not at all."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+
+def show(script: str, example: Callable[[], tuple[str, Any]]) -> None:
+    """Run an example, which returns what to say and a figure; `--out` names the folder of the figure."""
+    name = Path(script).stem
+    parser = argparse.ArgumentParser(prog=f"{name}.py")
+    parser.add_argument("--out", type=Path, default=Path("examples-output"), help="folder of the figure")
+    out = parser.parse_args().out
+    said, figure = example()
+    out.mkdir(parents=True, exist_ok=True)
+    path, unfinished = out / f"{name}.png", out / f"{name}.unfinished.png"
+    figure.savefig(unfinished, dpi=120, bbox_inches="tight")
+    os.replace(unfinished, path)
+    print(f"{said}\nFigure: {path}")
