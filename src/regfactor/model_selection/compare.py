@@ -54,9 +54,7 @@ class Comparison:
             return f"The unlabeled rows made no difference to the {self.score} in any of {n} folds."
         margin = float(student.ppf((1 + CONFIDENCE) / 2, n - 1)) * self.standard_error
         if abs(self.mean) <= margin:
-            return (
-                f"Whether the unlabeled rows help cannot be told from {n} folds: the {self.score} changed by {size}."
-            )
+            return f"Whether the unlabeled rows help cannot be told from {n} folds: the {self.score} changed by {size}."
         return f"The unlabeled rows {'helped' if self.mean > 0 else 'hurt'}: the {self.score} changed by {size}."
 
     def to_frame(self) -> Any:
