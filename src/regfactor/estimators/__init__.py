@@ -10,6 +10,7 @@ from regfactor.estimators.forward import BregmanRegressor
 from regfactor.estimators.generic import FactorModel
 from regfactor.estimators.imputer import SubspaceImputer
 from regfactor.estimators.mixture import BregmanMixture
+from regfactor.estimators.reverse_classifier import ReverseClassifier
 from regfactor.estimators.reverse_regression import ReverseRegressor
 from regfactor.estimators.robust import RobustSubspace
 from regfactor.estimators.subspace import ConvexSparseCoding, ConvexSubspace
@@ -27,6 +28,7 @@ __all__ = [
     "FactorModel",
     "KernelSubspace",
     "ReducedRankRegression",
+    "ReverseClassifier",
     "ReverseRegressor",
     "RobustSubspace",
     "SubspaceImputer",
