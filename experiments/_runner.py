@@ -1,0 +1,271 @@
+"""Run the cells of an experiment, keep each at once, go on after a kill.
+
+An experiment is a file of this package with a variable EXPERIMENT. It names its cells, small JSON descriptions; each is
+computed alone, in any process, and kept under its description. What was kept is not computed again.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import importlib
+import importlib.metadata
+import json
+import multiprocessing
+import os
+import platform
+import signal
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+PACKAGE = "experiments"
+QUICK_SPLITS = 2
+EVERY = 2.0  # seconds between two lines of progress
+Cell = dict[str, Any]
+Record = dict[str, Any]  # cell, seconds, run, and result or error
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is run; the rest is settled by the experiment."""
+
+    splits: int | None = None
+    quick: bool = False
+
+    def n_splits(self, usual: int) -> int:
+        """Return how many splits to run of a data set that usually has some number."""
+        return self.splits or (min(QUICK_SPLITS, usual) if self.quick else usual)
+
+
+class Experiment(abc.ABC):
+    """One table or figure of a paper."""
+
+    title: str
+
+    @abc.abstractmethod
+    def cells(self, done: dict[str, Record], plan: Plan) -> list[Cell]:
+        """Return all cells that are wanted, given what is done: a second stage may build on the first."""
+
+    @abc.abstractmethod
+    def run(self, cell: Cell) -> Any:
+        """Compute a cell; the result is written as JSON."""
+
+    @abc.abstractmethod
+    def summary(self, done: dict[str, Record], plan: Plan) -> list[dict[str, Any]]:
+        """Return the rows of the table: ours (mean, standard error, n) beside the paper's."""
+
+    @abc.abstractmethod
+    def report(self, summary: list[dict[str, Any]]) -> str:
+        """Return the rows as Markdown."""
+
+    def draw(self, summary: list[dict[str, Any]], folder: Path) -> list[Path]:
+        """Draw figures into the folder of the results and return their paths; most experiments have none."""
+        return []
+
+
+def names(package: str = PACKAGE) -> list[str]:
+    """Every file without a leading underscore is an experiment: aistats_1.py aistats-1, thesis_f5_1.py thesis-f5.1."""
+    (folder,) = importlib.import_module(package).__path__
+    return sorted(_name(path.stem) for path in Path(folder).glob("[!_]*.py"))
+
+
+def find(name: str, package: str = PACKAGE) -> Experiment:
+    """Return an experiment by its name; an unknown one is answered with the nearest."""
+    if name not in names(package):
+        from regfactor._params import choose  # not above: what only runs cells starts faster without
+
+        choose(name, dict.fromkeys(names(package), ""), "experiment")
+    module = name.replace("-", "_").replace(".", "_")
+    return importlib.import_module(f"{package}.{module}").EXPERIMENT
+
+
+def _name(stem: str) -> str:
+    head, _, rest = stem.partition("_")
+    return f"{head}-{rest.replace('_', '.')}" if rest else head
+
+
+def key(cell: Cell) -> str:
+    """Return the description under which a cell is kept."""
+    return json.dumps(cell, sort_keys=True)
+
+
+class Store:
+    """Finished cells: NAME.json, and while a run lasts NAME.partial.jsonl, one line for each cell that came since."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.whole, self.partial = folder / f"{name}.json", folder / f"{name}.partial.jsonl"
+        folder.mkdir(parents=True, exist_ok=True)
+        self.records: dict[str, Record] = {}
+        self.runs: list[dict[str, Any]] = []
+        if self.whole.exists():
+            kept = json.loads(self.whole.read_text(encoding="utf-8"))
+            self.runs, self.records = kept["runs"], {key(record["cell"]): record for record in kept["cells"]}
+        since = self.partial.read_text(encoding="utf-8") if self.partial.exists() else ""
+        for line in since.splitlines():
+            with contextlib.suppress(json.JSONDecodeError):  # a line that a kill cut off
+                self._take(json.loads(line))
+        if since and not since.endswith("\n"):
+            self._append("\n")
+
+    def _take(self, entry: dict[str, Any]) -> None:
+        if "cell" in entry:
+            self.records[key(entry["cell"])] = entry
+        else:
+            self.runs.append(entry)
+
+    def add(self, entry: dict[str, Any]) -> None:
+        """Keep a run or a record, at once."""
+        self._take(entry)
+        self._append(json.dumps(entry) + "\n")
+
+    def _append(self, text: str) -> None:
+        with self.partial.open("a", encoding="utf-8") as file:
+            file.write(text)
+
+    def finish(self, **head: Any) -> None:
+        """Write everything into one file, whole or not at all, one line for each cell."""
+        lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in {**head, "runs": self.runs}.items()]
+        cells = ",\n".join(json.dumps(self.records[k]) for k in sorted(self.records))
+        replace_text(self.whole, "{\n" + ",\n".join([*lines, f'"cells": [\n{cells}\n]']) + "\n}\n")
+        self.partial.unlink(missing_ok=True)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    unfinished = path.with_name(path.name + ".tmp")
+    unfinished.write_text(text, encoding="utf-8")
+    os.replace(unfinished, path)
+
+
+def run(
+    name: str, plan: Plan, folder: Path, *, jobs: int = 1, redo: str | None = None, package: str = PACKAGE
+) -> tuple[Path, int]:
+    """Compute what is missing of an experiment; return the path of its Markdown and the number of failed cells."""
+    experiment = find(name, package)
+    folder = folder / "quick" if plan.quick else folder
+    store = Store(folder, name)
+    number, tried = len(store.runs), set[str]()
+    while pending := [c for c in experiment.cells(store.records, plan) if _open(c, store, tried, redo)]:
+        if not tried:  # a run that has something to do
+            started = time.strftime("%Y-%m-%d %H:%M")
+            store.add({"started": started, "jobs": jobs, "plan": asdict(plan), "versions": versions()})
+        with progress(name, len(pending)) as tick:
+            for record in computed(name, pending, jobs, package):
+                store.add({**record, "run": number})
+                tick(record)
+        tried |= {key(cell) for cell in pending}
+    wanted = {key(cell): store.records[key(cell)] for cell in experiment.cells(store.records, plan)}
+    summary = experiment.summary(wanted, plan)
+    store.finish(id=name, title=experiment.title, summary=summary)
+    failures = [record for record in wanted.values() if "error" in record]
+    figures = [f"![{path.stem}]({path.name})" for path in experiment.draw(summary, folder)]
+    tables = experiment.report(summary)
+    markdown = [f"# {name}: {experiment.title}", tables, *figures, *_failed(failures), _footer(store, wanted)]
+    report = folder / f"{name}.md"
+    replace_text(report, "\n\n".join(markdown) + "\n")
+    return report, len(failures)
+
+
+def _open(cell: Cell, store: Store, tried: set[str], redo: str | None) -> bool:
+    """Whether a cell is still to be computed: failed ones are tried again, but once in a run."""
+    k = key(cell)
+    if k in tried:
+        return False
+    return k not in store.records or "error" in store.records[k] or (redo is not None and redo in k)
+
+
+def computed(name: str, cells: list[Cell], jobs: int, package: str = PACKAGE) -> Iterator[Record]:
+    """Yield the record of each cell as it is finished, from this process or from several."""
+    if jobs == 1:
+        with threadpool_limits(1):
+            yield from (compute(name, cell, package) for cell in cells)
+        return
+    spawn = multiprocessing.get_context("spawn")
+    before = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(jobs, spawn, initializer=_begin)
+    try:
+        waiting = [pool.submit(compute, name, cell, package) for cell in cells]
+        yield from (future.result() for future in as_completed(waiting))
+    except BaseException:  # interrupted, or a worker died: what is running is given up, what is finished is kept
+        for child in set(multiprocessing.active_children()) - before:
+            child.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def compute(name: str, cell: Cell, package: str = PACKAGE) -> Record:
+    """Compute one cell; an exception becomes part of the record, and of the report."""
+    started = time.perf_counter()
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            outcome = {"result": find(name, package).run(cell)}
+            json.dumps(outcome, allow_nan=False)
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(place.filename).name}:{place.lineno}"
+            outcome = {"error": f"{type(error).__name__}: {error} ({where})"}
+    record = {"cell": cell, "seconds": round(time.perf_counter() - started, 3), **outcome}
+    counts = Counter(warning.category.__name__ for warning in seen)
+    return {**record, "warnings": dict(counts)} if counts else record
+
+
+def _begin() -> None:
+    """Make a process of the pool a good worker: one BLAS thread, the parent handles Ctrl-C, and none outlives it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threadpool_limits(1)
+    parent = multiprocessing.parent_process()
+    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+
+
+@contextlib.contextmanager
+def progress(name: str, total: int) -> Iterator[Any]:
+    """Say now and then on stderr how far it is."""
+    started, said, count = time.monotonic(), [time.monotonic()], [0]
+
+    def tick(record: Record) -> None:
+        count[0] += 1
+        now = time.monotonic()
+        if now - said[0] > EVERY:
+            left = (now - started) / count[0] * (total - count[0])
+            print(f"{name}: {count[0]} of {total} cells, about {left:.0f} s left", file=sys.stderr)
+            said[0] = now
+
+    yield tick
+
+
+def versions() -> dict[str, str]:
+    """Return what the numbers were computed with."""
+    packages = ("regfactor", "numpy", "scipy", "scikit-learn")
+    return {"python": platform.python_version(), **{p: importlib.metadata.version(p) for p in packages}}
+
+
+def _failed(records: list[Record]) -> list[str]:
+    if not records:
+        return []
+    lines = [f"- `{key(record['cell'])}`: {record['error']}" for record in records[:20]]
+    more = [f"- and {len(records) - 20} more"] if len(records) > 20 else []
+    return [f"**{len(records)} cells failed:**", "\n".join([*lines, *more])]
+
+
+def _footer(store: Store, wanted: dict[str, Record]) -> str:
+    used = sorted({record["run"] for record in wanted.values()})
+    stacks = dict.fromkeys(", ".join(f"{k} {v}" for k, v in store.runs[i]["versions"].items()) for i in used)
+    seconds = sum(record["seconds"] for record in wanted.values())
+    total = sum((Counter(record.get("warnings", {})) for record in wanted.values()), Counter())
+    noted = "; ".join(f"{count} {name}" for name, count in sorted(total.items()))
+    return f"{len(wanted)} cells, {seconds:.0f} s in all, one thread each. {'; '.join(stacks)}." + (
+        f" Warnings: {noted}." if noted else ""
+    )
