@@ -5,6 +5,8 @@ import graphlib
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -150,3 +152,14 @@ def test_every_public_name_is_in_the_readme():
 
 def test_contributing_shows_the_code_as_it_is():
     assert inspect.getsource(Huber) in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def test_rooms_are_reached_from_the_package_alone():
+    done = subprocess.run(
+        [sys.executable, "-c", "import regfactor; print(regfactor.atlas.table())"], capture_output=True
+    )
+    assert done.returncode == 0 and b"Isomap" in done.stdout
+    for name in regfactor.ROOMS:
+        assert getattr(regfactor, name).__name__ == f"regfactor.{name}"
+    with pytest.raises(AttributeError, match="nothing"):
+        regfactor.nothing  # noqa: B018

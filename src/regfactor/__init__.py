@@ -1,6 +1,8 @@
 """Regularized factor models: one objective for incomplete, corrupted and mixed tables, solved with a proof."""
 
+from importlib import import_module
 from importlib.metadata import version
+from typing import Any
 
 from regfactor.estimators import (
     BregmanKMeans,
@@ -42,3 +44,12 @@ __all__ = [
     "path",
     "solve",
 ]
+
+ROOMS = ("atlas", "baselines", "datasets", "kernels", "losses", "model_selection", "norms", "penalties", "problems")
+
+
+def __getattr__(name: str) -> Any:
+    """Import a room when it is first asked for, so that `regfactor.atlas` needs no import of its own."""
+    if name in ROOMS:
+        return import_module(f"regfactor.{name}")
+    raise AttributeError(f"module 'regfactor' has no attribute {name!r}")

@@ -87,7 +87,7 @@ class LaplacianRLS(LaplacianMachine):
     normalized : bool, default=True
         Whether L is I - D^-1/2 W D^-1/2 or D - W.
     average : bool, default=True
-        False leaves out the division by (l+u)^2, as Sindhwani, Niyogi & Belkin (2005) do.
+        False leaves out the division by (l+u)^2.
     fit_intercept : bool, default=False
         Whether f = h + b with b in neither penalty.
     task : {"auto", "classification", "regression"}, default="auto"
