@@ -88,7 +88,7 @@ LAP_SVM = Method("LapSVM", laplacian(LaplacianSVM, average=False, fit_intercept=
 TRANS_REG = Method(
     "trans-reg",
     transductive,
-    {"kernel": KERNELS, "C": (1.0, 1e2, 1e4, 1e6), "C_unlabeled": (0.1, 10.0, 1e3), "alpha": (1e-4, 1e-2, 1.0)},
+    {"kernel": KERNELS, "C": (1.0, 1e2, 1e4), "C_unlabeled": (0.1, 10.0)},
 )
 LGC = Method("LGC", spread, {"width": WIDTHS, "alpha": (1e-5, 1e-3, 0.1, 0.5)})
 
