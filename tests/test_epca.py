@@ -43,7 +43,25 @@ def predictors(fit, X):
     return fit._predictors(X, None)
 
 
-@parametrize_with_checks([ExponentialFamilyPCA(), ExponentialFamilyPCA(None), ExponentialFamilyPCA(row_offset="fit")])
+CHECKED = [
+    ExponentialFamilyPCA(),
+    ExponentialFamilyPCA(None),
+    ExponentialFamilyPCA(row_offset="fit"),
+    ExponentialFamilyPCA(fit_intercept=False),
+    ExponentialFamilyPCA(family="poisson", tol=1e-9),
+    ExponentialFamilyPCA("auto"),
+    ExponentialFamilyPCA(kernel="rbf", fit_intercept=False),
+]
+
+
+def exempt(estimator):
+    """Weights are no repetitions where entries are held out at random, nor where rows are columns of the table too."""
+    reason = "held-out entries are random" if estimator.n_components == "auto" else "rows are columns of a kernel too"
+    names = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
+    return dict.fromkeys(names if estimator.n_components == "auto" or estimator.kernel else (), reason)
+
+
+@parametrize_with_checks(CHECKED, expected_failed_checks=exempt)
 def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
 
@@ -138,6 +156,7 @@ def test_shares_have_a_convex_form_on_whole_rows():
         convex.inverse_transform(convex.codes_), local.inverse_transform(local.codes_), atol=2e-3
     )
     assert convex.deviance_explained_ == pytest.approx(local.deviance_explained_, abs=1e-3)
+    assert convex.objective_ == pytest.approx(local.objective_, rel=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(40, 12), (12, 40)])
@@ -418,9 +437,27 @@ COUNTS = table("poisson", holes=0.0)
 BAD = {
     "unknown family": (model("poison"), COUNTS, {}, "Did you mean 'poisson'"),
     "another loss": (ExponentialFamilyPCA(2, Softmax()), COUNTS, {}, "family must be one of"),
-    "not binary": (model("bernoulli"), COUNTS, {}, "poisson"),
-    "no counts": (model("multinomial"), -COUNTS, {}, "Multinomial"),
-    "zeros under gamma": (model("gamma"), COUNTS, {}, "Gamma"),
+    "not binary": (model("bernoulli"), COUNTS, {}, "family='bernoulli' takes .* use family='poisson'"),
+    "no counts": (model("multinomial"), -COUNTS, {}, "Negative values in data: family='multinomial'"),
+    "zeros under gamma": (model("gamma"), COUNTS, {}, "family='gamma' takes"),
+    "negative under gamma": (model("gamma"), -COUNTS, {}, "Negative values in data"),
+    "too few trials": (ExponentialFamilyPCA(2, "binomial"), 2 * COUNTS, {}, "trials="),
+    "negative and sparse": (
+        model("poisson", sparse_zeros="missing"),
+        scipy.sparse.csr_array(-COUNTS),
+        {},
+        "Negative values in data",
+    ),
+    "strength of a tiny table": (model("poisson", k=1, alpha="auto"), COUNTS[:3, :4], {}, "too few to hold some out"),
+    "number of a tiny table": (model("poisson", k="auto"), COUNTS[:3, :4], {}, "too few to hold some out"),
+    "strength of one row": (model("poisson", k=1, alpha="auto"), COUNTS[:1], {}, "n_samples = 1"),
+    "strength of one column": (model("gamma", k=1, alpha="auto"), COUNTS[:, :1] + 1, {}, "n_features = 1"),
+    "strength of few weights": (
+        model("poisson", k=1, alpha="auto"),
+        COUNTS,
+        {"entry_weight": np.eye(40, 12)},
+        "too few to hold some out",
+    ),
     "negative alpha": (model("poisson", alpha=-1.0), COUNTS, {}, "alpha must be"),
     "too many components": (model("poisson", k=50), COUNTS, {}, "n_features = 12"),
     "components in words": (model("poisson", k="all"), COUNTS, {}, "n_components must be"),
@@ -455,3 +492,122 @@ def test_a_pass_in_strips_equals_a_pass_at_once():
         for part, of in zip(data.expansion(Z), (data._values, data.gradient, data.hessian), strict=True):
             np.testing.assert_allclose(part, of(Z), rtol=1e-9, atol=1e-13)
         assert data.infimum == pytest.approx(-data.conjugate(np.zeros_like(Z)), rel=1e-9)
+
+
+def test_a_refit_forgets_what_it_does_not_set():
+    X = table("poisson", n=60)
+    fit = model("poisson", row_offset="fit", alpha="auto", random_state=0).fit(pd.DataFrame(X).add_prefix("c"))
+    assert hasattr(fit, "row_offset_") and hasattr(fit, "alphas_") and hasattr(fit, "feature_names_in_")
+    fit.set_params(row_offset=None, alpha=1.0).fit(X[:50])
+    fresh = model("poisson").fit(X[:50])
+    assert {n for n in vars(fit) if n.endswith("_")} == {n for n in vars(fresh) if n.endswith("_")}
+    number = model("poisson", k="auto", random_state=0).fit(X).set_params(n_components=2).fit(X)
+    assert not hasattr(number, "ranks_") and not hasattr(number, "validation_loss_")
+    convex = model("poisson", k=None).fit(X).set_params(n_components=2).fit(X)
+    assert not hasattr(convex, "alpha_max_")
+
+
+SMALL_COUNTS = np.random.default_rng(0).poisson(2.0 * np.exp(table("gaussian", n=80, d=8, holes=0.0)))
+
+
+@pytest.mark.parametrize("options", [{}, {"row_offset": "total"}, {"row_offset": "fit"}], ids=str)
+@pytest.mark.parametrize("holes", [0.0, 0.2])
+def test_rates_in_any_unit_are_the_same_model(options, holes):
+    hidden = np.random.default_rng(1).random(SMALL_COUNTS.shape) < holes
+    X = np.where(hidden, np.nan, SMALL_COUNTS)
+    one = model("poisson", tol=1e-8, **options).fit(X)
+    for unit in (1e-3, 1e-8, 1e-12):
+        scaled = model("poisson", alpha=unit, tol=1e-8, **options).fit(X * unit)
+        assert scaled.deviance_explained_ == pytest.approx(one.deviance_explained_, abs=1e-4)
+        strong = model("poisson", **options).fit(X * unit)
+        assert strong.deviance_explained_ > -1e-6
+    assert one.deviance_explained_ > 0.5
+
+
+def test_small_rates_are_not_unbounded():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model("poisson", k=1, alpha=0.0).fit(1e-8 * (SMALL_COUNTS + 1))
+
+
+@pytest.mark.parametrize("holes", [0.0, 0.2])
+@pytest.mark.parametrize("options", [{}, {"row_offset": "fit"}], ids=str)
+def test_the_deviance_explained_does_not_depend_on_the_origin(holes, options):
+    X = table("gaussian", holes=holes)
+    near, far = (model("gaussian", tol=1e-9, **options).fit(X + shift) for shift in (0.0, 1e8))
+    assert far.deviance_explained_ == pytest.approx(near.deviance_explained_, abs=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"row_offset": "fit"}], ids=str)
+@pytest.mark.parametrize(
+    "X", [np.zeros((20, 6)), np.full((20, 6), 0.1), np.full((20, 6), 1e8)], ids=["0", "0.1", "1e8"]
+)
+def test_nothing_is_explained_of_a_table_without_spread(X, options):
+    for family in ("poisson", "gaussian"):
+        assert model(family, **options).fit(X).deviance_explained_ == pytest.approx(0, abs=1e-9)
+    offset = {"offset": np.linspace(0, 1, 20)} if not X.any() else {}
+    assert model("bernoulli", **options).fit(np.minimum(X, 1), **offset).deviance_explained_ == pytest.approx(
+        0, abs=1e-9
+    )
+
+
+def test_columns_without_a_count_have_no_share():
+    X = table("multinomial", holes=0.0)
+    more = np.insert(X, [3, 7], 0, axis=1)
+    for given in ({}, {"sample_weight": np.arange(40) % 3}, {"offset": np.linspace(0, 1, 40)}):
+        plain, wide = (model("multinomial", k=None, alpha=2.0).fit(Y, **given) for Y in (X, more))
+        assert wide.relative_gap_ <= 1e-4 and wide.objective_ == pytest.approx(plain.objective_, rel=1e-6)
+        shares = wide.inverse_transform(wide.codes_)
+        assert shares[:, [3, 8]].max() < 1e-12 and np.isfinite(wide.intercept_).all()
+        np.testing.assert_allclose(np.delete(shares, [3, 8], axis=1), plain.inverse_transform(plain.codes_), atol=1e-5)
+        assert wide.deviance_explained_ == pytest.approx(plain.deviance_explained_, rel=1e-4)
+    assert model("multinomial", k=None).fit(np.zeros((8, 3))).deviance_explained_ == 0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_objective_of_shares_is_the_formula(weighted):
+    X, weights = table("multinomial"), np.arange(1.0, 41) if weighted else np.ones(40)
+    fit = model("multinomial", **EXACT).fit(X, sample_weight=weights)
+    Z = fit.codes_ @ fit.components_ + fit.intercept_
+    rows = np.nansum(X, axis=1) * np.log(np.where(np.isnan(X), 0, np.exp(Z)).sum(axis=1)) - np.nansum(X * Z, axis=1)
+    ridges = weights @ np.square(fit.codes_).sum(axis=1) + np.square(fit.components_).sum()
+    assert fit.objective_ == pytest.approx(weights @ rows + ridges / 2, rel=1e-9)
+    assert fit.history_[-1].objective == pytest.approx(fit.objective_, rel=1e-8)
+
+
+def test_without_an_intercept_the_closed_form_is_met_at_once():
+    X = np.random.default_rng(0).normal(size=(40, 12))
+    fit = model("gaussian", k=3, alpha=5.0, fit_intercept=False).fit(X)
+    U, s, Vt = np.linalg.svd(X, full_matrices=False)
+    np.testing.assert_allclose(fit.codes_ @ fit.components_, (U[:, :3] * np.maximum(s[:3] - 5, 0)) @ Vt[:3], atol=1e-12)
+
+
+def test_a_local_fit_points_to_the_certified_one():
+    with pytest.raises(AttributeError, match="n_components=None"):
+        _ = model("poisson").fit(table("poisson")).gap_
+
+
+def test_a_small_table_always_has_entries_held_out():
+    X = table("gaussian", n=5, d=4, holes=0.0)
+    for seed in range(30):
+        assert np.isfinite(model("gaussian", alpha="auto", random_state=seed).fit(X).validation_loss_).all()
+
+
+def test_tags_tell_which_tables_are_taken():
+    tags = {family: model(family).__sklearn_tags__().input_tags for family in FAMILIES}
+    assert [family for family in FAMILIES if not tags[family].positive_only] == ["gaussian"]
+    assert ExponentialFamilyPCA(2, Poisson()).__sklearn_tags__().input_tags.positive_only
+    rbf = model("poisson", kernel="rbf").__sklearn_tags__().input_tags
+    assert not rbf.positive_only and not rbf.allow_nan
+    given = model("poisson", kernel="precomputed").__sklearn_tags__().input_tags
+    assert given.positive_only and given.allow_nan and given.pairwise
+
+
+def test_an_offset_that_is_left_out_later_is_warned_of():
+    X, offset = table("poisson"), np.linspace(-1, 1, 40)
+    fit = model("poisson").fit(X, offset=offset)
+    for use in (fit.transform, fit.score, fit.complete):
+        use(X, offset=offset)
+        with pytest.warns(UserWarning, match="offset"):
+            use(X)
+    fit.fit(X).transform(X)

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+from scipy.special import xlogy
 
 from regfactor._params import Array
 from regfactor.estimators.families import FAINT
@@ -15,7 +16,7 @@ from regfactor.losses import Gamma, Loss, Squared
 from regfactor.penalties import SquaredL2
 from regfactor.problems import Data, Design, Factored
 from regfactor.solvers.newton import newton_sweeps
-from regfactor.solvers.starts import first_point
+from regfactor.solvers.starts import column_means, first_point, loss_of_means
 
 NEARLY = 1e-6  # a mean this near to the edge of its range is a likelihood that grows for ever
 
@@ -36,14 +37,16 @@ def explained(data: Data, Z: Factors, value: float, rows: Array | None, levels: 
     """
     seen = _observed_only(data)
     value = value if seen is data else loss_at(seen, Z, rows)
+    whole = seen if rows is None else seen.weighted(rows)
+    if _at_ends(whole):
+        return 0.0
     if levels or seen.terms[0].offset is not None:
         beside = np.ones((1, data.shape[1])) if levels else None
         null = null_point(Factored(seen, SquaredL2(), SquaredL2(), row_weights=rows, beside=beside))[1]
     else:
-        null = _loss_of_means(seen, rows)
-    least = seen.infimum if rows is None else seen.weighted(rows).infimum
-    most = null - least
-    return 1 - (value - least) / most if most > 1e-12 * abs(least) else 0.0
+        null = loss_of_means(whole)
+    most = null - whole.infimum
+    return 1 - (value - whole.infimum) / most if most > _rounding(whole) else 0.0
 
 
 def loss_at(data: Data, Z: Factors, rows: Array | None) -> float:
@@ -60,25 +63,39 @@ def _observed_only(data: Data) -> Data:
     return replace(data, terms=(replace(t, w=np.where(t.w > FAINT, t.w, 0)),))
 
 
-def _loss_of_means(data: Data, rows: Array | None) -> float:
-    """Return the loss of the best intercepts where nothing else is added to them: -sum_j w_j F*(mean_j) + constant."""
-    t, layout = data.terms[0], data.layout
-    weights = data.weighted(rows).terms[0].w if rows is not None else t.w
-    w = np.ones_like(t.x) if weights is None else weights
-    weight, total = layout.column_sums(w), layout.column_sums(w * t.x)
-    seen = weight > 0
-    means = total[seen] / weight[seen]
-    if isinstance(t.loss, Squared):  # centered at the datum, unlike the others
-        return float((layout.column_sums(w * np.square(t.x))[seen] - weight[seen] * means**2).sum()) / 2
-    return -float(weight[seen] @ t.loss.conjugate(np.zeros_like(means), means))
+def level_constant(data: Data, rows: Array | None) -> float:
+    """Return what counts with a free level for each row cost more than shares do: sum of N - N log N over totals N.
+
+    Under weights of entries the first N's are weighted, so that a row of weight w counts w times.
+    """
+    t = data.terms[0]
+    totals = data.layout.row_sums(t.x if t.w is None else (t.w > 0) * t.x)
+    weighted = totals if t.w is None else data.layout.row_sums(t.w * t.x)
+    values = weighted - xlogy(weighted, totals)
+    return float(values.sum() if rows is None else rows @ values)
 
 
-def warn_of_unbounded(loss: Loss, Z: Array, stacklevel: int) -> None:
-    """Warn of a likelihood that grows for ever, which only a penalty can stop."""
+def _at_ends(data: Data) -> bool:
+    """Whether every column is constant at an end of the range: predictors without bound then explain all."""
+    (weight, means), domain = column_means(data), data.terms[0].loss.domain
+    return bool(np.all((weight == 0) | (means <= domain.low) | (means >= domain.high)))
+
+
+def _rounding(data: Data) -> float:
+    """Return a deviance that is rounding alone."""
+    t = data.terms[0]
+    if not isinstance(t.loss, Squared):
+        return 1e-12 * abs(data.infimum)
+    squares = np.square(t.x)
+    return 1e-24 * float((squares if t.w is None else t.w * squares).sum())
+
+
+def warn_of_unbounded(loss: Loss, Z: Array, unit: float, stacklevel: int) -> None:
+    """Warn of a likelihood that grows for ever, which only a penalty can stop; `unit` is what a count of one is."""
     if isinstance(loss, Squared | Gamma):
         return
     mean, most = loss.predict(Z), loss.domain.high
-    if np.any(mean < NEARLY) or (np.isfinite(most) and np.any(mean > most - NEARLY)):
+    if np.any(mean < NEARLY * unit) or (np.isfinite(most) and np.any(mean > most - NEARLY)):
         warnings.warn(
             "The likelihood is unbounded: some entries are fitted perfectly by predictors that grow for ever. Give "
             "alpha > 0; the fit is where the solver stopped.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any, Self
 
@@ -9,27 +10,24 @@ import numpy as np
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor._params import Array, UnsupportedProblem
+from regfactor._params import Array
 from regfactor.estimators.base import FactorEstimator, _check_limits, _print_progress
 from regfactor.estimators.certificate import Certificate
-from regfactor.estimators.deviance import explained, loss_at, warn_of_unbounded
+from regfactor.estimators.deviance import warn_of_unbounded
 from regfactor.estimators.door import entry_weights, filled, numbers, row_weights, warn_of_empty
-from regfactor.estimators.families import Reading, as_family, log_likelihood
-from regfactor.estimators.heldout import selected
+from regfactor.estimators.epca_problem import fitted_values, restored, stated
+from regfactor.estimators.families import Reading, as_family, check_form, is_non_negative, log_likelihood
+from regfactor.estimators.heldout import check_enough, selected
 from regfactor.estimators.rowfit import Given, as_offset, gram_of, observed, row_fit
 from regfactor.estimators.scoring import Scoring
 from regfactor.estimators.selection import Selection
-from regfactor.factors import Factors
-from regfactor.kernels import as_kernel
+from regfactor.kernels import Precomputed, as_kernel
 from regfactor.loop import Solution
-from regfactor.losses import Gamma, Multinomial, Poisson
-from regfactor.maps import RowScale
-from regfactor.penalties import SquaredL2, Trace
-from regfactor.problems import Convex, Data, Design, Factored
+from regfactor.losses import Multinomial
+from regfactor.problems import Convex, Data, Factored
 from regfactor.solvers import solve
 from regfactor.solvers.choose import prepared
-
-MOST = 20  # components with which alpha="auto" is chosen where their number is left to held-out entries too
+from regfactor.solvers.starts import first_point
 
 
 class ExponentialFamilyPCA(FactorEstimator):
@@ -38,6 +36,8 @@ class ExponentialFamilyPCA(FactorEstimator):
     Principal components for data that are not normal: z_ij is the natural parameter of entry x_ij, and the cumulant G
     belongs to the family. NaN entries are left out of the sum. The ridge equals alpha times the trace norm of Phi C,
     since the factors are balanced; without any, a binary table is soon fitted perfectly by predictors without bound.
+    For "gaussian" x^2/2 is added, which makes a term (x - z)^2/2; for "multinomial" G is N log sum_j e^z_j of a row of
+    total N.
 
     Parameters
     ----------
@@ -141,30 +141,38 @@ class ExponentialFamilyPCA(FactorEstimator):
         -------
         self
         """
-        loss = self._checked()
+        _check_limits(self)
+        loss = self._family()
         kernel = None if self.kernel is None else self._as_kernel(X)
         table = self._table(X, True) if kernel is None else kernel[0]
         weights = row_weights(table, sample_weight), entry_weights(table, entry_weight, None)
         given = Given(table, *weights, as_offset(offset, table, loss))
         learned = given.learned
+        if isinstance(self.alpha, str) or isinstance(self.n_components, str):
+            check_enough(learned)
         reading = Reading.of(learned.table, learned.rows, learned.entries, loss, self.row_offset == "total")
         data = reading.data(learned.table, learned.entries, learned.offset)
         random = check_random_state(self.random_state)
         held_out = np.random.default_rng(random.randint(2**31 - 1))
-        problem, chosen, largest = self._selected(self._stated(data, reading, learned), held_out)
+        problem, chosen, largest = self._selected(stated(self, data, reading, learned), held_out)
         problem.check()
         warn_of_empty(learned.table)
         problem = prepared(problem) if isinstance(problem, Convex) else problem
         progress = _print_progress if self.verbose else None
         options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "time_limit": self.time_limit}
-        solution = solve(problem, callback=self.callback, progress=progress, random_state=0, **options)
+        # under a quadratic loss without holes the start is the solution: singular values less alpha
+        start = first_point(problem) if isinstance(problem, Factored) else None
+        solution = solve(problem, start=start, callback=self.callback, progress=progress, random_state=0, **options)
+        self._forget()
+        self._offset_given = offset is not None
         self._kernel = None if kernel is None else kernel[1:]
         self.status_, self.solver_ = solution.status, solution.solver
-        self.n_iter_, self.history_ = solution.n_iter, solution.history
+        self.n_iter_ = solution.n_iter
         self._record(given, reading, data, problem, solution)
         self._record_choices(problem, chosen, largest)
         if not problem.alpha:
-            warn_of_unbounded(reading.fitted, self.codes_ @ self.components_ + self.intercept_, stacklevel=2)
+            Z = self.codes_ @ self.components_ + self.intercept_
+            warn_of_unbounded(reading.fitted, Z, reading.unit, stacklevel=2)
         self._warn_unless_converged(solution)
         return self
 
@@ -182,7 +190,7 @@ class ExponentialFamilyPCA(FactorEstimator):
         """
         check_is_fitted(self)
         table = self._table(X, False)
-        return self._scored(table, as_offset(offset, table, self._reading.loss))[0]
+        return self._scored(table, self._added(offset, table))[0]
 
     def inverse_transform(self, X: Any, offset: Any = None) -> Array:
         """Return the mean response that codes predict; of "multinomial" the shares of a row.
@@ -191,7 +199,8 @@ class ExponentialFamilyPCA(FactorEstimator):
         ----------
         X : array-like of shape (n_samples, n_components)
         offset : array-like of shape (n_samples,) or (n_samples, n_features), optional
-            Added to the predictors, such as `row_offset_`; zero is the mean exposure.
+            Added to the predictors, such as `row_offset_` or the offset of `fit`. None is zero: an exposure of one
+            where `fit` was given offsets, and with `row_offset` that of the mean row. Codes do not hold the exposure.
 
         Returns
         -------
@@ -222,7 +231,7 @@ class ExponentialFamilyPCA(FactorEstimator):
         if self._kernel is not None:
             raise ValueError("The table of a kernel model is a Gram matrix, which has no holes to fill.")
         table = self._table(X, False)
-        Z = self._predictors(table, as_offset(offset, table, self._reading.loss))
+        Z = self._predictors(table, self._added(offset, table))
         mean = (
             self._reading.fitted.predict(Z) if isinstance(self._reading.loss, Multinomial) else self._reading.predict(Z)
         )
@@ -243,32 +252,42 @@ class ExponentialFamilyPCA(FactorEstimator):
         """
         check_is_fitted(self)
         table = self._table(X, False)
-        Z = self._predictors(table, as_offset(offset, table, self._reading.loss)).astype(np.float64)
+        Z = self._predictors(table, self._added(offset, table)).astype(np.float64)
         x, seen = observed(table)
         if not seen.any():
             raise ValueError("Every entry of the table is missing; there is nothing to score.")
         return log_likelihood(self._reading.loss, Z, x, seen) / int(seen.sum())
 
-    def _checked(self) -> Any:
-        """Raise for parameters that are none; return the loss of the family."""
-        _check_limits(self)
-        loss = as_family(self.family, self.trials)
-        if self.row_offset not in (None, "total", "fit"):
-            raise ValueError(f"row_offset must be None, 'total' or 'fit', got {self.row_offset!r}.")
-        if self.row_offset == "total" and not isinstance(loss, Poisson):
-            raise ValueError("row_offset='total' is an exposure of counts: use family='poisson', or row_offset='fit'.")
-        if self.row_offset == "fit" and isinstance(loss, Multinomial):
-            raise ValueError("family='multinomial' has a free level for each row already: leave row_offset=None.")
-        k = self.n_components
-        if not (k is None or (isinstance(k, str) and k == "auto") or (isinstance(k, int | np.integer) and k >= 1)):
-            raise ValueError(f"n_components must be a whole number >= 1, 'auto' or None, got {k!r}.")
-        if k is None and (isinstance(loss, Gamma) or self.row_offset == "fit"):
-            what = (
-                "family='gamma' restricts the predictor"
-                if isinstance(loss, Gamma)
-                else "row_offset='fit' is a second free term"
+    @property
+    def certificate_(self) -> Certificate:
+        """How far the objective can be from the global optimum, with `n_components=None`."""
+        check_is_fitted(self)
+        if self._certificate is None:
+            raise AttributeError(
+                f"This {type(self).__name__} was solved locally, at a given number of components, so there is no "
+                "duality gap: n_components=None has a convex form and is certified."
             )
-            raise UnsupportedProblem(f"n_components=None needs the convex form, and {what}: give n_components.")
+        return self._certificate
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit has set, for this one may not set it."""
+        kept = ("n_features_in_", "feature_names_in_")
+        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_") and n not in kept]:
+            delattr(self, name)
+
+    def _added(self, offset: Any, table: Any) -> Array | None:
+        """Return offsets of predictors; warn where there were some in `fit` and are none now."""
+        if offset is None and self._offset_given:
+            warnings.warn(
+                "The model was fitted with offset=..., and none is given for these rows: zero is assumed, an exposure "
+                "of one. Pass their offset.", UserWarning, stacklevel=3,
+            )  # fmt: skip
+        return as_offset(offset, table, self._reading.loss)
+
+    def _family(self) -> Any:
+        """Raise for parameters that are none; return the loss of the family."""
+        loss = as_family(self.family, self.trials)
+        check_form(self.n_components, self.row_offset, loss)
         return loss
 
     def _table(self, X: Any, reset: bool) -> Any:
@@ -285,28 +304,6 @@ class ExponentialFamilyPCA(FactorEstimator):
         kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0).resolved(table)
         return gram_of(kernel, table), kernel, table
 
-    def _stated(self, data: Data, reading: Reading, given: Given) -> Convex | Factored:
-        """Return the problem that this estimator is; a row of weight w stands for w equal rows."""
-        n, d = data.shape
-        design = Design.intercept(n, data.dtype) if self.fit_intercept else None
-        if self.n_components is None:
-            if isinstance(reading.loss, Multinomial):  # rows whole, and no level beside them
-                data = Data.of(given.table, reading.loss, given.entries, given.offset)
-            if given.rows is None:
-                return Convex(data, Trace(), self._strength, design=design)
-            scale = RowScale((given.rows**-0.5).astype(data.dtype))
-            return Convex(data.weighted(given.rows), Trace(), self._strength, scale, design)
-        k = min(MOST, n, d) if isinstance(self.n_components, str) else self.n_components
-        if k > min(n, d):
-            raise ValueError(
-                f"n_components={k} is more than min(n_samples, n_features): n_samples = {n}, n_features = {d}."
-            )
-        levels = self.row_offset == "fit" or isinstance(reading.loss, Multinomial)
-        beside = np.ones((1, d), data.dtype) if levels else None
-        return Factored(
-            data, SquaredL2(), SquaredL2(), k, self._strength, row_weights=given.rows, design=design, beside=beside
-        )
-
     def _selected(
         self, problem: Convex | Factored, random: np.random.Generator
     ) -> tuple[Convex | Factored, list[Selection], float | None]:
@@ -321,7 +318,7 @@ class ExponentialFamilyPCA(FactorEstimator):
         self, given: Given, reading: Reading, data: Data, problem: Convex | Factored, solution: Solution
     ) -> None:
         """Set what was fitted: rows scored exactly under the components found, then balanced with them."""
-        score, start = row_fit(given, reading, problem, solution.point)
+        score, start = row_fit(given, reading, problem, restored(solution.point, given, reading))
         everything = given.learned is given
         codes, level = score(data if everything else reading.data(given.table, given.entries, given.offset), start)
         if self.row_offset == "fit" and self.fit_intercept:
@@ -335,26 +332,11 @@ class ExponentialFamilyPCA(FactorEstimator):
         self._rows, self._reading, self._loss_parts = score, reading, [(slice(None), reading.loss)]
         if self.row_offset is not None:
             self.row_offset_ = level if self.row_offset == "fit" else reading.exposure(given.table)
-        self._record_values(given, data, problem, solution, level)
-
-    def _record_values(
-        self, given: Given, data: Data, problem: Convex | Factored, solution: Solution, level: Array
-    ) -> None:
-        """Set the objective, its certificate and the share of the deviance explained, in double precision."""
-        at, rows, exact = given.counted, given.learned.rows, data.astype(np.float64)
-        codes, C = self.codes_[at].astype(np.float64), self.components_.astype(np.float64)
-        b, one = self.intercept_.astype(np.float64)[None], np.ones((len(codes), 1))
-        Z = Factors(np.hstack([codes, one, level[at, None]]), np.vstack([C, b, np.ones_like(b)]))
-        value = loss_at(exact, Z, rows)
-        self.deviance_explained_ = explained(exact, Z, value, rows, self._rows.levels)
-        self._certificate = None
+        values = fitted_values(self, given, data, problem, level)
+        self.objective_, self.deviance_explained_, self._certificate = values.objective, values.explained, None
+        self.history_ = [replace(record, objective=record.objective - values.more) for record in solution.history]
         if isinstance(problem, Convex):
-            F, B = Factors(codes / problem.map.diagonal, C), b if self.fit_intercept else None
-            self.objective_ = problem.astype(np.float64).objective(F, B)
             self._certificate = Certificate(self.objective_, solution.bound, solution.rigorous, problem.floor)
-        else:
-            ridges = given.weights[at] @ np.square(codes).sum(axis=1) + np.square(C).sum()
-            self.objective_ = value + problem.alpha / 2 * float(ridges)
 
     def _record_choices(self, problem: Convex | Factored, chosen: list[Selection], largest: float | None) -> None:
         self._n_features_out, self.alpha_ = len(self.components_), float(problem.alpha)
@@ -380,14 +362,17 @@ class ExponentialFamilyPCA(FactorEstimator):
         return Z if added is None else Z + added
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that a precomputed kernel is split by rows and by columns."""
+        """Tell scikit-learn which tables are taken; a precomputed kernel is split by rows and by columns."""
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        table = self.kernel is None or tags.input_tags.pairwise or isinstance(self.kernel, Precomputed)
+        tags.input_tags.allow_nan = table
+        tags.input_tags.positive_only = table and is_non_negative(self.family)
         return tags
 
     def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex | Factored:
-        reading = Reading.of(X, rows, entries, self._checked(), self.row_offset == "total")
-        return self._stated(reading.data(X, entries, None), reading, Given(X, rows, entries, None))
+        reading = Reading.of(X, rows, entries, self._family(), self.row_offset == "total")
+        return stated(self, reading.data(X, entries, None), reading, Given(X, rows, entries, None))
 
     def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring | None:
         return None  # rows have offsets and levels beside their codes: see RowFit

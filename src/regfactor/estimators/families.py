@@ -11,13 +11,13 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from regfactor._linalg import is_sparse
-from regfactor._params import Array, choose
+from regfactor._params import Array, UnsupportedProblem, choose
 from regfactor.losses import Binomial, Gamma, Logistic, Loss, Multinomial, Poisson, Squared
 from regfactor.problems import Data
 from regfactor.problems.layout import Pattern
 
 FAINT = 1e-3  # weight of a hole under a loss that restricts the predictor; it stands at the mean of its column
-LEAST_TOTAL = 0.5  # what stands for the total of a row without a count
+LEAST_TOTAL = 0.5  # what stands for the total of a row without a count, in units of a count
 
 FAMILIES: dict[str, Callable[[float], Loss]] = {
     "gaussian": lambda trials: Squared(),
@@ -36,6 +36,65 @@ def as_family(family: Any, trials: float) -> Loss:
     if isinstance(family, Squared | Logistic | Binomial | Poisson | Gamma) or type(family) is Multinomial:
         return family
     raise ValueError(f"family must be one of {', '.join(sorted(FAMILIES))} or such a loss, got {family!r}.")
+
+
+def is_non_negative(family: Any) -> bool:
+    """Whether a family, by name or as a loss, takes no negative number; False for what is no family."""
+    if isinstance(family, str):
+        return family in FAMILIES and family != "gaussian"
+    return isinstance(family, Loss) and family.domain.low >= 0
+
+
+def check_form(n_components: Any, row_offset: Any, loss: Loss) -> None:
+    """Raise for a number of components or an offset of rows that is none, or that the family cannot have."""
+    if row_offset not in (None, "total", "fit"):
+        raise ValueError(f"row_offset must be None, 'total' or 'fit', got {row_offset!r}.")
+    if row_offset == "total" and not isinstance(loss, Poisson):
+        raise ValueError("row_offset='total' is an exposure of counts: use family='poisson', or row_offset='fit'.")
+    if row_offset == "fit" and isinstance(loss, Multinomial):
+        raise ValueError("family='multinomial' has a free level for each row already: leave row_offset=None.")
+    k, auto = n_components, isinstance(n_components, str) and n_components == "auto"
+    if not (k is None or auto or (isinstance(k, int | np.integer) and k >= 1)):
+        raise ValueError(f"n_components must be a whole number >= 1, 'auto' or None, got {k!r}.")
+    if k is None and (isinstance(loss, Gamma) or row_offset == "fit"):
+        what = "row_offset='fit' is a second free term"
+        if isinstance(loss, Gamma):
+            what = "family='gamma' restricts the predictor"
+        raise UnsupportedProblem(f"n_components=None needs the convex form, and {what}: give n_components.")
+
+
+def check_values(loss: Loss, table: Any) -> None:
+    """Raise for data that a family cannot take: which columns, how many, which family instead."""
+    x = table.data if is_sparse(table) else table
+    seen = ~np.isnan(x)
+    bad = ~loss.legal(x) & seen
+    if not bad.any():
+        return
+    if is_sparse(table):
+        counts = [np.bincount(table.indices[part], minlength=table.shape[1]) for part in (bad, seen)]
+    else:
+        counts = [part.sum(axis=0) for part in (bad, seen)]
+    columns = np.flatnonzero(counts[0])
+    found = "; ".join(f"column {j}: {counts[0][j]} of {counts[1][j]} observed values" for j in columns[:3])
+    more = f" (and {len(columns) - 3} more columns)" if len(columns) > 3 else ""
+    what = "Negative values in data" if (x[seen] < 0).any() else "Values outside the family's range"
+    name = next(name for name, part in FAMILIES.items() if type(part(1)) is type(loss))
+    raise ValueError(
+        f"{what}: family={name!r} takes {loss.domain_text}; outside are {found}{more}. {_advice(loss, x[seen])}"
+    )
+
+
+def _advice(loss: Loss, values: Array) -> str:
+    """Return which coding or which family would take the data."""
+    if np.isin(values, (-1, 1)).all():
+        return "Values are -1 and +1: code them 0 and 1 for family='bernoulli'."
+    if (values < 0).any():
+        return "family='gaussian' takes any number."
+    if isinstance(loss, Binomial):
+        return f"Give the number of trials: trials={values.max():g} would take the largest value."
+    if (values == np.round(values)).all():
+        return "Values are counts: use family='poisson', 'multinomial' for rows of counts, or 'binomial' with trials."
+    return "Values are not negative: use family='poisson' or, where none is zero, 'gamma'."
 
 
 def log_likelihood(loss: Loss, z: Array, x: Array, observed: Array) -> float:
@@ -66,23 +125,24 @@ class Reading:
 
     A row of counts given their total is a row of Poisson counts with a free level, which gives the same likelihood
     and leaves entries apart. `means` are those of the columns of the training table, `totals` says whether totals of
-    rows are exposures.
+    rows are exposures, `unit` is what a count of one is: one, or where data are smaller the mean of the positive.
     """
 
     loss: Loss
     means: Array
     totals: bool = False
+    unit: float = 1.0
 
     @staticmethod
     def of(table: Any, rows: Array | None, entries: Any, loss: Loss, totals: bool) -> Reading:
         """Return the reading of a training table, with the means of its columns."""
         ones = np.ones(table.shape[0]) if rows is None else rows
-        if entries is None and not is_sparse(table) and not np.isnan(table).any():
-            return Reading(loss, ones @ table / ones.sum(), totals)
-        w = _weights(table, entries)
-        total, weight = ones @ np.where(w > 0, w * _filled(table), 0), ones @ w
+        w, x = _weights(table, entries), _filled(table)
+        total, weight = ones @ np.where(w > 0, w * x, 0), ones @ w
         overall = total.sum() / max(weight.sum(), 1e-300)
-        return Reading(loss, np.where(weight > 0, total / np.where(weight > 0, weight, 1), overall), totals)
+        positive = float((ones @ np.where(x > 0, w, 0)).sum())
+        unit = min(1.0, float(total.sum()) / positive) if positive > 0 else 1.0
+        return Reading(loss, np.where(weight > 0, total / np.where(weight > 0, weight, 1), overall), totals, unit)
 
     @property
     def fitted(self) -> Loss:
@@ -93,7 +153,7 @@ class Reading:
         """Return the log of each row's total over what the means of its observed columns would make."""
         x, seen = _filled(table), _weights(table, None) > 0
         total, expected = np.where(seen, x, 0).sum(axis=1), seen @ self.means
-        ratio = np.maximum(total, LEAST_TOTAL) / np.where(expected > 0, expected, 1)
+        ratio = np.maximum(total, LEAST_TOTAL * self.unit) / np.where(expected > 0, expected, 1)
         return np.where(expected > 0, np.log(ratio), 0).astype(table.dtype)
 
     def offset(self, table: Any, given: Array | None) -> Array | None:
@@ -105,11 +165,10 @@ class Reading:
 
     def data(self, table: Any, entries: Any, given: Array | None) -> Data:
         """Return the data of a table, checked against the family."""
-        offset = self.offset(table, given)
         if isinstance(self.loss, Gamma):
             return self._inside(table, entries)
-        if isinstance(self.loss, Multinomial) and not is_sparse(table):
-            Data.of(np.where(np.isnan(table), 0, table), self.loss)  # refuses what are no counts, by the right name
+        check_values(self.loss, table)
+        offset = self.offset(table, given)
         if not is_sparse(table):
             return Data.of(table, self.fitted, entries, offset)
         data = Data.of_sparse(table, self.fitted, entries)
@@ -122,10 +181,10 @@ class Reading:
     def _inside(self, table: Any, entries: Any) -> Data:
         """Return data without a hole, so that the predictors stay in the link domain there too."""
         w, x = _weights(table, entries), _filled(table)
-        checked = Data.of(np.where(w > 0, x, np.nan), self.loss)
+        check_values(self.loss, np.where(w > 0, x, np.nan))
         if (w > 0).all():
             return Data.of(x, self.loss, None if entries is None else w)
-        x = np.where(w > 0, x, self.means).astype(checked.dtype)
+        x = np.where(w > 0, x, self.means).astype(table.dtype)
         return Data.of(x, self.loss, np.where(w > 0, w, FAINT))
 
     def predict(self, Z: Array) -> Array:

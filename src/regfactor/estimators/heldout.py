@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from regfactor._linalg import spectral_norm
+from regfactor._linalg import is_sparse, spectral_norm
 from regfactor._params import Array, choose
 from regfactor.estimators.deviance import null_point
 from regfactor.estimators.families import FAINT
+from regfactor.estimators.rowfit import Given, observed
 from regfactor.estimators.selection import ALPHAS, HELD_OUT, RISES, RULES, SMALLEST, Selection, Trial
 from regfactor.factors import Factors, Point
 from regfactor.problems import Data, Design, Factored
@@ -18,6 +19,20 @@ from regfactor.solvers.starts import first_point
 
 ROUGH, SWEEPS = 1e-3, 2  # tolerance and most sweeps of fits that are only compared
 WEAK, AGAIN = 0.02, 0.3  # an atom this much smaller than at the start is given that share of its first factors again
+
+FEWEST = 20  # observed entries of which some can be held out
+
+
+def check_enough(given: Given) -> None:
+    """Raise for a table of which too few entries are observed to hold some out."""
+    (n, d), seen = given.table.shape, observed(given.table)[1]
+    if given.entries is not None:
+        seen = seen & ((given.entries.toarray() if is_sparse(given.entries) else given.entries) > 0)
+    if min(n, d) < 2 or seen.sum() < FEWEST:
+        raise ValueError(
+            f"A table of {seen.sum()} observed entries (n_samples = {n}, n_features = {d}) has too few to hold some "
+            f"out: 'auto' needs two rows, two columns and {FEWEST} entries. Give alpha and n_components as numbers."
+        )
 
 
 def alpha_max(problem: Factored) -> float:
@@ -84,6 +99,8 @@ def _parted(problem: Factored, random: np.random.Generator) -> tuple[Factored, D
     whose data may lie far from zero.
     """
     learned, tested = split(problem.data, random)
+    while not tested.terms[0].x.size:  # bad luck on a small table
+        learned, tested = split(problem.data, random)
     if learned.quadratic:
         return replace(problem, data=learned), tested
     design = None if problem.design is None else problem.design.astype(np.float32)

@@ -67,7 +67,7 @@ def gram_of(kernel: Kernel, table: Any, training: Any = None) -> Array:
     """Return the kernel of rows against the training rows; only a Gram matrix that is given may have holes."""
     if not isinstance(kernel, Precomputed) and (is_sparse(table) or np.isnan(table).any()):
         raise ValueError(
-            "A kernel needs rows without holes: fill them first, or give the Gram matrix as 'precomputed'."
+            "A kernel needs rows without holes (NaN): fill them first, or give the Gram matrix as 'precomputed'."
         )
     return np.asarray(kernel.gram(table, training), table.dtype)
 

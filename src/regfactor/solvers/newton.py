@@ -13,8 +13,11 @@ from regfactor.factors import Factors, Point, rebalance
 from regfactor.loop import Iterate
 from regfactor.losses import Bregman, GammaLog, Squared
 from regfactor.penalties import Free, SquaredL2
-from regfactor.problems import Factored
+from regfactor.problems import Data, Factored
 from regfactor.problems.layout import Dense, Layout
+from regfactor.solvers.starts import loss_of_means
+
+SHARE = 1e-3  # of the excess of column means: the least excess against which a change is measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,15 +52,26 @@ def newton_sweeps(problem: Factored, start: Point) -> Iterator[Iterate]:
     """Yield the start, then the point after every sweep: components and B, balance, codes and A.
 
     The pass over the data that tests a step gives the derivatives of the next one, so that a sweep costs two passes.
-    A change is measured against the excess of the objective over what the data alone allow: half a deviance.
+    A change is measured against the excess of the objective over what the data alone allow: half a deviance. Where
+    the fit is nearly perfect a share of the excess of column means stands in, which is in the units of the data too.
     """
-    least = problem.weighted.infimum
+    whole = problem.weighted
+    least = whole.infimum
     state = _started(problem, start)
+    floor = max(SHARE * (loss_of_means(whole) - least), _rounding(problem.data, state.at))
     while True:
         objective = _objective(problem, state)
-        yield Iterate(_point(problem, state), objective, scale=objective - least)
+        yield Iterate(_point(problem, state), objective, scale=max(objective - least, floor))
         state = _balanced(problem, _improved_components(problem, state))
         state = _improved_codes(problem, state)
+
+
+def _rounding(data: Data, at: Expansion) -> float:
+    """Return the excess that is rounding alone: of residuals squared, else of the terms of a likelihood."""
+    eps = float(np.finfo(data.dtype).eps)
+    if data.quadratic:
+        return (16 * eps) ** 2 * float(sum(np.square(t.x).sum(dtype=np.float64) for t in data.terms))
+    return max(1e-9, 16 * eps) * float(np.abs(at[0]).sum(dtype=np.float64))
 
 
 def _started(problem: Factored, start: Point) -> State:

@@ -11,7 +11,7 @@ from regfactor._linalg import orthonormal, thin_svd
 from regfactor._newton import solve_columns
 from regfactor._params import Array
 from regfactor.factors import Factors, Point
-from regfactor.losses import KL, Gamma, Poisson, Squared
+from regfactor.losses import KL, Gamma, Ordinal, Poisson, Squared
 from regfactor.losses.base import EVERYTHING
 from regfactor.penalties import Constraint, NonNegative, OneHot, Simplex
 from regfactor.problems import Data, Factored
@@ -45,7 +45,7 @@ def first_point(problem: Factored) -> Point:
     by alpha, which is exact.
     """
     data, layout, k = problem.data, problem.data.layout, problem.rank
-    y, w = _response(data), _weights(problem)
+    y, w = _response(problem.weighted), _weights(problem)
     E = np.zeros((0, data.shape[1]), data.dtype) if problem.beside is None else problem.beside
     turned: Layout = Dense(data.shape[::-1]) if isinstance(layout, Dense) else layout.T
     B, rest = None, y
@@ -87,16 +87,51 @@ def _response(data: Data) -> Array:
     for t in data.terms:
         at = ... if t.columns is EVERYTHING else (slice(None), t.columns)
         if isinstance(t.loss, Poisson):
-            z = np.log(t.x + 0.5)
+            z = np.log(t.x + 0.5 * _unit(data.only(t)))
         elif isinstance(t.loss, Gamma):  # around the mean m of a column: -1/m + (x - m)/m^2
-            w = np.ones_like(t.x) if t.w is None else t.w
-            m = data.layout.spread((data.layout.column_sums(w * t.x) / data.layout.column_sums(w)).astype(data.dtype))
+            m = data.layout.spread(column_means(data.only(t))[1].astype(data.dtype))
             z = (t.x / m - 2) / m
         else:
             zero = np.zeros((1,) * t.x.ndim, data.dtype)  # one predictor serves all entries
             z = -t.loss.gradient(zero, t.x) / t.loss.hessian(zero, t.x)
         y[at] = z if t.offset is None else z - t.offset
     return y
+
+
+def _unit(data: Data) -> Array:
+    """Return what a count of one is, at the entries: one, or where data are smaller the mean of a column's positive."""
+    t, layout = data.terms[0], data.layout
+    positive = (t.x > 0) * (t.x.dtype.type(1) if t.w is None else t.w)
+    total, weight = layout.column_sums(positive * t.x), layout.column_sums(positive)
+    overall = total.sum() / weight.sum() if weight.any() else 1.0
+    unit = np.where(weight > 0, total / np.where(weight > 0, weight, 1), overall)
+    return layout.spread(np.minimum(unit, 1).astype(data.dtype))
+
+
+def column_means(data: Data) -> tuple[Array, Array]:
+    """Return the weight of every column and its mean, zero where nothing is observed; for one loss on all columns."""
+    t, layout = data.terms[0], data.layout
+    if t.w is None:
+        weight, total = layout.column_sums(np.ones_like(t.x)), layout.column_sums(t.x)
+    else:
+        weight, total = layout.column_sums(np.broadcast_to(t.w, t.x.shape)), layout.column_sums(t.w * t.x)
+    return weight, _mean(total, weight)
+
+
+def loss_of_means(data: Data) -> float:
+    """Return the loss of the best intercepts where nothing is added to them: -sum_j w_j f*(0; mean_j) + constant.
+
+    Losses are linear in the datum, but for x^2/2 in some: then the spread around the means, which does not cancel.
+    """
+    loss = 0.0
+    for part in map(data.only, data.terms):
+        (t,), (weight, means) = part.terms, column_means(part)
+        seen = weight > 0
+        loss -= float(weight[seen] @ t.loss.conjugate(np.zeros_like(means[seen]), means[seen]))
+        if isinstance(t.loss, Squared | Ordinal):
+            apart = np.square(t.x - part.layout.spread(means))
+            loss += float((apart if t.w is None else t.w * apart).sum(dtype=np.float64)) / 2
+    return loss
 
 
 def _weights(problem: Factored) -> Array | None:
