@@ -31,7 +31,13 @@ NAMES = sorted(DIVERGENCES)
 every_divergence = pytest.mark.parametrize("name", NAMES)
 
 
-@parametrize_with_checks([BregmanKMeans(divergence="absolute")], expected_failed_checks=lambda e: RANDOM_START)
+REAL = {"check_clustering": "it draws negative numbers, whatever the tags of an estimator say"}
+
+
+@parametrize_with_checks(
+    [BregmanKMeans(divergence="absolute"), BregmanKMeans(divergence="kl"), BregmanMixture(divergence="kl")],
+    expected_failed_checks=lambda e: RANDOM_START | (REAL if e.divergence == "kl" else {}),
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of checks that allow few iterations
 def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
@@ -242,10 +248,46 @@ def test_empty_clusters_are_given_the_farthest_row():
     assert model.inertia_ == pytest.approx(2 * 0.005 / 2)
 
 
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("bernoulli", [0.6, 0.8, 0.5, 0.2, 0.3, 0.9, 0.2, 0, 0.6, 0.3]),
+        ("bernoulli", [0.6, 0.8, 0.5, 0.2, 0.3, 1.0, 0.2, 0, 0.6, 0.3]),
+        ("kl", [1, 0.7, 0.7, 0.8, 0.2, 0.3, 0.2, 0, 0.4, 0.6]),
+        ("squared", [1, 0.7, 0.7, 0.8, 0.2, 0.3, 0.2, 0, 0.4, 0.6]),
+        ("absolute", [1, 0.7, 0.7, 0.8, 0.2, 0.3, 0.2, 0, 0.4, 0.6]),
+    ],
+)
+@pytest.mark.parametrize("k", [3, 5, 6, 7])
+def test_no_cluster_is_empty_while_rows_lie_off_centers(name, values, k):
+    """A row on the boundary is not its own first center; given away it must not leave a cluster empty."""
+    column = np.array(values, float)[:, None]
+    for seed, init in itertools.product(range(12), ("k-means++", "random")):
+        w = None if seed % 3 else np.arange(10) % 4 + 1.0
+        model = BregmanKMeans(k, name, init=init, n_init=1, random_state=seed).fit(column, sample_weight=w)
+        assert np.bincount(model.labels_, minlength=k).all()
+        if name in ("squared", "kl"):
+            kernel = BregmanKMeans(k, kernel="rbf", gamma=1.0, init=init, n_init=1, random_state=seed).fit(column)
+            assert np.bincount(kernel.labels_, minlength=k).all()
+
+
+@pytest.mark.parametrize("name", ["squared", "kl", "itakura_saito", "exp", "sigmoid", "mahalanobis"])
+def test_rounding_is_no_distance_from_a_center(name):
+    """Few different rows far from the origin: refilling ends, though rounding keeps rows off their centers."""
+    column = np.repeat(np.array([[1.0], [1.5], [2.0]]), 5, axis=0) + (1e6 if name not in ("exp", "sigmoid") else 20)
+    with pytest.warns(ConvergenceWarning, match="distinct clusters") as told:
+        model = BregmanKMeans(5, name, random_state=0).fit(column)
+    assert model.status_.converged and model.n_iter_ < 50 and len(told) == 1
+
+
 @every_divergence
 def test_fewer_different_rows_than_clusters_is_no_crash(name):
     X = np.repeat(np.clip(rows(name, n=2), 0.3, None) if name == "bernoulli" else rows(name, n=2), 6, axis=0)
-    model = BregmanKMeans(5, name, random_state=0).fit(X)
+    distinct = len(np.unique(X, axis=0))
+    with pytest.warns(
+        ConvergenceWarning, match=rf"distinct clusters \({distinct}\) found smaller than n_clusters \(5\)"
+    ):
+        model = BregmanKMeans(5, name, random_state=0).fit(X)
     assert model.inertia_ == pytest.approx(0, abs=1e-7) and np.isfinite(model.cluster_centers_).all()
     mixture = BregmanMixture(5, name, random_state=0).fit(X)
     assert np.isfinite(mixture.predict_proba(X)).all()
@@ -421,6 +463,21 @@ def test_kernel_matrices_may_be_given_or_found_by_blocks(monkeypatch):
         given.transform(kernel.gram(new, X))
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_linear_kernels_keep_their_digits_far_from_the_origin(dtype):
+    offset = 1e8 if dtype is np.float64 else 1e3
+    X = (rows("squared", n=90) + offset).astype(dtype)
+    w = rng(0).integers(0, 3, 90).astype(float)
+    first = rng(1).integers(3, size=90)
+    far = BregmanKMeans(3, kernel="linear", init=first).fit(X, sample_weight=w)
+    near = BregmanKMeans(3, kernel="linear", init=first).fit((X - dtype(offset)).astype(float), sample_weight=w)
+    np.testing.assert_array_equal(far.labels_, near.labels_)
+    assert far.inertia_ == pytest.approx(near.inertia_, rel=1e-5)
+    np.testing.assert_array_equal(far.predict(X), near.predict(X.astype(float) - offset))
+    np.testing.assert_allclose(far.transform(X), near.transform(X.astype(float) - offset), rtol=1e-3, atol=1e-3)
+    assert BregmanKMeans(90, kernel="linear", random_state=0).fit(X).inertia_ >= 0
+
+
 def test_rows_of_a_kernel_as_features_are_another_model():
     X = rows("squared", n=60)
     K = Gaussian(0.1).gram(X)
@@ -485,9 +542,22 @@ def test_cuts_under_other_divergences_weigh_rows_by_degree():
 
 X = rows("squared", n=40)
 BAD = {
-    "negative counts": (BregmanKMeans(2, "kl"), -np.eye(3), r"column 0: 1 of 3 values.*real numbers"),
+    "negative counts": (
+        BregmanKMeans(2, "kl"),
+        -np.eye(3),
+        r"^Negative values in data: divergence='kl' cannot.*column 0: 1 of 3 values.*real numbers",
+    ),
+    "negative probabilities": (
+        BregmanMixture(2, "bernoulli"),
+        -np.eye(3),
+        "^Negative values in data: divergence='bern",
+    ),
     "zeros": (BregmanKMeans(2, "itakura_saito"), np.eye(3), r"\(0, inf\).*'kl'"),
-    "probabilities": (BregmanMixture(2, "bernoulli"), 2 * np.eye(3), r"\[0, 1\]"),
+    "probabilities": (
+        BregmanMixture(2, "bernoulli"),
+        2 * np.eye(3),
+        r"^divergence='bernoulli' cannot take this data.*\[0, 1\]",
+    ),
     "proportions": (BregmanKMeans(2, potentials.MultinomialEntropy()), np.eye(3) / 2, "sum to one"),
     "holes": (BregmanKMeans(2), np.array([[1.0, np.nan], [2.0, 3.0]]), "NaN"),
     "unknown divergence": (BregmanKMeans(2, "squard"), X, "Did you mean 'squared'"),
@@ -500,7 +570,11 @@ BAD = {
     "no starts": (BregmanMixture(2, n_init=0), X, "n_init must be"),
     "unknown start": (BregmanKMeans(2, init="k-means+"), X, "Did you mean 'k-means\\+\\+'"),
     "shape of centers": (BregmanKMeans(2, init=np.ones((3, 4))), X, "2 finite centers of 4 features"),
-    "centers outside": (BregmanKMeans(2, "kl", init=-np.ones((2, 3))), np.eye(3), "outside"),
+    "centers outside": (
+        BregmanKMeans(2, "kl", init=-np.ones((2, 3))),
+        np.eye(3),
+        "^Negative values in init: divergence='kl' cannot take this init",
+    ),
     "labels": (BregmanKMeans(2, kernel="rbf", init=np.ones((3, 4))), X, "a label from 0 to 1"),
     "sharpness": (BregmanMixture(2, sharpness=-1.0), X, "sharpness must be"),
     "limits": (BregmanKMeans(2, max_iter=0), X, "max_iter must be"),
@@ -536,6 +610,16 @@ def test_limits_progress_and_callbacks(model, capsys):
     np.testing.assert_array_equal(again.predict(X), fit.predict(X))
     with pytest.raises(NotFittedError):
         clone(model).predict(X)
+
+
+@pytest.mark.parametrize("model", [BregmanKMeans(3), BregmanMixture(3), BregmanNormalizedCut(3)])
+def test_a_local_search_has_no_gap_and_says_so(model):
+    fit = clone(model).set_params(random_state=0).fit(X)
+    for name in ("gap_", "relative_gap_", "certificate_"):
+        with pytest.raises(AttributeError, match=f"{type(model).__name__} was solved locally.*no duality gap"):
+            getattr(fit, name)
+        with pytest.raises(NotFittedError):
+            getattr(clone(model), name)
 
 
 def test_iterates_hold_labels_as_one_hot_rows():

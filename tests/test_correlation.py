@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.linalg
+import scipy.sparse
 from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.cross_decomposition import CCA
@@ -169,8 +170,13 @@ def test_one_target_stands_in_a_pipeline_and_two_tables_give_two_scores():
 
 def test_a_constant_table_is_predicted_by_its_mean():
     X, _ = tables(50)
-    for model in (CanonicalCorrelation(), ReducedRankRegression()):
-        np.testing.assert_allclose(model.fit(X, np.full((50, 2), 0.1)).predict(X), 0.1)
+    constant = np.full((50, 2), 0.1)
+    np.testing.assert_allclose(ReducedRankRegression().fit(X, constant).predict(X), 0.1)
+    with pytest.warns(UserWarning, match="All columns of y are constant"):
+        np.testing.assert_allclose(CanonicalCorrelation().fit(X, constant).predict(X), 0.1)
+    for table in (constant, scipy.sparse.csr_array(constant)):
+        with pytest.warns(UserWarning, match="All columns of X are constant"):
+            np.testing.assert_allclose(CanonicalCorrelation().fit(table, X).predict(table), np.tile(X.mean(0), (50, 1)))
 
 
 # --- reduced-rank regression ------------------------------------------------------------------------------------------
@@ -302,3 +308,58 @@ def test_a_second_table_of_another_width_is_refused():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert CanonicalCorrelation(9).fit(X, Y).transform(X).shape == (300, 5)
+
+
+def sparse_tables(n=200, p=12, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.gamma(1.0, size=(n, p)) * (rng.random((n, p)) < 0.3)
+    return X, X[:, :4] @ rng.normal(size=(4, 5)) + rng.normal(size=(n, 5)) + 3.0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shape", [(200, 12), (40, 90)])  # more columns than rows too
+@pytest.mark.parametrize(
+    "model",
+    [
+        CanonicalCorrelation(ridge=0.1),
+        CanonicalCorrelation(ridge=0.1, scale=False),
+        ReducedRankRegression(alpha=2.0),
+        ReducedRankRegression(3),
+        ReducedRankRegression(fit_intercept=False),
+    ],
+)
+def test_sparse_tables_are_read_with_zeros(model, shape, weighted):
+    X, Y = sparse_tables(*shape)
+    X[:, 3] = 0.0
+    X[:, 4] = 0.7  # constant columns, absent and stored
+    w = np.arange(len(X)) % 3 + 0.5 if weighted else None
+    dense, sparse = (clone(model).fit(table, Y, sample_weight=w) for table in (X, scipy.sparse.csr_array(X)))
+    new = sparse_tables(30, shape[1], 1)[0]
+    close(sparse.coef_, dense.coef_, 1e-8)
+    close(sparse.predict(scipy.sparse.csr_array(new)), dense.predict(new), 1e-8)
+    scores = sparse.transform(scipy.sparse.csr_array(new))
+    signs = np.sign((sparse.x_rotations_ * dense.x_rotations_).sum(axis=0))
+    close(scores * signs, dense.transform(new), 1e-8)
+
+
+def test_sparse_tables_without_ridge_leave_out_null_directions():
+    X, Y = sparse_tables()
+    X = np.hstack([X, X[:, :2] + X[:, 2:4], np.zeros((200, 1))])
+    dense, sparse = (CanonicalCorrelation(4).fit(table, Y) for table in (X, scipy.sparse.csc_array(X)))
+    close(sparse.correlations_, dense.correlations_, 1e-8)
+    close(sparse.predict(X), dense.predict(X), 1e-7)
+    twice = scipy.sparse.csr_array((np.ones(4), [0, 0, 1, 2], [0, 2, 3, 4, 4]), (4, 3))  # a place stored twice
+    targets = np.arange(4.0)
+    a, b = (ReducedRankRegression(alpha=1.0).fit(table, targets) for table in (twice, twice.toarray()))
+    close(a.coef_, b.coef_)
+    with pytest.raises(ValueError, match="Sparse y|dense"):
+        ReducedRankRegression().fit(X, scipy.sparse.csr_array(Y))
+
+
+@pytest.mark.parametrize("n", [200, 5000])
+def test_rounding_of_a_mean_does_not_make_a_constant_column_vary(n):
+    X, Y = tables(n)
+    wide = np.hstack([X, np.full((n, 1), 0.7)])
+    model = CanonicalCorrelation(ridge=0.1).fit(wide, Y)
+    close(model.coef_[:, :7], CanonicalCorrelation(ridge=0.1).fit(X, Y).coef_, 1e-9)
+    np.testing.assert_array_equal(model.coef_[:, 7], 0)

@@ -24,6 +24,7 @@ from regfactor.penalties import Columns, Lasso, NonNegative, OneHot, Rows, Simpl
 @pytest.mark.filterwarnings("ignore:.*have no observed entry")  # as some rows of the sparse tables tried
 @pytest.mark.filterwarnings("ignore:.*whatever the data")  # correlations of more columns than rows
 @pytest.mark.filterwarnings("ignore:Bregman.* did not converge")  # of checks that allow few iterations
+@pytest.mark.filterwarnings("ignore:Number of distinct clusters")  # of checks that repeat a few rows
 @parametrize_with_checks(
     [clone(e) for e in ESTIMATORS.values()], expected_failed_checks=lambda e: EXEMPT.get(type(e).__name__, {})
 )

@@ -17,6 +17,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier, kneighbors_graph
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import KERNELS, cases, frozen
 from regfactor.estimators.embedding import KernelSubspace
@@ -391,3 +392,68 @@ def test_embeddings_unroll_a_roll_and_place_held_out_rows():
     geodesic = shortest_path(kneighbors_graph(X, 8, mode="distance"), directed=False)
     assert np.isfinite(geodesic).all()
     assert abs(np.corrcoef(model.transform(X[600:])[:, 0], position[600:])[0, 1]) > 0.95
+
+
+AVERAGED = [LocallyLinear(6), Laplacian(8), Laplacian(8, 0.2)]  # new rows are averages of references
+
+
+@pytest.mark.parametrize("kernel", [*AVERAGED, Isomap(6), ClassicalMDS(), Gaussian(0.3)])
+def test_fit_transform_returns_the_codes(kernel):
+    X = roll(90)
+    model = KernelSubspace(kernel)
+    np.testing.assert_array_equal(model.fit_transform(X), model.codes_)
+    assert np.allclose(model.transform(X), model.codes_, atol=1e-9 * np.abs(model.codes_).max()) == (
+        kernel not in AVERAGED
+    )
+
+
+PLACED_ANEW = dict.fromkeys(
+    ["check_transformer_general", "check_transformer_data_not_an_array"], "transform averages the neighbors of a row"
+)
+
+
+@pytest.mark.filterwarnings("ignore:.*so all are neighbors")  # of few rows
+@parametrize_with_checks([KernelSubspace(Laplacian())], expected_failed_checks=lambda e: PLACED_ANEW)
+def test_scikit_learn_checks_pass_on_a_laplacian(estimator, check):
+    check(estimator)
+
+
+def test_of_few_rows_all_are_neighbors_of_a_laplacian():
+    X = rows(6)
+    with pytest.warns(UserWarning, match="only 5 other rows.*lower n_neighbors"):
+        K = Laplacian(10, 0.3).gram(X)
+    close(K, Laplacian(5, 0.3).gram(X))
+    close(
+        Laplacian(10, 0.3).weights(rows(3, seed=1), X).toarray(),
+        Laplacian(6, 0.3).weights(rows(3, seed=1), X).toarray(),
+    )
+
+
+def test_a_kernel_that_is_not_symmetric_is_refused():
+    K = np.triu(np.ones((5, 5)))
+    for model, X in (
+        (KernelSubspace(lambda X, Y: X[:, :1] + 0 * Y[:, 0]), rows(5)),
+        (KernelSubspace("precomputed"), K),
+    ):
+        with pytest.raises(ValueError, match="not symmetric"):
+            model.fit(X)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
+def test_kernel_subspace_takes_sparse_tables_with_absent_entries_zero(kernel):
+    X = np.maximum(rows(60, 5), 0)
+    table = scipy.sparse.csr_array(X)
+    dense, sparse = KernelSubspace(kernel).fit(X), KernelSubspace(kernel).fit(table)
+    same_up_to_signs(sparse.codes_, dense.codes_)
+    same_up_to_signs(sparse.transform(table[:7]), dense.transform(X[:7]))
+    K = Gaussian(0.3).gram(X)
+    given = KernelSubspace("precomputed").fit(scipy.sparse.csr_array(K))
+    same_up_to_signs(given.codes_, KernelSubspace("precomputed").fit(K).codes_)
+
+
+@pytest.mark.parametrize("kernel", [Isomap(), LocallyLinear(), Laplacian(), ClassicalMDS()])
+def test_structures_refuse_sparse_tables(kernel):
+    with pytest.raises(ValueError, match=r"X\.toarray\(\)"):
+        KernelSubspace(kernel).fit(scipy.sparse.csr_array(rows()))
+    with pytest.raises(ValueError, match=r"X\.toarray\(\)"):
+        KernelSubspace(kernel).fit(rows()).transform(scipy.sparse.csr_array(rows()))

@@ -174,7 +174,8 @@ def _ended(it: Iterate, tally: _Tally, fall: float, tol: float, floor: float) ->
             return Status.CERTIFIED
         return (Status.RANK_LIMIT if it.limited else Status.STALLED) if it.settled else None
     # no bound, no proof: the first iterate of a stage has nothing to be compared with (fall = inf)
-    still = relative(abs(fall), it.objective if it.scale is None else it.scale, floor) <= tol
+    scale, floor = (it.objective, floor) if it.scale is None else (it.scale, 0.0)
+    still = relative(abs(fall), scale, floor) <= tol
     return Status.SETTLED if it.settled or still else None
 
 

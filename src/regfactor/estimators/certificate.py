@@ -7,6 +7,14 @@ from dataclasses import dataclass
 from regfactor.loop import relative
 
 
+def no_certificate(estimator: object, why: str) -> AttributeError:
+    """Return the error of a model without one; `why` ends in what has no convex form."""
+    return AttributeError(
+        f"This {type(estimator).__name__} was solved locally: {why} has no convex form, so there is no duality gap. "
+        "Models with a gauge, such as gauge=Trace(), have one."
+    )
+
+
 @dataclass(frozen=True)
 class Certificate:
     """How far the objective of a fitted model can at most be from the global optimum."""

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor._params import Array, UnsupportedProblem, choose
 from regfactor.estimators.base import _check_limits
 from regfactor.estimators.clustering import (
+    LocalSearch,
     best_run,
     check_count,
     check_domain,
@@ -21,9 +22,10 @@ from regfactor.estimators.clustering import (
     one_thread,
     publish_run,
     rows_of,
+    warn_of_empty,
     weights_of,
 )
-from regfactor.estimators.implicit import Implicit, implicit_problem, labels_of
+from regfactor.estimators.implicit import implicit_problem, labels_of
 from regfactor.factors import Factors, Point
 from regfactor.losses.divergences import SquaredDistance, as_divergence
 from regfactor.problems.clusters import Clusters
@@ -36,7 +38,7 @@ STARTS = {"k-means++": spread_rows, "random": random_rows}
 KERNEL_STARTS = {"k-means++": spread_labels, "random": random_labels}
 
 
-class BregmanKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """min over labels z and centers m of sum_i w_i D(x_i, m_{z_i}): k-means under any Bregman divergence.
 
     Parameters
@@ -85,7 +87,8 @@ class BregmanKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     Values on the boundary of a domain (zeros under "kl", 0 and 1 under "bernoulli") are legal. Where all rows of a
     cluster have such a value in a column, so has the center: their divergence is zero there, that of any other value
     x finite but huge, 708 x for "kl", in place of infinity. An empty cluster is given the row farthest from its center.
-    It stays empty only if all rows lie on centers. Sparse tables are read with absent entries as zeros.
+    It stays empty only if all rows lie on centers, of which a warning tells. Sparse tables are read with absent entries
+    as zeros.
 
     Examples
     --------
@@ -156,11 +159,12 @@ class BregmanKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             self.covariance_ = covariance.astype(X.dtype)
         self._n_features_out = k
         publish_run(self, solution, "Lloyd")
+        warn_of_empty(self.labels_, problem.weights, k)
         return self
 
     def _fit_kernel(self, X: Any, w: Array | None, n_init: int, random: np.random.RandomState) -> Self:
         k = int(self.n_clusters)
-        kernel, problem = implicit_problem(X, w, k, (self.kernel, self.gamma, self.degree, self.coef0))
+        implicit, problem = implicit_problem(X, w, k, (self.kernel, self.gamma, self.degree, self.coef0))
         first: Callable[[], Array]
         if isinstance(self.init, str):
             start = choose(self.init, KERNEL_STARTS, "init")
@@ -170,10 +174,11 @@ class BregmanKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         points = (Point(Factors(one_hot(first(), k), np.zeros((k, 0)))) for _ in range(n_init))
         solution = best_run(self, (KernelLloyd().iterates(problem, point) for point in points))
         self._forget()
-        self.labels_, self.inertia_ = solution.point.factors.Phi.indices, solution.objective
-        self._centers = Implicit(kernel, X, problem.centers(self.labels_)[0])
+        self.labels_, self.inertia_ = solution.point.factors.Phi.indices, max(solution.objective, 0.0)  # rounding
+        self._centers = implicit(problem.centers(self.labels_)[0])
         self._n_features_out = k
         publish_run(self, solution, "KernelLloyd")
+        warn_of_empty(self.labels_, w, k)
         return self
 
     def _forget(self) -> None:
@@ -194,7 +199,7 @@ class BregmanKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
                     f"init must hold {problem.n_clusters} finite centers of {problem.X.shape[1]} features, got shape "
                     f"{M.shape}."
                 )
-            check_domain(M, problem.divergence)
+            check_domain(M, problem.divergence, what="init")
             return M
 
         return given

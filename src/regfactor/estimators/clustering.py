@@ -5,28 +5,67 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
 from regfactor.estimators.base import _print_progress
+from regfactor.estimators.certificate import Certificate, no_certificate
 from regfactor.estimators.door import row_weights
 from regfactor.loop import Iterate, Solution, Status, run
-from regfactor.losses.divergences import BregmanDivergence, Divergence
+from regfactor.losses.divergences import BregmanDivergence, Divergence, named
 from regfactor.losses.potentials import MultinomialEntropy
 
 SUMS = 1e-6  # how far rows of proportions may be from one
 
 
+class LocalSearch:
+    """What tells that a fit is a local optimum: no bound of the global one is known."""
+
+    @property
+    def certificate_(self) -> Certificate:
+        """Raise: there is none."""
+        check_is_fitted(self)
+        raise no_certificate(self, "clusters are found by local search, and the model")
+
+    @property
+    def gap_(self) -> float:
+        """Raise: there is none."""
+        return self.certificate_.gap
+
+    @property
+    def relative_gap_(self) -> float:
+        """Raise: there is none."""
+        return self.certificate_.relative_gap
+
+
+def warn_of_empty(labels: Array, weights: Array | None, k: int) -> None:
+    """Warn, in scikit-learn's words, where fewer clusters than asked for have a row."""
+    found = int(np.count_nonzero(np.bincount(labels, weights, minlength=k)))
+    if found < k:
+        warnings.warn(
+            f"Number of distinct clusters ({found}) found smaller than n_clusters ({k}). Possibly due to duplicate "
+            "points in X.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+
 def one_thread() -> Any:
     """Return a context in which BLAS has one thread: on small blocks more of them cost more than they gain."""
-    return threadpool_limits(1, "blas")
+    return _libraries().limit(limits=1, user_api="blas")
+
+
+@cache
+def _libraries() -> Any:
+    return ThreadpoolController()  # to look for them takes as long as some fits, so once
 
 
 def check_count(estimator: Any, name: str) -> int:
@@ -58,7 +97,7 @@ def weights_of(X: Any, sample_weight: Any) -> Array | None:
     return None if w is None else w.astype(np.float64)
 
 
-def check_domain(X: Any, divergence: Divergence, advice: str | None = None) -> None:
+def check_domain(X: Any, divergence: Divergence, advice: str | None = None, what: str = "data") -> None:
     """Raise for numbers that a divergence cannot take: which column, how many, what to do."""
     domain = divergence.domain
     if np.isfinite(domain.low) or np.isfinite(domain.high):
@@ -69,14 +108,19 @@ def check_domain(X: Any, divergence: Divergence, advice: str | None = None) -> N
             columns = np.flatnonzero(bad)
             found = "; ".join(f"column {j}: {bad[j]} of {len(whole)} values" for j in columns[:3])
             more = f" (and {len(columns) - 3} more columns)" if len(columns) > 3 else ""
+            negative = f"Negative values in {what}: " if ends[0] < 0 <= domain.low else ""  # as scikit-learn begins
             raise ValueError(
-                f"{divergence} cannot take these data; outside {domain} are {found}{more}. {advice or _advice(ends)}"
+                f"{negative}{named(divergence)} cannot take this {what}; outside {domain} are {found}{more}. "
+                f"{advice or _advice(ends)}"
             )
     if isinstance(divergence, BregmanDivergence) and isinstance(divergence.potential, MultinomialEntropy):
         sums = np.asarray(X.sum(axis=1)).ravel()
         if np.abs(sums - 1).max() > SUMS:
             at = int(np.abs(sums - 1).argmax())
-            raise ValueError(f"{divergence} needs rows that sum to one, row {at} sums to {sums[at]:g}; divide by it.")
+            raise ValueError(
+                f"{named(divergence)} needs rows of {what} that sum to one, row {at} sums to {sums[at]:g}; divide by "
+                "it."
+            )
 
 
 def _advice(ends: Array) -> str:

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from regfactor._linalg import thin_svd
 from regfactor._params import Array, require_count, require_not_negative
-from regfactor.estimators.two_tables import Centered, Pair, TwoTables, whitener
+from regfactor.estimators.two_tables import Centered, Pair, TwoTables, standardized, whitener
 
 
 class CanonicalCorrelation(TwoTables):
@@ -17,7 +17,9 @@ class CanonicalCorrelation(TwoTables):
 
     S are the covariances of both tables, whose columns are standardized with `scale`. In closed form, by one singular
     value decomposition. Attributes and their scales and signs are those of scikit-learn's `CCA`, except that `predict`
-    is the least squares prediction from the scores of X; `CCA` takes the scores of X for those of y.
+    is the least squares prediction from the scores of X; `CCA` takes the scores of X for those of y. A sparse X, absent
+    entries zeros, is centered without being made dense; of its directions those count as null whose singular value is
+    less than about 1e-7 of the largest.
 
     Parameters
     ----------
@@ -62,7 +64,7 @@ class CanonicalCorrelation(TwoTables):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples, n_targets) or (n_samples,)
             The second table.
         sample_weight : array-like of shape (n_samples,), optional
@@ -76,7 +78,7 @@ class CanonicalCorrelation(TwoTables):
         require_not_negative(self, ridge=self.ridge)
         X, Y, weights = self._tables(X, y, sample_weight)
         views = [Centered.of(table, weights, scale=self.scale) for table in (X, Y)]
-        ridge = self.ridge * (len(X) if weights is None else float(weights.sum()))
+        ridge = self.ridge * (X.shape[0] if weights is None else float(weights.sum()))
         pair = Pair.of(views[0].values, views[1].values, ridge)
         self._publish(pair, views, _as_weights(*pair.directions(self.n_components)), X.dtype)
         return self
@@ -101,7 +103,7 @@ class CanonicalCorrelation(TwoTables):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples, n_targets), optional
 
         Returns
@@ -109,7 +111,7 @@ class CanonicalCorrelation(TwoTables):
         array of shape (n_samples, n_components), or a pair of them
         """
         X = self._rows(X)
-        x_scores = ((X - self._x[0]) / self._x[1]) @ self.x_rotations_
+        x_scores = standardized(X, *self._x, self.x_rotations_)
         if y is None:
             return np.asarray(x_scores, X.dtype)
         Y = _second(y, len(self.y_rotations_))
@@ -148,7 +150,9 @@ class ReducedRankRegression(TwoTables):
     """min over B of rank at most `rank` and b of |Y - X B - 1 b'|_F^2 / 2 + (alpha/2) |B|_F^2.
 
     In closed form: the ridge regression projected on the leading right singular vectors of its fit. With rank at least
-    the number of targets it is least squares, or ridge regression as in scikit-learn.
+    the number of targets it is least squares, or ridge regression as in scikit-learn. A sparse X, absent entries zeros,
+    is centered without being made dense; of its directions those count as null whose singular value is less than about
+    1e-7 of the largest.
 
     Parameters
     ----------
@@ -197,7 +201,7 @@ class ReducedRankRegression(TwoTables):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples, n_targets) or (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
             A row of weight w stands for w equal rows.
@@ -230,14 +234,14 @@ class ReducedRankRegression(TwoTables):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
 
         Returns
         -------
         array of shape (n_samples, rank)
         """
         X = self._rows(X)
-        return np.asarray((X - self._mean) @ self.x_rotations_, X.dtype)
+        return np.asarray(standardized(X, self._mean, 1.0, self.x_rotations_), X.dtype)
 
 
 def _as_weights(A: Array, B: Array) -> list[tuple[Array, Array]]:

@@ -13,12 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor._params import Array, UnsupportedProblem, choose
 from regfactor.estimators.base import _check_limits
 from regfactor.estimators.clustering import (
+    LocalSearch,
     best_run,
     check_count,
     check_enough,
     one_thread,
     publish_run,
     rows_of,
+    warn_of_empty,
     weights_of,
 )
 from regfactor.estimators.implicit import Implicit, kernel_rows, labels_of
@@ -43,7 +45,7 @@ STARTS = {"spectral": spectral_labels, "k-means++": spread_labels, "random": ran
 ROW_STARTS = {"spectral": spread_rows, "k-means++": spread_rows, "random": random_rows}
 
 
-class BregmanNormalizedCut(ClusterMixin, BaseEstimator):
+class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
     """min over clusters of sum_j cut(j, rest) / volume(j), with affinities K >= 0 and degrees d = K 1.
 
     Up to a constant that is k-means on points phi(x_i)/d_i of weight d_i, where <phi(x), phi(y)> = K(x, y): sum_i d_i
@@ -152,6 +154,7 @@ class BregmanNormalizedCut(ClusterMixin, BaseEstimator):
         self.labels_, self.degrees_ = solution.point.factors.Phi.indices, 1 / problem.scale
         self._centers: Any = Implicit(kernel, X, problem.centers(self.labels_)[0], cut=True)
         publish_run(self, solution, "KernelLloyd")
+        warn_of_empty(self.labels_, problem.weights, k)
         return self
 
     def _fit_rows(self, problem: Clusters, degrees: Array, n_init: int, random: Any) -> Self:
@@ -164,6 +167,7 @@ class BregmanNormalizedCut(ClusterMixin, BaseEstimator):
         self.labels_, self.degrees_ = solution.point.factors.Phi.indices, degrees
         self._centers = Centers(divergence, solution.point.factors.C, problem.anchor, problem.far)
         publish_run(self, solution, "Lloyd")
+        warn_of_empty(self.labels_, problem.weights, problem.n_clusters)
         return self
 
     def _n_init(self) -> int:
@@ -197,6 +201,7 @@ class BregmanNormalizedCut(ClusterMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = isinstance(self.affinity, str) and self.affinity == "precomputed"
         tags.input_tags.sparse = True
+        tags.input_tags.positive_only = as_divergence(self.divergence).domain.low == 0
         return tags
 
 

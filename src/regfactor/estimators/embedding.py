@@ -6,15 +6,19 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse
 from scipy.sparse.linalg import eigsh
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from regfactor._linalg import is_sparse
 from regfactor._params import Array, require_count
-from regfactor.kernels import ClassicalMDS, Kernel, Precomputed, as_kernel
+from regfactor.estimators.implicit import check_symmetric
+from regfactor.kernels import ClassicalMDS, Isomap, Kernel, Laplacian, LocallyLinear, Precomputed, as_kernel
 
+STRUCTURES = (ClassicalMDS, Isomap, LocallyLinear, Laplacian)  # kernels that need a dense table
 LANCZOS_FROM = 500  # rows from which a few eigenvectors are found by products alone
 
 
@@ -24,6 +28,10 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     K is the kernel of the training rows and J centers it. With the spectral parts of `regfactor.kernels` this is
     Isomap, locally linear embedding, Laplacian eigenmaps (not normalized) or classical scaling, and `transform` places
     new rows: the centered kernel k(x) of a new row against the training rows is placed at k(x)' Phi (Phi'Phi)^-1.
+
+    A training row given to `transform` is placed as a new row. For all kernels but two that is where `codes_` has it;
+    `Laplacian` and `LocallyLinear` place a new row at an average of its neighbors, so there `transform(X)` of the
+    training table is near `codes_` but not equal. `fit_transform` returns `codes_` for every kernel.
 
     Parameters
     ----------
@@ -75,8 +83,9 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Training rows; for a precomputed kernel the square matrix of the kernel.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows; for a precomputed kernel the square matrix of the kernel. The structures of Isomap, locally
+            linear, Laplacian and classical scaling kernels need a dense table.
         y : ignored
 
         Returns
@@ -84,10 +93,12 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         The estimator itself.
         """
         require_count(self, n_components=self.n_components)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        kernel = self._part().resolved(X)
+        part = self._part()
+        X = self._rows(X, part, reset=True)
+        kernel = part.resolved(X)
         prepared = kernel.prepare(X)
         K = kernel.gram(X, prepared=prepared).astype(np.float64, copy=False)
+        check_symmetric(kernel, K)
         means = K.mean(axis=0)
         K = K - means - means[:, None] + means.mean()
         values, vectors = _leading(K, min(self.n_components, len(K)))
@@ -102,7 +113,7 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows; for a precomputed kernel their kernel against the training rows.
 
         Returns
@@ -110,10 +121,26 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         array of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = self._rows(X, self.kernel_, reset=False)
         K = self.kernel_.gram(X, self._references, self._prepared).astype(np.float64, copy=False)
         K = K - self._means - K.mean(axis=1, keepdims=True) + self._means.mean()
         return np.asarray(K @ (self.codes_ / self.eigenvalues_), X.dtype)
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
+        """Fit, and return the codes of the training rows."""
+        return np.asarray(self.fit(X, y, **fit_params).codes_)
+
+    def _rows(self, X: Any, part: Kernel, reset: bool) -> Any:
+        if is_sparse(X) and isinstance(part, STRUCTURES):
+            raise ValueError(
+                f"Sparse data was passed, but {part} builds a structure on a dense table. Give X.toarray(), or use a "
+                "kernel of two rows such as 'rbf'."
+            )
+        few = 2 if reset else 1
+        X = validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=few, reset=reset
+        )
+        return scipy.sparse.csr_array(X) if is_sparse(X) else X
 
     def _part(self) -> Kernel:
         return as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
@@ -124,6 +151,7 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not isinstance(self.kernel, STRUCTURES)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         kernel = self.kernel
         tags.input_tags.pairwise = (

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from regfactor._linalg import is_sparse
 from regfactor._params import Array, UnsupportedProblem
 from regfactor.kernels import Custom, Gaussian, Kernel, Linear, Polynomial, Precomputed, as_kernel
 from regfactor.solvers.kernel_lloyd import KernelCenters, KernelClusters, row_slices
@@ -25,6 +26,7 @@ class Implicit:
     X: Any
     centers: KernelCenters
     cut: bool = False
+    origin: Array | None = None  # taken off new rows, as it was off the training rows
 
     def nearest(self, X: Any) -> tuple[Array, None]:
         """Return the label of every row."""
@@ -37,14 +39,14 @@ class Implicit:
                 f"Distances from centers need k(x, x), which {self.kernel} does not tell of new rows; predict() works "
                 "without it, and inertia_ is that of the training rows."
             )
-        D = self.relative(X) + diagonal(self.kernel, X)[:, None] / 2
+        D = self.relative(X) + diagonal(self.kernel, _from(X, self.origin))[:, None] / 2
         return np.maximum(D, 0).astype(X.dtype)
 
     def relative(self, X: Any) -> Array:
         """`between` without the share of the row itself, which no comparison of centers needs."""
         prepared, out = self.kernel.prepare(self.X), np.empty((X.shape[0], len(self.centers.masses)))
         for at in row_slices(X.shape[0], self.X.shape[0]):
-            K = np.asarray(self.kernel.gram(X[at], self.X, prepared), np.float64)
+            K = np.asarray(self.kernel.gram(_from(X[at], self.origin), self.X, prepared), np.float64)
             inner = self.centers.inner(K)
             if self.cut:
                 degrees = K @ self.centers.weights
@@ -65,19 +67,31 @@ def kernel_rows(kernel: Kernel, X: Any) -> tuple[Callable[[Any], Array], Array]:
     if isinstance(kernel, POINTWISE) and n * n > HELD:
         return lambda at: kernel.gram(X[at], X).astype(np.float64, copy=False), diagonal(kernel, X)
     K = np.asarray(kernel.gram(X), np.float64)
+    check_symmetric(kernel, K)
+    return K.__getitem__, np.diag(K)
+
+
+def check_symmetric(kernel: Kernel, K: Array) -> None:
+    """Raise for a kernel matrix, given or by a function that is given, that is none."""
     if isinstance(kernel, Precomputed | Custom) and not np.allclose(K, K.T, rtol=1e-6, atol=1e-9 * np.abs(K).max()):
         raise ValueError(f"The kernel matrix of {kernel} is not symmetric; use (K + K.T) / 2.")
-    return K.__getitem__, np.diag(K)
 
 
 def implicit_problem(
     X: Any, w: Array | None, k: int, kernel: tuple[Any, Any, Any, Any]
-) -> tuple[Kernel, KernelClusters]:
-    """Return the kernel with its parameters found on the rows, and k-means in its feature space."""
-    part = as_kernel(*kernel).resolved(X)
+) -> tuple[Callable[[KernelCenters], Implicit], KernelClusters]:
+    """Return k-means in the feature space of a kernel with its parameters found on the rows, and what scores rows."""
+    part, origin, n = as_kernel(*kernel).resolved(X), None, X.shape[0]
+    if isinstance(part, Linear) and not is_sparse(X):  # distances do not see it, but inner products lose digits by it
+        origin = np.average(X, axis=0, weights=w).astype(X.dtype)
+        X = X - origin
     rows, own = kernel_rows(part, X)
-    n = X.shape[0]
-    return part, KernelClusters(rows, own, np.ones(n) if w is None else w, np.ones(n), k)
+    problem = KernelClusters(rows, own, np.ones(n) if w is None else w, np.ones(n), k)
+    return lambda centers: Implicit(part, X, centers, origin=origin), problem
+
+
+def _from(X: Any, origin: Array | None) -> Any:
+    return X if origin is None else X - origin
 
 
 def labels_of(init: Any, n: int, k: int) -> Array:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor._params import Array, is_number
 from regfactor.estimators.base import _check_limits
 from regfactor.estimators.clustering import (
+    LocalSearch,
     best_run,
     check_count,
     check_enough,
@@ -35,7 +36,7 @@ from regfactor.solvers.seeding import spread_rows
 FIRST = 10  # hard iterations before the soft ones
 
 
-class BregmanMixture(DensityMixin, BaseEstimator):
+class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
     """min over p, m of -sum_i w_i log sum_j p_j exp(-sharpness D(x_i, m_j)): a mixture model by EM.
 
     With sharpness 1 it is the maximum likelihood of a mixture of the exponential family of the divergence, up to terms
@@ -71,6 +72,12 @@ class BregmanMixture(DensityMixin, BaseEstimator):
     objective_ : float
         The sum above; for "mahalanobis" plus sharpness W/2 (log det S + s tr S^-1), as in `BregmanKMeans`.
     converged_ : bool
+
+    Notes
+    -----
+    Sparse tables are not taken: scikit-learn's checks of sparse tables hold what has `predict_proba` for a classifier.
+    Give `X.toarray()`, by parts of the rows in `predict` where that is too large, or use `BregmanKMeans`, which takes
+    them.
 
     Examples
     --------
@@ -141,7 +148,7 @@ class BregmanMixture(DensityMixin, BaseEstimator):
     def score_samples(self, X: Any) -> Array:
         """Return log sum_j p_j exp(-sharpness D(x, m_j)) of each row: its log likelihood up to a term of x alone.
 
-        For "mahalanobis" minus sharpness/2 log det S.
+        For "mahalanobis" it includes -(sharpness/2) log det S, by which densities of different S compare.
 
         Parameters
         ----------

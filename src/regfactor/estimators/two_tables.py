@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -27,19 +28,53 @@ MOST_CONDITION = 3e4  # of a factor of a Gram matrix: beyond it the squares lose
 
 
 @dataclass(frozen=True, eq=False)
+class Shifted:
+    """S - u m' of a sparse S: a table about its mean that is never formed."""
+
+    S: Any
+    u: Array
+    m: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Return the numbers of rows and columns."""
+        return int(self.S.shape[0]), int(self.S.shape[1])
+
+    @property
+    def T(self) -> Shifted:
+        """Return the transpose."""
+        return Shifted(self.S.T.tocsr(), self.m, self.u)
+
+    def __matmul__(self, A: Array) -> Array:
+        return np.asarray(self.S @ A - np.outer(self.u, self.m @ A))
+
+    def gram(self) -> Array:
+        """Return the inner products of the columns."""
+        cross = np.outer(self.S.T @ self.u, self.m)
+        return gram(self.S) - cross - cross.T + (self.u @ self.u) * np.outer(self.m, self.m)
+
+
+@dataclass(frozen=True, eq=False)
 class Centered:
     """A table about its weighted mean, columns divided by their deviation and rows times the root of their weight."""
 
-    values: Array
+    values: Any
     mean: Array
     deviation: Array
 
     @classmethod
-    def of(cls, X: Array, weights: Array | None, center: bool = True, scale: bool = False) -> Centered:
+    def of(cls, X: Any, weights: Array | None, center: bool = True, scale: bool = False) -> Centered:
         """Sums are in float64; a column that varies by no more than its rounding is constant and becomes zero."""
         X = X.astype(np.float64, copy=False)
+        if is_sparse(X):
+            return cls._of_sparse(X, np.ones(X.shape[0]) if weights is None else weights, center, scale)
         mean = np.average(X, axis=0, weights=weights) if center else np.zeros(X.shape[1])
-        values = X - mean if weights is None else (X - mean) * np.sqrt(weights)[:, None]
+        values = X - mean
+        if center:  # what rounding left of the mean of many rows, which would make a constant column vary
+            rest = np.average(values, axis=0, weights=weights)
+            mean, values = mean + rest, values - rest
+        if weights is not None:
+            values *= np.sqrt(weights)[:, None]
         total = float(len(X) if weights is None else weights.sum())
         deviation = np.sqrt(np.einsum("ij,ij->j", values, values) / (total - 1 if total > 1 else total))
         if center:
@@ -49,41 +84,89 @@ class Centered:
             values /= deviation
         return cls(values, mean, deviation)
 
+    @classmethod
+    def _of_sparse(cls, X: Any, w: Array, center: bool, scale: bool) -> Centered:
+        total, p = float(w.sum()), X.shape[1]
+        stored = np.repeat(w, np.diff(X.indptr))
+        absent = np.maximum(total - np.bincount(X.indices, stored, minlength=p), 0)
+        mean = np.zeros(p)
+        for _ in range(2 if center else 0):  # the second time takes off the rounding of the first
+            left = np.bincount(X.indices, stored * (X.data - mean[X.indices]), minlength=p)
+            mean = mean + (left - absent * mean) / total
+        squares = np.bincount(X.indices, stored * np.square(X.data - mean[X.indices]), minlength=p)
+        deviation = np.sqrt((squares + absent * np.square(mean)) / (total - 1 if total > 1 else total))
+        varies = (deviation > 4 * EPS * np.abs(mean)) if center else np.ones(p, bool)
+        deviation = np.where(varies & (deviation > 0), deviation, 1.0) if scale else np.ones(p)
+        root, share = np.sqrt(w), varies / deviation
+        S = scipy.sparse.csr_array((X.data * share[X.indices] * np.sqrt(stored), X.indices, X.indptr), X.shape)
+        return cls(Shifted(S, root, mean * share), mean, deviation)
 
-def whitener(X: Array, ridge: float) -> tuple[Array, Array | None]:
+
+def standardized(X: Any, mean: Array, deviation: Array | float, rotations: Array) -> Array:
+    """Return (X - mean) / deviation times rotations; a sparse X is not made dense."""
+    if is_sparse(X):
+        turned = rotations / np.reshape(deviation, (-1, 1))
+        return np.asarray(X @ turned - mean @ turned)
+    return np.asarray(((X - mean) / deviation) @ rotations)
+
+
+def whitener(X: Any, ridge: float) -> tuple[Array, Array | None]:
     """Return A with A'(X'X + ridge I)A = I on the row space of X, and X'X where it has kept the digits of X.
 
     By a Cholesky factorization where the Gram matrix is well-conditioned, else by an SVD without null directions.
     """
     n, p = X.shape
     if p <= n:
-        G = gram(X)
+        G = X.gram() if isinstance(X, Shifted) else gram(X)
         L, failed = scipy.linalg.lapack.dpotrf(G + ridge * np.eye(p), lower=True)
         if not failed:
             inverse, failed = scipy.linalg.lapack.dtrtri(L, lower=True)
             if not failed and np.linalg.norm(L) * np.linalg.norm(inverse) < MOST_CONDITION:
                 return inverse.T, G
-    _, s, Vt = thin_svd(X, cut=max(n, p) * EPS)
-    return Vt.T / np.sqrt(np.square(s) + ridge), None
+    if isinstance(X, Shifted):
+        squares, V = _right_vectors(X)
+    else:
+        _, s, Vt = thin_svd(X, cut=max(n, p) * EPS)
+        squares, V = np.square(s), Vt.T
+    return V / np.sqrt(squares + ridge), None
+
+
+def _right_vectors(X: Shifted) -> tuple[Array, Array]:
+    """Return the squared singular values above rounding, and right singular vectors, by the smaller Gram matrix."""
+    n, p = X.shape
+    G = X.gram() if p <= n else X.T.gram()
+    squares, V = scipy.linalg.eigh(G, check_finite=False)
+    noise = max(n, p) * EPS * (float(np.vdot(X.S.data, X.S.data)) + float(X.u @ X.u) * float(X.m @ X.m))
+    squares, V = squares[squares > noise][::-1], V[:, squares > noise][:, ::-1]
+    return squares, V if p <= n else (X.T @ V) / np.sqrt(squares)
 
 
 @dataclass(frozen=True, eq=False)
 class Pair:
     """Two centered tables with their whiteners A and B, and X'X, Y'Y and X'Y where these have kept their digits."""
 
-    X: Array
+    X: Any
     Y: Array
     A: Array
     B: Array
     grams: tuple[Array, Array, Array] | None
 
     @classmethod
-    def of(cls, X: Array, Y: Array, ridge: float) -> Pair:
-        """Whiten both; warn of correlations that are one by counting alone."""
+    def of(cls, X: Any, Y: Array, ridge: float) -> Pair:
+        """Whiten both; warn of correlations that are one by counting alone, and of tables that have none."""
         (A, first), (B, second) = whitener(X, ridge), whitener(Y, ridge)
-        if ridge == 0 and A.shape[1] + B.shape[1] >= len(X):
+        n = X.shape[0]
+        for name, table in (("X", X), ("y", Y)):
+            if not np.any(table.m if isinstance(table, Shifted) else table):
+                warnings.warn(
+                    f"All columns of {name} are constant, so that it correlates with nothing and is of no use here; "
+                    "predictions are the mean of y.",
+                    UserWarning,
+                    stacklevel=3,
+                )
+        if ridge == 0 and A.shape[1] and B.shape[1] and A.shape[1] + B.shape[1] >= n:
             warnings.warn(
-                f"The tables have ranks {A.shape[1]} and {B.shape[1]} on {len(X)} rows: some correlations are 1 "
+                f"The tables have ranks {A.shape[1]} and {B.shape[1]} on {n} rows: some correlations are 1 "
                 "whatever the data; set ridge > 0.",
                 UserWarning,
                 stacklevel=3,
@@ -109,11 +192,13 @@ class Pair:
 class TwoTables(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """What both share: the two tables at the door, predictions that are linear in X, scores by `x_rotations_`."""
 
-    def _tables(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array | None]:
+    def _tables(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Array | None]:
         """Return both tables, validated, without the rows of weight zero."""
         X, y = validate_data(
-            self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True, ensure_min_samples=2
-        )
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True, y_numeric=True,
+            ensure_min_samples=2,
+        )  # fmt: skip
+        X = _summed(X) if is_sparse(X) else X
         if is_sparse(y):
             raise ValueError("Sparse y is not taken: give y.toarray().")
         Y = np.asarray(y, np.float64)
@@ -125,16 +210,17 @@ class TwoTables(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMi
         counted = weights > 0
         return X[counted], Y[counted], weights[counted].astype(np.float64)
 
-    def _rows(self, X: Any) -> Array:
+    def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return scipy.sparse.csr_array(X) if is_sparse(X) else X
 
     def predict(self, X: Any) -> Array:
         """Predict the second table.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
 
         Returns
         -------
@@ -150,5 +236,13 @@ class TwoTables(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMi
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _summed(X: Any) -> scipy.sparse.csr_array:
+    """Return a CSR array in which every place is stored once; the given one is left as it is."""
+    X = scipy.sparse.csr_array(X, copy=not X.has_canonical_format)
+    X.sum_duplicates()
+    return X

@@ -8,7 +8,8 @@ structure nor looks for them in it. Two ways are used to extend a kernel on refe
   A reference taken as a new row gets its own row of `gram(Y)`.
 * averages (locally linear embedding, Laplacian): k(x, y) = sum_i w_i(x) k(y_i, y) with weights that sum to one, so that
   the embedding of x is the same average of those of the references. A reference taken as a new row gets its own row
-  only as far as its weight is all on itself.
+  only as far as its weight is all on itself: in general it is placed elsewhere than the reference, since nothing tells
+  a new row from the reference that it equals.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ class Laplacian(FromGraph):
 
     Affinities are exp(-gamma |x - y|^2), or 1 without gamma, between rows of which one is among the n_neighbors nearest
     of the other, or between all without n_neighbors. A new row x is the mean of its neighbors weighted by its
-    affinities, which minimizes sum_i a(x, y_i) |f(x) - f(y_i)|^2.
+    affinities, which minimizes sum_i a(x, y_i) |f(x) - f(y_i)|^2. Of fewer rows all are neighbors, with a warning.
     """
 
     n_neighbors: int | None = 10
@@ -179,6 +180,14 @@ class Laplacian(FromGraph):
         return self if self.gamma is None else replace(self, gamma=widths.found(self.gamma, X))
 
     def form(self, Y: Any) -> Array:
+        most = Y.shape[0] - 1
+        if self.n_neighbors is not None and 1 <= most < self.n_neighbors:
+            warnings.warn(
+                f"n_neighbors={self.n_neighbors}, but there are only {most} other rows, so all are neighbors; lower "
+                "n_neighbors.",
+                UserWarning,
+                stacklevel=3,
+            )
         squares, places = self._reach(None, Y)
         A = self._affinities(squares, Y)
         if places is not None:
@@ -196,7 +205,7 @@ class Laplacian(FromGraph):
     def _reach(self, X: Any, Y: Any) -> tuple[Array, Array | None]:
         """Return squared distances to the references within reach, and their places unless all are."""
         if self.n_neighbors is not None:
-            near, places = _nearest(X, Y, self.n_neighbors)
+            near, places = _nearest(X, Y, min(self.n_neighbors, max(Y.shape[0] - (X is None), 1)))
             return np.square(near), places
         squares = pairwise_distances(Y if X is None else X, Y, metric="sqeuclidean").astype(np.float64, copy=False)
         if X is None:

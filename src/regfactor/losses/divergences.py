@@ -302,6 +302,12 @@ DIVERGENCES: dict[str, Divergence] = {
 }
 
 
+def named(divergence: Divergence) -> str:
+    """Return how a user writes a divergence: by its name where it has one."""
+    names = [f"divergence={name!r}" for name, part in DIVERGENCES.items() if part is divergence]
+    return names[0] if names else str(divergence)
+
+
 def as_divergence(divergence: Any) -> Divergence:
     """Return the divergence that a string, a potential or a part stands for."""
     if isinstance(divergence, Divergence):

@@ -86,9 +86,7 @@ class LabeledLloyd(Lloyd):
         return labels, gain
 
     def refill(self, problem: LabeledClusters, centers: Centers, labels: Array, empty: Array) -> Array:
-        w = np.ones(len(labels)) if problem.weights is None else problem.weights
-        free = np.where(problem.codes == CLASSLESS, w, 0)
-        return refilled(replace(problem, weights=free), centers, labels, empty) if free.any() else labels
+        return refilled(problem, centers, labels, empty, problem.codes == CLASSLESS)
 
 
 @dataclass

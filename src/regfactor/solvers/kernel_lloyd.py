@@ -18,7 +18,7 @@ from regfactor.loop import Iterate
 from regfactor.losses.divergences import SquaredDistance
 from regfactor.problems.clusters import Clusters
 from regfactor.solvers.base import Solver
-from regfactor.solvers.lloyd import NOTHING, Lloyd
+from regfactor.solvers.lloyd import NOTHING, Lloyd, with_farthest
 from regfactor.solvers.seeding import spread, spread_rows
 
 ENTRIES = 2**21  # numbers of a block of rows of the kernel
@@ -134,11 +134,7 @@ class KernelLloyd(Solver):
         if not len(empty):
             return nearest
         lengths = np.square(problem.scale) * problem.diagonal / 2
-        own = np.where(problem.weights > 0, lengths + least, 0)
-        farthest = np.argsort(-own, kind="stable")[: len(empty)]
-        farthest = farthest[own[farthest] > NOTHING * lengths.mean()]
-        nearest[farthest] = empty[: len(farthest)]
-        return nearest
+        return with_farthest(nearest, lengths + least, empty, (problem.weights, None), NOTHING * lengths.mean())
 
 
 def one_hot(labels: Array, k: int) -> Any:

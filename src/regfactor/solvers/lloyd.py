@@ -136,7 +136,7 @@ class Lloyd(Solver):
         assert start is not None, "Lloyd needs centers to start from"
         X, w, k = problem.X, problem.weights, problem.n_clusters
         best_centers = Means(problem) if isinstance(problem.divergence, Affine) else Medians(problem)
-        M, divergence, old, move = start.factors.C, problem.started, None, np.inf
+        M, divergence, old, move, last = start.factors.C, problem.started, None, np.inf, np.inf
         ones, starts = np.ones(X.shape[0], X.dtype), np.arange(X.shape[0] + 1, dtype=np.int32)
         for step in itertools.count():
             centers = Centers(divergence, M, problem.anchor, problem.far)
@@ -145,14 +145,17 @@ class Lloyd(Solver):
             still = old is not None and np.array_equal(labels, old)
             codes = scipy.sparse.csr_array((ones, labels, starts), (X.shape[0], k))
             point = Point(Factors(codes, M), divergence.parameters)
-            settled = still or move <= self.tol * problem.variance
-            yield Iterate(point, problem.objective(divergence, gain), steps=min(step, 1), settled=settled)
-            if not masses.all():
-                labels = self.refill(problem, centers, labels, np.flatnonzero(masses == 0))
-                masses = np.bincount(labels, w, minlength=k).astype(np.float64)
+            given = labels if masses.all() else self.refill(problem, centers, labels, np.flatnonzero(masses == 0))
+            full = given is labels or np.array_equal(given, labels)  # no empty cluster can be given a row
+            value = problem.objective(divergence, gain)
+            done = full or not value < last  # rows that are off their centers by rounding are given in vain
+            settled = done and (still or move <= self.tol * problem.variance)
+            yield Iterate(point, value, steps=min(step, 1), settled=settled)
+            if not full:
+                labels, masses = given, np.bincount(given, w, minlength=k).astype(np.float64)
             new = best_centers(labels, old, M, masses)
             move = float(np.square(new - M).sum())
-            M, old = new, labels
+            M, old, last = new, labels, value
             divergence = divergence.refitted(problem.tally, M - problem.anchor, masses)
 
     def assigned(self, problem: Any, centers: Centers) -> tuple[Array, float]:
@@ -164,16 +167,30 @@ class Lloyd(Solver):
         return refilled(problem, centers, labels, empty)
 
 
-def refilled(problem: Clusters, centers: Centers, labels: Array, empty: Array) -> Array:
+def refilled(problem: Clusters, centers: Centers, labels: Array, empty: Array, free: Array | None = None) -> Array:
     """Return labels in which each empty cluster has the row that was farthest from its own center.
 
-    Where all rows lie on their centers nothing can be gained, and the cluster stays empty.
+    `free` tells which rows may move, where not all may.
     """
     own = centers.own(problem.X, labels)
-    if problem.weights is not None:
-        own = np.where(problem.weights > 0, own, 0)
-    farthest = np.argsort(-own, kind="stable")[: len(empty)]
-    farthest = farthest[own[farthest] > NOTHING * problem.scale]
+    return with_farthest(labels, own, empty, (problem.weights, free), NOTHING * problem.scale)
+
+
+def with_farthest(
+    labels: Array, own: Array, empty: Array, allowed: tuple[Array | None, Array | None], least: float
+) -> Array:
+    """Return labels in which empty clusters have the rows farthest from their own centers, by distances `own`.
+
+    The nearest row of each cluster stays, since no cluster is to be filled by emptying another. Where no other row is
+    more than `least` away nothing can be gained, and the cluster stays empty. `allowed` are weights and free rows.
+    """
+    w, free = allowed
+    counted = np.arange(len(labels)) if w is None else np.flatnonzero(w > 0)
+    order = counted[np.argsort(own[counted], kind="stable")]
+    stays = np.zeros(len(labels), bool)
+    stays[order[np.unique(labels[order], return_index=True)[1]]] = True
+    far = order[(own[order] > least) & ~stays[order] & (True if free is None else free[order])]
+    farthest = far[::-1][: len(empty)]
     labels = labels.copy()
     labels[farthest] = empty[: len(farthest)]
     return labels

@@ -14,7 +14,7 @@ from scipy.linalg import get_blas_funcs
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
-from regfactor.losses.divergences import Affine, Divergence
+from regfactor.losses.divergences import Affine, Divergence, named
 from regfactor.problems.clusters import BLOCK, ENTRIES, blocks, small_blocks
 
 MANY = 128  # centers from which on a row of scores is long enough to be searched as it stands
@@ -57,7 +57,7 @@ class Centers:
         gain = search(X, f, c, origin, w, labels)
         if not np.isfinite(gain):
             raise ValueError(
-                f"{self.divergence} overflows on these data in {X.dtype}; scale them down, or use float64."
+                f"{named(self.divergence)} overflows on these data in {X.dtype}; scale them down, or use float64."
             )
         return labels, gain
 
