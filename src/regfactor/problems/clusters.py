@@ -13,7 +13,7 @@ from regfactor._linalg import is_sparse
 from regfactor._params import Array
 from regfactor.losses.divergences import Affine, Divergence
 
-BLOCK = 4096  # rows looked at together where nothing is copied
+BLOCK = 8192  # rows looked at together where nothing is copied: calls cost more than what leaves the cache
 ENTRIES = 2**17  # numbers of a block that is turned to float64, or made dense
 SAMPLE = 5000  # rows from which the variance of the data is judged
 FAR = 16.0  # mean over standard deviation from which on blocks are centered first
