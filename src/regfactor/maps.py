@@ -93,7 +93,10 @@ class Lags(Map):
 
     def __call__(self, Z: Array) -> Array:
         N, n = Z.shape[0] - self.q, Z.shape[1] // (self.q + 1)
-        return np.asarray(sum(Z[self.q - j : self.q - j + N, j * n : (j + 1) * n] for j in range(self.q + 1)))
+        out = Z[self.q :, :n].copy()
+        for j in range(1, self.q + 1):
+            out += Z[self.q - j : self.q - j + N, j * n : (j + 1) * n]
+        return out
 
     def adjoint(self, G: Array) -> Array:
         N, n = G.shape

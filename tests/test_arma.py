@@ -1,0 +1,708 @@
+"""Regularized vector ARMA: published optima, the structure of the solution, the filter, forecasts and comparators."""
+
+import pickle
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils import estimator_checks as checks
+from statsmodels.tsa.api import VAR
+from statsmodels.tsa.statespace.varmax import VARMAX
+
+from regfactor.datasets.series import make_varma
+from regfactor.estimators.arma import RegularizedARMA
+from regfactor.estimators.arma_fit import lag_sums
+from regfactor.estimators.arma_forecast import Times
+from regfactor.estimators.arma_model import radius, regressors
+from regfactor.factors import Point
+from regfactor.losses import Huber, Squared
+from regfactor.maps import Lags, RowScale
+from regfactor.norms import L2
+from regfactor.penalties import Rows, Trace
+from regfactor.problems import Convex, Data, Design
+from regfactor.solvers import Fista, solve
+from regfactor.solvers.kalman import Memory, MovingAverage
+from regfactor.solvers.lagged import DouglasRachford
+
+ORACLES = {  # T, n, p, q, lam, gamma; objective, lam_max, coefficients by rows, forecast of T + 1
+    "O1": ((20, 1, 1, 1, 0.5, 0.1), 0.80159304, 2.79815154, [0.821998], [1.471986]),
+    "O2": ((20, 2, 1, 1, 0.5, 0.1), 1.27924651, 3.81137932, [0.469763, -0.602948, 0.406061, 1.158742],
+           [1.44638, 0.939563]),
+    "O3": ((20, 2, 2, 2, 0.3, 1.0), 1.07779423, 1.31977648,
+           [0.296333, 0.058661, 0.250412, 0.480857, 0.064057, -0.2534, 0.03378, -0.017216], [1.313361, 1.009584]),
+    "O4": ((15, 2, 1, 2, 1.0, 0.5), 1.75491282, 2.94485040, [0.427408, -0.531689, 0.430295, 1.037992],
+           [-1.108397, -1.21885]),
+    "O6": ((12, 1, 1, 1, 0.5, 0.1), 0.54983161, None, [0.765459], None),
+}  # fmt: skip
+EMPTY = np.zeros((0, 0))
+
+
+def wave(T, n):
+    t, i = np.arange(1, T + 1)[:, None], np.arange(n)
+    return np.sin(0.7 * t + 0.3 * i) + 0.5 * np.cos(0.31 * t * (i + 1)) + 0.1 * (((7 + 3 * i) * t % 11) - 5) / 5
+
+
+def table(X, p, intercept=False):
+    D = regressors(X, np.zeros((len(X), 0)), p, 0, intercept)
+    return X[len(X) - len(D) :], D
+
+
+def stated(X, p, q, lam, gamma, intercept=False, gauge=None, loss=None):
+    Y, D = table(X, p, intercept)
+    strengths = np.full(D.shape[1], float(gamma))
+    strengths[D.shape[1] - intercept :] = 0
+    design = Design(D, strengths) if D.shape[1] else None
+    return Convex(Data.of(np.ascontiguousarray(Y), loss or Squared()), gauge or Trace(), lam, Lags(q), design)
+
+
+def tight(problem, tol=1e-9, solver=None, start=None, max_iter=20_000):
+    return solve(problem, tol=tol, solver=solver or DouglasRachford(tol), start=start, max_iter=max_iter)
+
+
+def plain(X, p, q, lam, gamma, **choices):
+    """The estimator at an absolute lam and gamma, on the data as they are."""
+    Y, D = table(X, p)
+    ridge = gamma / (np.square(D).sum() / max(D.shape[1], 1)) if p else 0.0
+    shrinkage = lam / stated(X, p, q, 1.0, gamma).alpha_max()
+    given = dict(intercept=False, standardize=False, max_radius=None, tol=1e-9, max_iter=20_000) | choices
+    return RegularizedARMA(p, q, shrinkage=shrinkage, ridge=ridge, **given).fit(X)
+
+
+def moving_average_forecasts(problem, W):
+    """The MA part of forecasts: the entries of W that no loss sees."""
+    q, n = problem.map.q, problem.data.shape[1]
+    T = len(W)
+    return np.array([sum(W[T - 1 + h - j, j * n : (j + 1) * n] for j in range(h, q + 1)) for h in range(1, q + 1)])
+
+
+def series(T=120, n=3, p=1, q=1, seed=0, **choices):
+    return make_varma(T, n, p, q, random_state=seed, **choices)
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_published_optima_are_reproduced(name):
+    (T, n, p, q, lam, gamma), objective, largest, coefficients, forecast = ORACLES[name]
+    model = plain(wave(T, n), p, q, lam, gamma)
+    assert model.objective_ == pytest.approx(objective, abs=2e-8)
+    np.testing.assert_allclose(model.ar_.transpose(0, 2, 1).ravel(), coefficients, atol=2e-5)
+    if largest is not None:
+        assert model.lam_max_ == pytest.approx(largest, abs=2e-8)
+        np.testing.assert_allclose(model.forecast(1).mean[0], forecast, atol=5e-5)
+
+
+@pytest.mark.parametrize("solver", [DouglasRachford(1e-9), Fista()], ids=str)
+def test_the_present_block_alone_is_a_denoised_autoregression(solver):
+    X = wave(20, 2)
+    problem = stated(X, 1, 0, 0.5, 0.1)
+    solution = tight(problem, solver=solver)
+    assert solution.objective == pytest.approx(1.58429321, abs=2e-8)
+    assert problem.alpha_max() == pytest.approx(2.86039867, abs=2e-8)
+    np.testing.assert_allclose(solution.point.free.ravel(), [0.473702, -0.603943, 0.37482, 1.157305], atol=2e-5)
+    np.testing.assert_allclose(X[-1] @ solution.point.free, [1.265902, 0.707786], atol=5e-5)
+
+
+def test_optimum_where_innovations_are_not_unique():
+    """Every split of the same innovations between two lags has the value lam sqrt(5) - lam^2 / 2."""
+    problem = stated(np.array([[1.0], [0], [0], [2], [0], [0]]), 0, 1, 0.1, 0.0)
+    assert tight(problem, 1e-8).objective == pytest.approx(0.1 * np.sqrt(5) - 0.005, abs=1e-8)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("gauge", [Trace(), Rows(L2())], ids=str)
+def test_agrees_with_a_conic_solver(gauge, intercept):
+    X, p, q, lam, gamma = wave(14, 2) + 0.7, 1, 2, 0.4, 0.3
+    Y, D = table(X, p, intercept)
+    N, n = Y.shape
+    W, C = cp.Variable((N + q, n * (q + 1))), cp.Variable((D.shape[1], n))
+    S = sum(W[q - j : q - j + N, j * n : (j + 1) * n] for j in range(q + 1))
+    norm = cp.normNuc(W) if isinstance(gauge, Trace) else cp.sum(cp.norm(W, 2, axis=1))
+    loss = cp.sum_squares(Y - D @ C - S) / 2 + gamma / 2 * cp.sum_squares(C[: p * n]) + lam * norm
+    reference = cp.Problem(cp.Minimize(loss)).solve(solver=cp.CLARABEL)
+    for solver in (DouglasRachford(1e-8), Fista()):
+        solution = tight(stated(X, p, q, lam, gamma, intercept, gauge), 1e-8, solver)
+        assert solution.objective == pytest.approx(reference, rel=1e-6)
+
+
+def test_huber_agrees_with_a_conic_solver():
+    X, p, q, lam, gamma = 3 * wave(14, 2), 1, 1, 0.4, 0.3
+    Y, D = table(X, p)
+    N, n = Y.shape
+    W, C = cp.Variable((N + q, n * (q + 1))), cp.Variable((D.shape[1], n))
+    S = sum(W[q - j : q - j + N, j * n : (j + 1) * n] for j in range(q + 1))
+    loss = cp.sum(cp.huber(Y - D @ C - S, 0.5)) / 2 + gamma / 2 * cp.sum_squares(C) + lam * cp.normNuc(W)
+    reference = cp.Problem(cp.Minimize(loss)).solve(solver=cp.CLARABEL)
+    solution = tight(stated(X, p, q, lam, gamma, loss=Huber(0.5)), 1e-7, Fista())
+    assert solution.objective == pytest.approx(reference, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "problem, remedy",
+    [
+        (stated(wave(12, 2), 1, 1, 0.5, 0.1, loss=Huber()), "Fista"),
+        (Convex(Data.of(np.eye(3), Squared()), Trace(), 1.0, RowScale(np.arange(1.0, 4))), "Fista"),
+        (Convex(Data.of(np.eye(3), Squared()), Trace(np.ones(3)), 1.0), "Admm"),
+        (Convex(Data.of(np.eye(3), Squared()), Trace(), 1.0, design=Design(np.ones((3, 1)), 0.0, np.array([1, 0, 1]))),
+         "Fista"),
+    ],
+    ids=["loss", "map", "gauge", "columns"],
+)  # fmt: skip
+def test_the_fast_solver_names_another_where_it_does_not_fit(problem, remedy):
+    with pytest.raises(ValueError, match=remedy):
+        solve(problem, solver=DouglasRachford())
+
+
+def test_the_fast_solver_takes_plain_tables_too():
+    X = wave(20, 4)
+    problem = Convex(Data.of(X, Squared()), Trace(), 0.8, design=Design.intercept(20))
+    assert tight(problem, 1e-8).objective == pytest.approx(solve(problem, tol=1e-9).objective, rel=1e-7)
+    wide = Convex(Data.of(np.ascontiguousarray(X.T), Squared()), Trace(), 0.8)
+    assert tight(wide, 1e-8).objective == pytest.approx(solve(wide, tol=1e-9).objective, rel=1e-7)
+
+
+def test_partitioned_norms_need_no_model_of_their_own():
+    """|E|_F^2 + max_j |B_j|_F^2 costs 2 max over eta in the simplex of |diag(sqrt eta) Z|_tr (thesis, theorem 10)."""
+    Z = np.random.default_rng(0).normal(size=(4, 3))
+    blocks = [slice(0, 2), slice(2, 4)]
+    K, t, L = cp.Variable((4, 4), PSD=True), cp.Variable(), cp.Variable((3, 3), symmetric=True)
+    whole = cp.bmat([[K, Z], [Z.T, L]])
+    sdp = cp.Problem(cp.Minimize(cp.trace(L) + t), [whole >> 0, *(cp.trace(K[b, b]) <= t for b in blocks)])
+    left = sdp.solve(solver=cp.CLARABEL)
+    etas = np.linspace(0, 1, 2001)
+    right = max(2 * np.linalg.norm(np.repeat(np.sqrt([e, 1 - e]), 2)[:, None] * Z, "nuc") for e in etas)
+    assert left == pytest.approx(right, rel=1e-5)
+
+
+def test_from_the_largest_lam_on_there_are_no_innovations():
+    X = wave(30, 2)
+    problem = stated(X, 2, 1, 1.0, 0.2)
+    top = problem.alpha_max()
+    at, below = tight(problem.at(top)), tight(problem.at(0.999 * top), 1e-11)
+    assert not at.point.factors.dense().any()
+    Y, D = table(X, 2)
+    np.testing.assert_allclose(at.point.free, np.linalg.solve(D.T @ D + 0.2 * np.eye(4), D.T @ Y), atol=1e-12)
+    assert np.abs(below.point.factors.dense()).max() > 1e-4
+
+
+def test_the_certificate_holds_and_vanishes():
+    problem = stated(wave(40, 3), 2, 2, 0.5, 0.1)
+    optimum = tight(problem, 1e-10).objective
+    for tol in (1e-2, 1e-4, 1e-7):
+        solution = tight(problem, tol)
+        assert solution.bound <= optimum * (1 + 1e-12) and solution.objective >= optimum * (1 - 1e-12)
+        assert 0 <= solution.relative_gap <= tol and solution.rigorous
+
+
+def test_scaling_the_series_scales_lam_and_gamma():
+    X, c = wave(30, 2), 3.0
+    one, other = plain(X, 1, 1, 0.5, 0.1), plain(c * X, 1, 1, c * 0.5, c * c * 0.1)
+    assert other.objective_ == pytest.approx(c * c * one.objective_, rel=1e-8)
+    np.testing.assert_allclose(other.ar_, one.ar_, atol=1e-5)
+
+
+def test_a_rotation_of_the_series_rotates_the_coefficients():
+    X = wave(30, 3)
+    Q = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    one, other = plain(X, 2, 1, 0.5, 0.1), plain(X @ Q, 2, 1, 0.5, 0.1)
+    assert other.objective_ == pytest.approx(one.objective_, rel=1e-8)
+    np.testing.assert_allclose(other.ar_, Q.T @ one.ar_ @ Q, atol=1e-5)
+
+
+def test_constants_do_not_matter_with_an_intercept():
+    X = wave(40, 2)
+    one, other = (RegularizedARMA(1, 1, tol=1e-9, max_iter=5000).fit(Z) for Z in (X, X + [5.0, -3.0]))
+    assert other.objective_ == pytest.approx(one.objective_, rel=1e-8)
+    np.testing.assert_allclose(other.ar_, one.ar_, atol=1e-6)
+    np.testing.assert_allclose(other.forecast(5).mean, one.forecast(5).mean + [5.0, -3.0], atol=1e-5)
+
+
+def test_units_do_not_matter_when_standardized():
+    X, units = wave(60, 2), np.array([1e3, 1e-2])
+    one, other = (RegularizedARMA(2, 1, tol=1e-8, max_iter=5000).fit(Z) for Z in (X, X * units))
+    assert other.objective_ == pytest.approx(one.objective_, rel=1e-9)
+    np.testing.assert_allclose(other.forecast(4, level=0.9).upper, one.forecast(4, level=0.9).upper * units, rtol=1e-6)
+
+
+def test_without_autoregression_time_may_run_backwards():
+    X = wave(25, 2)
+    one, other = plain(X, 0, 2, 0.7, 0.0), plain(X[::-1], 0, 2, 0.7, 0.0)
+    assert other.objective_ == pytest.approx(one.objective_, rel=1e-8)
+
+
+def test_coefficients_lag_sums_and_forecasts_are_unique_where_innovations_are_not():
+    X = wave(40, 2)
+    problem = stated(X, 1, 2, 0.6, 0.1)
+    random, found = np.random.default_rng(0), []
+    for _ in range(3):
+        W = Trace().recover(random.normal(size=problem.shape))
+        solution = tight(problem, 1e-13, start=Point(W), max_iter=4000)
+        W = solution.point.factors.dense()
+        found.append((solution.point.free, lag_sums(W, 2), moving_average_forecasts(problem, W)))
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_allclose(b, a, atol=2e-6)
+
+
+def test_the_solution_is_a_two_sided_filter_of_its_residuals():
+    """S(W)_t = sum_d L_{t+d} kappa_d / lam, and the same sums forecast."""
+    X, q = wave(60, 2), 2
+    problem = stated(X, 1, q, 0.6, 0.1)
+    solution = tight(problem, 1e-13, max_iter=6000)
+    W = solution.point.factors.dense()
+    L = -problem.dual_point(W, solution.point.free)
+    kappa, n = lag_sums(W, q), 2
+    both = {d: kappa[d] if d >= 0 else kappa[-d].T for d in range(-q, q + 1)}
+    padded = np.vstack([np.zeros((q, n)), L, np.zeros((2 * q, n))])
+    N = len(L)
+    filtered = sum(padded[q + d : q + d + N + q] @ both[d] for d in both) / problem.alpha
+    np.testing.assert_allclose(filtered[:N], problem.map(W), atol=1e-5)
+    np.testing.assert_allclose(filtered[N:], moving_average_forecasts(problem, W), atol=1e-5)
+
+
+def test_filter_forecasts_are_those_of_the_solution():
+    X = wave(60, 2)
+    model = plain(X, 1, 2, 0.6, 0.1, tol=1e-12)
+    problem = stated(X, 1, 2, 0.6, 0.1)
+    solution = tight(problem, 1e-12)
+    ma, expected, last = moving_average_forecasts(problem, solution.point.factors.dense()), [], X[-1]
+    for h in range(5):
+        last = last @ solution.point.free + (ma[h] if h < 2 else 0)
+        expected.append(last)
+    np.testing.assert_allclose(model.forecast(5).mean, expected, atol=2e-5)
+
+
+def covariance(C, N, noise):
+    """The whole covariance of N rows of a moving average plus noise."""
+    q, n = len(C) - 1, C.shape[1]
+    whole = np.zeros((N, n, N, n))
+    for t in range(N):
+        for s in range(max(0, t - q), min(N, t + q + 1)):
+            whole[t, :, s] = C[t - s] if t >= s else C[s - t].T
+    return whole.reshape(N * n, N * n) + np.diag(noise.ravel())
+
+
+def average(q=2, n=2, seed=0):
+    B = np.random.default_rng(seed).normal(size=(q + 1, n, 3))
+    return MovingAverage(np.array([sum(B[j + d] @ B[j].T for j in range(q + 1 - d)) for d in range(q + 1)]))
+
+
+@pytest.mark.parametrize("q", [0, 1, 3])
+@pytest.mark.parametrize("cuts", [[], [4], [1, 2, 3], [5, 6]], ids=str)
+def test_the_filter_predicts_as_the_whole_covariance_does(q, cuts):
+    random, ma, N, n = np.random.default_rng(1), average(q), 9, 2
+    R, noise = random.normal(size=(N, n)), random.uniform(0.5, 2, size=(N, n))
+    memory, errors = Memory.empty(), []
+    for rows, variances in zip(np.split(R, cuts), np.split(noise, cuts), strict=True):
+        part, memory = ma.filter(rows, variances, memory)
+        errors.append(part)
+    G = covariance(ma.covariances, N + 4, np.vstack([noise, np.ones((4, n))]))
+    told = lambda t, rows: G[t * n : (t + rows) * n, : t * n] @ np.linalg.solve(G[: t * n, : t * n], R[:t].ravel())  # noqa: E731
+    expected = [R[t] - (told(t, 1) if t else 0) for t in range(N)]
+    np.testing.assert_allclose(np.vstack(errors), expected, atol=1e-10)
+    np.testing.assert_allclose(ma.forecast(memory, 4), told(N, 4).reshape(4, n), atol=1e-10)
+
+
+@pytest.mark.parametrize("q", [1, 2, 3])
+def test_the_innovations_form_has_the_same_covariances_and_is_invertible(q):
+    ma = average(q, 3)
+    theta, sigma = ma.innovations(np.ones(3))
+    whole = np.concatenate([np.eye(3)[None], theta])
+    for d in range(q + 1):
+        made = sum(whole[j + d] @ sigma @ whole[j].T for j in range(q + 1 - d))
+        np.testing.assert_allclose(made, ma.covariances[d] + np.eye(3) * (d == 0), atol=1e-10)
+    assert radius(-theta) < 1
+
+
+@pytest.mark.parametrize("p", [1, 3])
+def test_without_shrinkage_room_and_ridge_it_is_the_var_of_statsmodels(p):
+    X = series(150, 3, p=2)
+    model = RegularizedARMA(p, 1, shrinkage=1.0, ridge=0.0, max_radius=None).fit(X)
+    peer = VAR(X).fit(p, trend="c")
+    np.testing.assert_allclose(model.ar_, peer.coefs, atol=1e-9)
+    np.testing.assert_allclose(model.intercept_, peer.intercept, atol=1e-9)
+    np.testing.assert_allclose(model.residuals_, peer.resid, atol=1e-9)
+    np.testing.assert_allclose(model.sigma_ * (len(model.residuals_) - 3 * p - 1),
+                               model.residuals_[10:].T @ model.residuals_[10:] * len(model.residuals_)
+                               / (len(model.residuals_) - 10), rtol=1e-9)  # fmt: skip
+    np.testing.assert_allclose(model.forecast(8).mean, peer.forecast(X[-p:], 8), atol=1e-9)
+    np.testing.assert_allclose(model.impulse_response(6), peer.ma_rep(6), atol=1e-9)
+
+
+def test_zero_lags_of_innovations_are_ridge_var():
+    X = series(100, 2)
+    one, other = RegularizedARMA(2, 0).fit(X), RegularizedARMA(2, 1, shrinkage=1.0).fit(X)
+    np.testing.assert_allclose(one.ar_, other.ar_, atol=1e-12)
+    assert one.ma_.shape == (0, 2, 2) and other.ma_.shape == (1, 2, 2) and not other.ma_.any()
+
+
+def test_bic_chooses_the_order_of_statsmodels():
+    for seed in range(4):
+        X = series(200, 2, p=3, q=0, seed=seed)
+        model = RegularizedARMA().fit(X)
+        assert model.p_ == VAR(X).select_order(14, trend="c").bic
+        assert model.q_ == min(model.p_, 2)
+
+
+def test_forecasts_follow_the_recursion_of_statsmodels():
+    X = series(80, 2)
+    model = RegularizedARMA(1, 1, tol=1e-6, max_radius=0.95).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # statsmodels on the identification of VARMA, which is not estimated here
+        peer = VARMAX(X, order=(1, 1), trend="c", enforce_stationarity=False, enforce_invertibility=False)
+    root = np.linalg.cholesky(model.sigma_)
+    names = dict(zip(peer.param_names, range(len(peer.param_names)), strict=True))
+    given = np.zeros(len(names))
+    for i in range(2):
+        given[names[f"intercept.y{i + 1}"]] = model.intercept_[i]
+        for j in range(2):
+            given[names[f"L1.y{j + 1}.y{i + 1}"]] = model.ar_[0, i, j]
+            given[names[f"L1.e(y{j + 1}).y{i + 1}"]] = model.ma_[0, i, j]
+    given[names["sqrt.var.y1"]], given[names["sqrt.var.y2"]] = root[0, 0], root[1, 1]
+    given[names["sqrt.cov.y1.y2"]] = root[1, 0]
+    theirs = peer.smooth(given).get_forecast(6)
+    ours = model.forecast(6, level=0.95)
+    np.testing.assert_allclose(ours.mean, theirs.predicted_mean, atol=1e-6)
+    psi = model.impulse_response(5)
+    spread = np.cumsum([P @ model.sigma_ @ P.T for P in psi], axis=0)
+    np.testing.assert_allclose(spread, theirs.var_pred_mean, rtol=1e-5)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_differences_are_summed_back_exactly(d):
+    X = np.cumsum(series(90, 2), axis=0) if d == 1 else np.cumsum(np.cumsum(series(90, 2), axis=0), axis=0)
+    model = RegularizedARMA(1, 1, d=d).fit(X)
+    inner = RegularizedARMA(1, 1).fit(np.diff(X, n=d, axis=0))
+    np.testing.assert_allclose(model.ar_, inner.ar_, atol=1e-12)
+    whole = np.vstack([X, model.forecast(7).mean])
+    np.testing.assert_allclose(np.diff(whole, n=d, axis=0)[-7:], inner.forecast(7).mean, atol=1e-8)
+    np.testing.assert_allclose(model.predict() + model.residuals_, X[1 + d :], atol=1e-10)
+    psi = inner.impulse_response(5)
+    for _ in range(d):
+        psi = np.cumsum(psi, axis=0)
+    np.testing.assert_allclose(model.impulse_response(5), psi, atol=1e-10)
+
+
+@pytest.mark.parametrize("d", [0, 1])
+@pytest.mark.parametrize("cuts", [[], [1], [2, 5]], ids=str)
+def test_new_rows_pass_the_filter_as_if_they_had_been_there(d, cuts):
+    X = np.cumsum(series(140, 2), axis=0) if d else series(140, 2)
+    U = np.random.default_rng(0).normal(size=(140, 1))
+    model = RegularizedARMA(2, 2, d=d, exog_lags=1).fit(X[:130], exog=U[:130])
+    predicted, expected = [], []
+    for rows, inputs in zip(np.split(X[130:], cuts), np.split(U[130:], cuts), strict=True):
+        expected += [model._model.advance(model._past, rows, inputs)[0]]
+        for row, u in zip(rows, inputs, strict=True):
+            predicted.append(model.forecast(1, exog=u[None]).mean[0])
+            model.update(row[None], exog=u[None])
+    np.testing.assert_allclose(predicted, np.vstack(expected), atol=1e-9)
+    whole = RegularizedARMA(2, 2, d=d, exog_lags=1).fit(X[:130], exog=U[:130]).update(X[130:], exog=U[130:])
+    ahead = np.zeros((6, 1))
+    np.testing.assert_allclose(model.forecast(6, ahead).mean, whole.forecast(6, ahead).mean, atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["huber", "smoothed_l1"])
+def test_losses_against_outliers_keep_the_coefficients(loss):
+    random = np.random.default_rng(0)
+    U = random.normal(size=(150, 1))
+    X = U @ [[2.0, -1.0]] + 0.3 * random.normal(size=(150, 2))
+    rows = [30, 70, 71, 110, 133]
+    X[rows] += 15 * np.sign(U[rows])
+    choices = {"shrinkage": 0.9, "tol": 1e-3}
+    robust, squared = (RegularizedARMA(0, 1, loss=name, **choices).fit(X, exog=U) for name in (loss, "squared"))
+    error = lambda model: np.abs(model.exog_[0, :, 0] - [2, -1]).max()  # noqa: E731
+    assert error(robust) < 0.12 and error(robust) < error(squared) / 2
+    assert robust.relative_gap_ <= 1e-3
+    assert np.isfinite(robust.update(X[:5], U[:5]).forecast(3, U[:3], level=0.9).lower).all()
+
+
+@pytest.mark.parametrize("loss", ["huber", "poisson"])
+def test_filters_of_other_losses_forecast_as_their_solution_does(loss):
+    random = np.random.default_rng(0)
+    X = random.poisson(3.0, size=(40, 2)).astype(float) if loss == "poisson" else 3 * wave(40, 2)
+    model = RegularizedARMA(0, 2, shrinkage=0.3, loss=loss, intercept=False, standardize=False, tol=1e-8,
+                            max_iter=20_000).fit(X)  # fmt: skip
+    problem = stated(X, 0, 2, model.lam_, 0.0, loss=model._model.loss)
+    W = tight(problem, 1e-8, Fista()).point.factors.dense()
+    means = model._model.errors.forecast(model._past.memory, 3)
+    np.testing.assert_allclose(means[:2], moving_average_forecasts(problem, W), atol=2e-3)
+    expected = np.exp(means + model._model.shift) if loss == "poisson" else means
+    np.testing.assert_allclose(model.forecast(3).mean, expected, rtol=1e-6)
+    if loss == "poisson":  # the canonical link: predictions have the mean of what they predict
+        np.testing.assert_allclose(model.predict().mean(axis=0), X.mean(axis=0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "logistic"])
+def test_counts_and_answers_are_predicted_through_their_link(loss):
+    random, X = np.random.default_rng(0), np.zeros((160, 2))
+    for t in range(1, 160):
+        z = 0.3 + X[t - 1] @ [[0.25, 0.1], [0.0, 0.2]]
+        X[t] = (
+            random.poisson(np.minimum(np.exp(z), 20)) if loss == "poisson" else random.random(2) < 1 / (1 + np.exp(-z))
+        )
+    model = RegularizedARMA(1, 1, loss=loss, tol=1e-3).fit(X)
+    assert model.relative_gap_ <= 1e-3
+    mean = model.update(X[-3:]).forecast(4).mean
+    assert (mean > 0).all() and (loss == "poisson" or (mean < 1).all())
+    with pytest.raises(ValueError, match="residuals"):
+        model.forecast(2, level=0.9)
+    with pytest.raises(ValueError, match="d=0"):
+        RegularizedARMA(1, 1, d=1, loss=loss).fit(X)
+
+
+def test_shocks_are_found_and_do_not_bend_the_coefficients():
+    X = series(200, 2, q=0, seed=1)
+    dirty = X.copy()
+    dirty[[50, 120]] += 40
+    clean, bent = (RegularizedARMA(1, 1, shrinkage=1.0).fit(Z) for Z in (X, dirty))
+    model = RegularizedARMA(1, 1, shrinkage=0.15, shocks=True).fit(dirty)
+    times = np.arange(200)[-len(model.shocks_) :]
+    assert set(times[np.argsort(-model.shocks_)[:2]]) == {50, 120}
+    assert np.abs(model.ar_ - clean.ar_).max() < np.abs(bent.ar_ - clean.ar_).max()
+    assert not model.ma_.any() and model.relative_gap_ <= 1e-4
+
+
+def test_inputs_act_with_their_lags():
+    random = np.random.default_rng(0)
+    U, X = random.normal(size=(300, 1)), np.zeros((300, 2))
+    for t in range(1, 300):
+        X[t] = 0.6 * X[t - 1] + U[t] * [1.5, -0.7] + U[t - 1] * [0.0, 0.5] + 0.1 * random.normal(size=2)
+    free = RegularizedARMA(1, 1, shrinkage=1.0, ridge=1e-6, exog_lags=1).fit(X, exog=U)
+    np.testing.assert_allclose(free.exog_[:, :, 0], [[1.5, -0.7], [0, 0.5]], atol=0.05)
+    model = RegularizedARMA(1, 1, exog_lags=1).fit(X, exog=U)
+    future = np.array([[1.0], [0.0], [2.0]])
+    by_hand, last, inputs = [], X[-1], np.vstack([U[-1:], future])
+    for h in range(3):
+        ma = model._model.errors.forecast(model._past.memory, 3)[h]
+        last = model.ar_[0] @ last + model.exog_[0] @ inputs[h + 1] + model.exog_[1] @ inputs[h] + model.intercept_ + ma
+        by_hand.append(last)
+    np.testing.assert_allclose(model.forecast(3, exog=future).mean, by_hand, atol=1e-10)
+    with pytest.raises(ValueError, match="exog"):
+        model.forecast(3)
+
+
+def test_roots_are_scaled_with_one_warning():
+    X = np.cumsum(np.cumsum(np.random.default_rng(0).normal(size=(60, 2)), axis=0), axis=0)
+    free = RegularizedARMA(2, 1, max_radius=None).fit(X)
+    with pytest.warns(UserWarning, match="spectral radius") as caught:
+        capped = RegularizedARMA(2, 1, max_radius=0.9).fit(X)
+    assert len(caught) == 1 and capped.scaled_ and not free.scaled_
+    assert capped.radius_ == pytest.approx(0.9, rel=1e-9)
+    c = 0.9 / free.radius_
+    np.testing.assert_allclose(capped.ar_, free.ar_ * np.array([c, c * c])[:, None, None], atol=1e-10)
+    assert np.abs(capped.residuals_.mean(axis=0)).max() < np.abs(X).max() * 0.02
+
+
+def test_the_shrinkage_is_chosen_by_validation():
+    heavy = make_varma(250, 3, 1, 3, ma_radius=0.9, random_state=1)
+    model = RegularizedARMA(1, 3, shrinkage="auto").fit(heavy)
+    assert model.shrinkages_[0] == 1.0 and len(model.validation_loss_) == len(model.shrinkages_)
+    assert model.shrinkage_ == model.shrinkages_[np.argmin(model.validation_loss_)] < 1
+    noise = np.random.default_rng(0).normal(size=(60, 2))
+    assert RegularizedARMA(1, 0, shrinkage="auto").fit(noise).shrinkage_ == 1.0
+
+
+def test_holes_are_tolerated():
+    X = series(150, 3)
+    holed = X.copy()
+    holed[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    model, full = RegularizedARMA(1, 1).fit(holed), RegularizedARMA(1, 1).fit(X)
+    assert np.abs(model.ar_ - full.ar_).max() < 0.3
+    assert np.isfinite(model.forecast(5, level=0.9).lower).all()
+    new = X[:4].copy()
+    new[1] = np.nan
+    skipped = clone(model).fit(holed).update(new[:1])
+    np.testing.assert_allclose(model.update(new[:2]).forecast(3).mean, skipped.forecast(4).mean[1:], atol=1e-9)
+
+
+def test_pandas_times_go_on_into_the_future():
+    X = series(60, 2)
+    months = pd.date_range("2001-01-31", periods=60, freq="ME", name="when")
+    frame = pd.DataFrame(X, columns=["a", "b"], index=months)
+    forecast = RegularizedARMA(1, 1).fit(frame).forecast(3, level=0.9)
+    made = forecast.to_frame()
+    assert list(made.columns) == ["a", "b", "a_lower", "b_lower", "a_upper", "b_upper"]
+    pd.testing.assert_index_equal(made.index, pd.date_range("2006-01-31", periods=3, freq="ME", name="when"))
+    np.testing.assert_array_equal(made[["a", "b"]], forecast.mean)
+    quarters = frame.set_axis(pd.period_range("2000Q1", periods=60, freq="Q"))
+    made = RegularizedARMA(1, 1).fit(quarters).forecast(2).to_frame()
+    assert [str(t) for t in made.index] == ["2015Q1", "2015Q2"]
+    bare = RegularizedARMA(1, 1).fit(frame.set_axis(pd.DatetimeIndex(list(months)))).forecast(1).to_frame()
+    assert bare.index[0] == pd.Timestamp("2006-01-31")
+    uneven = frame.set_axis(months[:59].append(pd.DatetimeIndex(["2030-01-01"])))
+    with pytest.raises(ValueError, match="frequency"):
+        RegularizedARMA(1, 1).fit(uneven).forecast(1).to_frame()
+
+
+def test_updated_times_go_on_too():
+    index = pd.date_range("2020-01-01", periods=70, freq="D")
+    frame = pd.DataFrame(series(70, 2), columns=["a", "b"], index=index)
+    model = RegularizedARMA(1, 1).fit(frame[:60])
+    fitted = model.predict()
+    pd.testing.assert_index_equal(fitted.index, index[1:60], check_names=False)
+    assert model.update(frame[60:65]).forecast(1).to_frame().index[0] == index[65]
+    assert len(model.predict()) == 59
+
+
+def test_polars_arrays_and_vectors_are_taken():
+    X = series(60, 2)
+    frame = pl.DataFrame(X, schema=["a", "b"])
+    model = RegularizedARMA(1, 1).fit(frame)
+    made = model.forecast(2, level=0.8).to_frame()
+    assert isinstance(made, pl.DataFrame) and made.columns[:2] == ["a", "b"] and made.shape == (2, 6)
+    assert isinstance(model.predict(), pl.DataFrame)
+    array = RegularizedARMA(1, 1).fit(X)
+    np.testing.assert_allclose(array.forecast(2).mean, model.forecast(2).mean)
+    assert list(array.forecast(2).to_frame().index) == [60, 61]
+    single = pd.Series(X[:, 0], name="only")
+    assert list(RegularizedARMA(1, 1).fit(single).forecast(2).to_frame().columns) == ["only"]
+    assert RegularizedARMA(1, 1).fit(X[:, 0]).forecast(2).shape == (2, 1)
+    assert np.asarray(array.forecast(2)).shape == (2, 2) and len(array.forecast(2)) == 2
+    assert array.forecast(2)[0, 1] == array.forecast(2).mean[0, 1]
+    assert Times.of(X).last(3) is None
+
+
+def test_float32_stays():
+    X = series(60, 2).astype(np.float32)
+    model = RegularizedARMA(1, 1).fit(X)
+    assert model.forecast(2, level=0.9).lower.dtype == model.predict().dtype == np.float32
+
+
+def test_simulations_scatter_as_the_intervals_say():
+    model = RegularizedARMA(1, 2).fit(series(200, 2, q=2))
+    paths = model.simulate(4, n_paths=4000, random_state=0)
+    assert paths.shape == (4000, 4, 2)
+    np.testing.assert_array_equal(paths, model.simulate(4, n_paths=4000, random_state=0))
+    np.testing.assert_allclose(paths.mean(axis=0), model.forecast(4).mean, atol=0.15)
+    psi = model.impulse_response(3)
+    spread = np.cumsum([np.diag(P @ model.sigma_ @ P.T) for P in psi], axis=0)
+    np.testing.assert_allclose(paths.var(axis=0), spread, rtol=0.1)
+
+
+def test_score_tells_how_much_one_step_predictions_explain():
+    X = series(160, 2, seed=2)
+    model = RegularizedARMA(1, 1).fit(X[:120])
+    before = model.forecast(1).mean
+    inside = 1 - np.square(model.residuals_).sum() / np.square(X[1:120] - X[:120].mean(axis=0)).sum()
+    assert model.score() == pytest.approx(inside)
+    assert 0 < model.score(X[120:]) < 1
+    np.testing.assert_array_equal(model.forecast(1).mean, before)
+
+
+def test_models_are_cloned_pickled_and_shown():
+    X, model = series(60, 2), RegularizedARMA(p=1, q=1, shrinkage=0.2)
+    assert clone(model).get_params() == model.get_params()
+    assert "shrinkage=0.2" in repr(model) and RegularizedARMA().set_params(q=3).q == 3
+    fitted = model.fit(X)
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.forecast(3, level=0.9).upper, fitted.forecast(3, level=0.9).upper)
+    assert not {"B_", "E_", "W_", "codes_", "components_"} & set(vars(fitted))
+    assert "global optimum" in str(fitted.certificate_)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        checks.check_no_attributes_set_in_init,
+        checks.check_get_params_invariance,
+        checks.check_set_params,
+        checks.check_parameters_default_constructible,
+        checks.check_estimator_repr,
+        checks.check_estimator_cloneable,
+        checks.check_dont_overwrite_parameters,
+        checks.check_dict_unchanged,
+        checks.check_estimators_unfitted,
+        checks.check_n_features_in,
+        checks.check_estimators_pickle,
+        checks.check_do_not_raise_errors_in_init_or_set_params,
+    ],
+    ids=lambda check: check.__name__,
+)
+def test_scikit_learns_checks_of_parameters_and_pickles_pass(check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # their tables are no time series
+        check("RegularizedARMA", RegularizedARMA(p=1, q=1))
+
+
+def test_the_run_can_be_watched_and_stopped(capsys):
+    seen = []
+    with pytest.warns(ConvergenceWarning, match="callback"):
+        RegularizedARMA(2, 2, tol=1e-12, callback=lambda it: seen.append(it.objective) or len(seen) > 2).fit(series())
+    assert len(seen) == 3
+    RegularizedARMA(1, 1, verbose=1).fit(series())
+    assert "objective" in capsys.readouterr().err
+
+
+def test_a_failed_fit_leaves_nothing_to_forecast_with():
+    model = RegularizedARMA(p=70)
+    with pytest.raises(ValueError, match="orders"):
+        model.fit(series(60, 2))
+    with pytest.raises(NotFittedError):
+        model.forecast(1)
+
+
+def test_the_input_is_not_changed():
+    X = series(60, 2)
+    X[5, 0] = np.nan
+    X.setflags(write=False)
+    RegularizedARMA(1, 1).fit(X).update(X[:3]).score(X[:3])
+
+
+@pytest.mark.parametrize(
+    "parameters, message",
+    [
+        ({"p": "aic"}, "bic"),
+        ({"q": -1}, "q must"),
+        ({"p": 1.5}, "p must"),
+        ({"d": -1}, "d must"),
+        ({"shrinkage": 0.0}, "shrinkage"),
+        ({"ridge": -1.0}, "ridge"),
+        ({"max_radius": 0}, "max_radius"),
+        ({"exog_lags": -1}, "exog_lags"),
+        ({"loss": "absolute"}, "smooth"),
+        ({"p": 58}, "Lower the orders"),
+        ({"tol": -1}, "tol"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_fitted(parameters, message):
+    model = RegularizedARMA(**({"p": 1, "q": 1} | parameters))
+    with pytest.raises(ValueError, match=message):
+        model.fit(series(59, 2))
+    assert not hasattr(model, "ar_")
+
+
+def test_a_stop_before_the_tolerance_is_said():
+    with pytest.warns(ConvergenceWarning, match="gap"):
+        model = RegularizedARMA(3, 3, shrinkage=0.05, tol=1e-12, max_iter=10).fit(series(100, 3))
+    assert model.gap_ > 0
+
+
+def test_constant_and_tiny_series_do_no_harm():
+    X = np.column_stack([np.ones(30), wave(30, 1)])
+    model = RegularizedARMA(1, 1).fit(X)
+    np.testing.assert_allclose(model.forecast(3).mean[:, 0], 1, atol=1e-8)
+    assert np.isfinite(RegularizedARMA().fit(np.zeros((10, 2))).forecast(3, level=0.9).upper).all()
+    assert np.isfinite(RegularizedARMA(p=0, q=1).fit(wave(20, 2)).forecast(3).mean).all()
+
+
+def coverage(seeds, T=150, n=3, shrinkage=0.2, q=1, horizons=(1, 2, 5, 10)):
+    hits = []
+    for seed in seeds:
+        X = make_varma(T + 10, n, 1, q, ar_radius=0.8, ma_radius=0.7, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a scaled radius
+            forecast = RegularizedARMA(1, q, shrinkage=shrinkage).fit(X[:T]).forecast(10, level=0.95)
+        inside = (X[T:] >= forecast.lower) & (X[T:] <= forecast.upper)
+        hits.append([inside[h - 1].mean() for h in horizons])
+    return np.mean(hits, axis=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("q", [1, 3])
+@pytest.mark.parametrize("shrinkage", [0.2, 0.05])
+def test_intervals_hold_what_they_promise(q, shrinkage):
+    shares = coverage(range(200), q=q, shrinkage=shrinkage)
+    assert (shares > 0.91).all() and (shares < 0.97).all(), shares
