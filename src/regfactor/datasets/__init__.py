@@ -6,8 +6,10 @@ from regfactor.datasets.reverse import (
     make_reverse_classification,
     make_reverse_regression,
 )
+from regfactor.datasets.series import make_arma, make_varma
 from regfactor.datasets.splits import Split, load_splits, random_split
 from regfactor.datasets.tables import DatasetNotFound, load, names, normalize_rows
+from regfactor.datasets.views import make_low_rank_labels, make_two_view
 
 __all__ = [
     "CLASSIFICATION_PRESETS",
@@ -16,8 +18,12 @@ __all__ = [
     "Split",
     "load",
     "load_splits",
+    "make_arma",
+    "make_low_rank_labels",
     "make_reverse_classification",
     "make_reverse_regression",
+    "make_two_view",
+    "make_varma",
     "names",
     "normalize_rows",
     "random_split",

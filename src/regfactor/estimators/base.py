@@ -15,7 +15,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor._params import Array, UnsupportedProblem, choose, is_number
-from regfactor.estimators.certificate import Certificate
+from regfactor.estimators.certificate import Certificate, no_certificate
 from regfactor.estimators.door import entry_weights, filled, numbers, row_weights, schema_of, warn_of_empty
 from regfactor.estimators.schema import Schema
 from regfactor.estimators.scoring import Scoring
@@ -26,6 +26,7 @@ from regfactor.loop import Record, Solution, relative
 from regfactor.losses import Loss, as_loss
 from regfactor.problems import Convex, Design, Factored
 from regfactor.solvers import solve
+from regfactor.solvers.base import Solver
 from regfactor.solvers.choose import prepared
 
 
@@ -48,14 +49,21 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         _check_limits(self)
         self._schema = schema_of(X, self.loss) if self.mixed else None
         table = numbers(self, X, self._schema, reset=True)
-        rows, all_entries = row_weights(table, sample_weight), entry_weights(table, entry_weight, self._schema)
+        return self._fit_table(
+            table, row_weights(table, sample_weight), entry_weights(table, entry_weight, self._schema)
+        )
+
+    def _fit_table(self, table: Any, rows: Array | None, all_entries: Any) -> Self:
+        """Fit to numbers that have passed the door, with weights for rows and entries."""
         counted = slice(None) if rows is None else rows > 0  # a row of weight zero is scored, not learned from
         X, rows, entries = (None if a is None else a[counted] for a in (table, rows, all_entries))
         random = check_random_state(self.random_state)
         held_out = np.random.default_rng(random.randint(2**31 - 1))
         chosen, problem = self._chosen(self._problem(X, rows, entries), held_out)
         problem.check()
-        problem = prepared(problem) if isinstance(problem, Convex) else problem
+        seed = random.randint(2**31 - 1)
+        solver = self._solver(seed)
+        problem = prepared(problem) if isinstance(problem, Convex) and solver is None else problem
         warn_of_empty(X)
         solution = solve(
             problem,
@@ -64,11 +72,16 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             time_limit=self.time_limit,
             callback=self.callback,
             progress=_print_progress if self.verbose else None,
-            random_state=random.randint(2**31 - 1),
+            random_state=seed,
             max_rank=getattr(self, "max_rank", None),
+            solver=solver,
         )
         self._publish(table, counted, all_entries, problem, solution, chosen)
         return self
+
+    def _solver(self, seed: int) -> Solver | None:
+        """Return the solver that an estimator insists on; None leaves it to the problem."""
+        return None
 
     def _chosen(
         self, problem: Convex | Factored, random: np.random.Generator
@@ -152,10 +165,7 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """How far the objective can be from the global optimum; its `str` is one plain sentence."""
         check_is_fitted(self)
         if self._certificate is None:
-            raise AttributeError(
-                f"This {type(self).__name__} was solved locally: with its penalties or rank it has no convex form, so "
-                "there is no duality gap. Models with a gauge, such as gauge=Trace(), have one."
-            )
+            raise no_certificate(self, "with its penalties or rank it")
         return self._certificate
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
@@ -59,10 +60,18 @@ class Scoring:
 
     def _data(self, X: Any, entries: Any, intercept: Array) -> Data:
         if is_sparse(X):
-            data = data_of(X, self.loss, entries)
+            data = data_of(X, self.loss, self._stored_weights(X, entries))
             return data.shifted(np.ones((X.shape[0], 1), X.dtype), intercept[None])
         weights = np.broadcast_to(np.asarray(self.weight, X.dtype), X.shape)
         return Data.of(X, self.loss, weights if entries is None else weights * entries, intercept)
+
+    def _stored_weights(self, X: Any, entries: Any) -> Any:
+        """Return the weights of the stored entries of a sparse table."""
+        if np.ndim(self.weight) == 0 and self.weight == 1:
+            return entries
+        columns = np.broadcast_to(np.asarray(self.weight, X.dtype), X.shape[1])[X.indices]
+        values = columns if entries is None else columns * entries.data
+        return scipy.sparse.csr_array((values, X.indices, X.indptr), shape=X.shape)
 
     def debiased(self) -> Scoring:
         """Return the same scoring with next to no penalty."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import scipy.optimize
+import scipy.sparse.linalg
 
-from regfactor._linalg import spectral_norm
+from regfactor._linalg import gram, spectral_norm
 from regfactor._params import Array, UnsupportedProblem, require_positive
 from regfactor.factors import Factors
 from regfactor.norms import L2, Blocks
@@ -19,6 +21,10 @@ from regfactor.penalties.sets import UnitBall
 # Angles from both ends towards the middle: near an end eta = cos^2 loses digits that the angle keeps.
 _NEAR = np.concatenate([np.logspace(-12, -1, 12), np.linspace(0.2, np.pi / 4, 5)])
 ANGLES = np.concatenate([_NEAR, np.pi / 2 - _NEAR[-2::-1]])
+TINY = float(np.finfo(float).tiny)
+NINE_DIGITS = 1e-9
+INSIDE = 0.02  # eta further than this from both ends is found by Gram matrices
+SEARCHED = 400  # columns from which on the eta of a dual norm is searched by an iteration, and only the last is proven
 EDGE = 1e-13  # eta this close to an end stands for the end where a finite scale is needed
 
 
@@ -33,6 +39,11 @@ class TwoView(Gauge):
         require_positive(self, **{"bounds[0]": self.bounds[0], "bounds[1]": self.bounds[1]})
         if self.n_first < 0:
             raise ValueError(f"TwoView needs n_first >= 0, got {self.n_first!r}.")
+
+    @property
+    def scale(self) -> float:
+        """The scale of the trace norm that has one bound for both views, and is nowhere larger than this norm."""
+        return float(np.hypot(*self.bounds))
 
     @property
     def norm(self) -> Blocks:
@@ -62,12 +73,37 @@ class TwoView(Gauge):
         At the best eta the trace of M = C1 C1'/b1^2 - C2 C2'/b2^2 vanishes (or has one sign at an end), so an
         orthogonal rotation can give it a constant diagonal, and then the larger view is the same for each atom.
         """
-        angle = _best_angle(*self._views(Z))
-        b1, b2 = self.bounds
         Q = self._range(Z)
         W = Q.T @ Z
-        weights = np.repeat([np.cos(angle) / b1, np.sin(angle) / b2], self._sizes(Z.shape[1]))
+        angle = _best_angle(*self._views(W))
+        weights = np.repeat([np.cos(angle), np.sin(angle)] / np.array(self.bounds), self._sizes(Z.shape[1]))
         U, s, _ = np.linalg.svd(W * weights, full_matrices=False)
+        F = self._leveled(W, U, s)
+        return Factors((Q @ F.Phi).astype(Z.dtype), F.C.astype(Z.dtype))
+
+    def recover_near(self, U: Array, W: Array, eta: float) -> Factors:
+        """Return the atoms of Z = U W, U of orthonormal columns; faster where the best eta is inside and near one.
+
+        Gram matrices of the views find eta. They lose digits that a decomposition of W itself has: where it says that
+        eta is not the best to nine digits, Z is recovered with all care.
+        """
+        b, sizes = np.array(self.bounds), self._sizes(W.shape[1])
+        first_view, second_view = self._split(W)
+        found = _angle_by_grams(first_view / b[0], second_view / b[1], eta)
+        if found is not None:
+            scaled = W * np.repeat([np.cos(found), np.sin(found)] / b, sizes)
+            left, s, right = np.linalg.svd(scaled, full_matrices=False)
+            first, second = (s @ np.square(right[:, v]).sum(axis=1) for v in (slice(sizes[0]), slice(sizes[0], None)))
+            level = np.array([first / np.cos(found) ** 2, second / np.sin(found) ** 2]) / max(s.sum(), TINY)
+            if s[-1] > RANK_CUT * s[0] and abs(level[0] - level[1]) <= NINE_DIGITS:
+                F = self._leveled(W, left, s)
+                return Factors(U @ F.Phi, F.C)
+        F = self.recover(W)
+        return Factors(U @ F.Phi, F.C)
+
+    def _leveled(self, W: Array, U: Array, s: Array) -> Factors:
+        """Return the atoms of W from the left singular vectors and values of W E^-1 at the best eta."""
+        b1, b2 = self.bounds
         root = np.sqrt(np.maximum(s, np.finfo(float).eps ** 2 * s.max(initial=0)))
         C = (U.T @ W) / root[:, None]  # right at the ends too, where Z E^-1 has lost a view
         M = (
@@ -75,9 +111,9 @@ class TwoView(Gauge):
             - C[:, self.n_first :] @ C[:, self.n_first :].T / b2**2
         )
         R = level_diagonal(M)
-        Phi, C = Q @ (U * root) @ R.T, R @ C
+        Phi, C = (U * root) @ R.T, R @ C
         size = self.norm.value(C)
-        return Factors((Phi * size).astype(Z.dtype), (C / size[:, None]).astype(Z.dtype))
+        return Factors(Phi * size, C / size[:, None])
 
     def prox(self, W: Array, t: float | Array) -> NoReturn:
         raise UnsupportedProblem("TwoView has no closed prox; use the solver EtaSearch.")
@@ -91,14 +127,17 @@ class TwoView(Gauge):
         if min(first, second) == 0:
             return self._one_view(G, max(first, second))
         low, high = first**2 / (first + second) ** 2, 1 - second**2 / (first + second) ** 2
+        large = min(G.shape) > SEARCHED
+        norm = _rough_norm(G) if large else _norm_of_scaled(G)
         found = scipy.optimize.minimize_scalar(
-            lambda eta: spectral_norm(G * self.at(eta, d).scale),
+            lambda eta: norm(self.at(eta, d).scale),
             bounds=(min(low, high), max(low, high)),
             method="bounded",
-            options={"xatol": 1e-13},
+            options={"xatol": 1e-6 if large else 1e-13},
         )
+        value = spectral_norm(G * self.at(float(found.x), d).scale) if large else float(found.fun)
         atoms = self._atom(G, float(found.x)) if k else Factors.zeros(G.shape[0], G.shape[1], G.dtype)
-        return Polar(float(found.fun), atoms)
+        return Polar(value, atoms)
 
     def per_row(self, codes: Array) -> Penalty:
         return PowerPenalty(2.0, 1 / np.linalg.norm(codes, axis=0))
@@ -162,34 +201,71 @@ class TwoView(Gauge):
         return self.norm.support(c)
 
 
+def _norm_of_scaled(G: Any) -> Callable[[Array], float]:
+    """Return the spectral norm of G with scaled columns, rounded up, from one Gram matrix of an upright G."""
+    if G.shape[0] < G.shape[1]:
+        return lambda e: spectral_norm(G * e)
+    size = float(abs(G).max())
+    squares = gram(G / size)
+    rounding = 1 + 4 * G.shape[0] * np.finfo(float).eps
+
+    def norm(e: Array) -> float:
+        largest = float(e.max())
+        scaled = e / largest
+        top = float(np.linalg.eigvalsh(scaled[:, None] * squares * scaled)[-1])
+        return size * largest * float(np.sqrt(max(top, 0.0))) * rounding
+
+    return norm
+
+
+def _rough_norm(G: Any) -> Callable[[Array], float]:
+    """Return the same by an iteration that begins where its last call ended: good enough to search by."""
+    last = [np.ones(min(G.shape))]
+
+    def norm(e: Array) -> float:
+        W = G * e
+        u, s, vt = scipy.sparse.linalg.svds(W, k=1, tol=1e-6, v0=last[0])
+        last[0] = u[:, 0] if W.shape[0] < W.shape[1] else vt[0]
+        return float(s[0])
+
+    return norm
+
+
 def _narrow(view: Array) -> Array:
     """Return a view with at most as many columns as rows and the same inner products of rows."""
     return np.asarray(np.linalg.qr(view.T, mode="r")).T if view.shape[1] > view.shape[0] else view
 
 
 def level_diagonal(M: Array) -> Array:
-    """Return an orthogonal R such that R M R' has a constant diagonal, by k - 1 rotations (Schur-Horn)."""
+    """Return an orthogonal R such that R M R' has a constant diagonal, by at most k - 1 rotations (Schur-Horn).
+
+    Each takes one entry above the mean to the mean, beside one below it; those of disjoint pairs are done at once.
+    """
     M, k = M.copy(), len(M)
     R, mean = np.eye(k), np.trace(M) / max(k, 1)
     open_ = np.ones(k, bool)
     for _ in range(k - 1):
         excess = np.where(open_, np.diag(M) - mean, 0)
-        i, j = int(excess.argmax()), int(excess.argmin())
-        if excess[i] <= 0 or excess[j] >= 0:
+        order = np.argsort(-excess, kind="stable")
+        pairs = min(int((excess > 0).sum()), int((excess < 0).sum()))
+        if not pairs:
             break
+        i, j = order[:pairs], order[: -pairs - 1 : -1]
         c, s = _leveling(excess[i], M[i, j], excess[j])
         for A in (M, R):  # rotate rows i and j
-            A[[i, j]] = np.array([[c, s], [-s, c]]) @ A[[i, j]]
-        M[:, [i, j]] = M[:, [i, j]] @ np.array([[c, -s], [s, c]])
+            A[i], A[j] = c[:, None] * A[i] + s[:, None] * A[j], c[:, None] * A[j] - s[:, None] * A[i]
+        M[:, i], M[:, j] = M[:, i] * c + M[:, j] * s, M[:, j] * c - M[:, i] * s
         open_[i] = False
     return R
 
 
-def _leveling(a: float, b: float, d: float) -> tuple[float, float]:
-    """Return the cosine and sine that turn the excess a > 0 into zero beside an excess d < 0 and coupling b."""
+def _leveling(a: Array, b: Array, d: Array) -> tuple[Array, Array]:
+    """Return the cosines and sines that turn excesses a > 0 into zero beside excesses d < 0 and couplings b."""
     q = -(b + np.copysign(np.sqrt(b * b - a * d), b))
-    roots = [r for r in (q / d, a / q if q else np.inf) if np.isfinite(r)]
-    t = min(roots, key=abs)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        far, near = q / d, a / q
+    far, near = (np.where(np.isfinite(r), r, np.inf) for r in (far, near))
+    t = np.where(np.abs(near) < np.abs(far), near, far)
     c = 1 / np.sqrt(1 + t * t)
     return c, c * t
 
@@ -227,3 +303,31 @@ def _best_angle(first: Array, second: Array) -> float:
     near, far = max(np.pi / 2 - ANGLES[high], EDGE), np.pi / 2 - ANGLES[low]
     rest = scipy.optimize.brentq(lambda r: slope(np.pi / 2 - r), near, far, xtol=1e-15 * near, rtol=1e-14)
     return float(np.pi / 2 - rest)
+
+
+def _angle_by_grams(first: Array, second: Array, eta: float) -> float | None:
+    """Return the best angle by k x k eigenvalue problems, searched around an eta; None where it is not well inside."""
+    if not INSIDE < eta < 1 - INSIDE or not len(first):
+        return None
+    G1, G2 = first @ first.T, second @ second.T
+    away = G2 - G1
+
+    def slope(angle: float) -> float:
+        c, s = np.cos(angle), np.sin(angle)
+        squares, Q = np.linalg.eigh(c * c * G1 + s * s * G2)
+        roots = np.sqrt(np.maximum(squares, np.finfo(float).eps * squares[-1]))
+        return float(c * s * (np.einsum("ij,ij->j", Q, away @ Q) / roots).sum())
+
+    ends = np.arccos(np.sqrt([1 - INSIDE, INSIDE]))
+    angle, step = float(np.arccos(np.sqrt(eta))), 0.01
+    here = slope(angle)
+    while here:  # step uphill until the slope turns
+        other = float(np.clip(angle + np.copysign(step, here), *ends))
+        there = slope(other)
+        if here * there <= 0:
+            low, high = sorted((angle, other))
+            return float(scipy.optimize.brentq(slope, low, high, xtol=1e-15, rtol=1e-13))
+        if other in ends:
+            return None
+        angle, here, step = other, there, 4 * step
+    return angle

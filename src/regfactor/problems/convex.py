@@ -104,6 +104,8 @@ class Convex:
         if self.design is None:
             return None
         mapped, D, data = self.mapped(Z), self.design.D, self.data
+        if data.quadratic and data.complete:
+            return self.design.regress(-data.gradient(mapped))
         if B is None:
             B = np.zeros((D.shape[1], data.shape[1]), D.dtype)
 
@@ -122,7 +124,7 @@ class Convex:
         layout = self.data.layout
         P = mapped + layout.push(self.design.D, B)
         g, h = self.data.gradient(P), self.data.hessian(P)
-        return newton_step(g, h, self.design.D, B, self.design.strengths, layout)
+        return self.design.kept(newton_step(g, h, self.design.D, B, self.design.strengths, layout))
 
     @cached_property
     def _majorant(self) -> Array:

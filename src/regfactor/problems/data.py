@@ -136,9 +136,9 @@ class Data:
             held = drawn[self.layout.rows, self.layout.indices] if isinstance(self.layout, Pattern) else drawn
         else:
             held = random.random(self.terms[0].x.shape if self.layout.sparse else self.shape) < share
-        return self._kept(~held), self._kept(held)
+        return self.kept(~held), self.kept(held)
 
-    def _kept(self, kept: Array) -> Data:
+    def kept(self, kept: Array) -> Data:
         """Return the data of some of the entries."""
         if isinstance(self.layout, Pattern):
             return replace(self, terms=(self.terms[0].mapped(lambda a: a[kept]),), layout=self.layout.only(kept))

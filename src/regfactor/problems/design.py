@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,14 @@ from regfactor.problems.layout import Layout
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """D @ B with (ridge/2) |B|^2; rows of B without ridge are free, and the dual then needs D'Y = 0."""
+    """D @ B with (ridge/2) |B|^2; rows of B without ridge are free, and the dual then needs D'Y = 0.
+
+    `columns` tells which columns of the table have the term at all; B is zero in the others, whose Y is free.
+    """
 
     D: Array
     ridge: Any = 0.0
+    columns: Array | None = None
 
     @staticmethod
     def intercept(n: int, dtype: Any = np.float64) -> Design:
@@ -32,27 +37,44 @@ class Design:
 
     def astype(self, dtype: Any) -> Design:
         """Return the same design in another precision."""
-        return Design(self.D.astype(dtype, copy=False), self.ridge)
+        return replace(self, D=self.D.astype(dtype, copy=False))
+
+    def kept(self, B: Array) -> Array:
+        """Return B with zeros in the columns without the term."""
+        return B if self.columns is None else np.where(self.columns, B, 0)
 
     def cost(self, B: Array) -> float:
         """Return the ridge penalty."""
         return float(self.strengths @ np.square(B, dtype=np.float64).sum(axis=1)) / 2
 
+    def regress(self, R: Array) -> Array:
+        """Return argmin_B |R - D B|^2 / 2 + cost(B) for a table without holes; the shortest where it is not unique."""
+        U, s, Vt = self.factors
+        return self.kept((Vt.T / s) @ (U.T @ R))
+
+    @cached_property
+    def factors(self) -> tuple[Array, Array, Array]:
+        """U, s, Vt of D extended by the roots of the ridge, U on the rows of D alone, without what is null."""
+        extended = np.vstack([self.D, np.diag(np.sqrt(self.strengths))])
+        U, s, Vt = np.linalg.svd(extended, full_matrices=False)
+        kept = s > max(extended.shape) * np.finfo(s.dtype).eps * s.max(initial=0)
+        return U[: len(self.D), kept], s[kept], Vt[kept]
+
     def profile(self, evaluate: Evaluate, B: Array, majorant: Array, layout: Layout) -> Array:
         """Minimize over B; `evaluate` gives the loss of D @ B by columns, its gradient and curvature by entries."""
-        return minimize_columns(evaluate, self.D, B, self.strengths, majorant, layout)
+        return self.kept(minimize_columns(evaluate, self.D, B, self.strengths, majorant, layout))
 
     def profile_jointly(self, evaluate: Evaluate, B: Array) -> Array:
         """Minimize over all of B at once, for a loss that couples its columns."""
 
         def value_and_gradient(flat: Array) -> tuple[float, Array]:
-            trial = flat.reshape(B.shape).astype(B.dtype)
+            trial = self.kept(flat.reshape(B.shape).astype(B.dtype))
             values, g, _ = evaluate(trial)
             slope = self.D.T @ g + self.strengths[:, None] * trial
-            return float(values.sum()) + self.cost(trial), slope.ravel().astype(np.float64)
+            return float(values.sum()) + self.cost(trial), self.kept(slope).ravel().astype(np.float64)
 
         flat, _, _ = scipy.optimize.fmin_l_bfgs_b(value_and_gradient, B.ravel(), factr=0.0, pgtol=1e-10, maxiter=500)
-        return np.asarray(flat, B.dtype).reshape(B.shape)
+        return self.kept(np.asarray(flat, B.dtype).reshape(B.shape))
 
     def annihilate(self, Y: Array, h: Array, layout: Layout) -> Array:
         """Return Y - H D (D'HD)^-1 D'Y over the free rows, so that D'Y = 0 there; all at the entries.
@@ -62,6 +84,9 @@ class Design:
         free = self.strengths == 0
         if not free.any():
             return Y
+        if self.columns is not None:
+            everywhere = replace(self, columns=None).annihilate(Y, h, layout)
+            return np.where(layout.spread(self.columns), everywhere, Y)
         D = self.D[:, free]
         for _ in range(2):  # the second round removes the rounding of the first
             away = solve_columns(D, h, np.zeros(D.shape[1], D.dtype), layout.pull(D, Y), layout)
@@ -77,7 +102,8 @@ class Design:
         held = self.strengths > 0
         if not held.any():
             return 0.0
-        return float((np.square(layout.pull(self.D[:, held], Y)).sum(axis=1) / self.strengths[held]).sum()) / 2
+        pulled = self.kept(layout.pull(self.D[:, held], Y))
+        return float((np.square(pulled).sum(axis=1) / self.strengths[held]).sum()) / 2
 
 
 def _leveled(Y: Array, D: Array, layout: Layout) -> Array:

@@ -141,6 +141,19 @@ class Descent:
         self._accelerate(turned=float(move @ products @ (1, -1, 0)) < 0)
         self.last, self.now = now, new
 
+    def rescale(self, problem: Convex) -> None:
+        """Go on from the current point with the same data under another scale of the gauge."""
+        now, block, curvature = self.now, self.block, self.curvature
+        ratio = np.asarray(self.e / problem.gauge.scale)
+        self.problem, self.e = problem, problem.gauge.scale
+        F = self._unit(Factors(now.F.codes, now.F.C * ratio))
+        self.now = self.last = self._spot(F, now.B)
+        self.block = orthonormal(block * ratio[:, None])
+        self.curvature = self._mean_curvature(Point(Factors(F.Phi, F.C * self.e), now.B))
+        self.steepest *= self.curvature / curvature
+        self.tau, self.t, self.push = self.tau * curvature / self.curvature, 1.0, 0.0
+        self.still, self.examined_at = 0, self.now.objective
+
     def examine(self) -> Iterate:
         """Return the current point, with a bound if the level that the tolerance needs can be proven."""
         problem, now = self.problem, self.now

@@ -12,12 +12,14 @@ import numpy as np
 from regfactor._params import UnsupportedProblem
 from regfactor.factors import Point
 from regfactor.loop import Iterate, Record, Solution, Status, run
+from regfactor.maps import Lags
 from regfactor.penalties import TwoView
 from regfactor.problems import Convex, Factored
 from regfactor.solvers.alternating import Alternating
 from regfactor.solvers.atoms import Atoms
 from regfactor.solvers.base import Solver
 from regfactor.solvers.closed import Closed, has_closed_form
+from regfactor.solvers.lagged import DouglasRachford
 from regfactor.solvers.lbfgs import Lbfgs
 from regfactor.solvers.proximal import Fista
 from regfactor.solvers.pursuit import Pursuit
@@ -39,7 +41,7 @@ def choose_solver(
         coupled = any(t.loss.rowwise for t in problem.data.terms)
         return Lbfgs(random_state=random_state) if coupled and problem.smooth else Alternating(random_state)
     if isinstance(problem.gauge, TwoView):
-        return EtaSearch()
+        return EtaSearch(tol=tol, random_state=random_state)
     if max_rank is not None or problem.data.layout.sparse:
         return Atoms(tol, max_rank, random_state=random_state)
     if has_closed_form(problem):
@@ -48,6 +50,8 @@ def choose_solver(
         return Pursuit(tol)
     if np.prod(problem.data.shape) >= LARGE and accepts(Atoms(), problem) and not _splits_better(problem):
         return Atoms(tol, random_state=random_state)
+    if isinstance(problem.map, Lags) and accepts(DouglasRachford(tol), problem):
+        return DouglasRachford(tol)
     proximable = all(t.loss.proximable for t in problem.data.terms)
     return Admm() if proximable and problem.map.diagonal is not None else Fista()
 
@@ -123,10 +127,13 @@ def prepared(problem: Convex) -> Convex:
     """Return a large problem with many holes on its observed entries alone, where a solver can take it so."""
     data = problem.data
     small = len(data.terms) > 1 or np.prod(data.shape) < LARGE
-    if data.layout.sparse or small or not accepts(Atoms(), problem) or data.observed.mean() > 1 - HOLES:
+    inner, two_view = problem, isinstance(problem.gauge, TwoView)
+    if isinstance(problem.gauge, TwoView):
+        inner = replace(problem, gauge=problem.gauge.at(0.5, problem.shape[1]))
+    if data.layout.sparse or small or not accepts(Atoms(), inner) or data.observed.mean() > 1 - HOLES:
         return problem
     compact = replace(problem, data=data.compacted())
-    return problem if _splits_better(compact) else compact
+    return problem if not two_view and _splits_better(compact) else compact
 
 
 def null_iterate(problem: Convex) -> Iterate:

@@ -36,20 +36,43 @@ class Fista(Solver):
 
     def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
         """Yield every few steps, with the dual point of the gradient."""
-        gauge, e = unscaled(problem.gauge)
-        start = start or problem.null
-        Q = F = Factors(start.factors.Phi, start.factors.C / e)
-        V, t, B = Q.dense(), 1.0, start.free
-        last = V
-        curvature = _first_curvature(problem, e)
+        state = Gradients(problem, start or problem.null)
         while True:
-            for _ in range(self.every):
-                F, Q_new, B, curvature = _step(problem, gauge, V, e, B, curvature)
-                momentum = np.vdot(V - Q_new, Q_new - last)
-                t, t_last = (1.0, 1.0) if momentum > 0 else ((1 + np.sqrt(1 + 4 * t * t)) / 2, t)
-                V = Q_new + ((t_last - 1) / t) * (Q_new - last)
-                last = Q_new
-            yield _iterate(problem, Factors(F.Phi, F.C * e), B, self.every)
+            state.advance(self.every)
+            yield state.examine(self.every)
+
+
+class Gradients:
+    """The state of FISTA on min L(Q e) + alpha gauge(Q); Z = Q e survives a change of scale."""
+
+    def __init__(self, problem: Convex, start: Point) -> None:
+        self.problem, self.B = problem, start.free
+        self._begin(start.factors)
+
+    def _begin(self, Z: Factors) -> None:
+        self.gauge, self.e = unscaled(self.problem.gauge)
+        self.F = Factors(Z.Phi, Z.C / self.e)
+        self.V = self.last = self.F.dense()
+        self.t, self.curvature = 1.0, _first_curvature(self.problem, self.e)
+
+    def rescale(self, problem: Convex) -> None:
+        """Go on with the same data under another scale."""
+        Z = Factors(self.F.Phi, self.F.C * self.e)
+        self.problem = problem
+        self._begin(Z)
+
+    def advance(self, steps: int) -> None:
+        """Take some steps."""
+        for _ in range(steps):
+            self.F, Q, self.B, self.curvature = _step(self.problem, self.gauge, self.V, self.e, self.B, self.curvature)
+            momentum = np.vdot(self.V - Q, Q - self.last)
+            self.t, last = (1.0, 1.0) if momentum > 0 else ((1 + np.sqrt(1 + 4 * self.t**2)) / 2, self.t)
+            self.V = Q + ((last - 1) / self.t) * (Q - self.last)
+            self.last = Q
+
+    def examine(self, steps: int) -> Iterate:
+        """Return the current point, with the bound of its gradient."""
+        return _iterate(self.problem, Factors(self.F.Phi, self.F.C * self.e), self.B, steps)
 
 
 def _step(

@@ -1,22 +1,30 @@
-"""Two views: a search over eta around ADMM on the trace norm at that eta (spec 4.1, algorithm A)."""
+"""Two views: a search over eta around a solver for the trace norm at that eta (spec 4.1, algorithm A)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 
 from regfactor._params import Array, UnsupportedProblem
-from regfactor.factors import Point
+from regfactor.factors import Factors, Point
 from regfactor.loop import Iterate
-from regfactor.penalties import TwoView
-from regfactor.problems import Convex
+from regfactor.penalties import SquaredL2, TwoView
+from regfactor.problems import Bound, Convex
+from regfactor.solvers.atoms import Atoms, Descent
 from regfactor.solvers.base import Solver
+from regfactor.solvers.proximal import Fista, Gradients
 from regfactor.solvers.splitting import Admm, Splitting
+from regfactor.solvers.updates import update_components
 
 WIDEST = 30.0  # logit of the eta nearest to an end
 NARROW = 1e-9
+LARGE = 10_000  # entries of a table from which on factors are the fastest where the prox of the loss is an iteration
+SHARE = 0.5  # of the tolerance that is left to the inner problem; the rest is for eta
+SLACK = 1e-3  # a view all of whose components are shorter than their bound by this share is bounded by nothing
+RIDGE = 1e-6  # of the strength, on components that nothing bounds
 
 
 @dataclass
@@ -28,41 +36,163 @@ class EtaSearch(Solver):
 
     relaxation: float = 1.6
     every: int = 5
+    tol: float = 1e-4
+    random_state: Any = 0
+    sparse = True
 
     def check(self, problem: Convex) -> None:
         if not isinstance(problem.gauge, TwoView):
             raise UnsupportedProblem(f"EtaSearch is for the gauge TwoView, got {problem.gauge}. Use Admm.")
-        Admm().check(replace(problem, gauge=problem.gauge.at(0.5, problem.shape[1])))
+        inner = replace(problem, gauge=problem.gauge.at(0.5, problem.shape[1]))
+        solver: Solver = Admm()
+        if problem.data.layout.sparse:
+            solver = Atoms()
+        elif not all(t.loss.proximable for t in problem.data.terms):
+            solver = Fista()
+        solver.check(inner)
 
     def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
         """Yield every few inner steps the recovered two-view factors and the inner bound."""
         gauge, d = problem.gauge, problem.shape[1]
         assert isinstance(gauge, TwoView)
-        search = _Bracket()
-        split = Splitting(replace(problem, gauge=gauge.at(search.eta, d)), start or problem.null, self.relaxation)
+        search = _Bracket(gauge.eta(start.factors) if start is not None and start.factors.rank else 0.5)
+        inner = self._inner(replace(problem, gauge=gauge.at(search.eta, d)), start)
         while True:
-            inner_objective, objective, bound = np.inf, np.inf, -np.inf
+            best = _Best(search.patience)
             while True:
-                split.advance(self.every)
-                F, B, inner_objective, certificate = split.examine()
-                bound = max(bound, certificate.value)
-                F = gauge.recover(F.dense())
-                objective = problem.objective(F, B)
+                found = inner.examine()
+                F = _recovered(gauge, found.factors, inner.e, search.eta).astype(problem.data.dtype)
+                objective = problem.objective(F, found.free)
                 yield Iterate(
-                    Point(F, B, split.dual), objective, certificate.value, certificate.rigorous, steps=self.every,
-                    info={"eta": search.eta},
+                    Point(F, found.free, found.dual), objective, found.bound.value, found.bound.rigorous,
+                    steps=found.steps, info={"eta": search.eta},
                 )  # fmt: skip
-                if inner_objective - bound <= search.patience * (objective - inner_objective):
+                if best.enough(found, objective, self.tol):
                     break
-            search.move(*_view_shares(split, gauge.n_first))
-            split.rescale(replace(problem, gauge=gauge.at(search.eta, d)))
+            search.move(*_view_shares(found.factors, gauge.n_first))
+            inner.rescale(replace(problem, gauge=gauge.at(search.eta, d)))
+
+    def _inner(self, problem: Convex, start: Point | None) -> _Inner:
+        """Return the solver at a fixed eta: in factors for large tables, where the loss has a prox by splitting."""
+        if _in_factors(problem):
+            return _InFactors(problem, start, Atoms(SHARE * self.tol, random_state=self.random_state))
+        if all(t.loss.proximable for t in problem.data.terms):
+            return _Split(problem, start, self)
+        return _Steps(problem, start, self.every)
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """Where an inner solver stands: factors of Z E^-1 with orthonormal components, and what it knows of them."""
+
+    factors: Factors
+    free: Array | None
+    dual: Array | None
+    objective: float
+    bound: Bound
+    steps: int
+
+
+class _Inner(Protocol):
+    """A solver of the trace norm at a fixed eta, whose scale e can be changed under way."""
+
+    @property
+    def e(self) -> Any:
+        """The scale of the columns."""
+        ...
+
+    def examine(self) -> _Found:
+        """Take some steps and return what was found."""
+        ...
+
+    def rescale(self, problem: Convex) -> None:
+        """Go on with the same data under another scale."""
+        ...
+
+
+class _Split:
+    """By ADMM."""
+
+    def __init__(self, problem: Convex, start: Point | None, solver: EtaSearch) -> None:
+        self.split, self.every = Splitting(problem, start or problem.null, solver.relaxation), solver.every
+
+    @property
+    def e(self) -> Any:
+        return self.split.e
+
+    def rescale(self, problem: Convex) -> None:
+        self.split.rescale(problem)
+
+    def examine(self) -> _Found:
+        self.split.advance(self.every)
+        F, B, objective, bound = self.split.examine()
+        return _Found(Factors(F.Phi, F.C / self.e), B, self.split.dual, objective, bound, self.every)
+
+
+class _Steps:
+    """By proximal gradient steps."""
+
+    def __init__(self, problem: Convex, start: Point | None, every: int) -> None:
+        self.state, self.every = Gradients(problem, start or problem.null), every
+
+    @property
+    def e(self) -> Any:
+        return self.state.e
+
+    def rescale(self, problem: Convex) -> None:
+        self.state.rescale(problem)
+
+    def examine(self) -> _Found:
+        self.state.advance(self.every)
+        it = self.state.examine(self.every)
+        F = Factors(it.point.factors.Phi, it.point.factors.C / self.e)
+        return _Found(F, it.point.free, it.point.dual, it.objective, Bound(it.bound, it.rigorous), self.every)
+
+
+class _InFactors:
+    """By proximal steps on low rank + sparse."""
+
+    def __init__(self, problem: Convex, start: Point | None, solver: Atoms) -> None:
+        self.descent, self.every = Descent(problem, start, solver), solver.every
+
+    @property
+    def e(self) -> Any:
+        return self.descent.e
+
+    def rescale(self, problem: Convex) -> None:
+        self.descent.rescale(problem)
+
+    def examine(self) -> _Found:
+        for _ in range(self.every):
+            self.descent.step()
+        it = self.descent.examine()
+        F = Factors(it.point.factors.Phi, it.point.factors.C / self.e)
+        return _Found(F, it.point.free, it.point.dual, it.objective, Bound(it.bound, it.rigorous), self.every)
+
+
+class _Best:
+    """When an inner problem is solved well enough to move eta: its error is small beside that of eta."""
+
+    def __init__(self, patience: float) -> None:
+        self.patience, self.bound, self.last = patience, -np.inf, np.inf
+
+    def enough(self, found: _Found, objective: float, tol: float) -> bool:
+        """Take in what was found; without a bound, the last fall of the inner objective stands for its error."""
+        self.bound = max(self.bound, found.bound.value)
+        of_eta, whole = objective - found.objective, tol * abs(objective)
+        matters = of_eta > (1 - SHARE) * whole
+        if np.isfinite(self.bound):  # which a solver in factors never proves closer than its share of the tolerance
+            return found.objective - self.bound <= max(self.patience * of_eta, SHARE * whole if matters else 0.0)
+        fall, self.last = self.last - found.objective, found.objective
+        return matters and fall <= self.patience * of_eta
 
 
 class _Bracket:
     """A safeguarded search for the logit of eta, driven by an EM step and the sign of the derivative."""
 
-    def __init__(self) -> None:
-        self.logit, self.low, self.high = 0.0, -WIDEST, WIDEST
+    def __init__(self, eta: float = 0.5) -> None:
+        eta = min(max(eta, 1e-3), 1 - 1e-3)
+        self.logit, self.low, self.high = float(np.log(eta / (1 - eta))), -WIDEST, WIDEST
         self.patience, self.longest, self.last = 0.25, 4.0, 0.0
 
     @property
@@ -94,9 +224,58 @@ class _Bracket:
         return step / (1 - min(ratio, 0.97)) if ratio > 0 else step
 
 
-def _view_shares(split: Splitting, n_first: int) -> tuple[float, float]:
+def _in_factors(problem: Convex) -> bool:
+    """Whether proximal steps in factors suit a problem best: on sparse tables, and where a prox would be iterated."""
+    data = problem.data
+    if data.layout.sparse:
+        return True
+    able = data.smooth and problem.map.diagonal is not None and not any(t.loss.rowwise for t in data.terms)
+    closed = all(t.loss.of_residual for t in data.terms)
+    return able and not closed and bool(np.prod(data.shape) >= LARGE)
+
+
+def _recovered(gauge: TwoView, Q: Factors, e: Any, eta: float) -> Factors:
+    """Return optimal two-view factors of Z = Q E, given Q = U S V'."""
+    s = np.linalg.norm(Q.codes, axis=0)
+    kept = s > 0
+    return gauge.recover_near(Q.codes[:, kept] / s[kept], s[kept, None] * (Q.C * e)[kept], eta)
+
+
+def _view_shares(Q: Factors, n_first: int) -> tuple[float, float]:
     """Return sum_i s_i |v_i|^2 over each view for Q = U S V'."""
-    C: Array = split.F.C
-    s = np.linalg.norm(split.F.codes, axis=0)
-    squares = np.square(C) * s[:, None]
+    s = np.linalg.norm(Q.codes, axis=0)
+    squares = np.square(Q.C) * s[:, None]
     return float(squares[:, :n_first].sum()), float(squares[:, n_first:].sum())
+
+
+def with_slack_used(problem: Convex, point: Point) -> Point:
+    """Return a point whose components fit better in a view that its bound does not touch, at the same cost.
+
+    Where one view alone decides (eta at an end) the other costs nothing until it meets its bound: it is a regression
+    on the codes. A gap does not see how well that is done when the view is a millionth of the whole.
+    """
+    gauge, F, data = problem.gauge, point.factors, problem.data
+    assert isinstance(gauge, TwoView)
+    if not F.rank or not data.smooth or any(t.loss.rowwise for t in data.terms):
+        return point
+    if problem.design is not None and point.free is not None:
+        data = data.shifted(problem.design.D, point.free)
+    for view, bound in zip((slice(gauge.n_first), slice(gauge.n_first, None)), gauge.bounds, strict=True):
+        length = np.linalg.norm(F.C[:, view], axis=1) / bound
+        if length.max() > 1 - SLACK:
+            continue
+        fitted = update_components(data, F.codes * problem.map.diagonal, F.C, SquaredL2(), RIDGE * problem.alpha)
+        C = F.C.copy()
+        C[:, view] += _longest(F.C[:, view], fitted[:, view] - F.C[:, view], bound) * (fitted - F.C)[:, view]
+        F = Factors(F.Phi, C)
+    better = Point(F, problem.free(F, point.free), point.dual)
+    return better if problem.objective(F, better.free) <= problem.objective(point.factors, point.free) else point
+
+
+def _longest(C: Array, step: Array, bound: float) -> float:
+    """Return the share of a step, at most one, that keeps every row of C within its bound."""
+    a, b = np.square(step).sum(axis=1), (C * step).sum(axis=1)
+    room = np.maximum(bound**2 - np.square(C).sum(axis=1), 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(a > 0, room / (b + np.sqrt(b * b + a * room)), np.inf)  # the root of |C + t step| = bound
+    return float(min(1.0, np.nanmin(share, initial=1.0)))

@@ -1,0 +1,43 @@
+"""How strong, chosen by the labels of labeled rows that were held out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from regfactor._params import Array, choose
+from regfactor.estimators.selection import ALPHAS, HELD_OUT, ROUGH, RULES, SMALLEST, Selection, Trial, _Search
+from regfactor.problems import Convex, Data
+from regfactor.solvers.paths import along
+
+
+def select_by_labels(problem: Convex, n_first: int, rule: str, random: np.random.Generator) -> Selection:
+    """Choose the strength of a gauge under which labels held out, the columns from n_first on, are predicted best."""
+    choose(rule, RULES, "rule")
+    problem = problem.at(1.0)
+    held = _held_rows(problem.data, n_first, random)
+    labels = np.arange(problem.data.shape[1]) >= n_first
+    train = problem.data.kept(~(held[:, None] & labels))
+    judged = problem.data.kept(held[:, None] & labels)
+    fitted = replace(problem, data=train)
+    alphas, search = np.geomspace(1.0, SMALLEST, ALPHAS) * fitted.alpha_max(), _Search(0.0)
+    for alpha, solution in zip(alphas, along(fitted, alphas, tol=ROUGH), strict=False):
+        P = replace(problem, data=judged).predictor(solution.point.factors, solution.point.free)
+        losses = judged.row_values(P)[held]
+        spread = float(losses.std(ddof=1)) if len(losses) > 1 else 0.0
+        if search.ended([Trial(float(alpha), float(losses.mean()), spread / np.sqrt(len(losses)))]):
+            break
+    return Selection("alphas", search.trials, search.choice(rule))
+
+
+def _held_rows(data: Data, n_first: int, random: np.random.Generator) -> Array:
+    """Return a tenth of the labeled rows, at least one, but none whose labels would leave a column without any."""
+    known = data.observed[:, n_first:]
+    labeled = np.flatnonzero(known.any(axis=1))
+    if len(labeled) < 2:
+        raise ValueError("alpha='auto' holds out labels, and there is only one labeled row; give a number.")
+    drawn = random.permutation(labeled)[: max(1, round(HELD_OUT * len(labeled)))]
+    held = np.zeros(len(known), bool)
+    held[drawn] = True
+    return held

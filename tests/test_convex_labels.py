@@ -1,0 +1,286 @@
+"""Labels as a second view: the objective by its definition, a conic solver, unlabeled rows, the comparators."""
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from catalogue import RANDOM_START, rng
+from regfactor.baselines.labels import AlternatingLabels, MatrixCompletionLabels, StagedLabels
+from regfactor.datasets import make_low_rank_labels
+from regfactor.estimators.convex_labels import ConvexFactorClassifier, ConvexFactorRegressor
+from regfactor.losses import Logistic, Squared, Stacked
+from regfactor.norms import L2, Blocks
+from regfactor.penalties import Rows, TwoView
+from regfactor.problems import Convex, Data
+from regfactor.solvers import solve
+
+EXACT = {"tol": 1e-8, "max_iter": 20_000}
+MARKER = {"check_classifiers_classes": "its class -1 is the marker of unlabeled rows"}
+ESTIMATORS = [ConvexFactorClassifier(), ConvexFactorRegressor()]
+COMPARATORS = [AlternatingLabels(rank=3), StagedLabels(rank=3), MatrixCompletionLabels()]
+
+
+def exempt(estimator):
+    started = RANDOM_START if isinstance(estimator, AlternatingLabels) else {}
+    return {**started, **({} if isinstance(estimator, ConvexFactorRegressor) else MARKER)}
+
+
+@pytest.mark.filterwarnings("ignore:.*have no observed entry")
+@pytest.mark.filterwarnings("ignore:.*did not converge")
+@parametrize_with_checks([clone(e) for e in ESTIMATORS], expected_failed_checks=exempt)
+def test_scikit_learn_checks_pass(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*have no observed entry")
+@pytest.mark.filterwarnings("ignore:.*did not converge")
+@parametrize_with_checks([clone(e) for e in COMPARATORS], expected_failed_checks=exempt)
+def test_scikit_learn_checks_pass_for_the_comparators(estimator, check):
+    check(estimator)
+
+
+def rows(seed=0, n=60, d=7, labeled=0.6):
+    """Low-rank inputs, binary labels of all rows, and the same with -1 where they are not given."""
+    return make_low_rank_labels(n, d, 2, labeled=labeled, random_state=seed)[:3]
+
+
+def gauge_of(model, bounds=(1.0, 1.0)):
+    C = np.hstack([model.components_, model.label_components_])
+    return TwoView(model.components_.shape[1], bounds).value(model.codes_ @ C)
+
+
+# --- the objective ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bounds", [(1.0, 1.0), (0.5, 3.0)])
+def test_the_objective_is_mean_label_loss_and_mean_reconstruction_and_the_norm(bounds):
+    X, _, y = rows()
+    X = np.where(rng(1).random(X.shape) < 0.1, np.nan, X)
+    model = ConvexFactorClassifier(0.02, 2.0, bounds=bounds, **EXACT).fit(X, y)
+    Zx = model.codes_ @ model.components_
+    z = (model.codes_ @ model.label_components_)[:, 0] + model.label_intercept_[0]
+    given = y >= 0
+    labels = np.mean(np.logaddexp(0, z[given]) - y[given] * z[given])
+    inputs = 2.0 * np.nansum((Zx - X) ** 2) / 2 / X.size
+    assert model.objective_ == pytest.approx(labels + inputs + 0.02 * gauge_of(model, bounds), rel=1e-6)
+    assert np.all(model.intercept_ == 0)
+    residual = expit(z[given]) - y[given]
+    assert residual.sum() == pytest.approx(0, abs=1e-4)  # the offset of the labels is at its optimum
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_optimum_is_that_of_the_semidefinite_program(intercept):
+    X, _, y = rows(2, n=12, d=5)
+    y[0], y[1] = 0, 1
+    alpha, w, (n, d), given = 0.03, 1.5, X.shape, y >= 0
+    M, s, b = cp.Variable((n + d + 1, n + d + 1), PSD=True), cp.Variable(), cp.Variable()
+    Zx, z = M[:n, n : n + d], M[:n, n + d] + (b if intercept else 0)
+    B = M[n:, n:]
+    labels = cp.sum(cp.logistic(z[given]) - cp.multiply(y[given], z[given])) / given.sum()
+    objective = labels + w * cp.sum_squares(Zx - X) / (2 * n * d) + alpha / 2 * (cp.trace(M[:n, :n]) + s)
+    conic = cp.Problem(cp.Minimize(objective), [cp.trace(B[:d, :d]) <= s, B[d, d] <= s])
+    conic.solve(solver=cp.CLARABEL)
+    model = ConvexFactorClassifier(alpha, w, fit_intercept=intercept, **EXACT).fit(X, y)
+    assert model.objective_ == pytest.approx(conic.value, rel=1e-5)
+    assert model.objective_ - model.gap_ <= conic.value * (1 + 1e-6)
+    assert model.relative_gap_ <= 1e-7
+
+
+def test_bounds_hold_in_both_views():
+    X, _, y = rows(3)
+    model = ConvexFactorClassifier(0.005, bounds=(0.5, 2.0), **EXACT).fit(X, y)
+    assert np.linalg.norm(model.components_, axis=1).max() <= 0.5 * (1 + 1e-12)
+    assert np.linalg.norm(model.label_components_, axis=1).max() <= 2.0 * (1 + 1e-12)
+
+
+def test_the_sparse_variant_is_solved_by_one_atom_for_each_row():
+    """Theorem 6: under l1 codes every row is shrunk alone, so that unlabeled rows learn nothing from labels."""
+    X, _, y = rows(4, n=30)
+    d = X.shape[1]
+    table = np.column_stack([X, np.where(y >= 0, y, np.nan)])
+    loss = Stacked(((slice(0, d), Squared()), (slice(d, None), Logistic())))
+    norm = Blocks(d, L2(), L2(), (1.0, 1.0))
+    Z = solve(Convex(Data.of(table, loss), Rows(norm), 0.5), tol=1e-9, max_iter=5000).point.factors
+    free = y < 0
+    size = np.linalg.norm(X[free], axis=1)
+    shrunk = X[free] * np.maximum(1 - 0.5 / size, 0)[:, None]
+    np.testing.assert_allclose(Z.dense()[free, :d], shrunk, atol=1e-3)
+    assert np.count_nonzero(Z.codes, axis=1).max() <= 1
+    assert np.count_nonzero(Z.codes, axis=0).max() <= 1
+
+
+# --- rows without labels, new rows ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["logistic", "softmax", "squared", "smoothed_hinge", "squared_hinge"])
+def test_unlabeled_training_rows_and_new_rows_are_scored_alike(loss):
+    X, _, partial = rows(5, n=90)
+    model = ConvexFactorClassifier(0.003, 5.0, loss=loss, tol=1e-5, max_iter=20_000).fit(X, partial)
+    free = partial < 0
+    np.testing.assert_allclose(model.transform(X[free]), model.codes_[free], atol=1e-6)
+    assert np.array_equal(model.predict(X[free]), model.transduction_[free])
+    assert np.array_equal(model.transduction_[~free], partial[~free])
+
+
+def test_probabilities_sum_to_one_and_agree_with_the_classes():
+    X, y, _ = rows(6, n=120)
+    three = y + (X[:, 0] > 0)
+    for loss in ("logistic", "softmax"):
+        model = ConvexFactorClassifier(0.005, loss=loss).fit(X, three)
+        P = model.predict_proba(X)
+        np.testing.assert_allclose(P.sum(axis=1), 1)
+        assert np.array_equal(model.classes_[P.argmax(axis=1)], model.predict(X))
+        assert model.decision_function(X).shape == (120, 3)
+    binary = ConvexFactorClassifier(0.005).fit(X, y)
+    np.testing.assert_allclose(binary.predict_proba(X)[:, 1], expit(binary.decision_function(X)))
+    assert not hasattr(ConvexFactorClassifier(loss="squared"), "predict_proba")
+
+
+@pytest.mark.parametrize("marker", [-1, None, float("nan"), ""])
+def test_every_marker_of_unlabeled_rows_is_understood(marker):
+    X, _, partial = rows(7)
+    names = np.array(["no", "yes"], dtype=object)
+    given = partial >= 0
+    if marker == "" or marker is None:
+        y = np.where(given, names[partial], marker)
+    else:
+        y = np.where(given, partial, marker) if marker == -1 else np.where(given, partial.astype(float), np.nan)
+    model = ConvexFactorClassifier().fit(X, y)
+    reference = ConvexFactorClassifier().fit(X, partial)
+    np.testing.assert_allclose(model.codes_, reference.codes_)
+    assert len(model.classes_) == 2
+
+
+def test_minus_one_is_a_class_where_another_marker_is_named():
+    X, _, partial = rows(8)
+    y = np.where(partial >= 0, 2.0 * partial - 1, np.nan)
+    model = ConvexFactorClassifier(unlabeled=float("nan")).fit(X, y)
+    assert model.classes_.tolist() == [-1, 1]
+
+
+def test_targets_of_a_regression_are_imputed_one_by_one():
+    random = rng(9)
+    codes = random.normal(size=(60, 2))
+    X, Y = codes @ random.normal(size=(2, 6)), codes @ random.normal(size=(2, 3)) + 4.0
+    known = random.random(Y.shape) < 0.6
+    model = ConvexFactorRegressor(1e-4, tol=1e-5).fit(X, np.where(known, Y, np.nan))
+    assert np.array_equal(model.transduction_[known], Y[known])
+    assert np.abs(model.transduction_[~known] - Y[~known]).max() < 0.2
+    assert np.linalg.norm(model.predict(X) - Y) < 0.05 * np.linalg.norm(Y - 4)
+    one = ConvexFactorRegressor(1e-4).fit(X, pd.Series(Y[:, 0]))
+    assert one.predict(X).shape == one.transduction_.shape == (60,)
+
+
+def test_unlabeled_rows_help_where_inputs_are_of_low_rank():
+    errors = []
+    for seed in range(6):
+        X, y, _, _ = make_low_rank_labels(150, 30, 2, noise=4.0, random_state=seed)
+        partial = np.where(np.arange(150) < 20, y, -1)
+        fits = [ConvexFactorClassifier(0.005, 2.0).fit(*data) for data in ((X, partial), (X[:20], y[:20]))]
+        errors.append([np.mean(m.predict(X[20:]) != y[20:]) for m in fits])
+    semi, supervised = np.mean(errors, axis=0)
+    assert semi < supervised
+
+
+def test_the_strength_is_chosen_by_labels_held_out():
+    X, _, y = rows(10, n=150)
+    model = ConvexFactorClassifier("auto", random_state=0).fit(X, y)
+    assert model.validation_loss_.argmin() == np.flatnonzero(model.alphas_ == model.alpha_)[0]
+    assert model.alphas_[0] > model.alpha_
+    with pytest.raises(ValueError, match="only one labeled"):
+        ConvexFactorRegressor("auto").fit(X, np.where(np.arange(150) == 0, 1.0, np.nan))
+
+
+def test_holes_in_the_inputs_are_filled():
+    X, _, y = rows(11, n=100)
+    holes = rng(0).random(X.shape) < 0.2
+    model = ConvexFactorClassifier(1e-3, 10.0).fit(np.where(holes, np.nan, X), y)
+    whole = model.complete(pd.DataFrame(np.where(holes, np.nan, X)))
+    assert isinstance(whole, pd.DataFrame)
+    filled = whole.to_numpy()
+    assert np.array_equal(filled[~holes], X[~holes])
+    assert np.linalg.norm(filled[holes] - X[holes]) < 0.5 * np.linalg.norm(X[holes])
+
+
+def test_weights_of_rows_stand_for_repeated_rows():
+    X, _, y = rows(12)
+    times = rng(1).integers(0, 3, len(y))
+    weighted = ConvexFactorClassifier(0.01, **EXACT).fit(X, y, sample_weight=times)
+    repeated = ConvexFactorClassifier(0.01, **EXACT).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-7)
+    np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-4)
+
+
+def test_absent_entries_of_sparse_inputs_are_zeros():
+    X, _, y = rows(13)
+    X = np.where(np.abs(X) < 0.5, 0, X)
+    dense, sparse = (ConvexFactorClassifier().fit(table, y) for table in (X, scipy.sparse.csr_array(X)))
+    np.testing.assert_allclose(sparse.decision_function(scipy.sparse.csr_array(X)), dense.decision_function(X))
+
+
+def test_it_stands_in_pipelines():
+    X, y, _ = rows(14, n=150)
+    model = make_pipeline(StandardScaler(), ConvexFactorClassifier(0.005))
+    assert cross_val_score(model, X, y, cv=3).mean() > 0.7
+
+
+# --- the comparators --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weight", [10.0, 0.1])
+def test_global_is_never_above_alternating_and_that_never_far_from_staged(weight):
+    X, _, y = rows(15, n=100, d=10)
+    same = {"reconstruction_weight": weight, "fit_intercept": False}
+    best = ConvexFactorClassifier(**same, **EXACT).fit(X, y)
+    alternating = AlternatingLabels(10, **same, tol=1e-7, random_state=0).fit(X, y)
+    staged = StagedLabels(10, **same, tol=1e-7, random_state=0).fit(X, y)
+    assert best.objective_ <= alternating.objective_ * (1 + 1e-7)
+    assert alternating.objective_ <= staged.objective_ * (1 + 1e-3)
+    for local in (alternating, staged):
+        assert local.objective_ - local.gap_ <= best.objective_ * (1 + 1e-7)
+
+
+def test_matrix_completion_is_one_trace_norm_over_inputs_and_labels():
+    X, _, y = rows(16)
+    model = MatrixCompletionLabels(0.01, 0.5, fit_intercept=False, **EXACT).fit(X, y)
+    given = y >= 0
+    Zx, z = model.codes_ @ model.components_, (model.codes_ @ model.label_components_)[:, 0]
+    loss = np.mean((Zx - X) ** 2) / 2 + 0.5 * np.mean(np.logaddexp(0, z[given]) - y[given] * z[given])
+    assert model.objective_ == pytest.approx(loss + 0.01 * np.linalg.norm(np.column_stack([Zx, z]), "nuc"), rel=1e-6)
+    assert model.relative_gap_ <= 1e-7
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "message"),
+    [
+        (ConvexFactorClassifier(), np.full(60, -1), "class"),
+        (ConvexFactorClassifier(), np.zeros(60, int), "class"),
+        (ConvexFactorClassifier(), np.arange(59), "inconsistent"),
+        (ConvexFactorClassifier(reconstruction_weight=0.0), np.arange(60) % 2, "reconstruction_weight"),
+        (ConvexFactorClassifier(bounds=(0.0, 1.0)), np.arange(60) % 2, "bounds"),
+        (ConvexFactorClassifier(loss="poison"), np.arange(60) % 2, "Unknown loss"),
+        (ConvexFactorClassifier(alpha="best"), np.arange(60) % 2, "alpha"),
+        (ConvexFactorRegressor(), np.full(60, np.nan), "nothing to learn"),
+        (AlternatingLabels(rank=0), np.arange(60) % 2, "rank"),
+        (MatrixCompletionLabels(label_weight=-1.0), np.arange(60) % 2, "label_weight"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused(model, y, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(rows()[0], y)
+
+
+def test_generated_labels_follow_the_clean_inputs():
+    X, y, partial, clean = make_low_rank_labels(400, 20, 4, noise=0.1, random_state=0)
+    assert np.linalg.matrix_rank(clean) == 4
+    assert np.var(X - clean) == pytest.approx(0.1, rel=0.1)
+    assert (partial >= 0).sum() == 267 and np.array_equal(partial[partial >= 0], y[partial >= 0])
