@@ -200,6 +200,10 @@ ESTIMATORS = {
     "ReducedRankRegression": regfactor.ReducedRankRegression(),
     "KernelSubspace": regfactor.KernelSubspace(),
     "BregmanRegressor": regfactor.BregmanRegressor(),
+    "RegularizedARMA": regfactor.RegularizedARMA(),
+    "TwoViewSubspace": regfactor.TwoViewSubspace(),
+    "ConvexFactorClassifier": regfactor.ConvexFactorClassifier(),
+    "ConvexFactorRegressor": regfactor.ConvexFactorRegressor(),
     "ReverseClassifier": regfactor.ReverseClassifier(),
     "ReverseRegressor": regfactor.ReverseRegressor(),
 }
@@ -210,8 +214,10 @@ RANDOM_START = {
     for kind in ("dense", "sparse")
 }
 MARKER = {"check_classifiers_classes": "it has a class -1, which marks unlabeled rows; with unlabeled=nan it holds"}
+UNCHECKED = ("RegularizedARMA",)  # rows are times, not samples; it passes the checks of parameters, clones and pickles
 EXEMPT = dict.fromkeys(["BregmanKMeans", "BregmanMixture", "BregmanNormalizedCut"], RANDOM_START) | {
-    "ReverseClassifier": MARKER
+    "ReverseClassifier": MARKER,
+    "ConvexFactorClassifier": MARKER,
 }
 
 KERNELS = {

@@ -1,7 +1,9 @@
 """Named estimators: one problem each, in scikit-learn's API."""
 
+from regfactor.estimators.arma import RegularizedARMA
 from regfactor.estimators.certificate import Certificate
 from regfactor.estimators.cluster import BregmanKMeans
+from regfactor.estimators.convex_labels import ConvexFactorClassifier, ConvexFactorRegressor
 from regfactor.estimators.correlation import CanonicalCorrelation, ReducedRankRegression
 from regfactor.estimators.cuts import BregmanNormalizedCut
 from regfactor.estimators.embedding import KernelSubspace
@@ -14,6 +16,7 @@ from regfactor.estimators.reverse_classifier import ReverseClassifier
 from regfactor.estimators.reverse_regression import ReverseRegressor
 from regfactor.estimators.robust import RobustSubspace
 from regfactor.estimators.subspace import ConvexSparseCoding, ConvexSubspace
+from regfactor.estimators.views import TwoViewSubspace
 
 __all__ = [
     "BregmanKMeans",
@@ -22,14 +25,18 @@ __all__ = [
     "BregmanRegressor",
     "CanonicalCorrelation",
     "Certificate",
+    "ConvexFactorClassifier",
+    "ConvexFactorRegressor",
     "ConvexSparseCoding",
     "ConvexSubspace",
     "ExponentialFamilyPCA",
     "FactorModel",
     "KernelSubspace",
     "ReducedRankRegression",
+    "RegularizedARMA",
     "ReverseClassifier",
     "ReverseRegressor",
     "RobustSubspace",
     "SubspaceImputer",
+    "TwoViewSubspace",
 ]

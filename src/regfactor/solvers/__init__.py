@@ -5,6 +5,7 @@ from regfactor.solvers.atoms import Atoms
 from regfactor.solvers.base import Solver
 from regfactor.solvers.choose import choose_solver, solve
 from regfactor.solvers.closed import Closed
+from regfactor.solvers.lagged import DouglasRachford
 from regfactor.solvers.lbfgs import Lbfgs
 from regfactor.solvers.lloyd import Lloyd
 from regfactor.solvers.moments import forward_from_reverse, reverse_from_forward
@@ -19,6 +20,7 @@ __all__ = [
     "Alternating",
     "Atoms",
     "Closed",
+    "DouglasRachford",
     "EtaSearch",
     "Fista",
     "Lbfgs",
