@@ -24,10 +24,11 @@ from regfactor.estimators.tidy import tidy, with_unit_rows
 from regfactor.factors import Factors, Point
 from regfactor.loop import Record, Solution, relative
 from regfactor.losses import Loss, as_loss
-from regfactor.problems import Convex, Design, Factored
+from regfactor.problems import Convex, Data, Design, Factored
 from regfactor.solvers import solve
 from regfactor.solvers.base import Solver
 from regfactor.solvers.choose import prepared
+from regfactor.solvers.updates import is_ridge
 
 
 class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, abc.ABC):
@@ -225,7 +226,10 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         codes = np.zeros((X.shape[0], F.rank), F.C.dtype)
         codes[counted] = F.codes * (problem.map.diagonal if isinstance(problem, Convex) else 1)
         if score is not None:  # one exact step in the codes: it never raises the objective, and transform repeats it
-            codes = score(X, F.C, intercept, entries, codes)
+            if isinstance(counted, slice) and problem.data.layout.sparse and is_ridge(score.penalty):
+                codes = score.of_data(_beside(intercept, problem.data), F.C, codes)  # its entries are listed already
+            else:
+                codes = score(X, F.C, intercept, entries, codes)
             F = Factors(_as_solved(problem, codes[counted]), F.C)
         objective = _objective(problem, F, B)
         self.components_, self.intercept_, self.codes_ = F.C, intercept, codes
@@ -313,6 +317,11 @@ def _check_limits(estimator: Any) -> None:
 
 def _offsets(B: Array | None, X: Any) -> Array:
     return np.zeros(X.shape[1], X.dtype) if B is None else B[0].astype(X.dtype)
+
+
+def _beside(intercept: Array, data: Data) -> Data:
+    """Return the data with known offsets of the columns."""
+    return data.shifted(np.ones((data.shape[0], 1), data.dtype), intercept[None]) if intercept.any() else data
 
 
 def _as_solved(problem: Convex | Factored, codes: Array) -> Array:

@@ -264,7 +264,10 @@ class Convex:
         return Y, *self.dual_norm(Y)
 
     def alpha_max(self) -> float:
-        """Return the alpha from which on Z = 0 is optimal: the dual norm of the gradient there."""
+        """Return the alpha from which on Z = 0 is optimal: the dual norm of the gradient there, rounded up."""
+        if self.data.layout.sparse and isinstance(self.gauge, Trace):
+            assert self.null.dual is not None
+            return self.scattered(self.feasible(self.null.dual)).norm()
         return self._null_norm[1]
 
     def null_bound(self) -> Bound:

@@ -14,6 +14,7 @@ from regfactor._params import Array
 from regfactor.problems.layout import Dense, Layout
 
 LARGEST_GRAM = 4000  # rows of a Gram matrix that is formed and factorized to prove a norm
+SMALLEST_LANCZOS = 50  # rows below which an iteration has no room, and nothing to gain
 LARGEST_EIGH = 700  # rows up to which a direct eigendecomposition is faster than an iterative one
 MANY = 2_000_000  # entries beyond which an iteration is faster than a Gram matrix
 INFLATION = 1 + 1e-6  # an iterative singular value is a lower estimate
@@ -80,18 +81,24 @@ class Scattered:
         """Return the largest singular value, rounded up, and whether that is proven: by a small Gram matrix it is."""
         if min(self.shape) > LARGEST_EIGH or self.entries.size > MANY:
             return self.norm(), False
+        return self._norm_by_gram(), True
+
+    def _norm_by_gram(self) -> float:
         gram = self.gram
         slack = float(np.finfo(np.float64).eps) * max(self.shape) * float(np.trace(gram))
-        return float(np.sqrt(np.linalg.eigvalsh(gram, UPLO="U")[-1] + 8 * slack)), True
+        return float(np.sqrt(np.linalg.eigvalsh(gram, UPLO="U")[-1] + 8 * slack))
 
     def norm(self, start: Array | None = None) -> float:
         """Return the largest singular value by an iteration, rounded up by a millionth: not a proof."""
+        if min(self.shape) < SMALLEST_LANCZOS:
+            return self._norm_by_gram()
         operator = scipy.sparse.linalg.LinearOperator(
             self.shape, matvec=lambda v: (self @ v.reshape(-1, 1))[:, 0],
             rmatvec=lambda v: self.pull(v.reshape(-1, 1))[:, 0], dtype=np.float64,
         )  # fmt: skip
         start = np.ones(min(self.shape)) if start is None or len(start) > min(self.shape) else start
-        value = scipy.sparse.linalg.svds(operator, k=1, v0=start, tol=1e-7, return_singular_vectors=False)
+        # svds squares its tolerance: the eigenvalue is within a millionth, the singular value within half of one
+        value = scipy.sparse.linalg.svds(operator, k=1, v0=start, tol=1e-3, return_singular_vectors=False)
         return float(value[0]) * INFLATION
 
     def directions(self, gram: Array, k: int, random: np.random.Generator) -> Array:
