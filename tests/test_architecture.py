@@ -26,12 +26,14 @@ PACKAGE = ROOT / "src" / "regfactor"
 STOREYS = [
     {"loop", "factors", "_linalg", "_newton", "_params"},
     {"losses", "norms", "kernels", "maps"},
-    {"penalties"},
+    {"penalties", "constraints"},
     {"problems"},
     {"solvers"},
     {"estimators"},
     {"model_selection", "datasets", "baselines"},
-    {"atlas", "plots", "report", "cli"},
+    {"atlas", "plots", "saving"},
+    {"report"},
+    {"cli"},
     {"regfactor"},  # the facade
 ]
 STOREY_OF = {room: height for height, rooms in enumerate(STOREYS) for room in rooms}

@@ -25,6 +25,7 @@ from regfactor.estimators import (
     SubspaceImputer,
     TwoViewSubspace,
 )
+from regfactor.saving import load, save
 from regfactor.solvers import path, solve
 
 __version__ = version("regfactor")
@@ -49,7 +50,9 @@ __all__ = [
     "RobustSubspace",
     "SubspaceImputer",
     "TwoViewSubspace",
+    "load",
     "path",
+    "save",
     "solve",
 ]
 

@@ -36,6 +36,9 @@ class Status(Enum):
         """Whether the tolerance was met or there was nothing left to do."""
         return self in (Status.CERTIFIED, Status.SETTLED, Status.RANK_LIMIT, Status.FINISHED)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.value,)  # skops asks for this one, not for __reduce_ex__
+
 
 @dataclass(frozen=True)
 class Iterate:

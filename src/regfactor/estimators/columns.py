@@ -29,6 +29,9 @@ class Kind(enum.Enum):
     TEXT = "text"
     EMPTY = "empty"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.value,)  # skops asks for this one, not for __reduce_ex__
+
 
 @dataclass(frozen=True, eq=False)
 class Cells:

@@ -1,0 +1,134 @@
+"""Models in files: skops keeps them as data, so that opening one runs no code of the file's author."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import io
+import json
+import os
+import tempfile
+import warnings
+import zipfile
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+NOTE = "regfactor.json"  # an entry beside skops' own, which skops does not read
+ROOMS = ("_params", "loop", "factors", "losses", "norms", "kernels", "maps", "penalties", "problems", "solvers",
+         "estimators", "baselines", "constraints")  # fmt: skip
+OTHERS = frozenset({"numpy.dtype", "scipy.sparse._csr.csr_array", "scipy.sparse._csc.csc_array"})  # plain data
+
+
+class UntrustedModel(ValueError):
+    """A file names types that neither regfactor nor scikit-learn has; nothing of it was opened."""
+
+
+def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
+    """Write a model to a file, whole or not at all; a file of that name is replaced.
+
+    Parameters
+    ----------
+    model : estimator
+        Any estimator of regfactor, fitted or not, also inside a scikit-learn pipeline.
+    path : path
+        Usually ends with .skops.
+    """
+    skops, path = _skops(), Path(path)
+    content = io.BytesIO(skops.dumps(model))
+    refused = _refused(skops, content.getvalue())
+    if refused:
+        raise ValueError(
+            f"{type(model).__name__} holds {', '.join(refused)}, which a saved model cannot carry: functions and "
+            "classes of your own are code. Set such parameters (callback, a callable kernel) to None before saving."
+        )
+    note = {"regfactor": version("regfactor"), "model": type(model).__name__}
+    with zipfile.ZipFile(content, "a") as archive:
+        archive.writestr(NOTE, json.dumps(note))
+    _replace(path, content.getvalue())
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Return the model in a file of `save`; what the file may not contain is refused before anything is built.
+
+    Parameters
+    ----------
+    path : path
+
+    Raises
+    ------
+    UntrustedModel
+        If the file names types that are not regfactor's, scikit-learn's, scipy's or numpy's own.
+    """
+    skops, content = _skops(), Path(path).read_bytes()
+    note = _note(content, path)
+    refused = _refused(skops, content)
+    if refused:
+        raise UntrustedModel(
+            f"{os.fspath(path)} was not opened: it names {', '.join(refused)}, which no model of regfactor holds. "
+            "If you know its author, look at it with skops.io.get_untrusted_types."
+        )
+    if note["regfactor"] != version("regfactor"):
+        warnings.warn(
+            f"{os.fspath(path)} was written by regfactor {note['regfactor']}, and this is {version('regfactor')}: if "
+            "the model misbehaves, fit it again.",
+            stacklevel=2,
+        )
+    return skops.loads(content, trusted=skops.get_untrusted_types(data=content))
+
+
+def _skops() -> ModuleType:
+    try:
+        return importlib.import_module("skops.io")
+    except ModuleNotFoundError as missing:
+        raise ModuleNotFoundError("Saving and loading need skops: pip install 'regfactor[cli]'.") from missing
+
+
+def _note(content: bytes, path: str | os.PathLike[str]) -> dict[str, str]:
+    """Return what `save` wrote about a file; anything but such a file is refused."""
+    known = zipfile.is_zipfile(io.BytesIO(content))
+    if known:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            if NOTE in archive.namelist():
+                return dict(json.loads(archive.read(NOTE)))
+    raise UntrustedModel(f"{os.fspath(path)} is not a file of regfactor.save, so it was not opened.")
+
+
+def _refused(skops: ModuleType, content: bytes) -> list[str]:
+    """Return the names in a file that stand for neither plain data nor a class of a room that models are made of."""
+    return [name for name in skops.get_untrusted_types(data=content) if name not in OTHERS and not _ours(name)]
+
+
+def _ours(name: str) -> bool:
+    """Whether a name is that of a class where it is defined; what a file merely imports could be anything callable."""
+    module, _, own = name.rpartition(".")
+    package, _, room = module.partition(".")
+    if package != "regfactor" or room.partition(".")[0] not in ROOMS:
+        return False
+    try:
+        found = getattr(importlib.import_module(module), own, None)
+    except ModuleNotFoundError:  # of another version, or made up
+        return False
+    return inspect.isclass(found) and found.__module__ == module
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file under a temporary name beside it, then rename."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

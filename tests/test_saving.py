@@ -1,0 +1,162 @@
+"""Models in files: what comes back is what was saved, and a file of a stranger runs nothing."""
+
+import importlib.metadata
+import json
+import pickle
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import catalogue
+import regfactor
+from regfactor.saving import NOTE, UntrustedModel
+
+pytest.importorskip("skops", reason="saving needs skops: pip install 'regfactor[cli]'")
+
+
+def fitted(model, rng):
+    """A fit of any estimator to a table that suits it."""
+    X = rng.gamma(2.0, size=(40, 5)) + 0.5
+    name = type(model).__name__
+    if name.endswith(("Classifier", "SVC")):
+        return model.fit(X, np.where(X[:, 0] > 2, "high", "low"))
+    if name.endswith(("Regressor", "RegressorCV")):
+        return model.fit(X, X[:, 0])
+    if name in ("CanonicalCorrelation", "ReducedRankRegression", "TwoViewSubspace"):
+        return model.fit(X, X[:, :2])
+    return model.fit(X)
+
+
+def answer(model, X):
+    """What a user asks a model, by whichever method it has."""
+    for method in ("forecast", "predict", "transform"):
+        if hasattr(model, method):
+            return np.asarray(model.forecast(3).mean if method == "forecast" else getattr(model, method)(X))
+    return np.asarray(model.labels_)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", catalogue.ESTIMATORS)
+def test_a_model_comes_back_as_it_was(name, tmp_path):
+    model = fitted(regfactor.__dict__[name](), np.random.default_rng(0))
+    X = np.random.default_rng(1).gamma(2.0, size=(6, 5)) + 0.5
+    regfactor.save(model, tmp_path / "model.skops")
+    again = regfactor.load(tmp_path / "model.skops")
+    assert type(again) is type(model) and repr(again.get_params()) == repr(model.get_params())
+    np.testing.assert_array_equal(answer(again, X), answer(model, X))
+    assert list(tmp_path.iterdir()) == [tmp_path / "model.skops"]
+
+
+def test_status_certificate_and_types_of_columns_survive(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "size": pd.Categorical(rng.choice(list("SML"), 30), categories=list("SML"), ordered=True),
+            "smokes": pd.array(rng.random(30) < 0.5, dtype="boolean"),
+            "height": rng.normal(size=30),
+        }
+    )
+    frame.iloc[[3, 5], [0, 2]] = None
+    model = regfactor.SubspaceImputer(loss="auto").fit(frame)
+    regfactor.save(model, tmp_path / "model")
+    again = regfactor.load(tmp_path / "model")
+    assert again.status_ is model.status_ and str(again.certificate_) == str(model.certificate_)
+    pd.testing.assert_frame_equal(again.transform(frame), model.transform(frame))
+
+
+def test_a_pipeline_is_saved_whole(tmp_path):
+    X = np.random.default_rng(0).normal(size=(30, 4))
+    model = make_pipeline(StandardScaler(), regfactor.ConvexSubspace(alpha=0.1)).fit(X)
+    regfactor.save(model, tmp_path / "model.skops")
+    np.testing.assert_array_equal(regfactor.load(tmp_path / "model.skops").transform(X), model.transform(X))
+
+
+def test_the_version_is_inside_and_another_one_is_told(tmp_path):
+    path = tmp_path / "model.skops"
+    regfactor.save(regfactor.ConvexSubspace(), path)
+    with zipfile.ZipFile(path) as archive:
+        note = json.loads(archive.read(NOTE))
+    assert note == {"regfactor": importlib.metadata.version("regfactor"), "model": "ConvexSubspace"}
+    with_note(path, {**note, "regfactor": "0.0.1"})
+    with pytest.warns(UserWarning, match="written by regfactor 0.0.1"):
+        regfactor.load(path)
+
+
+def with_note(path, note):
+    """Write the same file with another note."""
+    with zipfile.ZipFile(path) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist() if name != NOTE}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in {**entries, NOTE: json.dumps(note)}.items():
+            archive.writestr(name, content)
+
+
+class Payload:
+    """Leaves a trace when a pickle of it is opened."""
+
+    def __init__(self, trace):
+        self.trace = trace
+
+    def __reduce__(self):
+        return type(self.trace).touch, (self.trace,)
+
+
+def test_a_renamed_pickle_is_refused_and_runs_nothing(tmp_path):
+    path, trace = tmp_path / "model.skops", tmp_path / "trace"
+    path.write_bytes(pickle.dumps(Payload(trace)))
+    with pytest.raises(UntrustedModel, match=r"not a file of regfactor\.save"):
+        regfactor.load(path)
+    assert not trace.exists()
+    pickle.loads(path.read_bytes())  # the payload does work where it is opened
+    assert trace.exists()
+
+
+def tampered(path, module, name):
+    """Replace the class of a saved Huber loss by another name."""
+    regfactor.save(regfactor.FactorModel(loss=regfactor.losses.Huber(2.0)), path)
+    with zipfile.ZipFile(path) as archive:
+        entries = {entry: archive.read(entry) for entry in archive.namelist()}
+    schema = entries["schema.json"].decode()
+    home = regfactor.losses.Huber.__module__
+    assert f'"__module__": "{home}"' in schema and '"__class__": "Huber"' in schema
+    schema = schema.replace(f'"__module__": "{home}"', f'"__module__": "{module}"')
+    entries["schema.json"] = schema.replace('"__class__": "Huber"', f'"__class__": "{name}"').encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for entry, content in entries.items():
+            archive.writestr(entry, content)
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("subprocess", "Popen"),
+        ("regfactor.__main__", "main"),
+        ("regfactor.losses.nowhere", "Huber"),
+        ("regfactor.estimators.base", "BaseEstimator"),  # imported there, not defined there
+        ("regfactor.estimators.arma_forecast", "importlib"),
+    ],
+)
+def test_an_unknown_type_is_refused_by_name(tmp_path, module, name):
+    path = tmp_path / "model.skops"
+    tampered(path, module, name)
+    with pytest.raises(UntrustedModel, match=f"names {module}.{name}"):
+        regfactor.load(path)
+
+
+def test_functions_are_refused_when_saving_and_the_old_file_stays(tmp_path):
+    path = tmp_path / "model.skops"
+    regfactor.save(regfactor.ConvexSubspace(alpha=3.0), path)
+    with pytest.raises(ValueError, match="cannot carry"):
+        regfactor.save(regfactor.ConvexSubspace(callback=np.testing.assert_allclose), path)
+    assert regfactor.load(path).alpha == 3.0 and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_missing_file_and_a_missing_folder_say_so(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        regfactor.load(tmp_path / "nowhere.skops")
+    with pytest.raises(FileNotFoundError):
+        regfactor.save(regfactor.ConvexSubspace(), tmp_path / "nowhere" / "model.skops")
