@@ -68,6 +68,26 @@ def test_status_certificate_and_types_of_columns_survive(tmp_path):
     pd.testing.assert_frame_equal(again.transform(frame), model.transform(frame))
 
 
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.date_range("2020-01-31", periods=60, freq="ME", name="month"),
+        pd.date_range("2020-03-20", periods=60, freq="h", tz="Europe/Berlin"),
+        pd.DatetimeIndex(pd.date_range("2020-01-01", periods=60, freq="D").to_numpy()),
+        pd.period_range("2020-01", periods=60, freq="Q", name="quarter"),
+        pd.RangeIndex(3, 63),
+    ],
+    ids=["months", "hours in a zone", "days unsaid", "quarters", "numbers"],
+)
+def test_a_series_is_continued_after_loading(index, tmp_path):
+    values = np.random.default_rng(0).normal(size=(60, 2)).cumsum(axis=0)
+    model = regfactor.RegularizedARMA(p=1, q=1).fit(pd.DataFrame(values, index=index, columns=["a", "b"]))
+    regfactor.save(model, tmp_path / "model.skops")
+    again = regfactor.load(tmp_path / "model.skops")
+    pd.testing.assert_frame_equal(again.forecast(3).to_frame(), model.forecast(3).to_frame())
+    pd.testing.assert_frame_equal(again.predict(), model.predict())
+
+
 def test_a_pipeline_is_saved_whole(tmp_path):
     X = np.random.default_rng(0).normal(size=(30, 4))
     model = make_pipeline(StandardScaler(), regfactor.ConvexSubspace(alpha=0.1)).fit(X)

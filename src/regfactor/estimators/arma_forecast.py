@@ -93,6 +93,34 @@ class Times:
             return importlib.import_module("polars").DataFrame({str(k): np.asarray(v) for k, v in columns.items()})
         return importlib.import_module("pandas").DataFrame(columns, index=index)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "index": None if self.index is None else _plain(self.index)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        index = state["index"]
+        self.__dict__.update({**state, "index": None if index is None else _index(**index)})
+
+
+def _plain(index: Any) -> dict[str, Any]:
+    """Return a pandas index as numbers and strings, which can be saved without its classes."""
+    kind = type(index).__name__
+    if kind not in ("DatetimeIndex", "PeriodIndex"):
+        return {"kind": "Index", "values": np.asarray(index), "name": index.name}
+    of_times = {"unit": index.unit, "tz": str(index.tz) if index.tz else None} if kind == "DatetimeIndex" else {}
+    return {"kind": kind, "values": index.asi8, "name": index.name, "freq": index.freqstr, **of_times}
+
+
+def _index(kind: str, values: Array, name: Any, freq: Any = None, unit: str = "ns", tz: Any = None) -> Any:
+    """Return the pandas index of what `_plain` kept."""
+    pandas = importlib.import_module("pandas")
+    if kind == "Index":
+        return pandas.Index(values, name=name)
+    if kind == "PeriodIndex":
+        return pandas.PeriodIndex.from_ordinals(values, freq=freq, name=name)
+    times = pandas.DatetimeIndex(values.view(f"M8[{unit}]"), name=name)
+    times = times if tz is None else times.tz_localize("UTC").tz_convert(tz)
+    return pandas.DatetimeIndex(times, freq=freq)
+
 
 def _inferred(index: Any) -> Any:
     """Return the frequency of a DatetimeIndex that does not state it; None for an uneven one."""
