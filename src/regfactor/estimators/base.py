@@ -57,7 +57,7 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _fit_table(self, table: Any, rows: Array | None, all_entries: Any) -> Self:
         """Fit to numbers that have passed the door, with weights for rows and entries."""
         counted = slice(None) if rows is None else rows > 0  # a row of weight zero is scored, not learned from
-        X, rows, entries = (None if a is None else a[counted] for a in (table, rows, all_entries))
+        X, rows, entries = (a if a is None or rows is None else a[counted] for a in (table, rows, all_entries))
         random = check_random_state(self.random_state)
         held_out = np.random.default_rng(random.randint(2**31 - 1))
         chosen, problem = self._chosen(self._problem(X, rows, entries), held_out)
