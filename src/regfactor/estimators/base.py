@@ -246,6 +246,7 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if chosen is not None:
             setattr(self, f"{chosen.of}_", np.array([t.value for t in chosen.trials]))
             self.validation_loss_ = np.array([t.loss for t in chosen.trials])
+            self.validation_error_ = np.array([t.error for t in chosen.trials])
         self._warn_unless_converged(solution)
 
     def _debias(self, X: Any, entries: Any, problem: Convex, point: Point, chosen: Selection | None) -> None:

@@ -89,9 +89,9 @@ class ExponentialFamilyPCA(FactorEstimator):
     deviance_explained_ : float
         One minus the deviance over that of a model without components.
     alpha_, objective_ : float
-    alphas_, validation_loss_, alpha_max_ : ndarray, ndarray, float
-        With `alpha="auto"`: the strengths tried, the mean loss of the entries held out, and the largest strength. With
-        `n_components="auto"`, `ranks_` are the numbers tried.
+    alphas_, validation_loss_, validation_error_, alpha_max_ : ndarray, ndarray, ndarray, float
+        With `alpha="auto"`: the strengths tried, the mean loss of the entries held out with its standard error, and
+        the largest strength. With `n_components="auto"`, `ranks_` are the numbers tried.
     gap_, certificate_, alpha_max_ : float, Certificate, float
         With `n_components=None`.
 
@@ -347,6 +347,7 @@ class ExponentialFamilyPCA(FactorEstimator):
         for selection in chosen:
             setattr(self, f"{selection.of}_", np.array([t.value for t in selection.trials]))
             self.validation_loss_ = np.array([t.loss for t in selection.trials])
+            self.validation_error_ = np.array([t.error for t in selection.trials])
 
     def _scored(self, table: Any, offset: Array | None) -> tuple[Array, Array]:
         """Return the codes and the levels of rows."""

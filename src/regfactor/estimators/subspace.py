@@ -76,9 +76,9 @@ class ConvexSubspace(ConvexEstimator):
     singular_values_ : ndarray of shape (n_atoms,)
     intercept_ : ndarray of shape (n_features,)
     alpha_, alpha_max_ : float
-    alphas_, validation_loss_ : ndarray
-        With `alpha="auto"`: the strengths tried, and the mean loss of the entries held out under each; with
-        `debias="prior"` and a given alpha, of this alone.
+    alphas_, validation_loss_, validation_error_ : ndarray
+        With `alpha="auto"`: the strengths tried, and the mean loss of the entries held out under each, and the
+        standard error of that mean; with `debias="prior"` and a given alpha, of this alone.
     prior_ : float
         With `debias="prior"`: the strength t of the prior.
     objective_, gap_, relative_gap_ : float

@@ -1,0 +1,26 @@
+"""Displays of fitted models, in scikit-learn's convention: `from_estimator(...)`, `plot(ax=None)`, `ax_`, `figure_`.
+
+They need matplotlib (the extra `plot`), which is imported when the first one is drawn.
+"""
+
+from regfactor.plots.base import Display
+from regfactor.plots.clusters import ClusterDisplay
+from regfactor.plots.convergence import ConvergenceDisplay
+from regfactor.plots.evidence import ConstraintDisplay, EvidenceDisplay
+from regfactor.plots.factors import CodesDisplay, ComponentsDisplay
+from regfactor.plots.selection import PathDisplay
+from regfactor.plots.series import ForecastDisplay
+from regfactor.plots.views import TwoViewDisplay
+
+__all__ = [
+    "ClusterDisplay",
+    "CodesDisplay",
+    "ComponentsDisplay",
+    "ConstraintDisplay",
+    "ConvergenceDisplay",
+    "Display",
+    "EvidenceDisplay",
+    "ForecastDisplay",
+    "PathDisplay",
+    "TwoViewDisplay",
+]

@@ -1,0 +1,128 @@
+"""Where clusters lie: rows on a plane, colored by cluster, with centers."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.decomposition import PCA
+
+from regfactor._linalg import is_sparse
+from regfactor._params import Array
+from regfactor.plots.base import Display, color_of, drawn_from, name_group, position, scatter
+
+CENTERS = ("cluster_centers_", "means_")
+NAMED = 20  # clusters up to which each is named
+
+
+class ClusterDisplay(Display):
+    """Rows as points on a plane, in the color of their cluster, which is named where it lies.
+
+    Parameters
+    ----------
+    points : array-like of shape (n_samples, 2)
+    labels : array-like of shape (n_samples,)
+    centers : array-like of shape (n_clusters, 2), optional
+    axis_names : pair of str
+        What the two coordinates are.
+
+    Attributes
+    ----------
+    ax_ : Axes
+    figure_ : Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor import BregmanKMeans
+    >>> from regfactor.plots import ClusterDisplay
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> model = BregmanKMeans(3, random_state=0).fit(X)
+    >>> display = ClusterDisplay.from_estimator(model, X)
+    """
+
+    def __init__(
+        self, points: Any, labels: Any, centers: Any = None, axis_names: tuple[str, str] = ("first", "second")
+    ) -> None:
+        self.points, self.labels, self.axis_names = np.asarray(points), np.asarray(labels), axis_names
+        self.centers = None if centers is None else np.asarray(centers)
+        if self.points.ndim != 2 or self.points.shape[1] != 2 or len(self.points) != len(self.labels):
+            raise ValueError(
+                f"ClusterDisplay draws points of two coordinates with a label each, got points of shape "
+                f"{self.points.shape} and {len(self.labels)} labels."
+            )
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, *, columns: Any = None, ax: Any = None) -> Self:
+        """Draw rows in the clusters that a fitted estimator predicts.
+
+        Parameters
+        ----------
+        estimator : fitted estimator with `predict`: BregmanKMeans, BregmanMixture, BregmanNormalizedCut, or a
+            ReverseClassifier, whose clusters are classes
+        X : table
+        columns : pair of int or str, optional
+            Columns to draw; by default both of two, or else the plane of the two leading principal components of X.
+        ax : Axes, optional
+
+        Returns
+        -------
+        ClusterDisplay
+        """
+        remedy = "Use a clustering, such as BregmanKMeans."
+        clusters = any(hasattr(estimator, name) for name in (*CENTERS, "labels_"))
+        predict = drawn_from(cls, estimator, "predict" if clusters else "labels_", remedy)
+        labels = predict(X)
+        centers = next((getattr(estimator, name) for name in CENTERS if hasattr(estimator, name)), None)
+        points, placed, names = _plane(X, centers, columns)
+        return cls(points, labels, placed, names).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+
+        Returns
+        -------
+        ClusterDisplay
+        """
+        ax = self._panels(ax, size=(5.4, 4.4))[0, 0]
+        groups = np.unique(self.labels)
+        size = float(np.clip(4000 / max(len(self.labels), 1), 4, 28))
+        for g, group in enumerate(groups):
+            own = self.points[self.labels == group]
+            scatter(ax, *own.T, color=color_of(g), label=str(group), s=size)
+        if self.centers is not None:
+            ax.scatter(*self.centers.T, marker="X", s=90, color="white", edgecolors="black", linewidths=1.2, zorder=3,
+                       label="centers")  # fmt: skip
+        for g, group in enumerate(groups[:NAMED]):
+            own = self.points[self.labels == group]
+            name_group(ax, own[:, 0], own[:, 1], f"{group}  ({len(own)})", g, ha="left", xytext=(8, 9))
+        ax.set(xlabel=self.axis_names[0], ylabel=self.axis_names[1])
+        return self
+
+
+def _plane(X: Any, centers: Any, columns: Any) -> tuple[Array, Array | None, tuple[str, str]]:
+    """Return two coordinates of rows and centers, and their names."""
+    names = [str(name) for name in getattr(X, "columns", ())]
+    X = X if is_sparse(X) else np.asarray(X)
+    d = X.shape[1]
+    names = names or [f"column {j}" for j in range(d)]
+    if columns is None and d == 2:
+        columns = (0, 1)
+    if columns is not None:
+        i, j = (position(column, names) for column in columns)
+        points = X[:, [i, j]]
+        points = points.toarray() if is_sparse(points) else points
+        return points, None if centers is None else centers[:, [i, j]], (names[i], names[j])
+    if d < 2:
+        raise ValueError("ClusterDisplay draws rows on a plane, and X has one column; draw a histogram of it instead.")
+    plane = PCA(2, svd_solver="arpack" if is_sparse(X) else "auto", random_state=0).fit(X)
+    first, second = (
+        f"principal component {i} ({share:.0%} of the variance)"
+        for i, share in enumerate(plane.explained_variance_ratio_, start=1)
+    )
+    placed = None if centers is None else plane.transform(np.asarray(centers, float))
+    return plane.transform(X), placed, (first, second)

@@ -1,0 +1,137 @@
+"""What was tried when a strength, a rank or a shrinkage was left to held-out data, and what was chosen."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from regfactor._params import Array
+from regfactor.plots.base import BLUE, FAINT, INK, VERMILION, Display, drawn_from, word
+
+
+class _Kind(NamedTuple):
+    """What was chosen among: attribute of the candidates, how to read the choice, words on the axis, log scale."""
+
+    tried: str
+    chosen: str
+    label: str
+    log: bool
+
+
+KINDS = (
+    _Kind("alphas_", "alpha_", "alpha (strength of the penalty)", True),
+    _Kind("shrinkages_", "shrinkage_", "shrinkage (share of the least lam without a moving average)", True),
+    _Kind("ranks_", "components_", "number of components", False),
+)
+
+
+class PathDisplay(Display):
+    """The loss of held-out data over all candidates, the best one, and the one that was taken.
+
+    Parameters
+    ----------
+    candidates : array-like of shape (n_candidates,)
+        In the order in which they were tried.
+    validation_loss : array-like of shape (n_candidates,)
+        Mean loss of a held-out entry.
+    chosen : float
+        The candidate that was taken.
+    standard_error : array-like of shape (n_candidates,), optional
+        Of the losses; draws a band, and the limit by which `rule="1se"` goes.
+    label : str
+        Of the horizontal axis.
+    log : bool, default=True
+        Whether candidates are spaced by ratios.
+
+    Attributes
+    ----------
+    best : float
+        The candidate of least loss.
+    ax_ : Axes
+    figure_ : Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor import ConvexSubspace
+    >>> from regfactor.plots import PathDisplay
+    >>> X = np.random.default_rng(0).normal(size=(40, 8))
+    >>> model = ConvexSubspace(alpha="auto", random_state=0).fit(X)
+    >>> display = PathDisplay.from_estimator(model)
+    """
+
+    def __init__(
+        self, candidates: Any, validation_loss: Any, chosen: float, standard_error: Any = None,
+        label: str = KINDS[0].label, log: bool = True,
+    ) -> None:  # fmt: skip
+        self.candidates, self.validation_loss = np.asarray(candidates, float), np.asarray(validation_loss, float)
+        self.chosen, self.label, self.log = float(chosen), label, log
+        self.standard_error: Array | None = None if standard_error is None else np.asarray(standard_error, float)
+        self.best = float(self.candidates[self.validation_loss.argmin()])
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+        """Draw what a fitted estimator tried.
+
+        Parameters
+        ----------
+        estimator : estimator fitted with alpha="auto", shrinkage="auto" or a rank chosen by held-out entries
+        ax : Axes, optional
+
+        Returns
+        -------
+        PathDisplay
+        """
+        remedy = 'Leave a choice to held-out data: alpha="auto", rank="auto", shrinkage="auto".'
+        losses = drawn_from(cls, estimator, "validation_loss_", remedy)
+        # where both a rank and a strength were chosen, the losses are those of the last choice
+        kind = next(k for k in KINDS if len(getattr(estimator, k.tried, ())) == len(losses))
+        chosen = getattr(estimator, kind.chosen)
+        chosen = len(chosen) if kind.chosen == "components_" else chosen
+        errors = getattr(estimator, "validation_error_", None)
+        return cls(getattr(estimator, kind.tried), losses, chosen, errors, kind.label, kind.log).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+
+        Returns
+        -------
+        PathDisplay
+        """
+        ax = self._panels(ax)[0, 0]
+        order = np.argsort(self.candidates)
+        x, y = self.candidates[order], self.validation_loss[order]
+        if self.standard_error is not None:
+            e = self.standard_error[order]
+            ax.fill_between(x, y - e, y + e, color=BLUE, alpha=0.15, linewidth=0)
+            at = self.validation_loss.argmin()
+            limit = self.validation_loss[at] + self.standard_error[at]
+            ax.axhline(limit, color=FAINT, zorder=0)
+            word(ax, 1, limit, "best + 1 standard error", color="0.5", ha="right", xytext=(-3, 3),
+                 xycoords=ax.get_yaxis_transform())  # fmt: skip
+        ax.plot(x, y, "o-", color=BLUE, markersize=4, label="held-out loss")
+        if self.log and (x > 0).all():
+            ax.set_xscale("log")
+        self._mark(ax)
+        ax.set(xlabel=self.label, ylabel="mean loss of a held-out entry")
+        ax.margins(y=0.15)
+        return self
+
+    def _mark(self, ax: Any) -> None:
+        """Mark the best candidate and the chosen one."""
+        where = int(np.abs(self.candidates - self.chosen).argmin())
+        ax.axvline(self.chosen, color=VERMILION, linewidth=1, label="chosen")
+        same = np.isclose(self.chosen, self.best)
+        text = f"chosen: {self.chosen:.3g}" + ("" if same else " (1se)")
+        word(ax, self.chosen, 1, text, color=VERMILION, xycoords=ax.get_xaxis_transform(), xytext=(4, -10))
+        ax.plot(self.candidates[where], self.validation_loss[where], "o", color=VERMILION, markersize=8)
+        if not same:
+            low = self.validation_loss.min()
+            ax.plot(self.best, low, "o", color=INK, markersize=6, label="best")
+            side = {self.candidates.min(): "left", self.candidates.max(): "right"}.get(self.best, "center")
+            word(ax, self.best, low, f"best: {self.best:.3g}", color=INK, ha=side, xytext=(0, -14))

@@ -1,0 +1,134 @@
+"""Two views of the same rows: do they say the same?"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+
+from regfactor._linalg import is_sparse
+from regfactor._params import Array
+from regfactor.plots.base import BLUE, FAINT, INK, SKY, Display, drawn_from, scatter, word
+
+MOST = 15  # components whose agreement is drawn
+
+
+class TwoViewDisplay(Display):
+    """One code by the first view alone against the same code by the second, and how all codes agree.
+
+    Parameters
+    ----------
+    first, second : array-like of shape (n_samples, n_components)
+        Codes of the same rows, by each view alone.
+    component : int, default=0
+        Which one is drawn.
+
+    Attributes
+    ----------
+    correlations : ndarray of shape (n_components,)
+        Of the two codes of each component over the rows; NaN where one of them is constant.
+    ax_ : array of two Axes
+    figure_ : Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor import TwoViewSubspace
+    >>> from regfactor.plots import TwoViewDisplay
+    >>> random = np.random.default_rng(0)
+    >>> shared = random.normal(size=(50, 1))
+    >>> X1, X2 = (shared @ random.normal(size=(1, 5)) + random.normal(size=(50, 5)) for _ in range(2))
+    >>> display = TwoViewDisplay.from_estimator(TwoViewSubspace().fit(X1, X2), X1, X2)
+    """
+
+    def __init__(self, first: Any, second: Any, component: int = 0) -> None:
+        self.first, self.second, self.component = np.asarray(first), np.asarray(second), component
+        if self.first.ndim != 2 or self.first.shape != self.second.shape:
+            raise ValueError(
+                f"Both views need codes of the same rows and components, got shapes {self.first.shape} and "
+                f"{self.second.shape}."
+            )
+        k = self.first.shape[1]
+        if not 0 <= component < k:
+            raise ValueError(
+                f"component={component}, and the model has {k}" + ("; lower alpha." if not k else ", from 0 on.")
+            )
+        self.correlations = _correlations(self.first, self.second)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X1: Any, X2: Any, *, component: int = 0, ax: Any = None) -> Self:
+        """Draw the codes that each view gives alone to rows of which both are known.
+
+        Parameters
+        ----------
+        estimator : fitted TwoViewSubspace or CanonicalCorrelation
+        X1, X2 : tables
+            The two views of the same rows; rows of which a view is missing are left out.
+        component : int, default=0
+        ax : array of two Axes, or one, optional
+
+        Returns
+        -------
+        TwoViewDisplay
+        """
+        remedy = "Use TwoViewSubspace or CanonicalCorrelation."
+        if hasattr(estimator, "y_rotations_"):
+            first, second = drawn_from(cls, estimator, "transform", remedy)(X1, X2)
+        else:
+            views = drawn_from(cls, estimator, "view_components_", remedy)
+            if not hasattr(estimator, "predict_view"):
+                raise ValueError(f"{type(estimator).__name__} has one view and labels. {remedy}")
+            # a model of one stacked table takes both views, and knows a missing one by its NaN
+            stacked = estimator.n_features_in_ == sum(part.shape[1] for part in views)
+            absent = [np.full(np.shape(X), np.nan) if stacked else None for X in (X1, X2)]
+            first, second = estimator.transform(X1, absent[1]), estimator.transform(absent[0], X2)
+        known = _seen(X1) & _seen(X2)
+        return cls(first[known], second[known], component).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : array of two Axes, or one, optional
+            One is divided.
+
+        Returns
+        -------
+        TwoViewDisplay
+        """
+        left, right = self._panels(ax, columns=2, size=(4.0, 3.6))[0]
+        c = self.component
+        scatter(left, self.first[:, c], self.second[:, c], color=BLUE)
+        left.axline((0, 0), slope=1, color=FAINT, zorder=0)
+        left.set(xlabel=f"code {c} by the first view", ylabel=f"code {c} by the second view")
+        left.set_aspect("equal", adjustable="datalim")
+        shown = min(len(self.correlations), MOST)
+        places = np.arange(shown)
+        colors = [BLUE if i == c else SKY for i in places]
+        right.barh(places, self.correlations[:shown], color=colors, height=0.6)
+        for i, r in enumerate(self.correlations[:shown]):
+            text = f"{r:.2f}" if np.isfinite(r) else "constant"
+            word(right, max(r, 0) if np.isfinite(r) else 0, i, text, color=INK, va="center", xytext=(4, 0), fontsize=9)
+        right.axvline(0, color=INK, linewidth=0.8)
+        right.set(xlabel="correlation of the two codes", ylabel="component", yticks=places)
+        right.set_xlim(min(0, np.nanmin([*self.correlations[:shown], 0]) * 1.1), 1.15)
+        right.set_xticks([tick for tick in (-1, -0.5, 0, 0.5, 1) if tick >= right.get_xlim()[0]])
+        right.set_ylim(max(shown, 5) - 0.4, -0.6)
+        return self
+
+
+def _seen(X: Any) -> Array:
+    """Return which rows have an entry."""
+    if is_sparse(X):
+        return np.diff(scipy.sparse.csr_array(X).indptr) > 0
+    values = np.asarray(X, float)
+    return ~np.isnan(values.reshape(len(values), -1)).all(axis=1)
+
+
+def _correlations(A: Array, B: Array) -> Array:
+    """Return the correlation of every column of A with that of B."""
+    A, B = A - A.mean(axis=0), B - B.mean(axis=0)
+    norms = np.linalg.norm(A, axis=0) * np.linalg.norm(B, axis=0)
+    return np.divide((A * B).sum(axis=0), norms, out=np.full(A.shape[1], np.nan), where=norms > 0)
