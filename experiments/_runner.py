@@ -21,7 +21,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -52,6 +52,7 @@ class Experiment(abc.ABC):
     """One table or figure of a paper."""
 
     title: str
+    twins: Sequence[str] = ()  # experiments in which a cell of the same description is the same computation
 
     @abc.abstractmethod
     def cells(self, done: dict[str, Record], plan: Plan) -> list[Cell]:
@@ -129,6 +130,15 @@ class Store:
         self._take(entry)
         self._append(json.dumps(entry) + "\n")
 
+    def borrow(self, other: Store, cells: list[Cell]) -> None:
+        """Take over what another experiment has of some cells, with the runs that computed it."""
+        places: dict[int, int] = {}
+        for record in [other.records[key(cell)] for cell in cells if "result" in other.records.get(key(cell), {})]:
+            if record["run"] not in places:
+                places[record["run"]] = len(self.runs)
+                self.add(other.runs[record["run"]])
+            self.add({**record, "run": places[record["run"]]})
+
     def _append(self, text: str) -> None:
         with self.partial.open("a", encoding="utf-8") as file:
             file.write(text)
@@ -155,9 +165,10 @@ def run(
     experiment = find(name, package)
     folder = folder / "quick" if plan.quick else folder
     store = Store(folder, name)
-    number, tried = len(store.runs), set[str]()
-    while pending := [c for c in experiment.cells(store.records, plan) if _open(c, store, tried, redo)]:
-        if not tried:  # a run that has something to do
+    number, tried = None, set[str]()
+    while pending := _pending(experiment, store, plan, folder, tried, redo):
+        if number is None:  # a run that has something to do
+            number = len(store.runs)
             started = time.strftime("%Y-%m-%d %H:%M")
             store.add({"started": started, "jobs": jobs, "plan": asdict(plan), "versions": versions()})
         with progress(name, len(pending)) as tick:
@@ -175,6 +186,19 @@ def run(
     report = folder / f"{name}.md"
     replace_text(report, "\n\n".join(markdown) + "\n")
     return report, len(failures)
+
+
+def _pending(
+    experiment: Experiment, store: Store, plan: Plan, folder: Path, tried: set[str], redo: str | None
+) -> list[Cell]:
+    """Return the cells to compute, after what a twin has computed is taken over."""
+    while pending := [c for c in experiment.cells(store.records, plan) if _open(c, store, tried, redo)]:
+        known = len(store.records)
+        for twin in experiment.twins if redo is None else ():
+            store.borrow(Store(folder, twin), [c for c in pending if key(c) not in store.records])
+        if len(store.records) == known:
+            break
+    return pending
 
 
 def _open(cell: Cell, store: Store, tried: set[str], redo: str | None) -> bool:

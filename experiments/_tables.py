@@ -11,13 +11,14 @@ import hashlib
 import json
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import ParameterGrid
 
 from experiments._runner import Cell, Experiment, Plan, Record, key
+from experiments._verdicts import Claim, section
 from regfactor.model_selection import LabeledKFold
 
 HEAVY = 2.0  # times the median from which on a mean needs it beside it
@@ -27,6 +28,7 @@ LEGEND = (
     " unlabeled rows themselves, so many settings are an advantage; *tuned on labels* chooses in every split by"
     " cross-validation on its labeled rows."
 )
+Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 MEAN_ERRORS = {"paper": "best on the grid, as in the paper", "fresh": "the same setting, fresh seeds",
                "honest": "tuned on labels only"}  # fmt: skip
 
@@ -55,6 +57,7 @@ class Source:
     draw: Callable[[int], Draw]
     protocol: str
     splits: int | None = None  # how many there are; None: seeds, as many as wanted
+    grids: Mapping[str, Grid] = field(default_factory=dict)  # of methods that are tuned otherwise on these data
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class Method:
 
     name: str
     make: Callable[..., Any]
-    grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]] = field(default_factory=dict)
+    grid: Grid = field(default_factory=dict)
     supervised: bool = False
 
     @property
@@ -99,13 +102,16 @@ class Table(Experiment):
     paper: Mapping[str, Mapping[str, str]]
     error: Callable[[np.ndarray, np.ndarray], float]
     splits: int = 20
-    folds: int = 5
+    folds: int = 3
     notes: str = ""
+    claims: Sequence[Claim] = ()
+    twins: Sequence[str] = ()
 
     def cells(self, done: dict[str, Record], plan: Plan) -> list[Cell]:
-        cells = [c for s in self.sources for m in self.methods for c in self._tuned(s, m, plan)]
+        pairs = [(source, method) for source in self.sources for method in self._methods(source)]
+        cells = [c for pair in pairs for c in self._tuned(*pair, plan)]
         if all(key(cell) in done for cell in cells):
-            cells += [c for s in self.sources for m in self.methods for c in self._fresh(s, m, done, plan)]
+            cells += [c for pair in pairs for c in self._fresh(*pair, done, plan)]
         return cells
 
     def run(self, cell: Cell) -> dict[str, Any]:
@@ -124,7 +130,7 @@ class Table(Experiment):
     def summary(self, done: dict[str, Record], plan: Plan) -> list[dict[str, Any]]:
         rows = []
         for source in self.sources:
-            ours = {method.name: method for method in self.methods}
+            ours = {method.name: method for method in self._methods(source)}
             for name in dict.fromkeys([*self.paper.get(source.name, {}), *ours]):
                 row: dict[str, Any] = {"dataset": source.name, "protocol": source.protocol, "method": name}
                 row["printed"] = self.paper.get(source.name, {}).get(name)
@@ -147,6 +153,7 @@ class Table(Experiment):
             ]
             lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|", *(_line(row, columns) for row in rows)]
             parts.append(f"## {source.name}\n\n{source.protocol}\n\n" + "\n".join(lines))
+        parts.append(section(self.claims, summary))
         return "\n\n".join(parts)
 
     def _tuned(self, source: Source, method: Method, plan: Plan) -> list[Cell]:
@@ -169,7 +176,10 @@ class Table(Experiment):
 
     def _named(self, cell: Cell) -> tuple[Source, Method]:
         source = next(s for s in self.sources if s.name == cell["dataset"])
-        return source, next(m for m in self.methods if m.name == cell["method"])
+        return source, next(m for m in self._methods(source) if m.name == cell["method"])
+
+    def _methods(self, source: Source) -> list[Method]:
+        return [replace(m, grid=source.grids[m.name]) if m.name in source.grids else m for m in self.methods]
 
     def _error(self, draw: Draw, method: Method, labeled: np.ndarray, scored: np.ndarray, setting: Any) -> float:
         error = self.error(draw.y[scored], method.predicted(draw, labeled, setting)[scored])
@@ -222,7 +232,8 @@ def _best(errors: np.ndarray) -> int | None:
 def _mean(errors: np.ndarray) -> dict[str, float]:
     spread = float(errors.std(ddof=1) / np.sqrt(len(errors))) if len(errors) > 1 else None
     mean, median = float(errors.mean()), float(np.median(errors))
-    return {"mean": mean, "standard_error": spread, "median": median, "n": len(errors)}
+    kept = [float(f"{e:.6g}") for e in errors]
+    return {"mean": mean, "standard_error": spread, "median": median, "n": len(errors), "errors": kept}
 
 
 def _line(row: dict[str, Any], columns: list[str]) -> str:

@@ -13,9 +13,11 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-from experiments import __main__, _papers, _runner, _tables  # noqa: E402
+from experiments import __main__, _papers, _runner, _sources, _tables, _verdicts  # noqa: E402
 from experiments._runner import Experiment, Plan, Store, find, key, names, run  # noqa: E402
 from experiments._tables import FRESH, Draw, Method, Source, Table, squared_error  # noqa: E402
+from regfactor.baselines import LaplacianRLS  # noqa: E402
+from regfactor.estimators.reverse_regression import ReverseRegressor  # noqa: E402
 
 SQUARES = """
 import os, time
@@ -99,7 +101,13 @@ def test_the_papers_tables_are_well_formed(name):
         assert set(experiment.paper) <= known
         for method in experiment.methods:
             json.dumps(method.settings)
-            assert any(method.name in numbers for numbers in experiment.paper.values())
+            printed = any(method.name in numbers for numbers in experiment.paper.values())
+            assert printed != (method.name == _verdicts.CONSTANT)
+        methods = {method.name for method in experiment.methods}
+        for claim in experiment.claims:
+            assert claim.dataset in known and set(claim.methods) <= methods
+            assert not claim.text.endswith("printed error") or claim.methods[0] in experiment.paper[claim.dataset]
+        assert set(experiment.twins) <= set(names())
 
 
 def test_an_unknown_name_is_answered_with_the_nearest(capsys):
@@ -220,6 +228,18 @@ def test_a_quick_run_is_kept_apart(toys):
     report, _ = run("toy-f5.1", Plan(quick=True), toys / "out", package="toyexperiments")
     assert report == toys / "out" / "quick" / "toy-f5.1.md" and logged(toys) == ["0", "1", "sum"]
     assert not (toys / "out" / "toy-f5.1.json").exists()
+
+
+def test_a_twin_lends_what_it_has_and_the_rest_is_computed(toys, monkeypatch):
+    run("toy-f5.1", Plan(splits=3), toys / "out", package="toyexperiments")
+    logged(toys)
+    (toys / "toyexperiments" / "other.py").write_text(SQUARES + "Squares.twins = ('toy-f5.1',)\n")
+    report, _ = run("other", Plan(splits=4), toys / "out", package="toyexperiments")
+    assert logged(toys) == ["3", "sum"] and "| 2 | 4 |" in report.read_text() and "| 3 | 9 |" in report.read_text()
+    kept = json.loads((toys / "out" / "other.json").read_text())
+    assert {record["run"] for record in kept["cells"]} == {0, 1} and kept["runs"][0]["plan"]["splits"] == 3
+    run("other", Plan(splits=2), toys / "out", redo='"i": 1', package="toyexperiments")
+    assert logged(toys) == ["1", "sum"]  # what is asked for again is not borrowed
 
 
 # tables
@@ -344,8 +364,115 @@ def test_hidden_rows_are_marked_as_unlabeled():
 
 
 def test_generated_data_of_the_papers_are_drawn_by_their_seed():
-    source = _papers.synthetic_regression("syn-cubed")
+    source = _sources.synthetic_regression("syn-cubed")
     one, same, other = source.draw(0), source.draw(0), source.draw(FRESH)
     np.testing.assert_array_equal(one.X, same.X)
     assert one.X.shape == (220, 20) and not np.allclose(one.X, other.X)
     assert _tables.misclassified(np.array([0, 1]), np.array([0, 0])) == 0.5
+
+
+# methods of the tables
+
+
+@pytest.mark.parametrize("transfer", ["identity", "cube"])
+@pytest.mark.parametrize("kernel", [None, "linear", 1.0])
+def test_targets_are_imputed_as_by_the_estimator(transfer, kernel):
+    draw = _sources.synthetic_regression("syn-cubed").draw(1)
+    y = draw.marked(draw.labeled)
+    ours = _papers.ReverseRegression(transfer, kernel, 0.1).fit(draw.X, y).transduction_
+    shape = {"kernel": "rbf", "gamma": _papers.gamma(1.0)} if kernel == 1.0 else {"kernel": kernel}
+    np.testing.assert_allclose(
+        ours, ReverseRegressor(transfer, 0.1, **shape).fit(draw.X, y).transduction_, rtol=1e-6, atol=1e-8
+    )
+
+
+def test_kernel_matrices_are_those_of_the_rows_at_hand():
+    random = np.random.default_rng(0)
+    one, other = random.normal(size=(2, 5, 3))
+    for X in (one, other, one):
+        np.testing.assert_allclose(_papers.gram(X, "linear"), X @ X.T)
+        squares = np.square(X[:, None] - X).sum(axis=2)
+        np.testing.assert_allclose(_papers.gram(X, 2.0), np.exp(-squares / 8))
+    assert _papers.gram(one, 2.0) is _papers.gram(one, 2.0)
+
+
+def test_a_laplacian_machine_on_a_kernel_matrix_is_the_one_on_rows():
+    draw = _sources.synthetic_regression("syn-gauss").draw(0)
+    y = draw.marked(draw.labeled)
+    direct = LaplacianRLS(1e-6, 0.01, n_neighbors=5, laplacian_degree=2, gamma=_papers.gamma(5.0), task="regression")
+    ours = _papers.LAP_RLS.make(kernel=5.0, degree=2, n_neighbors=5)
+    np.testing.assert_allclose(
+        ours.fit(draw.X, y).transduction_, direct.fit(draw.X, y).transduction_, rtol=1e-6, atol=1e-8
+    )
+
+
+def test_a_fold_with_one_class_is_all_of_that_class():
+    X, y = np.random.default_rng(0).normal(size=(6, 2)), np.array([1, 1, -1, -1, -1, -1])
+    for method in (_papers.LAP_SVM, _papers.LAP_RLSC):
+        assert (method.make(kernel=1.0, degree=1, n_neighbors=5).fit(X, y).transduction_ == 1).all()
+
+
+# verdicts
+
+
+def row(method, printed, paper, **columns):
+    columns = {"paper": paper, **columns}
+    return {"dataset": "toy", "method": method, "printed": printed} | {
+        name: _tables._mean(np.array(errors)) for name, errors in columns.items()
+    }
+
+
+def test_claims_are_decided_from_the_errors_of_the_same_splits():
+    errors = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
+    gaps = np.array([0.12, 0.09, 0.11, 0.08, 0.07, 0.13, 0.1, 0.11])
+    low, high = row("low", "0.45 ± 0.01", errors), row("high", "0.31 ± 0.01", errors + gaps)
+    rows = {"low": low, "high": high}
+    ahead = _verdicts.ahead
+    np.testing.assert_allclose(_verdicts.gains(high["paper"], low["paper"]), gaps)
+    assert ahead("toy", "low", "high").decide(rows, "paper") == ("holds", "by 0.101 ± 0.0072")
+    assert ahead("toy", "high", "low").decide(rows, "paper")[0] == "does not hold"
+    verdict, numbers = ahead("toy", "low", "high", 0.1).decide(rows, "paper")
+    assert verdict == "holds" and numbers.endswith("a test of more than 0.1 not decided")  # the mean is just above
+    assert ahead("toy", "low", "high", 0.2).decide(rows, "paper")[0] == "does not hold"
+    assert ahead("toy", "low", "low").decide(rows, "paper")[0] == "not decided"
+    assert _verdicts.below("toy", "low", 0.451).decide(rows, "paper")[0] == "holds"
+    assert _verdicts.below("toy", "low", 0.449).decide(rows, "paper")[0] == "does not hold"
+    verdict, numbers = _verdicts.near("toy", "high", 0.8).decide(rows, "paper")
+    assert verdict == "holds" and numbers.startswith("0.551 ± 0.0") and numbers.endswith(", +78%")
+    assert _verdicts.near("toy", "high").decide(rows, "paper")[0] == "does not hold"
+
+
+def test_a_difference_that_all_splits_have_is_one_though_few_decide_its_mean():
+    assert _verdicts.judged(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 1e6])) == "holds"
+    assert _verdicts.judged(np.array([-1.0, -2.0, -3.0, -4.0, -5.0, 1e6])) == "not decided"
+    assert _verdicts.judged(np.array([1.0, 2.0, 3.0])) == "not decided"  # too few to tell
+
+
+def test_a_claim_is_decided_for_every_tuning_that_all_its_methods_have():
+    few, more = np.linspace(0.1, 0.2, 6), np.linspace(0.3, 0.5, 6)
+    low, high = row("low", "0.10 ± 0.01", few, honest=more + 0.1), row("high", "0.2 ± 0.01", more)
+    claim = _verdicts.ahead("toy", "low", "high")
+    assert claim.line({"low": low, "high": high}).count("**") == 2
+    high = row("high", "0.2 ± 0.01", more, honest=more)
+    line = claim.line({"low": low, "high": high})
+    assert "best on the grid **holds**" in line and "tuned on labels **does not hold**" in line
+    assert "not decided" in claim.line({"low": low, "high": {"method": "high", "printed": None}})
+
+
+def test_printed_numbers_are_read_and_printed_orders_counted():
+    assert _verdicts.parsed("2e+18 ± 1.341") == (2e18, 1.341) and _verdicts.parsed("3e-5 ± 2.6e-06") == (3e-5, 2.6e-6)
+    assert _verdicts.parsed("unstable") is None and _verdicts.parsed(None) is None
+    steps = np.linspace(0, 0.01, 6)
+    wild = np.where(np.arange(6) % 2, 0.9, 0.02)
+    rows = {
+        "a": row("a", "0.1 ± 0.01", 0.1 + steps),
+        "b": row("b", "0.2 ± 0.01", 0.3 + steps),
+        "c": row("c", "0.3 ± 0.01", 0.2 + steps),
+        "d": row("d", "0.31 ± 0.01", wild),
+        "e": row("e", "unstable", wild),
+    }
+    (line,) = _verdicts.orders("toy", rows)  # c and d do not differ in print
+    assert "of 5 printed differences 2 hold, 2 are not decided, 1 are reversed" in line
+    assert "1 of 4 errors within 20 %" in line and line.endswith("lowest here a, in print a.")
+    (line,) = _verdicts.orders("toy", rows | {"constant": row("constant", None, 0.28 + steps)})
+    assert line.endswith("2 of 4 are better than a constant (0.285 ± 0.0015).")

@@ -35,6 +35,10 @@ class Reverse:
         """F* as an elementwise potential; that of softmax less the sum of the row, which is one."""
         return Entropy() if self.closed else Dual(self.potential)
 
+    def curvature(self, T: Array, x: Array) -> Array:
+        """F*'' at T, where x = f^-1(T) is at hand: roots and logarithms are most of the work."""
+        return self.conjugate.slope(T) if self.closed else 1 / self.potential.slope(x)
+
     @property
     def closed(self) -> bool:
         """Whether each row of z U must sum to one."""

@@ -91,25 +91,36 @@ class Columns:
         values = (self.w * (self.problem.conjugate.value(T) - self.X * T)).sum(axis=0)
         return np.where(legal.all(axis=0), values, np.inf)
 
-    def _sizes(self, B: Array) -> Array:
-        """Return the size of the terms of each column, and of a typical one: what rounding is measured by."""
-        T = self.D @ B + self.offset
-        T = np.where(self.problem.inside(T), T, inner_point(self.problem))
-        sizes = (self.w * (np.abs(self.problem.conjugate.value(T)) + np.abs(self.X * T))).sum(axis=0)
-        return np.asarray(sizes + sizes.mean())
+    def _sizes(self, B: Array) -> tuple[Array, Array]:
+        """Return the size of the terms of each column, and of a typical one: what rounding is measured by; and F(x).
+
+        The terms at t = f(x) count too, since their sum is F(x): where all t are tiny beside it, what a step could gain
+        is lost in the divergence.
+        """
+        sizes = np.zeros(self.X.shape[1])
+        for T in (self.D @ B + self.offset, self.problem.potential.transfer(self.X.T).T):
+            T = np.where(self.problem.inside(T), T, inner_point(self.problem))
+            parts = self.w * self.problem.conjugate.value(T), self.w * self.X * T
+            sizes += (np.abs(parts[0]) + np.abs(parts[1])).sum(axis=0)
+        return np.asarray(sizes + sizes.mean()), (parts[1] - parts[0]).sum(axis=0)
 
     def derivatives(self, B: Array) -> tuple[Array, Array]:
         """Return the gradient and the second derivative in each entry of t; B is inside the domain."""
         T = self.D @ B + self.offset
+        x = self.problem.conjugate.transfer(T)
         with np.errstate(divide="ignore", over="ignore"):
-            h = np.minimum(self.problem.conjugate.slope(T), HUGE if self.problem.bounded else STEEPEST)
-        return self.w * (self.problem.conjugate.transfer(T) - self.X), self.w * h
+            h = np.minimum(self.problem.curvature(T, x), HUGE if self.problem.bounded else STEEPEST)
+        return self.w * (x - self.X), self.w * h
 
-    def minimized(self, B: Array) -> Array:
-        """Return the minimum of every column by damped Newton steps; a column that begins outside the domain stays."""
+    def minimized(self, B: Array, enough: float = 0.0) -> Array:
+        """Return the minimum of every column by damped Newton steps; a column that begins outside the domain stays.
+
+        A column is done when its last step gained no more than rounding, or than `enough` of its divergence. One step
+        is taken at least, so that an alternation goes on.
+        """
         B, values = B.copy(), self.values(B)
         left, ridge = np.flatnonzero(np.isfinite(values)), np.zeros(len(B))
-        scale = self._sizes(B)
+        scale, own = self._sizes(B)
         for _ in range(STEPS):
             if not len(left):
                 break
@@ -119,7 +130,7 @@ class Columns:
             step = solve_columns(self.D, h, ridge, slope, task.layout)
             fall = (slope * step).sum(axis=0)
             B[:, left], values[left], moved = task.searched(B[:, left], values[left], step, fall, scale[left])
-            left = left[moved & (fall > 8 * EPS * scale[left])]
+            left = left[moved & (fall > np.maximum(8 * EPS * scale[left], enough * (own + values)[left]))]
         return B
 
     def settled(self, B: Array) -> Array:

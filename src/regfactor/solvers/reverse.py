@@ -16,6 +16,7 @@ from regfactor.solvers.forward import EPS
 from regfactor.solvers.reconstruction import SHORT, Columns, minimized_on_sum, within
 
 EDGE, TINY = 1e-9, 1e-250
+ENOUGH = 1e-6  # share of the divergence that a half of a sweep leaves to the next one
 MARGIN = 1e-9  # of rows of unit length in a half space, below which it is not open
 
 
@@ -85,7 +86,7 @@ def best_components(problem: Reverse, Z: Array, U: Array) -> Array:
     if _is_identity(problem):
         return _least_squares(D, X, w)
     task = Columns.of_columns(problem, D, X, w)
-    return minimized_on_sum(task, U) if problem.closed else task.minimized(U)
+    return minimized_on_sum(task, U) if problem.closed else task.minimized(U, ENOUGH)
 
 
 def best_targets(problem: Reverse, U: Array, Z: Array, S: Array | None = None) -> Array:
@@ -103,7 +104,7 @@ def best_targets(problem: Reverse, U: Array, Z: Array, S: Array | None = None) -
         # a row of weight zero can have a given target that fits no other: it stays where it is
         usable = np.isfinite(task.values(B))
     if usable.any():
-        B[:, usable] = task.only(usable).minimized(B[:, usable])
+        B[:, usable] = task.only(usable).minimized(B[:, usable], ENOUGH)
     Z = Z.copy()
     Z[open_] = B.T
     return Z
