@@ -1,0 +1,182 @@
+"""SNFRegressorCV: only labels decide, few of them one at a time; what it chose is what it fits."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.metrics import r2_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from regfactor.baselines.least_squares_svm import LeastSquaresSVM
+from regfactor.estimators.snf import SNFRegressor
+from regfactor.estimators.snf_cv import SNFRegressorCV, default_settings
+from regfactor.estimators.snf_tuning import Candidate, Trial, ranked
+
+SMALL = [{"max_iter": (0, 15)}, {"kernel": "rbf", "n_components": 1.0, "gamma": 0.1, "max_iter": 0}]
+
+
+@parametrize_with_checks([SNFRegressorCV(SMALL, ridges=(1e-3, 0.1))])
+def test_scikit_learn_checks_pass(estimator, check):
+    check(estimator)
+
+
+def draw(n=60, d=4, labels=15, seed=0, targets=None):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = X[:, 0] - X[:, 1] + 0.1 * rng.normal(size=n)
+    y = y if targets is None else np.column_stack([y] + [X[:, 2]] * (targets - 1))
+    seen = y.copy()
+    seen[labels:] = np.nan
+    return X, y, seen
+
+
+def test_unlabeled_and_new_rows_are_predicted():
+    X, y, seen = draw(n=90)
+    model = SNFRegressorCV(random_state=0).fit(X[:60], seen[:60])
+    assert r2_score(y[15:60], model.transduction_[15:]) > 0.9 and r2_score(y[60:], model.predict(X[60:])) > 0.9
+    np.testing.assert_array_equal(model.transduction_[:15], y[:15])
+    np.testing.assert_allclose(model.predict(X[:60])[15:], model.transduction_[15:], atol=1e-8)
+    assert model.codes_.shape == model.transform(X[:60]).shape
+    assert model.inverse_transform(model.codes_).shape == (60, 4)
+
+
+def test_what_was_hidden_decides_nothing():
+    X, y, seen = draw()
+    one = SNFRegressorCV(SMALL, random_state=0).fit(X, seen)
+    two = SNFRegressorCV(SMALL, random_state=0).fit(X, seen)
+    assert one.best_params_ == two.best_params_ and one.best_score_ == two.best_score_
+    np.testing.assert_array_equal(one.transduction_, two.transduction_)
+
+
+@pytest.mark.parametrize("setting", [{"degree": 2, "max_iter": 30}, {"back_constraint": None, "target_weight": 1.0}])
+def test_one_candidate_is_the_plain_model_with_that_ridge(setting):
+    X, _, seen = draw()
+    model = SNFRegressorCV([setting], ridges=(0.1,), cv=2, n_averaged=1, clip=0.1).fit(X, seen)
+    alone = SNFRegressor(**setting).fit(X, seen)
+    np.testing.assert_allclose(model.transduction_, alone.transduction_, atol=1e-9)
+    np.testing.assert_allclose(model.codes_, alone.codes_, atol=1e-9)
+
+
+def test_errors_are_those_of_folds_that_are_fitted_apart():
+    X, y, seen = draw(labels=6)  # fewer than nine: each is left out alone
+    setting = {"degree": 2, "max_iter": 15, "tol": 0.0}
+    model = SNFRegressorCV([setting], ridges=(0.1,), tol=0.0, clip=0.1).fit(X, seen)
+    errors = []
+    for i in range(6):
+        kept = seen.copy()
+        kept[i] = np.nan
+        errors.append((SNFRegressor(**setting).fit(X, kept).transduction_[i] - y[i]) ** 2)
+    assert model.best_score_ == pytest.approx(np.mean(errors) / np.var(y[:6]), rel=1e-6)
+
+
+def test_stops_on_the_way_are_those_of_shorter_descents():
+    X, _, seen = draw()
+    path = SNFRegressorCV([{"degree": 2, "max_iter": (0, 15, 30)}], ridges=(0.1,), tol=0.0, random_state=0).fit(X, seen)
+    found = {r["params"]["max_iter"]: r["mean_error"] for r in path.cv_results_}
+    assert sorted(found) == [0, 15, 30]
+    for stop, error in found.items():
+        alone = SNFRegressorCV([{"degree": 2, "max_iter": stop}], ridges=(0.1,), tol=0.0, random_state=0).fit(X, seen)
+        assert alone.best_score_ == pytest.approx(error, rel=1e-8)
+
+
+def test_results_are_sorted_and_complete():
+    X, _, seen = draw()
+    model = SNFRegressorCV(SMALL, ridges=(0.01, 0.1), caution=0.0).fit(X, seen)
+    errors = [r["mean_error"] for r in model.cv_results_]
+    assert errors == sorted(errors) and len(errors) == 6 and model.best_score_ == errors[0]
+    assert set(model.best_params_) >= {"max_iter", "ridge"}
+
+
+def test_a_kernel_machine_is_left_only_for_what_is_surely_better():
+    def trial(machine, errors):
+        return Trial(Candidate(0, 0, 0.1, machine), np.array(errors))
+
+    machine, other = trial(True, [1.0, 2.0, 3.0, 4.0]), trial(True, [2.0, 2.0, 3.0, 4.0])
+    lucky, better = trial(False, [1.0, 2.0, 3.0, 3.9]), trial(False, [0.5, 1.6, 2.4, 3.5])
+    assert ranked([other, lucky, machine], 2.0) == [machine, other, lucky]
+    assert ranked([other, lucky, machine], 0.0) == [lucky, machine, other]
+    assert ranked([other, better, machine], 2.0) == [better, machine, other]
+    assert ranked([lucky, better], 2.0) == [better, lucky]
+
+
+def test_without_evidence_it_is_the_machine_that_the_labels_choose():
+    X, _, seen = draw()
+    settings = [s for s in default_settings(4) if s.get("kernel") == "rbf" and s["n_components"] == 1.0]
+    cautious = SNFRegressorCV(random_state=0, caution=100.0).fit(X, seen)
+    machines = SNFRegressorCV(settings, random_state=0).fit(X, seen)
+    assert cautious.best_params_ == machines.best_params_
+    np.testing.assert_allclose(cautious.transduction_, machines.transduction_)
+    found = cautious.best_params_
+    scaled = 2 * (X - X.min(axis=0)) / np.ptp(X, axis=0) - 1
+    low, width = np.nanmin(seen), np.nanmax(seen) - np.nanmin(seen)
+    machine = LeastSquaresSVM(found["ridge"], gamma=found["gamma"]).fit(scaled, 2 * (seen - low) / width - 1)
+    one = SNFRegressorCV(
+        [{k: v for k, v in found.items() if k not in ("ridge", "clip")}], ridges=(found["ridge"],), n_averaged=1
+    )
+    expected = (machine.predict(scaled) + 1) * width / 2 + low
+    np.testing.assert_allclose(one.fit(X, seen).predict(X), np.clip(expected, low - width, low + 2 * width), atol=1e-8)
+
+
+def test_means_over_candidates_are_means():
+    X, _, seen = draw()
+    both = SNFRegressorCV(SMALL, ridges=(0.1,), n_averaged=3, clip=None).fit(X, seen)
+    parts = []
+    for result in both.cv_results_:
+        setting = {k: v for k, v in result["params"].items() if k not in ("ridge", "clip")}
+        parts.append(SNFRegressorCV([setting], ridges=(0.1,), clip=None).fit(X, seen).predict(X))
+    np.testing.assert_allclose(both.predict(X), np.mean(parts, axis=0), atol=1e-8)
+
+
+def test_several_targets():
+    X, Y, seen = draw(targets=2)
+    seen[3, 1] = np.nan
+    model = SNFRegressorCV(SMALL).fit(X, seen)
+    assert r2_score(Y, model.predict(X)) > 0.8 and model.transduction_.shape == Y.shape
+
+
+def test_descents_without_targets_run_once(monkeypatch):
+    X, _, seen = draw()
+    counted = []
+    from regfactor.estimators import snf_tuning
+
+    original = snf_tuning.Task._stops
+    monkeypatch.setattr(snf_tuning.Task, "_stops", lambda self, *a: (counted.append(1), original(self, *a))[1])
+    SNFRegressorCV([{"target_weight": 0.0}], cv=5).fit(X, seen)
+    assert len(counted) == 1
+    SNFRegressorCV([{"target_weight": 1.0}], cv=5).fit(X, seen)
+    assert len(counted) == 6
+
+
+def test_the_default_settings_hold_kernel_machines_on_the_labels():
+    settings = default_settings(10)
+    assert any(s.get("kernel") == "rbf" and s["n_components"] == 1.0 and 0 in s["max_iter"] for s in settings)
+    for setting in settings:
+        SNFRegressor(**{**setting, "max_iter": 1}).fit(*draw()[::2])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "labels", "message"),
+    [
+        ({}, 2, "at least 3 rows"),
+        ({"cv": 20}, 15, "from 2 to the 15 labeled"),
+        ({"cv": 1.5}, 15, "whole number"),
+        ({"ridges": ()}, 15, "ridges must be"),
+        ({"ridges": (0.0,)}, 15, "ridges must be"),
+        ({"settings": []}, 15, "list of dicts"),
+        ({"settings": [3]}, 15, "list of dicts"),
+        ({"settings": [{"max_iter": (0, 20)}]}, 15, "multiples of 15"),
+        ({"settings": [{"lambda_z": 0.0}]}, 15, "lambda_z > 0"),
+        ({"caution": -1.0}, 15, "caution >= 0"),
+        ({"n_averaged": 0}, 15, "n_averaged >= 1"),
+        ({"tol": -1.0}, 15, "tol >= 0"),
+    ],
+    ids=str,
+)
+def test_bad_parameters_are_named(parameters, labels, message):
+    X, _, seen = draw(labels=labels)
+    with pytest.raises(ValueError, match=message):
+        SNFRegressorCV(**parameters).fit(X, seen)
+
+
+def test_it_can_be_cloned_with_its_settings():
+    model = SNFRegressorCV(SMALL, ridges=(0.1,))
+    assert clone(model).get_params() == model.get_params()
