@@ -89,6 +89,75 @@ def test_sums_of_the_potential_by_short_forms_are_its_values(potential):
     np.testing.assert_allclose(row_values(potential, X), potential.value(X).sum(axis=-1), rtol=1e-12)
 
 
+def near_ties(random, n, d, k):
+    """Rows between two centers, nearer to one by a billionth of their distance, and a center that stands twice."""
+    M = random.gamma(2.0, size=(k, d))
+    i, j = random.integers(k, size=(2, n))
+    share = 0.5 + 1e-9 * random.choice([-1, 1], size=n)[:, None]
+    M[-1] = M[0]
+    return share * M[i] + (1 - share) * M[j], M
+
+
+def heavy_tails(random, n, d, k):
+    X = random.gamma(2.0, size=(n, d)) * 10.0 ** random.uniform(-6, 6, size=(n, 1))
+    return X, X[:k]
+
+
+def on_the_boundary(random, n, d, k):
+    """Counts, and centers with zeros, where the slope of F is cut at 708."""
+    X = random.poisson(0.7, size=(n, d)).astype(float)
+    return X, X[:k]
+
+
+def vanishing(random, n, d, k):
+    """Rows whose squares are at the end of what float32 can hold."""
+    X = 1e-22 * random.gamma(2.0, size=(n, d))
+    return X, X[:k]
+
+
+SCORED = {
+    "near ties": near_ties,
+    "heavy tails": heavy_tails,
+    "boundary": on_the_boundary,
+    "vanishing": vanishing,
+    "huge": lambda *shape: tuple(1e30 * A for A in heavy_tails(*shape)),
+}
+
+
+@pytest.mark.parametrize("case", SCORED)
+@pytest.mark.parametrize(("d", "k"), [(3, 10), (60, 10), (3, 150)])  # both layouts of the scores
+@pytest.mark.parametrize("name", ["squared", "kl"])
+def test_scores_in_single_precision_never_decide_wrongly(case, d, k, name):
+    X, M = SCORED[case](rng(d + k), 2000, d, k)
+    anchor = X.mean(axis=0)
+    centers, sizes = nearest.Centers(DIVERGENCES[name], M, anchor), np.linalg.norm(X, axis=1).astype(np.float32)
+    rough, exact = centers.nearest(X, sizes=sizes)[0], centers.nearest(X)[0]
+    f, c = (a.astype(np.longdouble) for a in centers.links)
+    scores = (X - anchor).astype(np.longdouble) @ f.T - c
+    lost = scores.max(axis=1) - np.take_along_axis(scores, rough[:, None].astype(np.intp), 1)[:, 0]
+    size = np.abs(X) @ np.abs(f).max(axis=0) + np.abs(f @ anchor).max() + np.abs(c).max()
+    assert (lost <= 1e-14 * d * size).all()
+    assert (rough == exact).mean() > 0.95  # they differ where float64 cannot tell either
+    doubt = nearest.Doubt.of(f.astype(float), (c + f @ anchor).astype(float), sizes)
+    assert (doubt is None) == (case == "huge")
+    if case == "near ties" and name == "squared":  # what single precision alone would do
+        single = (X.astype(np.float32) @ f.astype(np.float32).T - (c + f @ anchor).astype(np.float32)).argmax(axis=1)
+        off = scores.max(axis=1) - np.take_along_axis(scores, single[:, None], 1)[:, 0]
+        assert (off > 1e-14 * d * size).mean() > 0.01
+
+
+@every_divergence
+def test_the_gain_follows_from_sums(name):
+    X, w = rows(name), rng(1).gamma(1.0, size=300)
+    if name == "absolute":
+        return
+    M, divergence = X[:3] * 0.5 + 0.25, DIVERGENCES[name].at(np.cov(X.T))
+    centers = nearest.Centers(divergence, M, np.average(X, axis=0, weights=w))
+    labels, gain = centers.nearest(X, w)
+    Z = w[:, None] * (labels[:, None] == np.arange(3))
+    assert centers.gain(Z.T @ X, Z.sum(axis=0)) == pytest.approx(gain, rel=1e-11)
+
+
 def test_closed_forms():
     one = np.ones((1, 1))
     for name, x, m, value in [

@@ -100,19 +100,18 @@ def weights_of(X: Any, sample_weight: Any) -> Array | None:
 def check_domain(X: Any, divergence: Divergence, advice: str | None = None, what: str = "data") -> None:
     """Raise for numbers that a divergence cannot take: which column, how many, what to do."""
     domain = divergence.domain
-    if np.isfinite(domain.low) or np.isfinite(domain.high):
-        ends = np.array([X.min(), X.max()])  # of a sparse table its zeros too
-        if not domain.contains(ends).all():
-            whole = X.toarray() if is_sparse(X) else X
-            bad = (~domain.contains(whole)).sum(axis=0)
-            columns = np.flatnonzero(bad)
-            found = "; ".join(f"column {j}: {bad[j]} of {len(whole)} values" for j in columns[:3])
-            more = f" (and {len(columns) - 3} more columns)" if len(columns) > 3 else ""
-            negative = f"Negative values in {what}: " if ends[0] < 0 <= domain.low else ""  # as scikit-learn begins
-            raise ValueError(
-                f"{negative}{named(divergence)} cannot take this {what}; outside {domain} are {found}{more}. "
-                f"{advice or _advice(ends)}"
-            )
+    ends = [end for bound, end in ((domain.low, X.min), (domain.high, X.max)) if np.isfinite(bound)]
+    if not all(domain.contains(end()) for end in ends):  # of a sparse table its zeros too
+        whole, lowest = X.toarray() if is_sparse(X) else X, X.min()
+        bad = (~domain.contains(whole)).sum(axis=0)
+        columns = np.flatnonzero(bad)
+        found = "; ".join(f"column {j}: {bad[j]} of {len(whole)} values" for j in columns[:3])
+        more = f" (and {len(columns) - 3} more columns)" if len(columns) > 3 else ""
+        negative = f"Negative values in {what}: " if lowest < 0 <= domain.low else ""  # as scikit-learn begins
+        raise ValueError(
+            f"{negative}{named(divergence)} cannot take this {what}; outside {domain} are {found}{more}. "
+            f"{advice or _advice(lowest)}"
+        )
     if isinstance(divergence, BregmanDivergence) and isinstance(divergence.potential, MultinomialEntropy):
         sums = np.asarray(X.sum(axis=1)).ravel()
         if np.abs(sums - 1).max() > SUMS:
@@ -123,8 +122,8 @@ def check_domain(X: Any, divergence: Divergence, advice: str | None = None, what
             )
 
 
-def _advice(ends: Array) -> str:
-    if ends[0] >= 0:
+def _advice(lowest: float) -> str:
+    if lowest >= 0:
         return "Values are not negative: use divergence='kl' (zeros are legal there), or 'squared'."
     return "Values are real numbers: use divergence='squared', 'sigmoid' or 'absolute', or transform the columns."
 

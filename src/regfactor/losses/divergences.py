@@ -148,8 +148,9 @@ class Mahalanobis(Affine):
         return f, np.einsum("ij,ij->i", f, moved) / 2
 
     def tally(self, X: Array, w: Array | None, anchor: Array, far: bool = False) -> Array:
-        Y = X - anchor
-        return Y.T @ (Y if w is None else w[:, None] * Y)  # the scatter, from which D follows for any S
+        Y = X - anchor.astype(X.dtype)
+        Y = Y if w is None else Y * np.sqrt(w).astype(X.dtype)[:, None]
+        return Y.T @ Y  # the scatter, from which D follows for any S
 
     def total(self, tally: Array) -> float:
         return float(np.trace(scipy.linalg.cho_solve((self._root, True), tally, check_finite=False))) / 2
@@ -231,7 +232,24 @@ class Manhattan(Divergence):
 @singledispatch
 def row_values(potential: Potential, X: Array) -> Array:
     """F of every row; the forms of some potentials take one logarithm or exponential of a number, or none."""
-    return np.asarray(potential.value(X).sum(axis=-1))
+    return _sum(potential.value(X))
+
+
+@row_values.register
+def _(potential: potentials.Exp, X: Array) -> Array:
+    return _sum(potentials.bounded_exp(X, out=np.empty_like(X)))
+
+
+@row_values.register
+def _(potential: potentials.Cube, X: Array) -> Array:
+    squares = X * X
+    return np.asarray(np.einsum("...j,...j->...", squares, squares) / 4)
+
+
+@row_values.register
+def _(potential: potentials.Burg, X: Array) -> Array:
+    a = potential.shape
+    return X.shape[-1] * (a * float(np.log(a)) - a) - a * _sum(np.log(X))
 
 
 @row_values.register

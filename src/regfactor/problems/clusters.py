@@ -16,6 +16,8 @@ from regfactor.losses.divergences import Affine, Divergence
 BLOCK = 8192  # rows looked at together where nothing is copied: calls cost more than what leaves the cache
 ENTRIES = 2**17  # numbers of a block that is turned to float64, or made dense
 SAMPLE = 5000  # rows from which the variance of the data is judged
+WIDE = 4096  # columns up to which scores in float32 decide about most rows
+SEVERAL = 8  # centers from which on rows are worth being turned to float32
 FAR = 16.0  # mean over standard deviation from which on blocks are centered first
 
 
@@ -74,6 +76,16 @@ class Clusters:
     def far(self) -> bool:
         """Whether the data lie so far from the origin that products must be taken from their mean."""
         return self._spread[1]
+
+    @cached_property
+    def sizes(self) -> Array | None:
+        """|x| of every row, where scores in float32 may decide for rows in float64; else None."""
+        X, plain = self.X, isinstance(self.divergence, Affine) and not is_sparse(self.X) and not self.far
+        if not plain or X.dtype != np.float64 or X.shape[1] > WIDE or self.n_clusters < SEVERAL:
+            return None
+        squares = np.concatenate([np.einsum("ij,ij->i", block, block) for _, block in small_blocks(X)])
+        with np.errstate(over="ignore"):  # there float64 decides
+            return np.sqrt(squares).astype(np.float32)
 
     def base(self, divergence: Divergence) -> Array | None:
         """D(x_i || a) of every row; None where the divergence is not affine. Found once if nothing in it is fitted."""

@@ -20,12 +20,13 @@ from regfactor.solvers.base import Solver
 from regfactor.solvers.nearest import Centers
 
 CHUNK = 65_536  # rows added up at once; float32 sums of many more would lose digits
+FEW = 0.08  # share of the rows up to which their changes cost less than all sums
 REFRESH = 20  # iterations after which sums are taken afresh, since differences gather rounding
 NOTHING = 1e-11  # share of the mean divergence below which a row lies on its center
 
 
 class Means:
-    """Means of clusters, kept up to date by the rows that change their cluster."""
+    """Means of clusters; where few rows change their cluster, only these are added up again."""
 
     def __init__(self, problem: Clusters) -> None:
         self.problem, self.age = problem, 0
@@ -34,7 +35,8 @@ class Means:
     def __call__(self, labels: Array, old: Array | None, M: Array, masses: Array) -> Array:
         """Return the means; a cluster without weight keeps its center."""
         self.age += 1
-        if old is None or self.age % REFRESH == 0:
+        few = old is not None and np.count_nonzero(labels != old) <= FEW * len(labels)
+        if not few or self.age % REFRESH == 0:
             self._add(labels, None)
         else:
             self._add(labels, old)
@@ -45,16 +47,25 @@ class Means:
         return np.where(live[:, None], means, M)
 
     def _add(self, labels: Array, old: Array | None) -> None:
-        X, k = self.problem.X, self.problem.n_clusters
+        """Add up all rows, or those whose labels are not the old ones."""
+        X, w = self.problem.X, self.problem.weights
         if old is None:
             self.sums[...] = 0
         for start in range(0, len(labels), CHUNK):
-            at = slice(start, start + CHUNK)
-            w = None if self.problem.weights is None else self.problem.weights[at]
-            change = _joins(labels[at], w, k, X.dtype) if old is None else _moves(labels[at], old[at], w, k, X.dtype)
-            if change.nnz:
-                added = change @ X[at]
-                self.sums += added.toarray() if is_sparse(added) else added
+            at: Any = slice(start, start + CHUNK)
+            if old is not None:
+                at = start + np.flatnonzero(labels[at] != old[at])
+            rows, weights = X[at], None if w is None else w[at]
+            self.sums += self._sums(rows, labels[at], weights)
+            if old is not None:
+                self.sums -= self._sums(rows, old[at], weights)
+
+    def _sums(self, X: Any, labels: Array, w: Array | None) -> Array:
+        """Return the sums of the rows of each label."""
+        data = np.ones(len(labels), X.dtype) if w is None else w.astype(X.dtype)
+        starts = np.arange(len(labels) + 1, dtype=np.int32)
+        sums = scipy.sparse.csc_array((data, labels, starts), (self.problem.n_clusters, len(labels))) @ X
+        return np.asarray(sums.toarray() if is_sparse(sums) else sums)
 
     def _doubtful(self, masses: Array) -> bool:
         """Whether rounding in the differences may hide that a mean lies on the boundary of the domain."""
@@ -62,26 +73,6 @@ class Means:
         ends = [end for end in (domain.low, domain.high) if np.isfinite(end)]
         distances = [np.abs(self.sums - masses[:, None] * end) for end in ends]
         return any(bool(((d > 0) & (d <= slack * d.sum(axis=0))).any()) for d in distances)
-
-
-def _joins(labels: Array, w: Array | None, k: int, dtype: Any) -> Any:
-    """Return the k x rows matrix that adds every row to its cluster."""
-    data = np.ones(len(labels), dtype) if w is None else w.astype(dtype)
-    return scipy.sparse.csc_array((data, labels, np.arange(len(labels) + 1, dtype=np.int32)), (k, len(labels)))
-
-
-def _moves(labels: Array, old: Array, w: Array | None, k: int, dtype: Any) -> Any:
-    """Return the k x rows matrix that takes rows from their old cluster and adds them to their new one."""
-    changed = labels != old
-    starts = np.zeros(len(labels) + 1, np.int32)
-    np.cumsum(changed, out=starts[1:])
-    starts *= 2
-    places, data = np.empty(starts[-1], np.int32), np.ones(starts[-1], dtype)
-    places[::2], places[1::2] = labels[changed], old[changed]
-    if w is not None:
-        data[::2] = data[1::2] = w[changed]
-    np.negative(data[1::2], out=data[1::2])
-    return scipy.sparse.csc_array((data, places, starts), (k, len(labels)))
 
 
 class Medians:
@@ -143,6 +134,9 @@ class Lloyd(Solver):
             labels, gain = self.assigned(problem, centers)
             masses = np.bincount(labels, w, minlength=k).astype(np.float64)
             still = old is not None and np.array_equal(labels, old)
+            new = best_centers(labels, old, M, masses)
+            if isinstance(best_centers, Means) and problem.sizes is not None:
+                gain = centers.gain(best_centers.sums, masses)
             codes = scipy.sparse.csr_array((ones, labels, starts), (X.shape[0], k))
             point = Point(Factors(codes, M), divergence.parameters)
             given = labels if masses.all() else self.refill(problem, centers, labels, np.flatnonzero(masses == 0))
@@ -152,15 +146,15 @@ class Lloyd(Solver):
             settled = done and (still or move <= self.tol * problem.variance)
             yield Iterate(point, value, steps=min(step, 1), settled=settled)
             if not full:
-                labels, masses = given, np.bincount(given, w, minlength=k).astype(np.float64)
-            new = best_centers(labels, old, M, masses)
+                masses = np.bincount(given, w, minlength=k).astype(np.float64)
+                new, labels = best_centers(given, labels, M, masses), given
             move = float(np.square(new - M).sum())
             M, old, last = new, labels, value
             divergence = divergence.refitted(problem.tally, M - problem.anchor, masses)
 
     def assigned(self, problem: Any, centers: Centers) -> tuple[Array, float]:
         """Return the label of every row, and the gain over the anchor."""
-        return centers.nearest(problem.X, problem.weights)
+        return centers.nearest(problem.X, problem.weights, problem.sizes)
 
     def refill(self, problem: Any, centers: Centers, labels: Array, empty: Array) -> Array:
         """Return labels in which empty clusters have rows, where that lowers the objective."""

@@ -7,17 +7,20 @@ axis that vectorizes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import get_blas_funcs
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
 from regfactor.losses.divergences import Affine, Divergence, named
-from regfactor.problems.clusters import BLOCK, ENTRIES, blocks, small_blocks
+from regfactor.problems.clusters import ENTRIES, blocks, small_blocks
 
 MANY = 128  # centers from which on a row of scores is long enough to be searched as it stands
+HUGE = 1e37  # up to here nothing overflows in float32
+SCORED, LEAST, MOST = 2**19, 512, 2**15  # scores or entries of a block that stays in the cache, and its rows
+VANISHING = 2.0**-60  # covers what underflows in float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,22 +47,38 @@ class Centers:
             out[at] = np.take_along_axis(D, labels[at, None].astype(np.intp), 1)[:, 0]
         return out
 
-    def nearest(self, X: Any, w: Array | None = None) -> tuple[Array, float]:
-        """Return the label of every row, and the sum of w (D(x || anchor) - D(x || own center))."""
+    def nearest(self, X: Any, w: Array | None = None, sizes: Array | None = None) -> tuple[Array, float]:
+        """Return the label of every row, and the sum of w (D(x || anchor) - D(x || own center)).
+
+        With `sizes`, the |x| of rows in float64, scores are taken in float32, and again in float64 for rows whose label
+        that leaves in doubt. Labels are the same, twice as fast; the sum is not to be had so, but by `gain`.
+        """
         if not isinstance(self.divergence, Affine):
             return self._nearest_of_all(X, w)
-        f, c = self.divergence.links(self.M, self.anchor)
+        f, c = self.links
         origin = self.anchor.astype(X.dtype) if self.far else None
         c = c + f @ (self.anchor if origin is None else self.anchor - origin)
-        f, c = f.astype(X.dtype), c.astype(X.dtype)
+        doubt = None if sizes is None or self.far else Doubt.of(f, c, sizes)
+        dtype = X.dtype if doubt is None else np.float32
         labels = np.empty(X.shape[0], np.int32)
         search = _by_columns if len(f) < MANY and not is_sparse(X) else _by_rows
-        gain = search(X, f, c, origin, w, labels)
+        gain = search(X, (f.astype(dtype), c.astype(dtype), origin), w, labels, doubt)
         if not np.isfinite(gain):
             raise ValueError(
                 f"{named(self.divergence)} overflows on these data in {X.dtype}; scale them down, or use float64."
             )
         return labels, gain
+
+    def gain(self, sums: Array, masses: Array) -> float:
+        """Return the sum of w (D(x || anchor) - D(x || own center)) from sums of the rows of each center."""
+        f, c = self.links
+        return float(np.vdot(f, sums - masses[:, None] * self.anchor) - c @ masses)
+
+    @cached_property
+    def links(self) -> tuple[Array, Array]:
+        """f(m_j) - f(anchor), and D(anchor || m_j)."""
+        assert isinstance(self.divergence, Affine)
+        return self.divergence.links(self.M, self.anchor)
 
     def _nearest_of_all(self, X: Any, w: Array | None) -> tuple[Array, float]:
         labels, cost = np.empty(X.shape[0], np.int32), 0.0
@@ -71,45 +90,88 @@ class Centers:
         return labels, -cost
 
 
-def _by_columns(X: Any, f: Array, c: Array, origin: Array | None, w: Array | None, labels: Array) -> float:
+@dataclass(frozen=True, eq=False)
+class Doubt:
+    """How far apart scores in float32 must be to decide for a row in float64, and what decides where they are not.
+
+    A product of d numbers, added up in any order, is off by at most d u |x| |f| (Higham 2002, section 3.1), u the unit
+    of rounding; some more units are for what is rounded before and after it.
+    """
+
+    f: Array
+    c: Array
+    sizes: Array
+    slope: float
+    least: float
+
+    @classmethod
+    def of(cls, f: Array, c: Array, sizes: Array) -> Doubt | None:
+        """Return the doubt about scores <x, f_j> - c_j of rows of these sizes; None if they might overflow."""
+        unit = (f.shape[1] + 8) * float(np.finfo(np.float32).eps) / 2
+        steepest, highest = float(np.linalg.norm(f, axis=1).max()), float(np.abs(c).max())
+        farthest = float(sizes.max())
+        if not max(farthest, steepest, farthest * steepest + highest) < HUGE:
+            return None
+        slope = 2 * unit * (steepest + VANISHING)
+        return cls(f, c, sizes, slope, slope * VANISHING + 2 * unit * highest)
+
+    def slack(self, at: slice) -> Array:
+        """Twice the bound, of every row of a block."""
+        return self.slope * self.sizes[at] + self.least
+
+    def settle(self, block: Array, rows: Array, labels: Array) -> None:
+        """Write the labels of some rows of a block."""
+        if len(rows):
+            labels[rows] = (block[rows] @ self.f.T - self.c).argmax(axis=1)
+
+
+Links = tuple[Array, Array, Array | None]  # f, c and the origin
+
+
+def _by_columns(X: Any, links: Links, w: Array | None, labels: Array, doubt: Doubt | None) -> float:
     """Label rows by blocks of scores (k x rows), in which only vectorized reductions over the short axis are made."""
-    k, gain = len(f), 0.0
-    (gemm,) = get_blas_funcs(("gemm",), (f,))
-    fT, down, single = np.asfortranarray(f.T), -c[:, None], X.dtype == np.float32
+    f, c, origin = links
+    k, gain, dtype = len(f), 0.0, f.dtype
     codes = np.arange(k, 0, -1, dtype=np.uint8)[:, None]  # k - label: of equal scores the first has the highest
-    size = min(BLOCK, X.shape[0])
-    D, E = np.empty((k, size), X.dtype), np.empty((k, size), bool)
-    best, code = np.empty(size, X.dtype), np.empty(size, np.uint8)
-    for at, block in blocks(X, BLOCK):
-        if len(block) < size:  # the last block; views of the buffers would not be contiguous
-            size = len(block)
-            D, E, best, code = np.empty((k, size), X.dtype), np.empty((k, size), bool), best[:size], code[:size]
-        block = block if origin is None else block - origin
-        if single:  # numpy and scipy have a BLAS each; either is the faster one for one precision
-            np.matmul(f, block.T, out=D)
-            D += down
+    size = min(max(SCORED // max(f.shape), LEAST), MOST, X.shape[0])
+    scores, marks = np.empty(k * size, dtype), np.empty(k * size, np.uint8)
+    best, code = np.empty(size, dtype), np.empty(size, np.uint8)
+    for at, block in blocks(X, size):
+        n = len(block)
+        D, E = scores[: k * n].reshape(k, n), marks[: k * n].reshape(k, n)
+        rows = block if origin is None else block - origin
+        np.matmul(f, rows.astype(dtype, copy=False).T, out=D)
+        D -= c[:, None]
+        top = np.maximum.reduce(D, axis=0, out=best[:n])
+        if doubt is None:
+            gain += float(top.sum(dtype=np.float64) if w is None else w[at] @ top)
         else:
-            D[...] = down
-            gemm(1.0, block.T, fT, beta=1.0, c=D.T, trans_a=1, overwrite_c=1)
-        np.maximum.reduce(D, axis=0, out=best)
-        np.equal(D, best, out=E)
-        marks = E.view(np.uint8)
-        np.multiply(marks, codes, out=marks)
-        np.maximum.reduce(marks, axis=0, out=code)
-        np.subtract(np.int32(k), code, out=labels[at])
-        gain += float(best.sum(dtype=np.float64) if w is None else w[at] @ best)
+            top -= doubt.slack(at)
+        np.greater_equal(D, top, out=E.view(bool))
+        if doubt is not None:
+            unsure = np.flatnonzero(np.add.reduce(E, axis=0, out=code[:n]) != 1)
+        np.multiply(E, codes, out=E)
+        np.subtract(np.int32(k), np.maximum.reduce(E, axis=0, out=code[:n]), out=labels[at])
+        if doubt is not None:
+            doubt.settle(block, unsure, labels[at])
     return gain
 
 
-def _by_rows(X: Any, f: Array, c: Array, origin: Array | None, w: Array | None, labels: Array) -> float:
+def _by_rows(X: Any, links: Links, w: Array | None, labels: Array, doubt: Doubt | None) -> float:
     """Label rows by blocks of scores (rows x k), for many centers or sparse rows."""
+    f, c, origin = links
     gain, fT, size = 0.0, np.ascontiguousarray(f.T), max(4 * ENTRIES // len(f), 64)
     for start in range(0, X.shape[0], size):
         at = slice(start, min(start + size, X.shape[0]))
-        D = np.asarray((X[at] if origin is None else X[at] - origin) @ fT)
+        rows = X[at] if origin is None else X[at] - origin
+        D = np.asarray(rows.astype(f.dtype, copy=False) @ fT)
         D -= c
         found = D.argmax(axis=1)
         labels[at] = found
         best = np.take_along_axis(D, found[:, None], 1)[:, 0]
-        gain += float(best.sum(dtype=np.float64) if w is None else w[at] @ best)
+        if doubt is None:
+            gain += float(best.sum(dtype=np.float64) if w is None else w[at] @ best)
+        else:
+            np.put_along_axis(D, found[:, None], -np.inf, 1)
+            doubt.settle(X[at], np.flatnonzero(D.max(axis=1) >= best - doubt.slack(at)), labels[at])
     return gain
