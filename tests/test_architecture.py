@@ -31,10 +31,10 @@ STOREYS = [
     {"solvers"},
     {"estimators"},
     {"model_selection", "datasets", "baselines"},
-    {"atlas", "plots", "saving"},
+    {"atlas", "plots", "saving", "sktime"},
     {"report"},
     {"cli"},
-    {"regfactor"},  # the facade
+    {"regfactor", "__main__"},  # the facade
 ]
 STOREY_OF = {room: height for height, rooms in enumerate(STOREYS) for room in rooms}
 MOST_LINES, MOST_LINES_IN_FUNCTION = 400, 60  # hard stops; 300 and 40 are the goals

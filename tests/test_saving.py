@@ -8,6 +8,7 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -42,7 +43,7 @@ def answer(model, X):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", catalogue.ESTIMATORS)
 def test_a_model_comes_back_as_it_was(name, tmp_path):
-    model = fitted(regfactor.__dict__[name](), np.random.default_rng(0))
+    model = fitted(clone(catalogue.ESTIMATORS[name]), np.random.default_rng(0))
     X = np.random.default_rng(1).gamma(2.0, size=(6, 5)) + 0.5
     regfactor.save(model, tmp_path / "model.skops")
     again = regfactor.load(tmp_path / "model.skops")

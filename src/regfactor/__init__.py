@@ -14,6 +14,7 @@ from regfactor.estimators import (
     ConvexFactorRegressor,
     ConvexSparseCoding,
     ConvexSubspace,
+    ExpectationSVC,
     ExponentialFamilyPCA,
     FactorModel,
     KernelSubspace,
@@ -22,6 +23,8 @@ from regfactor.estimators import (
     ReverseClassifier,
     ReverseRegressor,
     RobustSubspace,
+    SNFRegressor,
+    SNFRegressorCV,
     SubspaceImputer,
     TwoViewSubspace,
 )
@@ -40,6 +43,7 @@ __all__ = [
     "ConvexFactorRegressor",
     "ConvexSparseCoding",
     "ConvexSubspace",
+    "ExpectationSVC",
     "ExponentialFamilyPCA",
     "FactorModel",
     "KernelSubspace",
@@ -48,6 +52,8 @@ __all__ = [
     "ReverseClassifier",
     "ReverseRegressor",
     "RobustSubspace",
+    "SNFRegressor",
+    "SNFRegressorCV",
     "SubspaceImputer",
     "TwoViewSubspace",
     "load",
@@ -56,7 +62,8 @@ __all__ = [
     "solve",
 ]
 
-ROOMS = ("atlas", "baselines", "datasets", "kernels", "losses", "model_selection", "norms", "penalties", "problems")
+ROOMS = ("atlas", "baselines", "constraints", "datasets", "kernels", "losses", "model_selection", "norms", "penalties",
+         "plots", "problems")  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,7 @@ from regfactor.estimators.correlation import CanonicalCorrelation, ReducedRankRe
 from regfactor.estimators.cuts import BregmanNormalizedCut
 from regfactor.estimators.embedding import KernelSubspace
 from regfactor.estimators.epca import ExponentialFamilyPCA
+from regfactor.estimators.expectation import ExpectationSVC
 from regfactor.estimators.forward import BregmanRegressor
 from regfactor.estimators.generic import FactorModel
 from regfactor.estimators.imputer import SubspaceImputer
@@ -15,6 +16,8 @@ from regfactor.estimators.mixture import BregmanMixture
 from regfactor.estimators.reverse_classifier import ReverseClassifier
 from regfactor.estimators.reverse_regression import ReverseRegressor
 from regfactor.estimators.robust import RobustSubspace
+from regfactor.estimators.snf import SNFRegressor
+from regfactor.estimators.snf_cv import SNFRegressorCV
 from regfactor.estimators.subspace import ConvexSparseCoding, ConvexSubspace
 from regfactor.estimators.views import TwoViewSubspace
 
@@ -29,6 +32,7 @@ __all__ = [
     "ConvexFactorRegressor",
     "ConvexSparseCoding",
     "ConvexSubspace",
+    "ExpectationSVC",
     "ExponentialFamilyPCA",
     "FactorModel",
     "KernelSubspace",
@@ -37,6 +41,8 @@ __all__ = [
     "ReverseClassifier",
     "ReverseRegressor",
     "RobustSubspace",
+    "SNFRegressor",
+    "SNFRegressorCV",
     "SubspaceImputer",
     "TwoViewSubspace",
 ]

@@ -2,6 +2,16 @@
 
 from regfactor.model_selection.compare import Comparison, compare_with_supervised
 from regfactor.model_selection.folds import LabeledKFold
+from regfactor.model_selection.sensitivity import Sensitivity, constraint_sensitivity
 from regfactor.model_selection.variance import LossEstimate, ModelSpan, labeled_loss
 
-__all__ = ["Comparison", "LabeledKFold", "LossEstimate", "ModelSpan", "compare_with_supervised", "labeled_loss"]
+__all__ = [
+    "Comparison",
+    "LabeledKFold",
+    "LossEstimate",
+    "ModelSpan",
+    "Sensitivity",
+    "compare_with_supervised",
+    "constraint_sensitivity",
+    "labeled_loss",
+]

@@ -1,0 +1,227 @@
+"""Semi-supervised classifiers side by side, none tuned: data with their splits, methods with what each was told."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import normalize
+from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
+from sklearn.svm import SVC
+
+from experiments._runner import Cell, Experiment, Plan, Record, key
+from experiments._tables import Draw, Source, misclassified
+from regfactor import datasets
+from regfactor.baselines import LaplacianSVM
+from regfactor.baselines.keywords import KeywordVote
+from regfactor.constraints import Constraint, class_balance, labeled_feature
+from regfactor.estimators.convex_labels import ConvexFactorClassifier
+from regfactor.estimators.expectation import ExpectationSVC
+from regfactor.estimators.reverse_classifier import ReverseClassifier
+
+DOCUMENTS, WORDS, LENGTH = 1000, 1000, 30
+STATED, ROUGH = 5, 0.7  # words of each class, and the share that a rough guess gives to the word's class
+load, load_splits = functools.cache(datasets.load), functools.cache(datasets.load_splits)
+Predict = Callable[[Draw, np.ndarray], np.ndarray]  # a draw and y with unlabeled rows marked -> labels of all rows
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A method as it is run: what it was told beside labels and rows, and whether words are needed for it."""
+
+    name: str
+    told: str
+    predict: Predict
+    words: bool = False
+
+
+def book(name: str, labels: int) -> Source:
+    """Return a set of the book on semi-supervised learning with its twelve splits; columns are scaled together."""
+
+    def draw(number: int) -> Draw:
+        table, split = load(name), load_splits(name, labels)[number]
+        y = np.unique(table.target, return_inverse=True)[1]
+        return Draw(scaled(table.data), y, split.labeled, split.unlabeled)
+
+    return Source(f"{name.removeprefix('ssl_')}, {labels} labels", draw, "The book's splits.", 12)
+
+
+def scaled(X: np.ndarray) -> np.ndarray:
+    """Center the rows and divide them by one number, so that their mean square is one: as ExpectationSVC does."""
+    X = X - X.mean(axis=0)
+    return X / np.sqrt(np.mean(np.square(X).sum(axis=1)))
+
+
+def text(labels: int) -> Source:
+    """Return documents of two topics over a vocabulary with Zipf's law, unit rows of log counts."""
+
+    def draw(number: int) -> Draw:
+        rng = np.random.default_rng(number)
+        frequency, y = 1 / (np.arange(WORDS) + 5), rng.integers(2, size=DOCUMENTS)
+        side = np.where(rng.random(WORDS) < 0.2, 0.6 * rng.normal(size=WORDS), 0)
+        p = frequency * np.exp(np.outer([-1, 1], side))
+        counts = np.array([rng.multinomial(max(rng.poisson(LENGTH), 1), p[c] / p[c].sum()) for c in y])
+        split = datasets.random_split(y, labels, random_state=number)
+        return Draw(normalize(np.log1p(counts)), y, split.labeled, split.unlabeled)
+
+    protocol = f"Generated: {DOCUMENTS} documents of about {LENGTH} words out of {WORDS}, two topics; drawn splits."
+    return Source(f"text, {labels} labels", draw, protocol, 12)
+
+
+def shares(draw: Draw, mask: np.ndarray | None = None) -> dict[int, float]:
+    """Return the true shares of classes among unlabeled rows: side information."""
+    y = draw.y[draw.unlabeled] if mask is None else draw.y[draw.unlabeled][mask[draw.unlabeled]]
+    counts = np.bincount(y, minlength=int(draw.y.max()) + 1)
+    return {c: float(share) for c, share in enumerate(counts / counts.sum())}
+
+
+def word_statements(draw: Draw, rough: bool) -> list[Constraint]:
+    """Return statements on the words whose presence tells most about the class, by true or by rough shares."""
+    present = draw.X > 0
+    rates = np.array([(present[draw.y == c].sum(axis=0) + 1) / ((draw.y == c).sum() + 2) for c in (0, 1)])
+    telling = np.log(rates[1] / rates[0]) * (present.sum(axis=0) > 0.02 * len(draw.y))
+    order, found = np.argsort(telling), []
+    for c, columns in enumerate((order[:STATED], order[::-1][:STATED])):
+        for j in columns:
+            guess = {c: ROUGH, 1 - c: 1 - ROUGH} if rough else shares(draw, present[:, j])
+            found.append(labeled_feature(int(j), guess))
+    return found
+
+
+def ours(kernel: str, stated: bool = True, annealing: bool = True) -> Predict:
+    """Return how ExpectationSVC is run with a balance, the true one or that of the labels."""
+
+    def predict(draw: Draw, seen: np.ndarray) -> np.ndarray:
+        given = [class_balance(shares(draw))] if stated else []
+        return ExpectationSVC(given, kernel=kernel, annealing=annealing).fit(draw.X, seen).transduction_
+
+    return predict
+
+
+def by_words(rough: bool) -> Predict:
+    """Return how ExpectationSVC is run with labeled words."""
+
+    def predict(draw: Draw, seen: np.ndarray) -> np.ndarray:
+        return ExpectationSVC(word_statements(draw, rough), C_unlabeled=1.0).fit(draw.X, seen).transduction_
+
+    return predict
+
+
+def vote(draw: Draw, seen: np.ndarray) -> np.ndarray:
+    """Vote by the words that the others are told of."""
+    return KeywordVote(word_statements(draw, rough=True)).fit(draw.X, seen).transduction_
+
+
+def supervised(kernel: str) -> Predict:
+    """Return a support vector machine on the labeled rows."""
+
+    def predict(draw: Draw, seen: np.ndarray) -> np.ndarray:
+        known = seen >= 0
+        return SVC(C=10.0, kernel=kernel).fit(draw.X[known], seen[known]).predict(draw.X)
+
+    return predict
+
+
+def transduced(make: Callable[[], Any]) -> Predict:
+    """Return how an estimator with labels of all training rows is run."""
+    return lambda draw, seen: make().fit(draw.X, seen).transduction_
+
+
+def self_trained(draw: Draw, seen: np.ndarray) -> np.ndarray:
+    """Predict by self-training; its transduction leaves rows out."""
+    return SelfTrainingClassifier(LogisticRegression(C=10.0, max_iter=1000)).fit(draw.X, seen).predict(draw.X)
+
+
+@dataclass(frozen=True)
+class SideBySide(Experiment):
+    """Methods at one setting each x data sets; `printed[data set][method]` is what was published."""
+
+    title: str
+    sources: Sequence[Source]
+    entries: Sequence[Entry]
+    printed: Mapping[str, Mapping[str, str]]
+    notes: str
+
+    def cells(self, done: dict[str, Record], plan: Plan) -> list[Cell]:
+        return [
+            {"dataset": source.name, "method": entry.name, "split": i}
+            for source in self.sources
+            for entry in self.entries
+            for i in range(self._count(source, entry, plan))
+        ]
+
+    def _count(self, source: Source, entry: Entry, plan: Plan) -> int:
+        return 0 if entry.words and not source.name.startswith("text") else plan.n_splits(source.splits or 12)
+
+    def run(self, cell: Cell) -> dict[str, Any]:
+        source = next(s for s in self.sources if s.name == cell["dataset"])
+        entry = next(e for e in self.entries if e.name == cell["method"])
+        draw = source.draw(cell["split"])
+        found = entry.predict(draw, draw.marked(draw.labeled))
+        return {"error": misclassified(draw.y[draw.unlabeled], found[draw.unlabeled])}
+
+    def summary(self, done: dict[str, Record], plan: Plan) -> list[dict[str, Any]]:
+        rows = []
+        for source in self.sources:
+            for entry in self.entries:
+                cells = [{"dataset": source.name, "method": entry.name, "split": i}
+                         for i in range(self._count(source, entry, plan))]  # fmt: skip
+                records = [done[key(cell)] for cell in cells]
+                errors = np.array([record["result"]["error"] for record in records if "result" in record])
+                if not len(cells):
+                    continue
+                row: dict[str, Any] = {"dataset": source.name, "method": entry.name, "told": entry.told}
+                row["printed"] = self.printed.get(source.name, {}).get(entry.name)
+                row |= {"n": len(errors), "failed": len(records) - len(errors)}
+                if len(errors):
+                    spread = float(errors.std(ddof=1) / np.sqrt(len(errors))) if len(errors) > 1 else None
+                    seconds = float(np.median([record["seconds"] for record in records]))
+                    row |= {"mean": float(errors.mean()), "standard_error": spread, "seconds": seconds}
+                rows.append(row)
+        return rows
+
+    def report(self, summary: list[dict[str, Any]]) -> str:
+        parts = [self.notes]
+        for source in self.sources:
+            lines = [
+                "| method | told beside rows and labels | published | error in % | n | seconds |",
+                "|---" * 6 + "|",
+            ]
+            lines += [_line(row) for row in summary if row["dataset"] == source.name]
+            parts.append(f"## {source.name}\n\n{source.protocol}\n\n" + "\n".join(lines))
+        return "\n\n".join(parts)
+
+
+def _line(row: dict[str, Any]) -> str:
+    spread = "" if row.get("standard_error") is None else f" ± {100 * row['standard_error']:.1f}"
+    error = f"{100 * row['mean']:.1f}{spread}" if "mean" in row else "failed"
+    seconds = f"{row['seconds']:.2f}" if "seconds" in row else "-"
+    return f"| {row['method']} | {row['told']} | {row['printed'] or '-'} | {error} | {row['n']} | {seconds} |"
+
+
+NOTHING, BALANCE = "nothing", "true shares of classes"
+ENTRIES = [
+    Entry("ExpectationSVC, linear, balance", BALANCE, ours("linear")),
+    Entry("ExpectationSVC, rbf, balance", BALANCE, ours("rbf")),
+    Entry("ExpectationSVC, linear, balance of labels", NOTHING, ours("linear", stated=False)),
+    Entry("ExpectationSVC, rbf, balance of labels", NOTHING, ours("rbf", stated=False)),
+    Entry("ExpectationSVC, linear, balance, without annealing", BALANCE, ours("linear", annealing=False)),
+    Entry("ExpectationSVC, rbf, balance, without annealing", BALANCE, ours("rbf", annealing=False)),
+    Entry("ExpectationSVC, words", "10 words, true shares", by_words(rough=False), words=True),
+    Entry("ExpectationSVC, words, rough", f"10 words, {ROUGH:g} for all", by_words(rough=True), words=True),
+    Entry("keyword vote", f"10 words, {ROUGH:g} for all", vote, words=True),
+    Entry("SVM, linear", NOTHING, supervised("linear")),
+    Entry("SVM, rbf", NOTHING, supervised("rbf")),
+    Entry(
+        "LabelSpreading", NOTHING, transduced(lambda: LabelSpreading("knn", n_neighbors=10, alpha=0.99, max_iter=1000))
+    ),
+    Entry("SelfTraining", NOTHING, self_trained),
+    Entry("ReverseClassifier", NOTHING, transduced(ReverseClassifier)),
+    Entry("ReverseClassifier, mahalanobis", NOTHING, transduced(lambda: ReverseClassifier("mahalanobis"))),
+    Entry("ConvexFactorClassifier", NOTHING, transduced(ConvexFactorClassifier)),
+    Entry("LaplacianSVM", NOTHING, transduced(lambda: LaplacianSVM(gamma="neighbors"))),
+]

@@ -1,0 +1,138 @@
+"""How much predictions move when a stated share is wrong."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from regfactor._params import Array, is_number
+from regfactor.constraints import Constraint
+from regfactor.estimators.labels import is_labeled
+
+SHIFTS = (-0.1, -0.05, 0.05, 0.1)
+FRAGILE = 0.1  # share of rows that change their class, from which on a statement should be checked
+
+
+class Shift(NamedTuple):
+    """A refit: which statement was moved from where to where, and which share of rows changed class by it."""
+
+    constraint: str
+    label: Any
+    stated: float
+    tried: float
+    moved: float
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """Refits with one statement moved each; `str` is the table."""
+
+    shifts: tuple[Shift, ...]
+    n_rows: int
+
+    @property
+    def worst(self) -> Shift | None:
+        """The shift that moved most predictions."""
+        return max(self.shifts, key=lambda shift: shift.moved, default=None)
+
+    @property
+    def max_moved(self) -> float:
+        """The largest share of rows that changed their class."""
+        return max((shift.moved for shift in self.shifts), default=0.0)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: which statement to check, if any."""
+        worst = self.worst
+        if worst is None:
+            return "Nothing was stated that could be wrong."
+        told = (
+            f"{worst.moved:.1%} of the {self.n_rows} unlabeled rows change their class when {worst.label!r} among "
+            f"{worst.constraint} is {worst.tried:.3g} instead of {worst.stated:.3g}"
+        )
+        if worst.moved < FRAGILE:
+            return f"Predictions rest on no single share: at most {told}."
+        return f"Check this share: {told}."
+
+    def to_frame(self) -> Any:
+        """Return the refits as a pandas frame."""
+        return importlib.import_module("pandas").DataFrame(list(self.shifts), columns=list(Shift._fields))
+
+    def __str__(self) -> str:
+        rows = [("constraint", "label", "stated", "tried", "moved")]
+        rows += [
+            (s.constraint, str(s.label), f"{s.stated:.3g}", f"{s.tried:.3g}", f"{s.moved:.1%}") for s in self.shifts
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        return "\n".join([*lines, self.verdict])
+
+
+def constraint_sensitivity(model: Any, X: Any, y: Any, shifts: Sequence[float] = SHIFTS) -> Sensitivity:
+    """Refit with every stated share moved a little, one at a time, and count the predictions that change.
+
+    Parameters
+    ----------
+    model : ExpectationSVC
+        Fitted or not; clones of it are fitted. Where it states nothing, the balance that it takes from the labels is
+        moved.
+    X, y : table and labels
+        As given to `fit`.
+    shifts : sequence of float, default=(-0.1, -0.05, 0.05, 0.1)
+        By how much a share is moved; it stays between 0 and 1, and the other shares of the statement give or take in
+        proportion. The target of an `expectation` is moved by this share of itself.
+
+    Returns
+    -------
+    Sensitivity
+        `shifts`, `worst`, `max_moved`, `verdict`; print it. Rows with a label do not count.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor import ExpectationSVC
+    >>> from regfactor.constraints import class_balance
+    >>> from regfactor.model_selection import constraint_sensitivity
+    >>> X = np.random.default_rng(0).normal(size=(100, 2)) + np.repeat([[0, 0], [6, 0]], 50, axis=0)
+    >>> y = np.full(100, -1)
+    >>> y[[0, 99]] = 0, 1
+    >>> result = constraint_sensitivity(ExpectationSVC(class_balance({0: 0.5, 1: 0.5})), X, y, shifts=[0.02])
+    >>> result.max_moved <= 0.03
+    True
+    """
+    for shift in shifts:
+        if not (is_number(shift) and abs(shift) <= 1):
+            raise ValueError(f"shifts must be numbers between -1 and 1, got {shift!r}.")
+    first = clone(model).fit(X, y)
+    stated, free = first.constraints_, np.asarray(~is_labeled(y, first.unlabeled))
+    tried = [
+        (constraint, label, target, constraint.moved(label, by), at)
+        for at, constraint in enumerate(stated)
+        for label, target in _labels(constraint, first.classes_)
+        for by in shifts
+    ]
+    found = []
+    for constraint, label, target, other, at in tried:
+        new = other.targets[label]
+        if new == target:
+            continue
+        changed = [other if i == at else c for i, c in enumerate(stated)]
+        refit = clone(model).set_params(constraints=changed, classes=first.classes_.tolist())
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*stated expectations do not hold", category=UserWarning)
+            refit.fit(X, y)
+        moved = float(np.mean(refit.transduction_[free] != first.transduction_[free])) if free.any() else 0.0
+        found.append(Shift(str(constraint), label, target, new, moved))
+    return Sensitivity(tuple(found), int(free.sum()))
+
+
+def _labels(constraint: Constraint, classes: Array) -> list[tuple[Any, float]]:
+    """Return the labels to move; of two that make up the whole, moving one moves the other."""
+    targets = list(constraint.targets.items())
+    return targets[:1] if len(targets) == len(classes) == 2 else targets
