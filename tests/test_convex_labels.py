@@ -7,13 +7,16 @@ import pytest
 import scipy.sparse
 from scipy.special import expit
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import RANDOM_START, rng
 from regfactor.baselines.labels import AlternatingLabels, MatrixCompletionLabels, StagedLabels
+from regfactor.baselines.sparse_labels import SparseCodingLabels
 from regfactor.datasets import make_low_rank_labels
 from regfactor.estimators.convex_labels import ConvexFactorClassifier, ConvexFactorRegressor
 from regfactor.losses import Logistic, Squared, Stacked
@@ -25,7 +28,12 @@ from regfactor.solvers import solve
 EXACT = {"tol": 1e-8, "max_iter": 20_000}
 MARKER = {"check_classifiers_classes": "its class -1 is the marker of unlabeled rows"}
 ESTIMATORS = [ConvexFactorClassifier(), ConvexFactorRegressor()]
-COMPARATORS = [AlternatingLabels(rank=3), StagedLabels(rank=3), MatrixCompletionLabels()]
+COMPARATORS = [
+    AlternatingLabels(rank=3),
+    StagedLabels(rank=3),
+    MatrixCompletionLabels(),
+    SparseCodingLabels(3, 0.1, max_iter=20),
+]
 
 
 def exempt(estimator):
@@ -191,6 +199,31 @@ def test_unlabeled_rows_help_where_inputs_are_of_low_rank():
     assert semi < supervised
 
 
+def test_labels_are_followed_by_unlabeled_rows_where_their_bound_leaves_room():
+    """Under a tight bound labeled rows fit their labels by codes of their own, and a small gap says nothing of it."""
+    right = {1.0: [], 3.0: []}
+    for seed in range(6):
+        X, y, partial = rows(seed, n=90)
+        free = partial < 0
+        for bound, found in right.items():
+            model = ConvexFactorClassifier(0.003, 5.0, bounds=(1.0, bound), tol=1e-3).fit(X, partial)
+            found.append(np.mean(model.transduction_[free] == y[free]))
+            assert model.relative_gap_ <= 1e-3
+    assert np.mean(right[3.0]) > np.mean(right[1.0]) + 0.03
+
+
+def test_targets_in_large_units_need_a_bound_in_those_units():
+    random = rng(17)
+    X = random.normal(size=(80, 2)) @ random.normal(size=(2, 6))
+    y = 50 * X[:, 0]
+    partial = np.where(np.arange(80) < 40, y, np.nan)
+    errors = [
+        np.linalg.norm(ConvexFactorRegressor(1e-3, bounds=(1.0, bound)).fit(X, partial).transduction_ - y)
+        for bound in (1.0, 50.0)
+    ]
+    assert errors[1] < 0.05 * np.linalg.norm(y[40:]) < errors[0]
+
+
 def test_the_strength_is_chosen_by_labels_held_out():
     X, _, y = rows(10, n=150)
     model = ConvexFactorClassifier("auto", random_state=0).fit(X, y)
@@ -259,6 +292,32 @@ def test_matrix_completion_is_one_trace_norm_over_inputs_and_labels():
     assert model.relative_gap_ <= 1e-7
 
 
+def test_sparse_codes_are_learned_without_labels_and_then_predict_them():
+    X, y, partial = rows(17, n=80)
+    given = partial >= 0
+    model = SparseCodingLabels(4, 0.5, random_state=0).fit(X, partial)
+    other = SparseCodingLabels(4, 0.5, random_state=0).fit(X, np.where(given, 1 - partial, -1))
+    np.testing.assert_allclose(model.codes_, other.codes_)  # which no label has a part in
+    assert np.linalg.norm(model.components_, axis=1).max() <= 1 + 1e-9
+    # codes solve the lasso on the components: |C (x - phi C)| <= alpha, with equality where a code is not zero
+    slope = (X - model.codes_ @ model.components_) @ model.components_.T
+    assert np.abs(slope).max() <= 0.5 * (1 + 1e-2)
+    active = model.codes_ != 0
+    np.testing.assert_allclose(slope[active], 0.5 * np.sign(model.codes_[active]), atol=5e-3)
+    alone = LogisticRegression().fit(model.codes_[given], partial[given])
+    np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(model.codes_), atol=1e-6)
+    assert np.array_equal(model.transduction_[given], partial[given])
+    assert np.array_equal(model.transduction_[~given], alone.predict(model.codes_[~given]))
+
+
+def test_sparse_codes_take_another_classifier():
+    X, y, _ = rows(18, n=80)
+    names = np.array(["no", "yes"])[y]
+    model = SparseCodingLabels(5, 0.1, LinearSVC(), random_state=0).fit(X, names)
+    assert set(model.predict(X)) <= {"no", "yes"} and model.score(X, names) > 0.7
+    assert not hasattr(model, "predict_proba") and hasattr(SparseCodingLabels(), "predict_proba")
+
+
 @pytest.mark.parametrize(
     ("model", "y", "message"),
     [
@@ -272,6 +331,10 @@ def test_matrix_completion_is_one_trace_norm_over_inputs_and_labels():
         (ConvexFactorRegressor(), np.full(60, np.nan), "nothing to learn"),
         (AlternatingLabels(rank=0), np.arange(60) % 2, "rank"),
         (MatrixCompletionLabels(label_weight=-1.0), np.arange(60) % 2, "label_weight"),
+        (SparseCodingLabels(n_components=0), np.arange(60) % 2, "n_components"),
+        (SparseCodingLabels(alpha=0.0), np.arange(60) % 2, "alpha"),
+        (SparseCodingLabels(), np.full(60, -1), "class"),
+        (SparseCodingLabels(), np.arange(59) % 2, "inconsistent"),
     ],
 )
 def test_what_cannot_be_fitted_is_refused(model, y, message):

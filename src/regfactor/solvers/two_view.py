@@ -124,9 +124,11 @@ class _Split:
         self.split.rescale(problem)
 
     def examine(self) -> _Found:
-        self.split.advance(self.every)
+        rounds = 1 if self.split.examined else 2  # no problem worth a search is solved at the first, the dearest
+        for _ in range(rounds):
+            self.split.advance(self.every)
         F, B, objective, bound = self.split.examine()
-        return _Found(Factors(F.Phi, F.C / self.e), B, self.split.dual, objective, bound, self.every)
+        return _Found(Factors(F.Phi, F.C / self.e), B, self.split.dual, objective, bound, rounds * self.every)
 
 
 class _Steps:
