@@ -1,5 +1,6 @@
 """Regularized vector ARMA: published optima, the structure of the solution, the filter, forecasts and comparators."""
 
+import itertools
 import pickle
 import warnings
 
@@ -164,17 +165,20 @@ def test_the_fast_solver_takes_plain_tables_too():
     assert tight(wide, 1e-8).objective == pytest.approx(solve(wide, tol=1e-9).objective, rel=1e-7)
 
 
-def test_partitioned_norms_need_no_model_of_their_own():
+@pytest.mark.parametrize("count", [2, 3])
+def test_partitioned_norms_need_no_model_of_their_own(count):
     """|E|_F^2 + max_j |B_j|_F^2 costs 2 max over eta in the simplex of |diag(sqrt eta) Z|_tr (thesis, theorem 10)."""
-    Z = np.random.default_rng(0).normal(size=(4, 3))
-    blocks = [slice(0, 2), slice(2, 4)]
-    K, t, L = cp.Variable((4, 4), PSD=True), cp.Variable(), cp.Variable((3, 3), symmetric=True)
+    Z = np.random.default_rng(0).normal(size=(2 * count, 3))
+    blocks = [slice(2 * j, 2 * j + 2) for j in range(count)]
+    K, t, L = cp.Variable((2 * count, 2 * count), PSD=True), cp.Variable(), cp.Variable((3, 3), symmetric=True)
     whole = cp.bmat([[K, Z], [Z.T, L]])
     sdp = cp.Problem(cp.Minimize(cp.trace(L) + t), [whole >> 0, *(cp.trace(K[b, b]) <= t for b in blocks)])
     left = sdp.solve(solver=cp.CLARABEL)
-    etas = np.linspace(0, 1, 2001)
-    right = max(2 * np.linalg.norm(np.repeat(np.sqrt([e, 1 - e]), 2)[:, None] * Z, "nuc") for e in etas)
-    assert left == pytest.approx(right, rel=1e-5)
+    lengths = np.linspace(0, 1, 2001 if count == 2 else 201)
+    simplex = [eta for eta in itertools.product(lengths, repeat=count - 1) if sum(eta) <= 1 + 1e-12]
+    etas = np.array([[*eta, max(1 - sum(eta), 0)] for eta in simplex])
+    norms = np.linalg.norm(np.repeat(np.sqrt(etas), 2, axis=1)[:, :, None] * Z, "nuc", axis=(1, 2))
+    assert left == pytest.approx(2 * norms.max(), rel=1e-5 if count == 2 else 1e-4)
 
 
 def test_from_the_largest_lam_on_there_are_no_innovations():
@@ -244,7 +248,7 @@ def test_coefficients_lag_sums_and_forecasts_are_unique_where_innovations_are_no
         found.append((solution.point.free, lag_sums(W, 2), moving_average_forecasts(problem, W)))
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
-            np.testing.assert_allclose(b, a, atol=2e-6)
+            np.testing.assert_allclose(b, a, atol=1e-9)
 
 
 def test_the_solution_is_a_two_sided_filter_of_its_residuals():
@@ -261,6 +265,18 @@ def test_the_solution_is_a_two_sided_filter_of_its_residuals():
     filtered = sum(padded[q + d : q + d + N + q] @ both[d] for d in both) / problem.alpha
     np.testing.assert_allclose(filtered[:N], problem.map(W), atol=1e-5)
     np.testing.assert_allclose(filtered[N:], moving_average_forecasts(problem, W), atol=1e-5)
+
+
+def test_the_optimum_is_a_likelihood_without_its_determinant():
+    """1/2 r' (I + T(kappa) / lam)^-1 r + lam / 2 tr kappa_0 + ridge, r = Y - D C, has the value of the problem."""
+    X, q, lam, gamma = wave(30, 2), 2, 0.6, 0.1
+    problem = stated(X, 1, q, lam, gamma)
+    solution = tight(problem, 1e-12, max_iter=6000)
+    C, kappa = solution.point.free, lag_sums(solution.point.factors.dense(), q)
+    Y, D = table(X, 1)
+    r, sigma = (Y - D @ C).ravel(), covariance(kappa / lam, len(Y), np.ones(Y.shape))
+    value = r @ np.linalg.solve(sigma, r) / 2 + lam / 2 * np.trace(kappa[0]) + gamma / 2 * np.square(C).sum()
+    assert value == pytest.approx(solution.objective, rel=1e-8)
 
 
 def test_filter_forecasts_are_those_of_the_solution():

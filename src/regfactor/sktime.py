@@ -1,0 +1,169 @@
+"""RegularizedARMA as a forecaster of sktime, which is an optional dependency."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Self
+
+import numpy as np
+
+from regfactor._params import Array
+from regfactor.estimators.arma import RegularizedARMA
+
+try:
+    from sktime.datatypes import update_data
+    from sktime.forecasting.base import BaseForecaster
+except ImportError as error:
+    raise ImportError("regfactor.sktime stands on sktime: pip install 'regfactor[sktime]'.") from error
+
+FITTED = ("ar", "exog", "intercept", "ma", "sigma", "kappa", "p", "q", "radius", "relative_gap", "shrinkage")
+
+
+class RegularizedARMAForecaster(BaseForecaster):
+    """min over A, U, c, W of L(X; sum_i x_{t-i} A_i' + u_t U' + c + S(W)) + ridge |A, U|^2 / 2 + lam |W|_*.
+
+    `regfactor.RegularizedARMA` behind sktime's interface: vector series, inputs, intervals, missing values. `update`
+    refits to all rows seen; with `update_params=False` new rows pass through the Kalman filter and the coefficients
+    stay. Predictions inside the sample are one step ahead; where there is no history yet, the mean of the series.
+
+    Parameters
+    ----------
+    p, q, d, shrinkage, ridge, loss, intercept, exog_lags, max_radius, standardize, shocks, max_iter, tol
+        As those of `regfactor.RegularizedARMA`.
+
+    Attributes
+    ----------
+    model_ : RegularizedARMA
+        The fitted model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from regfactor.sktime import RegularizedARMAForecaster
+    >>> X = np.random.default_rng(0).normal(size=(80, 2)).cumsum(axis=0)
+    >>> y = pd.DataFrame(X, columns=["a", "b"], index=pd.period_range("2001-01", periods=80, freq="M"))
+    >>> forecaster = RegularizedARMAForecaster(p=1, q=1, d=1).fit(y)
+    >>> forecaster.predict(fh=[1, 2, 3]).shape
+    (3, 2)
+    """
+
+    _tags = {
+        "authors": "regfactor developers",
+        "maintainers": "regfactor developers",
+        "y_inner_mtype": "pd.DataFrame",
+        "X_inner_mtype": "pd.DataFrame",
+        "requires-fh-in-fit": False,
+        "capability:multivariate": True,
+        "capability:exogenous": True,
+        "capability:insample": True,
+        "capability:pred_int": True,
+        "capability:pred_int:insample": False,
+        "capability:missing_values": True,
+        "capability:non_contiguous_X": False,
+        "capability:update": True,
+        "capability:categorical_in_X": False,
+    }
+    _config = {"remember_data": False}  # the rows that a refit needs are kept here, as _cur_y and _cur_X
+    _y = _X = None  # sktime sets these where its own memory is switched on
+
+    def __init__(
+        self, p: int | str = "bic", q: int | str = "auto", d: int = 0, shrinkage: float | str = 0.1,
+        ridge: float = 1e-3, loss: Any = "squared", intercept: bool = True, exog_lags: int = 0,
+        max_radius: float | None = 1.0, standardize: bool = True, shocks: bool = False, max_iter: int = 1000,
+        tol: float = 1e-4,
+    ) -> None:  # fmt: skip
+        self.p, self.q, self.d, self.shrinkage, self.ridge, self.loss = p, q, d, shrinkage, ridge, loss
+        self.intercept, self.exog_lags, self.max_radius = intercept, exog_lags, max_radius
+        self.standardize, self.shocks, self.max_iter, self.tol = standardize, shocks, max_iter, tol
+        super().__init__()
+
+    def _fit(self, y: Any, X: Any, fh: Any) -> Self:
+        """Fit to a frame whose rows are times."""
+        model = RegularizedARMA(**self.get_params(deep=False)).fit(y.to_numpy(float), exog=_inputs(X))
+        self._cur_y, self._cur_X, self.model_ = y, X, model
+        fitted = model.predict()
+        before = np.tile(np.nanmean(y.to_numpy(float), axis=0), (len(y) - len(fitted), 1))
+        self._one_step = np.vstack([before, fitted])
+        return self
+
+    def _update(self, y: Any, X: Any = None, update_params: bool = True) -> Self:
+        """Refit to all rows, or let the new ones pass through the filter."""
+        new = ~y.index.isin(self._cur_y.index)
+        y_all, X_all = update_data(self._cur_y, y), self._cur_X if X is None else update_data(self._cur_X, X)
+        if update_params:
+            return self._fit(y_all, X_all, None)
+        rows, inputs = y[new].to_numpy(float), _inputs(X if X is None else X.loc[y.index[new]])
+        steps = [self._one_step]
+        for t in range(len(rows)):
+            ahead = None if inputs is None else inputs[t : t + 1]
+            steps.append(self.model_.forecast(1, exog=ahead).mean)
+            self.model_.update(rows[t : t + 1], exog=ahead)
+        self._cur_y, self._cur_X, self._one_step = y_all, X_all, np.vstack(steps)
+        return self
+
+    def _predict(self, fh: Any, X: Any) -> Any:
+        """Return the means at the times of the horizon."""
+        steps = np.asarray(fh.to_relative(self.cutoff).to_numpy(), int)
+        values = self._one_step
+        if steps.max() > 0:
+            values = np.vstack([values, self.model_.forecast(int(steps.max()), exog=self._ahead(X, steps)).mean])
+        places = len(self._one_step) - 1 + steps
+        if places.min() < 0:
+            raise ValueError(f"The series has {len(self._one_step)} rows; there is none {-steps.min()} before its end.")
+        return self._framed(values[places], fh, self._get_columns())
+
+    def _predict_quantiles(self, fh: Any, X: Any, alpha: list[float]) -> Any:
+        """Return quantiles; sktime's own way from intervals mixes series up where there are several of both."""
+        columns = self._get_columns(method="predict_quantiles", alpha=alpha)
+        return self._framed(self._quantiles(fh, X, alpha), fh, columns)
+
+    def _predict_interval(self, fh: Any, X: Any, coverage: list[float]) -> Any:
+        """Return limits that hold given shares of what comes."""
+        ends = [0.5 + sign * level / 2 for level in coverage for sign in (-1, 1)]
+        columns = self._get_columns(method="predict_interval", coverage=coverage)
+        return self._framed(self._quantiles(fh, X, ends), fh, columns)
+
+    def _quantiles(self, fh: Any, X: Any, alpha: list[float]) -> Array:
+        """Return quantiles by times (down) and by series, then alpha (across)."""
+        steps = np.asarray(fh.to_relative(self.cutoff).to_numpy(), int)
+        exog, table = self._ahead(X, steps), []
+        for share in alpha:
+            level = abs(2 * share - 1)
+            made = self.model_.forecast(int(steps.max()), exog=exog, level=float(level) or None)
+            table.append(made.mean if level == 0 else made.lower if share < 0.5 else made.upper)
+        return np.array(table)[:, steps - 1].transpose(1, 2, 0).reshape(len(steps), -1)
+
+    def _ahead(self, X: Any, steps: Array) -> Array | None:
+        """Return the inputs of every time up to the last one wanted."""
+        if X is None:
+            return None
+        index = self._fh_up_to(int(steps.max())).to_absolute_index(self.cutoff)
+        missing = index.difference(X.index)
+        if len(missing):
+            raise ValueError(
+                f"X has no row for {missing[0]}: forecasts {int(steps.max())} steps ahead need the inputs of every time"
+                " until then."
+            )
+        return _inputs(X.loc[index])
+
+    def _fh_up_to(self, last: int) -> Any:
+        return importlib.import_module("sktime.forecasting.base").ForecastingHorizon(
+            np.arange(1, last + 1), is_relative=True, freq=self._cutoff
+        )
+
+    def _framed(self, values: Array, fh: Any, columns: Any) -> Any:
+        index = fh.get_expected_pred_idx(y=self._cur_y, cutoff=self.cutoff)
+        return importlib.import_module("pandas").DataFrame(values, index=index, columns=columns)
+
+    def _get_fitted_params(self) -> dict[str, Any]:
+        return {name: getattr(self.model_, f"{name}_") for name in FITTED}
+
+    @classmethod
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        """Return settings with which sktime tests the class."""
+        return [{"p": 1, "q": 1}, {"p": 2, "q": 1, "d": 1, "shrinkage": 0.5, "exog_lags": 1}]
+
+
+def _inputs(X: Any) -> Array | None:
+    return None if X is None or X.shape[1] == 0 else X.to_numpy(float)
