@@ -1,0 +1,20 @@
+"""The command line: label, complete, cluster, embed, denoise, forecast, score, atlas, reproduce."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+NEEDED = ("typer", "rich", "skops", "pandas", "pyarrow", "matplotlib")
+BAD_INPUT = 2
+
+
+def main() -> None:
+    """Run the command line, or say in one sentence what to install."""
+    absent = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if absent:
+        print(f"regfactor: the command line needs {', '.join(absent)}: pip install 'regfactor[cli]'", file=sys.stderr)
+        raise SystemExit(BAD_INPUT)
+    from regfactor.cli.app import app
+
+    app(prog_name="regfactor")

@@ -1,0 +1,165 @@
+"""The commands and their own options; each is a room of its own, opened when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from regfactor.cli.options import FITTING, OUTPUT, TEXT, sharing
+from regfactor.cli.work import Settings, working
+
+EXITS = (
+    "Exit codes: 0 done, 2 bad input (nothing is written), 3 not converged (the result is written), 130 interrupted."
+)
+app = typer.Typer(
+    no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EXITS, rich_markup_mode="rich",
+)  # fmt: skip
+Source = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, Parquet, Feather or NPZ.", show_default=False)]
+
+
+def _job(name: str) -> Any:
+    return importlib.import_module(f"regfactor.cli.{name}")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"regfactor {version('regfactor')}")
+        raise typer.Exit()
+
+
+@app.callback()
+def regfactor(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Regularized factor models for tables: fill, label, cluster, embed, denoise, forecast; with a proof and a report.
+
+    Every command writes <stem>.<command>.csv (or .parquet) and <stem>.<command>.html beside its input.
+    """
+
+
+@app.command()
+@sharing(FITTING, OUTPUT)
+def complete(table: Source, settings: Settings) -> None:
+    """Fill the holes of a table, and flag gross outliers."""
+    with working("complete", settings) as work:
+        _job("complete").run(work, table)
+
+
+@app.command()
+@sharing(TEXT, FITTING, OUTPUT)
+def label(
+    table: Source,
+    target: Annotated[str, typer.Option(help="Column whose empty cells are to be filled.", show_default=False)],
+    settings: Settings,
+    task: Annotated[
+        str | None, typer.Option(help="classification or regression; otherwise read off the target.")
+    ] = None,
+    unlabeled: Annotated[
+        str | None, typer.Option(metavar="VALUE", help="What marks a row without a label, besides an empty cell.")
+    ] = None,
+    constraint: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FEATURE=LABEL:SHARE[+-TOL]",
+            help="What is known of unlabeled rows: of those with the word, flag or category FEATURE, a SHARE is LABEL; "
+            "'all' stands for all rows. May be repeated.",
+        ),
+    ] = None,
+    classes: Annotated[str | None, typer.Option(help="All classes, separated by commas.")] = None,
+) -> None:
+    """Fill the missing labels or numbers of a column, and say whether the rows without one helped."""
+    with working("label", settings) as work:
+        _job("label").run(work, table, target, task, unlabeled, tuple(constraint or ()), classes)
+
+
+@app.command()
+@sharing(TEXT, FITTING, OUTPUT)
+def cluster(
+    table: Source,
+    settings: Settings,
+    clusters: Annotated[int | None, typer.Option(help="How many; otherwise by silhouettes, 2 to 10.")] = None,
+    divergence: Annotated[
+        str, typer.Option(help="squared; or kl, itakura_saito, bernoulli, ... on numbers as they are.")
+    ] = "squared",
+) -> None:
+    """Put rows into groups that are alike."""
+    with working("cluster", settings) as work:
+        _job("cluster").run(work, table, clusters, divergence)
+
+
+@app.command()
+@sharing(FITTING, OUTPUT)
+def embed(
+    table: Source,
+    settings: Settings,
+    dimensions: Annotated[int, typer.Option(help="Numbers for each row.", min=1)] = 2,
+) -> None:
+    """Give every row a few numbers that say most about it; holes are allowed."""
+    with working("embed", settings) as work:
+        _job("embed").run(work, table, dimensions)
+
+
+@app.command()
+@sharing(FITTING, OUTPUT)
+def denoise(
+    table: Source,
+    views: Annotated[str, typer.Option(help="Columns of both views, as in 0:20,20:40.", show_default=False)],
+    settings: Settings,
+) -> None:
+    """Clean two views of the same rows by what they share; holes and missing views are filled."""
+    with working("denoise", settings) as work:
+        _job("denoise").run(work, table, views)
+
+
+@app.command()
+@sharing(FITTING, OUTPUT)
+def forecast(
+    series: Annotated[Path, typer.Argument(metavar="SERIES", help="Rows are times.", show_default=False)],
+    settings: Settings,
+    horizon: Annotated[int, typer.Option(help="How many times ahead.", min=1)] = 12,
+    level: Annotated[float, typer.Option(help="Share of what comes that intervals hold.")] = 0.9,
+    time: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Of the times; otherwise the one of dates.")
+    ] = None,
+) -> None:
+    """Forecast several series together, with intervals."""
+    with working("forecast", settings) as work:
+        _job("forecast").run(work, series, horizon, level, time)
+
+
+@app.command()
+@sharing(OUTPUT)
+def score(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file of --save.", show_default=False)],
+    rows: Annotated[Path, typer.Argument(metavar="NEW_ROWS", help="A table like the one fitted.", show_default=False)],
+    settings: Settings,
+) -> None:
+    """Apply a saved model to new rows: fill, label, cluster, embed, denoise or forecast them."""
+    with working("score", settings) as work:
+        _job("score").run(work, model, rows)
+
+
+@app.command()
+def atlas(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Show which classical algorithm is which factor model."""
+    with working("atlas", Settings(json=json)) as work:
+        _job("atlas").run(work)
+
+
+@app.command()
+def reproduce(
+    experiment: Annotated[str, typer.Argument(metavar="ID", help="Such as aistats-1; `list` names all.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Two splits: does everything run?")] = False,
+    splits: Annotated[int | None, typer.Option(help="Splits of each data set.", min=1)] = None,
+    jobs: Annotated[int, typer.Option(help="Processes.", min=1)] = 1,
+) -> None:
+    """Run an experiment of the papers again (from a checkout of the source)."""
+    with working("reproduce", Settings()) as work:
+        _job("reproduce").run(work, experiment, quick, splits, jobs)

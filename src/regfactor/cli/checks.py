@@ -1,0 +1,33 @@
+"""Numbers that no model can work with, refused by their column and row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from regfactor._params import Array
+from regfactor.cli.errors import BadInput
+
+LARGEST = 1e100  # numbers beyond have no square
+FARTHEST = 1e10  # middle ranges of a column from its median, beyond which there are no digits left for the rest
+
+
+def check_finite(name: str, values: Array) -> None:
+    """Raise for infinity, and for numbers whose square would be."""
+    numbers = np.asarray(values, dtype=float)
+    wrong = np.flatnonzero(~(np.abs(np.nan_to_num(numbers, posinf=np.inf, neginf=-np.inf)) <= LARGEST))
+    if len(wrong):
+        raise BadInput(f"Column {name!r} holds {numbers[wrong[0]]:g} in row {wrong[0] + 1}, which no model can square. "
+                       "Rescale the column, leave the cell empty, or leave the column out by --ignore "
+                       f"{name!r}.")  # fmt: skip
+
+
+def check_spread(name: str, values: Array) -> None:
+    """Raise for a number so far from the others of its column that their differences are lost beside it."""
+    numbers = values[~np.isnan(values)]
+    low, middle, high = np.quantile(numbers, (0.25, 0.5, 0.75)) if len(numbers) else (0.0, 0.0, 0.0)
+    far = np.abs(values - middle) > FARTHEST * (high - low)
+    if high > low and far.any():
+        row = int(far.argmax())
+        raise BadInput(f"Column {name!r} holds {values[row]:g} in row {row + 1}, where others differ by about "
+                       f"{high - low:.3g}: that is surely no measurement. Correct it, leave the cell empty, or leave "
+                       f"the column out by --ignore {name!r}.")  # fmt: skip

@@ -1,0 +1,174 @@
+"""`regfactor cluster`: rows put into groups that are alike, and how far the groups hang on chance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.metrics import adjusted_rand_score, silhouette_score
+from sklearn.pipeline import make_pipeline
+
+from regfactor._params import Array
+from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, Understood
+from regfactor.cli.complete import outliers, spell
+from regfactor.cli.encode import encoder, encoder_code, encoder_imports, plain, rows_of, varied
+from regfactor.cli.errors import BadInput
+from regfactor.cli.words import certificate_section, count, data_section, notes, reading_code, repeat_section
+from regfactor.cli.work import Work, free_name, quiet
+from regfactor.estimators import BregmanKMeans
+from regfactor.report import Figure, Grid, Page, Section, Text
+from regfactor.report.figures import bars, cloud
+
+MOST_CLUSTERS = 10
+SAMPLE = 2_000  # rows of silhouettes, which are compared with each other
+RUNS = 5  # with other seeds, to see what hangs on the start
+
+
+def run(work: Work, path: Path, clusters: int | None, divergence: str) -> None:
+    """Cluster a table, and write it with a report."""
+    seen = varied(work.understand(work.read(path)))
+    if divergence != "squared" and (seen.of_kind(CATEGORY, FLAG, TEXT) or not seen.of_kind(NUMBER)):
+        others = {name: f"no number, which {divergence} needs" for name in seen.of_kind(CATEGORY, FLAG, TEXT)}
+        seen = seen.without(others)
+        work.tell(seen)
+    seen.require(1, "cluster")
+    encode = encoder(seen, scale=divergence == "squared")
+    E = rows_of(encode.fit_transform(plain(_without_outliers(work, seen))))
+    different = len(np.unique(E, axis=0)) if not hasattr(E, "tocsr") else E.shape[0]
+    if clusters is not None and not 1 <= clusters <= different:
+        raise BadInput(
+            f"--clusters is {clusters}; it must lie between 1 and {different}, the number of different rows."
+        )
+    if different < 3 and clusters is None:
+        raise BadInput(f"{path.name} has {different} different rows, too few to find groups in; give --clusters.")
+    model = BregmanKMeans(8, divergence=divergence, n_init=5, random_state=work.settings.seed)
+    with work.talk.progress("choosing the number of clusters"), quiet():
+        tried = (
+            {}
+            if clusters is not None
+            else _silhouettes(model, E, min(MOST_CLUSTERS, different - 1), work.settings.seed)
+        )
+    k = clusters if clusters is not None else max(tried, key=lambda k: tried[k])
+    work.fit(f"finding {k} clusters", model.set_params(n_clusters=k), E)
+    with work.talk.progress("trying other starts"), quiet():
+        stability = _stability(model, E, work.settings.seed)
+    sizes = np.bincount(model.labels_, minlength=k)
+    lead = f"{count(k, 'cluster')} of {', '.join(f'{n:,}' for n in sizes)} rows. {_stable(stability, k)}"
+    work.talk.say(lead)
+    work.talk.record |= {"clusters": k, "sizes": sizes, "silhouettes": tried, "stability": stability,
+                         "objective": model.objective_}  # fmt: skip
+    page = _page(work, seen, model, E, (lead, tried, stability, divergence))
+    info = {"columns": seen.kinds}
+    work.finish(_written(seen, model, E), page, make_pipeline(encode, model), info)
+
+
+def _without_outliers(work: Work, seen: Understood) -> Any:
+    """Return the inputs with gross outliers taken for missing: one wrong cell would make a cluster of its own."""
+    flagged, _ = outliers(work, seen)
+    found = int(flagged.to_numpy().sum())
+    if found:
+        work.talk.note(f"{count(found, 'gross outlier')} among the numbers {'was' if found == 1 else 'were'} taken "
+                       "for missing; `regfactor complete` names them.")  # fmt: skip
+    return seen.data.mask(flagged)
+
+
+def _silhouettes(model: Any, E: Any, most: int, seed: int) -> dict[int, float]:
+    """Return how well rows lie in their clusters, for each number of them."""
+    rows = np.random.default_rng(seed).permutation(E.shape[0])[:SAMPLE]
+    found = {}
+    for k in range(2, most + 1):
+        labels = clone(model).set_params(n_clusters=k).fit(E).labels_[rows]
+        if 1 < len(np.unique(labels)) < len(rows):
+            found[k] = float(silhouette_score(E[rows], labels))
+    return found or {2: 0.0}
+
+
+def _stability(model: Any, E: Any, seed: int) -> float:
+    """Return how much partitions from other seeds agree with this one: 1 is the same, 0 is by chance."""
+    others = [clone(model).set_params(random_state=seed + 1 + i).fit(E).labels_ for i in range(RUNS)]
+    return float(np.mean([adjusted_rand_score(model.labels_, labels) for labels in others]))
+
+
+def _stable(stability: float, k: int) -> str:
+    if k == 1:
+        return "One cluster holds all rows."
+    if stability > 0.95:
+        return f"{RUNS} other starts gave the same groups (agreement {stability:.2f})."
+    if stability > 0.7:
+        return f"{RUNS} other starts gave similar groups (agreement {stability:.2f} of 1)."
+    return f"{RUNS} other starts gave other groups (agreement {stability:.2f} of 1): do not lean on them."
+
+
+def _written(seen: Understood, model: Any, E: Any) -> Any:
+    out = seen.table.raw.copy()
+    names = list(out.columns)
+    distances = model.transform(E)[np.arange(E.shape[0]), model.labels_]
+    out[free_name("cluster", names)] = model.labels_ + 1
+    values = [spell(float(f"{d:.6g}")) for d in distances] if seen.table.text else distances
+    out[free_name("cluster_distance", names)] = values
+    return out
+
+
+def _page(work: Work, seen: Understood, model: Any, E: Any, said: tuple[str, dict[int, float], float, str]) -> Page:
+    lead, tried, stability, divergence = said
+    k = model.n_clusters
+    how = "The number was given." if not tried else f"{k} was chosen by silhouettes among 2 to {max(tried)}."
+    story = (f"Rows were put into {count(k, 'cluster')} so that they lie as near as possible to the center of their "
+             f"own ({divergence} divergence; numbers "
+             f"{'scaled to the same spread' if divergence == 'squared' else 'as they are'}, holes at the median). "
+             f"{how}")  # fmt: skip
+    facts = [(str(k), "clusters"), (f"{stability:.2f}", "agreement of other starts (1 = the same)")]
+    if tried:
+        facts.append((f"{tried[k]:.2f}", "mean silhouette"))
+    sections = [
+        Section("What was done", [Text(story), *notes(work)]),
+        data_section(seen),
+        Section("The result", _result(seen, model, E, tried)),
+        certificate_section(model),
+        Section("How far to trust it", [
+            Text(_stable(stability, k)),
+            Text("k-means finds groups in any table, also in one without any. Round, separate clouds in the figure "
+                 "and a silhouette above about 0.5 speak for real groups; a silhouette below 0.25 speaks against "
+                 "them."),
+        ]),
+        repeat_section(work, _code(work, seen, model, divergence)),
+    ]  # fmt: skip
+    return Page(f"{seen.table.path.name}, clustered", lead, facts, sections)
+
+
+def _result(seen: Understood, model: Any, E: Any, tried: dict[int, float]) -> list[Any]:
+    blocks: list[Any] = []
+    if E.shape[1] > 1 and E.shape[0] > 2:
+        x, y = _plane(E).T
+        groups = [f"cluster {g + 1}" for g in model.labels_]
+        blocks.append(Figure(cloud(x, y, groups, ("first principal direction", "second")),
+                             "Rows on the plane in which they differ most, by cluster."))  # fmt: skip
+    if tried:
+        svg = bars([f"{k} clusters" for k in tried], list(tried.values()), "mean silhouette")
+        blocks.append(Figure(svg, "How well rows lie in their clusters, for each number of clusters."))
+    numbers = seen.of_kind(NUMBER)[:8]
+    if numbers:
+        groups = seen.frame[numbers].groupby(model.labels_ + 1).mean()
+        lines = [(str(g), f"{np.sum(model.labels_ + 1 == g):,}", *(f"{v:.3g}" for v in row))
+                 for g, row in zip(groups.index, groups.to_numpy(), strict=True)]  # fmt: skip
+        blocks.append(Grid(("cluster", "rows", *numbers), lines, "Means of the numbers in each cluster."))
+    return blocks
+
+
+def _plane(E: Any) -> Array:
+    with quiet():
+        reduce = TruncatedSVD(2, random_state=0) if hasattr(E, "tocsr") else PCA(2, random_state=0)
+        return np.asarray(reduce.fit_transform(E))
+
+
+def _code(work: Work, seen: Understood, model: Any, divergence: str) -> str:
+    return "\n".join([
+        "import numpy as np", "import pandas as pd", encoder_imports(seen), "from regfactor import BregmanKMeans", "",
+        reading_code(seen), encoder_code(seen, divergence == "squared"),
+        f"model = BregmanKMeans({model.n_clusters}, divergence={divergence!r}, n_init=5, "
+        f"random_state={work.settings.seed}).fit(E)",
+        "print(model.labels_ + 1)",
+    ])  # fmt: skip

@@ -1,0 +1,277 @@
+"""`regfactor complete`: holes filled, gross outliers flagged, both tried on cells that were hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regfactor._params import Array
+from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, Understood
+from regfactor.cli.errors import BadInput
+from regfactor.cli.holdout import Hidden, hide_and_fill
+from regfactor.cli.words import certificate_section, count, data_section, notes, reading_code, repeat_section
+from regfactor.cli.work import Work, fit_with_choice, free_name, quiet
+from regfactor.estimators import ConvexSubspace, SubspaceImputer
+from regfactor.report import Figure, Grid, Page, Section, Text
+from regfactor.report.figures import bars
+
+MOST_ROWS = 20_000  # from which patterns are learned; every row is filled
+GROSS, WIDE = 6.0, 1.0  # an outlier: robust deviations of a residual, and of the column, beyond which it lies
+HEAVY = 0.05  # share of flagged cells from which a column has heavy tails, and no outliers
+LEAST_NUMBERS, LEAST_ROWS = 3, 20  # columns and rows without which an outlier cannot be told
+
+
+@dataclass(frozen=True, eq=False)
+class Filled:
+    """A completed table: the typed frame, the cells that were holes, those that were flagged."""
+
+    frame: Any
+    holes: Any
+    flagged: Any
+    clipped: int
+    heavy: list[str]
+    expected: Any
+
+
+def run(work: Work, path: Path) -> None:
+    """Complete a table, and write it with a report."""
+    table = work.read(path)
+    seen = work.understand(table)
+    seen.require(2, "complete")
+    X = seen.data
+    holes = X.isna()
+    if holes.to_numpy().all():
+        raise BadInput(f"{path.name} has no observed cell.")
+    flagged, heavy = outliers(work, seen)
+    clean = X.mask(flagged)
+    model = SubspaceImputer(loss="auto", alpha="auto", debias="prior", random_state=work.settings.seed)
+    rows = learned_rows(work, X)
+    work.fit("filling holes", model, clean.iloc[rows])
+    with work.talk.progress("filling holes"):
+        ranges = ranges_of(clean)
+        predicted, clipped = within_range(model.complete(clean), holes, ranges)
+    filled = Filled(predicted.where(holes, X), holes, flagged, clipped, heavy, predicted)
+    with work.talk.progress("trying it on hidden cells"):
+        hidden = hide_and_fill(clean.iloc[rows], model, work.settings.seed)
+    _say(work, filled, hidden, model)
+    page = _page(work, seen, filled, hidden, model, rows)
+    work.finish(written(seen, filled), page, model, {"columns": seen.kinds, "ranges": ranges})
+
+
+def learned_rows(work: Work, X: Any) -> Array:
+    """Return the rows from which patterns are learned: all with a value, or as many as are needed."""
+    rows = np.flatnonzero(X.notna().to_numpy().any(axis=1))
+    if len(rows) <= MOST_ROWS:
+        return np.arange(len(X))
+    work.talk.note(
+        f"The patterns were learned from {MOST_ROWS:,} of {len(X):,} rows, drawn at random; every row was used."
+    )
+    return np.sort(np.random.default_rng(work.settings.seed).choice(rows, MOST_ROWS, replace=False))
+
+
+def outliers(work: Work, seen: Understood) -> tuple[Any, list[str]]:
+    """Return which cells lie grossly off a robust fit to all numbers, and columns with tails too heavy to tell."""
+    X = seen.data
+    flagged = X.isna() & False
+    names = seen.of_kind(NUMBER)
+    if len(names) < LEAST_NUMBERS or len(X) < LEAST_ROWS:
+        return flagged, []
+    values = X[names].to_numpy(dtype=float)
+    spread = _spread(values)
+    S = (values - np.nanmedian(values, axis=0)) / spread
+    S = S[:, np.nanstd(S, axis=0) > 0]
+    if S.shape[1] < LEAST_NUMBERS:
+        return flagged, []
+    names = [n for n, v in zip(names, np.nanstd(values, axis=0), strict=True) if v > 0]
+    model = ConvexSubspace(loss="huber", alpha="auto", random_state=work.settings.seed)
+    rows = learned_rows(work, X[names])
+    with work.talk.progress("looking for outliers") as told, quiet():
+        fit_with_choice(model.set_params(callback=told), S[rows])
+        R = np.abs(S - model.inverse_transform(model.transform(S)))
+        sigma = 1.4826 * np.nanmedian(R, axis=0)
+    found = (sigma * GROSS < R) & (WIDE < R)
+    shares = found.mean(axis=0)
+    heavy = [name for name, share in zip(names, shares, strict=True) if share > HEAVY]
+    for name, column, share in zip(names, found.T, shares, strict=True):
+        flagged[name] = column if share <= HEAVY else False
+    return flagged, heavy
+
+
+def _spread(values: Array) -> Array:
+    """Return the interquartile range of each column in units of a standard deviation, or that where it is zero."""
+    low, high = np.nanquantile(values, (0.25, 0.75), axis=0)
+    spread = (high - low) / 1.349
+    spread = np.where(spread > 0, spread, np.nanstd(values, axis=0))
+    return np.where(spread > 0, spread, 1.0)
+
+
+def ranges_of(X: Any) -> dict[str, tuple[float, float, bool]]:
+    """Return, for each column of numbers, the least and the largest that was observed, and whether all are whole."""
+    found = {}
+    for name in X.columns:
+        if X[name].dtype.kind == "f":
+            seen = X[name].dropna().to_numpy()
+            found[str(name)] = float(seen.min()), float(seen.max()), bool(np.all(seen == np.rint(seen)))
+    return found
+
+
+def within_range(predicted: Any, holes: Any, ranges: Mapping[str, tuple[float, float, bool]]) -> tuple[Any, int]:
+    """Return predictions for holes within the range of what was observed, whole where all were; and how many moved."""
+    moved, out = 0, predicted.copy()
+    for name, (low, high, whole) in ranges.items():
+        at = holes[name].to_numpy()
+        values = out[name].to_numpy(dtype=float, copy=True)
+        kept = np.clip(values[at], low, high)
+        moved += int((kept != values[at]).sum())
+        values[at] = np.rint(kept) if whole else kept
+        out[name] = values
+    return out, moved
+
+
+def written(seen: Understood, filled: Filled) -> Any:
+    """Return the user's table with its holes filled, all other cells to the letter, and the names of flagged cells."""
+    out = seen.table.raw.copy()
+    for name in filled.holes.columns:
+        at = np.flatnonzero(filled.holes[name].to_numpy())
+        if len(at):
+            fill(out, name, at, filled.frame[name].iloc[at], seen.table.text)
+    names = np.array(filled.flagged.columns, dtype=object)
+    cells = ["; ".join(names[row]) for row in filled.flagged.to_numpy()]
+    out[free_name("flagged", list(out.columns))] = cells
+    return out
+
+
+def fill(out: Any, name: str, at: Array, values: Any, text: bool) -> None:
+    """Write values into some cells of a column, as text or in its type."""
+    column = out[name].astype(object)
+    spelled = [spell(v) if text else v for v in values]
+    column.iloc[at] = np.array(spelled, dtype=object)
+    out[name] = column if text else column.astype(out[name].dtype)
+
+
+def spell(value: Any) -> str:
+    """Return a value as a CSV file holds it: flags 0 and 1, numbers with six digits."""
+    if isinstance(value, bool | np.bool_):
+        return str(int(value))
+    if isinstance(value, float | np.floating):
+        return str(int(value)) if float(value).is_integer() and abs(float(value)) < 1e15 else f"{value:.6g}"
+    return str(value)
+
+
+def _say(work: Work, filled: Filled, hidden: Hidden, model: Any) -> None:
+    holes, flags = int(filled.holes.to_numpy().sum()), int(filled.flagged.to_numpy().sum())
+    work.talk.say(_lead(filled))
+    work.talk.say(hidden.sentence)
+    work.talk.say(str(model.certificate_))
+    for name in filled.heavy:
+        work.talk.note(f"Column {name!r} has heavy tails: more than {HEAVY:.0%} of its cells lie far off, so none of "
+                       "them is flagged; its logarithm may suit better.")  # fmt: skip
+    work.talk.record |= {
+        "filled": holes, "flagged": flags, "flagged_cells": _cells(filled.flagged),
+        "certificate": str(model.certificate_), "relative_gap": model.relative_gap_,
+        "hidden": {"cells": hidden.cells, "columns": hidden.table},
+    }  # fmt: skip
+
+
+def _cells(flagged: Any) -> list[tuple[int, str]]:
+    """Return the row, counted from zero, and the column of every flagged cell."""
+    rows, columns = np.nonzero(flagged.to_numpy())
+    return [(int(i), str(flagged.columns[j])) for i, j in zip(rows, columns, strict=True)]
+
+
+def _lead(filled: Filled) -> str:
+    holes, flags = int(filled.holes.to_numpy().sum()), int(filled.flagged.to_numpy().sum())
+    first = f"{count(holes, 'hole')} filled" if holes else "Nothing was missing"
+    second = f"{count(flags, 'gross outlier')} flagged" if flags else "no gross outliers found"
+    return f"{first}, {second}."
+
+
+def _page(work: Work, seen: Understood, filled: Filled, hidden: Hidden, model: Any, rows: Array) -> Page:
+    holes, flags = int(filled.holes.to_numpy().sum()), int(filled.flagged.to_numpy().sum())
+    size = filled.holes.to_numpy().size
+    facts = [
+        (f"{holes:,}", f"holes filled ({holes / size:.1%} of the cells)"), (f"{flags:,}", "gross outliers flagged"),
+        (str(model.codes_.shape[1]), "patterns found"),
+        (f"{max(model.relative_gap_, 0):.1e}", "relative gap to the optimum"),
+    ]  # fmt: skip
+    sections = [
+        Section("What was done", [Text(_story(filled, model, rows)), *notes(work)]),
+        data_section(seen),
+        Section("The result", _result(seen, filled)),
+        certificate_section(model),
+        hidden.section(),
+        repeat_section(work, _code(work, seen, filled, model, rows)),
+    ]
+    return Page(f"{seen.table.path.name}, completed", f"{_lead(filled)} {hidden.sentence}", facts, sections)
+
+
+def _story(filled: Filled, model: Any, rows: Array) -> str:
+    flags = int(filled.flagged.to_numpy().sum())
+    parts = [
+        f"Every row is described by {count(model.codes_.shape[1], 'pattern')} that the table's columns share, and "
+        "each hole is filled by what the observed cells of its row say through them. Numbers, flags and categories "
+        f"are each fitted in their own way. The strength of the smoothing (alpha = {model.alpha_:.4g}) was chosen by "
+        "cells held out."
+    ]
+    if flags:
+        parts.append(f"{count(flags, 'cell')} disagreed grossly with all others in their rows. They are kept in the "
+                     "table, named in its last column, and were set aside when holes were filled.")  # fmt: skip
+    if filled.clipped:
+        parts.append(f"{count(filled.clipped, 'prediction')} beyond the range of the observed values "
+                     "went to its end.")  # fmt: skip
+    return " ".join(parts)
+
+
+def _result(seen: Understood, filled: Filled) -> list[Any]:
+    missing = filled.holes.mean().sort_values(ascending=False)
+    missing = missing[missing > 0]
+    blocks: list[Any] = [Text("Observed cells are as they were, to the letter; only empty ones changed.")]
+    if len(missing):
+        svg = bars(list(missing.index), missing.to_numpy(), "share of the cells that were missing", percent=True)
+        blocks.append(Figure(svg, "Where the holes were."))
+    cells = _cells(filled.flagged)
+    if cells:
+        lines = [(str(i + 1), name, spell(seen.data[name].iloc[i]), f"{filled.expected[name].iloc[i]:.4g}")
+                 for i, name in cells[:20]]  # fmt: skip
+        blocks.append(Grid(("row", "column", "value", "expected"), lines, _more(cells)))
+    return blocks
+
+
+def _more(cells: list[Any]) -> str:
+    return f"The first 20 of {len(cells)} gross outliers." if len(cells) > 20 else "Gross outliers."
+
+
+def _code(work: Work, seen: Understood, filled: Filled, model: Any, rows: Array) -> str:
+    """Return Python code that fills the same holes with the same numbers."""
+    kinds = {name: {FLAG: "boolean", CATEGORY: "category", NUMBER: "float"}[kind] for name, kind in seen.kinds.items()}
+    lines = [
+        "import numpy as np",
+        "import pandas as pd",
+        "from regfactor import SubspaceImputer",
+        "",
+        reading_code(seen),
+    ]
+    lines += [f"X = frame[{list(kinds)!r}].astype({kinds!r})"]
+    cells = _cells(filled.flagged)
+    if cells:
+        lines += ["", f"# {count(len(cells), 'gross outlier')}, set aside", f"for row, column in {cells!r}:",
+                  "    X.loc[row, column] = np.nan"]  # fmt: skip
+    learned = "X"
+    if len(rows) < len(seen.frame):
+        lines += ["", "usable = np.flatnonzero(X.notna().any(axis=1))",
+                  f"rows = np.sort(np.random.default_rng({work.settings.seed}).choice(usable, {MOST_ROWS}, "
+                  "replace=False))"]  # fmt: skip
+        learned = "X.iloc[rows]"
+    lines += ["", 'model = SubspaceImputer(loss="auto", alpha="auto", debias="prior", '
+              f"random_state={work.settings.seed}).fit({learned})", "completed = model.complete(X)",
+              "print(model.certificate_)"]  # fmt: skip
+    if filled.clipped:
+        names = seen.of_kind(NUMBER)
+        lines += ["", "# no further than what was observed", f"numbers = {names!r}",
+                  "completed[numbers] = completed[numbers].clip(X[numbers].min(), X[numbers].max(), "
+                  "axis=1)"]  # fmt: skip
+    return "\n".join(lines)

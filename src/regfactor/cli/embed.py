@@ -1,0 +1,117 @@
+"""`regfactor embed`: a few numbers for every row, holes allowed, from a certified fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regfactor._params import Array
+from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, Understood
+from regfactor.cli.complete import learned_rows, spell
+from regfactor.cli.errors import BadInput
+from regfactor.cli.words import certificate_section, count, data_section, notes, reading_code, repeat_section
+from regfactor.cli.work import Work, free_name
+from regfactor.estimators import ConvexSubspace
+from regfactor.report import Figure, Grid, Note, Page, Section, Text
+from regfactor.report.figures import bars, cloud
+
+
+def run(work: Work, path: Path, dimensions: int) -> None:
+    """Embed the rows of a table, and write them with a report."""
+    seen = work.understand(work.read(path))
+    seen.require(2, "embed")
+    X = seen.data
+    if X.isna().to_numpy().all():
+        raise BadInput(f"{path.name} has no observed cell.")
+    rows = learned_rows(work, X)
+    model = ConvexSubspace(loss="auto", alpha="auto", random_state=work.settings.seed)
+    work.fit("finding patterns", model, X.iloc[rows])
+    codes = np.asarray(model.transform(X))[:, :dimensions]
+    rank = model.codes_.shape[1]
+    if rank < dimensions:
+        work.talk.note(f"The columns share {count(rank, 'pattern')} only, so that each row has {rank} numbers, not "
+                       f"{dimensions}."
+                       if rank else "The columns share no pattern beyond noise: there is nothing to embed rows "
+                                    "by.")  # fmt: skip
+    shares = _shares(model)
+    lead = "The columns share no pattern beyond noise."
+    if rank:
+        lead = (f"Each of {count(len(X), 'row')} has {codes.shape[1]} of {count(rank, 'pattern')}, with "
+                f"{shares[:dimensions].sum():.0%} of the strength of all.")  # fmt: skip
+    work.talk.say(lead)
+    work.talk.say(str(model.certificate_))
+    work.talk.record |= {"patterns": rank, "shares": shares, "certificate": str(model.certificate_)}
+    page = _page(work, seen, model, codes, lead)
+    work.finish(_written(seen, codes), page, model, {"columns": seen.kinds, "dimensions": dimensions})
+
+
+def _shares(model: Any) -> Array:
+    """Return the squared strength of each pattern as a share of that of all."""
+    squares = np.square(model.singular_values_)
+    return squares / squares.sum() if squares.sum() > 0 else squares
+
+
+def _written(seen: Understood, codes: Array) -> Any:
+    out = seen.table.raw.copy()
+    names = list(out.columns)
+    for j, column in enumerate(codes.T):
+        values = [spell(float(f"{v:.6g}")) for v in column] if seen.table.text else column
+        out[free_name(f"code_{j + 1}", names)] = values
+    return out
+
+
+def _page(work: Work, seen: Understood, model: Any, codes: Array, lead: str) -> Page:
+    rank, shares = model.codes_.shape[1], _shares(model)
+    facts = [(str(rank), "patterns found"), (f"{max(model.relative_gap_, 0):.1e}", "relative gap to the optimum")]
+    blocks: list[Any] = []
+    if codes.shape[1] > 1:
+        groups = _groups(seen)
+        color = f"; colors are {groups}" if groups else ""
+        colors = None if groups is None else seen.frame[groups].astype(object).fillna("missing")
+        svg = cloud(codes[:, 0], codes[:, 1], colors, ("code 1", "code 2"))
+        blocks.append(Figure(svg, f"Rows by their first two codes{color}. Rows that lie together are alike."))
+    if rank:
+        svg = bars([f"pattern {j + 1}" for j in range(rank)], shares, "share of the strength", percent=True)
+        blocks.append(Figure(svg, "How strong the patterns are."))
+        blocks.append(_loadings(model))
+    else:
+        blocks.append(Note("No pattern was found that predicts cells better than the means of the columns do."))
+    story = (f"The table was approximated by as few shared patterns as its cells bear out; their number ({rank}) and "
+             f"the strength of the smoothing (alpha = {model.alpha_:.4g}) were found by cells held out. A row's codes "
+             "say how much of each pattern it has. Holes need no filling: a row is scored by the cells it "
+             "has.")  # fmt: skip
+    trust = ("Codes are shrunk toward zero, the more the fewer cells a row has. Patterns of similar strength can turn "
+             "into each other when rows are added; their plane is steadier than each of them.")  # fmt: skip
+    sections = [
+        Section("What was done", [Text(story), *notes(work)]), data_section(seen), Section("The result", blocks),
+        certificate_section(model), Section("How far to trust it", [Text(trust)]),
+        repeat_section(work, _code(work, seen)),
+    ]  # fmt: skip
+    return Page(f"{seen.table.path.name}, embedded", lead, facts, sections)
+
+
+def _groups(seen: Understood) -> str | None:
+    """Return a column by which points are colored: the first of few categories."""
+    return next((c.name for c in seen.inputs if c.kind == FLAG or (c.kind == CATEGORY and c.levels <= 6)), None)
+
+
+def _loadings(model: Any) -> Grid:
+    """Return which columns a pattern is made of."""
+    names = model._schema.feature_names if model._schema is not None else list(model.feature_names_in_)
+    lines = []
+    for j, row in enumerate(model.components_[:5]):
+        top = np.argsort(-np.abs(row))[:4]
+        lines.append((f"pattern {j + 1}", ", ".join(f"{names[i]} ({row[i]:+.2f})" for i in top)))
+    return Grid(("pattern", "made of"), lines, "The columns that weigh most in each pattern.")
+
+
+def _code(work: Work, seen: Understood) -> str:
+    kinds = {name: {FLAG: "boolean", CATEGORY: "category", NUMBER: "float"}[kind] for name, kind in seen.kinds.items()}
+    return "\n".join([
+        "import numpy as np", "import pandas as pd", "from regfactor import ConvexSubspace", "", reading_code(seen),
+        f"X = frame[{list(kinds)!r}].astype({kinds!r})",
+        f'model = ConvexSubspace(loss="auto", alpha="auto", random_state={work.settings.seed}).fit(X)',
+        "codes = model.transform(X)", "print(model.certificate_)",
+    ])  # fmt: skip

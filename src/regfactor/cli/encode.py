@@ -1,0 +1,120 @@
+"""Mixed columns as numbers: scaled, one-hot, or by words, in one scikit-learn transformer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, Understood
+
+MOST_WORDS = 2000
+NONE = "(missing)"
+
+
+def plain(X: Any) -> Any:
+    """Return inputs as scikit-learn takes them: floats, and strings with "(missing)" at the holes of categories."""
+    out = {}
+    for name in X.columns:
+        series = X[name]
+        if hasattr(series.dtype, "categories"):
+            out[name] = np.array([NONE if v != v or v is None else str(v) for v in series.astype(object)], dtype=object)
+        elif series.dtype.kind == "O":
+            out[name] = series.to_numpy(dtype=object)
+        else:
+            out[name] = series.to_numpy(dtype=float, na_value=np.nan)
+    return type(X)(out, index=X.index)
+
+
+def varied(seen: Understood) -> Understood:
+    """Return the table without inputs in which nothing differs."""
+    return seen.without(
+        {c.name: "the same in all rows" for c in seen.inputs if seen.frame[c.name].nunique(dropna=True) < 2}
+    )
+
+
+def rows_of(E: Any) -> Any:
+    """Return encoded rows such that some of them can be taken."""
+    return E.tocsr() if hasattr(E, "tocsr") else np.asarray(E)
+
+
+def encoder(seen: Understood, scale: bool = True) -> ColumnTransformer:
+    """Return a transformer of the inputs of a table; holes of numbers become medians."""
+    number = (
+        make_pipeline(SimpleImputer(strategy="median"), StandardScaler()) if scale else SimpleImputer(strategy="median")
+    )
+    parts: list[tuple[str, Any, Any]] = []
+    if seen.of_kind(NUMBER):
+        parts.append(("number", number, seen.of_kind(NUMBER)))
+    if seen.of_kind(FLAG):
+        parts.append(("flag", SimpleImputer(strategy="most_frequent"), seen.of_kind(FLAG)))
+    if seen.of_kind(CATEGORY):
+        parts.append(("category", OneHotEncoder(handle_unknown="ignore", sparse_output=False), seen.of_kind(CATEGORY)))
+    least = 2 if len(seen.frame) >= 50 else 1
+    parts += [(f"text{j}", TfidfVectorizer(max_features=MOST_WORDS, min_df=least, sublinear_tf=True), name)
+              for j, name in enumerate(seen.of_kind(TEXT))]  # fmt: skip
+    return ColumnTransformer(parts)
+
+
+def features(transformer: ColumnTransformer) -> dict[str, int]:
+    """Return where words, flags and categories (`column=value`) stand among encoded columns; numbers have no zero."""
+    places: dict[str, int] = {}
+    for name, part, columns in transformer.transformers_:
+        at = transformer.output_indices_[name]
+        if name.startswith("text"):
+            found = list(part.get_feature_names_out())
+        elif name == "flag":
+            found = list(columns)
+        elif name == "category":
+            found = [f"{c}={level}" for c, levels in zip(columns, part.categories_, strict=True) for level in levels]
+        else:
+            continue
+        places |= {str(feature): at.start + j for j, feature in enumerate(found) if str(feature) not in places}
+    return places
+
+
+def encoder_code(seen: Understood, scale: bool = True) -> str:
+    """Return the Python code of `encoder` and `plain` for this table."""
+    parts = []
+    if seen.of_kind(NUMBER):
+        number = (
+            'make_pipeline(SimpleImputer(strategy="median"), StandardScaler())'
+            if scale
+            else 'SimpleImputer(strategy="median")'
+        )
+        parts.append(f'    ("number", {number}, {seen.of_kind(NUMBER)!r}),')
+    if seen.of_kind(FLAG):
+        parts.append(f'    ("flag", SimpleImputer(strategy="most_frequent"), {seen.of_kind(FLAG)!r}),')
+    if seen.of_kind(CATEGORY):
+        parts.append(
+            '    ("category", OneHotEncoder(handle_unknown="ignore", sparse_output=False), '
+            f"{seen.of_kind(CATEGORY)!r}),"
+        )
+    least = 2 if len(seen.frame) >= 50 else 1
+    parts += [f'    ("text{j}", TfidfVectorizer(max_features={MOST_WORDS}, min_df={least}, sublinear_tf=True), '
+              f"{name!r}),"
+              for j, name in enumerate(seen.of_kind(TEXT))]  # fmt: skip
+    fills = (
+        [f"X[{seen.of_kind(CATEGORY)!r}] = X[{seen.of_kind(CATEGORY)!r}].astype(object).fillna({NONE!r}).astype(str)"]
+        if seen.of_kind(CATEGORY)
+        else []
+    )
+    fills += [f"X[{seen.of_kind(TEXT)!r}] = X[{seen.of_kind(TEXT)!r}].fillna('')"] if seen.of_kind(TEXT) else []
+    names = [c.name for c in seen.inputs]
+    return "\n".join([f"X = frame[{names!r}].copy()", *fills, "encode = ColumnTransformer([", *parts, "])",
+                      "E = encode.fit_transform(X)"])  # fmt: skip
+
+
+def encoder_imports(seen: Understood) -> str:
+    """Return the imports that `encoder_code` needs."""
+    lines = ["from sklearn.compose import ColumnTransformer"]
+    if seen.of_kind(TEXT):
+        lines.append("from sklearn.feature_extraction.text import TfidfVectorizer")
+    lines += ["from sklearn.impute import SimpleImputer", "from sklearn.pipeline import make_pipeline",
+              "from sklearn.preprocessing import OneHotEncoder, StandardScaler"]  # fmt: skip
+    return "\n".join(lines)

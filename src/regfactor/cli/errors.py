@@ -1,0 +1,25 @@
+"""What ends a command early, and with which exit code."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+DONE, BAD_INPUT, NOT_CONVERGED, INTERRUPTED = 0, 2, 3, 130
+
+
+class BadInput(Exception):
+    """One sentence for the user: what is wrong, where, and what to do."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return "; did you mean 'X'?" where some known name is near, else nothing."""
+    spelled = {other.lower(): other for other in known}
+    found = difflib.get_close_matches(name.lower(), list(spelled), n=1)
+    return f"; did you mean {spelled[found[0]]!r}?" if found else "."
+
+
+def listed(names: Iterable[object], most: int = 8) -> str:
+    """Return names separated by commas, the first few."""
+    all_ = [str(name) for name in names]
+    return ", ".join(all_[:most]) + (f" and {len(all_) - most} more" if len(all_) > most else "")

@@ -1,0 +1,192 @@
+"""`regfactor forecast`: several series together, some times ahead, with intervals that were tried on the past."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from regfactor._params import Array
+from regfactor.cli.columns import FLAG, NUMBER, TIMES, Understood
+from regfactor.cli.complete import spell
+from regfactor.cli.errors import BadInput
+from regfactor.cli.times import Clock, clock_of
+from regfactor.cli.words import certificate_section, count, data_section, notes, reading_code, repeat_section
+from regfactor.cli.work import Work, free_name, pandas, quiet
+from regfactor.estimators import RegularizedARMA
+from regfactor.report import Figure, Grid, Page, Section, Text
+from regfactor.report.figures import fan
+
+LEAST = 10  # rows
+ORIGINS = 3  # in the past, from which forecasts are tried
+SHOWN = 6  # series that are drawn
+
+
+class Tried(NamedTuple):
+    """Forecasts from the past: how many, the share within intervals, errors by series, and of the last value."""
+
+    cells: int
+    within: float
+    error: Array
+    simple: Array
+
+
+def run(work: Work, path: Path, horizon: int, level: float, time: str | None) -> None:
+    """Forecast a series, and write it with a report."""
+    if not 0 < level < 1:
+        raise BadInput(f"--level must lie between 0 and 1, not {level:g}.")
+    seen = work.understand(work.read(path), tell=False)
+    clock = clock_of(work, seen, time)
+    seen = seen.without({clock.name: TIMES})
+    work.tell(seen)
+    names, X = _values(work, seen, clock)
+    if len(X) < LEAST:
+        raise BadInput(f"{path.name} has {len(X)} rows; a forecast needs at least {LEAST}.")
+    if horizon > 10 * len(X):
+        raise BadInput(f"--horizon is {horizon}, more than ten times the {len(X)} rows that are known.")
+    model = RegularizedARMA()
+    work.fit("fitting", model, X)
+    ahead = model.forecast(horizon, level=level)
+    with work.talk.progress("trying it on the past"), quiet():
+        tried = _try(model, X, horizon, level)
+    ahead_of = f"{len(names)} series forecast {count(horizon, 'time')} ahead, from {count(len(X), 'row')}."
+    lead = f"{ahead_of} {_sentence(tried, level)}"
+    work.talk.say(lead)
+    work.talk.say(str(model.certificate_))
+    work.talk.record |= {"series": names, "horizon": horizon, "level": level, "p": model.p_, "q": model.q_,
+                         "radius": model.radius_, "certificate": str(model.certificate_),
+                         "tried": None if tried is None else tried._asdict()}  # fmt: skip
+    out = frame_of(clock, names, ahead, seen.table.text)
+    page = _page(work, seen, model, clock, (names, X, ahead), (lead, tried, level))
+    freq = getattr(clock.index, "freqstr", None)
+    info = {"columns": {n: NUMBER for n in names}, "horizon": horizon, "level": level, "time": clock.name, "freq": freq,
+            "rows": len(X)}  # fmt: skip
+    work.finish(out, page, model, info)
+
+
+def _values(work: Work, seen: Understood, clock: Clock) -> tuple[list[str], Array]:
+    """Return the names and the values of the series at each time."""
+    names = [n for n in seen.of_kind(NUMBER, FLAG) if n != clock.name]
+    still = [n for n in names if seen.frame[n].nunique() < 2]
+    if still:
+        work.talk.note(f"Left out, since they never change: {', '.join(still)}.")
+    names = [n for n in names if n not in still]
+    if not names:
+        raise BadInput(
+            f"{seen.table.path.name} has no column of numbers that changes, so there is nothing to forecast."
+        )
+    values = seen.frame[names].to_numpy(dtype=float, na_value=np.nan)
+    X = values[clock.order]
+    X[np.asarray(clock.order) < 0] = np.nan
+    return names, X
+
+
+def _try(model: Any, X: Array, horizon: int, level: float) -> Tried | None:
+    """Forecast from some times in the past, with coefficients of the rows before them, and compare with what came."""
+    h = min(horizon, len(X) // 5)
+    origins = [
+        len(X) - (i + 1) * h for i in range(ORIGINS) if len(X) - (i + 1) * h >= max(len(X) // 2, 4 * model.p_ + 10)
+    ]
+    if not origins or h < 1:
+        return None
+    inside, errors, simple = [], [], []
+    for origin in origins:
+        past, truth = X[:origin], X[origin : origin + h]
+        if np.isnan(past).all(axis=0).any() or not np.nanstd(past, axis=0).all():
+            return None
+        said = RegularizedARMA(p=model.p_, q=model.q_).fit(past).forecast(h, level=level)
+        there = ~np.isnan(truth)
+        inside.append(((truth >= said.lower) & (truth <= said.upper))[there])
+        last = [column[~np.isnan(column)][-1] for column in past.T]
+        errors.append(np.abs(truth - said.mean))
+        simple.append(np.abs(truth - np.array(last)))
+    within = np.concatenate(inside)
+    if not len(within):
+        return None
+    return Tried(len(within), float(within.mean()), np.nanmean(np.concatenate(errors), axis=0),
+                 np.nanmean(np.concatenate(simple), axis=0))  # fmt: skip
+
+
+def _sentence(tried: Tried | None, level: float) -> str:
+    if tried is None:
+        return "The series is too short to try forecasts on its past."
+    gain = 1 - float(np.mean(tried.error / np.maximum(tried.simple, 1e-300)))
+    better = f"{gain:.0%} smaller than" if gain > 0 else f"{-gain:.0%} larger than"
+    return (f"Tried on the end of the series, {tried.within:.0%} of {tried.cells} values lay within the {level:.0%} "
+            f"intervals, and errors were {better} those of the last value repeated.")  # fmt: skip
+
+
+def frame_of(clock: Clock, names: list[str], ahead: Any, text: bool) -> Any:
+    """Return forecasts as a table: the time, the means, the limits."""
+    index = clock.ahead(len(ahead))
+    out: dict[str, Any] = {clock.name: _spelled(index) if text else index}
+    for j, name in enumerate(names):
+        for end, values in (("", ahead.mean), ("_lower", ahead.lower), ("_upper", ahead.upper)):
+            column = values[:, j]
+            out[free_name(f"{name}{end}", list(out))] = [spell(float(f"{v:.6g}")) for v in column] if text else column
+    return pandas().DataFrame(out)
+
+
+def _spelled(index: Any) -> list[str]:
+    """Return times as text; days without their midnight."""
+    words = [str(t) for t in index]
+    return [w.removesuffix(" 00:00:00") for w in words] if all(w.endswith(" 00:00:00") for w in words) else words
+
+
+def _page(
+    work: Work, seen: Understood, model: Any, clock: Clock, what: tuple[list[str], Array, Any],
+    said: tuple[str, Tried | None, float],
+) -> Page:  # fmt: skip
+    (names, X, ahead), (lead, tried, level) = what, said
+    facts = [(str(len(ahead)), "times ahead"), (f"{model.p_} and {model.q_}", "lags of values and of shocks")]
+    if tried is not None:
+        facts.append((f"{tried.within:.0%}", f"of past values within {level:.0%} intervals"))
+    facts.append((f"{max(model.relative_gap_, 0):.1e}", "relative gap to the optimum"))
+    story = ("All series were forecast together, each from the past of all: a vector autoregression of "
+             f"{count(model.p_, 'lag')}, chosen by BIC, with a moving average of {count(model.q_, 'lag')}, solved as "
+             "one convex problem. Intervals are those of Gaussian shocks, widened for what is not known of the "
+             "coefficients.")  # fmt: skip
+    if np.isnan(X).any():
+        story += f" Filled on the way: {count(int(np.isnan(X).sum()), 'missing value')} of the past."
+    result: list[Any] = [Figure(_drawn(clock, X[:, j], ahead, j, name, level), f"{name}: observed and forecast.")
+                         for j, name in enumerate(names[:SHOWN])]  # fmt: skip
+    if len(names) > SHOWN:
+        result.append(Text(f"{len(names) - SHOWN} more series are in the table only."))
+    trust: list[Any] = [Text(_sentence(tried, level))]
+    if tried is not None:
+        lines = [(n, f"{a:.3g}", f"{b:.3g}") for n, a, b in zip(names[:30], tried.error, tried.simple, strict=False)]
+        trust.append(Grid(("series", "mean error", "of the last value repeated"), lines))
+    trust.append(Text("A forecast goes on as the past did: it knows nothing of a change of rules, and seasons are "
+                      f"seen only as far as {count(model.p_, 'lag')} reach back."))  # fmt: skip
+    sections = [
+        Section("What was done", [Text(story), *notes(work)]), data_section(seen),
+        Section("The result", result), certificate_section(model), Section("How far to trust it", trust),
+        repeat_section(work, _code(seen, names, len(ahead), level, clock)),
+    ]  # fmt: skip
+    return Page(f"{seen.table.path.name}, forecast", lead, facts, sections)
+
+
+def _drawn(clock: Clock, seen: Array, ahead: Any, j: int, name: str, level: float) -> str:
+    pd, h = pandas(), len(ahead)
+    last, future = clock.index[-max(4 * h, 40) :], clock.ahead(h)
+    if isinstance(last, pd.PeriodIndex):
+        last, future = last.to_timestamp(), future.to_timestamp()
+    return fan(
+        (last, seen[-len(last) :]), (future, ahead.mean[:, j], ahead.lower[:, j], ahead.upper[:, j]), name, level
+    )
+
+
+def _code(seen: Understood, names: list[str], horizon: int, level: float, clock: Clock) -> str:
+    lines = [
+        "import numpy as np",
+        "import pandas as pd",
+        "from regfactor import RegularizedARMA",
+        "",
+        reading_code(seen),
+    ]
+    if clock.name in seen.table.names:
+        lines.append(f"frame = frame.sort_values({clock.name!r})")
+    return "\n".join([*lines, f"model = RegularizedARMA().fit(frame[{names!r}].to_numpy(dtype=float))",
+                      f"print(model.forecast({horizon}, level={level}).to_frame())",
+                      "print(model.certificate_)"])  # fmt: skip

@@ -1,0 +1,94 @@
+"""Files a command writes: named before any work, written under temporary names, renamed together at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from regfactor.cli.errors import BadInput
+
+Writer = Callable[[Path], None]
+
+
+@dataclass
+class Outputs:
+    """All files of a command: they appear together, or none does."""
+
+    force: bool = False
+    planned: list[Path] = field(default_factory=list)
+    committed: bool = False
+    _written: list[tuple[Path, Path]] = field(default_factory=list)
+
+    def plan(self, path: Path) -> Path:
+        """Return a path that will be written; raise where it must not or cannot be."""
+        folder = path.parent
+        if not folder.is_dir():
+            raise BadInput(f"There is no folder {folder}; create it, or name another by --out.")
+        if path.is_dir():
+            raise BadInput(f"{path} is a folder; name another by --out.")
+        if path in self.planned:
+            raise BadInput(f"{path} would be written twice; give --save another name.")
+        self._refuse_existing(path)
+        try:
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise BadInput(
+                f"Nothing can be written to {folder.resolve()} ({error.strerror}); name another folder by --out."
+            ) from error
+        self.planned.append(path)
+        return path
+
+    def write(self, path: Path, writer: Writer) -> None:
+        """Write a planned file under a temporary name beside its own."""
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        os.close(handle)
+        self._written.append((Path(name), path))
+        writer(Path(name))
+        os.chmod(name, 0o666 & ~_umask())
+
+    def commit(self) -> list[Path]:
+        """Give all files their names; an interrupt waits until that is done."""
+        for _, path in self._written:
+            self._refuse_existing(path)
+        with _uninterrupted():
+            for temporary, path in self._written:
+                os.replace(temporary, path)
+            self.committed = True
+        done, self._written = [path for _, path in self._written], []
+        return done
+
+    def discard(self) -> None:
+        """Remove what was written under temporary names."""
+        for temporary, _ in self._written:
+            temporary.unlink(missing_ok=True)
+        self._written = []
+
+    def _refuse_existing(self, path: Path) -> None:
+        if path.exists() and not self.force:
+            raise BadInput(f"{path} exists already; add --force to replace it, or name another folder by --out.")
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Hold back an interrupt; outside the main thread there is none to hold back."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

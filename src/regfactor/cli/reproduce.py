@@ -1,0 +1,39 @@
+"""`regfactor reproduce`: the experiments of the papers, which live beside the library in its source."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import regfactor.cli
+from regfactor.cli.errors import DONE, INTERRUPTED, BadInput
+from regfactor.cli.work import Work
+
+PACKAGE = Path("experiments") / "__main__.py"
+
+
+def run(work: Work, experiment: str, quick: bool, splits: int | None, jobs: int) -> None:
+    """Run an experiment by its id, or name all of them."""
+    folder = source()
+    words = ["list"] if experiment == "list" else ["run", experiment, "--jobs", str(jobs)]
+    if experiment != "list":
+        words += ["--quick"] if quick else []
+        words += ["--splits", str(splits)] if splits is not None else []
+    code = subprocess.run([sys.executable, "-m", "experiments", *words], cwd=folder, check=False).returncode
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
+    if code == 2:
+        raise BadInput(f"the experiments do not take {experiment!r}; `regfactor reproduce list` names them.")
+    work.converged = code == DONE  # otherwise cells failed: the others are kept, and the same command goes on
+
+
+def source() -> Path:
+    """Return the folder of the experiments: the current one, or the checkout that regfactor is installed from."""
+    beside = Path(regfactor.cli.__file__).parents[3]
+    for folder in (Path.cwd(), beside):
+        if (folder / PACKAGE).is_file():
+            return folder
+    raise BadInput(
+        "the experiments are not part of the installed package: run this in a checkout of the source of regfactor."
+    )

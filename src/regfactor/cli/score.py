@@ -1,0 +1,165 @@
+"""`regfactor score`: a saved model applied to new rows."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regfactor.cli.columns import forced
+from regfactor.cli.complete import fill, spell, within_range
+from regfactor.cli.encode import plain
+from regfactor.cli.errors import BadInput
+from regfactor.cli.forecast import frame_of
+from regfactor.cli.tables import Table
+from regfactor.cli.times import Clock, _parsed
+from regfactor.cli.words import count, notes
+from regfactor.cli.work import Work, free_name, pandas
+from regfactor.report import Code, Page, Section, Text
+from regfactor.saving import UntrustedModel, load
+
+NEEDED = {
+    "complete": {"columns", "ranges"}, "cluster": {"columns"}, "embed": {"columns", "dimensions"},
+    "label": {"columns", "target", "task", "classes", "center", "scale", "half_width", "spelled"},
+    "denoise": {"columns", "views"}, "forecast": {"columns", "horizon", "level", "time", "freq", "rows"},
+}  # fmt: skip
+
+
+def run(work: Work, model_path: Path, path: Path) -> None:
+    """Score new rows, and write them with a report."""
+    if not model_path.is_file():
+        raise BadInput(f"There is no model {model_path}; `--save MODEL.skops` of another command writes one.")
+    try:
+        model = load(model_path)
+    except OSError as error:
+        raise BadInput(f"{model_path} cannot be read: {error.strerror or error}.") from error
+    except (KeyError, TypeError, AttributeError, ValueError, zipfile.BadZipFile) as error:  # damaged, or made to be
+        if isinstance(error, UntrustedModel):
+            raise
+        raise BadInput(f"{model_path} is no whole model: {error}.") from error
+    info = getattr(model, "regfactor_info_", None)
+    info = info if isinstance(info, dict) else {}
+    command = str(info.get("command"))
+    if command not in NEEDED or not NEEDED[command] <= set(info) or not isinstance(info["columns"], dict):
+        raise BadInput(f"{model_path.name} holds a {type(model).__name__} that no command has saved; in Python, "
+                       "regfactor.load opens it.")  # fmt: skip
+    table = work.read(path)
+    out, said = _scored(command, model, info, table)
+    work.talk.say(f"Read {path.name}: {count(len(table.raw), 'row')}.")
+    work.talk.say(said)
+    work.talk.record |= {"model": type(model).__name__, "fitted_by": command, "result": said}
+    work.finish(out, _page(work, (model_path, path), command, info, (said, len(table.raw))))
+
+
+def _page(work: Work, paths: tuple[Path, Path], command: str, info: dict[str, Any], result: tuple[str, int]) -> Page:
+    (model_path, path), (said, rows) = paths, result
+    done = (f"The model in {model_path.name} was applied to every row of {path.name} alone; it did not move, and no "
+            "row depends on the others.")  # fmt: skip
+    data = (f"The columns {', '.join(info['columns'])} were read as they were when the model was fitted; others were "
+            "carried along.")  # fmt: skip
+    trust = "As far as the report of the fit says, and only for rows like those it was fitted to."
+    code = f"import regfactor\n\nmodel = regfactor.load({str(model_path)!r})"
+    sections = [
+        Section("What was done", [Text(done), *notes(work)]),
+        Section("The data as understood", [Text(data)]),
+        Section("How far to trust it", [Text(trust)]),
+        Section("Repeat it", [Code(work.command_line, "On the command line:"), Code(code, "In Python:")]),
+    ]
+    facts = [(f"{rows:,}", "rows scored"), (command, "the command that fitted the model")]
+    return Page(f"{path.name}, scored", said, facts, sections)
+
+
+def _scored(command: str, model: Any, info: dict[str, Any], table: Table) -> tuple[Any, str]:
+    """Return the table with what the model says of it, and a sentence."""
+    if command == "forecast":
+        return _forecast(model, info, table)
+    X = forced(table, info["columns"])
+    out = table.raw.copy()
+    names = list(out.columns)
+    if command == "complete":
+        return _complete(model, info, X, out, table)
+    if command == "label":
+        return _label(model, info, X, out, table)
+    if command == "denoise":
+        first, second = info["views"]
+        for columns, Z in zip((first, second), model.denoise(X[first].to_numpy(), X[second].to_numpy()), strict=True):
+            for name, column in zip(columns, Z.T, strict=True):
+                out[name] = out[name] if table.text else out[name].astype(float)
+                fill(out, name, np.arange(len(column)), column, table.text)
+        return out, f"{count(len(out), 'row')} cleaned by both views."
+    if command == "embed":
+        codes = np.asarray(model.transform(X))[:, : info["dimensions"]]
+        for j, column in enumerate(codes.T):
+            out[free_name(f"code_{j + 1}", names)] = (
+                [spell(float(f"{v:.6g}")) for v in column] if table.text else column
+            )
+        return out, f"{count(len(out), 'row')} embedded."
+    labels = model.predict(plain(X))
+    out[free_name("cluster", names)] = labels + 1
+    return out, f"{count(len(out), 'row')} put into clusters."
+
+
+def _complete(model: Any, info: dict[str, Any], X: Any, out: Any, table: Table) -> tuple[Any, str]:
+    holes = X.isna()
+    completed, _ = within_range(model.complete(X), holes, info["ranges"])
+    for name in X.columns:
+        at = np.flatnonzero(holes[name].to_numpy())
+        if len(at):
+            fill(out, name, at, completed[name].iloc[at], table.text)
+    return out, f"{count(int(holes.to_numpy().sum()), 'hole')} filled in {count(len(out), 'row')}."
+
+
+def _label(model: Any, info: dict[str, Any], X: Any, out: Any, table: Table) -> tuple[Any, str]:
+    target, rows = info["target"], plain(X)
+    known = _known(out[target], table) if target in out.columns else np.zeros(len(out), bool)
+    column = out[target].astype(object) if target in out.columns else pandas().Series([None] * len(out), dtype=object)
+    extra: dict[str, Any] = {}
+    if info["task"] == "classification":
+        P = model.predict_proba(rows)
+        spelled = dict(zip(info["classes"], info["spelled"], strict=True))
+        names = [spelled[str(model.classes_[j])] for j in P.argmax(axis=1)]
+        said = np.array([str(v) if table.text else v for v in names] + [None], dtype=object)[:-1]
+        extra["probability"] = P.max(axis=1)
+    else:
+        values = model.predict(rows) * info["scale"] + info["center"]
+        said = np.array([spell(float(v)) if table.text else float(v) for v in values], dtype=object)
+        if info["half_width"] is not None:
+            extra |= {"lower": values - info["half_width"], "upper": values + info["half_width"]}
+    column.iloc[np.flatnonzero(~known)] = said[~known]
+    out[target] = column.infer_objects()
+    names = list(out.columns)
+    out[free_name(f"{target}_given", names)] = known
+    for end, values in extra.items():
+        out[free_name(f"{target}_{end}", names)] = [
+            None if k else (spell(float(v)) if table.text else float(v)) for v, k in zip(values, known, strict=True)
+        ]
+    return out, f"{count(int((~known).sum()), 'row')} labeled in {target!r}."
+
+
+def _known(column: Any, table: Table) -> Any:
+    """Return which cells of a column hold a value."""
+    if not table.text:
+        return column.notna().to_numpy()
+    return np.array([str(v).strip().lower() not in table.reading.markers for v in column], dtype=bool)
+
+
+def _forecast(model: Any, info: dict[str, Any], table: Table) -> tuple[Any, str]:
+    pd = pandas()
+    X = forced(table, info["columns"])
+    time, rows = info["time"], len(X)
+    if time in table.names and info["freq"] is not None:
+        parsed = _parsed(pd.Series([str(v).strip() for v in table.raw[time]], dtype=object), time)
+        last = parsed[-1:]
+        index = last if isinstance(last, pd.PeriodIndex) else pd.DatetimeIndex(last, freq=info["freq"])
+    else:
+        index = pd.RangeIndex(info["rows"] + 1, info["rows"] + rows + 1)
+    model.update(X.to_numpy(dtype=float))
+    ahead = model.forecast(info["horizon"], level=info["level"])
+    out = frame_of(Clock(time, index, np.arange(rows)), list(info["columns"]), ahead, table.text)
+    return (
+        out,
+        f"{count(rows, 'new row')} passed through the model; {count(info['horizon'], 'time')} ahead of them are "
+        "forecast.",
+    )

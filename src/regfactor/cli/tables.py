@@ -1,0 +1,248 @@
+"""Tables from files: CSV, Parquet, Feather and NPZ, read as they stand; a file that is none is refused by a sentence.
+
+Cells of a CSV file stay the strings that they were: what a command does not change is written back to the letter.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import importlib
+import io
+import warnings
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regfactor.cli.errors import BadInput, listed, nearest
+
+MISSING = frozenset({"", "?", "na", "n/a", "nan", "none", "null", "<na>", "#n/a", "#na", "-nan", "nat"})
+SEPARATORS = ",;\t|"
+FORMATS = (".csv", ".tsv", ".txt", ".csv.gz", ".parquet", ".feather", ".npz")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a text file is read: its encoding, whether it has a header, and what else marks a missing cell."""
+
+    encoding: str = "utf-8"
+    header: bool = True
+    missing: tuple[str, ...] = ()
+
+    @property
+    def markers(self) -> frozenset[str]:
+        """All markers of missing cells, in lower case."""
+        return MISSING | {text.strip().lower() for text in self.missing}
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table as it stands in a file; `text` tells that its cells are strings, of which some mark a hole."""
+
+    path: Path
+    raw: Any
+    text: bool
+    separator: str = ","
+    notes: tuple[str, ...] = ()
+    reading: Reading = Reading()
+
+    @property
+    def stem(self) -> str:
+        """The name of the file without its endings."""
+        return self.path.name.removesuffix(".gz").rpartition(".")[0] or self.path.name
+
+    @property
+    def columnar(self) -> bool:
+        """Whether results belong in Parquet, as the table did."""
+        return self.path.suffix.lower() in (".parquet", ".feather")
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.raw.columns)
+
+    def place(self, name: str, what: str = "column") -> int:
+        """Return where a column stands; raise, with the nearest name, where there is none."""
+        if name not in self.names:
+            raise BadInput(f"{self.path.name} has no {what} {name!r}{nearest(name, self.names)}"
+                           f" Its columns are {listed(self.names)}.")  # fmt: skip
+        return self.names.index(name)
+
+
+def read(path: Path, reading: Reading | None = None) -> Table:
+    """Return the table in a file."""
+    reading = reading or Reading()
+    if not path.exists():
+        others = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise BadInput(f"There is no file {path}{nearest(path.name, others)}")
+    if not path.is_file():
+        raise BadInput(f"{path} is not a file.")
+    name = path.name.lower()
+    if not name.endswith(FORMATS):
+        raise BadInput(f"{path.name}: the ending tells the format, and must be one of {', '.join(FORMATS)}.")
+    try:
+        if path.stat().st_size == 0:
+            raise BadInput(f"{path.name} is empty.")
+        table = _of_text(path, reading) if name.endswith((".csv", ".tsv", ".txt", ".gz")) else _of_binary(path)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror or error}.") from error
+    return _checked(table)
+
+
+def _checked(table: Table) -> Table:
+    names, rows = table.names, len(table.raw)
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        at = [j + 1 for j, name in enumerate(names) if name == twice[0]]
+        remedy = "Rename one of them" + ("; if the first row is data, add --no-header." if table.text else ".")
+        raise BadInput(f"{table.path.name} has {len(at)} columns called {twice[0]!r} (columns {listed(at)}). {remedy}")
+    if not names:
+        raise BadInput(f"{table.path.name} has no columns.")
+    if not rows:
+        raise BadInput(f"{table.path.name} has a header but no rows.")
+    return table
+
+
+def _of_text(path: Path, reading: Reading) -> Table:
+    text = _decoded(path, reading.encoding)
+    if not text.strip():
+        raise BadInput(f"{path.name} is empty.")
+    if "\0" in text:
+        raise BadInput(f"{path.name} contains zero bytes, so it is no text table.")
+    separator = _separator(text)
+    buffer = io.StringIO(text, newline="")
+    first = _first_row(buffer, separator, path)
+    notes = []
+    if reading.header:
+        names = [name.strip() or f"unnamed_{j + 1}" for j, name in enumerate(first)]
+        if len(names) == len(set(names)) and all(_is_number(name) for name in names):
+            notes.append(f"The first row ({listed(names, 4)}) was taken for the names of the columns; if it is data, "
+                         "add --no-header.")  # fmt: skip
+    else:
+        names = [f"x{j}" for j in range(len(first))]
+        buffer.seek(0)
+    if len(set(names)) < len(names):
+        return Table(path, _frame([], names), True)  # refused by its names, before its rows are read
+    return Table(path, _rows(buffer, names, separator, path), True, separator, tuple(notes), reading)
+
+
+def _decoded(path: Path, encoding: str) -> str:
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.name.lower().endswith(".gz") else path.read_bytes()
+    except (gzip.BadGzipFile, EOFError, importlib.import_module("zlib").error) as error:
+        raise BadInput(f"{path.name} is no whole gzip file: {error}.") from error
+    try:
+        return content.decode("utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding)
+    except LookupError as error:
+        raise BadInput(f"There is no encoding {encoding!r}; well-known ones are utf-8, latin-1 and cp1252.") from error
+    except UnicodeError as error:
+        at = getattr(error, "start", 0)
+        line = content[:at].count(b"\n") + 1
+        raise BadInput(f"{path.name} is not {encoding}: byte 0x{content[at]:02x} in line {line}. Save it as UTF-8, or "
+                       "name its encoding, for example --encoding latin-1.") from error  # fmt: skip
+
+
+def _separator(text: str) -> str:
+    """Return the separator that is most frequent in the first line that is not blank."""
+    first = next(line for line in text.splitlines() if line.strip())
+    return max(SEPARATORS, key=first.count)
+
+
+def _first_row(buffer: io.StringIO, separator: str, path: Path) -> list[str]:
+    try:
+        return next(row for row in csv.reader(buffer, delimiter=separator, skipinitialspace=True) if any(row))
+    except (csv.Error, StopIteration) as error:
+        raise BadInput(f"The first row of {path.name} cannot be read: {error or 'all its cells are empty'}.") from error
+
+
+def _rows(buffer: io.StringIO, names: list[str], separator: str, path: Path) -> Any:
+    pd = importlib.import_module("pandas")
+    start = buffer.tell()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # cells beyond the columns would be dropped
+            frame = pd.read_csv(
+                buffer, header=None, names=range(len(names) + 1), index_col=False, sep=separator, dtype=str,
+                na_filter=False, skipinitialspace=True, skip_blank_lines=len(names) > 1,
+            )  # fmt: skip
+    except pd.errors.EmptyDataError:
+        return _frame([], names)
+    except (pd.errors.ParserError, pd.errors.ParserWarning, ValueError) as error:
+        return _refused_rows(buffer, start, names, separator, path, error)
+    extra = frame.pop(len(names)).fillna("")
+    if (extra != "").any():
+        line = int(np.argmax((extra != "").to_numpy())) + 1
+        raise BadInput(f"Row {line} of {path.name} has more cells than the {len(names)} columns; quote cells that "
+                       f"contain {separator!r}.")  # fmt: skip
+    frame.columns = names
+    return frame.fillna("")
+
+
+def _refused_rows(
+    buffer: io.StringIO, start: int, names: list[str], separator: str, path: Path, error: Exception
+) -> Any:
+    """Raise for rows that the parser refused, by the first one that is too long where that is the reason."""
+    buffer.seek(start)
+    try:
+        for number, row in enumerate(filter(None, csv.reader(buffer, delimiter=separator)), 1):
+            if len(row) > len(names):
+                raise BadInput(f"Row {number} of {path.name} has {len(row)} cells, the table has {len(names)} columns;"
+                               f" quote cells that contain {separator!r}.") from error  # fmt: skip
+    except csv.Error:
+        pass  # then the parser's own words must do
+    reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")
+    raise BadInput(f"{path.name} is no table: {reason}.") from error
+
+
+def _of_binary(path: Path) -> Table:
+    if path.suffix.lower() == ".npz":
+        return Table(path, _of_arrays(path), False)
+    pd, pa = importlib.import_module("pandas"), importlib.import_module("pyarrow")
+    reader = pd.read_parquet if path.suffix.lower() == ".parquet" else pd.read_feather
+    try:
+        frame = reader(path)
+    except (pa.ArrowException, ValueError, OSError) as error:
+        kind = path.suffix[1:].capitalize()
+        raise BadInput(f"{path.name} is no {kind} file: {str(error).splitlines()[0].rstrip('.')}.") from error
+    if not isinstance(frame.index, pd.RangeIndex):
+        frame = frame.reset_index(names=[n or f"index{j or ''}" for j, n in enumerate(frame.index.names)])
+    frame.columns = [str(name) for name in frame.columns]
+    return Table(path, frame.reset_index(drop=True), False)
+
+
+def _of_arrays(path: Path) -> Any:
+    """Return the two-dimensional array of an archive as columns x0, x1, ..., and its vectors by their names."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise BadInput(f"{path.name} is no archive of plain arrays: {str(error).rstrip('.')}.") from error
+    tables = {name: a for name, a in arrays.items() if a.ndim == 2}
+    name = "X" if "X" in tables else next(iter(tables), None)
+    if name is None or (len(tables) > 1 and name != "X"):
+        shapes = {key: a.shape for key, a in arrays.items()}
+        raise BadInput(
+            f"{path.name} needs one two-dimensional array, called X where there are others; it has {shapes}."
+        )
+    X = tables[name]
+    if X.dtype.kind not in "biufUS":
+        raise BadInput(f"The array {name!r} of {path.name} holds {X.dtype}; it must hold numbers or strings.")
+    columns = {f"x{j}": X[:, j] for j in range(X.shape[1])}
+    columns |= {key: a for key, a in arrays.items() if a.ndim == 1 and len(a) == len(X)}
+    return importlib.import_module("pandas").DataFrame(columns)
+
+
+def _frame(rows: Sequence[Any], names: list[str]) -> Any:
+    return importlib.import_module("pandas").DataFrame(rows, columns=names)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

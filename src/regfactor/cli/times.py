@@ -1,0 +1,118 @@
+"""When the rows of a series are: dates, quarters, numbers that count up, or just one after the other."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regfactor.cli.columns import DATE, ID, Understood
+from regfactor.cli.errors import BadInput
+from regfactor.cli.work import Work, pandas
+from regfactor.estimators.arma_forecast import Times
+
+QUARTER = re.compile(r"\d{4}-?Q[1-4]$", re.IGNORECASE)
+CALENDAR = ("MS", "ME", "QS", "QE", "YS", "YE")  # rules of dates that have no even step
+REGULAR = 0.5  # share of the commonest step from which other steps are gaps
+
+
+@dataclass(frozen=True, eq=False)
+class Clock:
+    """The index of the rows, in order, and the column that it came from."""
+
+    name: str
+    index: Any
+    order: Any  # which row of the table stands at each time, -1 at a gap
+
+    def ahead(self, horizon: int) -> Any:
+        """Return the times that follow."""
+        return Times("pandas", [], self.index, len(self.index)).future(horizon)
+
+
+def clock_of(work: Work, seen: Understood, wanted: str | None) -> Clock:
+    """Return the times of a series, from the column named or from the one that looks like it."""
+    pd, rows = pandas(), len(seen.frame)
+    name = wanted or next((c.name for c in seen.columns if c.kind == DATE and not c.missing), None) or _counted(seen)
+    if name is None:
+        return Clock("step", pd.RangeIndex(1, rows + 1), np.arange(rows))
+    seen.table.place(name, "time column")
+    index = _parsed(seen.frame[name], name)
+    if index.hasnans:
+        raise BadInput(f"The time column {name!r} is empty in row {int(np.argmax(index.isna())) + 1}.")
+    if not index.is_unique:
+        raise BadInput(f"The time {index[index.duplicated()][0]} occurs more than once in {name!r}; a series has one "
+                       "row for each time.")  # fmt: skip
+    order = np.argsort(index)
+    if np.any(np.diff(order) < 0):
+        work.talk.note(f"The rows were put in the order of {name!r}.")
+    return _regular(work, name, index[order], order)
+
+
+def _counted(seen: Understood) -> str | None:
+    """Return a column of numbers that counts the rows, by the name of a year or by being ignored as a row's name."""
+    return next((c.name for c in seen.columns if c.kind == ID and seen.frame[c.name].dtype.kind in "iuf"), None)
+
+
+def _parsed(cells: Any, name: str) -> Any:
+    pd = pandas()
+    if cells.dtype.kind == "M":
+        return pd.DatetimeIndex(cells)
+    values = cells.to_numpy(dtype=object)
+    known = [v for v in values if isinstance(v, str)]
+    if not known and cells.dtype.kind in "iuf":
+        whole = cells.to_numpy(dtype=float, na_value=np.nan)
+        if np.all(whole == np.rint(whole)):
+            return pd.Index(whole.astype(int))
+        raise BadInput(
+            f"The time column {name!r} holds numbers that are not whole, or none; give dates or whole numbers."
+        )
+    try:
+        if known and all(QUARTER.match(v) for v in known):
+            return pd.PeriodIndex([v.replace("-", "") for v in values], freq="Q")
+        return pd.DatetimeIndex(pd.to_datetime(values, format="ISO8601"))
+    except (ValueError, TypeError) as error:
+        raise BadInput(
+            f"The time column {name!r} holds no dates like 2024-01-31: {str(error).splitlines()[0]}"
+        ) from error
+
+
+def _regular(work: Work, name: str, index: Any, order: Any) -> Clock:
+    """Return a clock without gaps: missing rows become empty ones; where there is no rule, rows are counted."""
+    pd = pandas()
+    rows = len(index)
+    if isinstance(index, pd.DatetimeIndex):
+        freq = pd.infer_freq(index) if rows > 2 else None
+        if freq is not None:
+            return Clock(name, pd.DatetimeIndex(index, freq=freq), order)
+        for rule in CALENDAR:
+            whole = pd.date_range(index[0], index[-1], freq=rule)
+            if index.isin(whole).all() and rows > REGULAR * len(whole):
+                return _with_gaps(work, name, index, whole, order)
+        steps = pd.Series(index[1:] - index[:-1])
+        common = steps.mode().iloc[0] if len(steps) else None
+        if common is None or (steps == common).mean() < REGULAR or (steps % common != pd.Timedelta(0)).any():
+            work.talk.note(f"The times in {name!r} follow no rule, so rows were taken one after the other, and "
+                           "forecasts are counted.")  # fmt: skip
+            return Clock("step", pd.RangeIndex(1, rows + 1), order)
+        whole = pd.date_range(index[0], index[-1], freq=common)
+    elif isinstance(index, pd.PeriodIndex):
+        whole = pd.period_range(index[0], index[-1], freq=index.freq)
+    else:
+        step = int(pd.Series(np.diff(index)).mode().iloc[0]) if rows > 1 else 1
+        if (np.diff(index) % step).any():
+            return Clock("step", pd.RangeIndex(1, rows + 1), order)
+        whole = pd.RangeIndex(int(index[0]), int(index[-1]) + step, step)
+    if len(whole) > 10 * rows:
+        raise BadInput(f"The times in {name!r} leave more gaps than rows; is {index[-1]} right?")
+    return _with_gaps(work, name, index, whole, order)
+
+
+def _with_gaps(work: Work, name: str, index: Any, whole: Any, order: Any) -> Clock:
+    """Return a clock of all times, of which some have no row."""
+    rows = len(index)
+    places = index.get_indexer(whole)
+    if len(whole) > rows:
+        work.talk.note(f"{len(whole) - rows} times are missing in {name!r}; they were taken for rows without values.")
+    return Clock(name, whole, np.where(places >= 0, np.asarray(order)[places], -1))

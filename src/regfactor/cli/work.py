@@ -1,0 +1,221 @@
+"""The frame around every command: options that all share, files planned first, warnings gathered, exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import shlex
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sklearn.exceptions import ConvergenceWarning
+
+from regfactor.cli.columns import Understood, Wishes, understand
+from regfactor.cli.errors import BAD_INPUT, DONE, INTERRUPTED, NOT_CONVERGED, BadInput
+from regfactor.cli.outputs import Outputs
+from regfactor.cli.tables import Reading, Table, read
+from regfactor.cli.talk import Talk
+from regfactor.report.page import Page
+from regfactor.saving import UntrustedModel, save
+
+READS_TEXT = ("label", "cluster")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options that all commands share."""
+
+    out: Path | None = None
+    force: bool = False
+    json: bool = False
+    save: Path | None = None
+    ignore: tuple[str, ...] = ()
+    use: tuple[str, ...] = ()
+    text: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    encoding: str = "utf-8"
+    header: bool = True
+    format: str | None = None
+    seed: int = 0
+
+
+@dataclass
+class Work:
+    """One run of a command."""
+
+    command: str
+    settings: Settings
+    talk: Talk
+    outputs: Outputs
+    converged: bool = True
+    files: dict[str, Path] = field(default_factory=dict)
+
+    def read(self, path: Path) -> Table:
+        """Read the table of the command, and plan the files that it will write."""
+        s = self.settings
+        table = read(path, Reading(s.encoding, s.header, s.missing))
+        folder = path.parent if s.out is None else s.out
+        ending = self._format(table)
+        self.files["table"] = self.outputs.plan(folder / f"{table.stem}.{self.command}.{ending}")
+        self.files["report"] = self.outputs.plan(folder / f"{table.stem}.{self.command}.html")
+        if s.save is not None:
+            self.files["model"] = self.outputs.plan(s.save)
+        for note in table.notes:
+            self.talk.note(note)
+        self.talk.record |= {"command": self.command, "input": str(path), "rows": len(table.raw)}
+        return table
+
+    def _format(self, table: Table) -> str:
+        chosen = self.settings.format or ("parquet" if table.columnar else "csv")
+        if chosen not in ("csv", "parquet"):
+            raise BadInput(f"--format is csv or parquet, not {chosen!r}.")
+        return chosen
+
+    def understand(self, table: Table, target: str | None = None, tell: bool = True) -> Understood:
+        """Type the columns, and say what they were taken for."""
+        s = self.settings
+        seen = understand(table, Wishes(target, s.text, s.ignore, s.use, self.command in READS_TEXT))
+        if tell:
+            self.tell(seen)
+        return seen
+
+    def tell(self, seen: Understood) -> None:
+        """Say what the columns were taken for."""
+        rows, table = len(seen.frame), seen.table
+        self.talk.say(f"Read {table.path.name}: {rows} rows, {len(table.names)} columns.")
+        self.talk.lines(seen.lines())
+        self.talk.record["columns"] = {c.name: {"kind": c.kind, "missing": c.missing, "ignored": c.why or None}
+                                       for c in seen.columns}  # fmt: skip
+
+    def finish(self, frame: Any, page: Page, model: Any = None, info: dict[str, Any] | None = None) -> None:
+        """Write the table, the report and the model, all or none, and say where they are."""
+        table = self.files["table"]
+        self.outputs.write(table, lambda p: write_frame(frame, p, parquet=table.suffix == ".parquet"))
+        self.outputs.write(self.files["report"], lambda p: _write_text(p, page.html()))
+        if "model" in self.files and model is not None:
+            model.regfactor_info_ = {"command": self.command, **(info or {})}
+            self.outputs.write(self.files["model"], lambda p: save(model, p))
+        self.outputs.commit()
+        self.talk.record["outputs"] = {name: str(path) for name, path in self.files.items()}
+        for path in self.files.values():
+            self.talk.say(f"Wrote {path}")
+
+    def fit(self, what: str, model: Any, *data: Any) -> Any:
+        """Fit a model under a progress bar; whether it converged decides the exit code."""
+        with self.talk.progress(what) as told:
+            if not fit_with_choice(model.set_params(callback=told), *data):
+                self.talk.note("There are too few cells to choose the strength of the smoothing by; it was set to 1.")
+        model.set_params(callback=None)
+        self.converged &= model.status_.converged
+        return model
+
+    @property
+    def command_line(self) -> str:
+        """The command as it was typed."""
+        return "regfactor " + shlex.join(sys.argv[1:]) if _typed(self.command) else f"regfactor {self.command}"
+
+
+def _typed(command: str) -> bool:
+    return command in sys.argv[1:]
+
+
+@contextlib.contextmanager
+def working(command: str, settings: Settings) -> Iterator[Work]:
+    """Run a command; every way in which it can end has its exit code, raised as SystemExit."""
+    talk, outputs = Talk(settings.json), Outputs(settings.force)
+    work = Work(command, settings, talk, outputs)
+    code = DONE
+    try:
+        with _heard(work):
+            yield work
+        code = DONE if work.converged else NOT_CONVERGED
+        talk.finish(code)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+        talk.error(f"interrupted; {'all files were' if outputs.committed else 'nothing was'} written.", code)
+    except (BadInput, UntrustedModel) as error:
+        code = BAD_INPUT
+        talk.error(str(error), code)
+    except MemoryError:
+        code = BAD_INPUT
+        talk.error("the table is too large for the memory of this computer.", code)
+    except ValueError as error:  # an estimator's own words: what was wrong, where, and what to do
+        if not _of_an_estimator(error):
+            raise
+        code = BAD_INPUT
+        talk.error(" ".join(str(error).split()), code)
+    finally:
+        outputs.discard()
+    raise SystemExit(code)
+
+
+def _of_an_estimator(error: BaseException) -> bool:
+    """Whether an error was raised by a check of ours, not by a library beneath one."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = trace.tb_frame.f_globals.get("__name__", "") if trace is not None else ""
+    return module.startswith("regfactor.") and not module.startswith(("regfactor.cli", "regfactor.report"))
+
+
+@contextlib.contextmanager
+def _heard(work: Work) -> Iterator[None]:
+    """Turn warnings into notes."""
+
+    def show(message: Any, category: Any, *args: Any, **kwargs: Any) -> None:
+        if issubclass(category, UserWarning | ConvergenceWarning):
+            work.talk.note(" ".join(str(message).split()))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = show
+        yield
+
+
+def write_frame(frame: Any, path: Path, parquet: bool) -> None:
+    """Write a table whose missing cells are empty."""
+    if parquet:
+        frame.to_parquet(path, index=False)
+    else:
+        frame.to_csv(path, index=False, encoding="utf-8", lineterminator="\n")
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def fit_with_choice(model: Any, *data: Any) -> bool:
+    """Fit a model; where a table is too small to hold cells out, with alpha=1, and return whether alpha was chosen."""
+    try:
+        model.fit(*data)
+    except ValueError as error:
+        if "too few observed entries" not in str(error):
+            raise
+        plain = {"alpha": 1.0, "debias": False}
+        model.set_params(**{k: v for k, v in plain.items() if k in model.get_params()}).fit(*data)
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Leave warnings of trial fits unsaid: what counts is told of the final one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def free_name(name: str, taken: Sequence[str]) -> str:
+    """Return a name for a new column that the table does not have."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def pandas() -> Any:
+    """Import pandas when it is needed."""
+    return importlib.import_module("pandas")

@@ -1,0 +1,135 @@
+"""A report as data: lead, key numbers, sections of text, tables, figures, code; `Page.html` makes one file of them."""
+
+from __future__ import annotations
+
+import abc
+import html
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.metadata import version
+from importlib.resources import files
+from string import Template
+
+NAMES = re.compile(r'(\bid="|url\(#|href="#)')  # where a figure names a part of itself
+NUMERIC = re.compile(r"[-+−]?[\d.,]+([eE][-+]?\d+)?\s?(%|±.*)?$")
+
+
+class Block(abc.ABC):
+    """A part of a section."""
+
+    @abc.abstractmethod
+    def html(self, number: int) -> str:
+        """Return its HTML; `number` is different for every block of a page."""
+
+
+@dataclass(frozen=True)
+class Text(Block):
+    """A paragraph."""
+
+    text: str
+
+    def html(self, number: int) -> str:
+        return f"<p>{html.escape(self.text)}</p>"
+
+
+@dataclass(frozen=True)
+class Note(Block):
+    """A paragraph that must not be overlooked."""
+
+    text: str
+
+    def html(self, number: int) -> str:
+        return f'<p class="note">{html.escape(self.text)}</p>'
+
+
+@dataclass(frozen=True)
+class Code(Block):
+    """Something to type or to run."""
+
+    text: str
+    caption: str = ""
+
+    def html(self, number: int) -> str:
+        head = f'<p class="caption">{html.escape(self.caption)}</p>' if self.caption else ""
+        return f"{head}<pre><code>{html.escape(self.text)}</code></pre>"
+
+
+@dataclass(frozen=True)
+class Grid(Block):
+    """A table; columns of numbers stand at the right."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+
+    def html(self, number: int) -> str:
+        right = [bool(self.rows) and all(_is_numeric(row[j]) for row in self.rows) for j in range(len(self.head))]
+        head = "".join(_cell("th", text, at) for text, at in zip(self.head, right, strict=True))
+        rows = "".join(
+            "<tr>" + "".join(_cell("td", text, at) for text, at in zip(row, right, strict=True)) + "</tr>"
+            for row in self.rows
+        )
+        caption = f"<caption>{html.escape(self.caption)}</caption>" if self.caption else ""
+        return f'<div class="wide"><table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+
+
+@dataclass(frozen=True)
+class Figure(Block):
+    """A drawing in SVG with its caption, which says what is to be seen."""
+
+    svg: str
+    caption: str
+
+    def html(self, number: int) -> str:
+        # two figures of a page may not share the names of their parts
+        svg = NAMES.sub(lambda found: f"{found.group(1)}f{number}-", self.svg)
+        label = html.escape(self.caption, quote=True)
+        svg = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+        return f"<figure>{svg}<figcaption>{html.escape(self.caption)}</figcaption></figure>"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands under it."""
+
+    heading: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class Page:
+    """A report: what it is about, its result in a sentence or two, key numbers (number, what it is), sections."""
+
+    title: str
+    lead: str
+    facts: Sequence[tuple[str, str]]
+    sections: Sequence[Section]
+
+    def html(self) -> str:
+        """Return the page; it opens from a disk and asks nothing of any network."""
+        template = Template(files("regfactor.report").joinpath("template.html").read_text(encoding="utf-8"))
+        numbers = itertools.count(1)
+        sections = "\n".join(
+            f"<section><h2>{html.escape(s.heading)}</h2>{''.join(b.html(next(numbers)) for b in s.blocks)}</section>"
+            for s in self.sections
+            if s.blocks
+        )
+        facts = "".join(
+            f"<div><dt>{html.escape(what)}</dt><dd>{html.escape(value)}</dd></div>" for value, what in self.facts
+        )
+        return template.substitute(
+            title=html.escape(self.title), lead=html.escape(self.lead), facts=facts, sections=sections,
+            version=html.escape(version("regfactor")), date=datetime.now().strftime("%Y-%m-%d %H:%M"),
+        )  # fmt: skip
+
+
+def _is_numeric(text: str) -> bool:
+    return not text or text == "–" or NUMERIC.match(text) is not None
+
+
+def _cell(tag: str, text: str, right: bool) -> str:
+    at = ' class="number"' if right else ""
+    return f"<{tag}{at}>{html.escape(text)}</{tag}>"

@@ -1,0 +1,372 @@
+"""Every command, as a user runs it: real files in, real files out."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from console import command, labeled, people, process, refused, table  # noqa: F401
+
+import regfactor
+from regfactor.cli.tables import MISSING
+
+
+def cells(path):
+    return pd.read_csv(path, dtype=str, keep_default_na=False)
+
+
+def code_of(report):
+    """The Python code of a report, as a reader would copy it."""
+    import html
+
+    blocks = re.findall(r"<pre><code>(.*?)</code></pre>", report.read_text(encoding="utf-8"), re.DOTALL)
+    return html.unescape(blocks[-1])
+
+
+def test_help_and_version():
+    done = command("--help")
+    assert done.code == 0
+    for name in ("label", "complete", "cluster", "embed", "denoise", "forecast", "score", "atlas", "reproduce"):
+        assert name in done.out and command(name, "--help").code == 0
+    assert command("--version").out == f"regfactor {regfactor.__version__}\n"
+
+
+def test_a_user_completes_a_table(table):  # noqa: F811
+    done = process("complete", table.name, cwd=table.parent)
+    assert done.code == 0 and done.err == "", done
+    assert "ignored" in done.out and "notes (free text)" in done.out
+    before, after = cells(table), cells(table.with_name("people.complete.csv"))
+    given = ~before.apply(lambda c: c.str.lower().isin(MISSING))
+    assert (after[before.columns].to_numpy() == before.to_numpy())[given].all()  # to the letter
+    used = [c for c in before.columns if c != "empty"]
+    assert (after[used] != "").all(axis=None) and (after["empty"] == "").all()
+    assert after["flagged"][7] == "waist" and (after["flagged"] != "").sum() == 1
+    truth = people()[0]
+    holes = ~given["age"]
+    assert holes.any() and not after["age"][holes].str.contains(".", regex=False).any()  # whole numbers stay whole
+    assert set(after["size"]) == set(truth["size"].dropna())
+    report = table.with_name("people.complete.html").read_text(encoding="utf-8")
+    assert "regfactor complete people.csv" in report and "can be better by more than" in report
+    assert sorted(p.name for p in table.parent.iterdir()) == [
+        "people.complete.csv",
+        "people.complete.html",
+        "people.csv",
+    ]
+
+
+def test_completing_is_better_than_means(table):  # noqa: F811
+    done = command("complete", table, "--json")
+    assert done.code == 0
+    record = done.record
+    assert record["filled"] == sum(c["missing"] for c in record["columns"].values() if c["ignored"] is None)
+    assert record["flagged_cells"] == [[7, "waist"]] and record["exit"] == 0
+    assert np.mean([line["gain"] for line in record["hidden"]["columns"].values()]) > 0.3
+    assert record["relative_gap"] < 1e-4
+
+
+def test_the_code_in_the_report_repeats_the_result(table):  # noqa: F811
+    assert command("complete", table).code == 0
+    scope = {}
+    exec(code_of(table.with_name("people.complete.html")), scope)
+    after = cells(table.with_name("people.complete.csv"))
+    holes = scope["frame"]["weight"].isna().to_numpy()
+    np.testing.assert_allclose(scope["completed"]["weight"][holes], after["weight"][holes].astype(float), rtol=1e-5)
+
+
+def test_nothing_is_overwritten_without_force(table, tmp_path):  # noqa: F811
+    assert command("embed", table).code == 0
+    written = table.with_name("people.embed.csv").read_bytes()
+    refused(command("embed", table), "people.embed.csv exists already", "--force")
+    assert command("embed", table, "--force").code == 0
+    assert table.with_name("people.embed.csv").read_bytes() == written  # and the result is the same
+    (tmp_path / "else").mkdir()
+    assert command("embed", table, "--out", tmp_path / "else").code == 0
+    assert sorted(p.name for p in (tmp_path / "else").iterdir()) == ["people.embed.csv", "people.embed.html"]
+
+
+def test_parquet_in_parquet_out_with_types(tmp_path):
+    frame, _ = people()
+    frame = frame.drop(columns=["empty", "notes"]).assign(
+        smokes=frame["smokes"].astype("boolean"), size=frame["size"].astype("category"),
+        age=frame["age"].astype("Int64"), height=frame["height"].astype(float),
+        weight=frame["weight"].astype(float), waist=frame["waist"].astype(float),
+        id=frame["id"].astype(int), visit=pd.to_datetime(frame["visit"]),
+    )  # fmt: skip
+    frame.to_parquet(tmp_path / "t.parquet")
+    done = command("complete", tmp_path / "t.parquet")
+    assert done.code == 0, done
+    after = pd.read_parquet(tmp_path / "t.complete.parquet")
+    assert (after[frame.columns].dtypes == frame.dtypes).all()
+    assert not after[frame.columns].isna().any(axis=None)
+    again = command("complete", tmp_path / "t.parquet", "--format", "csv")
+    assert again.code == 2 and not (tmp_path / "t.complete.csv").exists()  # its report is there already
+
+
+def test_new_rows_are_filled_by_a_saved_model(table):  # noqa: F811
+    model = table.with_name("m.skops")
+    assert command("complete", table, "--save", model).code == 0
+    frame = people()[0].iloc[:3].astype(object)
+    frame.loc[0, "weight"] = np.nan
+    frame.loc[:, "age"] = np.nan
+    frame.loc[1, "size"] = "XXL"  # which the model never saw
+    frame.to_csv(table.with_name("new.csv"), index=False)
+    done = command("score", model, table.with_name("new.csv"))
+    assert done.code == 0 and "XXL" in done.err, done
+    after = cells(table.with_name("new.score.csv"))
+    assert (
+        55 < float(after["weight"][0]) < 95 and after["age"].str.fullmatch(r"\d\d").all() and after["size"][1] == "XXL"
+    )
+
+
+def test_whole_numbers_can_be_classes_in_parquet_too(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    y = pd.array(np.where(X[:, 0] > 0, -1, 3), dtype="Int64")
+    y[rng.random(40) < 0.5] = pd.NA
+    pd.DataFrame({"u": X[:, 0], "v": X[:, 1], "y": y}).to_parquet(tmp_path / "t.parquet")
+    done = command("label", tmp_path / "t.parquet", "--target", "y", "--save", tmp_path / "m.skops", "--json")
+    assert done.code == 0 and done.record["task"] == "classification" and done.record["classes"] == ["-1", "3"], done
+    after = pd.read_parquet(tmp_path / "t.label.parquet")["y"]
+    assert set(after) == {-1, 3} and np.mean(after == np.where(X[:, 0] > 0, -1, 3)) > 0.9
+    assert command("score", tmp_path / "m.skops", tmp_path / "t.parquet").code == 0
+    assert (pd.read_parquet(tmp_path / "t.score.parquet")["y"] == after).all()
+
+
+def test_progress_tells_objective_and_gap():
+    from regfactor.cli.talk import _Told
+    from regfactor.factors import Factors, Point
+    from regfactor.loop import Iterate
+
+    said = []
+    point = Point(Factors(np.ones((2, 1)), np.ones((1, 2))))
+    _Told("fitting", said.append)(Iterate(point, objective=10.0, bound=9.0))
+    assert said == ["fitting: step 1, objective 10, relative gap 1.0e-01"]
+
+
+def test_classes_are_filled_with_probabilities(labeled):  # noqa: F811
+    model = labeled.with_name("m.skops")
+    done = command("label", labeled, "--target", "risk", "--ignore", "cost", "--save", model)
+    assert done.code == 0, done
+    assert re.search(r"The unlabeled rows (helped|hurt|made)|Whether the unlabeled rows help", done.out)
+    before, after = cells(labeled), cells(labeled.with_name("people.label.csv"))
+    given = (before["risk"] != "").to_numpy()
+    assert (after["risk"][given] == before["risk"][given]).all() and set(after["risk"]) == {"high", "low"}
+    assert (after["risk_given"] == np.where(given, "True", "False")).all()
+    assert (after["risk_probability"][given] == "").all()
+    assert after["risk_probability"][~given].astype(float).between(0.5, 1).all()
+    truth = np.where(people(80)[1][:, 1] > 0, "high", "low")
+    assert np.mean(after["risk"][~given] == truth[~given]) > 0.8
+    scored = command("score", model, labeled, "--json")
+    assert scored.code == 0 and scored.record["fitted_by"] == "label"
+    again = cells(labeled.with_name("people.score.csv"))
+    assert (again["risk"] == after["risk"]).all() and (again["risk_probability"] == after["risk_probability"]).all()
+    scope = {}
+    exec(code_of(labeled.with_name("people.label.html")), scope)
+    assert (np.asarray(scope["filled"])[~given] == after["risk"][~given]).all()
+
+
+def test_numbers_are_filled_with_intervals_that_hold(labeled):  # noqa: F811
+    model = labeled.with_name("m.skops")
+    done = command("label", labeled, "--target", "cost", "--ignore", "risk", "--json", "--save", model)
+    assert done.code == 0 and done.record["task"] == "regression", done
+    before, after = cells(labeled), cells(labeled.with_name("people.label.csv"))
+    new = (before["cost"] == "").to_numpy()
+    Z = people(80)[1]
+    truth = (100 + 20 * Z[:, 1] + 5 * Z[:, 0])[new]
+    said, lower, upper = (after[name][new].astype(float) for name in ("cost", "cost_lower", "cost_upper"))
+    assert (lower < said).all() and (said < upper).all()
+    assert np.mean((truth >= lower) & (truth <= upper)) >= 0.75
+    assert np.mean(np.abs(said - truth)) < np.mean(np.abs(truth - np.median(truth))) / 2
+    assert (after["cost_lower"][~new] == "").all() and (after["cost"][~new] == before["cost"][~new]).all()
+    assert command("score", model, labeled).code == 0
+    again = cells(labeled.with_name("people.score.csv"))
+    np.testing.assert_allclose(again["cost"][new].astype(float), said, rtol=1e-5)
+    scope = {}
+    exec(code_of(labeled.with_name("people.label.html")), scope)
+    np.testing.assert_allclose(np.asarray(scope["filled"])[new], said, rtol=1e-4)
+
+
+def test_zeros_and_ones_are_classes(tmp_path):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    y = np.where(np.arange(40) % 2, "", (X[:, 0] > 0).astype(int).astype(str))
+    pd.DataFrame({"u": X[:, 0], "v": X[:, 1], "y": y}).to_csv(tmp_path / "t.csv", index=False)
+    done = command("label", tmp_path / "t.csv", "--target", "y")
+    assert done.code == 0 and "20 labels of 2 classes (0, 1)" in done.out, done
+    assert np.mean(cells(tmp_path / "t.label.csv")["y"].astype(int) == (X[:, 0] > 0)) > 0.85
+
+
+def test_a_class_without_a_label_is_found_as_a_cluster(tmp_path):
+    X = np.repeat([0.0, 10.0], 12) + np.random.default_rng(0).normal(size=24)
+    y = np.where(np.arange(24) < 4, "near", "")
+    pd.DataFrame({"x": X, "y": y}).to_csv(tmp_path / "t.csv", index=False)
+    done = command("label", tmp_path / "t.csv", "--target", "y", "--classes", "near,far")
+    assert done.code == 0 and "class 'far' has 0 labeled rows" in done.out, done
+    assert (cells(tmp_path / "t.label.csv")["y"] == np.repeat(["near", "far"], 12)).all()
+    refused(command("label", tmp_path / "t.csv", "--target", "y", "--classes", "far,other", "--force"), "near")
+
+
+def test_statements_take_the_place_of_labels(tmp_path):
+    rng = np.random.default_rng(0)
+    sport = rng.random(60) < 0.5
+    words = {True: ["goal", "match", "team", "win"], False: ["vote", "law", "party", "tax"]}
+    texts = [" ".join(rng.choice(words[bool(s)], 5)) + " today" for s in sport]
+    pd.DataFrame({"text": texts, "topic": ""}).to_csv(tmp_path / "news.csv", index=False)
+    label = "label", tmp_path / "news.csv", "--target", "topic", "--text", "text"
+    refused(command(*label), "no label in any of 60 rows", "--constraint")
+    done = command(*label, "--constraint", "goal=sport:0.95+-0.05", "--constraint", "vote=politics:0.95+-0.05",
+                   "--constraint", "all=sport:0.5+-0.1")  # fmt: skip
+    assert done.code == 0, done
+    after = cells(tmp_path / "news.label.csv")
+    assert np.mean((after["topic"] == "sport") == sport) > 0.9
+    assert "rows with 'goal'" in done.out
+    assert "What was stated" in (tmp_path / "news.label.html").read_text()
+    refused(command(*label, "--force", "--constraint", "gaol=sport:0.9", "--classes", "sport,politics"), "'goal'")
+    for wrong in ("goal", "goal=sport", "goal=sport:many", "goal=sport:1.5", "goal=sport:0.5+-x"):
+        refused(command(*label, "--force", "--constraint", wrong), "--constraint")
+    refused(command(*label, "--force", "--constraint", "goal=sport:0.9"), "--classes")
+
+
+def test_clusters(tmp_path):
+    rng = np.random.default_rng(0)
+    centers = np.array([[0, 0, 0], [9, 9, 0], [0, 9, 9]])[np.arange(45) % 3]
+    frame = pd.DataFrame(centers + rng.normal(size=(45, 3)), columns=["a", "b", "c"])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    done = command("cluster", tmp_path / "t.csv", "--json", "--save", tmp_path / "m.skops")
+    assert done.code == 0 and done.record["clusters"] == 3 and done.record["stability"] == 1, done
+    after = pd.read_csv(tmp_path / "t.cluster.csv")
+    assert after.groupby(np.arange(45) % 3)["cluster"].nunique().eq(1).all()
+    assert command("score", tmp_path / "m.skops", tmp_path / "t.csv").code == 0
+    assert (pd.read_csv(tmp_path / "t.score.csv")["cluster"] == after["cluster"]).all()
+    counts = pd.DataFrame(rng.poisson(centers + 1.0), columns=list("abc"))
+    counts.to_csv(tmp_path / "n.csv", index=False)
+    assert command("cluster", tmp_path / "n.csv", "--clusters", 3, "--divergence", "kl").code == 0
+    refused(command("cluster", tmp_path / "t.csv", "--force", "--clusters", 99), "between 1 and 45")
+    refused(command("cluster", tmp_path / "t.csv", "--force", "--divergence", "kl"), "kl")
+    refused(command("cluster", tmp_path / "t.csv", "--force", "--divergence", "manhattan"), "manhattan")
+
+
+def test_rows_are_embedded(table):  # noqa: F811
+    model = table.with_name("m.skops")
+    done = command("embed", table, "--dimensions", 2, "--save", model)
+    assert done.code == 0 and "global optimum" in done.out
+    after = pd.read_csv(table.with_name("people.embed.csv"))
+    _, Z = people()
+    together = np.column_stack([Z, after[["code_1", "code_2"]]])
+    assert np.abs(np.corrcoef(together.T)[:2, 2:]).max(axis=1).min() > 0.6
+    assert command("score", model, table).code == 0
+    again = pd.read_csv(table.with_name("people.score.csv"))
+    np.testing.assert_allclose(again["code_1"], after["code_1"], rtol=1e-4, atol=1e-4)
+
+
+def test_two_views_are_denoised(tmp_path):
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=(80, 1)) @ rng.normal(size=(1, 8))
+    X = truth + 0.5 * rng.normal(size=truth.shape)
+    X[rng.random(X.shape) < 0.05] = np.nan
+    np.savez(tmp_path / "t.npz", X=X)
+    done = command("denoise", tmp_path / "t.npz", "--views", "0:5,5:8", "--save", tmp_path / "m.skops")
+    assert done.code == 0, done
+    clean = pd.read_csv(tmp_path / "t.denoise.csv").to_numpy()
+    seen = ~np.isnan(X)
+    assert np.abs(clean - truth)[seen].mean() < 0.7 * np.abs(X - truth)[seen].mean() and not np.isnan(clean).any()
+    assert command("score", tmp_path / "m.skops", tmp_path / "t.npz").code == 0
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "t.score.csv").to_numpy(), clean, rtol=1e-5)
+    for wrong in ("0:5", "0:5,5:9", "0:5,4:8", "5:5,0:3", "a:b,c:d"):
+        refused(command("denoise", tmp_path / "t.npz", "--views", wrong, "--force"), "--views")
+
+
+@pytest.fixture
+def series(tmp_path):
+    """Two noisy waves by month."""
+    rng, t = np.random.default_rng(0), np.arange(90)
+    frame = pd.DataFrame(
+        {
+            "month": pd.date_range("2012-01-01", periods=90, freq="MS").strftime("%Y-%m-%d"),
+            "sales": 100 + 10 * np.sin(t / 4) + rng.normal(size=90),
+            "visits": 50 + 5 * np.cos(t / 4) + rng.normal(size=90),
+        }
+    )
+    frame.loc[20, "sales"] = np.nan
+    frame[80:].to_csv(tmp_path / "new.csv", index=False)
+    frame[:80].to_csv(tmp_path / "shop.csv", index=False)
+    return tmp_path / "shop.csv"
+
+
+def test_series_are_forecast(series):
+    model = series.with_name("m.skops")
+    assert "  times    month" in command("forecast", series, "--horizon", 1).out
+    done = command("forecast", series, "--horizon", 10, "--json", "--save", model, "--force")
+    assert done.code == 0, done
+    said = pd.read_csv(series.with_name("shop.forecast.csv"))
+    truth = pd.read_csv(series.with_name("new.csv"))
+    assert list(said["month"]) == list(truth["month"])
+    inside = [truth[c].between(said[f"{c}_lower"], said[f"{c}_upper"]).mean() for c in ("sales", "visits")]
+    assert np.mean(inside) >= 0.8 and done.record["tried"]["within"] > 0.7
+    assert np.abs(said["sales"] - truth["sales"]).mean() < 6
+    assert command("score", model, series.with_name("new.csv")).code == 0
+    assert pd.read_csv(series.with_name("new.score.csv"))["month"][0] == "2019-07-01"
+
+
+@pytest.mark.parametrize(
+    ("change", "first", "note"),
+    [
+        (lambda f: f.drop(index=[5, 40]), "2018-09-01", "2 times"),
+        (lambda f: f.sample(frac=1, random_state=0), "2018-09-01", "order"),
+        (lambda f: f.assign(month=[f"{1990 + i // 4}Q{i % 4 + 1}" for i in range(80)]), "2010Q1", ""),
+        (lambda f: f.assign(month=np.arange(1900, 1980)), "1980", ""),
+        (lambda f: f.drop(columns="month"), "81", ""),
+        (lambda f: f.assign(month=pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(80) ** 2, "D")), "81", "rule"),
+        (lambda f: f.assign(month=pd.date_range("2020-01-01", periods=80)).drop(index=[5, 6]), "2020-03-21", "2 times"),
+    ],
+)  # fmt: skip
+def test_times_of_all_sorts(series, change, first, note):
+    frame = change(pd.read_csv(series))
+    frame.to_csv(series, index=False)
+    named = ["--time", "month"] if "Q" in first else []
+    done = command("forecast", series, "--horizon", 2, "--force", *named)
+    assert done.code == 0 and note in done.err, done
+    assert cells(series.with_name("shop.forecast.csv")).iloc[0, 0] == first
+
+
+def test_atlas_and_experiments(tmp_path, monkeypatch):
+    assert "PCA" in command("atlas").out and "PCA" in command("atlas", "--json").record["table"]
+    monkeypatch.setattr("regfactor.cli.reproduce.PACKAGE", tmp_path / "nowhere")
+    refused(command("reproduce", "aistats-1"), "checkout")
+
+
+def test_experiments_run_from_a_checkout(tmp_path):
+    package = tmp_path / "experiments"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "__main__.py").write_text(
+        "import sys, pathlib\npathlib.Path('args').write_text(' '.join(sys.argv[1:]))\n"
+        "sys.exit({'x-2': 2, 'x-1': 1}.get(sys.argv[-3], 0) if sys.argv[1] == 'run' else 0)"
+    )
+    assert command("reproduce", "x-0", "--quick", "--splits", 3, cwd=tmp_path).code == 0
+    assert (tmp_path / "args").read_text() == "run x-0 --jobs 1 --quick --splits 3"
+    assert command("reproduce", "x-1", cwd=tmp_path).code == 3
+    refused(command("reproduce", "x-2", cwd=tmp_path), "x-2")
+    assert command("reproduce", "list", cwd=tmp_path).code == 0
+
+
+def test_without_the_extra_there_is_one_sentence(monkeypatch, capsys):
+    import importlib.util
+
+    from regfactor.cli import main
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in ("typer", "skops") else object())
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "regfactor: the command line needs typer, skops: pip install 'regfactor[cli]'\n"
+
+
+def test_a_run_that_stops_early_says_so_and_writes(table, monkeypatch):  # noqa: F811
+    from regfactor.cli import embed
+
+    hasty = lambda **kw: embed_model(max_iter=1, tol=1e-12, **{**kw, "alpha": 1.0})  # noqa: E731
+    embed_model = embed.ConvexSubspace
+    monkeypatch.setattr(embed, "ConvexSubspace", hasty)
+    done = command("embed", table)
+    assert done.code == 3 and "did not converge" in done.err, done
+    assert "Not quite" in table.with_name("people.embed.html").read_text(encoding="utf-8")

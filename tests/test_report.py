@@ -1,0 +1,142 @@
+"""The report: one file that needs nothing from outside, whole in a real browser."""
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from console import command, labeled, table  # noqa: F401
+
+from regfactor.report import Code, Figure, Grid, Note, Page, Section, Text, figures
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ("--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+         "--disable-component-update --disable-sync --disable-extensions --hide-scrollbars").split()  # fmt: skip
+VOID = {"meta", "link", "br", "img"}
+
+
+class Outline(HTMLParser):
+    """What a page is made of: its tags in balance, its ids, what it points to, its text."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.ids, self.links, self.tags, self.text = [], [], [], [], ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.ids += [v for k, v in attrs if k == "id"]
+        self.links += [v for k, v in attrs if k in ("src", "href", "xlink:href", "data", "action")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def page():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 40))
+    drawn = [
+        figures.bars(["a", "a name that is far too long for the margin"], [0.2, 0.5], "share", percent=True),
+        figures.bars(["a", "b"], [0.2, -0.5], "gain", marks=[0.3, 0.1], mark_label="m", value_label="v"),
+        figures.scores(["one", "two"], [x[:5], y[:5]], 0, "score"),
+        figures.cloud(x, y), figures.cloud(x, y, np.arange(40) % 8, ("code 1", "code 2")),
+        figures.histogram(x, "value"), figures.convergence([1, 2, 3], [1.0, 1e-2, 1e-5]),
+        figures.fan((np.arange(9), x[:9]), (np.arange(9, 12), y[:3], y[:3] - 1, y[:3] + 1), "sales", 0.9),
+    ]  # fmt: skip
+    blocks = [Text("a < b & c"), Note("<script>alert(1)</script>"), Code("print('<x>')", "run"),
+              Grid(("name", "n"), [("<b>", "1"), ("c", "2.5e-3")], "caption"),
+              *(Figure(svg, 'a "figure" <here>') for svg in drawn)]  # fmt: skip
+    return Page("<title>", "lead & more", [("3", "<things>")], [Section("all", blocks), Section("left out", [])])
+
+
+def test_a_page_is_whole_and_needs_nothing():
+    text = page().html()
+    outline = Outline(text)
+    assert outline.open == [] and "script" not in outline.tags
+    assert len(outline.ids) == len(set(outline.ids)) > 10
+    own = {f"#{name}" for name in outline.ids} | {"data:,"}
+    assert set(outline.links) <= own
+    assert set(re.findall(r"url\((.*?)\)", text)) <= own
+    assert "@import" not in text and "left out" not in outline.text
+    for said in ("a < b & c", "<script>alert(1)</script>", "lead & more", "<things>", "print('<x>')"):
+        assert said in outline.text
+
+
+def test_figures_take_their_colors_from_the_page():
+    text = page().html()
+    used = set(re.findall(r"var\((--[a-z0-9-]+)\)", text))
+    light, dark, paper = (
+        set(re.findall(r"(--[a-z0-9-]+):", block)) for block in re.findall(r":root \{(.*?)\}", text, re.DOTALL)
+    )
+    assert {"--ink", "--grid", "--c1", "--c2"} <= used <= light == dark and used - {"--accent"} <= paper | light
+    for svg in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
+        colors = set(re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", svg))
+        assert not colors & set(figures.VARIABLES), colors
+        assert colors <= {"#000000"}  # what matplotlib leaves unsaid
+
+
+def test_the_same_page_twice_is_the_same():
+    first, second = (re.sub(r"on \d{4}-.*?\. This", "", page().html()) for _ in range(2))
+    assert first == second
+
+
+def test_every_report_answers_the_same_questions(table):  # noqa: F811
+    assert command("embed", table).code == 0
+    text = Outline(table.with_name("people.embed.html").read_text(encoding="utf-8")).text
+    for heading in ("What was done", "The data as understood", "The result", "Is it the best fit?",
+                    "How far to trust it", "Repeat it", "regfactor embed"):  # fmt: skip
+        assert heading in text
+
+
+def visit(path, folder, width=1000):
+    """Open a page in a browser: what it says on its console, which addresses it asks for, a screenshot, its width."""
+    log, shot = folder / "net.json", folder / "shot.png"
+    words = [CHROMIUM, *FLAGS, f"--user-data-dir={folder / 'profile'}", f"--window-size={width},1400",
+             f"--log-net-log={log}", "--enable-logging=stderr", "--v=0", f"--screenshot={shot}",
+             path.as_uri()]  # fmt: skip
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    assert shot.exists(), done.stderr
+    console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    text = log.read_text(encoding="utf-8")
+    events = json.loads(text if text.rstrip().endswith("}") else text.rstrip().rstrip(",") + "]}")["events"]
+    asked = [e["params"] for e in events if isinstance(e.get("params"), dict) and "initiator" in e["params"]]
+    # what no page asks for is the browser's own
+    outside = {
+        p["url"] for p in asked if p["initiator"] != "not an origin" and not p["url"].startswith(("file:", "data:"))
+    }
+    return console, outside
+
+
+browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
+
+
+@browser
+@pytest.mark.slow
+def test_a_browser_shows_reports_without_a_word_or_a_request(labeled, tmp_path):  # noqa: F811
+    assert command("label", labeled, "--target", "risk", "--ignore", "cost").code == 0
+    for i, width in enumerate((1000, 390)):
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        assert visit(labeled.with_name("people.label.html"), folder, width) == ([], set())
+
+
+@browser
+@pytest.mark.slow
+def test_the_browser_would_have_told(tmp_path):
+    bad = tmp_path / "bad.html"
+    bad.write_text('<script>console.error("trouble")</script><img src="http://127.0.0.1:9/picture.png">')
+    console, asked = visit(bad, tmp_path)
+    assert any("trouble" in line for line in console) and "http://127.0.0.1:9/picture.png" in asked
