@@ -34,7 +34,7 @@ class ConstraintDisplay(Display):
     Examples
     --------
     >>> import numpy as np
-    >>> from regfactor.estimators.expectation import ExpectationSVC
+    >>> from regfactor import ExpectationSVC
     >>> from regfactor.constraints import class_balance
     >>> from regfactor.plots import ConstraintDisplay
     >>> X = np.random.default_rng(0).normal(size=(40, 2)) + np.repeat([[0.0], [4.0]], 20, axis=0)
