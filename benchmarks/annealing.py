@@ -14,7 +14,7 @@ from benchmarks._peers import QUICK, cpu, in_fresh_process, installed, table, ve
 from benchmarks.labels import APART, ROWS, SEEDS, Draw, gaussians, qn, self_trained
 from benchmarks.labels import COLUMNS as FEW
 from regfactor.constraints import class_balance
-from regfactor.estimators.expectation import ExpectationSVC
+from regfactor.estimators.expectation.estimator import ExpectationSVC
 from regfactor.solvers.fstep import Table
 
 DOCUMENTS, WORDS, LENGTH = (10_000 if QUICK else 100_000), 10_000, 40

@@ -12,8 +12,8 @@ from statsmodels.tsa.statespace.varmax import VARMAX
 
 from benchmarks._peers import QUICK, cpu, table, versions
 from regfactor.datasets import make_arma, make_varma
-from regfactor.estimators.arma import RegularizedARMA
-from regfactor.estimators.arma_fit import Plan, Series, stated
+from regfactor.estimators.arma.estimator import RegularizedARMA
+from regfactor.estimators.arma.fit import Plan, Series, stated
 from regfactor.losses import Squared
 from regfactor.problems import Convex
 from regfactor.solvers import Fista, solve

@@ -14,7 +14,7 @@ from benchmarks._peers import QUICK, cpu, grown, in_fresh_process, table, versio
 from regfactor.baselines.graph_regression import GraphRegressor, LaplacianRegression
 from regfactor.baselines.hessian import HessianRegression
 from regfactor.baselines.parallel_field import ParallelFieldRegression
-from regfactor.estimators.snf import SNFRegressor
+from regfactor.estimators.snf.estimator import SNFRegressor
 from regfactor.problems.snf import SNF, views_of
 from regfactor.problems.snf_features import n_monomials
 from regfactor.problems.snf_forms import polynomial_form

@@ -24,7 +24,7 @@ from _show import show
 
 from regfactor.baselines.keywords import KeywordVote
 from regfactor.constraints import Constraint, labeled_feature
-from regfactor.estimators.expectation import ExpectationSVC
+from regfactor.estimators.expectation.estimator import ExpectationSVC
 
 GROUPS = ("rec.sport.baseball", "sci.space")
 WORDS = (("pitcher", "inning", "hit", "league", "fans"), ("orbit", "nasa", "launch", "moon", "satellite"))

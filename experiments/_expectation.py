@@ -19,9 +19,9 @@ from regfactor import datasets
 from regfactor.baselines import LaplacianSVM
 from regfactor.baselines.keywords import KeywordVote
 from regfactor.constraints import Constraint, class_balance, labeled_feature
-from regfactor.estimators.convex_labels import ConvexFactorClassifier
-from regfactor.estimators.expectation import ExpectationSVC
-from regfactor.estimators.reverse_classifier import ReverseClassifier
+from regfactor.estimators.expectation.estimator import ExpectationSVC
+from regfactor.estimators.reverse.classifier import ReverseClassifier
+from regfactor.estimators.views.convex_labels import ConvexFactorClassifier
 
 DOCUMENTS, WORDS, LENGTH = 1000, 1000, 30
 STATED, ROUGH = 5, 0.7  # words of each class, and the share that a rough guess gives to the word's class

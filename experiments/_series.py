@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from regfactor.baselines.timeseries import HSEHMM, N4SID, HannanRissanen, aicc
-from regfactor.estimators.arma import RegularizedARMA
-from regfactor.estimators.arma_model import radius
+from regfactor.estimators.arma.estimator import RegularizedARMA
+from regfactor.estimators.arma.model import radius
 
 Array = np.ndarray
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)

@@ -29,10 +29,10 @@ from regfactor.baselines.hessian import HessianRegression
 from regfactor.baselines.latent_reconstruction import LinearLatentReconstruction
 from regfactor.baselines.least_squares_svm import LeastSquaresSVM
 from regfactor.baselines.parallel_field import ParallelFieldRegression
-from regfactor.estimators.convex_labels import ConvexFactorRegressor
-from regfactor.estimators.reverse_regression import ReverseRegressor
-from regfactor.estimators.snf import SNFRegressor
-from regfactor.estimators.snf_cv import SNFRegressorCV
+from regfactor.estimators.reverse.regression import ReverseRegressor
+from regfactor.estimators.snf.cv import SNFRegressorCV
+from regfactor.estimators.snf.estimator import SNFRegressor
+from regfactor.estimators.views.convex_labels import ConvexFactorRegressor
 
 BUDGET = 24  # settings of every method
 FOLDS, FEW = 3, 9

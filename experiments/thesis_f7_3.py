@@ -15,9 +15,9 @@ from experiments._runner import Cell, Experiment, Plan, Record
 from experiments._series import EM_STEPS, Search, em_kalman, statsmodels
 from regfactor.baselines.timeseries import HSEHMM, N4SID, HannanRissanen
 from regfactor.datasets import make_arma, make_varma
-from regfactor.estimators.arma import RegularizedARMA
-from regfactor.estimators.arma_fit import Plan as Orders
-from regfactor.estimators.arma_fit import Series, stated
+from regfactor.estimators.arma.estimator import RegularizedARMA
+from regfactor.estimators.arma.fit import Plan as Orders
+from regfactor.estimators.arma.fit import Series, stated
 from regfactor.losses import Squared
 from regfactor.problems import Convex
 from regfactor.solvers import solve

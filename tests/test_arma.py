@@ -16,10 +16,10 @@ from statsmodels.tsa.api import VAR
 from statsmodels.tsa.statespace.varmax import VARMAX
 
 from regfactor.datasets.series import make_varma
-from regfactor.estimators.arma import RegularizedARMA
-from regfactor.estimators.arma_fit import lag_sums
-from regfactor.estimators.arma_forecast import Times
-from regfactor.estimators.arma_model import radius, regressors
+from regfactor.estimators.arma.estimator import RegularizedARMA
+from regfactor.estimators.arma.fit import lag_sums
+from regfactor.estimators.arma.forecast import Times
+from regfactor.estimators.arma.model import radius, regressors
 from regfactor.factors import Point
 from regfactor.losses import Huber, Squared
 from regfactor.maps import Lags, RowScale

@@ -130,7 +130,7 @@ def test_a_model_that_is_none_is_refused_and_runs_nothing(tmp_path):
     with zipfile.ZipFile(tmp_path / "m.skops") as archive:
         names = {name: archive.read(name) for name in archive.namelist()}
     schema = names["schema.json"].decode().replace('"ConvexSubspace"', '"system"').replace(
-        '"regfactor.estimators.subspace"', '"os"'
+        '"regfactor.estimators.subspaces.subspace"', '"os"'
     )  # fmt: skip
     assert schema != names["schema.json"].decode()
     with zipfile.ZipFile(tmp_path / "m.skops", "w") as archive:

@@ -18,9 +18,9 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import POTENTIALS, RANDOM_START, draw_potential, rng
-from regfactor.estimators.cluster import BregmanKMeans
-from regfactor.estimators.cuts import BregmanNormalizedCut
-from regfactor.estimators.mixture import BregmanMixture
+from regfactor.estimators.clusters.cuts import BregmanNormalizedCut
+from regfactor.estimators.clusters.kmeans import BregmanKMeans
+from regfactor.estimators.clusters.mixture import BregmanMixture
 from regfactor.kernels import Gaussian, as_kernel
 from regfactor.losses import potentials
 from regfactor.losses.divergences import DIVERGENCES, BregmanDivergence, Mahalanobis, as_divergence, row_values

@@ -18,7 +18,7 @@ from catalogue import RANDOM_START, rng
 from regfactor.baselines.labels import AlternatingLabels, MatrixCompletionLabels, StagedLabels
 from regfactor.baselines.sparse_labels import SparseCodingLabels
 from regfactor.datasets import make_low_rank_labels
-from regfactor.estimators.convex_labels import ConvexFactorClassifier, ConvexFactorRegressor
+from regfactor.estimators.views.convex_labels import ConvexFactorClassifier, ConvexFactorRegressor
 from regfactor.losses import Logistic, Squared, Stacked
 from regfactor.norms import L2, Blocks
 from regfactor.penalties import Rows, TwoView

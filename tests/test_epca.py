@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import COMPOSITE, LOSSES, cases, draw
-from regfactor.estimators.epca import ExponentialFamilyPCA
+from regfactor.estimators.epca.estimator import ExponentialFamilyPCA
 from regfactor.losses import Binomial, Logistic, Poisson, Softmax
 from regfactor.problems import Data
 

@@ -17,7 +17,7 @@ from experiments._series import METHODS, Outcome, Search
 from regfactor import datasets
 from regfactor.baselines.timeseries import aicc
 from regfactor.datasets import make_varma
-from regfactor.estimators.arma_model import radius, regressors
+from regfactor.estimators.arma.model import radius, regressors
 
 scaled = pytest.mark.filterwarnings("ignore:The autoregression has spectral radius")
 SMALL = Search(orders=(1, 2), lags=(1,))

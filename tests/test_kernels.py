@@ -20,7 +20,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import KERNELS, cases, frozen
-from regfactor.estimators.embedding import KernelSubspace
+from regfactor.estimators.subspaces.embedding import KernelSubspace
 from regfactor.kernels import (
     ClassicalMDS,
     Custom,

@@ -21,7 +21,7 @@ from regfactor.baselines.latent_reconstruction import LinearLatentReconstruction
 from regfactor.baselines.least_squares_svm import LeastSquaresSVM
 from regfactor.baselines.parallel_field import ParallelFieldRegression, field_rows
 from regfactor.baselines.tangents import Tangents
-from regfactor.estimators.snf import SNFRegressor
+from regfactor.estimators.snf.estimator import SNFRegressor
 
 GRAPHS = [LaplacianRegression(), HessianRegression(), ParallelFieldRegression()]
 ESTIMATORS = [*GRAPHS, LeastSquaresSVM(), LeastSquaresSVM(kernel="linear"), LinearLatentReconstruction()]

@@ -17,8 +17,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import rng
 from regfactor.datasets import make_reverse_classification, random_split
-from regfactor.estimators.cluster import BregmanKMeans
-from regfactor.estimators.reverse_classifier import ReverseClassifier
+from regfactor.estimators.clusters.kmeans import BregmanKMeans
+from regfactor.estimators.reverse.classifier import ReverseClassifier
 from regfactor.factors import Factors, Point
 from regfactor.kernels import Gaussian, as_kernel
 from regfactor.losses import potentials

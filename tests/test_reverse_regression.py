@@ -16,8 +16,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRe
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from regfactor.estimators.forward import BregmanRegressor
-from regfactor.estimators.reverse_regression import ReverseRegressor
+from regfactor.estimators.reverse.forward import BregmanRegressor
+from regfactor.estimators.reverse.regression import ReverseRegressor
 from regfactor.kernels import Gaussian
 from regfactor.losses import potentials
 from regfactor.losses.transfers import TRANSFERS

@@ -158,7 +158,7 @@ def tampered(path, module, name):
         ("regfactor.__main__", "main"),
         ("regfactor.losses.nowhere", "Huber"),
         ("regfactor.estimators.base", "BaseEstimator"),  # imported there, not defined there
-        ("regfactor.estimators.arma_forecast", "importlib"),
+        ("regfactor.estimators.arma.forecast", "importlib"),
     ],
 )
 def test_an_unknown_type_is_refused_by_name(tmp_path, module, name):

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from regfactor.baselines.timeseries import HSEHMM, N4SID, HannanRissanen, aicc, bic
 from regfactor.datasets import make_arma, make_varma
-from regfactor.estimators.arma_model import radius
+from regfactor.estimators.arma.model import radius
 
 FORECASTERS = [HannanRissanen(1, 1), HannanRissanen(criterion="aicc", max_order=2), N4SID(), N4SID(order=2), HSEHMM()]
 every_forecaster = pytest.mark.parametrize("model", FORECASTERS, ids=str)

@@ -7,9 +7,9 @@ from sklearn.metrics import r2_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from regfactor.baselines.least_squares_svm import LeastSquaresSVM
-from regfactor.estimators.snf import SNFRegressor
-from regfactor.estimators.snf_cv import SNFRegressorCV, default_settings
-from regfactor.estimators.snf_tuning import Candidate, Trial, ranked
+from regfactor.estimators.snf.cv import SNFRegressorCV, default_settings
+from regfactor.estimators.snf.estimator import SNFRegressor
+from regfactor.estimators.snf.tuning import Candidate, Trial, ranked
 
 SMALL = [{"max_iter": (0, 15)}, {"kernel": "rbf", "n_components": 1.0, "gamma": 0.1, "max_iter": 0}]
 
@@ -136,10 +136,10 @@ def test_several_targets():
 def test_descents_without_targets_run_once(monkeypatch):
     X, _, seen = draw()
     counted = []
-    from regfactor.estimators import snf_tuning
+    from regfactor.estimators.snf import tuning
 
-    original = snf_tuning.Task._stops
-    monkeypatch.setattr(snf_tuning.Task, "_stops", lambda self, *a: (counted.append(1), original(self, *a))[1])
+    original = tuning.Task._stops
+    monkeypatch.setattr(tuning.Task, "_stops", lambda self, *a: (counted.append(1), original(self, *a))[1])
     SNFRegressorCV([{"target_weight": 0.0}], cv=5).fit(X, seen)
     assert len(counted) == 1
     SNFRegressorCV([{"target_weight": 1.0}], cv=5).fit(X, seen)

@@ -15,7 +15,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from regfactor import datasets
-from regfactor.estimators.snf import SNFRegressor
+from regfactor.estimators.snf.estimator import SNFRegressor
 from regfactor.loop import Status
 from regfactor.problems import snf_forms
 

@@ -17,7 +17,7 @@ from catalogue import RANDOM_START, rng
 from regfactor.baselines.many_views import ManyViews, MultiViewRelaxation
 from regfactor.baselines.views import LocalTwoView, SingleViewSubspace
 from regfactor.datasets import make_two_view
-from regfactor.estimators.views import TwoViewSubspace
+from regfactor.estimators.views.two_view import TwoViewSubspace
 from regfactor.factors import Factors
 from regfactor.losses import Huber, Logistic, Poisson, SmoothedL1, Squared
 from regfactor.penalties import TwoView

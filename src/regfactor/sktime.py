@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from regfactor._params import Array
-from regfactor.estimators.arma import RegularizedARMA
+from regfactor.estimators.arma.estimator import RegularizedARMA
 
 try:
     from sktime.datatypes import update_data

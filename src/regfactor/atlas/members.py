@@ -17,7 +17,7 @@ from regfactor._params import Array
 from regfactor.atlas import references as textbook
 from regfactor.atlas.row import Row, Stranger
 from regfactor.atlas.samples import GROUPS, Sample
-from regfactor.estimators.generic import FactorModel
+from regfactor.estimators.subspaces.generic import FactorModel
 from regfactor.losses import Logistic, SmoothedHinge
 from regfactor.penalties import Free, Lasso, NonNegative, OneHot, PowerPenalty, SquaredL2, Trace, UnitBall
 

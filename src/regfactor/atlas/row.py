@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from regfactor._params import Array, choose
 from regfactor.atlas.samples import Sample
-from regfactor.estimators.generic import FactorModel
+from regfactor.estimators.subspaces.generic import FactorModel
 
 HEAD = ("algorithm", "table", "model", "equals", "compared by")
 

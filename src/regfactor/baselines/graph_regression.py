@@ -148,7 +148,7 @@ class LaplacianRegression(GraphRegressor):
     Examples
     --------
     >>> import numpy as np
-    >>> from regfactor.baselines.graph_regression import LaplacianRegression
+    >>> from regfactor.baselines import LaplacianRegression
     >>> X = np.arange(5.0)[:, None]
     >>> LaplacianRegression(1e-6, n_neighbors=1).fit(X, [0.0, np.nan, np.nan, np.nan, 4.0]).transduction_.round(2)
     array([0., 1., 2., 3., 4.])

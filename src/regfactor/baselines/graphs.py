@@ -36,7 +36,7 @@ class NeighborGraph(Params):
     Examples
     --------
     >>> import numpy as np
-    >>> from regfactor.baselines.graphs import NeighborGraph
+    >>> from regfactor.baselines import NeighborGraph
     >>> NeighborGraph(n_neighbors=1, normalized=False).laplacian(np.array([[0.0], [1.0], [3.0]])).toarray()
     array([[ 1., -1.,  0.],
            [-1.,  2., -1.],

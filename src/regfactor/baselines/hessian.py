@@ -45,7 +45,7 @@ class HessianRegression(GraphRegressor):
     Examples
     --------
     >>> import numpy as np
-    >>> from regfactor.baselines.hessian import HessianRegression
+    >>> from regfactor.baselines import HessianRegression
     >>> X = np.random.default_rng(0).uniform(size=(100, 2))
     >>> y = np.where(np.arange(100) < 3, X @ [1.0, 2.0], np.nan)
     >>> bool(np.abs(HessianRegression().fit(X, y).transduction_ - X @ [1.0, 2.0]).max() < 0.05)

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
 from regfactor.constraints import Constraint, LabeledFeature, Region
+from regfactor.estimators.expectation.statements import as_constraints, check_labels
 from regfactor.estimators.labels import encode_labels
-from regfactor.estimators.statements import as_constraints, check_labels
 
 
 class KeywordVote(ClassifierMixin, BaseEstimator):
@@ -41,7 +41,7 @@ class KeywordVote(ClassifierMixin, BaseEstimator):
 
     Examples
     --------
-    >>> from regfactor.baselines.keywords import KeywordVote
+    >>> from regfactor.baselines import KeywordVote
     >>> from regfactor.constraints import labeled_feature
     >>> words = [labeled_feature(0, {"sport": 0.9, "news": 0.1}), labeled_feature(1, {"sport": 0.2, "news": 0.8})]
     >>> KeywordVote(words).fit([[1, 0], [0, 2], [1, 1]], ["", "", ""]).transduction_

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from regfactor._params import Array, require_count, require_positive
-from regfactor.estimators.convex_labels import ConvexFactorClassifier
+from regfactor.estimators.views.convex_labels import ConvexFactorClassifier
 from regfactor.penalties import Trace
 from regfactor.problems import Convex
 from regfactor.solvers.local import Local, Staged
@@ -26,7 +26,7 @@ class AlternatingLabels(ConvexFactorClassifier):
 
     Examples
     --------
-    >>> from regfactor.baselines.labels import AlternatingLabels
+    >>> from regfactor.baselines import AlternatingLabels
     >>> from regfactor.datasets import make_low_rank_labels
     >>> X, y, y_partial, _ = make_low_rank_labels(100, 10, random_state=0)
     >>> bool(AlternatingLabels(random_state=0).fit(X, y_partial).score(X, y) > 0.5)
@@ -62,7 +62,7 @@ class StagedLabels(AlternatingLabels):
 
     Examples
     --------
-    >>> from regfactor.baselines.labels import StagedLabels
+    >>> from regfactor.baselines import StagedLabels
     >>> from regfactor.datasets import make_low_rank_labels
     >>> X, y, y_partial, _ = make_low_rank_labels(100, 10, random_state=0)
     >>> bool(StagedLabels(random_state=0).fit(X, y_partial).score(X, y) > 0.5)
@@ -89,7 +89,7 @@ class MatrixCompletionLabels(ConvexFactorClassifier):
 
     Examples
     --------
-    >>> from regfactor.baselines.labels import MatrixCompletionLabels
+    >>> from regfactor.baselines import MatrixCompletionLabels
     >>> from regfactor.datasets import make_low_rank_labels
     >>> X, y, y_partial, _ = make_low_rank_labels(100, 10, random_state=0)
     >>> bool(MatrixCompletionLabels().fit(X, y_partial).score(X, y) > 0.5)

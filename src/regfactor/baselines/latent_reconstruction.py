@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from regfactor.estimators.snf import SNFRegressor
+from regfactor.estimators.snf.estimator import SNFRegressor
 
 
 class LinearLatentReconstruction(SNFRegressor):
@@ -23,7 +23,7 @@ class LinearLatentReconstruction(SNFRegressor):
     Examples
     --------
     >>> import numpy as np
-    >>> from regfactor.baselines.latent_reconstruction import LinearLatentReconstruction
+    >>> from regfactor.baselines import LinearLatentReconstruction
     >>> t = np.linspace(-1, 1, 9)
     >>> y = np.where(np.arange(9) % 4 == 0, t, np.nan)
     >>> model = LinearLatentReconstruction(lambda_y=1e-3, lambda_z=1e-3)

@@ -45,7 +45,7 @@ class LeastSquaresSVM(MultiOutputMixin, RegressorMixin, KernelMachine):
     Examples
     --------
     >>> import numpy as np
-    >>> from regfactor.baselines.least_squares_svm import LeastSquaresSVM
+    >>> from regfactor.baselines import LeastSquaresSVM
     >>> X = np.linspace(0, 1, 5)[:, None]
     >>> LeastSquaresSVM(1e-6, "linear").fit(X, [0.0, np.nan, np.nan, np.nan, 2.0]).transduction_.round(3)
     array([0. , 0.5, 1. , 1.5, 2. ])

@@ -10,8 +10,8 @@ import numpy as np
 
 from regfactor._linalg import spectral_norm
 from regfactor._params import Array, UnsupportedProblem
-from regfactor.estimators.side_by_side import with_holes
-from regfactor.estimators.subspace import ConvexEstimator
+from regfactor.estimators.subspaces.subspace import ConvexEstimator
+from regfactor.estimators.views.side_by_side import with_holes
 from regfactor.factors import Factors, Point
 from regfactor.loop import Iterate
 from regfactor.penalties import Gauge, Penalty, PowerPenalty, Trace
@@ -168,7 +168,7 @@ class MultiViewRelaxation(ConvexEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from regfactor.baselines.many_views import MultiViewRelaxation
+    >>> from regfactor.baselines import MultiViewRelaxation
     >>> X = np.random.default_rng(0).normal(size=(30, 6))
     >>> model = MultiViewRelaxation(sizes=(2, 2, 2)).fit(X)
     >>> bool(model.relative_gap_ <= 1e-4)

@@ -43,7 +43,7 @@ class ParallelFieldRegression(GraphRegressor):
     Examples
     --------
     >>> import numpy as np
-    >>> from regfactor.baselines.parallel_field import ParallelFieldRegression
+    >>> from regfactor.baselines import ParallelFieldRegression
     >>> X = np.random.default_rng(0).uniform(size=(100, 2))
     >>> y = np.where(np.arange(100) < 3, X @ [1.0, 2.0], np.nan)
     >>> bool(np.abs(ParallelFieldRegression().fit(X, y).transduction_ - X @ [1.0, 2.0]).max() < 0.1)

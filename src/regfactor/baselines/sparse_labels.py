@@ -58,7 +58,7 @@ class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     Examples
     --------
-    >>> from regfactor.baselines.sparse_labels import SparseCodingLabels
+    >>> from regfactor.baselines import SparseCodingLabels
     >>> from regfactor.datasets import make_low_rank_labels
     >>> X, y, y_partial, _ = make_low_rank_labels(100, 10, random_state=0)
     >>> bool(SparseCodingLabels(random_state=0).fit(X, y_partial).score(X, y) > 0.5)

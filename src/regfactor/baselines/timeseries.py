@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from regfactor._params import Array, choose, require_count, require_not_negative
-from regfactor.estimators.arma_model import radius, regressors
+from regfactor.estimators.arma.model import radius, regressors
 from regfactor.kernels import Gaussian
 
 Criterion = Callable[[float, int, int, int], float]

@@ -8,7 +8,7 @@ import numpy as np
 
 from regfactor._params import Array, require_count
 from regfactor.baselines.many_views import ManyViews, MultiViewRelaxation
-from regfactor.estimators.views import TwoViewSubspace
+from regfactor.estimators.views.two_view import TwoViewSubspace
 from regfactor.penalties import Trace, TwoView
 from regfactor.problems import Convex
 from regfactor.solvers.local import Local
@@ -31,7 +31,7 @@ class SingleViewSubspace(TwoViewSubspace):
 
     Examples
     --------
-    >>> from regfactor.baselines.views import SingleViewSubspace
+    >>> from regfactor.baselines import SingleViewSubspace
     >>> from regfactor.datasets import make_two_view
     >>> X1, X2, *_ = make_two_view(50, (6, 8), rank=2, outliers=0.0, random_state=0)
     >>> SingleViewSubspace(alpha=0.1).fit(X1, X2).codes_.shape
@@ -81,7 +81,7 @@ class LocalTwoView(TwoViewSubspace):
 
     Examples
     --------
-    >>> from regfactor.baselines.views import LocalTwoView
+    >>> from regfactor.baselines import LocalTwoView
     >>> from regfactor.datasets import make_two_view
     >>> X1, X2, *_ = make_two_view(50, (6, 8), rank=2, outliers=0.0, random_state=0)
     >>> LocalTwoView(2, alpha=0.1, random_state=0).fit(X1, X2).codes_.shape

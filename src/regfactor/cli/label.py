@@ -85,7 +85,7 @@ def _standardized(target: Target) -> tuple[Array, float, float]:
 
 
 def _expectation(statements: list[Statement], target: Target, places: dict[str, int], seed: int) -> Candidate:
-    from regfactor.estimators.expectation import ExpectationSVC
+    from regfactor.estimators.expectation.estimator import ExpectationSVC
 
     model = ExpectationSVC(constraints(statements, places), classes=target.classes, random_state=seed)
     return Candidate(

@@ -11,7 +11,7 @@ import numpy as np
 from regfactor.cli.columns import DATE, ID, Understood
 from regfactor.cli.errors import BadInput
 from regfactor.cli.work import Work, pandas
-from regfactor.estimators.arma_forecast import Times
+from regfactor.estimators.arma.forecast import Times
 
 QUARTER = re.compile(r"\d{4}-?Q[1-4]$", re.IGNORECASE)
 CALENDAR = ("MS", "ME", "QS", "QE", "YS", "YE")  # rules of dates that have no even step

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from regfactor._params import Array
-from regfactor.estimators.arma_forecast import Forecast
+from regfactor.estimators.arma.forecast import Forecast
 from regfactor.plots.base import BLUE, INK, VERMILION, Display, drawn_from, position, word
 
 LEVELS = (0.5, 0.8, 0.95)

@@ -1,0 +1,1 @@
+"""Clusters under Bregman divergences: hard, soft, and cuts of graphs."""

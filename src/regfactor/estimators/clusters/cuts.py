@@ -1,0 +1,224 @@
+"""Normalized cuts as weighted clustering in the feature space of an affinity."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from regfactor._params import Array, UnsupportedProblem, choose
+from regfactor.estimators.base import _check_limits
+from regfactor.estimators.clusters.common import (
+    LocalSearch,
+    best_run,
+    check_count,
+    check_enough,
+    one_thread,
+    publish_run,
+    rows_of,
+    warn_of_empty,
+    weights_of,
+)
+from regfactor.estimators.clusters.implicit import Implicit, kernel_rows, labels_of
+from regfactor.factors import Factors, Point
+from regfactor.kernels import Kernel, Precomputed, as_kernel
+from regfactor.losses.divergences import Divergence, SquaredDistance, as_divergence
+from regfactor.problems.clusters import Clusters
+from regfactor.solvers.kernel_lloyd import (
+    KernelClusters,
+    KernelLloyd,
+    one_hot,
+    random_labels,
+    row_slices,
+    spectral_labels,
+    spread_labels,
+)
+from regfactor.solvers.lloyd import Lloyd
+from regfactor.solvers.nearest import Centers
+from regfactor.solvers.seeding import random_rows, spread_rows
+
+STARTS = {"spectral": spectral_labels, "k-means++": spread_labels, "random": random_labels}
+ROW_STARTS = {"spectral": spread_rows, "k-means++": spread_rows, "random": random_rows}
+
+
+class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
+    """min over clusters of sum_j cut(j, rest) / volume(j), with affinities K >= 0 and degrees d = K 1.
+
+    Up to a constant that is k-means on points phi(x_i)/d_i of weight d_i, where <phi(x), phi(y)> = K(x, y): sum_i d_i
+    |phi_i/d_i - m_{z_i}|^2 = cut + sum_i K_ii/d_i - k, for any partition. With a divergence other than "squared" points
+    are the rows themselves, unscaled, and sum_i d_i D(x_i, m_{z_i}) is minimized: Bregman clustering in which crowded
+    rows count more, which is not the normalized cut.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+    affinity : str, callable or Kernel, default="rbf"
+        "rbf", "precomputed" (X is the matrix of affinities), any other kernel that is nowhere negative, or a function
+        of two tables.
+    gamma : float or str, default="median"
+        Of "rbf": a number, "scale", "median" (1 / twice the median squared distance) or "neighbors".
+    divergence : str or Potential, default="squared"
+    init : {"spectral", "k-means++", "random"} or array-like, default="spectral"
+        Labels by the leading eigenvectors of the normalized affinities, which are then improved on the cut itself; or
+        rows drawn in feature space; or the first label of each row. With another divergence "spectral" is k-means++.
+    n_init : int or "auto", default="auto"
+        Starts of which the best is kept; "auto" is 1 for "spectral" under "squared", else 10.
+    max_iter : int, default=300
+    tol : float, default=1e-4
+        Used with other divergences, as in `BregmanKMeans`; cuts are improved until no label changes.
+    time_limit : float, optional
+    verbose : int, default=0
+    random_state : int, RandomState instance or None, default=None
+    callback : callable, optional
+        Called with every `Iterate`; the run ends when it returns something true.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+    objective_ : float
+        The normalized cut, between 0 and n_clusters - 1 at its best; with another divergence the sum above.
+    degrees_ : ndarray of shape (n_samples,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor import BregmanNormalizedCut
+    >>> X = np.array([[0.0], [0.2], [0.1], [5.0], [5.3], [5.1]])
+    >>> model = BregmanNormalizedCut(2, random_state=0).fit(X)
+    >>> bool(model.labels_[0] == model.labels_[2] != model.labels_[3] == model.labels_[5])
+    True
+    >>> bool(model.predict([[0.4]])[0] == model.labels_[0])
+    True
+    """
+
+    def __init__(
+        self, n_clusters: int = 8, affinity: Any = "rbf", gamma: Any = "median", divergence: Any = "squared", *,
+        init: Any = "spectral", n_init: Any = "auto", max_iter: int = 300, tol: float = 1e-4,
+        time_limit: float | None = None, verbose: int = 0, random_state: Any = None, callback: Any = None,
+    ) -> None:  # fmt: skip
+        self.n_clusters, self.affinity, self.gamma, self.divergence = n_clusters, affinity, gamma, divergence
+        self.init, self.n_init, self.max_iter, self.tol = init, n_init, max_iter, tol
+        self.time_limit, self.verbose, self.random_state, self.callback = time_limit, verbose, random_state, callback
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the clusters of a table, or of a matrix of affinities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or (n_samples, n_samples) for "precomputed"
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight w stands for w equal rows.
+
+        Returns
+        -------
+        self
+        """
+        _check_limits(self)
+        k, divergence, n_init = check_count(self, "n_clusters"), as_divergence(self.divergence), self._n_init()
+        part = as_kernel(self.affinity, self.gamma)
+        exact = isinstance(divergence, SquaredDistance)
+        if isinstance(part, Precomputed) and not exact:
+            raise UnsupportedProblem(
+                f"With affinity='precomputed' there are no rows to compare under divergence={self.divergence!r}; use "
+                "divergence='squared', or give the rows and a kernel."
+            )
+        X = rows_of(self, X, divergence, reset=True)
+        w = weights_of(X, sample_weight)
+        check_enough(X, k, "n_clusters")
+        random = check_random_state(self.random_state)
+        with one_thread():
+            kernel = part.resolved(X)
+            rows, own = kernel_rows(kernel, X)
+            weights = np.ones(X.shape[0]) if w is None else w
+            degrees = degrees_of(rows, weights)
+            if exact:
+                offset = k - float((weights * own / degrees).sum())
+                problem = KernelClusters(rows, own, weights, 1 / degrees, k, 2.0, offset)
+                return self._fit_cut(problem, kernel, X, n_init, random)
+            return self._fit_rows(Clusters(X, weights * degrees, divergence, k), degrees, n_init, random)
+
+    def _fit_cut(self, problem: KernelClusters, kernel: Kernel, X: Any, n_init: int, random: Any) -> Self:
+        k = problem.n_clusters
+        if isinstance(self.init, str):
+            start = choose(self.init, STARTS, "init")
+            first = (start(problem, random) for _ in range(n_init))
+        else:
+            first = (labels_of(self.init, X.shape[0], k) for _ in range(1))
+        points = (Point(Factors(one_hot(labels, k), np.zeros((k, 0)))) for labels in first)
+        solution = best_run(self, (KernelLloyd().iterates(problem, point) for point in points))
+        self.labels_, self.degrees_ = solution.point.factors.Phi.indices, 1 / problem.scale
+        self._centers: Any = Implicit(kernel, X, problem.centers(self.labels_)[0], cut=True)
+        publish_run(self, solution, "KernelLloyd")
+        warn_of_empty(self.labels_, problem.weights, k)
+        return self
+
+    def _fit_rows(self, problem: Clusters, degrees: Array, n_init: int, random: Any) -> Self:
+        if not isinstance(self.init, str):
+            raise ValueError("With a divergence other than 'squared' init must be 'k-means++' or 'random'.")
+        start, nobody = choose(self.init, ROW_STARTS, "init"), scipy.sparse.csr_array((len(degrees), self.n_clusters))
+        points = (Point(Factors(nobody, start(problem, random))) for _ in range(n_init))
+        solution = best_run(self, (Lloyd(self.tol).iterates(problem, point) for point in points))
+        divergence: Divergence = problem.started.at(solution.point.free)
+        self.labels_, self.degrees_ = solution.point.factors.Phi.indices, degrees
+        self._centers = Centers(divergence, solution.point.factors.C, problem.anchor, problem.far)
+        publish_run(self, solution, "Lloyd")
+        warn_of_empty(self.labels_, problem.weights, problem.n_clusters)
+        return self
+
+    def _n_init(self) -> int:
+        if isinstance(self.n_init, str) and self.n_init == "auto":
+            spectral = isinstance(self.init, str) and self.init == "spectral"
+            return 1 if spectral and isinstance(as_divergence(self.divergence), SquaredDistance) else 10
+        if isinstance(self.n_init, str):
+            raise ValueError(f"n_init must be a whole number or 'auto', got {self.n_init!r}.")
+        return check_count(self, "n_init")
+
+    def predict(self, X: Any) -> Array:
+        """Return the cluster of each row, by its affinities to the training rows.
+
+        With a divergence other than "squared", by the nearest center.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or (n_samples, n_training) affinities for "precomputed"
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        X = rows_of(self, X, as_divergence(self.divergence), reset=False)
+        with one_thread():
+            return self._centers.nearest(X)[0]
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn what rows are taken."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = isinstance(self.affinity, str) and self.affinity == "precomputed"
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = as_divergence(self.divergence).domain.low == 0
+        return tags
+
+
+def degrees_of(rows: Any, weights: Array) -> Array:
+    """Return K w; raise where an affinity is negative or a row has none."""
+    n = len(weights)
+    degrees = np.empty(n)
+    for at in row_slices(n, n):
+        K = rows(at)
+        if K.min() < 0:
+            i, j = np.unravel_index(int(K.argmin()), K.shape)
+            raise ValueError(
+                f"Affinities must not be negative; that of rows {at.start + int(i)} and {int(j)} is {K.min():g}. Use "
+                "'rbf', or 'poly' of an even degree; a linear kernel is not an affinity."
+            )
+        degrees[at] = K @ weights
+    if not (degrees > 0).all():
+        lonely = int(np.argmin(degrees))
+        raise ValueError(f"Row {lonely} has no affinity to any row, so it has no degree; remove it, or lower gamma.")
+    return degrees

@@ -1,0 +1,275 @@
+"""Hard clustering under Bregman divergences, on rows or in the feature space of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from regfactor._params import Array, UnsupportedProblem, choose
+from regfactor.estimators.base import _check_limits
+from regfactor.estimators.clusters.common import (
+    LocalSearch,
+    best_run,
+    check_count,
+    check_domain,
+    check_enough,
+    one_thread,
+    publish_run,
+    rows_of,
+    warn_of_empty,
+    weights_of,
+)
+from regfactor.estimators.clusters.implicit import implicit_problem, labels_of
+from regfactor.factors import Factors, Point
+from regfactor.losses.divergences import SquaredDistance, as_divergence
+from regfactor.problems.clusters import Clusters
+from regfactor.solvers.kernel_lloyd import KernelLloyd, one_hot, random_labels, spread_labels
+from regfactor.solvers.lloyd import Lloyd
+from regfactor.solvers.nearest import Centers
+from regfactor.solvers.seeding import random_rows, spread_rows
+
+STARTS = {"k-means++": spread_rows, "random": random_rows}
+KERNEL_STARTS = {"k-means++": spread_labels, "random": random_labels}
+
+
+class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+    """min over labels z and centers m of sum_i w_i D(x_i, m_{z_i}): k-means under any Bregman divergence.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+    divergence : str or Potential, default="squared"
+        "squared" (half the squared distance), "mahalanobis" (with the covariance within clusters fitted too), "kl"
+        (counts, x >= 0), "itakura_saito" (x > 0), "bernoulli" (x in [0, 1]), "sigmoid", "softmax", "exp", "cube",
+        "relaxed_sigmoid" (real x; the potentials of transfer functions), "absolute" (k-medians), or a potential such as
+        `losses.potentials.Burg(shape=2)`.
+    init : {"k-means++", "random"}, callable or array-like, default="k-means++"
+        k-means++ draws rows by the divergence itself. A callable is given (X, n_clusters, random_state). An array holds
+        the first centers; with a kernel, the first label of every row.
+    n_init : int or "auto", default="auto"
+        Starts of which the best is kept; "auto" is 10 for "random" and callables, else 1.
+    max_iter : int, default=300
+    kernel : str, callable or Kernel, optional
+        k-means in the feature space of a kernel, which is never formed: "linear", "rbf", "poly", "precomputed", ... It
+        needs the squared divergence. To cluster rows of a kernel matrix as features, which is another model, fit on
+        `as_kernel("rbf").resolved(X).gram(X)` under any divergence, without `kernel`.
+    gamma, degree, coef0 : default="scale", 3, 1.0
+        Parameters of "rbf" and "poly".
+    tol : float, default=1e-4
+        The squared moves of all centers, as a share of the mean variance of the columns, at which the fit stops.
+    time_limit : float, optional
+    verbose : int, default=0
+    random_state : int, RandomState instance or None, default=None
+    callback : callable, optional
+        Called with every `Iterate`; the run ends when it returns something true.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, n_features)
+        Not set with a kernel, whose centers have no coordinates.
+    labels_ : ndarray of shape (n_samples,)
+    inertia_ : float
+        Sum of the (weighted) divergences of rows from their centers; half of scikit-learn's for "squared".
+    covariance_ : ndarray of shape (n_features, n_features)
+        With "mahalanobis".
+    objective_ : float
+        What was minimized: `inertia_`, for "mahalanobis" plus W/2 (log det S + s tr S^-1), with s a thousandth of the
+        mean variance: it keeps S from growing for ever, and invertible.
+
+    Notes
+    -----
+    Values on the boundary of a domain (zeros under "kl", 0 and 1 under "bernoulli") are legal. Where all rows of a
+    cluster have such a value in a column, so has the center: their divergence is zero there, that of any other value
+    x finite but huge, 708 x for "kl", in place of infinity. An empty cluster is given the row farthest from its center.
+    It stays empty only if all rows lie on centers, of which a warning tells. Sparse tables are read with absent entries
+    as zeros.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor import BregmanKMeans
+    >>> X = np.array([[9.0, 0.0], [8.0, 1.0], [0.0, 7.0], [1.0, 9.0]])
+    >>> model = BregmanKMeans(2, divergence="kl", random_state=0).fit(X)
+    >>> bool(model.labels_[0] == model.labels_[1] != model.labels_[2] == model.labels_[3])
+    True
+    >>> model.cluster_centers_[model.labels_[0]]
+    array([8.5, 0.5])
+    """
+
+    def __init__(
+        self, n_clusters: int = 8, divergence: Any = "squared", init: Any = "k-means++", n_init: Any = "auto",
+        max_iter: int = 300, kernel: Any = None, *, gamma: Any = "scale", degree: int = 3, coef0: float = 1.0,
+        tol: float = 1e-4, time_limit: float | None = None, verbose: int = 0, random_state: Any = None,
+        callback: Any = None,
+    ) -> None:  # fmt: skip
+        self.n_clusters, self.divergence, self.init, self.n_init = n_clusters, divergence, init, n_init
+        self.max_iter, self.kernel, self.gamma, self.degree, self.coef0 = max_iter, kernel, gamma, degree, coef0
+        self.tol, self.time_limit, self.verbose = tol, time_limit, verbose
+        self.random_state, self.callback = random_state, callback
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the clusters of a table.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight w stands for w equal rows.
+
+        Returns
+        -------
+        self
+        """
+        _check_limits(self)
+        k, divergence, n_init = check_count(self, "n_clusters"), as_divergence(self.divergence), self._n_init()
+        if self.kernel is not None and not isinstance(divergence, SquaredDistance):
+            raise UnsupportedProblem(
+                f"k-means in the feature space of a kernel needs divergence='squared', got {self.divergence!r}. To "
+                "cluster rows of the kernel matrix as features under it, leave kernel=None and fit on "
+                "as_kernel(kernel).resolved(X).gram(X)."
+            )
+        X = rows_of(self, X, divergence, reset=True)
+        w = weights_of(X, sample_weight)
+        check_enough(X, k, "n_clusters")
+        random = check_random_state(self.random_state)
+        with one_thread():
+            if self.kernel is not None:
+                return self._fit_kernel(X, w, n_init, random)
+            return self._fit_rows(Clusters(X, w, divergence, k), n_init, random)
+
+    def _fit_rows(self, problem: Clusters, n_init: int, random: np.random.RandomState) -> Self:
+        X, k, first = problem.X, problem.n_clusters, self._centers_first(problem, random)
+        unlabeled = scipy.sparse.csr_array((X.shape[0], k))
+        starts = (Lloyd(self.tol).iterates(problem, Point(Factors(unlabeled, first()))) for _ in range(n_init))
+        solution = best_run(self, starts)
+        M, covariance = solution.point.factors.C, solution.point.free
+        divergence = problem.started.at(covariance)
+        self._forget()
+        self._centers: Any = Centers(divergence, M, problem.anchor, problem.far)
+        self.cluster_centers_, self.labels_ = M.astype(X.dtype), solution.point.factors.Phi.indices
+        self.inertia_ = max(solution.objective - divergence.extra(problem.mass), 0.0)  # rounding
+        if covariance is not None:
+            self.covariance_ = covariance.astype(X.dtype)
+        self._n_features_out = k
+        publish_run(self, solution, "Lloyd")
+        warn_of_empty(self.labels_, problem.weights, k)
+        return self
+
+    def _fit_kernel(self, X: Any, w: Array | None, n_init: int, random: np.random.RandomState) -> Self:
+        k = int(self.n_clusters)
+        implicit, problem = implicit_problem(X, w, k, (self.kernel, self.gamma, self.degree, self.coef0))
+        first: Callable[[], Array]
+        if isinstance(self.init, str):
+            start = choose(self.init, KERNEL_STARTS, "init")
+            first = lambda: start(problem, random)  # noqa: E731
+        else:
+            first = lambda: labels_of(self._given(X, random), X.shape[0], k)  # noqa: E731
+        points = (Point(Factors(one_hot(first(), k), np.zeros((k, 0)))) for _ in range(n_init))
+        solution = best_run(self, (KernelLloyd().iterates(problem, point) for point in points))
+        self._forget()
+        self.labels_, self.inertia_ = solution.point.factors.Phi.indices, max(solution.objective, 0.0)  # rounding
+        self._centers = implicit(problem.centers(self.labels_)[0])
+        self._n_features_out = k
+        publish_run(self, solution, "KernelLloyd")
+        warn_of_empty(self.labels_, w, k)
+        return self
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit under another divergence or kernel had, and this one has not."""
+        for name in ("cluster_centers_", "covariance_"):
+            self.__dict__.pop(name, None)
+
+    def _centers_first(self, problem: Clusters, random: np.random.RandomState) -> Callable[[], Array]:
+        """Return how the first centers are found, checked where they are given."""
+        if isinstance(self.init, str):
+            start = choose(self.init, STARTS, "init")
+            return lambda: start(problem, random)
+
+        def given() -> Array:
+            M = np.array(self._given(problem.X, random), np.float64)
+            if M.shape != (problem.n_clusters, problem.X.shape[1]) or not np.isfinite(M).all():
+                raise ValueError(
+                    f"init must hold {problem.n_clusters} finite centers of {problem.X.shape[1]} features, got shape "
+                    f"{M.shape}."
+                )
+            check_domain(M, problem.divergence, what="init")
+            return M
+
+        return given
+
+    def _given(self, X: Any, random: np.random.RandomState) -> Any:
+        return self.init(X, self.n_clusters, random) if callable(self.init) else self.init
+
+    def _n_init(self) -> int:
+        """Return the number of starts; from given centers there is only one."""
+        if not isinstance(self.init, str) and not callable(self.init):
+            return 1
+        if isinstance(self.n_init, str) and self.n_init == "auto":
+            return 1 if isinstance(self.init, str) and self.init == "k-means++" else 10
+        if isinstance(self.n_init, str):
+            raise ValueError(f"n_init must be a whole number or 'auto', got {self.n_init!r}.")
+        return check_count(self, "n_init")
+
+    def predict(self, X: Any) -> Array:
+        """Return the cluster of the nearest center of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        X = rows_of(self, X, as_divergence(self.divergence), reset=False)
+        with one_thread():
+            return self._centers.nearest(X)[0]
+
+    def transform(self, X: Any) -> Array:
+        """Return the divergence of every row from every center.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_clusters)
+        """
+        check_is_fitted(self)
+        X = rows_of(self, X, as_divergence(self.divergence), reset=False)
+        return self._centers.between(X)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return minus the sum of the divergences of rows from their centers.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        float
+        """
+        least = self.transform(X).min(axis=1).astype(np.float64)
+        w = weights_of(least[:, None], sample_weight)
+        return -float(least.sum() if w is None else w @ least)
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that sparse tables are taken, and what a precomputed kernel is."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        tags.input_tags.positive_only = as_divergence(self.divergence).domain.low == 0
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

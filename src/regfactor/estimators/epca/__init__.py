@@ -1,0 +1,1 @@
+"""Exponential-family principal components, and how their rank and strength are chosen."""

@@ -1,0 +1,104 @@
+"""The deviance of a fit, that of a model without components, and likelihoods that have no maximum."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import xlogy
+
+from regfactor._params import Array
+from regfactor.estimators.epca.families import FAINT
+from regfactor.factors import Factors, Point
+from regfactor.loop import run
+from regfactor.losses import Gamma, Loss, Squared
+from regfactor.penalties import SquaredL2
+from regfactor.problems import Data, Design, Factored
+from regfactor.solvers.newton import newton_sweeps
+from regfactor.solvers.starts import column_means, first_point, loss_of_means
+
+NEARLY = 1e-6  # a mean this near to the edge of its range is a likelihood that grows for ever
+
+
+def null_point(problem: Factored) -> tuple[Point, float]:
+    """Return the best free terms without any component, an intercept among them, and their loss."""
+    design = problem.design or Design.intercept(problem.data.shape[0], problem.data.dtype)
+    null = replace(problem, rank=0, alpha=0.0, design=design)
+    tol = 1e-9 if problem.data.dtype == np.float64 else 1e-5  # what a sum of single numbers can show
+    solution = run(newton_sweeps(null, first_point(null)), tol=tol, max_iter=200)
+    return solution.point, solution.objective
+
+
+def explained(data: Data, Z: Factors, value: float, rows: Array | None, levels: bool) -> float:
+    """Return one minus the deviance at Z over that of the best model without components; zero where that is perfect.
+
+    `value` is the loss at Z, taken anew without the faint observations that stand at holes.
+    """
+    seen = _observed_only(data)
+    value = value if seen is data else loss_at(seen, Z, rows)
+    whole = seen if rows is None else seen.weighted(rows)
+    if _at_ends(whole):
+        return 0.0
+    if levels or seen.terms[0].offset is not None:
+        beside = np.ones((1, data.shape[1])) if levels else None
+        null = null_point(Factored(seen, SquaredL2(), SquaredL2(), row_weights=rows, beside=beside))[1]
+    else:
+        null = loss_of_means(whole)
+    most = null - whole.infimum
+    return 1 - (value - whole.infimum) / most if most > _rounding(whole) else 0.0
+
+
+def loss_at(data: Data, Z: Factors, rows: Array | None) -> float:
+    """Return the loss of all rows, each as often as its weight says."""
+    values = data.layout.row_sums(data.expansion(Z)[0])
+    return float(values.sum() if rows is None else rows @ values)
+
+
+def _observed_only(data: Data) -> Data:
+    """Return the data without the faint observations that stand at holes."""
+    t = data.terms[0]
+    if data.unbounded or t.w is None:
+        return data
+    return replace(data, terms=(replace(t, w=np.where(t.w > FAINT, t.w, 0)),))
+
+
+def level_constant(data: Data, rows: Array | None) -> float:
+    """Return what counts with a free level for each row cost more than shares do: sum of N - N log N over totals N.
+
+    Under weights of entries the first N's are weighted, so that a row of weight w counts w times.
+    """
+    t = data.terms[0]
+    totals = data.layout.row_sums(t.x if t.w is None else (t.w > 0) * t.x)
+    weighted = totals if t.w is None else data.layout.row_sums(t.w * t.x)
+    values = weighted - xlogy(weighted, totals)
+    return float(values.sum() if rows is None else rows @ values)
+
+
+def _at_ends(data: Data) -> bool:
+    """Whether every column is constant at an end of the range: predictors without bound then explain all."""
+    (weight, means), domain = column_means(data), data.terms[0].loss.domain
+    return bool(np.all((weight == 0) | (means <= domain.low) | (means >= domain.high)))
+
+
+def _rounding(data: Data) -> float:
+    """Return a deviance that is rounding alone."""
+    t = data.terms[0]
+    if not isinstance(t.loss, Squared):
+        return 1e-12 * abs(data.infimum)
+    squares = np.square(t.x)
+    return 1e-24 * float((squares if t.w is None else t.w * squares).sum())
+
+
+def warn_of_unbounded(loss: Loss, Z: Array, unit: float, stacklevel: int) -> None:
+    """Warn of a likelihood that grows for ever, which only a penalty can stop; `unit` is what a count of one is."""
+    if isinstance(loss, Squared | Gamma):
+        return
+    mean, most = loss.predict(Z), loss.domain.high
+    if np.any(mean < NEARLY * unit) or (np.isfinite(most) and np.any(mean > most - NEARLY)):
+        warnings.warn(
+            "The likelihood is unbounded: some entries are fitted perfectly by predictors that grow for ever. Give "
+            "alpha > 0; the fit is where the solver stopped.",
+            UserWarning,
+            stacklevel=stacklevel,
+        )

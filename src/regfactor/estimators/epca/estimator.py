@@ -1,0 +1,379 @@
+"""Exponential-family principal components: counts, shares, waiting times and binary tables, with holes and weights."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from regfactor._params import Array
+from regfactor.estimators.base import FactorEstimator, _check_limits, _print_progress
+from regfactor.estimators.certificate import Certificate
+from regfactor.estimators.door import entry_weights, filled, numbers, row_weights, warn_of_empty
+from regfactor.estimators.epca.deviance import warn_of_unbounded
+from regfactor.estimators.epca.families import Reading, as_family, check_form, is_non_negative, log_likelihood
+from regfactor.estimators.epca.heldout import check_enough, selected
+from regfactor.estimators.epca.problem import fitted_values, restored, stated
+from regfactor.estimators.epca.rowfit import Given, as_offset, gram_of, observed, row_fit
+from regfactor.estimators.scoring import Scoring
+from regfactor.estimators.selection import Selection
+from regfactor.kernels import Precomputed, as_kernel
+from regfactor.loop import Solution
+from regfactor.losses import Multinomial
+from regfactor.problems import Convex, Data, Factored
+from regfactor.solvers import solve
+from regfactor.solvers.choose import prepared
+from regfactor.solvers.starts import first_point
+
+
+class ExponentialFamilyPCA(FactorEstimator):
+    """min over Phi, C, b of sum of observed w (G(z_ij) - x_ij z_ij) + alpha/2 (|Phi|^2 + |C|^2), z = Phi C + b.
+
+    Principal components for data that are not normal: z_ij is the natural parameter of entry x_ij, and the cumulant G
+    belongs to the family. NaN entries are left out of the sum. The ridge equals alpha times the trace norm of Phi C,
+    since the factors are balanced; without any, a binary table is soon fitted perfectly by predictors without bound.
+    For "gaussian" x^2/2 is added, which makes a term (x - z)^2/2; for "multinomial" G is N log sum_j e^z_j of a row of
+    total N.
+
+    Parameters
+    ----------
+    n_components : int, "auto" or None, default=2
+        "auto" takes the number that predicts a tenth of the entries, held out at random, best. None leaves the rank to
+        the trace norm: the convex form, solved to its global optimum and certified by `gap_`.
+    family : {"gaussian", "bernoulli", "binomial", "poisson", "gamma", "multinomial"} or Loss, default="gaussian"
+        Distribution of an entry, with its canonical link: the variance of "gaussian" is one, and "gamma" is that of
+        shape one (its shape only scales alpha). "multinomial" conditions on the total of each row.
+    alpha : float or "auto", default=1.0
+        Strength of the ridge. "auto" tries 20 strengths from `alpha_max_` down to a thousandth, and takes the one that
+        predicts a tenth of the entries, held out at random, best.
+    kernel : {"linear", "rbf", "poly", "precomputed"}, callable or Kernel, optional
+        The table is then the Gram matrix of the rows, and new rows are scored by their kernel against the training
+        rows; components have a number for each training row.
+    fit_intercept : bool, default=True
+        Whether to fit unpenalized column offsets.
+    row_offset : {"total", "fit"}, optional
+        A number for each row that is added to all its predictors. "total", for the family "poisson", takes the log of
+        the row's total, divided by what the mean of its observed columns would make: the exposure, or sequencing
+        depth. "fit" estimates it without penalty, for new rows too, with mean zero over the training rows.
+    trials : float, default=1
+        Number of trials of the family "binomial".
+    gamma, degree, coef0 : default="scale", 3, 1.0
+        Parameters of the kernel.
+    rule : {"min", "1se"}, default="min"
+        Of the strengths tried by `alpha="auto"`, take the best, or the largest within one standard error of it.
+    sparse_zeros : {"missing", "observed"}, default="observed"
+        What the absent entries of a sparse matrix are. Stored zeros are always observed.
+    max_iter : int, default=1000
+    tol : float, default=1e-4
+        Relative change of the penalized deviance, or with `n_components=None` the duality gap, at which the fit stops.
+    time_limit : float, optional
+        Seconds after which the solver stops.
+    verbose : int, default=0
+        1 shows a line with the objective.
+    random_state : int, optional
+        Seed of the entries held out; fits do not depend on it.
+    callback : callable, optional
+        Called with every `Iterate`; the run ends when it returns something true.
+
+    Attributes
+    ----------
+    codes_ : ndarray of shape (n_samples, n_components)
+    components_ : ndarray of shape (n_components, n_features)
+    intercept_ : ndarray of shape (n_features,)
+    row_offset_ : ndarray of shape (n_samples,)
+        With `row_offset`.
+    deviance_explained_ : float
+        One minus the deviance over that of a model without components.
+    alpha_, objective_ : float
+    alphas_, validation_loss_, validation_error_, alpha_max_ : ndarray, ndarray, ndarray, float
+        With `alpha="auto"`: the strengths tried, the mean loss of the entries held out with its standard error, and
+        the largest strength. With `n_components="auto"`, `ranks_` are the numbers tried.
+    gap_, certificate_, alpha_max_ : float, Certificate, float
+        With `n_components=None`.
+
+    Notes
+    -----
+    Under "gamma" predictors are negative, at holes too: a hole counts as an observation of its column's mean with
+    weight 0.001, so that a row's codes are defined by the row alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor import ExponentialFamilyPCA
+    >>> counts = np.array([[1.0, 2.0, 4.0], [2.0, 4.0, np.nan], [4.0, 8.0, 16.0], [8.0, 16.0, 32.0]])
+    >>> model = ExponentialFamilyPCA(1, "poisson", alpha=0.01).fit(counts)
+    >>> model.complete(counts).round(1)[1]
+    array([2., 4., 8.])
+    """
+
+    def __init__(
+        self, n_components: Any = 2, family: Any = "gaussian", alpha: Any = 1.0, kernel: Any = None,
+        fit_intercept: bool = True, row_offset: str | None = None, *, trials: float = 1, gamma: Any = "scale",
+        degree: int = 3, coef0: float = 1.0, rule: str = "min", sparse_zeros: str = "observed",
+        max_iter: int = 1000, tol: float = 1e-4, time_limit: float | None = None, verbose: int = 0,
+        random_state: Any = None, callback: Any = None,
+    ) -> None:  # fmt: skip
+        self.n_components, self.family, self.alpha, self.kernel = n_components, family, alpha, kernel
+        self.fit_intercept, self.row_offset, self.trials = fit_intercept, row_offset, trials
+        self.gamma, self.degree, self.coef0 = gamma, degree, coef0
+        self.rule, self.sparse_zeros, self.max_iter, self.tol = rule, sparse_zeros, max_iter, tol
+        self.time_limit, self.verbose, self.random_state, self.callback = time_limit, verbose, random_state, callback
+
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, entry_weight: Any = None, offset: Any = None
+    ) -> Self:
+        """Fit to a table; NaN marks a hole.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+        entry_weight : array-like of shape (n_samples, n_features), optional
+        offset : array-like of shape (n_samples,) or (n_samples, n_features), optional
+            Added to the predictors: the log of the exposure of a row, or of an entry.
+
+        Returns
+        -------
+        self
+        """
+        _check_limits(self)
+        loss = self._family()
+        kernel = None if self.kernel is None else self._as_kernel(X)
+        table = self._table(X, True) if kernel is None else kernel[0]
+        weights = row_weights(table, sample_weight), entry_weights(table, entry_weight, None)
+        given = Given(table, *weights, as_offset(offset, table, loss))
+        learned = given.learned
+        if isinstance(self.alpha, str) or isinstance(self.n_components, str):
+            check_enough(learned)
+        reading = Reading.of(learned.table, learned.rows, learned.entries, loss, self.row_offset == "total")
+        data = reading.data(learned.table, learned.entries, learned.offset)
+        random = check_random_state(self.random_state)
+        held_out = np.random.default_rng(random.randint(2**31 - 1))
+        problem, chosen, largest = self._selected(stated(self, data, reading, learned), held_out)
+        problem.check()
+        warn_of_empty(learned.table)
+        problem = prepared(problem) if isinstance(problem, Convex) else problem
+        progress = _print_progress if self.verbose else None
+        options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "time_limit": self.time_limit}
+        # under a quadratic loss without holes the start is the solution: singular values less alpha
+        start = first_point(problem) if isinstance(problem, Factored) else None
+        solution = solve(problem, start=start, callback=self.callback, progress=progress, random_state=0, **options)
+        self._forget()
+        self._offset_given = offset is not None
+        self._kernel = None if kernel is None else kernel[1:]
+        self.status_, self.solver_ = solution.status, solution.solver
+        self.n_iter_ = solution.n_iter
+        self._record(given, reading, data, problem, solution)
+        self._record_choices(problem, chosen, largest)
+        if not problem.alpha:
+            Z = self.codes_ @ self.components_ + self.intercept_
+            warn_of_unbounded(reading.fitted, Z, reading.unit, stacklevel=2)
+        self._warn_unless_converged(solution)
+        return self
+
+    def transform(self, X: Any, offset: Any = None) -> Array:
+        """Return the codes of each row, scored alone with the components held fixed; holes (NaN) are allowed.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        offset : array-like of shape (n_samples,) or (n_samples, n_features), optional
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        table = self._table(X, False)
+        return self._scored(table, self._added(offset, table))[0]
+
+    def inverse_transform(self, X: Any, offset: Any = None) -> Array:
+        """Return the mean response that codes predict; of "multinomial" the shares of a row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+        offset : array-like of shape (n_samples,) or (n_samples, n_features), optional
+            Added to the predictors, such as `row_offset_` or the offset of `fit`. None is zero: an exposure of one
+            where `fit` was given offsets, and with `row_offset` that of the mean row. Codes do not hold the exposure.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        codes = np.asarray(X)
+        if codes.ndim != 2 or codes.shape[1] != len(self.components_):
+            raise ValueError(f"Expected codes of {len(self.components_)} components for each row, got {codes.shape}.")
+        Z = codes @ self.components_ + self.intercept_
+        added = as_offset(offset, Z, self._reading.loss)
+        return self._reading.predict(Z if added is None else Z + added)
+
+    def complete(self, X: Any, offset: Any = None) -> Any:
+        """Return the table with its holes filled by the mean response; what was observed is kept.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The training table or new rows.
+        offset : array-like of shape (n_samples,) or (n_samples, n_features), optional
+
+        Returns
+        -------
+        The same kind of table as X.
+        """
+        check_is_fitted(self)
+        if self._kernel is not None:
+            raise ValueError("The table of a kernel model is a Gram matrix, which has no holes to fill.")
+        table = self._table(X, False)
+        Z = self._predictors(table, self._added(offset, table))
+        mean = (
+            self._reading.fitted.predict(Z) if isinstance(self._reading.loss, Multinomial) else self._reading.predict(Z)
+        )
+        return filled(X, table, mean, None)
+
+    def score(self, X: Any, y: Any = None, offset: Any = None) -> float:
+        """Return the mean log likelihood of an observed entry, base measure included.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : ignored
+        offset : array-like of shape (n_samples,) or (n_samples, n_features), optional
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        table = self._table(X, False)
+        Z = self._predictors(table, self._added(offset, table)).astype(np.float64)
+        x, seen = observed(table)
+        if not seen.any():
+            raise ValueError("Every entry of the table is missing; there is nothing to score.")
+        return log_likelihood(self._reading.loss, Z, x, seen) / int(seen.sum())
+
+    @property
+    def certificate_(self) -> Certificate:
+        """How far the objective can be from the global optimum, with `n_components=None`."""
+        check_is_fitted(self)
+        if self._certificate is None:
+            raise AttributeError(
+                f"This {type(self).__name__} was solved locally, at a given number of components, so there is no "
+                "duality gap: n_components=None has a convex form and is certified."
+            )
+        return self._certificate
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit has set, for this one may not set it."""
+        kept = ("n_features_in_", "feature_names_in_")
+        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_") and n not in kept]:
+            delattr(self, name)
+
+    def _added(self, offset: Any, table: Any) -> Array | None:
+        """Return offsets of predictors; warn where there were some in `fit` and are none now."""
+        if offset is None and self._offset_given:
+            warnings.warn(
+                "The model was fitted with offset=..., and none is given for these rows: zero is assumed, an exposure "
+                "of one. Pass their offset.", UserWarning, stacklevel=3,
+            )  # fmt: skip
+        return as_offset(offset, table, self._reading.loss)
+
+    def _family(self) -> Any:
+        """Raise for parameters that are none; return the loss of the family."""
+        loss = as_family(self.family, self.trials)
+        check_form(self.n_components, self.row_offset, loss)
+        return loss
+
+    def _table(self, X: Any, reset: bool) -> Any:
+        """Return a table as numbers; under a kernel that of the rows against the training rows."""
+        table = numbers(self, X, None, reset)
+        if reset or self._kernel is None:
+            return table
+        kernel, training = self._kernel
+        return gram_of(kernel, table, training)
+
+    def _as_kernel(self, X: Any) -> tuple[Array, Any, Array]:
+        """Return the Gram matrix of the training rows, the kernel and the rows."""
+        table = numbers(self, X, None, True)
+        kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0).resolved(table)
+        return gram_of(kernel, table), kernel, table
+
+    def _selected(
+        self, problem: Convex | Factored, random: np.random.Generator
+    ) -> tuple[Convex | Factored, list[Selection], float | None]:
+        """Return the problem at what entries held out chose, the choices, and the largest strength."""
+        if isinstance(problem, Convex):
+            one, stated = self._chosen(problem, random)
+            return stated, [] if one is None else [one], None
+        problem.check()
+        return selected(problem, isinstance(self.alpha, str), isinstance(self.n_components, str), self.rule, random)
+
+    def _record(
+        self, given: Given, reading: Reading, data: Data, problem: Convex | Factored, solution: Solution
+    ) -> None:
+        """Set what was fitted: rows scored exactly under the components found, then balanced with them."""
+        score, start = row_fit(given, reading, problem, restored(solution.point, given, reading))
+        everything = given.learned is given
+        codes, level = score(data if everything else reading.data(given.table, given.entries, given.offset), start)
+        if self.row_offset == "fit" and self.fit_intercept:
+            mean = np.average(level, weights=given.weights).astype(level.dtype)
+            level, score = level - mean, replace(score, intercept=score.intercept + mean)
+        components = score.C
+        if isinstance(problem, Factored):
+            score, components = score.balanced(codes, given.weights)
+            codes = codes @ score.turn
+        self.codes_, self.components_, self.intercept_ = codes, components, score.intercept
+        self._rows, self._reading, self._loss_parts = score, reading, [(slice(None), reading.loss)]
+        if self.row_offset is not None:
+            self.row_offset_ = level if self.row_offset == "fit" else reading.exposure(given.table)
+        values = fitted_values(self, given, data, problem, level)
+        self.objective_, self.deviance_explained_, self._certificate = values.objective, values.explained, None
+        self.history_ = [replace(record, objective=record.objective - values.more) for record in solution.history]
+        if isinstance(problem, Convex):
+            self._certificate = Certificate(self.objective_, solution.bound, solution.rigorous, problem.floor)
+
+    def _record_choices(self, problem: Convex | Factored, chosen: list[Selection], largest: float | None) -> None:
+        self._n_features_out, self.alpha_ = len(self.components_), float(problem.alpha)
+        if isinstance(problem, Convex):
+            self.alpha_max_ = problem.alpha_max()
+        elif largest is not None:
+            self.alpha_max_ = largest
+        for selection in chosen:
+            setattr(self, f"{selection.of}_", np.array([t.value for t in selection.trials]))
+            self.validation_loss_ = np.array([t.loss for t in selection.trials])
+            self.validation_error_ = np.array([t.error for t in selection.trials])
+
+    def _scored(self, table: Any, offset: Array | None) -> tuple[Array, Array]:
+        """Return the codes and the levels of rows."""
+        if not observed(table)[1].any():
+            return np.zeros((table.shape[0], len(self.components_)), table.dtype), np.zeros(table.shape[0], table.dtype)
+        return self._rows(self._reading.data(table, None, offset))
+
+    def _predictors(self, table: Any, offset: Array | None) -> Array:
+        """Return the predictors of all entries of a table, offsets included."""
+        codes, level = self._scored(table, offset)
+        Z = codes @ self.components_.astype(table.dtype) + self.intercept_.astype(table.dtype) + level[:, None]
+        added = self._reading.offset(table, offset)
+        return Z if added is None else Z + added
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn which tables are taken; a precomputed kernel is split by rows and by columns."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        table = self.kernel is None or tags.input_tags.pairwise or isinstance(self.kernel, Precomputed)
+        tags.input_tags.allow_nan = table
+        tags.input_tags.positive_only = table and is_non_negative(self.family)
+        return tags
+
+    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex | Factored:
+        reading = Reading.of(X, rows, entries, self._family(), self.row_offset == "total")
+        return stated(self, reading.data(X, entries, None), reading, Given(X, rows, entries, None))
+
+    def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring | None:
+        return None  # rows have offsets and levels beside their codes: see RowFit

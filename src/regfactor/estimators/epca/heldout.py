@@ -1,0 +1,159 @@
+"""Strength and number of components of a local fit, chosen by entries that were held out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from regfactor._linalg import is_sparse, spectral_norm
+from regfactor._params import Array, choose
+from regfactor.estimators.epca.deviance import null_point
+from regfactor.estimators.epca.families import FAINT
+from regfactor.estimators.epca.rowfit import Given, observed
+from regfactor.estimators.selection import ALPHAS, HELD_OUT, RISES, RULES, SMALLEST, Selection, Trial
+from regfactor.factors import Factors, Point
+from regfactor.problems import Data, Design, Factored
+from regfactor.solvers import solve
+from regfactor.solvers.starts import first_point
+
+ROUGH, SWEEPS = 1e-3, 2  # tolerance and most sweeps of fits that are only compared
+WEAK, AGAIN = 0.02, 0.3  # an atom this much smaller than at the start is given that share of its first factors again
+
+FEWEST = 20  # observed entries of which some can be held out
+
+
+def check_enough(given: Given) -> None:
+    """Raise for a table of which too few entries are observed to hold some out."""
+    (n, d), seen = given.table.shape, observed(given.table)[1]
+    if given.entries is not None:
+        seen = seen & ((given.entries.toarray() if is_sparse(given.entries) else given.entries) > 0)
+    if min(n, d) < 2 or seen.sum() < FEWEST:
+        raise ValueError(
+            f"A table of {seen.sum()} observed entries (n_samples = {n}, n_features = {d}) has too few to hold some "
+            f"out: 'auto' needs two rows, two columns and {FEWEST} entries. Give alpha and n_components as numbers."
+        )
+
+
+def alpha_max(problem: Factored) -> float:
+    """Return the strength from which on no component is left: the norm of the gradient at the null point."""
+    point, _ = null_point(problem)
+    data = problem.data
+    assert point.free is not None
+    design = problem.design or Design.intercept(data.shape[0], data.dtype)
+    g = data.shifted(design.D, point.free).gradient(point.factors)
+    root = 1.0 if problem.row_weights is None else np.sqrt(problem.row_weights)[:, None]
+    matrix = data.layout.matrix(g)
+    return spectral_norm(matrix * root)
+
+
+def select_strength(problem: Factored, rule: str, random: np.random.Generator) -> tuple[Selection, float]:
+    """Choose alpha along a path of falling strengths, each begun where the last ended; and return the largest."""
+    choose(rule, RULES, "rule")
+    fitted, held = _parted(problem, random)
+    largest = alpha_max(fitted)
+    if not largest > 0:
+        raise ValueError("alpha='auto' found nothing to choose: intercepts alone explain the table. Give a number.")
+    first = first_point(replace(fitted, alpha=0.0))
+    point, trials = first, []
+    for alpha in np.geomspace(1.0, SMALLEST, ALPHAS) * largest:
+        here = replace(fitted, alpha=float(alpha))
+        start = Point(_revived(point.factors, first.factors, problem), point.free)
+        point = solve(here, tol=ROUGH, max_iter=SWEEPS + 1, start=start).point
+        trials.append(_trial(here, held, point, float(alpha)))
+        if _rising(trials):
+            break
+    return Selection("alphas", trials, _best(trials, rule)), largest
+
+
+def select_number(problem: Factored, random: np.random.Generator) -> Selection:
+    """Choose the number of components at a given strength."""
+    fitted, held = _parted(problem, random)
+    trials: list[Trial] = []
+    rank, most = 1, min(problem.data.shape)
+    while rank <= most and not _rising(trials):
+        here = replace(fitted, rank=rank)
+        trials.append(_trial(here, held, solve(here, tol=ROUGH, max_iter=10).point, rank))
+        rank = max(rank + 1, rank * 5 // 4)
+    return Selection("ranks", trials, _best(trials, "min"))
+
+
+def selected(
+    problem: Factored, strength: bool, number: bool, rule: str, random: np.random.Generator
+) -> tuple[Factored, list[Selection], float | None]:
+    """Return the problem at the strength and the number that are left to held-out entries, the searches, alpha_max."""
+    searches, largest = [], None
+    if strength:
+        search, largest = select_strength(problem, rule, random)
+        problem, searches = replace(problem, alpha=search.best.value), [search]
+    if number:
+        searches.append(select_number(problem, random))
+        problem = replace(problem, rank=int(searches[-1].best.value))
+    return problem, searches, largest
+
+
+def _parted(problem: Factored, random: np.random.Generator) -> tuple[Factored, Data]:
+    """Return the problem of the entries that are learned from, and the others.
+
+    Fits that are only compared are made in single precision, which takes half the time; not under a quadratic loss,
+    whose data may lie far from zero.
+    """
+    learned, tested = split(problem.data, random)
+    while not tested.terms[0].x.size:  # bad luck on a small table
+        learned, tested = split(problem.data, random)
+    if learned.quadratic:
+        return replace(problem, data=learned), tested
+    design = None if problem.design is None else problem.design.astype(np.float32)
+    beside = None if problem.beside is None else problem.beside.astype(np.float32)
+    return replace(problem, data=learned.astype(np.float32), design=design, beside=beside), tested.astype(np.float32)
+
+
+def split(data: Data, random: np.random.Generator) -> tuple[Data, Data]:
+    """Return the data without a random share of the entries, and these entries.
+
+    Where predictors are restricted, an entry that is held out stands like a hole at the mean of its column.
+    """
+    if data.unbounded:
+        learned, tested = data.split(HELD_OUT, random)
+        return learned, tested if data.layout.sparse else tested.compacted()
+    t = data.terms[0]
+    w = np.ones_like(t.x) if t.w is None else t.w
+    seen = w > FAINT
+    held = (random.random(t.x.shape) < HELD_OUT) & seen
+    means = (t.x * w).sum(axis=0) / w.sum(axis=0)
+    inside = replace(t, x=np.where(held, means, t.x).astype(t.x.dtype), w=np.where(held, FAINT, w).astype(t.x.dtype))
+    outside = replace(t, w=np.where(held, w, 0).astype(t.x.dtype))
+    return replace(data, terms=(inside,)), replace(data, terms=(outside,)).compacted()
+
+
+def _revived(F: Factors, first: Factors, problem: Factored) -> Factors:
+    """Return factors in which atoms that a stronger penalty has nearly removed begin again."""
+    k, beside = problem.rank, 0 if problem.beside is None else len(problem.beside)
+    have = F.rank - beside
+    codes, C = first.codes * AGAIN, first.C * AGAIN
+    size = np.linalg.norm(F.codes[:, :have], axis=0) * np.linalg.norm(F.C[:have], axis=1)
+    fresh = np.linalg.norm(first.codes[:, :have], axis=0) * np.linalg.norm(first.C[:have], axis=1)
+    alive = np.flatnonzero(size > WEAK * fresh)
+    codes[:, alive], C[alive] = F.codes[:, alive], F.C[alive]
+    return Factors(np.hstack([codes[:, :k], F.codes[:, have:]]), np.vstack([C[:k], F.C[have:]]))
+
+
+def _trial(problem: Factored, held: Data, point: Point, value: float) -> Trial:
+    F, B = point.factors, point.free
+    seen = held if problem.design is None or B is None else held.shifted(problem.design.D, B)
+    losses: Array = seen.losses(F)
+    spread = float(losses.std(ddof=1)) if len(losses) > 1 else 0.0
+    return Trial(float(value), float(losses.mean(dtype=np.float64)), spread / np.sqrt(len(losses)))
+
+
+def _rising(trials: list[Trial]) -> bool:
+    """Whether the last few candidates are all no better than the best before them."""
+    if len(trials) <= RISES:
+        return False
+    best = min(t.loss for t in trials[:-RISES])
+    return all(t.loss >= best for t in trials[-RISES:])
+
+
+def _best(trials: list[Trial], rule: str) -> Trial:
+    best = min(trials, key=lambda t: t.loss)
+    return best if rule == "min" else next(t for t in trials if t.loss <= best.loss + best.error)

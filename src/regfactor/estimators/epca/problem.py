@@ -1,0 +1,100 @@
+"""Exponential-family principal components as a problem, convex or factored, and the numbers of what was fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regfactor._params import Array
+from regfactor.estimators.epca.deviance import explained, level_constant, loss_at
+from regfactor.estimators.epca.families import Reading
+from regfactor.estimators.epca.rowfit import Given, observed
+from regfactor.factors import Factors, Point
+from regfactor.losses import Multinomial
+from regfactor.maps import RowScale
+from regfactor.penalties import SquaredL2, Trace
+from regfactor.problems import Convex, Data, Design, Factored
+
+MOST = 20  # components with which alpha="auto" is chosen where their number is left to held-out entries too
+GONE = 50.0  # how far below the others the intercept of a column without a count stands: a share of e^-50
+
+
+def stated(estimator: Any, data: Data, reading: Reading, given: Given) -> Convex | Factored:
+    """Return the problem that an estimator is; a row of weight w stands for w equal rows."""
+    (n, d), strength = data.shape, estimator._strength
+    design = Design.intercept(n, data.dtype) if estimator.fit_intercept else None
+    if estimator.n_components is None:
+        if isinstance(reading.loss, Multinomial):  # rows whole, and no level beside them
+            data = _coupled(given, reading.loss, counted_columns(given, reading, design is not None))
+        if given.rows is None:
+            return Convex(data, Trace(), strength, design=design)
+        scale = RowScale((given.rows**-0.5).astype(data.dtype))
+        return Convex(data.weighted(given.rows), Trace(), strength, scale, design)
+    k = min(MOST, n, d) if isinstance(estimator.n_components, str) else estimator.n_components
+    if k > min(n, d):
+        raise ValueError(
+            f"n_components={k} is more than min(n_samples, n_features): n_samples = {n}, n_features = {d}."
+        )
+    levels = estimator.row_offset == "fit" or isinstance(reading.loss, Multinomial)
+    beside = np.ones((1, d), data.dtype) if levels else None
+    return Factored(data, SquaredL2(), SquaredL2(), k, strength, row_weights=given.rows, design=design, beside=beside)
+
+
+def _coupled(given: Given, loss: Multinomial, columns: Any) -> Data:
+    """Return some columns of rows of counts under the loss that couples them."""
+    x, seen = observed(given.table)
+    offset = None if given.offset is None else np.broadcast_to(given.offset, x.shape)[:, columns]
+    entries = None if given.entries is None else given.entries[:, columns]
+    return Data.of(np.where(seen, x, np.nan).astype(x.dtype)[:, columns], loss, entries, offset)
+
+
+def counted_columns(given: Given, reading: Reading, intercept: bool) -> Any:
+    """Return the columns that a convex fit is made of.
+
+    Under intercepts the share of a column without a count is zero, which is reached at minus infinity alone.
+    """
+    if not (intercept and isinstance(reading.loss, Multinomial)):
+        return slice(None)
+    x, seen = observed(given.table)
+    some = np.where(seen, x, 0).any(axis=0)
+    return slice(None) if some.all() or not some.any() else some
+
+
+def restored(point: Point, given: Given, reading: Reading) -> Point:
+    """Return a point with the columns that were left out: no component, and an intercept that is as good as none."""
+    F, B, width = point.factors, point.free, given.table.shape[1]
+    if B is None or B.shape[1] == width:
+        return point
+    at = counted_columns(given.learned, reading, True)
+    C, free = np.zeros((F.rank, width), F.C.dtype), np.full((len(B), width), B.min() - GONE, B.dtype)
+    C[:, at], free[:, at] = F.C, B
+    return Point(Factors(F.codes, C), free)
+
+
+@dataclass(frozen=True)
+class Values:
+    """The objective, the share of the deviance explained, and what the solver counts more than the objective."""
+
+    objective: float
+    explained: float
+    more: float = 0.0
+
+
+def fitted_values(estimator: Any, given: Given, data: Data, problem: Convex | Factored, level: Array) -> Values:
+    """Return the numbers of what was fitted to the rows that were learned from, in double precision."""
+    learned, exact, counted = given.learned, data.astype(np.float64), given.counted
+    rows = learned.rows
+    codes, C = estimator.codes_[counted].astype(np.float64), estimator.components_.astype(np.float64)
+    b, one = estimator.intercept_.astype(np.float64)[None], np.ones((len(codes), 1))
+    Z = Factors(np.hstack([codes, one, level[counted, None]]), np.vstack([C, b, np.ones_like(b)]))
+    value, reading = loss_at(exact, Z, rows), estimator._reading
+    share = explained(exact, Z, value, rows, estimator._rows.levels)
+    if isinstance(problem, Convex):
+        at = counted_columns(learned, reading, estimator.fit_intercept)
+        F, B = Factors(codes / problem.map.diagonal, C[:, at]), b[:, at] if estimator.fit_intercept else None
+        return Values(problem.astype(np.float64).objective(F, B), share)
+    ridges = learned.weights @ np.square(codes).sum(axis=1) + np.square(C).sum()
+    more = level_constant(exact, rows) if isinstance(reading.loss, Multinomial) else 0.0  # counts with free levels
+    return Values(value - more + problem.alpha / 2 * float(ridges), share, more)

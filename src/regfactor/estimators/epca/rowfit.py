@@ -1,0 +1,159 @@
+"""What the rows of a table are given, and their codes under fixed components of an exponential family."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from regfactor._linalg import is_sparse
+from regfactor._params import Array
+from regfactor.estimators.epca.families import Reading
+from regfactor.estimators.tidy import tidy
+from regfactor.factors import Factors, Point, rebalance
+from regfactor.kernels import Kernel, Precomputed
+from regfactor.losses import Gamma, Loss, Multinomial
+from regfactor.penalties import PowerPenalty
+from regfactor.problems import Convex, Data, Factored
+from regfactor.solvers.updates import newton_rows
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What `fit` was given, as numbers: table, weights of rows and of entries, offsets of the predictors."""
+
+    table: Any
+    rows: Array | None
+    entries: Any
+    offset: Array | None
+
+    @property
+    def counted(self) -> Any:
+        """Rows that are learned from; those of weight zero are only scored."""
+        return slice(None) if self.rows is None else self.rows > 0
+
+    @property
+    def learned(self) -> Given:
+        """The rows that are learned from."""
+        if self.rows is None or self.rows.all():
+            return self
+        parts = (self.table, self.rows, self.entries, self.offset)
+        return Given(*(None if a is None else a[self.counted] for a in parts))
+
+    @property
+    def weights(self) -> Array:
+        """The weights of all rows."""
+        return np.ones(self.table.shape[0]) if self.rows is None else self.rows
+
+
+def as_offset(offset: Any, table: Any, loss: Loss) -> Array | None:
+    """Return offsets of the predictors as a column or a table."""
+    if offset is None:
+        return None
+    if isinstance(loss, Gamma):
+        raise ValueError("offset is a log exposure, and the canonical link of family='gamma' is no log: leave it out.")
+    values = np.asarray(offset, table.dtype)
+    values = values[:, None] if values.ndim == 1 else values
+    if values.ndim != 2 or values.shape[0] != table.shape[0] or values.shape[1] not in (1, table.shape[1]):
+        raise ValueError(f"offset has shape {np.shape(offset)}; a table of shape {table.shape} needs a number for "
+                         "each row or for each entry.")  # fmt: skip
+    if not np.isfinite(values).all():
+        raise ValueError("offset must be finite: leave out rows without exposure, or mark their entries by NaN.")
+    return values
+
+
+def gram_of(kernel: Kernel, table: Any, training: Any = None) -> Array:
+    """Return the kernel of rows against the training rows; only a Gram matrix that is given may have holes."""
+    if not isinstance(kernel, Precomputed) and (is_sparse(table) or np.isnan(table).any()):
+        raise ValueError(
+            "A kernel needs rows without holes (NaN): fill them first, or give the Gram matrix as 'precomputed'."
+        )
+    return np.asarray(kernel.gram(table, training), table.dtype)
+
+
+def observed(table: Any) -> tuple[Array, Array]:
+    """Return the entries of a table and which of them are observed, as arrays."""
+    if is_sparse(table):
+        seen = table.copy()
+        seen.data = np.ones_like(table.data)
+        return table.toarray(), seen.toarray() > 0
+    return table, ~np.isnan(table)
+
+
+@dataclass(frozen=True, eq=False)
+class RowFit:
+    """min over phi and a level of sum_j w f((phi C)_j + level + b_j + offset_j; x_j) + sum_i ridge_i phi_i^2 / 2.
+
+    Codes are phi @ turn: the components that are published are balanced with the codes of all rows, those that rows
+    are scored by are the ones for which the codes are exact. At the optimum both are the same.
+    """
+
+    reading: Reading
+    C: Array
+    intercept: Array
+    ridge: Array
+    levels: bool
+    first: Array  # codes at which every predictor is legal
+    turn: Array
+
+    def __call__(self, data: Data, start: Array | None = None) -> tuple[Array, Array]:
+        """Return phi @ turn and the level of each row; a row of which nothing is known has zeros."""
+        (n, d), dtype, k, m = data.shape, data.dtype, len(self.C), int(self.levels)
+        if not k + m:
+            return np.zeros((n, 0), dtype), np.zeros(n, dtype)
+        begin = np.pad(np.broadcast_to(self.first, (n, k)), ((0, 0), (0, m))) if start is None else start
+        C = np.vstack([self.C, np.ones((m, d))]).astype(dtype)
+        penalty = PowerPenalty(2.0, np.concatenate([self.ridge, np.zeros(m)]))
+        shifted = data.shifted(np.ones((n, 1), dtype), self.intercept.astype(dtype)[None])
+        found = newton_rows(shifted, begin.astype(dtype), C, penalty, 1.0)
+        found = np.where(self._known(data)[:, None], found, 0)
+        return found[:, :k] @ self.turn.astype(dtype), found[:, k:].sum(axis=1)
+
+    def _known(self, data: Data) -> Array:
+        """Tell which rows have an observed entry; of shares nothing is known from a row without a count."""
+        t = data.terms[0]
+        w = np.ones_like(t.x) if t.w is None else t.w
+        return np.asarray(data.layout.row_sums(w * t.x if isinstance(self.reading.loss, Multinomial) else w) > 0)
+
+    def balanced(self, codes: Array, weights: Array) -> tuple[RowFit, Array]:
+        """Return the same scoring with codes and components balanced, and those components.
+
+        Rows of weight w count w times in the balance. The turn T solves C = T C_new, whose rows are orthogonal.
+        """
+        root, k = np.sqrt(weights)[:, None].astype(self.C.dtype), len(self.C)
+        F = rebalance(Factors(codes * root, self.C))
+        size = np.square(F.C).sum(axis=1)
+        kept = size > np.finfo(F.C.dtype).eps * size.max(initial=0)
+        C, turn = np.zeros_like(self.C), np.zeros((k, k), self.C.dtype)
+        C[: kept.sum()] = F.C[kept]
+        turn[:, : kept.sum()] = self.C @ (F.C[kept] / size[kept, None]).T
+        sign = np.sign(np.take_along_axis(C, np.abs(C).argmax(axis=1)[:, None], axis=1))
+        return replace(self, turn=turn * sign.T), C * sign
+
+
+def row_fit(given: Given, reading: Reading, problem: Convex | Factored, point: Point) -> tuple[RowFit, Array]:
+    """Return how rows are scored under the components of a point, and its codes as a start."""
+    if isinstance(problem, Factored):
+        m, k = 0 if problem.beside is None else len(problem.beside), problem.rank
+        F = _padded(point.factors, k, m)
+        codes, ridge = F.codes, np.full(k, float(problem.alpha))
+    else:
+        F = tidy(point.factors, problem.gauge.power)
+        codes, m, k = F.codes * problem.map.diagonal, int(isinstance(reading.loss, Multinomial)), F.rank
+        # the ridge under which training rows have their codes again: that of the trace norm, p = 2
+        ridge = problem.alpha / np.linalg.norm(F.codes, axis=0)
+    dtype = given.table.dtype
+    start = np.zeros((given.table.shape[0], k + m), dtype)
+    start[given.counted, : codes.shape[1]] = codes
+    intercept = np.zeros(F.shape[1], dtype) if point.free is None else point.free[0].astype(dtype)
+    first = codes[:, :k].mean(axis=0) if isinstance(reading.loss, Gamma) else np.zeros(k)
+    return RowFit(reading, F.C[:k], intercept, ridge, m > 0, first.astype(dtype), np.eye(k, dtype=dtype)), start
+
+
+def _padded(F: Factors, k: int, m: int) -> Factors:
+    """Return k atoms, of zeros where the balance has removed some, and the last m."""
+    have = F.rank - m
+    codes, C = np.zeros((F.shape[0], k), F.C.dtype), np.zeros((k, F.shape[1]), F.C.dtype)
+    codes[:, :have], C[:have] = F.codes[:, :have], F.C[:have]
+    return Factors(np.hstack([codes, F.codes[:, have:]]), np.vstack([C, F.C[have:]]))

@@ -1,0 +1,1 @@
+"""Classification from what is expected of unlabeled rows."""

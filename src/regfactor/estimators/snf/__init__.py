@@ -1,0 +1,1 @@
+"""Supervised nonlinear factorization, and its choice by labels."""

@@ -1,0 +1,199 @@
+"""SNFRegressor with its many parameters chosen by cross-validation on the labeled rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.model_selection import KFold, ParameterGrid
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from regfactor._params import Array, require_count, require_not_negative
+from regfactor.estimators.linear import Targets
+from regfactor.estimators.snf.checks import check_columns, check_parameters, limits, scalers
+from regfactor.estimators.snf.estimator import LatentRegressor, SNFRegressor
+from regfactor.estimators.snf.tuning import Models, Task, Trial, ranked
+from regfactor.solvers.snf import STRETCH
+
+RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+FEW, FOLDS = 9, 5  # below so many labels each is left out alone
+LEAST = 3
+
+
+def default_settings(n_features: int) -> list[dict[str, Any]]:
+    """Return what is tried: principal components and descents from them, with three kinds of regressions."""
+    widths = [c / n_features for c in (0.03, 0.1, 0.3, 1.0, 3.0)]
+    return [
+        *ParameterGrid({"kernel": ["rbf"], "n_components": [1.0], "gamma": widths, "max_iter": [(0,)]}),
+        *ParameterGrid({"degree": [1, 2], "n_components": [0.5, 1.0], "max_iter": [(0, 15, 60)]}),
+        *ParameterGrid({"kernel": ["rbf"], "n_components": [0.5], "gamma": widths[2:4], "max_iter": [(0, 15, 60)]}),
+    ]
+
+
+class SNFRegressorCV(LatentRegressor):
+    """`SNFRegressor` with the setting, the end of its descent and a last ridge of lowest error on held-out labels.
+
+    Descents run once per setting and fold, and are looked at on their way; after each stop the targets are regressed on
+    the latent rows anew, with every ridge. All rows take part in every descent, but only labels decide.
+
+    Parameters
+    ----------
+    settings : list of dict, optional
+        Parameters of `SNFRegressor` to try. `max_iter` may be several numbers of iterations, multiples of 15. By
+        default principal components, 0 iterations, and descents from them, with linear, quadratic and Gaussian kernels.
+    ridges : sequence of float, default=(1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
+        Ridges of the regression of targets that follows a descent; `lambda_y` of a setting is that within it.
+    cv : int, optional
+        Number of folds; by default 5, and as many as labels where there are fewer than 9.
+    caution : float, default=2.0
+        Candidates with a Gaussian kernel, all dimensions and no iteration are least squares support vector machines on
+        the labels. They are left only for one that is better on the held-out labels by more than so many standard
+        errors of the paired difference, since few labels favor some candidate by chance; 0 takes the best.
+    n_averaged : int, default=3
+        Predictions are means over so many of the best candidates.
+    clip, scale, tol : default=1.0, True, 1e-4
+        As in `SNFRegressor`. Ridges are chosen by labels here, so that `clip` has only the worst to prevent.
+    random_state : int, RandomState instance or None, default=None
+        Deals out folds, and draws what a fit draws.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        Parameters of `SNFRegressor` for the best candidate, with the ridge after the descent as `ridge`.
+    cv_results_ : list of dict
+        Parameters, mean squared error on held-out labels and its standard error, in the order of choice.
+    best_score_ : float
+        The error of the best candidate on held-out labels, in units of the variance of the given targets.
+    codes_, transduction_ :
+        As in `SNFRegressor`; latent rows are those of the best candidate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor import SNFRegressorCV
+    >>> X = np.random.default_rng(0).normal(size=(40, 4))
+    >>> y = np.where(np.arange(40) < 12, X[:, 0] - X[:, 1], np.nan)
+    >>> model = SNFRegressorCV(random_state=0).fit(X, y)
+    >>> bool(model.score(X, X[:, 0] - X[:, 1]) > 0.9)
+    True
+    """
+
+    def __init__(
+        self, settings: Any = None, *, ridges: Sequence[float] = RIDGES, cv: int | None = None, caution: float = 2.0,
+        n_averaged: int = 3, clip: float | None = 1.0, scale: bool = True, tol: float = 1e-4, random_state: Any = None,
+    ) -> None:  # fmt: skip
+        self.settings, self.ridges, self.cv, self.caution, self.n_averaged = settings, ridges, cv, caution, n_averaged
+        self.clip, self.scale, self.tol, self.random_state = clip, scale, tol, random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose by labels, then fit to all.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            NaN where an input is missing.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            NaN where a target is not known.
+
+        Returns
+        -------
+        self
+        """
+        X = self._inputs(X, reset=True)
+        targets = Targets.of(y, X)
+        complete = np.flatnonzero(~np.isnan(targets.table).any(axis=1))
+        self._check(X, complete)
+        models = self._models(X.shape[1])
+        random = check_random_state(self.random_state)
+        folds = list(self._folds(complete, random))
+        seed = int(random.randint(2**31 - 1))
+        self._input_scale, self._target_scale = scalers(self.scale, X.astype(np.float64), targets.table)
+        scaled = self._input_scale.transform(X.astype(np.float64))
+        task = Task(scaled, targets.table, self.scale, self.clip, self.tol, seed)
+        trials = ranked(task.trials(models, tuple(self.ridges), folds), self.caution)
+        self._publish(X, targets, models, trials, task)
+        return self
+
+    def _check(self, X: Array, complete: Array) -> None:
+        require_count(self, n_averaged=self.n_averaged)
+        require_not_negative(self, tol=self.tol, caution=self.caution)
+        check_columns(X)
+        if len(complete) < LEAST:
+            raise ValueError(
+                f"SNFRegressorCV needs at least {LEAST} rows with all their targets to choose by, got "
+                f"{len(complete)} labeled sample(s). Give more targets, or use SNFRegressor."
+            )
+        if self.cv is not None and not (isinstance(self.cv, int | np.integer) and 2 <= self.cv <= len(complete)):
+            raise ValueError(f"cv must be a whole number from 2 to the {len(complete)} labeled rows, got {self.cv!r}.")
+        if not len(self.ridges) or not all(r > 0 for r in self.ridges):
+            raise ValueError(f"ridges must be positive numbers, got {self.ridges!r}.")
+
+    def _folds(self, complete: Array, random: Any) -> Iterator[Array]:
+        """Yield the rows that are held out, fold by fold."""
+        count = self.cv or (len(complete) if len(complete) < FEW else FOLDS)
+        for _, held in KFold(count, shuffle=True, random_state=random).split(complete):
+            yield complete[held]
+
+    def _models(self, n_features: int) -> Models:
+        """Return the models to try with the iterations at which they are looked at."""
+        settings = default_settings(n_features) if self.settings is None else list(self.settings)
+        if not settings or not all(isinstance(s, Mapping) for s in settings):
+            raise ValueError("settings must be a list of dicts with parameters of SNFRegressor.")
+        models = []
+        for setting in settings:
+            stops = setting.get("max_iter", SNFRegressor().max_iter)
+            stops = tuple(sorted(stops if isinstance(stops, Sequence) else [stops]))
+            model = SNFRegressor(**{**setting, "max_iter": stops[-1]}, clip=self.clip, scale=self.scale)
+            check_parameters(model)
+            if len(stops) > 1 and any(stop % STRETCH for stop in stops):
+                raise ValueError(f"Several max_iter of a setting must be multiples of {STRETCH}, got {list(stops)}.")
+            models.append((model, stops))
+        return models
+
+    def _publish(self, X: Array, targets: Targets, models: Models, trials: list[Trial], task: Task) -> None:
+        """Fit the best candidates to all labels and set the attributes."""
+        chosen = trials[: self.n_averaged]
+        found = [task.fitted(models[t.candidate.setting][0], t.candidate) for t in chosen]
+        self._average, self._found, self._flat = found, found[0], targets.flat
+        self._low, self._high = limits(targets.table, self.clip)
+        self.cv_results_ = [_described(models, trial) for trial in trials]
+        self.best_params_ = self.cv_results_[0]["params"]
+        self.best_score_ = trials[0].mean
+        self.codes_, self._n_features_out = found[0].Z.astype(X.dtype), found[0].Z.shape[1]
+        predicted = self._combined([f.Z for f in found])
+        completed = np.where(np.isnan(targets.table), predicted, targets.table)
+        self.transduction_ = completed.astype(np.result_type(targets.dtype, X)).reshape(targets.shape)
+
+    def predict(self, X: Any) -> Array:
+        """Return the targets of every row, means over the best candidates.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+        """
+        check_is_fitted(self)
+        X = self._inputs(X, reset=False)
+        scaled = self._input_scale.transform(X.astype(np.float64))
+        Y = self._combined([found.place(scaled) for found in self._average]).astype(X.dtype)
+        return Y[:, 0] if self._flat else Y
+
+    def _combined(self, codes: list[Array]) -> Array:
+        parts = [
+            np.clip(self._target_scale.inverse_transform(found.predict(Z)), self._low, self._high)
+            for found, Z in zip(self._average, codes, strict=True)
+        ]
+        return np.asarray(np.mean(parts, axis=0))
+
+
+def _described(models: Models, trial: Trial) -> dict[str, Any]:
+    model, candidate = models[trial.candidate.setting][0], trial.candidate
+    own = {k: v for k, v in model.get_params().items() if v != SNFRegressor().get_params()[k]}
+    spread = float(trial.errors.std(ddof=1) / np.sqrt(len(trial.errors)))
+    params = {**own, "max_iter": candidate.stop, "ridge": candidate.ridge}
+    return {"params": params, "mean_error": trial.mean, "standard_error": spread}

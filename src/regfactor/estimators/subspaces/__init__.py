@@ -1,0 +1,1 @@
+"""One table: certified subspaces, robust or sparse, the open door to any factor model, and kernel embeddings."""

@@ -1,0 +1,269 @@
+"""Two tables of the same rows, in closed form: canonical correlation and reduced-rank regression."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from regfactor._linalg import thin_svd
+from regfactor._params import Array, require_count, require_not_negative
+from regfactor.estimators.views.two_tables import Centered, Pair, TwoTables, standardized, whitener
+
+
+class CanonicalCorrelation(TwoTables):
+    """max over A, B of tr(A' Sxy B) with A'(Sxx + ridge I)A = I and B'(Syy + ridge I)B = I: canonical correlation.
+
+    S are the covariances of both tables, whose columns are standardized with `scale`. In closed form, by one singular
+    value decomposition. Attributes and their scales and signs are those of scikit-learn's `CCA`, except that `predict`
+    is the least squares prediction from the scores of X; `CCA` takes the scores of X for those of y. A sparse X, absent
+    entries zeros, is centered without being made dense; of its directions those count as null whose singular value is
+    less than about 1e-7 of the largest.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Most pairs of directions; fewer where a table has less rank.
+    ridge : float, default=0.0
+        In units of a column's variance. With 0, null directions of a table are left out.
+    scale : bool, default=True
+        Whether columns are divided by their standard deviations.
+
+    Attributes
+    ----------
+    correlations_ : array of shape (n_components,)
+        Correlations of the training scores of X with those of y.
+    x_weights_, y_weights_ : arrays of shape (n_features, n_components), (n_targets, n_components)
+        Orthonormal bases of the directions, one after the other.
+    x_rotations_, y_rotations_ : arrays of the same shapes
+        The directions: scores are the standardized table times these.
+    x_loadings_, y_loadings_ : arrays of the same shapes
+        Regressions of a table's columns on its scores.
+    coef_ : array of shape (n_targets, n_features)
+    intercept_ : array of shape (n_targets,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor import CanonicalCorrelation
+    >>> rng = np.random.default_rng(0)
+    >>> shared = rng.normal(size=(500, 1))
+    >>> X, Y = shared + rng.normal(size=(500, 3)), shared + rng.normal(size=(500, 4))
+    >>> CanonicalCorrelation(n_components=2).fit(X, Y).correlations_.round(2)
+    array([0.78, 0.09])
+    """
+
+    def __init__(self, n_components: int = 2, ridge: float = 0.0, *, scale: bool = True):
+        self.n_components = n_components
+        self.ridge = ridge
+        self.scale = scale
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Find the directions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples, n_targets) or (n_samples,)
+            The second table.
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight w stands for w equal rows.
+
+        Returns
+        -------
+        The estimator itself.
+        """
+        require_count(self, n_components=self.n_components)
+        require_not_negative(self, ridge=self.ridge)
+        X, Y, weights = self._tables(X, y, sample_weight)
+        views = [Centered.of(table, weights, scale=self.scale) for table in (X, Y)]
+        ridge = self.ridge * (X.shape[0] if weights is None else float(weights.sum()))
+        pair = Pair.of(views[0].values, views[1].values, ridge)
+        self._publish(pair, views, _as_weights(*pair.directions(self.n_components)), X.dtype)
+        return self
+
+    def _publish(self, pair: Pair, views: list[Centered], found: list[tuple[Array, Array]], dtype: Any) -> None:
+        """Set the fitted attributes."""
+        (x, y), (A, B) = views, (rotations for _, rotations in found)
+        loadings, cross, predicted = pair.moments(A, B)
+        inner = [rotations.T @ own for rotations, own in zip((A, B), loadings, strict=True)]
+        for view, (weights, rotations), own, square in zip("xy", found, loadings, inner, strict=True):
+            setattr(self, f"{view}_weights_", weights.astype(dtype))
+            setattr(self, f"{view}_rotations_", rotations.astype(dtype))
+            setattr(self, f"{view}_loadings_", (own @ np.linalg.pinv(square, hermitian=True)).astype(dtype))
+        self._x, self._y = ((v.mean.astype(dtype), v.deviation.astype(dtype)) for v in views)
+        norms = np.sqrt(np.diag(inner[0]) * np.diag(inner[1]))
+        self.correlations_ = np.diag(cross) / np.where(norms > 0, norms, 1.0)
+        coef = A @ np.linalg.pinv(inner[0], hermitian=True) @ predicted * y.deviation / x.deviation[:, None]
+        self.coef_, self.intercept_ = coef.T.astype(dtype), (y.mean - x.mean @ coef).astype(dtype)
+
+    def transform(self, X: Any, y: Any = None) -> Any:
+        """Return the scores of X, and those of y where it is given.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples, n_targets), optional
+
+        Returns
+        -------
+        array of shape (n_samples, n_components), or a pair of them
+        """
+        X = self._rows(X)
+        x_scores = standardized(X, *self._x, self.x_rotations_)
+        if y is None:
+            return np.asarray(x_scores, X.dtype)
+        Y = _second(y, len(self.y_rotations_))
+        return np.asarray(x_scores, X.dtype), np.asarray(((Y - self._y[0]) / self._y[1]) @ self.y_rotations_, X.dtype)
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit, and return both scores where y is a table; those of X where y is one target, as a pipeline wants it."""
+        self.fit(X, y, **fit_params)
+        return self.transform(X) if self._one_target else self.transform(X, y)
+
+    def inverse_transform(self, X: Any, y: Any = None) -> Any:
+        """Return the tables that scores stand for: scores times loadings, in the units of the training tables.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Scores of X.
+        y : array-like of shape (n_samples, n_components), optional
+            Scores of y.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features), or a pair of tables
+        """
+        check_is_fitted(self)
+        X = check_array(X, dtype=[np.float64, np.float32])
+        first = np.asarray(X @ self.x_loadings_.T * self._x[1] + self._x[0], X.dtype)
+        if y is None:
+            return first
+        return first, np.asarray(
+            _second(y, self._n_features_out) @ self.y_loadings_.T * self._y[1] + self._y[0], X.dtype
+        )
+
+
+class ReducedRankRegression(TwoTables):
+    """min over B of rank at most `rank` and b of |Y - X B - 1 b'|_F^2 / 2 + (alpha/2) |B|_F^2.
+
+    In closed form: the ridge regression projected on the leading right singular vectors of its fit. With rank at least
+    the number of targets it is least squares, or ridge regression as in scikit-learn. A sparse X, absent entries zeros,
+    is centered without being made dense; of its directions those count as null whose singular value is less than about
+    1e-7 of the largest.
+
+    Parameters
+    ----------
+    rank : int, default=2
+        Most rank of the coefficients.
+    alpha : float, default=0.0
+        Multiplies the squared norm of the coefficients. With 0, coefficients of a table without full column rank are
+        those of least norm.
+    fit_intercept : bool, default=True
+        Whether there are offsets b, which are not penalized.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_targets, n_features), or (n_features,) for one target
+        B', which is components_' x_rotations_'.
+    intercept_ : array of shape (n_targets,), or a float
+        b.
+    x_rotations_ : array of shape (n_features, rank)
+        Codes are X, about its mean, times these.
+    components_ : array of shape (rank, n_targets)
+        Orthonormal rows: predictions are codes times these, plus the mean of y.
+    objective_ : float
+        The objective at the solution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor import ReducedRankRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 4))
+    >>> Y = X @ np.outer([1.0, 0.0, -1.0, 0.5], [1.0, 2.0, 0.0]) + 0.1 * rng.normal(size=(200, 3))
+    >>> model = ReducedRankRegression(rank=1).fit(X, Y)
+    >>> model.coef_[1].round(1) + 0.0
+    array([ 2.,  0., -2.,  1.])
+    >>> int(np.linalg.matrix_rank(model.coef_))
+    1
+    """
+
+    def __init__(self, rank: int = 2, alpha: float = 0.0, *, fit_intercept: bool = True):
+        self.rank = rank
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the coefficients.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples, n_targets) or (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight w stands for w equal rows.
+
+        Returns
+        -------
+        The estimator itself.
+        """
+        require_count(self, rank=self.rank)
+        require_not_negative(self, alpha=self.alpha)
+        X, Y, weights = self._tables(X, y, sample_weight)
+        x, y = (Centered.of(table, weights, center=self.fit_intercept) for table in (X, Y))
+        A, squares = whitener(x.values, self.alpha)
+        # B = A U s V' with A'X'Y = U s V': the fit of the ridge regression, in an orthonormal basis, truncated
+        U, s, Vt = thin_svd((x.values @ A).T @ y.values if squares is None else A.T @ (x.values.T @ y.values))
+        k = min(self.rank, len(s))
+        rotations, components = A @ (U[:, :k] * s[:k]), Vt[:k]
+        coef = rotations @ components
+        residual = y.values - x.values @ coef
+        self.objective_ = float(np.vdot(residual, residual) + self.alpha * np.vdot(coef, coef)) / 2
+        self._mean = x.mean.astype(X.dtype)
+        self.x_rotations_, self.components_ = rotations.astype(X.dtype), components.astype(X.dtype)
+        offsets = y.mean - x.mean @ coef
+        self.coef_: Array = (coef[:, 0] if self._one_target else coef.T).astype(X.dtype)
+        self.intercept_: Any = float(offsets[0]) if self._one_target else offsets.astype(X.dtype)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Return the codes, which predict the targets by `components_`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples, rank)
+        """
+        X = self._rows(X)
+        return np.asarray(standardized(X, self._mean, 1.0, self.x_rotations_), X.dtype)
+
+
+def _as_weights(A: Array, B: Array) -> list[tuple[Array, Array]]:
+    """Return (weights, rotations) of both tables as scikit-learn scales them.
+
+    Deflating a table by its scores leaves it blind to the directions already found, so a weight of unit norm is a
+    direction less its projection on those before: Gram-Schmidt. Its largest entry in X is positive.
+    """
+    pairs = []
+    for directions in (A, B):
+        Q, R = np.linalg.qr(directions)
+        lengths = np.diag(R)
+        pairs.append((Q * np.sign(lengths), directions / np.abs(lengths)))
+    Q = pairs[0][0]
+    signs = np.sign(Q[np.abs(Q).argmax(axis=0), np.arange(Q.shape[1])]) if Q.size else np.ones(Q.shape[1])
+    return [(weights * signs, rotations * signs) for weights, rotations in pairs]
+
+
+def _second(y: Any, columns: int) -> Array:
+    """Return the second table, or its scores, validated."""
+    Y = check_array(y, dtype=[np.float64, np.float32], ensure_2d=False, input_name="y")
+    Y = Y[:, None] if Y.ndim == 1 else Y
+    if Y.shape[1] != columns:
+        raise ValueError(f"y has {Y.shape[1]} columns, but {columns} are expected: as many as in fit.")
+    return Y
