@@ -13,10 +13,10 @@ export REGFACTOR_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: demo test test-all lint docs clean
+.PHONY: demo test test-all lint docs dist clean
 .DELETE_ON_ERROR:
 
-demo: $(VENV)/plot.stamp
+demo: $(VENV)/cli.stamp
 	$(BIN)/python examples/demo.py --out demo-output
 
 test: lint
@@ -33,6 +33,9 @@ lint: $(VENV)/test.stamp
 docs: $(VENV)/docs.stamp
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
+dist: $(VENV)/dist.stamp
+	$(BIN)/python -m build --outdir dist .
+
 # python -m benchmarks NAME, with pinned peers in an environment of its own, on one thread.
 bench-%: $(BENCH_VENV)/bench.stamp
 	$(ONE_THREAD) $(BENCH_VENV)/bin/python -m benchmarks $*
@@ -47,7 +50,7 @@ $(VENV)/%.stamp: pyproject.toml | $(VENV)/made.stamp
 	touch $@
 
 $(BENCH_VENV)/bench.stamp: pyproject.toml $(wildcard benchmarks/requirements*.txt) | $(BENCH_VENV)/made.stamp
-	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt --editable .
+	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt --editable '.[bench]'
 	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r benchmarks/requirements-nodeps.txt
 	-$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c benchmarks/requirements.txt -r benchmarks/requirements-compiled.txt
 	touch $@
