@@ -88,14 +88,15 @@ class CanonicalCorrelation(TwoTables):
         (x, y), (A, B) = views, (rotations for _, rotations in found)
         loadings, cross, predicted = pair.moments(A, B)
         inner = [rotations.T @ own for rotations, own in zip((A, B), loadings, strict=True)]
-        for view, (weights, rotations), own, square in zip("xy", found, loadings, inner, strict=True):
+        inverses = [np.linalg.pinv(square, hermitian=True) for square in inner]
+        for view, (weights, rotations), own, inverse in zip("xy", found, loadings, inverses, strict=True):
             setattr(self, f"{view}_weights_", weights.astype(dtype))
             setattr(self, f"{view}_rotations_", rotations.astype(dtype))
-            setattr(self, f"{view}_loadings_", (own @ np.linalg.pinv(square, hermitian=True)).astype(dtype))
+            setattr(self, f"{view}_loadings_", (own @ inverse).astype(dtype))
         self._x, self._y = ((v.mean.astype(dtype), v.deviation.astype(dtype)) for v in views)
         norms = np.sqrt(np.diag(inner[0]) * np.diag(inner[1]))
         self.correlations_ = np.diag(cross) / np.where(norms > 0, norms, 1.0)
-        coef = A @ np.linalg.pinv(inner[0], hermitian=True) @ predicted * y.deviation / x.deviation[:, None]
+        coef = A @ inverses[0] @ predicted * y.deviation / x.deviation[:, None]
         self.coef_, self.intercept_ = coef.T.astype(dtype), (y.mean - x.mean @ coef).astype(dtype)
 
     def transform(self, X: Any, y: Any = None) -> Any:

@@ -68,20 +68,23 @@ class Centered:
         X = X.astype(np.float64, copy=False)
         if is_sparse(X):
             return cls._of_sparse(X, np.ones(X.shape[0]) if weights is None else weights, center, scale)
-        mean = np.average(X, axis=0, weights=weights) if center else np.zeros(X.shape[1])
+        total = float(len(X) if weights is None else weights.sum())
+        share = np.full(len(X), 1 / total) if weights is None else weights / total
+        mean = share @ X if center else np.zeros(X.shape[1])
         values = X - mean
         if center:  # what rounding left of the mean of many rows, which would make a constant column vary
-            rest = np.average(values, axis=0, weights=weights)
-            mean, values = mean + rest, values - rest
+            rest = share @ values
+            mean += rest
+            values -= rest
         if weights is not None:
             values *= np.sqrt(weights)[:, None]
-        total = float(len(X) if weights is None else weights.sum())
         deviation = np.sqrt(np.einsum("ij,ij->j", values, values) / (total - 1 if total > 1 else total))
-        if center:
-            values[:, deviation <= 4 * EPS * np.abs(mean)] = 0
-        deviation = np.where(deviation > 4 * EPS * np.abs(mean), deviation, 1.0) if scale else np.ones(X.shape[1])
+        constant = deviation <= 4 * EPS * np.abs(mean)
+        if center and constant.any():
+            values[:, constant] = 0
+        deviation = np.where(constant, 1.0, deviation) if scale else np.ones(X.shape[1])
         if scale:
-            values /= deviation
+            values *= 1 / deviation
         return cls(values, mean, deviation)
 
     @classmethod
@@ -157,7 +160,7 @@ class Pair:
         (A, first), (B, second) = whitener(X, ridge), whitener(Y, ridge)
         n = X.shape[0]
         for name, table in (("X", X), ("y", Y)):
-            if not np.any(table.m if isinstance(table, Shifted) else table):
+            if not (np.any(table.m) if isinstance(table, Shifted) else np.any(table[0]) or np.any(table)):
                 warnings.warn(
                     f"All columns of {name} are constant, so that it correlates with nothing and is of no use here; "
                     "predictions are the mean of y.",
