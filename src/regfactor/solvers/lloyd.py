@@ -127,7 +127,7 @@ class Lloyd(Solver):
         assert start is not None, "Lloyd needs centers to start from"
         X, w, k = problem.X, problem.weights, problem.n_clusters
         best_centers = Means(problem) if isinstance(problem.divergence, Affine) else Medians(problem)
-        by_sums = isinstance(best_centers, Means) and problem.sizes is not None
+        means = best_centers if isinstance(best_centers, Means) and problem.sizes is not None else None
         M, divergence, old, move, last = start.factors.C, problem.started, None, np.inf, np.inf
         ones, starts = np.ones(X.shape[0], X.dtype), np.arange(X.shape[0] + 1, dtype=np.int32)
         for step in itertools.count():
@@ -135,9 +135,9 @@ class Lloyd(Solver):
             labels, gain = self.assigned(problem, centers)
             masses = np.bincount(labels, w, minlength=k).astype(np.float64)
             still = old is not None and np.array_equal(labels, old)
-            if by_sums:
-                new = best_centers(labels, old, M, masses)
-                gain = centers.gain(best_centers.sums, masses)
+            if means is not None:  # their sums are needed for the objective, else they can wait
+                new = means(labels, old, M, masses)
+                gain = centers.gain(means.sums, masses)
             codes = scipy.sparse.csr_array((ones, labels, starts), (X.shape[0], k))
             point = Point(Factors(codes, M), divergence.parameters)
             given = labels if masses.all() else self.refill(problem, centers, labels, np.flatnonzero(masses == 0))
@@ -148,8 +148,8 @@ class Lloyd(Solver):
             yield Iterate(point, value, steps=min(step, 1), settled=settled)
             if not full:
                 masses = np.bincount(given, w, minlength=k).astype(np.float64)
-            if not (by_sums and full):
-                new = best_centers(given, labels if by_sums else old, M, masses)
+            if means is None or not full:
+                new = best_centers(given, old if means is None else labels, M, masses)
             move = float(np.square(new - M).sum())
             M, old, last = new, given, value
             divergence = divergence.refitted(problem.tally, M - problem.anchor, masses)
