@@ -1,57 +1,59 @@
 """Configuration of the documentation; every warning is an error (make docs)."""
 
-import re
-import shutil
+import sys
 from pathlib import Path
 
-from regfactor import atlas
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for docs.generate, and for what it reads
+
+from docs.generate import docstrings
+from docs.generate.api import write_api
+from docs.generate.atlas import write_atlas
+from docs.generate.benchmarks import write_benchmarks
+from docs.generate.claims import write_claims
+from docs.generate.commands import write_commands
+from docs.generate.gallery import write_gallery
+from docs.generate.links import dead_links
 
 project = "regfactor"
 author = "The regfactor developers"
 copyright = f"2026, {author}"
-extensions = ["myst_parser", "sphinx.ext.mathjax"]
-myst_enable_extensions = ["dollarmath"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "docs.generate.mathml"]
+exclude_patterns = ["_build", "_generated/*.md", "_generated/api.rst"]  # the latter are included by other pages
+
+myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build", "_generated/*.md"]  # these are included by other pages
-html_theme = "alabaster"
-html_theme_options = {"page_width": "1240px", "body_max_width": "auto"}  # code of 120 letters without scrolling
+autosummary_generate = False  # docs.generate.api writes the pages
+autodoc_typehints = "none"  # docstrings say what arguments are
+html_math_renderer = "mathml"
 
-GENERATED = Path(__file__).parent / "_generated"  # pages whose text the code or its results hold
-RESULTS = Path(__file__).parents[1] / "experiments" / "results"
-VERDICT = re.compile(r"^## (?:What reproduces|Verdicts?)\n(.*?)(?=^## |^!\[|\Z)", flags=re.MULTILINE | re.DOTALL)
+html_theme = "furo"
+html_title = "regfactor"
+html_static_path = ["_static"]
+html_css_files = ["style.css"]
+html_copy_source = False
+html_show_sphinx = False
 
-
-def write_atlas(app: object) -> None:
-    """Write the table of the atlas, which docs/atlas.md includes."""
-    GENERATED.mkdir(exist_ok=True)
-    (GENERATED / "atlas.md").write_text(atlas.table().to_markdown(), encoding="utf-8")
-
-
-def write_claims(app: object, results: Path = RESULTS, generated: Path = GENERATED) -> None:
-    """Write the list that docs/claims.md includes, and a page with the report and figures of each experiment."""
-    pages = generated / "claims"
-    shutil.rmtree(pages, ignore_errors=True)  # of results that are no longer there
-    pages.mkdir(parents=True)
-    parts = []
-    for report in sorted(results.glob("*.md")):
-        text = report.read_text(encoding="utf-8")
-        (pages / report.name).write_text(text, encoding="utf-8")
-        parts.append(_told(report.name, text))
-    for figure in results.glob("*.png"):
-        shutil.copy(figure, pages / figure.name)
-    listed = "\n\n".join(parts) if parts else "No experiment has been run in this checkout yet."
-    contents = "```{toctree}\n:hidden:\n:glob:\n\n_generated/claims/*\n```\n\n" if parts else ""
-    (generated / "claims.md").write_text(f"{contents}{listed}\n", encoding="utf-8")
+WRITERS = (write_atlas, write_claims, write_benchmarks, write_commands, write_gallery, write_api)
 
 
-def _told(page: str, text: str) -> str:
-    """Return the title of a report, linked to its page, and what it says of the claims."""
-    title, found = text.partition("\n")[0].removeprefix("# "), VERDICT.search(text)
-    verdict = found.group(1).strip() if found else "The page shows the printed numbers beside ours."
-    return f"## {title}\n\n{verdict}\n\n[All numbers](_generated/claims/{page})"
+def generate(app: object) -> None:
+    """Write what the code and its results say, before any page is read."""
+    for write in WRITERS:
+        write()
+
+
+def check_links(app: object, failure: Exception | None) -> None:
+    """End the build with an error when a page points to what is not there."""
+    if failure is None and app.builder.format == "html":  # type: ignore[attr-defined]
+        dead = dead_links(Path(app.outdir))  # type: ignore[attr-defined]
+        if dead:
+            raise RuntimeError("Dead links:\n" + "\n".join(dead))
 
 
 def setup(app: object) -> None:
-    """Generate pages before any is read."""
-    app.connect("builder-inited", write_atlas)  # type: ignore[attr-defined]
-    app.connect("builder-inited", write_claims)  # type: ignore[attr-defined]
+    """Connect what is ours."""
+    connect = app.connect  # type: ignore[attr-defined]
+    connect("builder-inited", generate)
+    connect("autodoc-process-docstring", docstrings.process)
+    connect("autodoc-skip-member", docstrings.skip)
+    connect("build-finished", check_links)
