@@ -22,7 +22,7 @@ demo: $(VENV)/cli.stamp
 test: lint
 	$(ONE_THREAD) $(BIN)/pytest -n 2 -m "not slow"
 
-test-all: lint
+test-all: lint docs
 	$(ONE_THREAD) $(BIN)/pytest -n 2
 
 lint: $(VENV)/test.stamp

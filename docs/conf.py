@@ -24,6 +24,7 @@ myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
 autosummary_generate = False  # docs.generate.api writes the pages
 autodoc_typehints = "none"  # docstrings say what arguments are
+smartquotes = False  # "auto" is what one types
 html_math_renderer = "mathml"
 
 html_theme = "furo"

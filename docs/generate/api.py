@@ -46,7 +46,10 @@ def write_api(generated: Path = GENERATED) -> None:
     functions = [name for name in names if name not in estimators]
     written = {f"{name}.rst": _page(name, facade, [name]) for name in estimators}
     written["regfactor.rst"] = _page("Functions", facade, functions)
-    parts = [_table("Estimators", facade, estimators, estimators), _table("Functions", facade, functions, ["regfactor"])]
+    parts = [
+        _table("Estimators", facade, estimators, estimators),
+        _table("Functions", facade, functions, ["regfactor"]),
+    ]
     for room, title in ROOMS.items():
         module = importlib.import_module(room)
         written[f"{room}.rst"] = _page(title, module, public_names(module))
@@ -82,4 +85,5 @@ def _table(title: str, module: ModuleType, names: list[str], pages: list[str]) -
     """Return a section with a line for each name, and its pages in the table of contents."""
     listed = "\n".join(f"   {module.__name__}.{name}" for name in names if callable(getattr(module, name)))
     contents = "\n".join(f"   _generated/api/{page}" for page in pages)
-    return f"{title}\n{'-' * len(title)}\n\n.. autosummary::\n   :nosignatures:\n\n{listed}\n\n.. toctree::\n   :hidden:\n\n{contents}\n"
+    head = f"{title}\n{'-' * len(title)}\n\n"
+    return f"{head}.. autosummary::\n   :nosignatures:\n\n{listed}\n\n.. toctree::\n   :hidden:\n\n{contents}\n"

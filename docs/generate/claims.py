@@ -20,7 +20,7 @@ def write_claims(results: Path = RESULTS, generated: Path = GENERATED) -> None:
     """Write the digest that docs/claims.md includes, and the page of each experiment."""
     reports = copy_reports(results, generated / "claims", verdicts_first)
     rows = [_row(name, text) for name, text in reports.items()]
-    told = "\n".join([contents("claims"), HEAD, *rows, "", _failures(reports)]) if reports else NOTHING
+    told = "\n".join([contents("claims", reports), HEAD, *rows, "", _failures(reports)]) if reports else NOTHING
     write(generated / "claims.md", f"{told}\n")
 
 

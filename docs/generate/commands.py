@@ -30,7 +30,9 @@ def _section(name: str, command: Any) -> str:
 def _row(option: Any) -> str:
     spelled = "/".join([*option.opts, *option.secondary_opts])
     value = "" if option.is_flag else f" {option.metavar or option.name.upper()}"
-    default = "required" if option.required else ("" if option.is_flag or option.default is None else f"`{option.default}`")
+    default = (
+        "required" if option.required else ("" if option.is_flag or option.default is None else f"`{option.default}`")
+    )
     return f"| `{spelled}{value}` | {default} | {_said(option.help)} |"
 
 

@@ -43,7 +43,7 @@ def _fields(lines: list[str], named: bool) -> list[str]:
 
 
 def _term(line: str, named: bool) -> str:
-    name, colon, kind = line.partition(" : ")
+    name, colon, kind = line.removesuffix(" :").partition(" : ")
     if not named and not colon:
         return _text(line)
     return f"**{_text(name)}**" + (f" : {_text(kind)}" if colon else "")

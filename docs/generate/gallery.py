@@ -69,7 +69,8 @@ def _page(path: Path, said: str, figures: list[str]) -> str:
     download = f"{{download}}`{path.name} <../../../examples/{path.name}>`"
     return (
         f"# {title(path.stem)}\n\n{about}\n\n{shown}\n\n## What it prints\n\n````text\n{said.strip()}\n````\n\n"
-        f"## The code\n\nTo run it: `python examples/{path.name}`. To keep it: {download}.\n\n````python\n{code}\n````\n"
+        f"## The code\n\nTo run it: `python examples/{path.name}`. To keep it: {download}.\n\n"
+        f"````python\n{code}\n````\n"
     )
 
 

@@ -1,19 +1,27 @@
 """Formulas as MathML, which browsers draw by themselves: no script, nothing fetched from elsewhere."""
 
+import re
 from typing import Any
 
 from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
 
+BAR = re.compile(r"(?:<mo[^>]*>\|</mo>\s*){3}")  # |||: one sign, not three relations with space around each
+
+
+def to_mathml(tex: str, as_block: bool = False) -> str:
+    """Return a formula of LaTeX as MathML."""
+    return BAR.sub('<mo lspace="0" rspace="0">|||</mo>', tex2mathml(tex, as_block=as_block))
+
 
 def _inline(writer: Any, node: Any) -> None:
-    writer.body.append(tex2mathml(node.astext()))
+    writer.body.append(to_mathml(node.astext()))
     raise SkipNode
 
 
 def _display(writer: Any, node: Any) -> None:
-    writer.body.append(f'<div class="formula">{tex2mathml(node.astext(), as_block=True)}</div>')
+    writer.body.append(f'<div class="formula">{to_mathml(node.astext(), as_block=True)}</div>')
     raise SkipNode
 
 

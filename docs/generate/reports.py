@@ -1,6 +1,6 @@
 """Pages of reports in Markdown, each with its figures, copied to where Sphinx reads them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from docs.generate.files import keep_only, write, write_bytes
@@ -23,6 +23,7 @@ def copy_reports(source: Path, pages: Path, edit: Callable[[str], str] = lambda 
     return reports
 
 
-def contents(folder: str) -> str:
-    """Return a table of contents that shows nothing, of all pages in a folder."""
-    return f"```{{toctree}}\n:hidden:\n:glob:\n\n_generated/{folder}/*\n```\n"
+def contents(folder: str, names: Iterable[str] = ("*",)) -> str:
+    """Return the entries of the side bar: all pages of a folder under their titles, or some under their short names."""
+    entries = [f"_generated/{folder}/*" if name == "*" else f"{name} <_generated/{folder}/{name}>" for name in names]
+    return "```{toctree}\n:hidden:\n:glob:\n\n" + "\n".join(entries) + "\n```\n"

@@ -216,8 +216,9 @@ class LaplacianSVM(ClassifierMixin, LaplacianMachine):
 
     Parameters
     ----------
-    gamma_A, gamma_I, kernel, n_neighbors, laplacian_degree, gamma, degree, coef0, graph_gamma, normalized, average, \
-solver, landmarks, random_state :
+    gamma_A, gamma_I, kernel, n_neighbors, laplacian_degree, gamma, degree, coef0 :
+        As in `LaplacianRLS`.
+    graph_gamma, normalized, average, solver, landmarks, random_state :
         As in `LaplacianRLS`.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         The squared hinge loss scales to many labeled rows.
