@@ -2,34 +2,35 @@
 
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from regfactor.estimators import (
-    BregmanKMeans,
-    BregmanMixture,
-    BregmanNormalizedCut,
-    BregmanRegressor,
-    CanonicalCorrelation,
-    ConvexFactorClassifier,
-    ConvexFactorRegressor,
-    ConvexSparseCoding,
-    ConvexSubspace,
-    ExpectationSVC,
-    ExponentialFamilyPCA,
-    FactorModel,
-    KernelSubspace,
-    ReducedRankRegression,
-    RegularizedARMA,
-    ReverseClassifier,
-    ReverseRegressor,
-    RobustSubspace,
-    SNFRegressor,
-    SNFRegressorCV,
-    SubspaceImputer,
-    TwoViewSubspace,
-)
-from regfactor.saving import load, save
-from regfactor.solvers import path, solve
+if TYPE_CHECKING:
+    from regfactor.estimators import (
+        BregmanKMeans,
+        BregmanMixture,
+        BregmanNormalizedCut,
+        BregmanRegressor,
+        CanonicalCorrelation,
+        ConvexFactorClassifier,
+        ConvexFactorRegressor,
+        ConvexSparseCoding,
+        ConvexSubspace,
+        ExpectationSVC,
+        ExponentialFamilyPCA,
+        FactorModel,
+        KernelSubspace,
+        ReducedRankRegression,
+        RegularizedARMA,
+        ReverseClassifier,
+        ReverseRegressor,
+        RobustSubspace,
+        SNFRegressor,
+        SNFRegressorCV,
+        SubspaceImputer,
+        TwoViewSubspace,
+    )
+    from regfactor.saving import load, save
+    from regfactor.solvers import path, solve
 
 __version__ = version("regfactor")
 
@@ -66,8 +67,17 @@ ROOMS = ("atlas", "baselines", "constraints", "datasets", "kernels", "losses", "
          "plots", "problems")  # fmt: skip
 
 
+HOMES = {"load": "saving", "save": "saving", "path": "solvers", "solve": "solvers"}  # all other names: estimators
+
+
 def __getattr__(name: str) -> Any:
-    """Import a room when it is first asked for, so that `regfactor.atlas` needs no import of its own."""
+    """Import a name or a room when it is first asked for: the command line starts, and stops, at once."""
     if name in ROOMS:
         return import_module(f"regfactor.{name}")
+    if name in __all__:
+        return getattr(import_module(f"regfactor.{HOMES.get(name, 'estimators')}"), name)
     raise AttributeError(f"module 'regfactor' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *ROOMS})

@@ -6,7 +6,7 @@ import importlib.util
 import sys
 
 NEEDED = ("typer", "rich", "skops", "pandas", "pyarrow", "matplotlib")
-BAD_INPUT = 2
+BAD_INPUT, INTERRUPTED = 2, 130
 
 
 def main() -> None:
@@ -15,6 +15,9 @@ def main() -> None:
     if absent:
         print(f"regfactor: the command line needs {', '.join(absent)}: pip install 'regfactor[cli]'", file=sys.stderr)
         raise SystemExit(BAD_INPUT)
-    from regfactor.cli.app import app
-
+    try:
+        from regfactor.cli.app import app
+    except KeyboardInterrupt:  # the libraries beneath take a while to load; from then on `working` answers
+        print("regfactor: interrupted; nothing was written.", file=sys.stderr)
+        raise SystemExit(INTERRUPTED) from None
     app(prog_name="regfactor")
