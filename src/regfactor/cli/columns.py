@@ -12,6 +12,7 @@ import numpy as np
 
 from regfactor._params import Array
 from regfactor.cli.checks import check_finite, check_spread
+from regfactor.cli.dates import are_dates
 from regfactor.cli.errors import BadInput, listed
 from regfactor.cli.tables import Table
 
@@ -22,7 +23,6 @@ MOST_LEVELS = 50  # different strings up to which a column is taken for categori
 MOSTLY = 0.9  # share of numbers from which a column is meant to be one of numbers
 FEW_ROWS = 10  # below which counting up is no sign of a row's name
 NAMES_ROWS = re.compile(r"(^|[_\s.-])(id|uuid|guid|key|index|rownames?|unnamed_\d+)$", re.IGNORECASE)
-ISO_DATE = re.compile(r"\d{4}-\d{1,2}(-\d{1,2})?([T ].*)?$")
 ZERO_FIRST = re.compile(r"[-+]?0\d")  # 01234 is a code, not a number
 TIMES = "times of the rows"  # why a column is no input of a forecast
 WHY = {
@@ -252,7 +252,7 @@ def _numeric_kind(name: str, cells: Any, wanted: bool) -> str:
 
 def _string_kind(name: str, cells: Any, rows: int, wanted: bool) -> str:
     values = cells.to_numpy()
-    if all(ISO_DATE.match(v) for v in values):
+    if are_dates(values):
         return DATE
     different = len(set(values))
     if different <= min(MOST_LEVELS, rows / 2) or (wanted and different <= MOST_LEVELS):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from regfactor.cli.columns import DATE, ID, Understood
+from regfactor.cli.dates import parsed
 from regfactor.cli.errors import BadInput
 from regfactor.cli.work import Work, pandas
 from regfactor.estimators.arma.forecast import Times
@@ -25,6 +26,7 @@ class Clock:
     name: str
     index: Any
     order: Any  # which row of the table stands at each time, -1 at a gap
+    form: str | None = None  # in which dates are written, where it is not 2024-01-31
 
     def ahead(self, horizon: int) -> Any:
         """Return the times that follow."""
@@ -38,7 +40,7 @@ def clock_of(work: Work, seen: Understood, wanted: str | None) -> Clock:
     if name is None:
         return Clock("step", pd.RangeIndex(1, rows + 1), np.arange(rows))
     seen.table.place(name, "time column")
-    index = _parsed(seen.frame[name], name)
+    index, form = parsed_times(seen.frame[name], name)
     if index.hasnans:
         raise BadInput(f"The time column {name!r} is empty in row {int(np.argmax(index.isna())) + 1}.")
     if not index.is_unique:
@@ -47,7 +49,7 @@ def clock_of(work: Work, seen: Understood, wanted: str | None) -> Clock:
     order = np.argsort(index)
     if np.any(np.diff(order) < 0):
         work.talk.note(f"The rows were put in the order of {name!r}.")
-    return _regular(work, name, index[order], order)
+    return replace(_regular(work, name, index[order], order), form=form)
 
 
 def _counted(seen: Understood) -> str | None:
@@ -55,26 +57,27 @@ def _counted(seen: Understood) -> str | None:
     return next((c.name for c in seen.columns if c.kind == ID and seen.frame[c.name].dtype.kind in "iuf"), None)
 
 
-def _parsed(cells: Any, name: str) -> Any:
+def parsed_times(cells: Any, name: str) -> tuple[Any, str | None]:
+    """Return the times in a column as an index, and the form in which its dates are written."""
     pd = pandas()
     if cells.dtype.kind == "M":
-        return pd.DatetimeIndex(cells)
+        return pd.DatetimeIndex(cells), None
     values = cells.to_numpy(dtype=object)
     known = [v for v in values if isinstance(v, str)]
     if not known and cells.dtype.kind in "iuf":
         whole = cells.to_numpy(dtype=float, na_value=np.nan)
         if np.all(whole == np.rint(whole)):
-            return pd.Index(whole.astype(int))
+            return pd.Index(whole.astype(int)), None
         raise BadInput(
             f"The time column {name!r} holds numbers that are not whole, or none; give dates or whole numbers."
         )
     try:
         if known and all(QUARTER.match(v) for v in known):
-            return pd.PeriodIndex([v.replace("-", "") for v in values], freq="Q")
-        return pd.DatetimeIndex(pd.to_datetime(values, format="ISO8601"))
+            return pd.PeriodIndex([v.replace("-", "") for v in values], freq="Q"), None
+        return parsed(values, name)
     except (ValueError, TypeError) as error:
         raise BadInput(
-            f"The time column {name!r} holds no dates like 2024-01-31: {str(error).splitlines()[0]}"
+            f"The time column {name!r} holds no dates like 2024-01-31 or 31.01.2024: {str(error).splitlines()[0]}"
         ) from error
 
 
