@@ -19,6 +19,7 @@ from regfactor.estimators.labels import as_labels, as_targets, is_labeled
 from regfactor.model_selection.folds import LabeledKFold
 
 CONFIDENCE = 0.95
+NEGATIVE = "negative "
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +50,15 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """One sentence: helped, hurt, or not to be told."""
-        n, size = len(self.difference), f"{self.mean:+.4g} ± {self.standard_error:.2g}"
+        n, sign = len(self.difference), -1 if self.score.startswith(NEGATIVE) else 1
+        score = self.score.removeprefix(NEGATIVE)  # an error, where less is better, is told as one
+        size = f"{sign * self.mean:+.3g} ± {self.standard_error:.2g}"
         if not self.difference.any():
-            return f"The unlabeled rows made no difference to the {self.score} in any of {n} folds."
+            return f"The unlabeled rows made no difference to the {score} in any of {n} folds."
         margin = float(student.ppf((1 + CONFIDENCE) / 2, n - 1)) * self.standard_error
         if abs(self.mean) <= margin:
-            return f"Whether the unlabeled rows help cannot be told from {n} folds: the {self.score} changed by {size}."
-        return f"The unlabeled rows {'helped' if self.mean > 0 else 'hurt'}: the {self.score} changed by {size}."
+            return f"Whether the unlabeled rows help cannot be told from {n} folds: the {score} changed by {size}."
+        return f"The unlabeled rows {'helped' if self.mean > 0 else 'hurt'}: the {score} changed by {size}."
 
     def to_frame(self) -> Any:
         """Return the folds as a pandas frame."""
