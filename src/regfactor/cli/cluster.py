@@ -19,11 +19,12 @@ from regfactor.cli.errors import BadInput
 from regfactor.cli.words import certificate_section, count, data_section, notes, reading_code, repeat_section
 from regfactor.cli.work import Work, free_name, quiet
 from regfactor.estimators import BregmanKMeans
-from regfactor.report import Figure, Grid, Page, Section, Text
+from regfactor.report import Figure, Grid, Note, Page, Section, Text, number
 from regfactor.report.figures import bars, cloud
 
 MOST_CLUSTERS = 10
 SAMPLE = 2_000  # rows of silhouettes, which are compared with each other
+DOUBTFUL = 0.25  # mean silhouette below which groups are hardly there
 RUNS = 5  # with other seeds, to see what hangs on the start
 
 
@@ -56,7 +57,7 @@ def run(work: Work, path: Path, clusters: int | None, divergence: str) -> None:
     with work.talk.progress("trying other starts"), quiet():
         stability = _stability(model, E, work.settings.seed)
     sizes = np.bincount(model.labels_, minlength=k)
-    lead = f"{count(k, 'cluster')} of {', '.join(f'{n:,}' for n in sizes)} rows. {_stable(stability, k)}"
+    lead = f"{count(k, 'cluster')} of {_sizes(sizes)} rows. {_stable(stability, k)}{_real(tried, k)}"
     work.talk.say(lead)
     work.talk.record |= {"clusters": k, "sizes": sizes, "silhouettes": tried, "stability": stability,
                          "objective": model.objective_}  # fmt: skip
@@ -102,6 +103,20 @@ def _stable(stability: float, k: int) -> str:
     return f"{RUNS} other starts gave other groups (agreement {stability:.2f} of 1): do not lean on them."
 
 
+def _sizes(sizes: Array) -> str:
+    """Return 108, 20 and 3."""
+    *first, last = [f"{n:,}" for n in sizes]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _real(tried: dict[int, float], k: int) -> str:
+    """Say where silhouettes speak against groups; nothing where they do not, or were not taken."""
+    if tried.get(k, 1.0) >= DOUBTFUL:
+        return ""
+    return (f" The mean silhouette is {tried[k]:.2f}, though: the groups run into each other, and the rows may have no "
+            "groups at all.")  # fmt: skip
+
+
 def _written(seen: Understood, model: Any, E: Any) -> Any:
     out = seen.table.raw.copy()
     names = list(out.columns)
@@ -129,7 +144,7 @@ def _page(work: Work, seen: Understood, model: Any, E: Any, said: tuple[str, dic
         Section("The result", _result(seen, model, E, tried)),
         certificate_section(model),
         Section("How far to trust it", [
-            Text(_stable(stability, k)),
+            (Note if _real(tried, k) else Text)(_stable(stability, k) + _real(tried, k)),
             Text("k-means finds groups in any table, also in one without any. Round, separate clouds in the figure "
                  "and a silhouette above about 0.5 speak for real groups; a silhouette below 0.25 speaks against "
                  "them."),
@@ -152,10 +167,20 @@ def _result(seen: Understood, model: Any, E: Any, tried: dict[int, float]) -> li
     numbers = seen.of_kind(NUMBER)[:8]
     if numbers:
         groups = seen.frame[numbers].groupby(model.labels_ + 1).mean()
-        lines = [(str(g), f"{np.sum(model.labels_ + 1 == g):,}", *(f"{v:.3g}" for v in row))
+        lines = [(str(g), f"{np.sum(model.labels_ + 1 == g):,}", *(number(v) for v in row))
                  for g, row in zip(groups.index, groups.to_numpy(), strict=True)]  # fmt: skip
         blocks.append(Grid(("cluster", "rows", *numbers), lines, "Means of the numbers in each cluster."))
+    names = seen.of_kind(CATEGORY, FLAG)[:6]
+    if names:
+        lines = [(str(g), *(_commonest(part[n]) for n in names)) for g, part in seen.frame.groupby(model.labels_ + 1)]
+        blocks.append(Grid(("cluster", *names), lines, "The commonest value in each cluster, and its share."))
     return blocks
+
+
+def _commonest(cells: Any) -> str:
+    """Return the commonest value and its share of the cells that hold one."""
+    shares = cells.value_counts(normalize=True)
+    return f"{shares.index[0]} ({shares.iloc[0]:.0%})" if len(shares) and shares.iloc[0] > 0 else "–"
 
 
 def _plane(E: Any) -> Array:

@@ -13,10 +13,10 @@ from regfactor._params import Array
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, Understood
 from regfactor.cli.errors import BadInput
 from regfactor.cli.holdout import Hidden, hide_and_fill
-from regfactor.cli.words import certificate_section, count, data_section, notes, reading_code, repeat_section
+from regfactor.cli.words import certificate_section, count, data_section, gap_fact, notes, reading_code, repeat_section
 from regfactor.cli.work import Work, fit_with_choice, free_name, quiet
 from regfactor.estimators import ConvexSubspace, SubspaceImputer
-from regfactor.report import Figure, Grid, Page, Section, Text
+from regfactor.report import Figure, Grid, Page, Section, Text, number
 from regfactor.report.figures import bars
 
 MOST_ROWS = 20_000  # from which patterns are learned; every row is filled
@@ -196,7 +196,7 @@ def _page(work: Work, seen: Understood, filled: Filled, hidden: Hidden, model: A
     facts = [
         (f"{holes:,}", f"holes filled ({holes / size:.1%} of the cells)"), (f"{flags:,}", "gross outliers flagged"),
         (str(model.codes_.shape[1]), "patterns found"),
-        (f"{max(model.relative_gap_, 0):.1e}", "relative gap to the optimum"),
+        gap_fact(model),
     ]  # fmt: skip
     sections = [
         Section("What was done", [Text(_story(filled, model, rows)), *notes(work)]),
@@ -235,7 +235,7 @@ def _result(seen: Understood, filled: Filled) -> list[Any]:
         blocks.append(Figure(svg, "Where the holes were."))
     cells = _cells(filled.flagged)
     if cells:
-        lines = [(str(i + 1), name, spell(seen.data[name].iloc[i]), f"{filled.expected[name].iloc[i]:.4g}")
+        lines = [(str(i + 1), name, number(seen.data[name].iloc[i], 6), number(filled.expected[name].iloc[i], 4))
                  for i, name in cells[:20]]  # fmt: skip
         blocks.append(Grid(("row", "column", "value", "expected"), lines, _more(cells)))
     return blocks

@@ -12,7 +12,7 @@ from regfactor._params import Array
 from regfactor.cli.columns import FLAG, NUMBER, Understood
 from regfactor.cli.complete import fill
 from regfactor.cli.errors import BadInput, listed
-from regfactor.cli.words import certificate_section, count, data_section, notes, reading_code, repeat_section
+from regfactor.cli.words import certificate_section, count, data_section, gap_fact, notes, reading_code, repeat_section
 from regfactor.cli.work import Work, quiet
 from regfactor.estimators import TwoViewSubspace
 from regfactor.report import Figure, Page, Section, Text
@@ -125,7 +125,7 @@ def _page(
     holes = int(sum(np.isnan(X).sum() for X in tables))
     facts = [(str(model.codes_.shape[1]), "shared patterns"), (f"{holes:,}", "holes filled"),
              (f"{model.view_weight_[0]:.0%}", "weight of the first view"),
-             (f"{max(model.relative_gap_, 0):.1e}", "relative gap to the optimum")]  # fmt: skip
+             gap_fact(model)]  # fmt: skip
     story = (f"Both views (columns {listed(names[0], 3)} and {listed(names[1], 3)}) were rebuilt from one set of "
              "patterns; what the patterns cannot say is taken for noise and left out. Each view has its own bound, so "
              f"that neither can drown the other. The strength (alpha = {model.alpha_:.4g}) was chosen by cells held "

@@ -11,7 +11,7 @@ from regfactor._params import Array
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, Understood
 from regfactor.cli.complete import learned_rows, spell
 from regfactor.cli.errors import BadInput
-from regfactor.cli.words import certificate_section, count, data_section, notes, reading_code, repeat_section
+from regfactor.cli.words import certificate_section, count, data_section, gap_fact, notes, reading_code, repeat_section
 from regfactor.cli.work import Work, free_name
 from regfactor.estimators import ConvexSubspace
 from regfactor.report import Figure, Grid, Note, Page, Section, Text
@@ -64,7 +64,7 @@ def _written(seen: Understood, codes: Array) -> Any:
 
 def _page(work: Work, seen: Understood, model: Any, codes: Array, lead: str) -> Page:
     rank, shares = model.codes_.shape[1], _shares(model)
-    facts = [(str(rank), "patterns found"), (f"{max(model.relative_gap_, 0):.1e}", "relative gap to the optimum")]
+    facts = [(str(rank), "patterns found"), gap_fact(model)]
     blocks: list[Any] = []
     if codes.shape[1] > 1:
         groups = _groups(seen)

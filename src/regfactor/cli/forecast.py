@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regfactor._params import Array
-from regfactor.cli.columns import FLAG, NUMBER, TIMES, Understood
+from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, TIMES, Understood
 from regfactor.cli.complete import spell
 from regfactor.cli.errors import BadInput
 from regfactor.cli.times import Clock, clock_of
-from regfactor.cli.words import certificate_section, count, data_section, notes, reading_code, repeat_section
+from regfactor.cli.words import certificate_section, count, data_section, gap_fact, notes, reading_code, repeat_section
 from regfactor.cli.work import Work, free_name, pandas, quiet
 from regfactor.estimators import RegularizedARMA
-from regfactor.report import Figure, Grid, Page, Section, Text
+from regfactor.report import Figure, Grid, Note, Page, Section, Text, number
 from regfactor.report.figures import fan
 
 LEAST = 10  # rows
@@ -38,7 +38,8 @@ def run(work: Work, path: Path, horizon: int, level: float, time: str | None) ->
         raise BadInput(f"--level must lie between 0 and 1, not {level:g}.")
     seen = work.understand(work.read(path), tell=False)
     clock = clock_of(work, seen, time)
-    seen = seen.without({clock.name: TIMES})
+    others = {n: "no number" for n in seen.of_kind(CATEGORY, TEXT)}
+    seen = seen.without({**others, clock.name: TIMES})
     work.tell(seen)
     names, X = _values(work, seen, clock)
     if len(X) < LEAST:
@@ -50,7 +51,7 @@ def run(work: Work, path: Path, horizon: int, level: float, time: str | None) ->
     ahead = model.forecast(horizon, level=level)
     with work.talk.progress("trying it on the past"), quiet():
         tried = _try(model, X, horizon, level)
-    ahead_of = f"{len(names)} series forecast {count(horizon, 'time')} ahead, from {count(len(X), 'row')}."
+    ahead_of = f"{len(names)} series forecast {count(horizon, 'step')} ahead, from {count(len(X), 'row')}."
     lead = f"{ahead_of} {_sentence(tried, level)}"
     work.talk.say(lead)
     work.talk.say(str(model.certificate_))
@@ -108,10 +109,15 @@ def _try(model: Any, X: Array, horizon: int, level: float) -> Tried | None:
                  np.nanmean(np.concatenate(simple), axis=0))  # fmt: skip
 
 
+def _gain(tried: Tried) -> float:
+    """Return by which share errors are smaller than those of the last value repeated."""
+    return 1 - float(np.mean(tried.error / np.maximum(tried.simple, 1e-300)))
+
+
 def _sentence(tried: Tried | None, level: float) -> str:
     if tried is None:
         return "The series is too short to try forecasts on its past."
-    gain = 1 - float(np.mean(tried.error / np.maximum(tried.simple, 1e-300)))
+    gain = _gain(tried)
     better = f"{gain:.0%} smaller than" if gain > 0 else f"{-gain:.0%} larger than"
     return (f"Tried on the end of the series, {tried.within:.0%} of {tried.cells} values lay within the {level:.0%} "
             f"intervals, and errors were {better} those of the last value repeated.")  # fmt: skip
@@ -120,7 +126,7 @@ def _sentence(tried: Tried | None, level: float) -> str:
 def frame_of(clock: Clock, names: list[str], ahead: Any, text: bool) -> Any:
     """Return forecasts as a table: the time, the means, the limits."""
     index = clock.ahead(len(ahead))
-    out: dict[str, Any] = {clock.name: _spelled(index) if text else index}
+    out: dict[str, Any] = {clock.name: _spelled(index, clock.form) if text else index}
     for j, name in enumerate(names):
         for end, values in (("", ahead.mean), ("_lower", ahead.lower), ("_upper", ahead.upper)):
             column = values[:, j]
@@ -128,8 +134,10 @@ def frame_of(clock: Clock, names: list[str], ahead: Any, text: bool) -> Any:
     return pandas().DataFrame(out)
 
 
-def _spelled(index: Any) -> list[str]:
-    """Return times as text; days without their midnight."""
+def _spelled(index: Any, form: str | None) -> list[str]:
+    """Return times as text, in the form of the table; days without their midnight."""
+    if form is not None and hasattr(index, "strftime"):
+        return list(index.strftime(form))
     words = [str(t) for t in index]
     return [w.removesuffix(" 00:00:00") for w in words] if all(w.endswith(" 00:00:00") for w in words) else words
 
@@ -139,10 +147,10 @@ def _page(
     said: tuple[str, Tried | None, float],
 ) -> Page:  # fmt: skip
     (names, X, ahead), (lead, tried, level) = what, said
-    facts = [(str(len(ahead)), "times ahead"), (f"{model.p_} and {model.q_}", "lags of values and of shocks")]
+    facts = [(str(len(ahead)), "steps ahead"), (f"{model.p_} and {model.q_}", "lags of values and of shocks")]
     if tried is not None:
         facts.append((f"{tried.within:.0%}", f"of past values within {level:.0%} intervals"))
-    facts.append((f"{max(model.relative_gap_, 0):.1e}", "relative gap to the optimum"))
+    facts.append(gap_fact(model))
     story = ("All series were forecast together, each from the past of all: a vector autoregression of "
              f"{count(model.p_, 'lag')}, chosen by BIC, with a moving average of {count(model.q_, 'lag')}, solved as "
              "one convex problem. Intervals are those of Gaussian shocks, widened for what is not known of the "
@@ -153,12 +161,12 @@ def _page(
                          for j, name in enumerate(names[:SHOWN])]  # fmt: skip
     if len(names) > SHOWN:
         result.append(Text(f"{len(names) - SHOWN} more series are in the table only."))
-    trust: list[Any] = [Text(_sentence(tried, level))]
+    trust: list[Any] = [(Note if tried is not None and _gain(tried) < 0 else Text)(_sentence(tried, level))]
     if tried is not None:
-        lines = [(n, f"{a:.3g}", f"{b:.3g}") for n, a, b in zip(names[:30], tried.error, tried.simple, strict=False)]
+        lines = [(n, number(a), number(b)) for n, a, b in zip(names[:30], tried.error, tried.simple, strict=False)]
         trust.append(Grid(("series", "mean error", "of the last value repeated"), lines))
     trust.append(Text("A forecast goes on as the past did: it knows nothing of a change of rules, and seasons are "
-                      f"seen only as far as {count(model.p_, 'lag')} reach back."))  # fmt: skip
+                      f"seen only as far as {model.p_} of the steps before reach back."))  # fmt: skip
     sections = [
         Section("What was done", [Text(story), *notes(work)]), data_section(seen),
         Section("The result", result), certificate_section(model), Section("How far to trust it", trust),
@@ -186,7 +194,8 @@ def _code(seen: Understood, names: list[str], horizon: int, level: float, clock:
         reading_code(seen),
     ]
     if clock.name in seen.table.names:
-        lines.append(f"frame = frame.sort_values({clock.name!r})")
+        key = f", key=lambda t: pd.to_datetime(t, format={clock.form!r})" if clock.form is not None else ""
+        lines.append(f"frame = frame.sort_values({clock.name!r}{key})")
     return "\n".join([*lines, f"model = RegularizedARMA().fit(frame[{names!r}].to_numpy(dtype=float))",
                       f"print(model.forecast({horizon}, level={level}).to_frame())",
                       "print(model.certificate_)"])  # fmt: skip

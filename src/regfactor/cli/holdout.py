@@ -53,7 +53,7 @@ class Hidden:
             blocks += [
                 Figure(svg, f"By how much errors shrank on {count(self.cells, 'hidden cell')}: root mean squares of "
                        "numbers against those of the mean, shares of wrong flags and categories against those of the "
-                       "commonest value. At 0 % the other columns say nothing about a column, and its filled cells "
+                       "commonest value. At 0% the other columns say nothing about a column, and its filled cells "
                        "are no better than its mean."),
                 Text("The cells were hidden at random. Where values are missing because of what they are (the sick "
                      "skip the visit), filled cells are worse than this, and no method can tell from the table alone."),

@@ -35,7 +35,7 @@ def run(
     named = [c.strip() for c in (classes or "").split(",") if c.strip()]
     stated_labels = [s.label for s in statements]
     target = target_of(seen, name, task, unlabeled, named, stated_labels)
-    work.talk.lines([(f"{'target':<11}", target.sentence())])
+    work.talk.lines([("target    ", target.sentence())])
     seen = varied(seen)
     seen.require(1, "label")
     done = _labeled(work, seen, target, statements)

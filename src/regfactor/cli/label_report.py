@@ -12,7 +12,7 @@ from regfactor.cli.labeled import Labeled
 from regfactor.cli.targets import CLASSIFICATION
 from regfactor.cli.words import certificate_section, count, data_section, notes, reading_code, repeat_section
 from regfactor.cli.work import Work
-from regfactor.report import Figure, Grid, Note, Page, Section, Text
+from regfactor.report import Figure, Grid, Note, Page, Section, Text, number
 from regfactor.report.figures import bars, histogram, scores
 
 FEW = 30  # labels below which all that is said of errors is rough
@@ -50,8 +50,8 @@ def _skill(done: Labeled) -> str:
     if done.target.task == CLASSIFICATION:
         return (f"On labeled rows that it had not seen, {t['accuracy']:.0%} were right; always saying the commonest "
                 f"class gives {t['commonest']:.0%}.")  # fmt: skip
-    return (f"On labeled rows that it had not seen, it was off by {t['error']:.3g} on average; always saying the "
-            f"median gives {t['simple_error']:.3g}.")  # fmt: skip
+    return (f"On labeled rows that it had not seen, it was off by {number(t['error'])} on average; always saying the "
+            f"median gives {number(t['simple_error'])}.")  # fmt: skip
 
 
 def trust(done: Labeled) -> dict[str, Any]:
@@ -98,12 +98,12 @@ def page(work: Work, done: Labeled) -> Page:
     if t and target.task == CLASSIFICATION:
         facts += [
             (f"{t['accuracy']:.0%}", "right on unseen labels"),
-            (f"{t['commonest']:.0%}", "by the commonest class"),
+            (f"{t['commonest']:.0%}", "by always saying the commonest class"),
         ]
     elif t:
         facts += [
-            (f"{t['error']:.3g}", "mean error on unseen labels"),
-            (f"{t['simple_error']:.3g}", "that of the median"),
+            (number(t["error"]), "mean error on unseen labels"),
+            (number(t["simple_error"]), "by always saying the median"),
         ]
     sections = [
         Section("What was done", [Text(_story(done)), *notes(work)]),
@@ -146,7 +146,7 @@ def _result(done: Labeled) -> list[Any]:
         blocks.append(Figure(histogram(done.values[new], target.name), "What was filled in."))
         if done.limits is not None:
             width = np.median((done.limits[1] - done.limits[0])[new])
-            blocks.append(Text(f"Every filled row has a {LEVEL:.0%} interval; the median width is {width:.3g}."))
+            blocks.append(Text(f"Every filled row has a {LEVEL:.0%} interval; the median width is {number(width)}."))
         else:
             blocks.append(Note(f"There are too few labels for {LEVEL:.0%} intervals: at least 10 are needed."))
     if done.contest.comparison is not None:
@@ -159,7 +159,7 @@ def _scores(done: Labeled) -> Figure:
     label = "share right" if done.target.task == CLASSIFICATION else "mean absolute error"
     sign = 1 if done.target.task == CLASSIFICATION else -_unit(done)
     values = [sign * c.folds for c in contest.candidates if c.folds is not None]
-    svg = scores([c.name for c in contest.candidates], values, contest.chosen, label)
+    svg = scores([c.name for c in contest.candidates], values, contest.chosen, label, percent=sign == 1)
     better = "further right" if done.target.task == CLASSIFICATION else "further left"
     return Figure(
         svg, f"Each dot is a part of the labels on which a model was tried, each bar the mean; {better} is better."

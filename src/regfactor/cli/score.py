@@ -14,7 +14,7 @@ from regfactor.cli.encode import plain
 from regfactor.cli.errors import BadInput
 from regfactor.cli.forecast import frame_of
 from regfactor.cli.tables import Table
-from regfactor.cli.times import Clock, _parsed
+from regfactor.cli.times import Clock, parsed_times
 from regfactor.cli.words import count, notes
 from regfactor.cli.work import Work, free_name, pandas
 from regfactor.report import Code, Page, Section, Text
@@ -150,16 +150,17 @@ def _forecast(model: Any, info: dict[str, Any], table: Table) -> tuple[Any, str]
     X = forced(table, info["columns"])
     time, rows = info["time"], len(X)
     if time in table.names and info["freq"] is not None:
-        parsed = _parsed(pd.Series([str(v).strip() for v in table.raw[time]], dtype=object), time)
+        parsed, form = parsed_times(pd.Series([str(v).strip() for v in table.raw[time]], dtype=object), time)
         last = parsed[-1:]
         index = last if isinstance(last, pd.PeriodIndex) else pd.DatetimeIndex(last, freq=info["freq"])
     else:
+        form = None
         index = pd.RangeIndex(info["rows"] + 1, info["rows"] + rows + 1)
     model.update(X.to_numpy(dtype=float))
     ahead = model.forecast(info["horizon"], level=info["level"])
-    out = frame_of(Clock(time, index, np.arange(rows)), list(info["columns"]), ahead, table.text)
+    out = frame_of(Clock(time, index, np.arange(rows), form), list(info["columns"]), ahead, table.text)
     return (
         out,
-        f"{count(rows, 'new row')} passed through the model; {count(info['horizon'], 'time')} ahead of them are "
+        f"{count(rows, 'new row')} passed through the model; {count(info['horizon'], 'step')} ahead of them are "
         "forecast.",
     )

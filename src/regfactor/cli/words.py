@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.cli.columns import TIMES, Understood
+from regfactor.cli.code import wrapped
+from regfactor.cli.columns import NUMBER, TIMES, Understood
 from regfactor.cli.errors import listed
 from regfactor.cli.work import Work
-from regfactor.report import Code, Figure, Grid, Note, Section, Text
+from regfactor.report import Code, Figure, Grid, Note, Section, Text, at_most
 from regfactor.report.figures import convergence
 
 MOST_COLUMNS = 40
@@ -39,6 +40,12 @@ def data_section(seen: Understood, more: str = "") -> Section:
 def certificate_section(model: Any) -> Section:
     """Return what is proven of a fit, in plain words."""
     certificate = getattr(model, "certificate_", None)
+    if certificate is None and type(model).__module__.startswith("sklearn."):
+        return Section(
+            "Is it the best fit?",
+            [Text(f"{type(model).__name__} is a convex problem, which scikit-learn solves to its own tolerance: no "
+                  "other start would give another result. It comes without a certificate.")],
+        )  # fmt: skip
     if certificate is None:
         return Section(
             "Is it the best fit?",
@@ -63,16 +70,16 @@ def plain_certificate(model: Any) -> str:
     """Return the certificate as a sentence for people."""
     share = max(float(model.relative_gap_), 0.0)
     proof = "proven by a matrix factorization" if model.certificate_.rigorous else "by an iterative, inflated bound"
-    best = (f"no other solution of the same problem, of any rank, can be better by more than {percent(share)} of its "
+    best = (f"no other solution of the same problem, of any rank, can be better by more than {at_most(share)} of its "
             f"cost ({proof}).")  # fmt: skip
     if not model.status_.converged:
         return f"Not quite: {model.status_.message}. Still, {best}"
     return f"Yes: {best}"
 
 
-def percent(share: float) -> str:
-    """Return a small share as per cent with two digits."""
-    return f"{100 * share:.2g} %"
+def gap_fact(model: Any) -> tuple[str, str]:
+    """Return how far a fit is from the best one, as a key number of a report."""
+    return f"≤ {at_most(float(model.relative_gap_))}", "from the best possible fit"
 
 
 def repeat_section(work: Work, code: str) -> Section:
@@ -83,7 +90,7 @@ def repeat_section(work: Work, code: str) -> Section:
         "Repeat it",
         [
             Code(work.command_line, "On the command line:"),
-            Code(code.strip(), "In Python:"),
+            Code(wrapped(code.strip()), "In Python:"),
             Text(f"With regfactor {version('regfactor')} and scikit-learn {version('scikit-learn')}, seed "
                  f"{work.settings.seed}."),
         ],
@@ -114,10 +121,17 @@ def reading_code(seen: Understood) -> str:
                 "    frame = frame.assign(**{k: v for k, v in arrays.items() if v.shape == (len(X),)})")  # fmt: skip
     reading, options = seen.table.reading, ""
     options += f", sep={seen.table.separator!r}" if seen.table.separator != "," else ""
+    options += ", decimal=','" if _decimal_commas(seen) else ""
     options += f", encoding={reading.encoding!r}" if reading.encoding.lower() != "utf-8" else ""
     options += "" if reading.header else ", header=None, names=" + repr(seen.table.names)
     options += f", na_values={['?', *reading.missing]!r}"
     return f"frame = pd.read_csv({str(path)!r}{options}, skipinitialspace=True)"
+
+
+def _decimal_commas(seen: Understood) -> bool:
+    """Whether some numbers of a table are written like 1,5."""
+    names = [c.name for c in seen.columns if c.kind == NUMBER]
+    return seen.table.separator == ";" and any(seen.table.raw[n].str.contains(",", regex=False).any() for n in names)
 
 
 def ignored_sentence(seen: Understood) -> str:

@@ -86,7 +86,7 @@ class Work:
     def tell(self, seen: Understood) -> None:
         """Say what the columns were taken for."""
         rows, table = len(seen.frame), seen.table
-        self.talk.say(f"Read {table.path.name}: {rows} rows, {len(table.names)} columns.")
+        self.talk.say(f"Read {table.path.name}: {rows:,} rows, {len(table.names):,} columns.")
         self.talk.lines(seen.lines())
         self.talk.record["columns"] = {c.name: {"kind": c.kind, "missing": c.missing, "ignored": c.why or None}
                                        for c in seen.columns}  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from regfactor._params import Array
+from regfactor.report.numbers import number
 
 # Colors that no figure has by accident; the page gives each variable its color.
 INK, MUTED, GRID = "#0a0101", "#0a0202", "#0a0303"
@@ -72,7 +73,7 @@ def bars(
             ends = np.maximum(ends, others)
         reach = max(float(ends.max(initial=0.0)), 1e-12)
         for at, value, end in zip(y, sizes, ends, strict=True):
-            axes.text(end + 0.02 * reach, at, f"{value:.0%}" if percent else f"{value:.3g}", va="center", fontsize=8,
+            axes.text(end + 0.02 * reach, at, f"{value:.0%}" if percent else number(value), va="center", fontsize=8,
                       color=MUTED)  # fmt: skip
         axes.set_xlim(min(float(sizes.min(initial=0)), 0), reach * 1.13)
         axes.set_yticks(y, [short(name) for name in names])
@@ -85,7 +86,7 @@ def bars(
         return _svg(figure)
 
 
-def scores(names: Sequence[str], folds: Sequence[Array], chosen: int, label: str) -> str:
+def scores(names: Sequence[str], folds: Sequence[Array], chosen: int, label: str, percent: bool = False) -> str:
     """Draw the score of every fold as a dot, and means as bars across; the chosen one in color."""
     y = np.arange(len(names))[::-1]
     with _drawing(0.75 + 0.36 * len(names)) as (figure, axes):
@@ -93,11 +94,14 @@ def scores(names: Sequence[str], folds: Sequence[Array], chosen: int, label: str
             color = SERIES[0] if i == chosen else SERIES[5]
             axes.scatter(values, np.full(len(values), at), s=18, color=color, alpha=0.55, linewidths=0)
             axes.scatter([values.mean()], [at], marker="|", s=260, color=color, linewidths=2.5)
-            axes.annotate(f"{values.mean():.3g}", (values.mean(), at), xytext=(0, 9), textcoords="offset points",
+            mean = f"{values.mean():.0%}" if percent else number(values.mean())
+            axes.annotate(mean, (values.mean(), at), xytext=(0, 9), textcoords="offset points",
                           ha="center", fontsize=8, color=INK if i == chosen else MUTED)  # fmt: skip
         axes.set_yticks(y, names)
         axes.set_ylim(-0.6, len(names) - 0.3)
         axes.margins(x=0.08)
+        if percent:
+            axes.xaxis.set_major_formatter(lambda v, _: f"{v:.0%}")
         axes.tick_params(axis="y", length=0, labelcolor=INK)
         axes.grid(axis="y", visible=False)
         axes.set_xlabel(label)
@@ -158,6 +162,7 @@ def fan(past: tuple[Any, Array], future: tuple[Any, Array, Array, Array], name: 
         axes.plot(ahead, mean, color=SERIES[0], linewidth=1.6, label="forecast")
         figure.legend(loc="outside upper left", ncols=3, fontsize=8.5)
         axes.set_ylabel(short(name))
+        axes.yaxis.set_major_formatter(lambda v, _: number(v, 6))
         figure.autofmt_xdate(rotation=30) if np.asarray(times).dtype.kind == "M" else None
         return _svg(figure)
 
@@ -169,6 +174,7 @@ def convergence(steps: Sequence[int], gaps: Sequence[float]) -> str:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(lambda v, _: f"{v:.0e}")
         axes.minorticks_off()
+        axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_xlabel("iteration")
         axes.set_ylabel("relative gap")
         return _svg(figure)

@@ -1,0 +1,43 @@
+"""Python code for people to copy: long lines broken after commas, where brackets allow it."""
+
+from __future__ import annotations
+
+import io
+import tokenize
+
+LONGEST = 88
+
+
+def wrapped(code: str) -> str:
+    """Return the same code with no line longer than need be."""
+    return "\n".join(_broken(line) for line in code.split("\n"))
+
+
+def _broken(line: str) -> str:
+    """Return a line broken after commas inside its brackets; one that cannot be read alone stays as it is."""
+    if len(line) <= LONGEST:
+        return line
+    indent = " " * (len(line) - len(line.lstrip()))
+    places = _commas(line.strip())
+    out, start, room = [], 0, LONGEST - len(indent)
+    text = line.strip()
+    for place, following in zip(places, [*places[1:], len(text)], strict=True):
+        if following - start > room:
+            out.append(text[start:place])
+            start, room = place + 1, LONGEST - len(indent) - 4  # the space after the comma goes
+    out.append(text[start:])
+    return f"\n{indent}    ".join([indent + out[0], *out[1:]])
+
+
+def _commas(text: str) -> list[int]:
+    """Return where the commas inside brackets end, followed by a space."""
+    places, depth = [], 0
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            depth += (token.string in "([{") - (token.string in ")]}") if token.type == tokenize.OP else 0
+            end = token.end[1]
+            if token.type == tokenize.OP and token.string == "," and depth > 0 and text[end : end + 1] == " ":
+                places.append(end)
+    except tokenize.TokenError:  # the line goes on in the next one; the commas so far are inside brackets
+        pass
+    return places

@@ -1,0 +1,27 @@
+"""Numbers as people read them: a few digits, thousands with commas, no powers of ten where none are needed."""
+
+from __future__ import annotations
+
+import math
+
+LEAST, MOST = 1e-4, 1e12  # sizes between which a number is written out
+CLOSEST = 1e-6  # share below which a gap is not told apart
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Return 34,300 for 34312 and 0.0172 for 0.01719; a dash for what is no number."""
+    if not math.isfinite(value):
+        return "–"
+    rounded = float(f"{value:.{digits}g}")
+    if rounded and not LEAST <= abs(rounded) < MOST:
+        return f"{rounded:.{digits}g}"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(rounded)))) if rounded else 0
+    text = f"{rounded:,.{places}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def at_most(share: float) -> str:
+    """Return a small share as a per cent that is not below it, with two digits; the least one is 0.0001%."""
+    percents = 100 * max(share, CLOSEST)
+    unit = 10.0 ** (math.floor(math.log10(percents)) - 1)
+    return f"{number(math.ceil(percents / unit * (1 - 1e-12)) * unit, 2)}%"
