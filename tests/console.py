@@ -104,3 +104,20 @@ def labeled(tmp_path):
     path = tmp_path / "people.csv"
     frame.to_csv(path, index=False)
     return path
+
+
+@pytest.fixture
+def series(tmp_path):
+    """Two noisy waves by month."""
+    rng, t = np.random.default_rng(0), np.arange(90)
+    frame = pd.DataFrame(
+        {
+            "month": pd.date_range("2012-01-01", periods=90, freq="MS").strftime("%Y-%m-%d"),
+            "sales": 100 + 10 * np.sin(t / 4) + rng.normal(size=90),
+            "visits": 50 + 5 * np.cos(t / 4) + rng.normal(size=90),
+        }
+    )
+    frame.loc[20, "sales"] = np.nan
+    frame[80:].to_csv(tmp_path / "new.csv", index=False)
+    frame[:80].to_csv(tmp_path / "shop.csv", index=False)
+    return tmp_path / "shop.csv"

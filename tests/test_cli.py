@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from console import command, labeled, people, process, refused, table  # noqa: F401
+from console import command, labeled, people, process, refused, series, table  # noqa: F401
 
 import regfactor
 from regfactor.cli.tables import MISSING
@@ -275,24 +275,7 @@ def test_two_views_are_denoised(tmp_path):
         refused(command("denoise", tmp_path / "t.npz", "--views", wrong, "--force"), "--views")
 
 
-@pytest.fixture
-def series(tmp_path):
-    """Two noisy waves by month."""
-    rng, t = np.random.default_rng(0), np.arange(90)
-    frame = pd.DataFrame(
-        {
-            "month": pd.date_range("2012-01-01", periods=90, freq="MS").strftime("%Y-%m-%d"),
-            "sales": 100 + 10 * np.sin(t / 4) + rng.normal(size=90),
-            "visits": 50 + 5 * np.cos(t / 4) + rng.normal(size=90),
-        }
-    )
-    frame.loc[20, "sales"] = np.nan
-    frame[80:].to_csv(tmp_path / "new.csv", index=False)
-    frame[:80].to_csv(tmp_path / "shop.csv", index=False)
-    return tmp_path / "shop.csv"
-
-
-def test_series_are_forecast(series):
+def test_series_are_forecast(series):  # noqa: F811
     model = series.with_name("m.skops")
     assert "  times    month" in command("forecast", series, "--horizon", 1).out
     done = command("forecast", series, "--horizon", 10, "--json", "--save", model, "--force")
@@ -307,6 +290,10 @@ def test_series_are_forecast(series):
     assert pd.read_csv(series.with_name("new.score.csv"))["month"][0] == "2019-07-01"
 
 
+def days(form):
+    return pd.date_range("2020-01-01", periods=80).strftime(form)
+
+
 @pytest.mark.parametrize(
     ("change", "first", "note"),
     [
@@ -317,9 +304,14 @@ def test_series_are_forecast(series):
         (lambda f: f.drop(columns="month"), "81", ""),
         (lambda f: f.assign(month=pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(80) ** 2, "D")), "81", "rule"),
         (lambda f: f.assign(month=pd.date_range("2020-01-01", periods=80)).drop(index=[5, 6]), "2020-03-21", "2 times"),
+        (lambda f: f.assign(month=days("%d.%m.%Y")), "21.03.2020", ""),
+        (lambda f: f.assign(month=days("%m/%d/%Y")), "03/21/2020", ""),
+        (lambda f: f.assign(month=days("%d/%m/%Y")).sample(frac=1, random_state=0), "21/03/2020", "order"),
+        (lambda f: f.assign(month=days("%Y/%m/%d %H:%M")), "2020/03/21 00:00", ""),
+        (lambda f: f.assign(month=pd.to_datetime(f["month"]).dt.strftime("%m/%d/%Y")), "09/01/2018", ""),
     ],
 )  # fmt: skip
-def test_times_of_all_sorts(series, change, first, note):
+def test_times_of_all_sorts(series, change, first, note):  # noqa: F811
     frame = change(pd.read_csv(series))
     frame.to_csv(series, index=False)
     named = ["--time", "month"] if "Q" in first else []

@@ -1,20 +1,14 @@
-"""The report: one file that needs nothing from outside, whole in a real browser."""
+"""The report: one file that needs nothing from outside."""
 
-import json
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 
 import numpy as np
-import pytest
-from console import command, labeled, table  # noqa: F401
+from console import command, table  # noqa: F401
 
-from regfactor.report import Code, Figure, Grid, Note, Page, Section, Text, figures
+from regfactor.cli.code import LONGEST, wrapped
+from regfactor.report import Code, Figure, Grid, Note, Page, Section, Text, at_most, figures, number
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ("--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-         "--disable-component-update --disable-sync --disable-extensions --hide-scrollbars").split()  # fmt: skip
 VOID = {"meta", "link", "br", "img"}
 
 
@@ -101,42 +95,27 @@ def test_every_report_answers_the_same_questions(table):  # noqa: F811
         assert heading in text
 
 
-def visit(path, folder, width=1000):
-    """Open a page in a browser: what it says on its console, which addresses it asks for, a screenshot, its width."""
-    log, shot = folder / "net.json", folder / "shot.png"
-    words = [CHROMIUM, *FLAGS, f"--user-data-dir={folder / 'profile'}", f"--window-size={width},1400",
-             f"--log-net-log={log}", "--enable-logging=stderr", "--v=0", f"--screenshot={shot}",
-             path.as_uri()]  # fmt: skip
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
-    assert shot.exists(), done.stderr
-    console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    text = log.read_text(encoding="utf-8")
-    events = json.loads(text if text.rstrip().endswith("}") else text.rstrip().rstrip(",") + "]}")["events"]
-    asked = [e["params"] for e in events if isinstance(e.get("params"), dict) and "initiator" in e["params"]]
-    # what no page asks for is the browser's own
-    outside = {
-        p["url"] for p in asked if p["initiator"] != "not an origin" and not p["url"].startswith(("file:", "data:"))
-    }
-    return console, outside
+def test_numbers_are_written_for_people():
+    values = (34312.0, 0.01719, 17.0, -3.9e6, 999.7, 0.0, 1e-9, 1e13, np.nan, np.inf)
+    assert [number(v) for v in values] == [
+        "34,300", "0.0172", "17", "-3,900,000", "1,000", "0", "1e-09", "1e+13", "–", "–"
+    ]  # fmt: skip
+    assert [at_most(v) for v in (9.8e-5, 1.01e-4, 0.0, -1e-9, 0.01)] == [
+        "0.0098%",
+        "0.011%",
+        "0.0001%",
+        "0.0001%",
+        "1%",
+    ]
 
 
-browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
-
-
-@browser
-@pytest.mark.slow
-def test_a_browser_shows_reports_without_a_word_or_a_request(labeled, tmp_path):  # noqa: F811
-    assert command("label", labeled, "--target", "risk", "--ignore", "cost").code == 0
-    for i, width in enumerate((1000, 390)):
-        folder = tmp_path / str(i)
-        folder.mkdir()
-        assert visit(labeled.with_name("people.label.html"), folder, width) == ([], set())
-
-
-@browser
-@pytest.mark.slow
-def test_the_browser_would_have_told(tmp_path):
-    bad = tmp_path / "bad.html"
-    bad.write_text('<script>console.error("trouble")</script><img src="http://127.0.0.1:9/picture.png">')
-    console, asked = visit(bad, tmp_path)
-    assert any("trouble" in line for line in console) and "http://127.0.0.1:9/picture.png" in asked
+def test_long_code_is_broken_and_means_the_same():
+    names = [f"column, number {j}" for j in range(20)]
+    code = f"x = dict(a={names!r}, b=[1, 2])\nfor row, column in {[(j, 'name') for j in range(30)]!r}:\n    y = row"
+    lines = wrapped(code).split("\n")
+    assert len(lines) > 5 and max(map(len, lines)) <= LONGEST
+    before, after = {}, {}
+    exec(code, before)
+    exec(wrapped(code), after)
+    assert after["x"] == before["x"] and after["y"] == before["y"]
+    assert wrapped("short = [1, 2]") == "short = [1, 2]"
