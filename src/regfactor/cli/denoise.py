@@ -20,6 +20,7 @@ from regfactor.report.figures import bars
 
 SPAN = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*$")
 HIDDEN = 0.1
+MOST = 0.9  # share of the strength that the strongest patterns carry
 
 
 def run(work: Work, path: Path, views: str) -> None:
@@ -41,7 +42,7 @@ def run(work: Work, path: Path, views: str) -> None:
     with work.talk.progress("trying it on hidden cells"), quiet():
         gain = _gain(model, tables, work.settings.seed)
     lead = (f"{count(len(tables[0]), 'row')} of two views ({len(first)} and {len(second)} columns) cleaned by "
-            f"{count(model.codes_.shape[1], 'shared pattern')}. {_sentence(gain)}")  # fmt: skip
+            f"{count(model.codes_.shape[1], 'shared pattern')}{_strongest(model)}. {_sentence(gain)}")  # fmt: skip
     work.talk.say(lead)
     work.talk.say(str(model.certificate_))
     work.talk.record |= {"patterns": model.codes_.shape[1], "view_weight": model.view_weight_, "gain": gain,
@@ -99,6 +100,15 @@ def _gain(model: Any, tables: list[Array], seed: int) -> float | None:
         ratios.append(errors)
     ours, means = np.sum(ratios, axis=0)
     return float(1 - np.sqrt(ours / means)) if means > 0 else None
+
+
+def _strongest(model: Any) -> str:
+    """Say how few patterns carry most of the strength, where the others are faint."""
+    squares = np.sort(np.square(model.codes_).sum(axis=0))[::-1]
+    few = int(np.searchsorted(np.cumsum(squares), MOST * squares.sum())) + 1
+    if few >= len(squares):
+        return ""
+    return f", of which {'one carries' if few == 1 else f'{few} carry'} {MOST:.0%} of the strength"
 
 
 def _sentence(gain: float | None) -> str:

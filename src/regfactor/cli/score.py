@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ from regfactor.cli.work import Work, free_name, pandas
 from regfactor.report import Code, Page, Section, Text
 from regfactor.saving import UntrustedModel, load
 
+# what reading bytes that are damaged, or made to do harm, can raise
+DAMAGED = (ArithmeticError, AttributeError, EOFError, ImportError, LookupError, RuntimeError, TypeError, ValueError,
+           zipfile.BadZipFile, zlib.error)  # fmt: skip
+
 NEEDED = {
     "complete": {"columns", "ranges"}, "cluster": {"columns"}, "embed": {"columns", "dimensions"},
     "label": {"columns", "target", "task", "classes", "center", "scale", "half_width", "spelled"},
@@ -35,10 +40,10 @@ def run(work: Work, model_path: Path, path: Path) -> None:
         model = load(model_path)
     except OSError as error:
         raise BadInput(f"{model_path} cannot be read: {error.strerror or error}.") from error
-    except (KeyError, TypeError, AttributeError, ValueError, zipfile.BadZipFile) as error:  # damaged, or made to be
-        if isinstance(error, UntrustedModel):
-            raise
-        raise BadInput(f"{model_path} is no whole model: {error}.") from error
+    except UntrustedModel:
+        raise
+    except DAMAGED as error:
+        raise BadInput(f"{model_path} is no whole model: {' '.join(str(error).split())}.") from error
     info = getattr(model, "regfactor_info_", None)
     info = info if isinstance(info, dict) else {}
     command = str(info.get("command"))

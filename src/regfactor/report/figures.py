@@ -24,7 +24,7 @@ STYLE = {
     "axes.spines.right": False, "legend.frameon": False, "legend.labelcolor": INK, "text.parse_math": False,
     "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none", "axes.unicode_minus": True,
 }  # fmt: skip
-WIDTH, ROW = 4.6, 0.24  # inches: of a figure, and of a bar in it
+WIDTH, ROW = 4.1, 0.24  # inches: of a figure, and of a bar in it
 MOST_BARS, LONGEST = 20, 24
 MOST_POINTS = 3000  # drawn of a cloud: a page should open at once
 
