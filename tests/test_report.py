@@ -118,4 +118,5 @@ def test_long_code_is_broken_and_means_the_same():
     exec(code, before)
     exec(wrapped(code), after)
     assert after["x"] == before["x"] and after["y"] == before["y"]
-    assert wrapped("short = [1, 2]") == "short = [1, 2]"
+    for line in ("short = [1, 2]", f"x = '{'long, ' * 30}'", "# a comment" + 30 * ", long"):
+        assert wrapped(line) == line  # nothing to break, or nowhere

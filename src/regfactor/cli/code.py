@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import tokenize
 
 LONGEST = 76  # characters that the page shows without scrolling
@@ -21,7 +22,7 @@ def _broken(line: str) -> str:
     places = _commas(line.strip())
     out, start, room = [], 0, LONGEST - len(indent)
     text = line.strip()
-    for place, following in zip(places, [*places[1:], len(text)], strict=True):
+    for place, following in itertools.pairwise([*places, len(text)]):
         if following - start > room:
             out.append(text[start:place])
             start, room = place + 1, LONGEST - len(indent) - 4  # the space after the comma goes
