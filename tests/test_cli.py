@@ -320,6 +320,18 @@ def test_times_of_all_sorts(series, change, first, note):  # noqa: F811
     assert cells(series.with_name("shop.forecast.csv")).iloc[0, 0] == first
 
 
+def test_dates_of_new_rows_are_read_as_those_of_the_fit(series):  # noqa: F811
+    frame = pd.read_csv(series).assign(month=days("%m/%d/%Y"))
+    frame.to_csv(series, index=False)
+    model, new = series.with_name("m.skops"), series.with_name("new.csv")
+    assert command("forecast", series, "--horizon", 2, "--save", model).code == 0
+    frame[-1:].assign(month="03/04/2020").to_csv(new, index=False)  # the fourth of March, as the fit tells
+    assert command("score", model, new).code == 0
+    assert list(cells(new.with_name("new.score.csv"))["month"]) == ["03/05/2020", "03/06/2020"]
+    frame[:12].assign(month="01/02/2020").to_csv(new, index=False)
+    refused(command("forecast", new, "--force"), "can be read with the day or with the month first")
+
+
 def test_atlas_and_experiments(tmp_path, monkeypatch):
     assert "PCA" in command("atlas").out and "PCA" in command("atlas", "--json").record["table"]
     monkeypatch.setattr("regfactor.cli.reproduce.PACKAGE", tmp_path / "nowhere")

@@ -21,20 +21,22 @@ def are_dates(words: Iterable[str]) -> bool:
     return all(ISO.match(word) for word in words) or all(OTHER.match(word) for word in words)
 
 
-def parsed(values: Any, name: str) -> tuple[Any, str | None]:
-    """Return dates as an index, and the form in which they were written (None for 2024-01-31)."""
+def parsed(values: Any, name: str, known_form: str | None = None) -> tuple[Any, str | None]:
+    """Return dates as an index, and the form in which they are written (None for 2024-01-31), where it is not known."""
     pd = importlib.import_module("pandas")
     known = [v for v in values if isinstance(v, str)]
     if not known or not all(OTHER.match(v) for v in known):
         return pd.DatetimeIndex(pd.to_datetime(values, format="ISO8601")), None
     found = []
-    for form in (f + c for f in FORMS for c in CLOCKS):
+    forms = [f + c for f in FORMS for c in CLOCKS] if known_form is None else [known_form]
+    for form in forms:
         index = pd.DatetimeIndex(pd.to_datetime(values, format=form, errors="coerce"))
         if index.notna().sum() == len(known):
             found.append((index, form))
-    in_order = [one for one in found if one[0].dropna().is_monotonic_increasing]
-    if len(found) > 1 and len(in_order) == 1:  # the day or the month first: rows of a series mostly stand in order
-        return in_order[0]
+    if len(found) > 1:  # the day or the month first: a series stands in order, and has no longer steps than it must
+        found = [one for one in found if one[0].dropna().is_monotonic_increasing] or found
+        longest = [one[0].dropna().to_series().diff().fillna(pd.Timedelta(0)).max() for one in found]
+        found = [one for one, step in zip(found, longest, strict=True) if step == min(longest)]
     if len(found) > 1:
         raise BadInput(f"The dates in {name!r} can be read with the day or with the month first, such as {known[0]!r}; "
                        "write them like 2024-01-31.")  # fmt: skip

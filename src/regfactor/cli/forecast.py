@@ -61,8 +61,8 @@ def run(work: Work, path: Path, horizon: int, level: float, time: str | None) ->
     out = frame_of(clock, names, ahead, seen.table.text)
     page = _page(work, seen, model, clock, (names, X, ahead), (lead, tried, level))
     freq = getattr(clock.index, "freqstr", None)
-    info = {"columns": {n: NUMBER for n in names}, "horizon": horizon, "level": level, "time": clock.name, "freq": freq,
-            "rows": len(X)}  # fmt: skip
+    info = {"columns": {n: NUMBER for n in names}, "horizon": horizon, "level": level, "time": clock.name,
+            "form": clock.form, "freq": freq, "rows": len(X)}  # fmt: skip
     work.finish(out, page, model, info)
 
 

@@ -155,7 +155,9 @@ def _forecast(model: Any, info: dict[str, Any], table: Table) -> tuple[Any, str]
     X = forced(table, info["columns"])
     time, rows = info["time"], len(X)
     if time in table.names and info["freq"] is not None:
-        parsed, form = parsed_times(pd.Series([str(v).strip() for v in table.raw[time]], dtype=object), time)
+        parsed, form = parsed_times(
+            pd.Series([str(v).strip() for v in table.raw[time]], dtype=object), time, info.get("form")
+        )
         last = parsed[-1:]
         index = last if isinstance(last, pd.PeriodIndex) else pd.DatetimeIndex(last, freq=info["freq"])
     else:

@@ -57,7 +57,7 @@ def _counted(seen: Understood) -> str | None:
     return next((c.name for c in seen.columns if c.kind == ID and seen.frame[c.name].dtype.kind in "iuf"), None)
 
 
-def parsed_times(cells: Any, name: str) -> tuple[Any, str | None]:
+def parsed_times(cells: Any, name: str, form: str | None = None) -> tuple[Any, str | None]:
     """Return the times in a column as an index, and the form in which its dates are written."""
     pd = pandas()
     if cells.dtype.kind == "M":
@@ -74,7 +74,7 @@ def parsed_times(cells: Any, name: str) -> tuple[Any, str | None]:
     try:
         if known and all(QUARTER.match(v) for v in known):
             return pd.PeriodIndex([v.replace("-", "") for v in values], freq="Q"), None
-        return parsed(values, name)
+        return parsed(values, name, form)
     except (ValueError, TypeError) as error:
         raise BadInput(
             f"The time column {name!r} holds no dates like 2024-01-31 or 31.01.2024: {str(error).splitlines()[0]}"
