@@ -242,6 +242,21 @@ def test_data_are_a_loss_and_its_conjugate(problem):
     assert data.value(Factors(np.eye(problem.shape[0]), Z)) == pytest.approx(value, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    "loss", [SmoothedL1(0.2), Poisson(), Stacked(((slice(0, 2), Squared()), ([2, 3], Logistic())))]
+)
+def test_a_prox_takes_its_weight_by_table_column_row_or_entry(loss):
+    random = rng(9)
+    X, A = (random.random((6, 4)) < 0.5).astype(float), random.normal(size=(6, 4))
+    X[0, 1] = X[3, 3] = np.nan
+    data = Data.of(X, loss)
+    for weight in (0.7, random.random(4) + 0.1, random.random((6, 1)) + 0.1):
+        by_entry = data.prox(A, np.broadcast_to(weight, A.shape))
+        np.testing.assert_allclose(data.prox(A, weight), by_entry, rtol=1e-12)
+        stationary = data.gradient(by_entry) + weight * (by_entry - A)
+        np.testing.assert_allclose(stationary, 0, atol=1e-10)
+
+
 def test_a_dual_point_at_a_hole_is_infeasible():
     X = np.array([[1.0, np.nan], [0.0, 2.0]])
     data = Data.of(X, Squared())

@@ -150,3 +150,13 @@ def test_the_polar_is_an_upper_bound_reached_by_its_atom_under_ties():
     polar = TwoView(4).polar(G)
     assert polar.value == pytest.approx(2, rel=1e-7)
     assert (G * polar.atoms.dense()).sum() == pytest.approx(2, rel=1e-6)
+
+
+@pytest.mark.parametrize("bounds", BOUNDS)
+def test_the_polar_near_a_level_is_exact_below_it_and_a_bound_above(bounds):
+    gauge, G = TwoView(D1, bounds), matrix(8, seed=9)
+    exact = gauge.polar(G).value
+    alone = max(bounds[0] * np.linalg.norm(G[:, :D1], 2), bounds[1] * np.linalg.norm(G[:, D1:], 2))
+    for level in (1.1 * exact, exact, 1.01 * alone):  # zero may be optimal at these, as far as one view can tell
+        assert gauge.polar_near(G, level).value == pytest.approx(exact, rel=1e-12)
+    assert exact < gauge.polar_near(G, 0.9 * alone).value <= 2 * exact

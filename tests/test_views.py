@@ -69,16 +69,18 @@ def test_the_prox_of_a_diagonal_matrix_by_hand():
     assert model.view_weight_[0] == pytest.approx(0.36, abs=1e-4)
 
 
-def test_the_first_view_alone_decides_where_the_second_is_a_small_image_of_it():
+@pytest.mark.parametrize("strong", [0, 1])
+def test_one_view_alone_decides_where_the_other_is_a_small_image_of_it(strong):
     random = rng(1)
     A = random.normal(size=(20, 2))
-    X1, X2 = 3 * A @ random.normal(size=(2, 5)), 0.1 * A @ random.normal(size=(2, 4))
-    model = TwoViewSubspace(1.0, **PLAIN).fit(X1, X2)
-    U, s, Vt = np.linalg.svd(X1, full_matrices=False)
-    first, second = model.denoise(X1, X2)
-    np.testing.assert_allclose(first, U * np.maximum(s - 1, 0) @ Vt, atol=1e-4)
-    np.testing.assert_allclose(second, X2, atol=1e-4)
-    assert model.view_weight_[0] == pytest.approx(1, abs=1e-3)
+    views = [3 * A @ random.normal(size=(2, 5)), 0.1 * A @ random.normal(size=(2, 4))]
+    views = views if strong == 0 else views[::-1]  # eta at 1, then at 0
+    model = TwoViewSubspace(1.0, **PLAIN).fit(*views)
+    U, s, Vt = np.linalg.svd(views[strong], full_matrices=False)
+    found = model.denoise(*views)
+    np.testing.assert_allclose(found[strong], U * np.maximum(s - 1, 0) @ Vt, atol=1e-4)
+    np.testing.assert_allclose(found[1 - strong], views[1 - strong], atol=1e-4)
+    assert model.view_weight_[strong] == pytest.approx(1, abs=1e-3)
     assert model.objective_ == pytest.approx(2 / 2 + (s[:2] - 1).sum(), rel=1e-7)  # both values lose one
 
 

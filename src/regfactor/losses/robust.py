@@ -30,7 +30,8 @@ class Residual(Loss):
 
     def conjugate(self, y: Array, x: Array) -> Array:
         low, high = self.slopes(x)
-        return np.where((y >= low) & (y <= high), self.penalty_conjugate(y) + x * y, np.inf)
+        value, inside = self.penalty_conjugate(y) + x * y, (y >= low) & (y <= high)
+        return value if inside.all() else np.where(inside, value, np.inf)
 
 
 @dataclass
@@ -124,7 +125,10 @@ class SmoothedL1(Residual):
         return -1.0, 1.0
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
-        return a - np.clip((a - x) / (1 + self.sigma * w), -1 / w, 1 / w)
+        moved = a - x  # and all that follows in its place: fresh memory costs as much as the arithmetic
+        moved /= 1 + self.sigma * w
+        np.clip(moved, -1 / w, 1 / w, out=moved)
+        return np.subtract(a, moved, out=moved)
 
 
 @dataclass

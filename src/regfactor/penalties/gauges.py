@@ -60,6 +60,10 @@ class Gauge(Params, abc.ABC):
     def polar(self, G: Array, k: int = 1) -> Polar:
         """Return max <G, Z> over |||Z||| <= 1, an upper bound past rounding, and up to k maximizing atoms."""
 
+    def polar_near(self, G: Array, level: float) -> Polar:
+        """Return an upper bound of the dual norm that is as good as `polar` unless the norm is above a level."""
+        return self.polar(G, 0)
+
     @abc.abstractmethod
     def per_row(self, codes: Array) -> Penalty:
         """Return the row penalty under which scoring each training row alone gives its codes again."""

@@ -206,9 +206,8 @@ class Convex:
 
         They are the ends, one, and the top of the parabola through three points, which is exact for quadratic losses.
         """
-        at = [0.0, longest / 2, longest]
-        v = [self.dual_value(s, Y) for s in at]
-        tries = [min(1.0, longest)]
+        v = [self.data.infimum, self.dual_value(longest / 2, Y), self.dual_value(longest, Y)]
+        tries = [1.0] if longest > 1 else []
         bend = v[0] - 2 * v[1] + v[2]
         if np.isfinite(bend) and bend < 0:
             tries.append(float(np.clip(longest / 2 * (1 + (v[0] - v[2]) / (2 * bend)), 0, longest)))
@@ -272,10 +271,13 @@ class Convex:
 
     def null_bound(self) -> Bound:
         """Return the lower bound of the optimum that Z = 0 gives; from a cruder norm where the table is sparse."""
-        if not self.data.layout.sparse:
-            return self._bound(*self._null_norm)
         assert self.null.dual is not None
+        if "_null_norm" in self.__dict__:
+            return self._bound(*self._null_norm)
         Y = self.feasible(self.null.dual)
+        if not self.data.layout.sparse:
+            polar = self.gauge.polar_near(self._adjoint(Y), self.alpha)
+            return self._bound(Y, polar.value, polar.rigorous)
         return self._bound(Y, self.scattered(Y).frobenius, isinstance(self.gauge, Trace))
 
     def prox(self, A: Array, rho: float | Array, B: Array | None) -> tuple[Array, Array | None]:

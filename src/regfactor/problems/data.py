@@ -22,6 +22,7 @@ from regfactor.problems.layout import Dense, Layout, Pattern
 from regfactor.problems.term import FILLER, Term
 
 STRETCH = 200_000  # entries of a sparse table that are evaluated at once
+ROUNDING = 4 * float(np.finfo(np.float64).eps)  # of a sum, as a share of the sizes of its terms
 STRIP = 16_000  # entries of a dense table that are expanded at once, so that what is computed on the way stays cached
 
 
@@ -260,9 +261,9 @@ class Data:
 
     @cached_property
     def infimum(self) -> float:
-        """The least that L could be if every entry had a predictor of its own."""
+        """The least that L could be if every entry had a predictor of its own: -L*(0), rounded down as L* is up."""
         least = (t.weigh(t.loss.conjugate(np.zeros_like(t.x), t.x)) for _, t in self._strips)
-        return -float(sum(part.sum(dtype=np.float64) for part in least))
+        return -float(sum((part + ROUNDING * np.abs(part)).sum(dtype=np.float64) for part in least))
 
     @cached_property
     def _strips(self) -> list[tuple[Any, Term]]:
@@ -301,7 +302,7 @@ class Data:
                 return np.inf
             parts = t.weigh(t.loss.conjugate(t.in_units(y), t.x)) - (0 if t.offset is None else y * t.offset)
             # rounded up past the rounding of its own terms, so that no bound lies above the truth
-            rounding = 4 * float(np.finfo(np.float64).eps) * float(np.abs(parts).sum(dtype=np.float64))
+            rounding = ROUNDING * float(np.abs(parts).sum(dtype=np.float64))
             total += float(parts.sum(dtype=np.float64)) + rounding
         return total
 
@@ -358,7 +359,7 @@ class Data:
         rho = np.asarray(rho, A.dtype)
 
         def one(t: Term) -> Array:
-            a, r = t.at(A), rho if rho.ndim == 0 else np.broadcast_to(rho, self.shape)[:, t.columns]
+            a, r = t.at(A), rho if rho.ndim == 0 or rho.shape[-1] == 1 else rho[..., t.columns]
             z = t.loss.prox(t.legal(a), r if t.w is None else r / np.where(t.w > 0, t.w, 1), t.x)
             z = z if t.w is None else np.where(t.w > 0, z, a)
             return z if t.offset is None else z - t.offset

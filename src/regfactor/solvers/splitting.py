@@ -92,10 +92,12 @@ class Splitting:
         """Take some steps, then balance the residuals."""
         for _ in range(steps):
             last, W = self.Q, self._loss_step()
-            relaxed = self.relaxation * W + (1 - self.relaxation) * last
-            self.F = self._gauge_step(relaxed + self.U)
+            relaxed = self.relaxation * W
+            relaxed += (1 - self.relaxation) * last
+            relaxed += self.U
+            self.F = self._gauge_step(relaxed)
             self.Q = self.F.dense()
-            self.U = self.U + relaxed - self.Q
+            self.U = relaxed - self.Q
         self._balance(W, last)
 
     def examine(self) -> tuple[Factors, Array | None, float, Bound]:
@@ -118,7 +120,9 @@ class Splitting:
         return self.problem.bound(self.problem.dual_point(Z, B) if self.use_gradient else self.dual)
 
     def _loss_step(self) -> Array:
-        P, self.B = self.problem.prox((self.Q - self.U) * self.s, self.rho / np.square(self.s), self.B)
+        A = self.Q - self.U
+        A *= self.s
+        P, self.B = self.problem.prox(A, self.rho / np.square(self.s), self.B)
         return P / self.s
 
     def _gauge_step(self, W: Array) -> Factors:
