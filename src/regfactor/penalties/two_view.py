@@ -142,11 +142,9 @@ class TwoView(Gauge):
     def polar_near(self, G: Array, level: float) -> Polar:
         """Each view alone is a lower bound, their sum an upper one: where the first will do, eta is not searched."""
         alone = [b * spectral_norm(v) for b, v in zip(self.bounds, self._split(G), strict=True)]
-        return (
-            Polar(sum(alone), Factors.zeros(G.shape[0], G.shape[1], G.dtype))
-            if max(alone) > level
-            else self.polar(G, 0)
-        )
+        if max(alone) <= (1 + NINE_DIGITS) * level:
+            return self.polar(G, 0)
+        return Polar(sum(alone), Factors.zeros(G.shape[0], G.shape[1], G.dtype))
 
     def per_row(self, codes: Array) -> Penalty:
         return PowerPenalty(2.0, 1 / np.linalg.norm(codes, axis=0))
