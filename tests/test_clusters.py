@@ -518,7 +518,7 @@ def test_kernel_matrices_may_be_given_or_found_by_blocks(monkeypatch):
     whole = BregmanKMeans(3, kernel="rbf", gamma=0.2, random_state=0).fit(X)
     given = BregmanKMeans(3, kernel="precomputed", random_state=0).fit(kernel.gram(X))
     function = BregmanKMeans(3, kernel=kernel.gram, random_state=0).fit(X)
-    monkeypatch.setattr("regfactor.estimators.implicit.HELD", 10)
+    monkeypatch.setattr("regfactor.estimators.clusters.implicit.HELD", 10)
     monkeypatch.setattr("regfactor.solvers.kernel_lloyd.ENTRIES", 1000)
     blocks = BregmanKMeans(3, kernel="rbf", gamma=0.2, random_state=0).fit(X)
     for other in (given, function, blocks):

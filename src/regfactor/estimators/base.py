@@ -19,7 +19,7 @@ from regfactor.estimators.certificate import Certificate, no_certificate
 from regfactor.estimators.door import entry_weights, filled, numbers, row_weights, schema_of, warn_of_empty
 from regfactor.estimators.schema import Schema
 from regfactor.estimators.scoring import Scoring
-from regfactor.estimators.selection import PRIOR, Selection, deviations, refit, select_alpha, select_prior
+from regfactor.estimators.selection import PRIOR, RULES, Selection, deviations, refit, select_alpha, select_prior
 from regfactor.estimators.tidy import tidy, with_unit_rows
 from regfactor.factors import Factors, Point
 from regfactor.loop import Record, Solution, relative
@@ -312,6 +312,8 @@ def _check_limits(estimator: Any) -> None:
     alpha = getattr(estimator, "alpha", 1.0)
     if isinstance(alpha, str) and alpha != "auto":
         raise ValueError(f"alpha must be a number or 'auto', got {alpha!r}.")
+    if hasattr(estimator, "rule"):
+        choose(estimator.rule, RULES, "rule")
     if estimator.callback is not None and not callable(estimator.callback):
         raise ValueError(f"callback must be a function of an iterate, got {estimator.callback!r}.")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sklearn.utils.validation import check_is_fitted
+
 from regfactor.loop import relative
 
 
@@ -41,3 +43,28 @@ class Certificate:
             f"The objective {self.objective:.6g} is at most {gap:.2g} above the global optimum (relative gap "
             f"{share:.2g}); the lower bound {self.bound:.6g} is {kind}."
         )
+
+
+class Uncertified:
+    """A model without a certificate: reading one says why."""
+
+    _locally = True  # False for an optimum that is global without a bound
+    _why = "the model"
+
+    @property
+    def certificate_(self) -> Certificate:
+        """There is none; reading it says why."""
+        check_is_fitted(self)
+        if self._locally:
+            raise no_certificate(self, self._why)
+        raise AttributeError(f"This {type(self).__name__} has no duality gap: {self._why}.")
+
+    @property
+    def gap_(self) -> float:
+        """There is none; reading it says why."""
+        return self.certificate_.gap
+
+    @property
+    def relative_gap_(self) -> float:
+        """There is none; reading it says why."""
+        return self.certificate_.relative_gap

@@ -63,6 +63,8 @@ class RegularizedARMA(BaseEstimator):
         Relative duality gap.
     time_limit : float, optional
     verbose : int, default=0
+    random_state : int, RandomState instance or None, default=None
+        Draws the futures of `simulate`, unless it is given another; a fit draws nothing.
     callback : callable, optional
         Called with every `Iterate`; the run ends when it returns something true.
 
@@ -120,7 +122,8 @@ class RegularizedARMA(BaseEstimator):
         self, p: int | str = "bic", q: int | str = "auto", d: int = 0, shrinkage: float | str = 0.1,
         ridge: float = 1e-3, loss: Any = "squared", intercept: bool = True, exog_lags: int = 0,
         max_radius: float | None = 1.0, standardize: bool = True, *, shocks: bool = False, max_iter: int = 1000,
-        tol: float = 1e-4, time_limit: float | None = None, verbose: int = 0, callback: Any = None,
+        tol: float = 1e-4, time_limit: float | None = None, verbose: int = 0, random_state: Any = None,
+        callback: Any = None,
     ) -> None:  # fmt: skip
         self.p, self.q, self.d, self.shrinkage, self.ridge, self.loss = p, q, d, shrinkage, ridge, loss
         self.intercept, self.exog_lags, self.max_radius, self.standardize = (
@@ -130,7 +133,7 @@ class RegularizedARMA(BaseEstimator):
             standardize,
         )
         self.shocks, self.max_iter, self.tol, self.time_limit = shocks, max_iter, tol, time_limit
-        self.verbose, self.callback = verbose, callback
+        self.verbose, self.random_state, self.callback = verbose, random_state, callback
 
     def fit(self, X: Any, y: Any = None, exog: Any = None) -> Self:
         """Fit to a series whose rows are times.
@@ -268,7 +271,7 @@ class RegularizedARMA(BaseEstimator):
         require_whole("horizon", horizon, 1)
         require_whole("n_paths", n_paths, 1)
         self._require_residuals("Simulation")
-        random = check_random_state(random_state)
+        random = check_random_state(self.random_state if random_state is None else random_state)
         values, vectors = np.linalg.eigh(self.sigma_)
         root = vectors * np.sqrt(np.maximum(values, 0))
         v = random.standard_normal((n_paths, horizon, len(root))) @ root.T

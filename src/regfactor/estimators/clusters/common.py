@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
 from regfactor.estimators.base import _print_progress
-from regfactor.estimators.certificate import Certificate, no_certificate
+from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.door import row_weights
 from regfactor.loop import Iterate, Solution, Status, run
 from regfactor.losses.divergences import BregmanDivergence, Divergence, named
@@ -26,24 +26,10 @@ from regfactor.losses.potentials import MultinomialEntropy
 SUMS = 1e-6  # how far rows of proportions may be from one
 
 
-class LocalSearch:
+class LocalSearch(Uncertified):
     """What tells that a fit is a local optimum: no bound of the global one is known."""
 
-    @property
-    def certificate_(self) -> Certificate:
-        """Raise: there is none."""
-        check_is_fitted(self)
-        raise no_certificate(self, "clusters are found by local search, and the model")
-
-    @property
-    def gap_(self) -> float:
-        """Raise: there is none."""
-        return self.certificate_.gap
-
-    @property
-    def relative_gap_(self) -> float:
-        """Raise: there is none."""
-        return self.certificate_.relative_gap
+    _why = "clusters are found by local search, and the model"
 
 
 def warn_of_empty(labels: Array, weights: Array | None, k: int) -> None:

@@ -67,7 +67,7 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
         rows drawn in feature space; or the first label of each row. With another divergence "spectral" is k-means++.
     n_init : int or "auto", default="auto"
         Starts of which the best is kept; "auto" is 1 for "spectral" under "squared", else 10.
-    max_iter : int, default=300
+    max_iter : int, default=1000
     tol : float, default=1e-4
         Used with other divergences, as in `BregmanKMeans`; cuts are improved until no label changes.
     time_limit : float, optional
@@ -97,7 +97,7 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
 
     def __init__(
         self, n_clusters: int = 8, affinity: Any = "rbf", gamma: Any = "median", divergence: Any = "squared", *,
-        init: Any = "spectral", n_init: Any = "auto", max_iter: int = 300, tol: float = 1e-4,
+        init: Any = "spectral", n_init: Any = "auto", max_iter: int = 1000, tol: float = 1e-4,
         time_limit: float | None = None, verbose: int = 0, random_state: Any = None, callback: Any = None,
     ) -> None:  # fmt: skip
         self.n_clusters, self.affinity, self.gamma, self.divergence = n_clusters, affinity, gamma, divergence

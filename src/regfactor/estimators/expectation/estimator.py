@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
 from regfactor.estimators.base import _print_progress
-from regfactor.estimators.certificate import no_certificate
+from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.clusters.common import publish_run, weights_of
 from regfactor.estimators.expectation.door import (
     balance_of_labels,
@@ -37,7 +37,7 @@ from regfactor.solvers.balance import matching_offsets
 NEVER = -1.0  # relative change of the objective that ends a run: annealing knows itself when it is done
 
 
-class ExpectationSVC(ClassifierMixin, BaseEstimator):
+class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
     r"""min over f, p of |f|^2/2 + C sum_L L(y f) + C' sum_U E_p L(y f) - T sum_U H(p), expectations as stated, T -> 0.
 
     A support vector machine that learns from statements about the rows U without a label, such as shares of classes in
@@ -122,6 +122,8 @@ class ExpectationSVC(ClassifierMixin, BaseEstimator):
     >>> ExpectationSVC(left, classes=["near", "far"]).fit(X, [None] * 6).transduction_
     array(['near', 'near', 'near', 'far', 'far', 'far'], dtype='<U4')
     """
+
+    _why = "labels are found by annealing, and the model"
 
     def __init__(
         self, constraints: Any = (), C: float | None = None, C_unlabeled: Any = "auto", loss: Any = "squared_hinge",
@@ -284,12 +286,6 @@ class ExpectationSVC(ClassifierMixin, BaseEstimator):
         """
         F, dtype = self._scores(X)
         return self._posterior(F).astype(dtype)
-
-    @property
-    def gap_(self) -> float:
-        """Raise: annealing has no certificate."""
-        check_is_fitted(self)
-        raise no_certificate(self, "labels are found by annealing, and the model")
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that sparse tables are taken, and what a precomputed kernel is."""

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor._params import Array, choose, is_number
 from regfactor.estimators.base import _check_limits
+from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.clusters.common import check_domain, one_thread, publish_run, rows_of, weights_of
 from regfactor.estimators.clusters.cuts import degrees_of
 from regfactor.estimators.clusters.implicit import kernel_rows
@@ -31,7 +32,7 @@ ASSIGNMENTS = {"hard": True, "soft": False}
 ADVICE = "Use a transfer that takes all real numbers, such as 'identity' or 'sigmoid', or transform these columns."
 
 
-class ReverseClassifier(ClassifierMixin, BaseEstimator):
+class ReverseClassifier(Uncertified, ClassifierMixin, BaseEstimator):
     r"""min over centers m of sum_L w_i D(x_i || m_{y_i}) / T_l + mu sum_U w_i min_j D(x_i || m_j) / T_u, D = D_F.
 
     L are the rows with a label and U those without, T_l and T_u their total weights, F the potential of the transfer
@@ -108,6 +109,8 @@ class ReverseClassifier(ClassifierMixin, BaseEstimator):
     >>> model.predict([[0.4]])
     array(['low'], dtype='<U4')
     """
+
+    _why = "classes of unlabeled rows are found by local search, and the model"
 
     def __init__(
         self, transfer: Any = "identity", assignment: str = "hard", unlabeled_weight: Any = "balanced",

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from regfactor._linalg import is_sparse
 from regfactor._params import Array, require_not_negative
 from regfactor.estimators.base import _check_limits, _print_progress
+from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.door import row_weights
 from regfactor.estimators.linear import Linear, Targets, Task, check_range, positive_features
 from regfactor.kernels import Kernel, as_kernel
@@ -26,7 +27,7 @@ from regfactor.solvers.forward import forward_iterates
 MAHALANOBIS = "mahalanobis"
 
 
-class TransferRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class TransferRegressor(Uncertified, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """What the forward model of either regressor does: f(x W + b), on features or on a kernel with training rows."""
 
     def predict(self, X: Any) -> Array:
@@ -115,12 +116,14 @@ class BregmanRegressor(TransferRegressor):
         Parameters of the kernel.
     fit_intercept : bool, default=True
         Whether to fit b, which is not penalized.
-    max_iter : int, default=200
+    max_iter : int, default=1000
         Newton steps.
-    tol : float, default=1e-10
+    tol : float, default=1e-4
         Relative change of the objective at which Newton's method ends; its last steps then settle all digits.
     time_limit : float, optional
     verbose : int, default=0
+    random_state : int, RandomState instance or None, default=None
+        Not used: nothing is drawn.
     callback : callable, optional
         Called with every `Iterate`; the run ends when it returns something true.
 
@@ -133,6 +136,7 @@ class BregmanRegressor(TransferRegressor):
     status_ : Status
     n_iter_ : int
     history_ : list of Record
+    solver_ : str
 
     Examples
     --------
@@ -144,15 +148,17 @@ class BregmanRegressor(TransferRegressor):
     array([16.])
     """
 
+    _locally, _why = False, "Newton's method finds the optimum of its smooth convex problem without a lower bound"
+
     def __init__(
         self, transfer: Any = "identity", alpha: float = 0.1, kernel: Any = None, *, gamma: float | str = "scale",
-        degree: int = 3, coef0: float = 1.0, fit_intercept: bool = True, max_iter: int = 200, tol: float = 1e-10,
-        time_limit: float | None = None, verbose: int = 0, callback: Any = None,
+        degree: int = 3, coef0: float = 1.0, fit_intercept: bool = True, max_iter: int = 1000, tol: float = 1e-4,
+        time_limit: float | None = None, verbose: int = 0, random_state: Any = None, callback: Any = None,
     ) -> None:  # fmt: skip
         self.transfer, self.alpha, self.kernel = transfer, alpha, kernel
         self.gamma, self.degree, self.coef0, self.fit_intercept = gamma, degree, coef0, fit_intercept
         self.max_iter, self.tol, self.time_limit = max_iter, tol, time_limit
-        self.verbose, self.callback = verbose, callback
+        self.verbose, self.random_state, self.callback = verbose, random_state, callback
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the coefficients.
@@ -185,7 +191,7 @@ class BregmanRegressor(TransferRegressor):
         model = task.model(solution.point.factors.C)
         self._publish_forward(X, kernel, potential, model if kernel is None else model.dual(features), targets.flat)
         self.objective_, self.status_, self.n_iter_ = model.objective, solution.status, solution.n_iter
-        self.history_ = solution.history
+        self.history_, self.solver_ = solution.history, "Newton"
         return self
 
 

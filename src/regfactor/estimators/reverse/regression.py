@@ -58,6 +58,8 @@ class ReverseRegressor(TransferRegressor):
         Relative change of the objective at which the alternation ends.
     time_limit : float, optional
     verbose : int, default=0
+    random_state : int, RandomState instance or None, default=None
+        Not used: nothing is drawn.
     callback : callable, optional
         Called with every `Iterate`; the run ends when it returns something true.
 
@@ -77,6 +79,7 @@ class ReverseRegressor(TransferRegressor):
     status_ : Status
     n_iter_ : int
     history_ : list of Record
+    solver_ : str
 
     Examples
     --------
@@ -89,16 +92,18 @@ class ReverseRegressor(TransferRegressor):
     array([1., 2., 3., 4.])
     """
 
+    _why = "targets and reconstruction are found in turn, and the model"
+
     def __init__(
         self, transfer: Any = "identity", unlabeled_weight: float = 0.1, alpha: float = 0.1, kernel: Any = None,
         fit_intercept: bool = False, *, gamma: float | str = "scale", degree: int = 3, coef0: float = 1.0,
         max_iter: int = 1000, tol: float = 1e-4, time_limit: float | None = None, verbose: int = 0,
-        callback: Any = None,
+        random_state: Any = None, callback: Any = None,
     ) -> None:  # fmt: skip
         self.transfer, self.unlabeled_weight, self.alpha, self.kernel = transfer, unlabeled_weight, alpha, kernel
         self.fit_intercept, self.gamma, self.degree, self.coef0 = fit_intercept, gamma, degree, coef0
         self.max_iter, self.tol, self.time_limit = max_iter, tol, time_limit
-        self.verbose, self.callback = verbose, callback
+        self.verbose, self.random_state, self.callback = verbose, random_state, callback
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows of which some have targets.
@@ -139,7 +144,7 @@ class ReverseRegressor(TransferRegressor):
         self.transduction_ = self.imputed_.reshape(targets.shape)
         self.components_, self.offset_ = U.astype(X.dtype), offset.astype(X.dtype)
         self.objective_, self.status_, self.n_iter_ = solution.objective, solution.status, solution.n_iter
-        self.history_ = solution.history
+        self.history_, self.solver_ = solution.history, "Alternating"
         return self
 
     def _balanced(self, Y: Array, weights: Array) -> Array:

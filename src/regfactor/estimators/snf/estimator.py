@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
 from regfactor.estimators.base import _print_progress
-from regfactor.estimators.certificate import Certificate, no_certificate
+from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.door import row_weights
 from regfactor.estimators.linear import Targets
 from regfactor.estimators.snf.checks import (
@@ -38,11 +38,12 @@ STOPPED = (Status.MAX_ITER, Status.STOPPED)  # early stopping is part of the mod
 
 
 class LatentRegressor(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, RegressorMixin, BaseEstimator
+    Uncertified, ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, RegressorMixin, BaseEstimator
 ):
     """What a fitted one does: places rows among the latent ones, and predicts from there."""
 
     _found: Found
+    _why = "latent rows are found by descent, and the model"
 
     def transform(self, X: Any) -> Array:
         """Return the latent row of every row, found for each alone; holes (NaN) are allowed.
@@ -91,21 +92,6 @@ class LatentRegressor(
         X = self._inputs(X, reset=False)
         Y = self._predicted(self._place(X)).astype(X.dtype)
         return Y[:, 0] if self._flat else Y
-
-    @property
-    def certificate_(self) -> Certificate:
-        """There is none; reading it says why."""
-        raise no_certificate(self, "latent rows are found by descent, and the model")
-
-    @property
-    def gap_(self) -> float:
-        """There is none; reading it says why."""
-        return self.certificate_.gap
-
-    @property
-    def relative_gap_(self) -> float:
-        """There is none; reading it says why."""
-        return self.certificate_.relative_gap
 
     def _inputs(self, X: Any, reset: bool) -> Array:
         X = validate_data(

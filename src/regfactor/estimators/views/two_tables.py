@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from regfactor._linalg import gram, is_sparse, thin_svd
 from regfactor._params import Array
+from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.door import row_weights
 
 EPS = float(np.finfo(np.float64).eps)
@@ -192,8 +193,12 @@ class Pair:
         return (within_x @ A, within_y @ B), A.T @ across @ B, A.T @ across
 
 
-class TwoTables(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class TwoTables(
+    Uncertified, ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, RegressorMixin, BaseEstimator
+):
     """What both share: the two tables at the door, predictions that are linear in X, scores by `x_rotations_`."""
+
+    _locally, _why = False, "its global optimum is known in closed form"
 
     def _tables(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Array | None]:
         """Return both tables, validated, without the rows of weight zero."""
