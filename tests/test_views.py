@@ -461,3 +461,11 @@ def test_generated_views_share_their_codes():
     assert 0.03 < changed < 0.07
     assert np.abs(X1).max() <= 5 * max(np.abs(clean1).max(), np.abs(clean2).max())
     assert np.array_equal(X1, make_two_view(100, (12, 9), 4, random_state=0).X1)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-14])
+def test_constant_views_are_not_scaled_by_their_rounding(noise):
+    X = 3 + noise * np.random.default_rng(0).normal(size=(20, 4))
+    model = TwoViewSubspace(n_first=2).fit(X)
+    assert model.status_.converged
+    np.testing.assert_allclose(model.denoise(X), X, atol=1e-12)

@@ -131,7 +131,10 @@ class Data:
         Entries of a row whose columns have the same group stand for one cell, and stay together.
         """
         if any(t.loss.rowwise for t in self.terms):
-            raise UnsupportedProblem("Single entries cannot be held out under a loss of whole rows; give a number.")
+            raise UnsupportedProblem(
+                "Single entries cannot be held out under a loss of whole rows, so 'auto' has nothing to choose by: give "
+                "alpha (and the rank) a number."
+            )
         if groups is not None:
             drawn = random.random((self.shape[0], int(groups.max()) + 1))[:, groups] < share
             held = drawn[self.layout.rows, self.layout.indices] if isinstance(self.layout, Pattern) else drawn
@@ -201,7 +204,7 @@ class Data:
         A loss of the residual can fall to its rounding error; others approach their infimum without end.
         """
         Z = self.layout.entries(Z)
-        parts = ((t.losses(t.part(Z)), 1e-28 if t.loss.of_residual else 1e-9) for t in self._pieces)
+        parts = ((t.losses(t.part(Z)), 1e-24 if t.loss.of_residual else 1e-9) for t in self._pieces)
         return float(sum(share * np.abs(part).sum(dtype=np.float64) for part, share in parts))
 
     def column_values(self, Z: Array | Factors) -> Array:

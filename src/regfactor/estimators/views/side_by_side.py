@@ -19,6 +19,8 @@ from regfactor.penalties import Trace
 from regfactor.problems import Design
 from regfactor.problems.convex import convex
 
+NOISE = 64 * float(np.finfo(np.float64).eps)  # relative size of numbers about their mean that are rounding
+
 
 class SecondView(BaseEstimator):
     """Remembers the columns of the second of two tables, as the estimator itself does those of the first."""
@@ -140,11 +142,17 @@ def units(losses: tuple[Loss, Loss], views: tuple[Any, Any], rows: Array | None,
     divisors, weights = [], []
     for loss, view in zip(losses, views, strict=True):
         cost = _null_cost(Squared() if loss.of_residual else loss, view, rows, intercept)
-        usable = np.isfinite(cost) and cost > 0
+        usable = np.isfinite(cost) and cost > (_rounding(view) if loss.of_residual else 0.0)
         divisors.append(np.sqrt(2 * cost) if usable and loss.of_residual else 1.0)
         weights.append(0.5 / cost if usable and not loss.of_residual else 1.0)
     sizes = [view.shape[1] for view in views]
     return Units(np.repeat(divisors, sizes), np.repeat(weights, sizes))
+
+
+def _rounding(view: Any) -> float:
+    """Return the mean square below which numbers about their means are rounding: such a view is constant."""
+    seen = np.abs(view.data if is_sparse(view) else view).astype(np.float64)
+    return float(np.square(NOISE * np.max(seen, where=~np.isnan(seen), initial=0.0)))
 
 
 def _null_cost(loss: Loss, view: Any, rows: Array | None, intercept: bool) -> float:
