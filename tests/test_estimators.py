@@ -446,3 +446,15 @@ def test_far_offsets_change_neither_the_fit_nor_its_proof(offset):
     model = ConvexSubspace(tol=1e-6, max_iter=5000).fit(X)
     assert 0 <= model.gap_ <= 1e-6 * model.objective_
     assert model.objective_ == pytest.approx(ConvexSubspace(tol=1e-6).fit(table()).objective_, rel=1e-5)
+
+
+@pytest.mark.parametrize("q", [1, 2])
+def test_sparse_coding_leaves_a_row_with_nothing_observed_at_zero(q):
+    X = np.random.default_rng(0).normal(size=(12, 4))
+    X[5] = np.nan
+    with pytest.warns(UserWarning, match="no observed entry") as caught:
+        model = ConvexSparseCoding(q=q).fit(X)
+    assert len(caught) == 1
+    assert model.status_.converged
+    assert not model.codes_[5].any()
+    np.testing.assert_allclose(model.objective_, ConvexSparseCoding(q=q).fit(np.delete(X, 5, axis=0)).objective_)

@@ -394,3 +394,10 @@ def test_any_table_with_any_weights_is_scored(loss, problem):
             after = data.row_values(Phi @ C)
             assert Phi.min() >= 0 and np.all(after <= before + 1e-12 * before + scale)
             assert np.all(least <= after + 1e-9 * after + 100 * scale)
+
+
+@pytest.mark.parametrize(("codes", "components"), [(None, None), (NonNegative(), None), (None, NonNegative())])
+def test_kl_is_refused_where_predictors_can_be_negative(codes, components):
+    X = np.random.default_rng(0).gamma(2.0, size=(12, 5))
+    with pytest.raises(UnsupportedProblem, match=r"predictors >= 0 only.*on_codes=NonNegative\(\)"):
+        FactorModel("kl", on_codes=codes, on_components=components, rank=2).fit(X)

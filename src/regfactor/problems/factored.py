@@ -9,7 +9,7 @@ import numpy as np
 
 from regfactor._params import Array, UnsupportedProblem, is_number
 from regfactor.factors import Factors
-from regfactor.penalties import Free, OneHot, Penalty, Simplex, Smooth
+from regfactor.penalties import Free, NonNegative, OneHot, Penalty, Simplex, Smooth
 from regfactor.problems.data import Data
 from regfactor.problems.design import Design
 
@@ -49,6 +49,19 @@ class Factored:
                     f"{name}={penalty} couples rows and has no update here. Use the gauge it induces "
                     "(rank=None), or SquaredL2 on both factors."
                 )
+        self._check_signs()
+
+    def _check_signs(self) -> None:
+        """Raise for a loss of predictors >= 0 whose factors can make others."""
+        restricted = [t.loss for t in self.data.terms if t.loss.link_domain.low == 0]
+        chosen = isinstance(self.on_codes, OneHot)  # then a predictor is a center, which is a mean of the data
+        if not restricted or chosen:
+            return
+        if not all(isinstance(part, NonNegative | Simplex) for part in (self.on_codes, self.on_components)):
+            raise UnsupportedProblem(
+                f"{restricted[0]} takes predictors >= 0 only, and these factors can make others. Use "
+                "on_codes=NonNegative() and on_components=NonNegative(), or a loss on the whole line, such as 'poisson'."
+            )
 
     @property
     def floor(self) -> float:

@@ -60,6 +60,7 @@ class Closed(Solver):
         """Yield the solution."""
         h = curvature(problem)
         assert h is not None
+        h = np.where(h > 0, h, 1.0) if isinstance(h, np.ndarray) else h  # a row with nothing observed stays zero
         _, G, _ = problem.evaluate(np.zeros(problem.shape, problem.data.dtype))
         F = problem.gauge.prox(-G / (h[:, None] if isinstance(h, np.ndarray) else h), problem.alpha / h)
         Z = F.dense()
