@@ -132,7 +132,7 @@ class Data:
         """
         if any(t.loss.rowwise for t in self.terms):
             raise UnsupportedProblem(
-                "Single entries cannot be held out under a loss of whole rows, so 'auto' has nothing to choose by: give "
+                "Single entries cannot be held out under a loss of whole rows, so that 'auto' cannot choose: give "
                 "alpha (and the rank) a number."
             )
         if groups is not None:

@@ -60,7 +60,7 @@ class Factored:
         if not all(isinstance(part, NonNegative | Simplex) for part in (self.on_codes, self.on_components)):
             raise UnsupportedProblem(
                 f"{restricted[0]} takes predictors >= 0 only, and these factors can make others. Use "
-                "on_codes=NonNegative() and on_components=NonNegative(), or a loss on the whole line, such as 'poisson'."
+                "on_codes=NonNegative() and on_components=NonNegative(), or a loss on the whole line."
             )
 
     @property
