@@ -22,9 +22,9 @@ from sklearn.preprocessing import normalize
 sys.path.insert(0, str(Path(__file__).parent))
 from _show import show
 
+from regfactor import ExpectationSVC
 from regfactor.baselines.keywords import KeywordVote
 from regfactor.constraints import Constraint, labeled_feature
-from regfactor.estimators.expectation.estimator import ExpectationSVC
 
 GROUPS = ("rec.sport.baseball", "sci.space")
 WORDS = (("pitcher", "inning", "hit", "league", "fans"), ("orbit", "nasa", "launch", "moon", "satellite"))

@@ -40,6 +40,19 @@ def svd_above(W: Array, threshold: float) -> tuple[Array, Array, Array]:
     return U, s.astype(W.dtype), V.T.astype(W.dtype)
 
 
+def top_eigenpairs(G: Array, k: int, lower: bool = True) -> tuple[Array, Array]:
+    """Return the k greatest eigenvalues of a symmetric matrix, ascending, and their eigenvectors.
+
+    LAPACK's driver for some of them gives up on clusters of eigenvalues now and then; the one for all never does.
+    """
+    n = len(G)
+    try:
+        values, vectors = scipy.linalg.eigh(G, lower=lower, subset_by_index=[n - k, n - 1], check_finite=False)
+    except scipy.linalg.LinAlgError:
+        values, vectors = scipy.linalg.eigh(G, lower=lower, check_finite=False, driver="evd")
+    return values[-k:], vectors[:, -k:]
+
+
 def gram(W: Any) -> Array:
     """W' W as an array, summed in float64; W may be sparse."""
     W = W.astype(np.float64, copy=False)

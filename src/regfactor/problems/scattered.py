@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse.linalg
 
-from regfactor._linalg import orthonormal
+from regfactor._linalg import orthonormal, top_eigenpairs
 from regfactor._params import Array
 from regfactor.problems.layout import Dense, Layout
 
@@ -112,8 +111,7 @@ def leading(gram: Array, k: int, start: Array) -> Array:
     m = len(gram)
     if m <= LARGEST_EIGH or 3 * k > m:
         gram = gram.astype(np.float32)  # directions need no more, and it is half the work
-        top = scipy.linalg.eigh(gram, lower=False, subset_by_index=[m - k, m - 1], check_finite=False)[1]
-        return np.ascontiguousarray(top)
+        return np.ascontiguousarray(top_eigenpairs(gram, k, lower=False)[1])
     whole = np.triu(gram) + np.triu(gram, 1).T
     return scipy.sparse.linalg.eigsh(whole, k, v0=start, tol=1e-2)[1]
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from regfactor._linalg import top_eigenpairs
 from regfactor._params import Array, UnsupportedProblem
 from regfactor.factors import Factors, Point
 from regfactor.loop import Iterate
@@ -171,7 +171,7 @@ def spectral_labels(problem: KernelClusters, random: np.random.RandomState) -> A
         return root[:, None] * problem.products(root[:, None] * V.reshape(n, -1))
 
     if n <= max(SMALL, 4 * k):
-        _, U = scipy.linalg.eigh(product(np.eye(n)), subset_by_index=(n - k, n - 1))
+        _, U = top_eigenpairs(product(np.eye(n)), k)
     else:
         operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=np.float64)
         _, U = eigsh(operator, k, which="LA", v0=random.standard_normal(n), ncv=min(n, max(4 * k, 40)))

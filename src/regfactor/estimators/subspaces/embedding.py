@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse
 from scipy.sparse.linalg import eigsh
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -13,7 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from regfactor._linalg import is_sparse
+from regfactor._linalg import is_sparse, top_eigenpairs
 from regfactor._params import Array, require_count
 from regfactor.estimators.clusters.implicit import check_symmetric
 from regfactor.kernels import ClassicalMDS, Isomap, Kernel, Laplacian, LocallyLinear, Precomputed, as_kernel
@@ -168,7 +167,7 @@ def _leading(K: Array, k: int) -> tuple[Array, Array]:
     if n >= LANCZOS_FROM and k <= n // 50:
         values, vectors = eigsh(K, k, which="LA", v0=np.random.default_rng(0).normal(size=n))
     else:
-        values, vectors = scipy.linalg.eigh(K, subset_by_index=(n - k, n - 1), check_finite=False)
+        values, vectors = top_eigenpairs(K, k)
     keep = values > n * np.finfo(np.float64).eps * max(np.linalg.norm(K), np.finfo(np.float64).tiny)
     values, vectors = values[keep][::-1], vectors[:, keep][:, ::-1]
     return values, svd_flip(vectors, None)[0] if vectors.size else vectors
