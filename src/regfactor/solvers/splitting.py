@@ -21,7 +21,9 @@ CHANGES = 60
 SPARE = 5  # columns of the block beyond the rank, in which new directions grow
 REFRESH = 40  # steps after which the block is made exact again: what it misses is missed by the dual point too
 WIDE, NARROW = 64, 3  # a block pays in tables of so many columns, as long as so many blocks fit beside each other
-BOTH = 4  # of so many examinations, one compares the two kinds of dual point
+BOTH = 4  # of so many examinations, one compares the two kinds of dual point, and one looks at the loss step
+FAR = 0.25  # share of the gap that the point of the loss step must leave at most to stand for the current point
+CUT = 0.1  # share of what it leaves by which it may become worse for a lower rank
 
 
 @dataclass
@@ -61,8 +63,9 @@ class Splitting:
         self.s = self.e * problem.map.diagonal
         self.F = Factors(start.factors.Phi, start.factors.C / self.e)
         self.Q, self.B = self.F.dense(), start.free
+        self.W = self.Q
         (self.rho, self.least), self.changes = self._first_penalty(), 0
-        self.examined, self.use_gradient = 0, False
+        self.examined, self.use_gradient, self.use_loss_step = 0, False, False
         self.svt = Thresholding()
         dual = start.dual if start.dual is not None else problem.dual_point(self.Z, self.B)
         self.U = -dual * self.s / self.rho
@@ -91,14 +94,15 @@ class Splitting:
     def advance(self, steps: int) -> None:
         """Take some steps, then balance the residuals."""
         for _ in range(steps):
-            last, W = self.Q, self._loss_step()
-            relaxed = self.relaxation * W
+            last = self.Q
+            self.W = self._loss_step()
+            relaxed = self.relaxation * self.W
             relaxed += (1 - self.relaxation) * last
             relaxed += self.U
             self.F = self._gauge_step(relaxed)
             self.Q = self.F.dense()
             self.U = relaxed - self.Q
-        self._balance(W, last)
+        self._balance(self.W, last)
 
     def examine(self) -> tuple[Factors, Array | None, float, Bound]:
         """Return the factors of the current point, its free coefficients, its objective and a bound."""
@@ -107,6 +111,48 @@ class Splitting:
         if self.problem.data.smooth:
             B = self.B = self.problem.free(Z, B)
         return F, B, self.problem.objective(F, B), self._bound(Z, B)
+
+    def examine_both(self) -> tuple[Factors, Array | None, float, Bound]:
+        """Return the same of the loss step where that is far nearer to the bound; the gauge is a trace norm.
+
+        Under a scale of the columns far from one, what a view adds to Q lies below the threshold and grows there only
+        slowly, while the loss step has it at once.
+        """
+        F, B, objective, bound = self.examine()
+        if not self.use_loss_step and self.examined % BOTH != 2:
+            return F, B, objective, bound
+        found = self._of_loss_step(self.problem.alpha * self.problem.gauge.cost(F), B, objective, bound.value)
+        self.use_loss_step = found is not None
+        return (F, B, objective, bound) if found is None else (*found, bound)
+
+    def _of_loss_step(
+        self, cost: float, B: Array | None, objective: float, bound: float
+    ) -> tuple[Factors, Array | None, float] | None:
+        """Return factors of the loss step, its free coefficients and objective, if it closes most of the gap.
+
+        What it gains over Q, whose gauge costs `cost`, is at most what its loss is lower: that is looked at first.
+        """
+        problem, enough = self.problem, bound + FAR * (objective - bound)
+        Z = self.W * self.e
+        if problem.data.smooth:
+            B = problem.free(Z, B)
+        ridge = 0.0 if problem.design is None or B is None else problem.design.cost(B)
+        loss = problem.data.value(problem.predictor(Z, B)) + ridge
+        if loss + cost > enough:
+            return None
+        U, s, Vt = np.linalg.svd(self.W, full_matrices=False)
+        here = loss + problem.alpha * float(s.sum())
+        if here > enough:
+            return None
+        low, high, most = 0, len(s), here + CUT * (here - bound)
+        F, value = Factors(U * s, Vt * self.e), here
+        while high - low > 1:  # fewer leading directions, as long as they are as good
+            k = (low + high) // 2
+            shorter = Factors(U[:, :k] * s[:k], Vt[:k] * self.e)
+            at = problem.objective(shorter, B)
+            low, high = (low, k) if at <= most else (k, high)
+            F, value = (shorter, at) if at <= most else (F, value)
+        return F, B, value
 
     def _bound(self, Z: Array, B: Array | None) -> Bound:
         """Return the bound of the multiplier or of the gradient: the kind that was better when both were tried."""

@@ -21,6 +21,7 @@ from regfactor.solvers.updates import update_components
 
 WIDEST = 30.0  # logit of the eta nearest to an end
 NARROW = 1e-9
+DOUBT = 3  # moves that an end of the bracket stops in turn, after which it is given up
 LARGE = 10_000  # entries of a table from which on factors are the fastest where the prox of the loss is an iteration
 SHARE = 0.5  # of the tolerance that is left to the inner problem; the rest is for eta
 SLACK = 1e-3  # a view all of whose components are shorter than their bound by this share is bounded by nothing
@@ -127,7 +128,7 @@ class _Split:
         rounds = 1 if self.split.examined else 2  # no problem worth a search is solved at the first, the dearest
         for _ in range(rounds):
             self.split.advance(self.every)
-        F, B, objective, bound = self.split.examine()
+        F, B, objective, bound = self.split.examine_both()
         return _Found(Factors(F.Phi, F.C / self.e), B, self.split.dual, objective, bound, rounds * self.every)
 
 
@@ -195,7 +196,7 @@ class _Bracket:
     def __init__(self, eta: float = 0.5) -> None:
         eta = min(max(eta, 1e-3), 1 - 1e-3)
         self.logit, self.low, self.high = float(np.log(eta / (1 - eta))), -WIDEST, WIDEST
-        self.patience, self.longest, self.last = 0.25, 4.0, 0.0
+        self.patience, self.longest, self.last, self.moved, self.pushed = 0.25, 4.0, 0.0, 0.0, 0
 
     @property
     def eta(self) -> float:
@@ -210,20 +211,34 @@ class _Bracket:
             self.low = self.logit
         else:
             self.high = self.logit
-        target = self.logit + float(np.clip(self._accelerated(step), -self.longest, self.longest))
-        self.logit = target if self.low < target < self.high else (self.low + self.high) / 2
+        here, target = self.logit, self.logit + float(np.clip(self._accelerated(step), -self.longest, self.longest))
+        inside = self.low < target < self.high
+        self.logit = target if inside else (self.low + self.high) / 2
+        self.moved = self.logit - here
+        self._doubt(0 if inside else int(np.sign(step)))
         if self.high - self.low < NARROW:  # an inexact inner solution misled the sign: widen and be more exact
             self.low, self.high = self.logit - 2, self.logit + 2
             self.patience, self.longest = 0.3 * self.patience, 0.5
+
+    def _doubt(self, beyond: int) -> None:
+        """Give up an end beyond which the steps want to go again and again: an inexact inner solution had set it."""
+        self.pushed = self.pushed + beyond if beyond * self.pushed >= 0 and beyond else beyond
+        if abs(self.pushed) < DOUBT:
+            return
+        self.low, self.high = (self.low, WIDEST) if self.pushed > 0 else (-WIDEST, self.high)
+        self.patience, self.longest, self.pushed = 0.5 * self.patience, max(0.5 * self.longest, 0.5), 0
 
     def _accelerated(self, step: float) -> float:
         """Stretch the step as if the last two belonged to a geometric series (Aitken); the bracket guards the sum.
 
         At an eta on the boundary the plain steps stay the same for ever: the ratio is one, and only the cap ends it.
+        Steps that turn have the best eta between them, and a secant finds it where they would only swing.
         """
         previous, self.last = self.last, step
         ratio = step / previous if previous else 0.0
-        return step / (1 - min(ratio, 0.97)) if ratio > 0 else step
+        if ratio > 0:
+            return step / (1 - min(ratio, 0.97))
+        return step * (self.moved / previous) / (1 - ratio) if ratio < 0 and self.moved * previous > 0 else step
 
 
 def _in_factors(problem: Convex) -> bool:
