@@ -58,17 +58,19 @@ class EtaSearch(Solver):
         assert isinstance(gauge, TwoView)
         search = _Bracket(gauge.eta(start.factors) if start is not None and start.factors.rank else 0.5)
         inner = self._inner(replace(problem, gauge=gauge.at(search.eta, d)), start)
+        least = np.inf
         while True:
             best = _Best(search.patience)
             while True:
                 found = inner.examine()
                 F = _recovered(gauge, found.factors, inner.e, search.eta).astype(problem.data.dtype)
                 objective = problem.objective(F, found.free)
+                least = min(least, objective)
                 yield Iterate(
                     Point(F, found.free, found.dual), objective, found.bound.value, found.bound.rigorous,
                     steps=found.steps, info={"eta": search.eta},
                 )  # fmt: skip
-                if best.enough(found, objective, self.tol):
+                if best.enough(found, least, self.tol):
                     break
             search.move(*_view_shares(found.factors, gauge.n_first))
             inner.rescale(replace(problem, gauge=gauge.at(search.eta, d)))
@@ -174,7 +176,10 @@ class _InFactors:
 
 
 class _Best:
-    """When an inner problem is solved well enough to move eta: its error is small beside that of eta."""
+    """When an inner problem is solved well enough to move eta: its error is small beside that of eta.
+
+    That of eta is counted from the least objective so far: right after a move, the current one is far too large.
+    """
 
     def __init__(self, patience: float) -> None:
         self.patience, self.bound, self.last = patience, -np.inf, np.inf
