@@ -333,7 +333,7 @@ def _angle_by_grams(first: Array, second: Array, eta: float) -> float | None:
         there = slope(other)
         if here * there <= 0:
             low, high = sorted((angle, other))
-            return float(scipy.optimize.brentq(slope, low, high, xtol=1e-15, rtol=1e-13))
+            return float(scipy.optimize.brentq(slope, low, high, xtol=1e-11, rtol=1e-11))
         if other in ends:
             return None
         angle, here, step = other, there, 4 * step

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._linalg import is_below, orthonormal
+from regfactor._linalg import GRAM_LIMIT, is_below, orthonormal
 from regfactor._params import Array, UnsupportedProblem
 from regfactor.factors import Factors, Point, rebalance
 from regfactor.loop import Iterate
@@ -22,6 +22,7 @@ from regfactor.penalties import Trace
 from regfactor.problems import Bound, Convex
 from regfactor.problems.scattered import LARGEST_EIGH, Scattered
 from regfactor.solvers.base import Solver
+from regfactor.solvers.splitting import spectrum
 from regfactor.solvers.sweeps import first_atoms, sweep
 
 STEP = 0.6  # first step in units of 1 / mean curvature: a mask acts on incoherent matrices like its density
@@ -101,9 +102,9 @@ class Mix:
         return np.asarray(sum(F.C.T @ (w * (F.Phi.T @ Y)) for F, w in zip(self.parts, self.weights, strict=True)))
 
 
-def inner_products(parts: tuple[Factors, ...]) -> Array:
-    """Return <A, B> for all pairs of matrices in factors, without forming any."""
-    return np.array([[np.vdot(A.Phi.T @ B.Phi, A.C @ B.C.T) for B in parts] for A in parts], np.float64)
+def inner_product(A: Factors, B: Factors) -> float:
+    """Return <A, B> of matrices in factors, without forming them."""
+    return float(np.vdot(A.Phi.T @ B.Phi, A.C @ B.C.T))
 
 
 class Descent:
@@ -118,6 +119,7 @@ class Descent:
         self.steepest = self.curvature / self._first_step()
         self.tau, self.t, self.push = 1 / self.steepest, 1.0, 0.0
         self.now = self.last = self._begin(start)
+        self.known = np.full((2, 2), inner_product(self.now.F, self.now.F))
         self.block = self._topped(self.now.F.C.T, self.now.F.rank)
         self.examined, self.still, self.examined_at = 0, 0, self.now.objective
 
@@ -131,7 +133,7 @@ class Descent:
         value, g = self.problem.data.value_and_gradient(self._predictor(mapped, B))
         F, self.block = self._threshold(ahead, self.problem.scattered(g))
         new = self._spot(F, B)
-        products = inner_products((F, now.F, last.F))
+        products = self._products(F)
         move = np.array([1, -(1 + b), b])
         bend = self._bend(new, value + self._ridge(B), g, mapped, float(move @ products @ move))
         if not new.objective <= now.objective * (1 + self.rounding):
@@ -139,7 +141,7 @@ class Descent:
             return
         self._lengthen(bend)
         self._accelerate(turned=float(move @ products @ (1, -1, 0)) < 0)
-        self.last, self.now = now, new
+        self.last, self.now, self.known = now, new, products[:2, :2]
 
     def rescale(self, problem: Convex) -> None:
         """Go on from the current point with the same data under another scale of the gauge."""
@@ -148,6 +150,7 @@ class Descent:
         self.problem, self.e = problem, problem.gauge.scale
         F = self._unit(Factors(now.F.codes, now.F.C * ratio))
         self.now = self.last = self._spot(F, now.B)
+        self.known = np.full((2, 2), inner_product(F, F))
         self.block = orthonormal(block * ratio[:, None])
         self.curvature = self._mean_curvature(Point(Factors(F.Phi, F.C * self.e), now.B))
         self.steepest *= self.curvature / curvature
@@ -249,10 +252,23 @@ class Descent:
         k = self.solver.max_rank
         return Factors((Q @ U[:, :k]) * s[:k], np.ascontiguousarray(Vt[:k] @ P.T))
 
+    def _products(self, F: Factors) -> Array:
+        """Return the inner products of a new, the current and the last Z; those without the new one are known."""
+        now, last = self.now.F, self.last.F
+        own, ahead = inner_product(F, F), inner_product(F, now)
+        behind = ahead if last is now else inner_product(F, last)
+        known = np.full((2, 2), self.known[0, 0]) if last is now else self.known
+        return np.block([[np.array([[own, ahead, behind]])], [np.array([[ahead], [behind]]), known]])
+
     def _threshold(self, V: Mix, G: Scattered) -> tuple[Factors, Array]:
         """Return the prox of the trace norm at V - tau G within the block, and the block for the next step."""
         tau, block = self.tau, self.block
-        left = orthonormal(V @ block - tau * (G @ block))
+        moved = V @ block - tau * (G @ block)
+        if block.shape[1] == len(block) and self.solver.max_rank is None:
+            found = self._threshold_all(moved)
+            if found is not None:
+                return found
+        left = orthonormal(moved)
         right = V.pull(left) - tau * G.pull(left)
         Q, R = np.linalg.qr(right)
         U, s, Vt = np.linalg.svd(R.T)
@@ -261,6 +277,16 @@ class Descent:
             k = min(k, self.solver.max_rank)
         basis = Q @ Vt.T
         F = Factors((left @ U[:, :k]) * (s[:k] - tau * self.alpha), np.ascontiguousarray(basis[:, :k].T))
+        return F, self._topped(basis, k)
+
+    def _threshold_all(self, W: Array) -> tuple[Factors, Array] | None:
+        """Return the same of W in a block of all directions by its Gram matrix; None where that has lost too much."""
+        t = self.tau * self.alpha
+        if W.dtype != np.float64 or not t > GRAM_LIMIT * np.linalg.norm(W):
+            return None
+        values, T = spectrum(W)
+        k, basis = int((values > t).sum()), orthonormal(self.block @ T)
+        F = Factors(W @ (T[:, :k] * (1 - t / values[:k])), np.ascontiguousarray(basis[:, :k].T))
         return F, self._topped(basis, k)
 
     def _topped(self, basis: Array, atoms: int) -> Array:
