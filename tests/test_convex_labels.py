@@ -193,7 +193,7 @@ def test_unlabeled_rows_help_where_inputs_are_of_low_rank():
     for seed in range(6):
         X, y, _, _ = make_low_rank_labels(150, 30, 2, noise=4.0, random_state=seed)
         partial = np.where(np.arange(150) < 20, y, -1)
-        fits = [ConvexFactorClassifier(0.005, 2.0).fit(*data) for data in ((X, partial), (X[:20], y[:20]))]
+        fits = [ConvexFactorClassifier(0.005, 2.0, tol=1e-6).fit(*data) for data in ((X, partial), (X[:20], y[:20]))]
         errors.append([np.mean(m.predict(X[20:]) != y[20:]) for m in fits])
     semi, supervised = np.mean(errors, axis=0)
     assert semi < supervised

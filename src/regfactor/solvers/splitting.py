@@ -116,10 +116,10 @@ class Splitting:
         """Return the same of the loss step where that is far nearer to the bound; the gauge is a trace norm.
 
         Under a scale of the columns far from one, what a view adds to Q lies below the threshold and grows there only
-        slowly, while the loss step has it at once.
+        slowly, while the loss step has it at once. In single precision that is lost in rounding.
         """
         F, B, objective, bound = self.examine()
-        if not self.use_loss_step and self.examined % BOTH != 2:
+        if self.problem.data.dtype != np.float64 or (not self.use_loss_step and self.examined % BOTH != 2):
             return F, B, objective, bound
         found = self._of_loss_step(self.problem.alpha * self.problem.gauge.cost(F), B, objective, bound.value)
         self.use_loss_step = found is not None
