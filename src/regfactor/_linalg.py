@@ -89,11 +89,16 @@ def is_below(gram: Array, level: float, summands: int) -> bool:
     return True
 
 
-def orthonormal(A: Array) -> Array:
-    """Return an orthonormal basis of the columns of A: Cholesky-QR done twice, which is all matrix products."""
+def orthonormal(A: Array, overwrite: bool = False) -> Array:
+    """Return an orthonormal basis of the columns of A: Cholesky-QR done twice, which is all matrix products.
+
+    With `overwrite` it may take the place of A, which saves a tall A its copies.
+    """
+    A = A if overwrite and A.flags.c_contiguous else np.array(A, order="C")
+    (solve,) = scipy.linalg.get_blas_funcs(("trsm",), (A,))
     try:
-        for _ in range(2):
-            A = A @ np.linalg.inv(np.linalg.cholesky(A.T @ A)).T
+        for _ in range(2):  # A inv(L)' where A'A = L L'; the transpose is in LAPACK's order, so solved in place
+            A = solve(1.0, np.linalg.cholesky(A.T @ A), A.T, lower=True, overwrite_b=True).T
     except np.linalg.LinAlgError:  # columns too nearly dependent for a Gram matrix
         return np.linalg.qr(A)[0]
     return A

@@ -109,7 +109,7 @@ def solve_columns(D: Array, h: Array, ridge: Array, slope: Array, layout: Layout
     """Solve (D' diag(h_j) D + diag(ridge)) step_j = slope_j for every column j."""
     m, d = slope.shape
     upper = np.triu_indices(m)
-    pairs = D[:, upper[0]] * D[:, upper[1]]
+    pairs = _products(D, *upper)
     square = np.zeros((m, m), int)
     square[upper] = square.T[upper] = np.arange(len(upper[0]))  # where each entry of H stands among the pairs
     eye = np.eye(m, dtype=D.dtype)
@@ -124,6 +124,16 @@ def solve_columns(D: Array, h: Array, ridge: Array, slope: Array, layout: Layout
         jitter = np.finfo(H.dtype).eps * np.trace(H, axis1=1, axis2=2) + np.finfo(H.dtype).tiny ** 0.5
         step[:, block] = np.linalg.solve(H + jitter[:, None, None] * eye, slope[:, block].T[:, :, None])[:, :, 0].T
     return step
+
+
+def _products(D: Array, first: Array, second: Array) -> Array:
+    """Return products of columns, in stretches of rows: of a tall D they are the largest array there is."""
+    out = np.empty((len(D), len(first)), D.dtype)
+    height = max(1, BLOCK // max(len(first), 1))
+    for start in range(0, len(D), height):
+        part = D[start : start + height]
+        np.multiply(part[:, first], part[:, second], out=out[start : start + height])
+    return out
 
 
 def _with_ridge(evaluate: Evaluate, B: Array, ridge: Array) -> tuple[Array, Array, Array]:

@@ -51,6 +51,9 @@ class Identity(Map):
     def adjoint(self, G: Array) -> Array:
         return G
 
+    def of_factors(self, F: Factors) -> Factors:
+        return F
+
     def domain(self, shape: tuple[int, int]) -> tuple[int, int]:
         return shape
 

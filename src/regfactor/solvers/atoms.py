@@ -263,12 +263,13 @@ class Descent:
     def _threshold(self, V: Mix, G: Scattered) -> tuple[Factors, Array]:
         """Return the prox of the trace norm at V - tau G within the block, and the block for the next step."""
         tau, block = self.tau, self.block
-        left = V @ block - tau * (G @ block)
+        left = V @ block
+        left -= tau * (G @ block)
         if block.shape[1] == len(block) and self.solver.max_rank is None:
             found = self._threshold_all(left)
             if found is not None:
                 return found
-        left = orthonormal(left)
+        left = orthonormal(left, overwrite=True)
         right = V.pull(left) - tau * G.pull(left)
         Q, R = np.linalg.qr(right)
         U, s, Vt = np.linalg.svd(R.T)
