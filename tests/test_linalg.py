@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from regfactor._linalg import top_eigenpairs
+from regfactor._linalg import leading_vectors, orthonormal, top_eigenpairs
 
 
 @pytest.mark.parametrize("gives_up", [False, True])
@@ -25,3 +25,37 @@ def test_the_greatest_eigenvalues_are_found_where_lapacks_driver_for_some_gives_
     values, vectors = top_eigenpairs(half, 3, lower=lower)
     np.testing.assert_allclose(values, np.linalg.eigvalsh(G)[-3:], rtol=1e-12)
     np.testing.assert_allclose(G @ vectors, vectors * values, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(40, 30), (30, 40), (5, 4), (6, 0)])
+@pytest.mark.parametrize("smallest", [0.5, 1e-7, 0.0])
+def test_leading_vectors_are_those_of_an_svd(shape, smallest):
+    rng = np.random.default_rng(0)
+    U, _, Vt = np.linalg.svd(rng.normal(size=shape), full_matrices=False)
+    values = np.geomspace(1, smallest, min(shape)) if smallest and min(shape) else np.zeros(min(shape))
+    M = (U * values) @ Vt
+    left, right = leading_vectors(M, 3)
+    k = min(3, *shape)
+    assert left.shape == (shape[0], k) and right.shape == (shape[1], k)
+    np.testing.assert_allclose(left.T @ left, np.eye(k), atol=1e-13)
+    np.testing.assert_allclose(right.T @ right, np.eye(k), atol=1e-13)
+    np.testing.assert_allclose(left.T @ M @ right, np.diag(values[:k]), atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dependent", [False, True])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_an_orthonormal_basis_has_the_same_span_and_the_given_array_is_kept(dtype, order, dependent, overwrite):
+    A = np.random.default_rng(0).normal(size=(50, 4))
+    if dependent:  # too nearly for a Gram matrix, not for a QR
+        A[:, 3] = A[:, 2] + 1e-12 * A[:, 3]
+    A = np.array(A, dtype, order=order)
+    before = A.copy()
+    Q = orthonormal(A, overwrite)
+    assert Q.dtype == dtype
+    accuracy = 100 * np.finfo(dtype).eps
+    np.testing.assert_allclose(Q.T @ Q, np.eye(4), atol=accuracy)
+    np.testing.assert_allclose(Q @ (Q.T @ before), before, atol=10 * accuracy)
+    if not overwrite:
+        np.testing.assert_array_equal(A, before)

@@ -11,6 +11,7 @@ import scipy.sparse
 from regfactor._params import Array
 
 GRAM_LIMIT = 1e-6  # below this share of the largest singular value a Gram matrix has lost too many digits
+GRAM_SPAN = 1e-2  # share of the largest eigenvalue of a Gram matrix above which directions are as good as by an SVD
 
 
 def is_sparse(X: Any) -> bool:
@@ -51,6 +52,19 @@ def top_eigenpairs(G: Array, k: int, lower: bool = True) -> tuple[Array, Array]:
     except scipy.linalg.LinAlgError:
         values, vectors = scipy.linalg.eigh(G, lower=lower, check_finite=False, driver="evd")
     return values[-k:], vectors[:, -k:]
+
+
+def leading_vectors(M: Array, k: int) -> tuple[Array, Array]:
+    """Return k leading left and right singular vectors; a few of many by the Gram matrix, if that kept their digits."""
+    if M.shape[0] < M.shape[1]:
+        V, U = leading_vectors(M.T, k)
+        return U, V
+    if 4 * k <= M.shape[1]:
+        squares, V = top_eigenpairs(M.T @ M, k)
+        if squares[0] > GRAM_SPAN * squares[-1]:
+            return (M @ V / np.sqrt(squares))[:, ::-1], V[:, ::-1]
+    U, _, Vt = scipy.linalg.svd(M, full_matrices=False, check_finite=False)
+    return U[:, :k], Vt[:k].T
 
 
 def gram(W: Any) -> Array:

@@ -19,7 +19,7 @@ from sklearn.base import (
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from regfactor._linalg import gram, is_sparse, thin_svd
+from regfactor._linalg import gram, is_sparse, leading_vectors, thin_svd
 from regfactor._params import Array
 from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.door import row_weights
@@ -181,8 +181,8 @@ class Pair:
         """Return the k leading pairs of canonical directions."""
         A, B = self.A, self.B
         M = (self.X @ A).T @ (self.Y @ B) if self.grams is None else A.T @ self.grams[2] @ B
-        U, _, Vt = scipy.linalg.svd(M, full_matrices=False, check_finite=False)
-        return A @ U[:, :k], B @ Vt[:k].T
+        U, V = leading_vectors(M, k)
+        return A @ U, B @ V
 
     def moments(self, A: Array, B: Array) -> tuple[tuple[Array, Array], Array, Array]:
         """Return (X'S, Y'T), S'T and S'Y of the scores S = XA and T = YB."""
