@@ -13,8 +13,9 @@ from sklearn.metrics import r2_score
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from regfactor.baselines import graph_solvers
 from regfactor.baselines.graph_regression import LaplacianRegression
-from regfactor.baselines.graph_solvers import STRONG, WEAK, conjugate_gradients, preconditioner
+from regfactor.baselines.graph_solvers import STRONG, WEAK, conjugate_gradients, preconditioner, solve_definite
 from regfactor.baselines.graphs import NeighborGraph
 from regfactor.baselines.hessian import HessianRegression, hessian_rows
 from regfactor.baselines.latent_reconstruction import LinearLatentReconstruction
@@ -201,7 +202,18 @@ def test_a_factorization_that_breaks_down_leaves_the_diagonal(monkeypatch):
     np.testing.assert_allclose(preconditioner(A, *STRONG)(np.ones((3, 1)))[:, 0], [1, 0.5, 0.25])
 
 
-def test_conjugate_gradients_that_do_not_end_are_reported():
+def test_small_systems_are_solved_directly_unless_they_break_down():
+    A = scipy.sparse.csr_array(np.diag([1.0, 2.0, 4.0]) + 0.1)
+    found = solve_definite(A, np.ones((3, 1)), 1e-12, 50)
+    assert found.n_iter == 1 and found.residual <= 1e-12
+    np.testing.assert_allclose(A @ found.X, 1.0)
+    flat = scipy.sparse.csr_array(np.diag([1.0, 2.0, 0.0]))  # semidefinite: steps find what there is to find
+    with np.errstate(all="ignore"):
+        assert solve_definite(flat, np.array([[1.0], [1.0], [0.0]]), 1e-12, 50).n_iter > 1
+
+
+def test_conjugate_gradients_that_do_not_end_are_reported(monkeypatch):
+    monkeypatch.setattr(graph_solvers, "SMALL", 0)
     X, y = roll(400)
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
         HessianRegression(max_iter=1).fit(X, np.where(np.arange(400) < 20, y, np.nan))

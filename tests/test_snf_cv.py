@@ -95,6 +95,7 @@ def test_a_kernel_machine_is_left_only_for_what_is_surely_better():
     assert ranked([other, lucky, machine], 2.0) == [machine, other, lucky]
     assert ranked([other, lucky, machine], 0.0) == [lucky, machine, other]
     assert ranked([other, better, machine], 2.0) == [better, machine, other]
+    assert ranked([other, lucky, better, machine], 2.0) == [better, machine, lucky, other]
     assert ranked([lucky, better], 2.0) == [better, lucky]
 
 

@@ -15,7 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from regfactor._params import Array, require_count, require_positive
-from regfactor.baselines.graph_solvers import conjugate_gradients
+from regfactor.baselines.graph_solvers import solve_definite
 from regfactor.baselines.graphs import NeighborGraph, Solved
 from regfactor.baselines.targets import TARGETS, Known, known
 
@@ -80,7 +80,7 @@ class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
             A = scipy.sparse.csr_array(Q + scipy.sparse.diags_array(ones + lift))
             side = np.zeros((Q.shape[0], len(columns)))
             side[rows] = Y - mean
-            solved.append(conjugate_gradients(A, side, self.tol, self.max_iter))
+            solved.append(solve_definite(A, side, self.tol, self.max_iter))
             G[:, columns] = solved[-1].X
             G[:n, columns] += mean
         return G, solved

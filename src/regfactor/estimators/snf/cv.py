@@ -51,8 +51,8 @@ class SNFRegressorCV(LatentRegressor):
         Candidates with a Gaussian kernel, all dimensions and no iteration are least squares support vector machines on
         the labels. They are left only for one that is better on the held-out labels by more than so many standard
         errors of the paired difference, since few labels favor some candidate by chance; 0 takes the best.
-    n_averaged : int, default=3
-        Predictions are means over so many of the best candidates.
+    n_averaged : int, default=8
+        Predictions are means over so many of the best candidates, of both kinds in turn where machines are left.
     clip, scale, tol : default=1.0, True, 1e-4
         As in `SNFRegressor`. Ridges are chosen by labels here, so that `clip` has only the worst to prevent.
     random_state : int, RandomState instance or None, default=None
@@ -82,7 +82,7 @@ class SNFRegressorCV(LatentRegressor):
 
     def __init__(
         self, settings: Any = None, *, ridges: Sequence[float] = RIDGES, cv: int | None = None, caution: float = 2.0,
-        n_averaged: int = 3, clip: float | None = 1.0, scale: bool = True, tol: float = 1e-4, random_state: Any = None,
+        n_averaged: int = 8, clip: float | None = 1.0, scale: bool = True, tol: float = 1e-4, random_state: Any = None,
     ) -> None:  # fmt: skip
         self.settings, self.ridges, self.cv, self.caution, self.n_averaged = settings, ridges, cv, caution, n_averaged
         self.clip, self.scale, self.tol, self.random_state = clip, scale, tol, random_state
@@ -155,7 +155,7 @@ class SNFRegressorCV(LatentRegressor):
     def _publish(self, X: Array, targets: Targets, models: Models, trials: list[Trial], task: Task) -> None:
         """Fit the best candidates to all labels and set the attributes."""
         chosen = trials[: self.n_averaged]
-        found = [task.fitted(models[t.candidate.setting][0], t.candidate) for t in chosen]
+        found = task.fitted(models, [t.candidate for t in chosen])
         self._average, self._found, self._flat = found, found[0], targets.flat
         self._low, self._high = limits(targets.table, self.clip)
         self.cv_results_ = [_described(models, trial) for trial in trials]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -43,15 +44,20 @@ class Trial:
 
 
 def ranked(trials: list[Trial], caution: float) -> list[Trial]:
-    """Return trials in the order of choice: by error, machines first unless another earns its place."""
+    """Return trials in the order of choice: machines first, or in turn with others where the best of these earns it.
+
+    Means over both kinds are steadier than over one: what few labels say about either is little.
+    """
     trials = sorted(trials, key=lambda trial: trial.mean)
     machines = [trial for trial in trials if trial.candidate.machine]
-    if not machines:
+    others = [trial for trial in trials if not trial.candidate.machine]
+    if not machines or not others or caution == 0:
         return trials
-    gain = machines[0].errors - trials[0].errors
-    if gain.mean() > caution * gain.std(ddof=1) / np.sqrt(len(gain)):
-        return trials
-    return machines + [trial for trial in trials if not trial.candidate.machine]
+    gain = machines[0].errors - others[0].errors
+    if gain.mean() <= caution * gain.std(ddof=1) / np.sqrt(len(gain)):
+        return machines + others
+    pairs = zip_longest(others, machines)
+    return [trial for pair in pairs for trial in pair if trial is not None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,15 +91,26 @@ class Task:
             out += [Trial(Candidate(i, s, r, whole and s == 0), np.concatenate(e)) for (s, r), e in errors.items()]
         return out
 
-    def fitted(self, model: SNFRegressor, candidate: Candidate) -> Found:
-        """Return what a candidate finds from all targets."""
+    def fitted(self, models: Models, candidates: list[Candidate]) -> list[Found]:
+        """Return what candidates find from all targets; those that differ in the ridge alone share a descent."""
+        ends: dict[tuple[int, int], tuple[Fit, LatentPoint, Found]] = {}
+        out = []
+        for c in candidates:
+            if (c.setting, c.stop) not in ends:
+                ends[c.setting, c.stop] = self._end(models[c.setting][0], c.stop)
+            fit, point, found = ends[c.setting, c.stop]
+            views = [replace(view, ridge=c.ridge) for view in _targets(fit)]
+            regressions = [view.form.fitted(point.factors.codes[view.rows], view) for view in views]
+            out.append(replace(found, targets=regressions))
+        return out
+
+    def _end(self, model: SNFRegressor, stop: int) -> tuple[Fit, LatentPoint, Found]:
+        """Return a fit to all targets, where its descent stands at a stop, and what was found there."""
         fit = self._prepared(model, np.zeros(0, int))[0]
         point = latent_point(fit.problem, fit.start)
-        for it in self._run(fit, candidate.stop):
+        for it in self._run(fit, stop):
             point = it
-        found = fit.found(point)
-        views = [replace(view, ridge=candidate.ridge) for view in _targets(fit)]
-        return replace(found, targets=[view.form.fitted(point.factors.codes[view.rows], view) for view in views])
+        return fit, point, fit.found(point)
 
     def _prepared(self, model: SNFRegressor, held: Array) -> tuple[Fit, Any, tuple[Array, Array]]:
         """Return a fit without the targets of some rows, how its targets were scaled, and their clipped range."""
