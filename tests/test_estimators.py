@@ -316,6 +316,7 @@ BAD = {
     "hinge on zeros and ones": (ConvexSubspace("hinge"), np.eye(3), "code them -1"),
     "too many successes": (ConvexSubspace("binomial"), 4 * np.eye(3), r"Binomial\(trials=4\)"),
     "max_iter": (ConvexSubspace(max_iter="a"), np.eye(3), "max_iter must be"),
+    "broken max_iter": (FactorModel(rank=1, max_iter=2.5), np.eye(3), "max_iter must be a whole number"),
     "tol": (ConvexSubspace(tol=-1.0), np.eye(3), "tol must be"),
     "callback": (ConvexSubspace(callback=5), np.eye(3), "callback must be"),
     "beta a word": (RobustSubspace(beta="some"), np.eye(3), "'auto'"),

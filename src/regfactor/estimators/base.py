@@ -6,6 +6,7 @@ import abc
 import sys
 import warnings
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -297,12 +298,13 @@ def _positions(columns: Any, names: list[str]) -> Any:
 
 def _check_limits(estimator: Any) -> None:
     """Raise for limits of a run that are none."""
-    limits = {"max_iter": (estimator.max_iter, 1), "tol": (estimator.tol, 0), "time_limit": (estimator.time_limit, 0)}
-    for name, (value, least) in limits.items():
+    if not isinstance(estimator.max_iter, Integral) or isinstance(estimator.max_iter, bool) or estimator.max_iter < 1:
+        raise ValueError(f"max_iter must be a whole number >= 1, got {estimator.max_iter!r}.")
+    for name, value in {"tol": estimator.tol, "time_limit": estimator.time_limit}.items():
         if value is None and name == "time_limit":
             continue
-        if not is_number(value) or not value >= least:
-            raise ValueError(f"{name} must be a number >= {least}, got {value!r}.")
+        if not is_number(value) or not value >= 0:
+            raise ValueError(f"{name} must be a number >= 0, got {value!r}.")
     most = getattr(estimator, "max_rank", None)
     if most is not None and not (isinstance(most, int | np.integer) and most >= 1):
         raise ValueError(f"max_rank must be a whole number >= 1, or None for no limit, got {most!r}.")
