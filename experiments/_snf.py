@@ -22,6 +22,7 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold, ParameterGrid
 
 from experiments._runner import Cell, Experiment, Plan, Record, key
+from experiments._snf_report import CONTROL, OURS, REFERENCE, legend, report
 from regfactor import datasets
 from regfactor.baselines import LaplacianRLS
 from regfactor.baselines.graph_regression import LaplacianRegression
@@ -42,15 +43,6 @@ TABLES = {  # as the paper calls them
     "B.Hous.": "boston_housing", "M.Cpu": "machine_cpu", "Mpg": "autompg", "Pyrim": "pyrim", "Triaz.": "triazines",
     "WiscBC.": "wpbc",
 }  # fmt: skip
-OURS, REFERENCE, CONTROL = "SNF, cross-validated", "LS-SVM", "mean of the labels"
-LEGEND = (
-    f"Mean squared error of the unlabeled rows, mean ± standard error over draws of labels; inputs and target scaled to"
-    f" [-1, 1], missing inputs filled by column means. Every method chooses among {BUDGET} settings by {FOLDS}-fold"
-    f" cross-validation on the labeled rows (each row alone below {FEW} labels), the same folds for all; *{OURS}* runs"
-    " its own, with fewer descents, each looked at on its way. Printed: mean ± standard deviation over three folds,"
-    " tuned on validation rows that the paper does not describe. **Bold**: lowest, or within one standard error of the"
-    " paired difference from it."
-)
 
 
 class MeanOfLabels(BaseEstimator):
@@ -131,7 +123,7 @@ def plain(kind: Callable[..., Any], **fixed: Any) -> Callable[..., Any]:
 
 
 METHODS = [
-    Tuned("LS-SVM", _machine, {"ridge": (1e-4, 1e-2, 0.1, 1.0), "width": WIDTHS}),
+    Tuned(REFERENCE, _machine, {"ridge": (1e-4, 1e-2, 0.1, 1.0), "width": WIDTHS}),
     Tuned("Laplacian", plain(LaplacianRegression),
           {"penalty": (1e-3, 1e-2, 0.1, 1.0), "n_neighbors": (3, 5, 10), "graph_gamma": (None, "median")}),
     Tuned("Hessian", plain(HessianRegression),
@@ -241,66 +233,10 @@ class LabelsOnly(Experiment):
         return out
 
     def report(self, summary: list[dict[str, Any]]) -> str:
-        return "\n\n".join([LEGEND, *(section(share, summary, self.names) for share in self.shares)])
-
-
-def section(share: float, summary: list[dict[str, Any]], names: Sequence[str]) -> str:
-    """Return the table of one share of labels, its wins, and ours against the reference."""
-    rows = {(r["table"], r["method"]): r for r in summary if r["share"] == share}
-    best = {name: leaders({m.name: rows[name, m.name]["errors"] for m in METHODS}) for name in names}
-    heads = [f"{name}, {rows[name, REFERENCE]['labels']} labels" for name in names]
-    lines = [f"| method | {' | '.join(heads)} | wins or ties |", "|---" * (len(names) + 2) + "|"]
-    for method in METHODS:
-        cells = [_cell(rows[name, method.name], method.name in best[name]) for name in names]
-        wins = sum(method.name in best[name] for name in names)
-        lines.append(f"| {method.name} | {' | '.join(cells)} | {wins} of {len(names)} |")
-    return f"## {share:.0%} of the rows labeled\n\n" + "\n".join(lines) + "\n\n" + against(rows, names)
-
-
-def leaders(errors: Mapping[str, Sequence[float | None]]) -> set[str]:
-    """Return the methods that have the lowest mean error, or are within one standard error of a paired difference."""
-    whole = {m: np.array(e, float) for m, e in errors.items() if e and None not in e and m != CONTROL}
-    if not whole:
-        return set()
-    first = min(whole, key=lambda m: whole[m].mean())
-    return {m for m, e in whole.items() if m == first or not worse(e, whole[first])}
-
-
-def worse(ours: np.ndarray, theirs: np.ndarray) -> bool:
-    """Tell whether ours is higher by more than one standard error of the paired difference."""
-    gap = ours - theirs
-    spread = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else 0.0
-    return bool(gap.mean() > spread)
-
-
-def against(rows: Mapping[tuple[str, str], dict[str, Any]], names: Sequence[str]) -> str:
-    """Return how ours compares with the reference, table by table."""
-    lines, good, judged = [f"| table | {OURS} minus {REFERENCE} | no worse |", "|---|---|---|"], 0, 0
-    for name in names:
-        pair = [rows[name, m]["errors"] for m in (OURS, REFERENCE)]
-        if any(not e or None in e for e in pair):
-            lines.append(f"| {name} | failed | - |")
-            continue
-        ours, theirs = (np.array(e, float) for e in pair)
-        gap, fine = ours - theirs, not worse(ours, theirs)
-        spread = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else float("nan")
-        good, judged = good + fine, judged + 1
-        lines.append(f"| {name} | {gap.mean():+.4f} ± {spread:.2g} | {'yes' if fine else 'no'} |")
-    head = f"{OURS} is no worse than tuned {REFERENCE}, beyond one paired standard error, on {good} of {judged} tables"
-    return f"{head} (goal at 10 %: 9 of 11).\n\n" + "\n".join(lines)
+        return report(summary, legend(BUDGET, FOLDS, FEW))
 
 
 def _mark(method: Tuned) -> str:
     """Return a short name for the settings, so that cells of other settings are other cells."""
     text = json.dumps(method.settings, sort_keys=True) + f" {FOLDS}"
     return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
-def _cell(row: dict[str, Any], best: bool) -> str:
-    errors = [e for e in row["errors"] if e is not None]
-    if not errors:
-        return "failed"
-    spread = f" ± {np.std(errors, ddof=1) / np.sqrt(len(errors)):.2g}" if len(errors) > 1 else ""
-    text = f"{np.mean(errors):.3g}{spread}"
-    failed = f", {len(row['errors']) - len(errors)} failed" if len(errors) < len(row["errors"]) else ""
-    return (f"**{text}**" if best else text) + (f" ({row['printed']})" if row["printed"] else "") + failed

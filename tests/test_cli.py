@@ -208,9 +208,9 @@ def test_a_class_without_a_label_is_found_as_a_cluster(tmp_path):
 def test_statements_that_the_labels_speak_against_are_doubted(tmp_path):
     rng = np.random.default_rng(0)
     side = np.repeat([-1.0, 1.0], 40)
-    table = pd.DataFrame({"x": 3 * side + rng.normal(size=80), "flag": side > 0, "y": np.where(side > 0, "up", "down")})
-    table.loc[rng.permutation(80)[:20], "y"] = None
-    table.to_csv(tmp_path / "t.csv", index=False)
+    frame = pd.DataFrame({"x": 3 * side + rng.normal(size=80), "flag": side > 0, "y": np.where(side > 0, "up", "down")})
+    frame.loc[rng.permutation(80)[:20], "y"] = None
+    frame.to_csv(tmp_path / "t.csv", index=False)
     label = "label", tmp_path / "t.csv", "--target", "y"
     wrong = command(*label, "--constraint", "all=up:0.05+-0.01")
     assert wrong.code == 0 and "leave --constraint out" in wrong.err, wrong
