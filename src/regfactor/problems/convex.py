@@ -115,7 +115,7 @@ class Convex:
 
         if any(t.loss.rowwise for t in data.terms):  # the loss couples columns of B, which must then move together
             return self.design.profile_jointly(evaluate, B)
-        return self.design.profile(evaluate, B, self._majorant, data.layout)
+        return self.design.profile(evaluate, B, self._majorant, data.layout, data.quadratic)
 
     def free_step(self, mapped: Array, B: Array | None) -> Array | None:
         """Return B after one Newton step at given map(Z): the best B where the loss is quadratic."""
@@ -302,7 +302,7 @@ class Convex:
                 bend = np.where(np.isinf(h), rho_, rho_ * h / (h + rho_))
             return values, rho_ * gap, bend
 
-        B = self.design.profile(evaluate, B, rho_, layout)
+        B = self.design.profile(evaluate, B, rho_, layout, data.quadratic)
         return data.prox(A + layout.push(D, B), rho_) - layout.push(D, B), B
 
 

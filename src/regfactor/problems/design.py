@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from regfactor._newton import Evaluate, minimize_columns, solve_columns
+from regfactor._newton import Evaluate, minimize_columns, newton_step, solve_columns
 from regfactor._params import Array
 from regfactor.problems.layout import Layout
 
@@ -60,8 +60,11 @@ class Design:
         kept = s > max(extended.shape) * np.finfo(s.dtype).eps * s.max(initial=0)
         return U[: len(self.D), kept], s[kept], Vt[kept]
 
-    def profile(self, evaluate: Evaluate, B: Array, majorant: Array, layout: Layout) -> Array:
+    def profile(self, evaluate: Evaluate, B: Array, majorant: Array, layout: Layout, quadratic: bool) -> Array:
         """Minimize over B; `evaluate` gives the loss of D @ B by columns, its gradient and curvature by entries."""
+        if quadratic:  # one step is exact, and needs no trial
+            _, g, h = evaluate(B)
+            return self.kept(newton_step(g, h, self.D, B, self.strengths, layout))
         return self.kept(minimize_columns(evaluate, self.D, B, self.strengths, majorant, layout))
 
     def profile_jointly(self, evaluate: Evaluate, B: Array) -> Array:
