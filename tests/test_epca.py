@@ -44,7 +44,6 @@ def predictors(fit, X):
 
 
 CHECKED = [
-    ExponentialFamilyPCA(),
     ExponentialFamilyPCA(None),
     ExponentialFamilyPCA(row_offset="fit"),
     ExponentialFamilyPCA(fit_intercept=False),

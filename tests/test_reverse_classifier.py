@@ -34,7 +34,6 @@ EVERY = [*sorted(TRANSFERS), "mahalanobis"]
 every_transfer = pytest.mark.parametrize("transfer", EVERY)
 few_steps = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 every_assignment = pytest.mark.parametrize("assignment", ["hard", "soft"])
-MARKER = {"check_classifiers_classes": "it has -1 as a class; scikit-learn spares its own semi-supervised classifiers"}
 COLUMNS = {
     f"check_sample_weight_equivalence_on_{kind}_data": "repeated rows are repeated columns of a kernel matrix"
     for kind in ("dense", "sparse")
@@ -43,13 +42,12 @@ COLUMNS = {
 
 @parametrize_with_checks(
     [
-        ReverseClassifier(),
         ReverseClassifier(unlabeled=float("nan")),
         ReverseClassifier("mahalanobis", "soft", unlabeled=float("nan")),
         ReverseClassifier(kernel="rbf", gamma=0.1, unlabeled=float("nan")),
         ReverseClassifier("sigmoid", "soft", kernel="rbf", normalized_cut=True, unlabeled=float("nan")),
     ],
-    expected_failed_checks=lambda e: MARKER if e.unlabeled is None else COLUMNS if e.normalized_cut else {},
+    expected_failed_checks=lambda e: COLUMNS if e.normalized_cut else {},
 )
 def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)

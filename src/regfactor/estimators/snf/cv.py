@@ -11,9 +11,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor._params import Array, require_count, require_not_negative
+from regfactor.estimators.door import row_weights
 from regfactor.estimators.linear import Targets
 from regfactor.estimators.snf.checks import check_columns, check_parameters, limits, scalers
 from regfactor.estimators.snf.estimator import LatentRegressor, SNFRegressor
+from regfactor.estimators.snf.fit import Found
 from regfactor.estimators.snf.tuning import Models, Task, Trial, ranked
 from regfactor.solvers.snf import STRETCH
 
@@ -87,7 +89,7 @@ class SNFRegressorCV(LatentRegressor):
         self.settings, self.ridges, self.cv, self.caution, self.n_averaged = settings, ridges, cv, caution, n_averaged
         self.clip, self.scale, self.tol, self.random_state = clip, scale, tol, random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose by labels, then fit to all.
 
         Parameters
@@ -96,6 +98,8 @@ class SNFRegressorCV(LatentRegressor):
             NaN where an input is missing.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             NaN where a target is not known.
+        sample_weight : array-like of shape (n_samples,), optional
+            Rows count so much in fits and in errors of held-out labels; folds are dealt out regardless.
 
         Returns
         -------
@@ -103,17 +107,20 @@ class SNFRegressorCV(LatentRegressor):
         """
         X = self._inputs(X, reset=True)
         targets = Targets.of(y, X)
-        complete = np.flatnonzero(~np.isnan(targets.table).any(axis=1))
-        self._check(X, complete)
+        weights = row_weights(X, sample_weight)
+        weights = np.ones(len(X)) if weights is None else weights.astype(np.float64)
+        counted = weights > 0  # a row of weight zero is placed, not learned from
+        raw, given = X[counted].astype(np.float64), targets.table[counted]
+        complete = np.flatnonzero(~np.isnan(given).any(axis=1))
+        self._check(raw, complete)
         models = self._models(X.shape[1])
         random = check_random_state(self.random_state)
         folds = list(self._folds(complete, random))
         seed = int(random.randint(2**31 - 1))
-        self._input_scale, self._target_scale = scalers(self.scale, X.astype(np.float64), targets.table)
-        scaled = self._input_scale.transform(X.astype(np.float64))
-        task = Task(scaled, targets.table, self.scale, self.clip, self.tol, seed)
+        self._input_scale, self._target_scale = scalers(self.scale, raw, given)
+        task = Task(self._input_scale.transform(raw), given, weights[counted], self.scale, self.clip, self.tol, seed)
         trials = ranked(task.trials(models, tuple(self.ridges), folds), self.caution)
-        self._publish(X, targets, models, trials, task)
+        self._publish(X, targets, counted, models, trials, task)
         return self
 
     def _check(self, X: Array, complete: Array) -> None:
@@ -152,19 +159,29 @@ class SNFRegressorCV(LatentRegressor):
             models.append((model, stops))
         return models
 
-    def _publish(self, X: Array, targets: Targets, models: Models, trials: list[Trial], task: Task) -> None:
+    def _publish(
+        self, X: Array, targets: Targets, counted: Array, models: Models, trials: list[Trial], task: Task
+    ) -> None:
         """Fit the best candidates to all labels and set the attributes."""
-        chosen = trials[: self.n_averaged]
-        found = task.fitted(models, [t.candidate for t in chosen])
+        found = task.fitted(models, [t.candidate for t in trials[: self.n_averaged]])
         self._average, self._found, self._flat = found, found[0], targets.flat
-        self._low, self._high = limits(targets.table, self.clip)
+        self._low, self._high = limits(task.Y, self.clip)
         self.cv_results_ = [_described(models, trial) for trial in trials]
         self.best_params_ = self.cv_results_[0]["params"]
         self.best_score_ = trials[0].mean
-        self.codes_, self._n_features_out = found[0].Z.astype(X.dtype), found[0].Z.shape[1]
-        predicted = self._combined([f.Z for f in found])
-        completed = np.where(np.isnan(targets.table), predicted, targets.table)
+        codes = [self._placed(f, X, counted) for f in found]
+        self.codes_, self._n_features_out = codes[0].astype(X.dtype), codes[0].shape[1]
+        completed = np.where(np.isnan(targets.table), self._combined(codes), targets.table)
         self.transduction_ = completed.astype(np.result_type(targets.dtype, X)).reshape(targets.shape)
+
+    def _placed(self, found: Found, X: Array, counted: Array) -> Array:
+        """Return the latent rows of all rows: those learned from as they were found, the others as new ones."""
+        if counted.all():
+            return found.Z
+        Z = np.empty((len(X), found.Z.shape[1]))
+        Z[counted] = found.Z
+        Z[~counted] = found.place(self._input_scale.transform(X[~counted].astype(np.float64)))
+        return Z
 
     def predict(self, X: Any) -> Array:
         """Return the targets of every row, means over the best candidates.
@@ -194,6 +211,5 @@ class SNFRegressorCV(LatentRegressor):
 def _described(models: Models, trial: Trial) -> dict[str, Any]:
     model, candidate = models[trial.candidate.setting][0], trial.candidate
     own = {k: v for k, v in model.get_params().items() if v != SNFRegressor().get_params()[k]}
-    spread = float(trial.errors.std(ddof=1) / np.sqrt(len(trial.errors)))
     params = {**own, "max_iter": candidate.stop, "ridge": candidate.ridge}
-    return {"params": params, "mean_error": trial.mean, "standard_error": spread}
+    return {"params": params, "mean_error": trial.mean, "standard_error": trial.standard_error()}

@@ -32,15 +32,24 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A candidate with its squared errors on held-out rows, in units of the variance of each target."""
+    """A candidate with its squared errors on held-out rows, in units of the variance of each target; rows may weigh."""
 
     candidate: Candidate
     errors: Array
+    weights: Array | None = None
 
     @property
     def mean(self) -> float:
         """Return the mean squared error."""
-        return float(self.errors.mean())
+        return float(np.average(self.errors, weights=self.weights))
+
+    def standard_error(self, beside: Trial | None = None) -> float:
+        """Return the standard error of the mean, or of the difference from that of another trial of the same rows."""
+        errors = self.errors if beside is None else self.errors - beside.errors
+        shares = np.full(len(errors), 1.0) if self.weights is None else self.weights
+        shares = shares / shares.sum()
+        spread = np.square(shares * (errors - shares @ errors)).sum()
+        return float(np.sqrt(spread * len(errors) / (len(errors) - 1)))
 
 
 def ranked(trials: list[Trial], caution: float) -> list[Trial]:
@@ -53,8 +62,8 @@ def ranked(trials: list[Trial], caution: float) -> list[Trial]:
     others = [trial for trial in trials if not trial.candidate.machine]
     if not machines or not others or caution == 0:
         return trials
-    gain = machines[0].errors - others[0].errors
-    if gain.mean() <= caution * gain.std(ddof=1) / np.sqrt(len(gain)):
+    gain = machines[0].mean - others[0].mean
+    if gain <= caution * machines[0].standard_error(beside=others[0]):
         return machines + others
     pairs = zip_longest(others, machines)
     return [trial for pair in pairs for trial in pair if trial is not None]
@@ -62,10 +71,11 @@ def ranked(trials: list[Trial], caution: float) -> list[Trial]:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Scaled inputs and targets as they are, for fits with some of the targets hidden."""
+    """Scaled inputs, targets as they are and weights of rows, for fits with some of the targets hidden."""
 
     X: Array
     Y: Array
+    samples: Array
     scale: bool
     clip: float | None
     tol: float
@@ -74,6 +84,7 @@ class Task:
     def trials(self, models: Models, ridges: tuple[float, ...], folds: list[Array]) -> list[Trial]:
         """Return all candidates with their errors on all folds."""
         variance = np.maximum(np.nanvar(self.Y, axis=0), np.finfo(float).tiny)
+        weights = self.samples[np.concatenate(folds)]
         out = []
         for i, (model, stops) in enumerate(models):
             errors: dict[tuple[int, float], list[Array]] = {(s, r): [] for s in stops for r in ridges}
@@ -88,7 +99,9 @@ class Task:
                         wrong = np.square(np.clip(predicted, *span) - self.Y[held]) / variance
                         errors[stop, ridge].append(wrong.mean(axis=1))
             whole = fit.settings.gaussian and fit.settings.dimensions == self.X.shape[1]
-            out += [Trial(Candidate(i, s, r, whole and s == 0), np.concatenate(e)) for (s, r), e in errors.items()]
+            out += [
+                Trial(Candidate(i, s, r, whole and s == 0), np.concatenate(e), weights) for (s, r), e in errors.items()
+            ]
         return out
 
     def fitted(self, models: Models, candidates: list[Candidate]) -> list[Found]:
@@ -118,7 +131,7 @@ class Task:
         Y[held] = np.nan
         scaler = scalers(self.scale, self.X, Y)[1]
         settings = settings_of(model, self.X.shape[1])
-        fit = Fit(self.X, scaler.transform(Y), np.ones(len(Y)), settings, np.random.RandomState(self.seed))
+        fit = Fit(self.X, scaler.transform(Y), self.samples, settings, np.random.RandomState(self.seed))
         return fit, scaler, limits(Y, self.clip)
 
     def _stops(self, fit: Fit, stops: tuple[int, ...]) -> Iterator[tuple[int, Array]]:
