@@ -115,6 +115,38 @@ def test_a_folder_that_takes_nothing(tmp_path):
     refused(command("complete", tmp_path / "t.csv", "--out", folder), "Nothing can be written to", "--out")
 
 
+@pytest.mark.parametrize("link", [None, Path.symlink_to, Path.hardlink_to])
+def test_an_input_is_never_overwritten(tmp_path, link):
+    given, saved, out = tmp_path / "t.csv", tmp_path / "t.csv", tmp_path / "o"
+    given.write_text(rows({}))
+    out.mkdir()
+    if link is not None:
+        saved = tmp_path / "m.skops"
+        link(saved, given)
+    label = "label", given, "--target", "y", "--out", out, "--force"
+    refused(command(*label, "--save", saved), f"{saved} is an input", "give --save another name")
+    assert given.read_text() == rows({}) and not list(out.iterdir())
+
+
+def test_neither_a_model_nor_a_table_is_overwritten_by_scores(tmp_path):
+    given, model = tmp_path / "t.csv", tmp_path / "t.score.csv"
+    given.write_text(rows({}))
+    assert command("embed", given, "--save", model).code == 0
+    before = model.read_bytes()
+    refused(command("score", model, given, "--force"), "t.score.csv is an input", "--out")
+    assert model.read_bytes() == before and not (tmp_path / "t.score.html").exists()
+    (tmp_path / "o").mkdir()
+    (tmp_path / "o" / "t.score.csv").symlink_to(given)
+    refused(command("score", model, given, "--force", "--out", tmp_path / "o"), "t.score.csv is an input", "--out")
+    assert given.read_text() == rows({})
+
+
+def test_a_result_and_a_model_need_different_names(tmp_path):
+    (tmp_path / "t.csv").write_text(rows({}))
+    save = "--save", tmp_path / "t.embed.csv"  # the same file, spelled in another way
+    refused(command("embed", "t.csv", *save, cwd=tmp_path), "would be written twice", "--save")
+
+
 def test_a_model_that_is_none_is_refused_and_runs_nothing(tmp_path):
     (tmp_path / "t.csv").write_text(rows({}))
 

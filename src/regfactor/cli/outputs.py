@@ -14,6 +14,7 @@ from pathlib import Path
 from regfactor.cli.errors import BadInput
 
 Writer = Callable[[Path], None]
+ELSEWHERE, RENAMED = "name another folder by --out", "give --save another name"  # remedies
 
 
 @dataclass
@@ -21,19 +22,21 @@ class Outputs:
     """All files of a command: they appear together, or none does."""
 
     force: bool = False
+    inputs: list[Path] = field(default_factory=list)  # what the command reads, and must not replace
     planned: list[Path] = field(default_factory=list)
     committed: bool = False
     _written: list[tuple[Path, Path]] = field(default_factory=list)
 
-    def plan(self, path: Path) -> Path:
-        """Return a path that will be written; raise where it must not or cannot be."""
+    def plan(self, path: Path, remedy: str = ELSEWHERE) -> Path:
+        """Return a path that will be written; raise, with a remedy, where it must not or cannot be."""
         folder = path.parent
         if not folder.is_dir():
             raise BadInput(f"There is no folder {folder}; create it, or name another by --out.")
         if path.is_dir():
             raise BadInput(f"{path} is a folder; name another by --out.")
-        if path in self.planned:
-            raise BadInput(f"{path} would be written twice; give --save another name.")
+        if path.resolve() in [other.resolve() for other in self.planned]:
+            raise BadInput(f"{path} would be written twice; {remedy}.")
+        self._refuse_input(path, remedy)
         self._refuse_existing(path)
         try:
             with tempfile.TemporaryFile(dir=folder):
@@ -69,6 +72,10 @@ class Outputs:
         for temporary, _ in self._written:
             temporary.unlink(missing_ok=True)
         self._written = []
+
+    def _refuse_input(self, path: Path, remedy: str) -> None:
+        if path.exists() and any(path.samefile(given) for given in self.inputs if given.exists()):
+            raise BadInput(f"{path} is an input, which is not replaced even with --force; {remedy}.")
 
     def _refuse_existing(self, path: Path) -> None:
         if path.exists() and not self.force:

@@ -50,6 +50,7 @@ def run(work: Work, model_path: Path, path: Path) -> None:
     if command not in NEEDED or not NEEDED[command] <= set(info) or not isinstance(info["columns"], dict):
         raise BadInput(f"{model_path.name} holds a {type(model).__name__} that no command has saved; in Python, "
                        "regfactor.load opens it.")  # fmt: skip
+    work.outputs.inputs.append(model_path)
     table = work.read(path)
     out, said = _scored(command, model, info, table)
     work.talk.say(f"Read {path.name}: {count(len(table.raw), 'row')}.")

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from regfactor.cli.columns import Understood, Wishes, understand
 from regfactor.cli.errors import BAD_INPUT, DONE, INTERRUPTED, NOT_CONVERGED, BadInput
-from regfactor.cli.outputs import Outputs
+from regfactor.cli.outputs import RENAMED, Outputs
 from regfactor.cli.tables import Reading, Table, read
 from regfactor.cli.talk import Talk
 from regfactor.report.page import Page
@@ -58,12 +58,13 @@ class Work:
         """Read the table of the command, and plan the files that it will write."""
         s = self.settings
         table = read(path, Reading(s.encoding, s.header, s.missing))
+        self.outputs.inputs.append(path)
         folder = path.parent if s.out is None else s.out
         ending = self._format(table)
         self.files["table"] = self.outputs.plan(folder / f"{table.stem}.{self.command}.{ending}")
         self.files["report"] = self.outputs.plan(folder / f"{table.stem}.{self.command}.html")
         if s.save is not None:
-            self.files["model"] = self.outputs.plan(s.save)
+            self.files["model"] = self.outputs.plan(s.save, RENAMED)
         for note in table.notes:
             self.talk.note(note)
         self.talk.record |= {"command": self.command, "input": str(path), "rows": len(table.raw)}
