@@ -218,6 +218,16 @@ def test_statements_that_the_labels_speak_against_are_doubted(tmp_path):
     assert right.code == 0 and "leave --constraint out" not in right.err, right
 
 
+def test_a_statement_of_a_label_that_no_row_has_is_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=30), "y": ["good", "bad", ""] * 10})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    label = "label", tmp_path / "t.csv", "--target", "y", "--constraint"
+    refused(command(*label, "all=god:0.5"), "'god', which no row has; did you mean 'good'?", "--classes")
+    named = command(*label, "all=god:0.3+-0.1", "--classes", "good,bad,god", "--json")
+    assert named.code == 0 and named.record["classes"] == ["bad", "god", "good"], named
+
+
 def test_statements_take_the_place_of_labels(tmp_path):
     rng = np.random.default_rng(0)
     sport = rng.random(60) < 0.5

@@ -10,7 +10,7 @@ import numpy as np
 from regfactor._params import Array
 from regfactor.cli.checks import check_finite
 from regfactor.cli.columns import FLAG, MOST_LEVELS, NUMBER, Understood
-from regfactor.cli.errors import BadInput, listed
+from regfactor.cli.errors import BadInput, listed, nearest
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
 MOST_CLASSES = 10  # different whole numbers up to which a target of numbers is one of classes
@@ -69,6 +69,7 @@ def target_of(
         raise BadInput("--constraint speaks of classes; leave out --task regression.")
     if task == REGRESSION:
         return Target(name, task, _numbers(name, spelled), [], why)
+    _check_stated(stated, given, named)
     classes = sorted({*given, *named, *stated}, key=_order)
     _check_classes(name, given, classes, named)
     return Target(name, task, spelled, classes, why)
@@ -98,6 +99,16 @@ def _numbers(name: str, spelled: Array) -> Array:
             f"The target {name!r} is {y[~np.isnan(y)][0]:g} in every labeled row: there is nothing to learn."
         )
     return y
+
+
+def _check_stated(stated: list[str], given: list[str], named: list[str]) -> None:
+    """Raise where a statement speaks of an unknown class; where no row is labeled, statements tell the classes."""
+    known = {*given, *named}
+    strange = [label for label in stated if given and label not in known]
+    if strange:
+        raise BadInput(f"--constraint speaks of the label {strange[0]!r}, which no row has"
+                       f"{nearest(strange[0], sorted(known))} If it is a class, name all of them by "
+                       "--classes.")  # fmt: skip
 
 
 def _check_classes(name: str, given: list[str], classes: list[str], named: list[str]) -> None:
