@@ -54,6 +54,19 @@ def test_a_user_completes_a_table(table):  # noqa: F811
     ]
 
 
+def test_marks_and_earlier_flags_are_not_spread_over_all_rows(table):  # noqa: F811
+    marks = np.where(np.arange(60) % 9 == 0, "x", "")
+    flags = np.where(np.arange(60) == 3, "waist; age", np.where(np.arange(60) % 20 == 5, "height", ""))
+    people()[0].assign(vip=marks, flagged=flags).to_csv(table, index=False)
+    done = command("complete", table)
+    assert done.code == 0 and "vip (one value only, so that blanks may mean no)" in done.out, done
+    assert "flagged (outliers of an earlier run)" in done.out, done
+    after = cells(table.with_name("people.complete.csv"))
+    assert (after["vip"] == marks).all() and (after["flagged"] == flags).all()
+    assert command("complete", table, "--force", "--use", "vip").code == 0
+    assert (cells(table.with_name("people.complete.csv"))["vip"] == "x").all()
+
+
 def test_completing_is_better_than_means(table):  # noqa: F811
     done = command("complete", table, "--json")
     assert done.code == 0

@@ -7,7 +7,21 @@ import pandas as pd
 import pytest
 from console import people
 
-from regfactor.cli.columns import CATEGORY, DATE, EMPTY, FLAG, ID, NUMBER, PROSE, TEXT, Wishes, forced, understand
+from regfactor.cli.columns import (
+    CATEGORY,
+    DATE,
+    EMPTY,
+    FLAG,
+    FLAGS,
+    ID,
+    NUMBER,
+    ONE,
+    PROSE,
+    TEXT,
+    Wishes,
+    forced,
+    understand,
+)
 from regfactor.cli.errors import BadInput
 from regfactor.cli.tables import Reading, read
 
@@ -114,6 +128,20 @@ def test_columns_are_taken_for_what_they_hold(tmp_path):
         "id": ID, "height": NUMBER, "weight": NUMBER, "age": NUMBER, "waist": NUMBER, "smokes": FLAG, "size": CATEGORY,
         "notes": PROSE, "visit": DATE, "empty": EMPTY,
     }  # fmt: skip
+
+
+def test_one_value_among_blanks_is_no_category(tmp_path):
+    table = of_text(tmp_path, "vip,land\n" + "x,de\n,de\n" * 10)
+    assert kinds(table) == {"vip": ONE, "land": CATEGORY} and kinds(table, use=("vip",))["vip"] == CATEGORY
+    pd.DataFrame({"vip": pd.Categorical(["x", None] * 10), "u": range(20)}).to_parquet(tmp_path / "t.parquet")
+    assert kinds(read(tmp_path / "t.parquet"))["vip"] == ONE
+
+
+def test_names_of_flagged_cells_are_no_category(tmp_path):
+    table = of_text(tmp_path, "flagged,a,b\n" + "a,1.5,2\n,2,3\na; b,3,4.5\n" * 10)
+    assert kinds(table)["flagged"] == FLAGS and kinds(table, use=("flagged",))["flagged"] == CATEGORY
+    table = of_text(tmp_path, "flagged,a,b\n" + "late,1.5,2\n,2,3\nearly,3,4.5\n" * 10)
+    assert kinds(table)["flagged"] == CATEGORY
 
 
 def test_the_user_has_the_last_word(tmp_path):

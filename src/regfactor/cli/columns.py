@@ -18,16 +18,19 @@ from regfactor.cli.tables import Table
 
 NUMBER, FLAG, CATEGORY, TEXT = "number", "flag", "category", "text"  # kinds that models take
 DATE, ID, PROSE, MANY, EMPTY, OTHER = "date", "id", "free text", "many values", "empty", "other"
+ONE, FLAGS = "one value", "flagged cells"
 USED = (NUMBER, FLAG, CATEGORY, TEXT)
 MOST_LEVELS = 50  # different strings up to which a column is taken for categories, as in loss="auto"
 MOSTLY = 0.9  # share of numbers from which a column is meant to be one of numbers
 FEW_ROWS = 10  # below which counting up is no sign of a row's name
 NAMES_ROWS = re.compile(r"(^|[_\s.-])(id|uuid|guid|key|index|rownames?|unnamed_\d+)$", re.IGNORECASE)
+FLAGGED = re.compile(r"flagged_*$")  # the last column of what `complete` writes
 ZERO_FIRST = re.compile(r"[-+]?0\d")  # 01234 is a code, not a number
 TIMES = "times of the rows"  # why a column is no input of a forecast
 WHY = {
     DATE: "dates", ID: "names rows", PROSE: "free text", MANY: "too many different values for categories",
     EMPTY: "no value in any row", OTHER: "neither numbers nor text",
+    ONE: "one value only, so that blanks may mean no", FLAGS: "outliers of an earlier run",
 }  # fmt: skip
 
 
@@ -227,7 +230,7 @@ def _kind(table: Table, name: str, cells: Any, missing: int, wanted: bool) -> st
         return EMPTY
     dtype = cells.dtype
     if hasattr(dtype, "categories"):
-        return CATEGORY
+        return ONE if _only_marks(cells, wanted) else CATEGORY
     letter = dtype.kind
     if letter == "M":
         return DATE
@@ -237,7 +240,20 @@ def _kind(table: Table, name: str, cells: Any, missing: int, wanted: bool) -> st
         return _numeric_kind(name, cells, wanted)
     if letter != "O" or not all(isinstance(v, str) for v in cells.dropna()):
         return OTHER
-    return _string_kind(name, cells.dropna(), len(cells), wanted)
+    if not wanted and FLAGGED.match(name) and _names_columns(cells.dropna(), table.names):
+        return FLAGS
+    kind = _string_kind(name, cells.dropna(), len(cells), wanted)
+    return ONE if kind == CATEGORY and _only_marks(cells, wanted) else kind
+
+
+def _only_marks(cells: Any, wanted: bool) -> bool:
+    """Whether a column marks some rows, and says nothing of the others."""
+    return not wanted and bool(cells.isna().any()) and cells.nunique() == 1
+
+
+def _names_columns(cells: Iterable[str], names: Collection[str]) -> bool:
+    """Whether all cells are names of columns, as `complete` writes those of outliers."""
+    return all(part in names for cell in cells for part in cell.split("; "))
 
 
 def _numeric_kind(name: str, cells: Any, wanted: bool) -> str:
