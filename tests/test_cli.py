@@ -356,6 +356,33 @@ def test_times_of_all_sorts(series, change, first, note):  # noqa: F811
     assert cells(series.with_name("shop.forecast.csv")).iloc[0, 0] == first
 
 
+@pytest.mark.parametrize(
+    ("times", "odd"),
+    [
+        (days("%Y-%m-%d"), "soon"), (days("%d.%m.%Y"), "soon"), (days("%Y-%m-%d"), "2020-02-31"),
+        (days("%d.%m.%Y"), "31.02.2020"), (days("%m/%d/%Y"), "2020-01-06"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("named", [True, False])
+def test_what_is_no_date_among_dates_is_named_with_its_row(series, times, odd, named):  # noqa: F811
+    times = [*times[:5], odd, *times[6:]]
+    pd.read_csv(series).assign(month=times).to_csv(series, index=False)
+    done = command("forecast", series, *(["--time", "month"] if named else []))
+    refused(done, "Column 'month' holds", f"but row 6 holds {odd!r}. Correct it, or leave the row out")
+    if not named:
+        assert command("forecast", series, "--ignore", "month", "--horizon", 1).code == 0
+
+
+def test_times_that_are_none_are_refused_by_the_first(series):  # noqa: F811
+    frame = pd.read_csv(series)
+    frame.assign(month=[f"week {i}" for i in range(80)]).to_csv(series, index=False)
+    refused(command("forecast", series, "--time", "month"), "'month' holds no dates", "'week 0' in row 1", "--time")
+    quarters = [f"{1990 + i // 4}Q{i % 4 + 1}" for i in range(80)]
+    for odd, said in (("", "'month' is empty in row 2"), ("soon", "holds quarters, but row 2 holds 'soon'")):
+        frame.assign(month=[quarters[0], odd, *quarters[2:]]).to_csv(series, index=False)
+        refused(command("forecast", series, "--time", "month"), said)
+
+
 def test_dates_of_new_rows_are_read_as_those_of_the_fit(series):  # noqa: F811
     frame = pd.read_csv(series).assign(month=days("%m/%d/%Y"))
     frame.to_csv(series, index=False)

@@ -27,6 +27,7 @@ NAMES_ROWS = re.compile(r"(^|[_\s.-])(id|uuid|guid|key|index|rownames?|unnamed_\
 FLAGGED = re.compile(r"flagged_*$")  # the last column of what `complete` writes
 ZERO_FIRST = re.compile(r"[-+]?0\d")  # 01234 is a code, not a number
 TIMES = "times of the rows"  # why a column is no input of a forecast
+SAID = "as you said"  # why a column is left out by --ignore
 WHY = {
     DATE: "dates", ID: "names rows", PROSE: "free text", MANY: "too many different values for categories",
     EMPTY: "no value in any row", OTHER: "neither numbers nor text",
@@ -158,7 +159,7 @@ def _infer(table: Table, name: str, wishes: Wishes) -> tuple[Column, Any]:
     if kind == PROSE and wishes.words:
         why += f"; --text {name} would use it"
     if name in wishes.ignore:
-        why = "as you said"
+        why = SAID
     elif wanted and kind in (MANY, ID, PROSE) and name != wishes.target:
         raise BadInput(f"Column {name!r} cannot be used: {WHY[kind]} ({cells.nunique()} in {len(cells)} rows).")
     if kind == NUMBER and not why and name != wishes.target:

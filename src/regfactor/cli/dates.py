@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Iterable
+from datetime import date
 from typing import Any
+
+import numpy as np
 
 from regfactor.cli.errors import BadInput
 
@@ -26,10 +29,12 @@ def parsed(values: Any, name: str, known_form: str | None = None) -> tuple[Any, 
     pd = importlib.import_module("pandas")
     known = [v for v in values if isinstance(v, str)]
     if not known or not all(OTHER.match(v) for v in known):
-        return pd.DatetimeIndex(pd.to_datetime(values, format="ISO8601")), None
+        try:
+            return pd.DatetimeIndex(pd.to_datetime(values, format="ISO8601")), None
+        except (ValueError, TypeError) as error:
+            raise _no_dates(values, name, known_form) from error
     found = []
-    forms = [f + c for f in FORMS for c in CLOCKS] if known_form is None else [known_form]
-    for form in forms:
+    for form in _forms(known_form):
         index = pd.DatetimeIndex(pd.to_datetime(values, format=form, errors="coerce"))
         if index.notna().sum() == len(known):
             found.append((index, form))
@@ -41,5 +46,39 @@ def parsed(values: Any, name: str, known_form: str | None = None) -> tuple[Any, 
         raise BadInput(f"The dates in {name!r} can be read with the day or with the month first, such as {known[0]!r}; "
                        "write them like 2024-01-31.")  # fmt: skip
     if not found:
-        raise ValueError(f"{known[0]!r} and the others follow no single form")
+        raise _no_dates(values, name, known_form)
     return found[0]
+
+
+def odd_date(values: Any, known_form: str | None = None) -> int | None:
+    """Return where the first word stands that is no date though most are; None where all are, or too few."""
+    pd = importlib.import_module("pandas")
+    words = np.array([isinstance(v, str) for v in values], dtype=bool)
+    alike = sum(bool(ISO.match(v) or OTHER.match(v)) for v in values[words])
+    if alike <= words.sum() / 2:
+        return None
+    read = [pd.to_datetime(values, format=form, errors="coerce", utc=True).notna()
+            for form in ("ISO8601", *_forms(known_form))]  # fmt: skip
+    odd = words & ~max(read, key=np.sum)
+    return int(np.argmax(odd)) if 0 < odd.sum() < words.sum() / 2 else None
+
+
+def odd_cell(name: str, held: str, at: int, value: str) -> BadInput:
+    """Return what to say of the one cell that is not like the others."""
+    return BadInput(
+        f"Column {name!r} holds {held}, but row {at + 1} holds {value!r}. Correct it, or leave the row out."
+    )
+
+
+def _forms(known: str | None) -> list[str]:
+    return [f + c for f in FORMS for c in CLOCKS] if known is None else [known]
+
+
+def _no_dates(values: Any, name: str, known_form: str | None) -> BadInput:
+    at = odd_date(values, known_form)
+    if at is not None:
+        return odd_cell(name, "dates", at, values[at])
+    like = "2024-01-31 or 31.01.2024" if known_form is None else f"{date(2024, 1, 31):{known_form}}, as in the fit"
+    first = int(np.argmax(importlib.import_module("pandas").notna(values)))
+    return BadInput(f"The time column {name!r} holds no dates of one form, like {like}; it has {values[first]!r} in "
+                    f"row {first + 1}. Correct them, or name another column by --time.")  # fmt: skip

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.cli.columns import DATE, ID, Understood
-from regfactor.cli.dates import parsed
+from regfactor.cli.columns import CATEGORY, DATE, ID, MANY, PROSE, SAID, Understood
+from regfactor.cli.dates import odd_cell, odd_date, parsed
 from regfactor.cli.errors import BadInput
 from regfactor.cli.work import Work, pandas
 from regfactor.estimators.arma.forecast import Times
@@ -36,7 +36,7 @@ class Clock:
 def clock_of(work: Work, seen: Understood, wanted: str | None) -> Clock:
     """Return the times of a series, from the column named or from the one that looks like it."""
     pd, rows = pandas(), len(seen.frame)
-    name = wanted or next((c.name for c in seen.columns if c.kind == DATE and not c.missing), None) or _counted(seen)
+    name = wanted or _dated(seen) or _counted(seen)
     if name is None:
         return Clock("step", pd.RangeIndex(1, rows + 1), np.arange(rows))
     seen.table.place(name, "time column")
@@ -50,6 +50,19 @@ def clock_of(work: Work, seen: Understood, wanted: str | None) -> Clock:
     if np.any(np.diff(order) < 0):
         work.talk.note(f"The rows were put in the order of {name!r}.")
     return replace(_regular(work, name, index[order], order), form=form)
+
+
+def _dated(seen: Understood) -> str | None:
+    """Return a column of dates without holes; raise for one that would be it but for a few cells."""
+    whole = [c for c in seen.columns if not c.missing and c.why != SAID]
+    name = next((c.name for c in whole if c.kind == DATE), None)
+    for c in whole if name is None else ():
+        cells = seen.frame[c.name].to_numpy(dtype=object) if c.kind in (CATEGORY, ID, MANY, PROSE) else ()
+        at = odd_date(cells) if len(cells) else None
+        if at is not None:
+            raise BadInput(f"{odd_cell(c.name, 'dates', at, cells[at])} If it does not hold the times of the rows, "
+                           f"add --ignore {c.name!r}.")  # fmt: skip
+    return name
 
 
 def _counted(seen: Understood) -> str | None:
@@ -71,14 +84,13 @@ def parsed_times(cells: Any, name: str, form: str | None = None) -> tuple[Any, s
         raise BadInput(
             f"The time column {name!r} holds numbers that are not whole, or none; give dates or whole numbers."
         )
-    try:
-        if known and all(QUARTER.match(v) for v in known):
-            return pd.PeriodIndex([v.replace("-", "") for v in values], freq="Q"), None
+    quarters = [bool(QUARTER.match(v)) for v in known]
+    if sum(quarters) <= len(known) / 2:
         return parsed(values, name, form)
-    except (ValueError, TypeError) as error:
-        raise BadInput(
-            f"The time column {name!r} holds no dates like 2024-01-31 or 31.01.2024: {str(error).splitlines()[0]}"
-        ) from error
+    if not all(quarters):
+        odd = known[quarters.index(False)]
+        raise odd_cell(name, "quarters", list(values).index(odd), odd)
+    return pd.PeriodIndex([v.replace("-", "") if isinstance(v, str) else pd.NaT for v in values], freq="Q"), None
 
 
 def _regular(work: Work, name: str, index: Any, order: Any) -> Clock:
