@@ -30,21 +30,21 @@ class Outputs:
     def plan(self, path: Path, remedy: str = ELSEWHERE) -> Path:
         """Return a path that will be written; raise, with a remedy, where it must not or cannot be."""
         folder = path.parent
+        if folder.exists() and not folder.is_dir():
+            raise BadInput(f"{folder} is a file, not a folder; {remedy}.")
         if not folder.is_dir():
-            raise BadInput(f"There is no folder {folder}; create it, or name another by --out.")
+            raise BadInput(f"There is no folder {folder}; create it, or {remedy}.")
         if path.is_dir():
-            raise BadInput(f"{path} is a folder; name another by --out.")
+            raise BadInput(f"{path} is a folder; {remedy}.")
         if path.resolve() in [other.resolve() for other in self.planned]:
             raise BadInput(f"{path} would be written twice; {remedy}.")
         self._refuse_input(path, remedy)
-        self._refuse_existing(path)
+        self._refuse_existing(path, remedy)
         try:
             with tempfile.TemporaryFile(dir=folder):
                 pass
         except OSError as error:
-            raise BadInput(
-                f"Nothing can be written to {folder.resolve()} ({error.strerror}); name another folder by --out."
-            ) from error
+            raise BadInput(f"Nothing can be written to {folder.resolve()} ({error.strerror}); {remedy}.") from error
         self.planned.append(path)
         return path
 
@@ -77,9 +77,9 @@ class Outputs:
         if path.exists() and any(path.samefile(given) for given in self.inputs if given.exists()):
             raise BadInput(f"{path} is an input, which is not replaced even with --force; {remedy}.")
 
-    def _refuse_existing(self, path: Path) -> None:
+    def _refuse_existing(self, path: Path, remedy: str = ELSEWHERE) -> None:
         if path.exists() and not self.force:
-            raise BadInput(f"{path} exists already; add --force to replace it, or name another folder by --out.")
+            raise BadInput(f"{path} exists already; add --force to replace it, or {remedy}.")
 
 
 @contextlib.contextmanager
