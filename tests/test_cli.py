@@ -160,6 +160,8 @@ def test_classes_are_filled_with_probabilities(labeled):  # noqa: F811
     model = labeled.with_name("m.skops")
     done = command("label", labeled, "--target", "risk", "--ignore", "cost", "--save", model)
     assert done.code == 0, done
+    starts = {re.match(r"  [\w(/)]+( [\w(/)]+)? +", line).end() for line in done.out.splitlines() if line[:2] == "  "}
+    assert len(starts) == 1 and "  target " in done.out  # all that is said of columns stands in one column
     assert re.search(r"The unlabeled rows (helped|hurt|made)|Whether the unlabeled rows help", done.out)
     before, after = cells(labeled), cells(labeled.with_name("people.label.csv"))
     given = (before["risk"] != "").to_numpy()

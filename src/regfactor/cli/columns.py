@@ -108,7 +108,8 @@ class Understood:
         if len(self.inputs) < least:
             left_out = listed([f"{c.name}: {c.why}" for c in self.ignored]) or "none was left out"
             raise BadInput(f"{self.table.path.name} has {_columns(len(self.inputs))} that can be used, and {what} "
-                           f"needs at least {least} ({left_out}). --use COLUMN takes in one that was.")  # fmt: skip
+                           f"needs at least {least} ({left_out}). --use COLUMN takes in one that was left "
+                           "out.")  # fmt: skip
 
 
 def replaced(column: Column, why: str) -> Column:

@@ -31,11 +31,11 @@ def run(
     """Label a table, and write it with a report."""
     statements = [parse(text) for text in stated]
     table = work.read(path)
-    seen = work.understand(table, name)
+    seen = work.understand(table, name, tell=False)
     named = [c.strip() for c in (classes or "").split(",") if c.strip()]
     stated_labels = [s.label for s in statements]
     target = target_of(seen, name, task, unlabeled, named, stated_labels)
-    work.talk.lines([("target    ", target.sentence())])
+    work.tell(seen, target.sentence())
     seen = varied(seen)
     seen.require(1, "label")
     done = _labeled(work, seen, target, statements)

@@ -91,8 +91,9 @@ def _numbers(name: str, spelled: Array) -> Array:
     try:
         y = np.array([np.nan if v is None else float(v) for v in spelled])
     except ValueError as error:
-        odd = next(v for v in spelled if v is not None and not _is_number(v))
-        raise BadInput(f"A regression needs numbers, and the target {name!r} holds {odd!r}.") from error
+        at, odd = next((i, v) for i, v in enumerate(spelled) if v is not None and not _is_number(v))
+        raise BadInput(f"A regression needs numbers, and the target {name!r} holds {odd!r} in row {at + 1}. Correct "
+                       "it, or take the labels for classes: --task classification.") from error  # fmt: skip
     check_finite(name, y)
     if len(np.unique(y[~np.isnan(y)])) < 2:
         raise BadInput(

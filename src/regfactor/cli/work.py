@@ -84,11 +84,11 @@ class Work:
             self.tell(seen)
         return seen
 
-    def tell(self, seen: Understood) -> None:
-        """Say what the columns were taken for."""
+    def tell(self, seen: Understood, target: str | None = None) -> None:
+        """Say what the columns were taken for, and the target."""
         rows, table = len(seen.frame), seen.table
         self.talk.say(f"Read {table.path.name}: {rows:,} rows, {len(table.names):,} columns.")
-        self.talk.lines(seen.lines())
+        self.talk.lines([*seen.lines(), *([("target", target)] if target else [])])
         self.talk.record["columns"] = {c.name: {"kind": c.kind, "missing": c.missing, "ignored": c.why or None}
                                        for c in seen.columns}  # fmt: skip
 
