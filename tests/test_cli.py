@@ -84,6 +84,11 @@ def test_the_code_in_the_report_repeats_the_result(table):  # noqa: F811
     after = cells(table.with_name("people.complete.csv"))
     holes = scope["frame"]["weight"].isna().to_numpy()
     np.testing.assert_allclose(scope["completed"]["weight"][holes], after["weight"][holes].astype(float), rtol=1e-5)
+    assert scope["completed"]["waist"][7] == 840  # flagged, and kept
+    for name in ("height", "weight", "age", "waist", "smokes"):  # holes of whole numbers are whole
+        np.testing.assert_allclose(scope["completed"][name].astype(float), after[name].astype(float), rtol=1e-5)
+    assert (scope["completed"]["size"].astype(str) == after["size"]).all()
+    assert list(scope["completed"]) == list(after)[:-1]
 
 
 def test_nothing_is_overwritten_without_force(table, tmp_path):  # noqa: F811

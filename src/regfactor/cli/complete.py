@@ -246,7 +246,7 @@ def _more(cells: list[Any]) -> str:
 
 
 def _code(work: Work, seen: Understood, filled: Filled, model: Any, rows: Array) -> str:
-    """Return Python code that fills the same holes with the same numbers."""
+    """Return Python code that gives the table that was written, but for the names of flagged cells."""
     kinds = {name: {FLAG: "boolean", CATEGORY: "category", NUMBER: "float"}[kind] for name, kind in seen.kinds.items()}
     lines = [
         "import numpy as np",
@@ -255,7 +255,7 @@ def _code(work: Work, seen: Understood, filled: Filled, model: Any, rows: Array)
         "",
         reading_code(seen),
     ]
-    lines += [f"X = frame[{list(kinds)!r}].astype({kinds!r})"]
+    lines += [f"observed = frame[{list(kinds)!r}].astype({kinds!r})", "X = observed.copy()"]
     cells = _cells(filled.flagged)
     if cells:
         lines += ["", f"# {count(len(cells), 'gross outlier')}, set aside", f"for row, column in {cells!r}:",
@@ -274,4 +274,23 @@ def _code(work: Work, seen: Understood, filled: Filled, model: Any, rows: Array)
         lines += ["", "# no further than what was observed", f"numbers = {names!r}",
                   "completed[numbers] = completed[numbers].clip(X[numbers].min(), X[numbers].max(), "
                   "axis=1)"]  # fmt: skip
-    return "\n".join(lines)
+    return "\n".join([*lines, *_ending_code(seen, filled)])
+
+
+def _ending_code(seen: Understood, filled: Filled) -> list[str]:
+    """Return the lines that put predictions into holes only, spelled as the column is."""
+    ranges = ranges_of(seen.data.mask(filled.flagged))
+    whole = [name for name, (_, _, is_whole) in ranges.items() if is_whole and filled.holes[name].any()]
+    flags = seen.of_kind(FLAG)
+    lines = []
+    if whole:
+        lines += ["", "# whole, as what was observed", f"whole = {whole!r}",
+                  "completed[whole] = completed[whole].round()"]  # fmt: skip
+    lines += [
+        "",
+        "# observed cells as they were, outliers too",
+        "completed = completed.where(observed.isna(), observed)",
+    ]
+    if flags:
+        lines += [f"flags = {flags!r}", "completed[flags] = completed[flags].astype(frame[flags].dtypes)"]
+    return [*lines, "completed = frame.assign(**completed)"]
