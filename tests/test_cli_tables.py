@@ -65,6 +65,15 @@ def test_a_file_without_a_header(tmp_path):
     assert "--no-header" in of_text(tmp_path, "1,2\n3,4\n").notes[0]
 
 
+def test_rows_with_too_few_cells_are_noted(tmp_path):
+    table = of_text(tmp_path, 'a,b,c\n1,2,3\n\n4,"5"\n7,8,\n9\n')
+    assert table.notes == ("2 rows have fewer cells than the 3 columns, the first of them row 2; what they lack was "
+                           "taken for missing.",)  # fmt: skip
+    assert table.raw.to_numpy().tolist()[1] == ["4", "5", ""]
+    assert of_text(tmp_path, "a,b\n1\n2,3\n").notes[0].startswith("Row 1 has fewer cells than the 2 columns; ")
+    assert not of_text(tmp_path, "a,b\n1,\n,\n").notes and not of_text(tmp_path, "a\n1\n\n2\n").notes
+
+
 def test_a_single_column_keeps_its_gaps(tmp_path):
     seen = understand(of_text(tmp_path, "x\n1\n\n3.5\n"))
     assert np.isnan(seen.frame["x"][1]) and len(seen.frame) == 3

@@ -127,7 +127,11 @@ def _of_text(path: Path, reading: Reading) -> Table:
         buffer.seek(0)
     if len(set(names)) < len(names):
         return Table(path, _frame([], names), True)  # refused by its names, before its rows are read
-    return Table(path, _rows(buffer, names, separator, path), True, separator, tuple(notes), reading)
+    start = buffer.tell()
+    frame = _rows(buffer, names, separator, path)
+    buffer.seek(start)
+    notes += _note_of_short_rows(buffer, frame, separator)
+    return Table(path, frame, True, separator, tuple(notes), reading)
 
 
 def _decoded(path: Path, encoding: str) -> str:
@@ -180,6 +184,23 @@ def _rows(buffer: io.StringIO, names: list[str], separator: str, path: Path) -> 
                        f"contain {separator!r}.")  # fmt: skip
     frame.columns = names
     return frame.fillna("")
+
+
+def _note_of_short_rows(buffer: io.StringIO, frame: Any, separator: str) -> list[str]:
+    """Return what to say of rows that end before the last column, which pandas gives empty cells."""
+    columns = frame.shape[1]
+    if columns < 2 or not (frame.iloc[:, -1] == "").any():
+        return []
+    try:
+        lengths = [len(row) for row in csv.reader(buffer, delimiter=separator, skipinitialspace=True) if row]
+    except csv.Error:  # a cell too long for this reader, not for the other: then nothing is said
+        return []
+    short = [i for i, length in enumerate(lengths, 1) if length < columns]
+    if not short or len(lengths) != len(frame):
+        return []
+    rows, they = (f"Row {short[0]} has", "it lacks") if len(short) == 1 else (f"{len(short):,} rows have", "they lack")
+    first = "" if len(short) == 1 else f", the first of them row {short[0]}"
+    return [f"{rows} fewer cells than the {columns} columns{first}; what {they} was taken for missing."]
 
 
 def _refused_rows(
