@@ -60,6 +60,11 @@ def refused(done, *words):
     return done
 
 
+def cells(path):
+    """The cells of a CSV file, to the letter."""
+    return pd.read_csv(path, dtype=str, keep_default_na=False)
+
+
 def people(n=60, seed=0):
     """A mixed table of rank two with holes, an id, free text, dates, an empty column and a gross outlier."""
     rng = np.random.default_rng(seed)
