@@ -5,7 +5,9 @@ from __future__ import annotations
 import abc
 import enum
 import numbers
+import reprlib
 import warnings
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -293,10 +295,30 @@ def _of_objects(name: Any, values: Array) -> Cells:
         positions[seen] = found.astype(float)
         return Cells(name, Kind.NUMBER, positions)
     if not all(isinstance(v, str) for v in found):
-        strange = next(v for v in found if not isinstance(v, str))
-        raise _refusal(name, type(strange).__name__, "M" if hasattr(strange, "year") else "O")
+        raise _refusal_of_objects(name, values, np.flatnonzero(seen))
     levels, positions[seen] = np.unique(found.astype(str), return_inverse=True)
     return Cells(name, Kind.TEXT, positions, tuple(levels.tolist()))
+
+
+def _refusal_of_objects(name: Any, values: Array, rows: Array) -> ValueError:
+    """Return the error for a column of objects that differ in kind: what most are, and the first that is not."""
+    kinds = [_kind_of(values[i]) for i in rows]
+    most = Counter(kinds).most_common(1)[0][0]
+    if most is None:
+        strange = values[rows[kinds.index(None)]]
+        return _refusal(name, type(strange).__name__, "M" if hasattr(strange, "year") else "O")
+    row = next(i for i, kind in zip(rows, kinds, strict=True) if kind != most)
+    return ValueError(
+        f"Column {name!r} holds {most}, but row {row} holds {reprlib.repr(values[row])}. Correct that value, mark it "
+        "as missing (NaN or None), or convert the whole column to strings if it holds categories."
+    )
+
+
+def _kind_of(value: Any) -> str | None:
+    """Return what a column of such values would be called; None where there is no such column."""
+    if isinstance(value, bool | np.bool_):
+        return "truth values"
+    return "strings" if isinstance(value, str) else "numbers" if is_number(value) else None
 
 
 def _refusal(name: Any, dtype: Any, letter: str) -> ValueError:
