@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import sys
 import warnings
 
 import cvxpy as cp
@@ -561,6 +562,13 @@ def test_updated_times_go_on_too():
     pd.testing.assert_index_equal(fitted.index, index[1:60], check_names=False)
     assert model.update(frame[60:65]).forecast(1).to_frame().index[0] == index[65]
     assert len(model.predict()) == 59
+
+
+def test_a_frame_without_pandas_names_the_remedy(monkeypatch):
+    forecast = RegularizedARMA(1, 1).fit(series(60, 2)).forecast(3)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"to_frame needs pandas: pip install pandas"):
+        forecast.to_frame()
 
 
 def test_polars_arrays_and_vectors_are_taken():

@@ -3,6 +3,7 @@
 import importlib.metadata
 import json
 import pickle
+import sys
 import zipfile
 
 import numpy as np
@@ -174,6 +175,12 @@ def test_functions_are_refused_when_saving_and_the_old_file_stays(tmp_path):
     with pytest.raises(ValueError, match="cannot carry"):
         regfactor.save(regfactor.ConvexSubspace(callback=np.testing.assert_allclose), path)
     assert regfactor.load(path).alpha == 3.0 and list(tmp_path.iterdir()) == [path]
+
+
+def test_without_skops_the_remedy_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    with pytest.raises(ImportError, match=r"needs skops: pip install 'regfactor\[cli\]'"):
+        regfactor.save(regfactor.ConvexSubspace(), tmp_path / "model.skops")
 
 
 def test_a_missing_file_and_a_missing_folder_say_so(tmp_path):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import importlib
 import numbers
 from collections.abc import Mapping
 from numbers import Integral
+from types import ModuleType
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -96,6 +98,15 @@ def require_not_negative(part: object, **numbers: object) -> None:
     for name, value in numbers.items():
         if not (is_number(value) and 0 <= value < np.inf):  # type: ignore[operator]
             raise ValueError(f"{type(part).__name__} needs {name} >= 0 and finite, got {value!r}.")
+
+
+def optional(module: str, what: str, install: str) -> ModuleType:
+    """Import what only some need; where it is missing, say what needs it and how to get it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as missing:
+        name = module.partition(".")[0]
+        raise ModuleNotFoundError(f"{what} needs {name}: pip install {install}.", name=name) from missing
 
 
 def choose(name: str, table: Mapping[str, T], what: str) -> T:

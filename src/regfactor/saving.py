@@ -17,6 +17,8 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from regfactor._params import optional
+
 NOTE = "regfactor.json"  # an entry beside skops' own, which skops does not read
 ROOMS = ("_params", "loop", "factors", "losses", "norms", "kernels", "maps", "penalties", "problems", "solvers",
          "estimators", "baselines", "constraints")  # fmt: skip
@@ -81,10 +83,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _skops() -> ModuleType:
-    try:
-        return importlib.import_module("skops.io")
-    except ModuleNotFoundError as missing:
-        raise ModuleNotFoundError("Saving and loading need skops: pip install 'regfactor[cli]'.") from missing
+    return optional("skops.io", "A model in a file", "'regfactor[cli]'")
 
 
 def _note(content: bytes, path: str | os.PathLike[str]) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import numbers
 import warnings
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from sklearn.base import clone, is_regressor
 from sklearn.metrics import check_scoring
 from sklearn.utils import _safe_indexing, indexable
 
-from regfactor._params import Array
+from regfactor._params import Array, optional
 from regfactor.estimators.labels import as_labels, as_targets, is_labeled
 from regfactor.model_selection.folds import LabeledKFold
 
@@ -62,7 +61,7 @@ class Comparison:
 
     def to_frame(self) -> Any:
         """Return the folds as a pandas frame."""
-        pd = importlib.import_module("pandas")  # not needed otherwise
+        pd = optional("pandas", "Comparison.to_frame", "pandas")
         columns = {"supervised": self.supervised, "semi_supervised": self.semi_supervised}
         return pd.DataFrame(
             {**columns, "difference": self.difference}, index=pd.RangeIndex(len(self.difference), name="fold")

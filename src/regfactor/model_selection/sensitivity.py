@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from regfactor._params import Array, is_number
+from regfactor._params import Array, is_number, optional
 from regfactor.constraints import Constraint
 from regfactor.estimators.labels import is_labeled
 
@@ -62,7 +61,8 @@ class Sensitivity:
 
     def to_frame(self) -> Any:
         """Return the refits as a pandas frame."""
-        return importlib.import_module("pandas").DataFrame(list(self.shifts), columns=list(Shift._fields))
+        pd = optional("pandas", "Sensitivity.to_frame", "pandas")
+        return pd.DataFrame(list(self.shifts), columns=list(Shift._fields))
 
     def __str__(self) -> str:
         rows = [("constraint", "label", "stated", "tried", "moved")]

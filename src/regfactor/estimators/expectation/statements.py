@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from regfactor._params import Array
+from regfactor._params import Array, optional
 from regfactor.constraints import ROUNDING, ClassBalance, Constraint
 from regfactor.problems.expectation import Statements
 
@@ -46,7 +45,8 @@ class ConstraintReport(tuple[Reported, ...]):
 
     def to_frame(self) -> Any:
         """Return the lines as a pandas frame."""
-        return importlib.import_module("pandas").DataFrame(list(self), columns=list(Reported._fields))
+        pd = optional("pandas", "ConstraintReport.to_frame", "pandas")
+        return pd.DataFrame(list(self), columns=list(Reported._fields))
 
     def __str__(self) -> str:
         head = ("constraint", "label", "target", "expected", "predicted", "violation", "rows")
