@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -9,6 +10,7 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import NMF
 
 from catalogue import LOSSES, PENALTIES, cases
+from regfactor import ConvexSubspace
 from regfactor._params import UnsupportedProblem
 from regfactor.factors import Factors, Point, rebalance
 from regfactor.loop import Iterate, Status, run
@@ -17,7 +19,7 @@ from regfactor.maps import Lags
 from regfactor.norms import L2
 from regfactor.penalties import Columns, Free, NonNegative, OneHot, Rows, SquaredL2, Trace, TwoView
 from regfactor.problems import Convex, Data, Design, Factored
-from regfactor.solvers import Admm, Alternating, Closed, EtaSearch, Fista, Lbfgs, choose_solver, solve
+from regfactor.solvers import Admm, Alternating, Closed, EtaSearch, Fista, Lbfgs, choose_solver, path, solve
 from regfactor.solvers.alternating import sweep
 from regfactor.solvers.starts import first_factors
 from regfactor.solvers.updates import update_codes, update_components
@@ -219,6 +221,36 @@ def test_a_mismatch_names_the_remedy_before_the_first_iteration(solver, problem,
     with pytest.raises(UnsupportedProblem, match=words):
         solve(problem, solver=solver, callback=seen.append)
     assert not seen
+
+
+CONVEX = Convex(Data.of(np.eye(3), Squared()), Trace(), 1.0)
+WRONG = {
+    "a table": (lambda: solve(np.eye(3)), "takes a problem.*Convex.*Factored.*got ndarray"),
+    "an estimator": (lambda: solve(ConvexSubspace()), "takes a problem.*got ConvexSubspace.*fit"),
+    "tol a word": (lambda: solve(CONVEX, tol="x"), "tol must be a number >= 0, got 'x'"),
+    "max_iter a word": (lambda: solve(CONVEX, max_iter="10"), "max_iter must be a whole number >= 1, got '10'"),
+    "time_limit a word": (lambda: solve(CONVEX, time_limit="1"), "time_limit must be a number >= 0, got '1'"),
+    "max_rank a word": (lambda: solve(CONVEX, max_rank="1"), "max_rank must be a whole number >= 1"),
+    "gauge a word": (lambda: solve(Convex(CONVEX.data, "trace", 2.0)), r"gauge.*penalties.Trace\(\), got 'trace'"),
+    "gauge a class": (lambda: solve(Convex(CONVEX.data, Trace, 2.0)), r"write Trace\(\)"),
+    "data a table": (lambda: solve(Convex(np.eye(3), Trace(), 2.0)), r"data must be.*Data.of\(X, 'squared'\)"),
+    "penalty a word": (lambda: solve(Factored(CONVEX.data, "lasso")), "on_codes must be a Penalty"),
+    "loss unknown": (lambda: Data.of(np.eye(3), "hubber"), "Did you mean 'huber'"),
+    "one alpha": (lambda: path(CONVEX, alphas=3.0), "alphas must be a list.*got 3.0"),
+    "alphas a word": (lambda: path(CONVEX, alphas="auto"), "alphas must be a list.*got 'auto'"),
+    "alphas of zero": (lambda: path(CONVEX, alphas=[1.0, 0.0]), "alphas must be a list of positive"),
+}
+
+
+@pytest.mark.parametrize(("call", "message"), WRONG.values(), ids=WRONG)
+def test_what_is_no_problem_is_answered_with_what_is_one(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("make", [Data.of, lambda X, loss: Data.of_sparse(scipy.sparse.csr_array(X), loss)])
+def test_data_take_losses_by_name(make):
+    assert make(np.eye(3), "huber").terms[0].loss == Huber()
 
 
 def test_rowwise_losses_are_solved_locally_by_lbfgs():

@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 import importlib
 import numbers
+import reprlib
 from collections.abc import Mapping
 from numbers import Integral
 from types import ModuleType
@@ -98,6 +99,15 @@ def require_not_negative(part: object, **numbers: object) -> None:
     for name, value in numbers.items():
         if not (is_number(value) and 0 <= value < np.inf):  # type: ignore[operator]
             raise ValueError(f"{type(part).__name__} needs {name} >= 0 and finite, got {value!r}.")
+
+
+def require_part(name: str, part: object, role: type, example: str) -> None:
+    """Raise unless a part is of its role: its class and its name are not."""
+    if isinstance(part, role):
+        return
+    if isinstance(part, type) and issubclass(part, role):
+        raise ValueError(f"{name} must be a part, not its class: write {part.__name__}().")
+    raise ValueError(f"{name} must be a {role.__name__} such as {example}, got {reprlib.repr(part)}.")
 
 
 def optional(module: str, what: str, install: str) -> ModuleType:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import abc
 import sys
 import warnings
-from collections.abc import Mapping
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor._params import Array, UnsupportedProblem, choose, is_number
+from regfactor._params import Array, UnsupportedProblem, choose
 from regfactor.estimators.certificate import Certificate, no_certificate
 from regfactor.estimators.door import entry_weights, filled, numbers, row_weights, schema_of, warn_of_empty
 from regfactor.estimators.schema import Schema
@@ -23,8 +21,8 @@ from regfactor.estimators.scoring import Scoring
 from regfactor.estimators.selection import PRIOR, RULES, Selection, deviations, refit, select_alpha, select_prior
 from regfactor.estimators.tidy import tidy, with_unit_rows
 from regfactor.factors import Factors, Point
-from regfactor.loop import Record, Solution, relative
-from regfactor.losses import Loss, as_loss
+from regfactor.loop import Record, Solution, check_limits, relative
+from regfactor.losses import Loss, as_loss, by_columns
 from regfactor.problems import Convex, Data, Design, Factored
 from regfactor.solvers import solve
 from regfactor.solvers.base import Solver
@@ -206,11 +204,8 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _as_loss(self, loss: Any) -> Loss:
         """Return a loss, with names of columns replaced by their positions."""
-        groups = list(loss.items()) if isinstance(loss, Mapping) else loss
-        names = list(getattr(self, "feature_names_in_", ()))
-        if isinstance(groups, list | tuple):
-            groups = [(_positions(columns, names), part) for columns, part in groups]
-        return as_loss(groups)
+        groups, names = by_columns(loss), list(getattr(self, "feature_names_in_", ()))
+        return as_loss(loss if groups is None else [(_positions(columns, names), part) for columns, part in groups])
 
     def _intercept(self, X: Any) -> Design | None:
         return Design.intercept(X.shape[0], X.dtype) if getattr(self, "fit_intercept", False) else None
@@ -298,16 +293,7 @@ def _positions(columns: Any, names: list[str]) -> Any:
 
 def _check_limits(estimator: Any) -> None:
     """Raise for limits of a run that are none."""
-    if not isinstance(estimator.max_iter, Integral) or isinstance(estimator.max_iter, bool) or estimator.max_iter < 1:
-        raise ValueError(f"max_iter must be a whole number >= 1, got {estimator.max_iter!r}.")
-    for name, value in {"tol": estimator.tol, "time_limit": estimator.time_limit}.items():
-        if value is None and name == "time_limit":
-            continue
-        if not is_number(value) or not value >= 0:
-            raise ValueError(f"{name} must be a number >= 0, got {value!r}.")
-    most = getattr(estimator, "max_rank", None)
-    if most is not None and not (isinstance(most, int | np.integer) and most >= 1):
-        raise ValueError(f"max_rank must be a whole number >= 1, or None for no limit, got {most!r}.")
+    check_limits(estimator.tol, estimator.max_iter, estimator.time_limit, getattr(estimator, "max_rank", None))
     debias = getattr(estimator, "debias", False)
     if not isinstance(debias, bool | np.bool_) and not (isinstance(debias, str) and debias == PRIOR):
         raise ValueError(f"debias must be False, True or {PRIOR!r}, got {debias!r}.")

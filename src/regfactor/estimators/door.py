@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from regfactor._linalg import is_sparse
 from regfactor._params import Array, choose
 from regfactor.estimators.columns import as_table
 from regfactor.estimators.schema import AUTO, LABELS, Schema, places
+from regfactor.losses import by_columns
 
 ZEROS = {"missing": "missing", "observed": "observed"}
 
@@ -31,8 +31,8 @@ def _waits(loss: Any, X: Any) -> bool:
     """Whether some column's loss is left to what the column holds."""
     if isinstance(loss, str):
         return loss == AUTO
-    groups = list(loss.items()) if isinstance(loss, Mapping) else loss
-    if not isinstance(groups, list | tuple):
+    groups = by_columns(loss)
+    if groups is None:
         return False
     if any(isinstance(part, str) and part == AUTO for _, part in groups):
         return True

@@ -10,7 +10,7 @@ import numpy as np
 
 from regfactor._params import Array, choose
 from regfactor.estimators.columns import Cells, Codec, Kind, Line, Number, OneHot, Steps, Table, as_table
-from regfactor.losses import Logistic, Loss, Multinomial, Ordinal, Squared, Stacked, as_loss
+from regfactor.losses import Logistic, Loss, Multinomial, Ordinal, Squared, Stacked, as_loss, by_columns
 from regfactor.losses.margin import Margin
 from regfactor.penalties import Trace
 from regfactor.problems import Convex, Data, Design
@@ -135,11 +135,10 @@ class Band(NamedTuple):
 
 def _groups(loss: Any, names: list[Any]) -> list[tuple[list[int], Any]]:
     """Return which losses stand on which columns; those left out are "auto"."""
-    loss = list(loss.groups) if isinstance(loss, Stacked) else loss
-    loss = list(loss.items()) if isinstance(loss, Mapping) else loss
-    if not isinstance(loss, list | tuple):
+    pairs = list(loss.groups) if isinstance(loss, Stacked) else by_columns(loss)
+    if pairs is None:
         return [(list(range(len(names))), _part(loss))]
-    groups = [(places(columns, names), _part(part)) for columns, part in loss]
+    groups = [(places(columns, names), _part(part)) for columns, part in pairs]
     counts = np.bincount([j for at, _ in groups for j in at], minlength=len(names))
     if counts.max(initial=0) > 1:
         twice = [names[j] for j in np.flatnonzero(counts > 1)]

@@ -42,6 +42,20 @@ LOSSES: dict[str, type[Loss]] = {
 }
 
 
+def by_columns(loss: Any) -> list[tuple[Any, Any]] | None:
+    """Return the pairs (columns, loss) of a dict or a list; None where one loss stands on all columns."""
+    if isinstance(loss, Mapping):
+        return list(loss.items())
+    if not isinstance(loss, list | tuple):
+        return None
+    if not loss or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in loss):
+        raise ValueError(
+            "A list of losses must be of pairs (columns, loss), such as [(slice(0, 2), 'squared'), ([2, 5], "
+            f"'logistic')]; got {loss!r}. One loss for all columns stands alone, without a list."
+        )
+    return list(loss)
+
+
 def as_loss(loss: Any) -> Loss:
     """Return the loss that a string, a part, a dict {column: loss} or a list of (columns, loss) stands for."""
     if isinstance(loss, Loss):
@@ -50,10 +64,9 @@ def as_loss(loss: Any) -> Loss:
         raise ValueError(f"loss must be a part, not its class: write {loss.__name__}().")
     if isinstance(loss, str):
         return choose(loss, LOSSES, "loss")()
-    if isinstance(loss, Mapping):
-        loss = list(loss.items())
-    if isinstance(loss, list | tuple):
-        return Stacked(tuple((columns, as_loss(part)) for columns, part in loss))
+    groups = by_columns(loss)
+    if groups is not None:
+        return Stacked(tuple((columns, as_loss(part)) for columns, part in groups))
     raise ValueError(f"loss must be a string, a Loss, a dict or a list of (columns, loss), got {loss!r}.")
 
 

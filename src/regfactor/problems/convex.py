@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from regfactor._newton import newton_step
-from regfactor._params import Array, UnsupportedProblem, is_number
+from regfactor._params import Array, UnsupportedProblem, is_number, require_part
 from regfactor.factors import Factors, Point
 from regfactor.losses import Loss
 from regfactor.maps import Identity, Map, RowScale
@@ -42,6 +42,8 @@ class Convex:
 
     def check(self) -> None:
         """Raise, before any work, for parts that do not fit."""
+        require_part("data", self.data, Data, "Data.of(X, 'squared')")
+        require_part("gauge", self.gauge, Gauge, "regfactor.penalties.Trace()")
         if not (is_number(self.alpha) and 0 < self.alpha < np.inf):
             raise ValueError(f"alpha must be a positive finite number, got {self.alpha!r}.")
         if self.design is not None and self.design.D.shape[0] != self.data.shape[0]:

@@ -15,7 +15,7 @@ from regfactor._linalg import is_sparse
 from regfactor._newton import Expansion
 from regfactor._params import Array, UnsupportedProblem
 from regfactor.factors import Factors
-from regfactor.losses import Loss, Squared
+from regfactor.losses import Loss, Squared, as_loss
 from regfactor.losses.base import EVERYTHING
 from regfactor.problems.checks import check_table, check_term, entry_weights
 from regfactor.problems.layout import Dense, Layout, Pattern
@@ -35,8 +35,9 @@ class Data:
     layout: Layout
 
     @staticmethod
-    def of(X: Array, loss: Loss, weights: Array | None = None, offset: Array | None = None) -> Data:
+    def of(X: Array, loss: Loss | str, weights: Array | None = None, offset: Array | None = None) -> Data:
         """Return the data of a table whose holes are NaN; weights for rows (n,) or entries (n, d)."""
+        loss = as_loss(loss)
         observed = ~np.isnan(X)
         check_table(X, observed)
         w = entry_weights(observed, weights, X.dtype)
@@ -55,8 +56,9 @@ class Data:
         return Data(tuple(terms), X.shape, Dense(X.shape))
 
     @staticmethod
-    def of_sparse(X: Any, loss: Loss, weights: Array | None = None) -> Data:
+    def of_sparse(X: Any, loss: Loss | str, weights: Array | None = None) -> Data:
         """Return the data of a CSR table whose absent entries are unobserved; weights for rows (n,) or entries."""
+        loss = as_loss(loss)
         pattern, observed = Pattern.of(X), np.ones((X.nnz, 1), bool)
         check_table(X.data[:, None], observed)
         check_term(loss, X.data, observed[:, 0], pattern)

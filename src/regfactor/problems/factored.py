@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._params import Array, UnsupportedProblem, is_number
+from regfactor._params import Array, UnsupportedProblem, is_number, require_part
 from regfactor.factors import Factors
 from regfactor.penalties import Free, NonNegative, OneHot, Penalty, Simplex, Smooth
 from regfactor.problems.data import Data
@@ -35,6 +35,9 @@ class Factored:
 
     def check(self) -> None:
         """Raise, before any work, for parts that do not fit."""
+        require_part("data", self.data, Data, "Data.of(X, 'squared')")
+        for name, penalty in (("on_codes", self.on_codes), ("on_components", self.on_components)):
+            require_part(name, penalty, Penalty, "regfactor.penalties.SquaredL2()")
         if not (is_number(self.alpha) and 0 <= self.alpha < np.inf):
             raise ValueError(f"alpha must be a finite number >= 0, got {self.alpha!r}.")
         # shares and hard assignments can use more atoms than there are columns; other factors cannot

@@ -11,7 +11,7 @@ import numpy as np
 
 from regfactor._params import UnsupportedProblem
 from regfactor.factors import Point
-from regfactor.loop import Iterate, Record, Solution, Status, run
+from regfactor.loop import Iterate, Record, Solution, Status, check_limits, run
 from regfactor.maps import Lags
 from regfactor.penalties import TwoView
 from regfactor.problems import Convex, Factored
@@ -82,6 +82,12 @@ def solve(
 
     `max_rank` limits the atoms of a convex problem; its gap then tells the price.
     """
+    if not isinstance(problem, Convex | Factored):
+        raise UnsupportedProblem(
+            "solve takes a problem, such as Convex(Data.of(X, 'squared'), Trace(), alpha=1.0) or Factored(...) of "
+            f"regfactor.problems, got {type(problem).__name__}; an estimator has fit(X) instead."
+        )
+    check_limits(tol, max_iter, time_limit, max_rank)
     problem.check()
     given, random_state = problem, 0 if random_state is None else random_state
     if isinstance(problem, Convex) and isinstance(solver, Atoms | None):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from regfactor._params import UnsupportedProblem
+import numpy as np
+
+from regfactor._params import UnsupportedProblem, is_number
 from regfactor.loop import Solution
 from regfactor.problems import Convex
 from regfactor.solvers.choose import prepared, solve
@@ -33,9 +35,17 @@ def along(problem: Convex, alphas: Iterable[float], **options: Any) -> Iterator[
     """Yield the solutions of `path` one by one, so that whoever draws them may stop."""
     if not isinstance(problem, Convex):
         raise UnsupportedProblem("A path leads over the strength of a gauge: give it a Convex problem.")
-    alphas = list(alphas)
+    alphas = _strengths(alphas)
     start, problem = None, prepared(problem.at(max(alphas, default=1.0)))
     for alpha in alphas:
         solution = solve(problem.at(alpha), start=start, **options)
         start = solution.point
         yield solution
+
+
+def _strengths(alphas: Any) -> list[float]:
+    """Return strengths as a list; raise, before any work, for what is none."""
+    found = list(alphas) if np.iterable(alphas) else [alphas]
+    if not np.iterable(alphas) or not all(is_number(alpha) and 0 < alpha < np.inf for alpha in found):
+        raise ValueError(f"alphas must be a list of positive finite numbers, such as [8.0, 4.0, 2.0], got {alphas!r}.")
+    return found

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from regfactor._params import Array, UnsupportedProblem
+from regfactor._params import Array, UnsupportedProblem, require_part
 from regfactor.estimators.base import FactorEstimator
 from regfactor.estimators.scoring import Scoring
 from regfactor.estimators.selection import Selection, select_rank
@@ -145,14 +145,16 @@ class FactorModel(FactorEstimator):
 
     def _penalties(self) -> tuple[Penalty, Penalty]:
         for name in ("on_codes", "on_components"):
-            _check_part(name, getattr(self, name), Penalty, "SquaredL2()")
+            if getattr(self, name) is not None:
+                require_part(name, getattr(self, name), Penalty, "SquaredL2()")
         if self.on_codes is None and self.on_components is None:
             return SquaredL2(), SquaredL2()
         return self.on_codes or Free(), self.on_components or Free()
 
     def _gauge(self, on_codes: Penalty, on_components: Penalty) -> Gauge | None:
         """Return the convex form, or None; say what is wrong where parts contradict each other."""
-        _check_part("gauge", self.gauge, Gauge, "Trace()")
+        if self.gauge is not None:
+            require_part("gauge", self.gauge, Gauge, "Trace()")
         if self.require not in (None, "global"):
             raise ValueError(f"require must be None or 'global', got {self.require!r}.")
         if self.gauge is not None and (self.on_codes is not None or self.on_components is not None):
@@ -175,11 +177,3 @@ class FactorModel(FactorEstimator):
         if isinstance(problem.gauge, Columns) and problem.gauge.norm.p == float("inf"):
             return None
         return Scoring(loss, problem.gauge.per_row(codes), problem.alpha, self._column_weights)
-
-
-def _check_part(name: str, part: Any, role: type, example: str) -> None:
-    if part is None or isinstance(part, role):
-        return
-    if isinstance(part, type) and issubclass(part, role):
-        raise ValueError(f"{name} must be a part, not its class: write {part.__name__}().")
-    raise ValueError(f"{name} must be a {role.__name__} such as {example}, got {part!r}.")
