@@ -66,12 +66,31 @@ def test_shuffling_is_decided_by_the_state():
 def test_what_cannot_be_folded_is_refused():
     with pytest.raises(ValueError, match="n_splits=5 folds.*y has 2"):
         list(LabeledKFold().split(None, [0, 1, -1, -1]))
-    with pytest.raises(ValueError, match="at least 2"):
-        list(LabeledKFold(1).split(None, [0, 1]))
     with pytest.raises(ValueError, match="unlabeled="):
         list(LabeledKFold(2).split(None, [0.0, -1.0, NAN]))
     tested = np.concatenate([t for _, t in LabeledKFold(2, unlabeled=NAN).split(None, [0.0, -1.0, NAN])])
     np.testing.assert_array_equal(np.sort(tested), [0, 1])
+
+
+@pytest.mark.parametrize("n_splits", [1, "4", 2.5, True])
+def test_a_number_of_folds_that_is_none_is_refused_at_once(n_splits):
+    with pytest.raises(ValueError, match="n_splits must be a whole number of at least 2"):
+        LabeledKFold(n_splits)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"cv": "5"}, "cv must be a whole number >= 2 or a splitter.*got '5'"),
+        ({"cv": 1}, "at least 2"),
+        ({"estimator": np.eye(3)}, r"got ndarray.*compare_with_supervised\(estimator, X, y\)"),
+        ({"supervised": 5}, "supervised must be an estimator"),
+    ],
+)
+def test_a_comparison_says_what_it_takes(arguments, message):
+    X, y = moons(60)
+    with pytest.raises(ValueError, match=message):
+        compare_with_supervised(**({"estimator": LabelSpreading(), "X": X, "y": y} | arguments))
 
 
 def test_scikit_learn_takes_the_folds():

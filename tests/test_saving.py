@@ -186,5 +186,14 @@ def test_without_skops_the_remedy_is_named(tmp_path, monkeypatch):
 def test_a_missing_file_and_a_missing_folder_say_so(tmp_path):
     with pytest.raises(FileNotFoundError):
         regfactor.load(tmp_path / "nowhere.skops")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"no folder \S*nowhere to save model.skops in"):
         regfactor.save(regfactor.ConvexSubspace(), tmp_path / "nowhere" / "model.skops")
+    with pytest.raises(IsADirectoryError, match="is a folder; name a file in it"):
+        regfactor.save(regfactor.ConvexSubspace(), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("given", [("x.skops", regfactor.ConvexSubspace()), (regfactor.ConvexSubspace(), None)])
+def test_what_is_no_model_and_a_file_is_named(given):
+    with pytest.raises(ValueError, match=r"save\(model, 'model.skops'\); got"):
+        regfactor.save(*given)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -110,7 +109,7 @@ def check_limits(tol: object, max_iter: object, time_limit: object = None, max_r
 
 
 def _whole(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and value >= 1
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
 
 
 def relative(gap: float, objective: float, floor: float) -> float:

@@ -39,7 +39,13 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     path : path
         Usually ends with .skops.
     """
+    if isinstance(model, str | os.PathLike) or not isinstance(path, str | os.PathLike):
+        raise ValueError(
+            f"save takes a model, then the name of a file: save(model, 'model.skops'); got {type(model).__name__}, "
+            f"then {type(path).__name__}."
+        )
     skops, path = _skops(), Path(path)
+    _check_place(path)
     content = io.BytesIO(skops.dumps(model))
     refused = _refused(skops, content.getvalue())
     if refused:
@@ -112,6 +118,14 @@ def _ours(name: str) -> bool:
     except ModuleNotFoundError:  # of another version, or made up
         return False
     return inspect.isclass(found) and found.__module__ == module
+
+
+def _check_place(path: Path) -> None:
+    """Raise where no file can be written, before anything is."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {path.parent} to save {path.name} in; make it first.")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a file in it, such as {path / 'model.skops'}.")
 
 
 def _replace(path: Path, content: bytes) -> None:

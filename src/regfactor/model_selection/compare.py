@@ -19,6 +19,7 @@ from regfactor.model_selection.folds import LabeledKFold
 
 CONFIDENCE = 0.95
 NEGATIVE = "negative "
+ORDER = "The order is compare_with_supervised(estimator, X, y)."
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +112,11 @@ def compare_with_supervised(
     >>> print(result.verdict)
     The unlabeled rows helped: the accuracy changed by +0.08 ± 0.02.
     """
+    for name, model in {"estimator": estimator, "supervised": supervised}.items():
+        if not hasattr(model, "fit") and (name == "estimator" or model is not None):
+            raise ValueError(f"{name} must be an estimator with fit, got {type(model).__name__}. {ORDER}")
+    if not isinstance(cv, numbers.Integral) and (isinstance(cv, str) or not hasattr(cv, "split")):  # a str splits too
+        raise ValueError(f"cv must be a whole number >= 2 or a splitter such as LabeledKFold(5), got {cv!r}.")
     X, labels = indexable(X, as_targets(y) if is_regressor(estimator) else as_labels(y))
     marker = getattr(estimator, "unlabeled", None)
     if marker is None and is_regressor(estimator):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,10 @@ class LabeledKFold:
     random_state: Any = None
     unlabeled: Any = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.n_splits, Integral) or self.n_splits < 2:
+            raise ValueError(f"n_splits must be a whole number of at least 2, got {self.n_splits!r}.")
+
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Return the number of folds."""
         return self.n_splits
@@ -56,8 +61,6 @@ class LabeledKFold:
         labels = as_labels(y)
         known = is_labeled(labels, self.unlabeled)
         rows = np.flatnonzero(known if known.ndim == 1 else known.all(axis=1))
-        if not isinstance(self.n_splits, int | np.integer) or self.n_splits < 2:
-            raise ValueError(f"n_splits must be a whole number of at least 2, got {self.n_splits!r}.")
         if len(rows) < self.n_splits:
             raise ValueError(f"n_splits={self.n_splits} folds need as many labeled rows; y has {len(rows)}.")
         everything = np.arange(len(labels))
