@@ -7,7 +7,8 @@ from scipy.special import expit
 from sklearn.base import clone
 
 from catalogue import COMPOSITE, LOSSES, cases, draw, draw_data, draw_link, frozen, rng
-from regfactor._params import UnsupportedProblem
+from regfactor import losses
+from regfactor._params import UnsupportedProblem, choose
 from regfactor.losses import (
     KL,
     Absolute,
@@ -323,6 +324,18 @@ def test_parameters_nest():
 def test_losses_with_other_parameters_differ():
     assert Huber(1.0) != Huber(2.0)
     assert Huber(1.0) != Squared()
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("KL", "kl"), ("Squared", "squared"), ("hubber", "huber"), ("uhber", "huber"), ("abs", "absolute")]
+    + [(["squared"], "squared")]
+    + [(name, None) for name in ("normal", "l2", "", "mse")],
+)
+def test_an_unknown_name_is_answered_with_one_that_is_near(name, meant):
+    with pytest.raises(ValueError, match="Unknown loss") as caught:
+        choose(name, losses.LOSSES, "loss")
+    assert (f"Did you mean {meant!r}?" in str(caught.value)) if meant else "mean" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

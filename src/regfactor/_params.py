@@ -7,7 +7,7 @@ import difflib
 import importlib
 import numbers
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from numbers import Integral
 from types import ModuleType
 from typing import Any, Self, TypeVar
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 T = TypeVar("T")
+CLOSE = 0.75  # likeness, from 0 to 1, from which on one word may stand for another by mistake
 
 
 class UnsupportedProblem(ValueError):
@@ -121,8 +122,18 @@ def optional(module: str, what: str, install: str) -> ModuleType:
 
 def choose(name: str, table: Mapping[str, T], what: str) -> T:
     """Look a string up in a table of choices; an unknown one is answered with the nearest."""
-    if name in table:
+    if isinstance(name, Hashable) and name in table:
         return table[name]
-    near = difflib.get_close_matches(str(name), table, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    near = nearest(str(name), table)
+    hint = "" if near is None else f" Did you mean {near!r}?"
     raise ValueError(f"Unknown {what} {name!r}.{hint} Choose one of: {', '.join(sorted(table))}.")
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return what was probably meant: another case, a slip, letters swapped, a beginning; None if nothing is near."""
+    asked, spelled = name.lower(), {word.lower(): word for word in known}
+    slips = difflib.get_close_matches(asked, spelled, n=1, cutoff=CLOSE)
+    swapped = [word for word in spelled if sorted(word) == sorted(asked)]
+    longer = [word for word in spelled if len(asked) > 2 and word.startswith(asked)]
+    found = slips or swapped or longer
+    return spelled[found[0]] if found else None
