@@ -321,6 +321,19 @@ def test_parameters_nest():
     assert loss == Robust(Huber(delta=3.0), beta=0.7)
 
 
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ([slice(0, 3), [2]], r"loss; columns \[2\] have several\.$"),
+        ([[0], [1]], r"loss; columns \[2\] have none\.$"),
+        ([[0], [0]], r"loss; columns \[1, 2\] have none, columns \[0\] have several\.$"),
+    ],
+)
+def test_columns_with_no_loss_and_with_several_are_told_apart(columns, message):
+    with pytest.raises(ValueError, match=message):
+        losses.as_loss([(at, "squared") for at in columns]).parts(3)
+
+
 def test_losses_with_other_parameters_differ():
     assert Huber(1.0) != Huber(2.0)
     assert Huber(1.0) != Squared()

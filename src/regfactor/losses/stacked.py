@@ -34,9 +34,10 @@ class Stacked(Loss):
         """Return the groups as index arrays; every one of d columns must stand in exactly one."""
         found = [(_positions(columns, d), loss) for columns, loss in self.groups]
         counts = np.bincount(np.concatenate([c for c, _ in found] or [np.zeros(0, int)]), minlength=d)
-        if len(counts) > d or np.any(counts != 1):
-            wrong = np.flatnonzero(counts != 1).tolist()
-            raise ValueError(f"Each of the {d} columns needs exactly one loss; columns {wrong} have none or several.")
+        bare, twice = (np.flatnonzero(wrong).tolist() for wrong in (counts == 0, counts > 1))
+        said = ([f"columns {bare} have none"] if bare else []) + ([f"columns {twice} have several"] if twice else [])
+        if said:
+            raise ValueError(f"Each of the {d} columns needs exactly one loss; {', '.join(said)}.")
         return found
 
     def value(self, z: Array, x: Array) -> NoReturn:
