@@ -668,6 +668,16 @@ def test_a_failed_fit_leaves_nothing_to_forecast_with():
         model.forecast(1)
 
 
+@pytest.mark.parametrize("row", [lambda X: X[0], lambda X: X[0].tolist(), lambda X: pd.DataFrame(X).iloc[0]])
+@pytest.mark.parametrize("call", ["update", "score"])
+def test_a_row_without_its_table_is_answered_with_how_to_give_it(row, call):
+    X = series(60, 2)
+    model = RegularizedARMA(1, 1).fit(X)
+    with pytest.raises(ValueError, match=r"one dimension, but the model has 2 series.*S\[:1\]"):
+        getattr(model, call)(row(X))
+    assert RegularizedARMA(1, 1).fit(X[:, 0]).update(X[:5, 0]).forecast(1).shape == (1, 1)
+
+
 def test_the_input_is_not_changed():
     X = series(60, 2)
     X[5, 0] = np.nan

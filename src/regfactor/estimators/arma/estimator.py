@@ -286,6 +286,11 @@ class RegularizedARMA(BaseEstimator):
 
     def _numbers(self, X: Any, reset: bool) -> Array:
         """Return a series as floats with NaN at holes; a single one may come as a vector."""
+        if np.ndim(X) == 1 and not reset and self.n_features_in_ > 1:
+            raise ValueError(
+                f"X has one dimension, but the model has {self.n_features_in_} series: give a table with a row for "
+                "each time, also where there is one, as S[:1] or S.iloc[:1] instead of S[0] or S.iloc[0]."
+            )
         if np.ndim(X) == 1 and np.size(X):
             X = X.to_frame() if hasattr(X, "to_frame") else np.reshape(X, (-1, 1))
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset)
