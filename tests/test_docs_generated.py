@@ -143,3 +143,17 @@ def test_the_gallery_runs_every_example_once(tmp_path):
     example.unlink()
     gallery.write_gallery(examples, generated, tmp_path / "sources")
     assert not list((generated / "gallery").iterdir())
+
+
+def test_an_example_may_leave_a_report_in_place_of_a_figure(tmp_path):
+    examples, generated = tmp_path / "examples", tmp_path / "generated"
+    examples.mkdir()
+    example, text = examples / "toy_one.py", EXAMPLE.format(runs=str(tmp_path / "runs"))
+    example.write_text(text.replace("toy.png", "toy.html"))
+    gallery.write_gallery(examples, generated, tmp_path / "sources")
+    page = (generated / "gallery" / "toy_one.md").read_text()
+    assert "The report {download}`toy.html <toy_one/toy.html>`" in page and "![" not in page
+    assert "- [Toy one](_generated/gallery/toy_one.md)\n\n  A toy" in (generated / "gallery.md").read_text()
+    example.write_text(text.replace("toy.png", "toy.txt"))
+    with pytest.raises(RuntimeError, match="left no figure or report"):
+        gallery.write_gallery(examples, generated, tmp_path / "sources")

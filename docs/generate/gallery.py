@@ -15,6 +15,7 @@ from docs.generate.reports import contents
 EXAMPLES = ROOT / "examples"
 SOURCES = ROOT / "src"
 OUT = "examples-output"
+KEPT = (".png", ".html")  # figures and reports
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -39,39 +40,45 @@ def _write_example(path: Path, pages: Path, shared: str) -> set[str]:
         key.unlink(missing_ok=True)  # an interrupted run leaves none, and is repeated
         write(printed, run_example(path, folder))
         write(key, current)
-    figures = sorted(figure.name for figure in folder.glob("*.png"))
-    write(page, _page(path, printed.read_text(encoding="utf-8"), figures))
+    write(page, _page(path, printed.read_text(encoding="utf-8"), sorted(file.name for file in folder.iterdir())))
     return {folder.name, page.name, printed.name, key.name}
 
 
 def run_example(path: Path, folder: Path) -> str:
-    """Run an example as a user does, keep its figures in the folder, and return what it printed."""
+    """Run an example as a user does, keep its figures and reports in the folder, and return what it printed."""
     with tempfile.TemporaryDirectory() as place:
         command = [sys.executable, str(path), "--out", OUT]
         done = subprocess.run(command, cwd=place, env=os.environ | ONE_THREAD, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"The example {path.name} ended with code {done.returncode}:\n{done.stderr}")
-        figures = sorted((Path(place) / OUT).glob("*.png"))
-        if not figures:
-            raise RuntimeError(f"The example {path.name} left no figure in the folder named by --out.")
-        for figure in figures:
-            write_bytes(folder / figure.name, figure.read_bytes())
-    keep_only(folder, {figure.name for figure in figures})
+        files = [file for file in (Path(place) / OUT).glob("*") if file.suffix in KEPT]
+        if not files:
+            raise RuntimeError(f"The example {path.name} left no figure or report in the folder named by --out.")
+        for file in files:
+            write_bytes(folder / file.name, file.read_bytes())
+    keep_only(folder, {file.name for file in files})
     return done.stdout
 
 
-def _page(path: Path, said: str, figures: list[str]) -> str:
+def _page(path: Path, said: str, files: list[str]) -> str:
     source = path.read_text(encoding="utf-8")
     module = ast.parse(source)
     about = ast.get_docstring(module) or ""
     code = "\n".join(source.splitlines()[module.body[0].end_lineno :]).strip()
-    shown = "\n\n".join(f"![{title(path.stem)}]({path.stem}/{figure})" for figure in figures)
+    shown = "\n\n".join(_shown(path.stem, file) for file in files)
     download = f"{{download}}`{path.name} <../../../examples/{path.name}>`"
     return (
         f"# {title(path.stem)}\n\n{about}\n\n{shown}\n\n## What it prints\n\n````text\n{said.strip()}\n````\n\n"
         f"## The code\n\nTo run it: `python examples/{path.name}`. To keep it: {download}.\n\n"
         f"````python\n{code}\n````\n"
     )
+
+
+def _shown(stem: str, file: str) -> str:
+    """Return how a page shows a figure, or offers a report."""
+    if file.endswith(".png"):
+        return f"![{title(stem)}]({stem}/{file})"
+    return f"The report {{download}}`{file} <{stem}/{file}>`"
 
 
 def title(stem: str) -> str:
@@ -81,10 +88,9 @@ def title(stem: str) -> str:
 
 def _card(stem: str, pages: Path, path: Path) -> str:
     about = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
-    figure = sorted((pages / stem).glob("*.png"))[0].name
-    page = f"_generated/gallery/{stem}.md"
-    image = f"_generated/gallery/{stem}/{figure}"
-    return f"- [![{title(stem)}]({image})]({page})\n\n  [{title(stem)}]({page})\n\n  {about}\n"
+    page, figures = f"_generated/gallery/{stem}.md", sorted((pages / stem).glob("*.png"))
+    parts = [f"[![{title(stem)}](_generated/gallery/{stem}/{figure.name})]({page})" for figure in figures[:1]]
+    return "- " + "\n\n  ".join([*parts, f"[{title(stem)}]({page})", about]) + "\n"
 
 
 def _digest(paths: list[Path]) -> str:
