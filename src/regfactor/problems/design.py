@@ -62,9 +62,11 @@ class Design:
 
     def profile(self, evaluate: Evaluate, B: Array, majorant: Array, layout: Layout, quadratic: bool) -> Array:
         """Minimize over B; `evaluate` gives the loss of D @ B by columns, its gradient and curvature by entries."""
-        if quadratic:  # one step is exact, and needs no trial
-            _, g, h = evaluate(B)
-            return self.kept(newton_step(g, h, self.D, B, self.strengths, layout))
+        if quadratic:  # one step is exact and needs no trial; in single precision another takes off its rounding
+            for _ in range(2 if B.dtype == np.float32 else 1):
+                _, g, h = evaluate(B)
+                B = self.kept(newton_step(g, h, self.D, B, self.strengths, layout))
+            return B
         return self.kept(minimize_columns(evaluate, self.D, B, self.strengths, majorant, layout))
 
     def profile_jointly(self, evaluate: Evaluate, B: Array) -> Array:

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from regfactor._linalg import thin_svd
 from regfactor._params import Array, require_count, require_not_negative
-from regfactor.estimators.views.two_tables import Centered, Pair, TwoTables, standardized, whitener
+from regfactor.estimators.views.two_tables import Centered, Pair, TwoTables, side_by_side, standardized, whitener
 
 
 class CanonicalCorrelation(TwoTables):
@@ -77,9 +77,9 @@ class CanonicalCorrelation(TwoTables):
         require_count(self, n_components=self.n_components)
         require_not_negative(self, ridge=self.ridge)
         X, Y, weights = self._tables(X, y, sample_weight)
-        views = [Centered.of(table, weights, scale=self.scale) for table in (X, Y)]
+        views, both = side_by_side(X, Y, weights, self.scale)
         ridge = self.ridge * (X.shape[0] if weights is None else float(weights.sum()))
-        pair = Pair.of(views[0].values, views[1].values, ridge)
+        pair = Pair.of(views[0].values, views[1].values, ridge, both)
         self._publish(pair, views, _as_weights(*pair.directions(self.n_components)), X.dtype)
         return self
 

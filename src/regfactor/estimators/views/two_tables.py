@@ -64,7 +64,9 @@ class Centered:
     deviation: Array
 
     @classmethod
-    def of(cls, X: Any, weights: Array | None, center: bool = True, scale: bool = False) -> Centered:
+    def of(
+        cls, X: Any, weights: Array | None, center: bool = True, scale: bool = False, overwrite: bool = False
+    ) -> Centered:
         """Sums are in float64; a column that varies by no more than its rounding is constant and becomes zero."""
         X = X.astype(np.float64, copy=False)
         if is_sparse(X):
@@ -72,7 +74,7 @@ class Centered:
         total = float(len(X) if weights is None else weights.sum())
         share = np.full(len(X), 1 / total) if weights is None else weights / total
         mean = share @ X if center else np.zeros(X.shape[1])
-        values = X - mean
+        values = np.subtract(X, mean, out=X if overwrite else None)
         if center:  # what rounding left of the mean of many rows, which would make a constant column vary
             rest = share @ values
             mean += rest
@@ -87,6 +89,10 @@ class Centered:
         if scale:
             values *= 1 / deviation
         return cls(values, mean, deviation)
+
+    def part(self, columns: slice) -> Centered:
+        """Return some of the columns."""
+        return Centered(self.values[:, columns], self.mean[columns], self.deviation[columns])
 
     @classmethod
     def _of_sparse(cls, X: Any, w: Array, center: bool, scale: bool) -> Centered:
@@ -106,6 +112,15 @@ class Centered:
         return cls(Shifted(S, root, mean * share), mean, deviation)
 
 
+def side_by_side(X: Any, Y: Array, weights: Array | None, scale: bool) -> tuple[list[Centered], Array | None]:
+    """Return both tables centered, and where X is dense the array that holds them: one product gives all of theirs."""
+    if is_sparse(X):
+        return [Centered.of(T, weights, scale=scale) for T in (X, Y)], None
+    both = Centered.of(np.hstack([X, Y], dtype=np.float64), weights, scale=scale, overwrite=True)
+    p = X.shape[1]
+    return [both.part(slice(p)), both.part(slice(p, None))], both.values
+
+
 def standardized(X: Any, mean: Array, deviation: Array | float, rotations: Array) -> Array:
     """Return (X - mean) / deviation times rotations; a sparse X is not made dense."""
     if is_sparse(X):
@@ -114,14 +129,16 @@ def standardized(X: Any, mean: Array, deviation: Array | float, rotations: Array
     return np.asarray(((X - mean) / deviation) @ rotations)
 
 
-def whitener(X: Any, ridge: float) -> tuple[Array, Array | None]:
+def whitener(X: Any, ridge: float, G: Array | None = None) -> tuple[Array, Array | None]:
     """Return A with A'(X'X + ridge I)A = I on the row space of X, and X'X where it has kept the digits of X.
 
-    By a Cholesky factorization where the Gram matrix is well-conditioned, else by an SVD without null directions.
+    By a Cholesky factorization where the Gram matrix G, computed unless given, is well-conditioned, else by an SVD
+    without null directions.
     """
     n, p = X.shape
     if p <= n:
-        G = X.gram() if isinstance(X, Shifted) else gram(X)
+        if G is None:
+            G = X.gram() if isinstance(X, Shifted) else gram(X)
         L, failed = scipy.linalg.lapack.dpotrf(G + ridge * np.eye(p), lower=True)
         if not failed:
             inverse, failed = scipy.linalg.lapack.dtrtri(L, lower=True)
@@ -156,10 +173,15 @@ class Pair:
     grams: tuple[Array, Array, Array] | None
 
     @classmethod
-    def of(cls, X: Any, Y: Array, ridge: float) -> Pair:
-        """Whiten both; warn of correlations that are one by counting alone, and of tables that have none."""
-        (A, first), (B, second) = whitener(X, ridge), whitener(Y, ridge)
-        n = X.shape[0]
+    def of(cls, X: Any, Y: Array, ridge: float, both: Array | None = None) -> Pair:
+        """Whiten both; warn of correlations that are one by counting alone, and of tables that have none.
+
+        `both` holds the tables side by side: one product of it costs less than three of them.
+        """
+        n, p = X.shape
+        G = gram(both) if both is not None and max(p, Y.shape[1]) <= n else None
+        own = (None, None) if G is None else (G[:p, :p], G[p:, p:])
+        (A, first), (B, second) = whitener(X, ridge, own[0]), whitener(Y, ridge, own[1])
         for name, table in (("X", X), ("y", Y)):
             if not (np.any(table.m) if isinstance(table, Shifted) else np.any(table[0]) or np.any(table)):
                 warnings.warn(
@@ -175,7 +197,9 @@ class Pair:
                 UserWarning,
                 stacklevel=3,
             )
-        return cls(X, Y, A, B, None if first is None or second is None else (first, second, X.T @ Y))
+        if first is None or second is None:
+            return cls(X, Y, A, B, None)
+        return cls(X, Y, A, B, (first, second, X.T @ Y if G is None else G[:p, p:]))
 
     def directions(self, k: int) -> tuple[Array, Array]:
         """Return the k leading pairs of canonical directions."""
