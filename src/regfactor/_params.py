@@ -10,7 +10,7 @@ import reprlib
 from collections.abc import Hashable, Iterable, Mapping
 from numbers import Integral
 from types import ModuleType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +76,7 @@ class Interval:
         return f"{left}{self.low:g}, {self.high:g}{right}"
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether a value is a real number, numpy's included, and not a truth value."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
 
@@ -88,17 +88,22 @@ def require_positive(part: object, **numbers: float) -> None:
             raise ValueError(f"{type(part).__name__} needs {name} > 0 and finite, got {value!r}.")
 
 
+def is_count(value: object) -> bool:
+    """Tell whether a value is a whole number of at least one; truth values are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
 def require_count(part: object, **numbers: object) -> None:
     """Raise unless every named number is whole and at least one."""
     for name, value in numbers.items():
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        if not is_count(value):
             raise ValueError(f"{type(part).__name__} needs a whole {name} >= 1, got {value!r}.")
 
 
 def require_not_negative(part: object, **numbers: object) -> None:
     """Raise unless every named number is finite and at least zero."""
     for name, value in numbers.items():
-        if not (is_number(value) and 0 <= value < np.inf):  # type: ignore[operator]
+        if not (is_number(value) and 0 <= value < np.inf):
             raise ValueError(f"{type(part).__name__} needs {name} >= 0 and finite, got {value!r}.")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._params import is_number
+from regfactor._params import is_count, is_number
 from regfactor.factors import Point
 
 
@@ -99,17 +99,13 @@ class Solution:
 
 def check_limits(tol: object, max_iter: object, time_limit: object = None, max_rank: object = None) -> None:
     """Raise for limits of a run that are none."""
-    if not _whole(max_iter):
+    if not is_count(max_iter):
         raise ValueError(f"max_iter must be a whole number >= 1, got {max_iter!r}.")
     for name, value in {"tol": tol, "time_limit": 0 if time_limit is None else time_limit}.items():
-        if not is_number(value) or not value >= 0:  # type: ignore[operator]
+        if not is_number(value) or not value >= 0:
             raise ValueError(f"{name} must be a number >= 0, got {value!r}.")
-    if max_rank is not None and not _whole(max_rank):
+    if max_rank is not None and not is_count(max_rank):
         raise ValueError(f"max_rank must be a whole number >= 1, or None for no limit, got {max_rank!r}.")
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
 
 
 def relative(gap: float, objective: float, floor: float) -> float:
