@@ -175,8 +175,10 @@ def test_a_constant_table_is_predicted_by_its_mean():
     with pytest.warns(UserWarning, match="All columns of y are constant"):
         np.testing.assert_allclose(CanonicalCorrelation().fit(X, constant).predict(X), 0.1)
     for table in (constant, scipy.sparse.csr_array(constant)):
-        with pytest.warns(UserWarning, match="All columns of X are constant"):
-            np.testing.assert_allclose(CanonicalCorrelation().fit(table, X).predict(table), np.tile(X.mean(0), (50, 1)))
+        for ridge in (0.0, 0.1):
+            with pytest.warns(UserWarning, match="All columns of X are constant"):
+                model = CanonicalCorrelation(ridge=ridge).fit(table, X)
+            np.testing.assert_allclose(model.predict(table), np.tile(X.mean(0), (50, 1)))
 
 
 # --- reduced-rank regression ------------------------------------------------------------------------------------------
@@ -363,3 +365,14 @@ def test_rounding_of_a_mean_does_not_make_a_constant_column_vary(n):
     model = CanonicalCorrelation(ridge=0.1).fit(wide, Y)
     close(model.coef_[:, :7], CanonicalCorrelation(ridge=0.1).fit(X, Y).coef_, 1e-9)
     np.testing.assert_array_equal(model.coef_[:, 7], 0)
+
+
+@pytest.mark.parametrize("n", [1024, 1025, 2500])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_blocks_of_rows_give_the_cosines_between_the_column_spaces(n, weighted):
+    X, Y = (table + 1e4 + np.linspace(0, 50, n)[:, None] * np.arange(table.shape[1]) for table in tables(n))
+    w = 0.5 + np.arange(n) % 3 if weighted else np.ones(n)
+    about = [(table - np.average(table, axis=0, weights=w)) * np.sqrt(w)[:, None] for table in (X, Y)]
+    Qx, Qy = (np.linalg.qr(table)[0] for table in about)
+    model = CanonicalCorrelation(3).fit(X, Y, sample_weight=w if weighted else None)
+    close(model.correlations_, np.linalg.svd(Qx.T @ Qy, compute_uv=False)[:3], 1e-9)

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from regfactor._linalg import thin_svd
 from regfactor._params import Array, require_count, require_not_negative
-from regfactor.estimators.views.two_tables import Centered, Pair, TwoTables, side_by_side, standardized, whitener
+from regfactor.estimators.views.two_tables import Centered, Pair, TwoTables, standardized, whitener
 
 
 class CanonicalCorrelation(TwoTables):
@@ -77,27 +77,26 @@ class CanonicalCorrelation(TwoTables):
         require_count(self, n_components=self.n_components)
         require_not_negative(self, ridge=self.ridge)
         X, Y, weights = self._tables(X, y, sample_weight)
-        views, both = side_by_side(X, Y, weights, self.scale)
         ridge = self.ridge * (X.shape[0] if weights is None else float(weights.sum()))
-        pair = Pair.of(views[0].values, views[1].values, ridge, both)
-        self._publish(pair, views, _as_weights(*pair.directions(self.n_components)), X.dtype)
+        pair = Pair.of(X, Y, weights, ridge, self.scale)
+        self._publish(pair, _as_weights(*pair.directions(self.n_components)), X.dtype)
         return self
 
-    def _publish(self, pair: Pair, views: list[Centered], found: list[tuple[Array, Array]], dtype: Any) -> None:
+    def _publish(self, pair: Pair, found: list[tuple[Array, Array]], dtype: Any) -> None:
         """Set the fitted attributes."""
-        (x, y), (A, B) = views, (rotations for _, rotations in found)
-        loadings, cross, predicted = pair.moments(A, B)
+        ((x_mean, x_deviation), (y_mean, y_deviation)), (A, B) = pair.units, (rotations for _, rotations in found)
+        loadings, cross, predicted = pair.held.moments(A, B)
         inner = [rotations.T @ own for rotations, own in zip((A, B), loadings, strict=True)]
-        inverses = [np.linalg.pinv(square, hermitian=True) for square in inner]
+        inverses = np.linalg.pinv(np.array(inner), hermitian=True)
         for view, (weights, rotations), own, inverse in zip("xy", found, loadings, inverses, strict=True):
             setattr(self, f"{view}_weights_", weights.astype(dtype))
             setattr(self, f"{view}_rotations_", rotations.astype(dtype))
             setattr(self, f"{view}_loadings_", (own @ inverse).astype(dtype))
-        self._x, self._y = ((v.mean.astype(dtype), v.deviation.astype(dtype)) for v in views)
+        self._x, self._y = ((mean.astype(dtype), deviation.astype(dtype)) for mean, deviation in pair.units)
         norms = np.sqrt(np.diag(inner[0]) * np.diag(inner[1]))
         self.correlations_ = np.diag(cross) / np.where(norms > 0, norms, 1.0)
-        coef = A @ inverses[0] @ predicted * y.deviation / x.deviation[:, None]
-        self.coef_, self.intercept_ = coef.T.astype(dtype), (y.mean - x.mean @ coef).astype(dtype)
+        coef = A @ inverses[0] @ predicted * y_deviation / x_deviation[:, None]
+        self.coef_, self.intercept_ = coef.T.astype(dtype), (y_mean - x_mean @ coef).astype(dtype)
 
     def transform(self, X: Any, y: Any = None) -> Any:
         """Return the scores of X, and those of y where it is given.
@@ -215,9 +214,9 @@ class ReducedRankRegression(TwoTables):
         require_not_negative(self, alpha=self.alpha)
         X, Y, weights = self._tables(X, y, sample_weight)
         x, y = (Centered.of(table, weights, center=self.fit_intercept) for table in (X, Y))
-        A, squares = whitener(x.values, self.alpha)
+        A, squared = whitener(x.values, self.alpha)
         # B = A U s V' with A'X'Y = U s V': the fit of the ridge regression, in an orthonormal basis, truncated
-        U, s, Vt = thin_svd((x.values @ A).T @ y.values if squares is None else A.T @ (x.values.T @ y.values))
+        U, s, Vt = thin_svd(A.T @ (x.values.T @ y.values) if squared else (x.values @ A).T @ y.values)
         k = min(self.rank, len(s))
         rotations, components = A @ (U[:, :k] * s[:k]), Vt[:k]
         coef = rotations @ components

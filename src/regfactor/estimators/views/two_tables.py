@@ -24,8 +24,10 @@ from regfactor._params import Array
 from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.door import row_weights
 
+Units = tuple[Array, Array]  # means and deviations of the columns of a table
 EPS = float(np.finfo(np.float64).eps)
 MOST_CONDITION = 3e4  # of a factor of a Gram matrix: beyond it the squares lose too many digits
+BLOCK = 1024  # rows: a block of both tables fits into cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +66,7 @@ class Centered:
     deviation: Array
 
     @classmethod
-    def of(
-        cls, X: Any, weights: Array | None, center: bool = True, scale: bool = False, overwrite: bool = False
-    ) -> Centered:
+    def of(cls, X: Any, weights: Array | None, center: bool = True, scale: bool = False) -> Centered:
         """Sums are in float64; a column that varies by no more than its rounding is constant and becomes zero."""
         X = X.astype(np.float64, copy=False)
         if is_sparse(X):
@@ -74,7 +74,7 @@ class Centered:
         total = float(len(X) if weights is None else weights.sum())
         share = np.full(len(X), 1 / total) if weights is None else weights / total
         mean = share @ X if center else np.zeros(X.shape[1])
-        values = np.subtract(X, mean, out=X if overwrite else None)
+        values = X - mean
         if center:  # what rounding left of the mean of many rows, which would make a constant column vary
             rest = share @ values
             mean += rest
@@ -90,9 +90,10 @@ class Centered:
             values *= 1 / deviation
         return cls(values, mean, deviation)
 
-    def part(self, columns: slice) -> Centered:
-        """Return some of the columns."""
-        return Centered(self.values[:, columns], self.mean[columns], self.deviation[columns])
+    @property
+    def units(self) -> Units:
+        """Return the means and deviations of the columns."""
+        return self.mean, self.deviation
 
     @classmethod
     def _of_sparse(cls, X: Any, w: Array, center: bool, scale: bool) -> Centered:
@@ -112,15 +113,6 @@ class Centered:
         return cls(Shifted(S, root, mean * share), mean, deviation)
 
 
-def side_by_side(X: Any, Y: Array, weights: Array | None, scale: bool) -> tuple[list[Centered], Array | None]:
-    """Return both tables centered, and where X is dense the array that holds them: one product gives all of theirs."""
-    if is_sparse(X):
-        return [Centered.of(T, weights, scale=scale) for T in (X, Y)], None
-    both = Centered.of(np.hstack([X, Y], dtype=np.float64), weights, scale=scale, overwrite=True)
-    p = X.shape[1]
-    return [both.part(slice(p)), both.part(slice(p, None))], both.values
-
-
 def standardized(X: Any, mean: Array, deviation: Array | float, rotations: Array) -> Array:
     """Return (X - mean) / deviation times rotations; a sparse X is not made dense."""
     if is_sparse(X):
@@ -129,27 +121,33 @@ def standardized(X: Any, mean: Array, deviation: Array | float, rotations: Array
     return np.asarray(((X - mean) / deviation) @ rotations)
 
 
-def whitener(X: Any, ridge: float, G: Array | None = None) -> tuple[Array, Array | None]:
-    """Return A with A'(X'X + ridge I)A = I on the row space of X, and X'X where it has kept the digits of X.
+def whitener(X: Any, ridge: float) -> tuple[Array, bool]:
+    """Return A with A'(X'X + ridge I)A = I on the row space of X, and whether X'X has kept the digits of X.
 
-    By a Cholesky factorization where the Gram matrix G, computed unless given, is well-conditioned, else by an SVD
-    without null directions.
+    By a Cholesky factorization where it has, else by an SVD without null directions.
     """
     n, p = X.shape
     if p <= n:
-        if G is None:
-            G = X.gram() if isinstance(X, Shifted) else gram(X)
-        L, failed = scipy.linalg.lapack.dpotrf(G + ridge * np.eye(p), lower=True)
-        if not failed:
-            inverse, failed = scipy.linalg.lapack.dtrtri(L, lower=True)
-            if not failed and np.linalg.norm(L) * np.linalg.norm(inverse) < MOST_CONDITION:
-                return inverse.T, G
+        A = cholesky_whitener(X.gram() if isinstance(X, Shifted) else gram(X), ridge)
+        if A is not None:
+            return A, True
     if isinstance(X, Shifted):
         squares, V = _right_vectors(X)
     else:
         _, s, Vt = thin_svd(X, cut=max(n, p) * EPS)
         squares, V = np.square(s), Vt.T
-    return V / np.sqrt(squares + ridge), None
+    return V / np.sqrt(squares + ridge), False
+
+
+def cholesky_whitener(G: Array, ridge: float) -> Array | None:
+    """Return A with A'(G + ridge I)A = I, or None where the squares in G have lost too many digits."""
+    L, failed = scipy.linalg.lapack.dpotrf(G + ridge * np.eye(len(G)), lower=True)
+    if failed:
+        return None
+    inverse, failed = scipy.linalg.lapack.dtrtri(L, lower=True)
+    if failed or np.linalg.norm(L) * np.linalg.norm(inverse) >= MOST_CONDITION:
+        return None
+    return np.asarray(inverse.T)
 
 
 def _right_vectors(X: Shifted) -> tuple[Array, Array]:
@@ -163,58 +161,137 @@ def _right_vectors(X: Shifted) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
-    """Two centered tables with their whiteners A and B, and X'X, Y'Y and X'Y where these have kept their digits."""
+class Products:
+    """X'X, Y'Y and X'Y of two centered tables: all that directions and regressions need of many rows."""
+
+    within_x: Array
+    within_y: Array
+    across: Array
+
+    @classmethod
+    def of_dense(cls, X: Array, Y: Array, weights: Array | None, scale: bool) -> tuple[list[Units], Products]:
+        """Neither table is copied as a whole; a column that varies by no more than its rounding becomes zero."""
+        p, total = X.shape[1], float(len(X) if weights is None else weights.sum())
+        mean, G = _about_means(X, Y, weights, total)
+        deviation = np.sqrt(np.maximum(np.diag(G), 0) / (total - 1 if total > 1 else total))
+        constant = deviation <= 4 * EPS * np.abs(mean)
+        deviation = np.where(constant, 1.0, deviation) if scale else np.ones(len(mean))
+        G *= np.outer(~constant / deviation, ~constant / deviation)
+        units = [(mean[:p], deviation[:p]), (mean[p:], deviation[p:])]
+        return units, cls(G[:p, :p], G[p:, p:], G[:p, p:])
+
+    @classmethod
+    def of_views(cls, X: Shifted, Y: Array) -> Products:
+        """Multiply a sparse table and a dense one."""
+        return cls(X.gram(), gram(Y), X.T @ Y)
+
+    def vary(self) -> tuple[bool, bool]:
+        """Return whether any column of either table does."""
+        return bool(np.diag(self.within_x).any()), bool(np.diag(self.within_y).any())
+
+    def cross(self, A: Array, B: Array) -> Array:
+        """Return S'T of the scores S = XA and T = YB."""
+        return np.asarray(A.T @ self.across @ B)
+
+    def moments(self, A: Array, B: Array) -> tuple[tuple[Array, Array], Array, Array]:
+        """Return (X'S, Y'T), S'T and S'Y of the scores."""
+        return (self.within_x @ A, self.within_y @ B), self.cross(A, B), A.T @ self.across
+
+
+def _about_means(X: Array, Y: Array, weights: Array | None, total: float) -> tuple[Array, Array]:
+    """Return the means of the columns of both tables, and the products of all columns about them, by blocks of rows."""
+    p, share = X.shape[1], np.full(len(X), 1 / total) if weights is None else weights / total
+    mean = np.concatenate([share @ X, share @ Y], dtype=np.float64)
+    G, rest = np.zeros((len(mean), len(mean))), np.zeros(len(mean))
+    buffer = np.empty((min(BLOCK, len(X)), len(mean)))
+    for start in range(0, len(X), BLOCK):
+        rows = slice(start, start + BLOCK)
+        block = buffer[: len(X[rows])]
+        np.subtract(X[rows], mean[:p], out=block[:, :p])
+        np.subtract(Y[rows], mean[p:], out=block[:, p:])
+        rest += share[rows] @ block
+        if weights is not None:
+            block *= np.sqrt(weights[rows])[:, None]
+        G += block.T @ block
+    # what rounding left of the means, which would make a constant column vary
+    return mean + rest, G - total * np.outer(rest, rest)
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Two centered tables themselves, where products of their columns would lose digits."""
 
     X: Any
     Y: Array
+
+    def vary(self) -> tuple[bool, bool]:
+        """Return whether any column of either table does."""
+        return bool(np.any(self.X.m if isinstance(self.X, Shifted) else self.X)), bool(np.any(self.Y))
+
+    def cross(self, A: Array, B: Array) -> Array:
+        """Return S'T of the scores S = XA and T = YB."""
+        return np.asarray((self.X @ A).T @ (self.Y @ B))
+
+    def moments(self, A: Array, B: Array) -> tuple[tuple[Array, Array], Array, Array]:
+        """Return (X'S, Y'T), S'T and S'Y of the scores."""
+        S, T = self.X @ A, self.Y @ B
+        return (self.X.T @ S, self.Y.T @ T), S.T @ T, S.T @ self.Y
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two tables with the units of their columns, whiteners A and B, and what their scores are computed from."""
+
+    units: list[Units]
     A: Array
     B: Array
-    grams: tuple[Array, Array, Array] | None
+    held: Products | Tables
 
     @classmethod
-    def of(cls, X: Any, Y: Array, ridge: float, both: Array | None = None) -> Pair:
-        """Whiten both; warn of correlations that are one by counting alone, and of tables that have none.
-
-        `both` holds the tables side by side: one product of it costs less than three of them.
-        """
-        n, p = X.shape
-        G = gram(both) if both is not None and max(p, Y.shape[1]) <= n else None
-        own = (None, None) if G is None else (G[:p, :p], G[p:, p:])
-        (A, first), (B, second) = whitener(X, ridge, own[0]), whitener(Y, ridge, own[1])
-        for name, table in (("X", X), ("y", Y)):
-            if not (np.any(table.m) if isinstance(table, Shifted) else np.any(table[0]) or np.any(table)):
+    def of(cls, X: Any, Y: Array, weights: Array | None, ridge: float, scale: bool) -> Pair:
+        """Whiten both; warn of correlations that are one by counting alone, and of tables that have none."""
+        pair = cls._by_products(X, Y, weights, ridge, scale) if max(X.shape[1], Y.shape[1]) <= len(Y) else None
+        pair = pair or cls._by_tables(X, Y, weights, ridge, scale)
+        for name, varies in zip("Xy", pair.held.vary(), strict=True):
+            if not varies:
                 warnings.warn(
                     f"All columns of {name} are constant, so that it correlates with nothing and is of no use here; "
                     "predictions are the mean of y.",
                     UserWarning,
                     stacklevel=3,
                 )
-        if ridge == 0 and A.shape[1] and B.shape[1] and A.shape[1] + B.shape[1] >= n:
+        ranks = pair.A.shape[1], pair.B.shape[1]
+        if ridge == 0 and min(ranks) > 0 and sum(ranks) >= len(Y):
             warnings.warn(
-                f"The tables have ranks {A.shape[1]} and {B.shape[1]} on {n} rows: some correlations are 1 "
+                f"The tables have ranks {ranks[0]} and {ranks[1]} on {len(Y)} rows: some correlations are 1 "
                 "whatever the data; set ridge > 0.",
                 UserWarning,
                 stacklevel=3,
             )
-        if first is None or second is None:
-            return cls(X, Y, A, B, None)
-        return cls(X, Y, A, B, (first, second, X.T @ Y if G is None else G[:p, p:]))
+        return pair
+
+    @classmethod
+    def _by_products(cls, X: Any, Y: Array, weights: Array | None, ridge: float, scale: bool) -> Pair | None:
+        """Whiten by Cholesky factorizations, unless these lose too many digits."""
+        if is_sparse(X):
+            x, y = (Centered.of(T, weights, scale=scale) for T in (X, Y))
+            units, products = [x.units, y.units], Products.of_views(x.values, y.values)
+        else:
+            units, products = Products.of_dense(X, Y, weights, scale)
+        A, B = (cholesky_whitener(G, ridge) for G in (products.within_x, products.within_y))
+        return None if A is None or B is None else cls(units, A, B, products)
+
+    @classmethod
+    def _by_tables(cls, X: Any, Y: Array, weights: Array | None, ridge: float, scale: bool) -> Pair:
+        """Whiten by singular value decompositions where need be."""
+        x, y = (Centered.of(T, weights, scale=scale) for T in (X, Y))
+        (A, _), (B, _) = whitener(x.values, ridge), whitener(y.values, ridge)
+        return cls([x.units, y.units], A, B, Tables(x.values, y.values))
 
     def directions(self, k: int) -> tuple[Array, Array]:
         """Return the k leading pairs of canonical directions."""
-        A, B = self.A, self.B
-        M = (self.X @ A).T @ (self.Y @ B) if self.grams is None else A.T @ self.grams[2] @ B
-        U, V = leading_vectors(M, k)
-        return A @ U, B @ V
-
-    def moments(self, A: Array, B: Array) -> tuple[tuple[Array, Array], Array, Array]:
-        """Return (X'S, Y'T), S'T and S'Y of the scores S = XA and T = YB."""
-        if self.grams is None:
-            S, T = self.X @ A, self.Y @ B
-            return (self.X.T @ S, self.Y.T @ T), S.T @ T, S.T @ self.Y
-        within_x, within_y, across = self.grams
-        return (within_x @ A, within_y @ B), A.T @ across @ B, A.T @ across
+        U, V = leading_vectors(self.held.cross(self.A, self.B), k)
+        return self.A @ U, self.B @ V
 
 
 class TwoTables(
