@@ -9,7 +9,8 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from regfactor._linalg import thin_svd
 from regfactor._params import Array, require_count, require_not_negative
-from regfactor.estimators.views.two_tables import Centered, Pair, TwoTables, standardized, whitener
+from regfactor.estimators.views.pair import Centered, Pair, whitener
+from regfactor.estimators.views.two_tables import TwoTables, standardized
 
 
 class CanonicalCorrelation(TwoTables):
