@@ -13,7 +13,7 @@ from benchmarks._peers import QUICK, cpu, table, versions
 from regfactor.estimators.views.correlation import CanonicalCorrelation
 
 N, P, Q = (1000, 40, 30) if QUICK else (5000, 100, 80)
-COMPONENTS, SHARED, SEEDS, REPEATS = 5, 8, range(3), 5
+COMPONENTS, SHARED, SEEDS, REPEATS = 5, 8, range(3), 15
 STRENGTHS = {"apart": np.geomspace(1.0, 0.1, SHARED), "close": np.full(SHARED, 0.3)}
 
 
