@@ -463,3 +463,21 @@ def test_sparse_coding_leaves_a_row_with_nothing_observed_at_zero(q):
     assert model.status_.converged
     assert not model.codes_[5].any()
     np.testing.assert_allclose(model.objective_, ConvexSparseCoding(q=q).fit(np.delete(X, 5, axis=0)).objective_)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("held", [Lasso(), SquaredL2()])
+@pytest.mark.parametrize("other", [None, NonNegative()])
+def test_a_penalty_on_one_factor_alone_is_told_to_have_no_minimum(held, other):
+    X = np.random.default_rng(0).normal(size=(20, 6))
+    options = {"rank": 2, "max_iter": 5}
+    with pytest.warns(UserWarning, match=r"no minimum.*on_components=UnitBall"):
+        FactorModel(on_codes=held, on_components=other, **options).fit(X)
+    with pytest.warns(UserWarning, match=r"no minimum.*on_codes=UnitBall"):
+        FactorModel(on_codes=other, on_components=held, **options).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        FactorModel(on_codes=held, on_components=UnitBall(), **options).fit(X)
+        FactorModel(on_codes=held, on_components=SquaredL2(), **options).fit(X)
+        FactorModel(on_codes=held, rank=2, max_iter=5, alpha=0).fit(X)

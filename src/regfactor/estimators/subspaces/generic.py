@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any, Self
 
@@ -128,6 +129,8 @@ class FactorModel(FactorEstimator):
             )
         if isinstance(self.rank, str) and self.rank != "auto":
             raise ValueError(f"rank must be a whole number, 'auto' or None, got {self.rank!r}.")
+        if self.alpha:
+            _warn_without_minimum(on_codes, on_components)
         rank = 1 if isinstance(self.rank, str) else self.rank
         return Factored(data_of(X, loss, entries), on_codes, on_components, rank, self._strength, row_weights=rows)
 
@@ -177,3 +180,19 @@ class FactorModel(FactorEstimator):
         if isinstance(problem.gauge, Columns) and problem.gauge.norm.p == float("inf"):
             return None
         return Scoring(loss, problem.gauge.per_row(codes), problem.alpha, self._column_weights)
+
+
+def _warn_without_minimum(on_codes: Penalty, on_components: Penalty) -> None:
+    """Warn where one factor is penalized by its size while nothing holds the other: their product can stay."""
+    sides = {"on_codes": on_codes, "on_components": on_components}
+    sizes = {
+        name: [penalty.value(np.full((1, 1), scale)) for scale in (0.1, 0.2, 1e6)] for name, penalty in sides.items()
+    }
+    for grows, held in (("on_components", "on_codes"), ("on_codes", "on_components")):
+        if not any(sizes[grows]) and 0 < sizes[held][0] < sizes[held][1] < np.inf:
+            warnings.warn(
+                f"With {held}={sides[held]} and {grows}={sides[grows]} there is no minimum: one factor shrinks, the "
+                f"other grows, and the penalty tends to zero. Give {grows}=SquaredL2(), or {grows}=UnitBall().",
+                UserWarning,
+                stacklevel=6,
+            )
