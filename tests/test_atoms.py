@@ -183,6 +183,17 @@ def test_the_same_seed_gives_the_same_numbers():
     np.testing.assert_array_equal(one.point.factors.codes, other.point.factors.codes)
 
 
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("share", [0.02, 0.2])
+@pytest.mark.parametrize("seed", range(4))
+def test_float32_is_certified_to_the_default_tolerance(loss, share, seed):
+    _, sparse = problems(loss, True, share, seed=seed)
+    found = solve(sparse.astype(np.float32))
+    assert found.status.name == "CERTIFIED"
+    assert found.relative_gap <= 1e-4
+    assert found.point.factors.C.dtype == np.float32
+
+
 def test_float32_is_judged_in_float64():
     X = as_sparse(table(Squared())).astype(np.float32)
     problem = Convex(Data.of_sparse(X, Squared()), Trace(), 2.0)

@@ -36,6 +36,7 @@ SPARE = 8  # directions carried beside those of the atoms
 MARGIN = 0.99  # share of the tolerance that is aimed at; the rest is for rounding
 ROUNDING = 50  # rounding errors that a rise of the objective may be
 PATIENCE = 10  # examinations without a fall of the objective after which nothing is left to gain
+SINGLE_PATIENCE = 2  # the same in single precision, after which double precision goes on
 
 
 def _obstacle(problem: Convex) -> str | None:
@@ -73,7 +74,11 @@ class Atoms(Solver):
         while True:
             for _ in range(self.every):
                 descent.step()
-            yield descent.examine()
+            found = descent.examine()
+            if descent.single and not found.limited and (found.settled or found.bound > -np.inf):
+                descent.refine()
+                found = descent.examine()
+            yield found
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,9 +116,8 @@ class Descent:
     """The state: the best spot and the one before, the block of directions, step length and momentum."""
 
     def __init__(self, problem: Convex, start: Point | None, solver: Atoms) -> None:
-        self.problem, self.solver = problem, solver
+        self.problem, self.solver, self.dtype = problem, solver, problem.data.dtype
         self.e, self.alpha = problem.gauge.scale, float(problem.alpha)
-        self.rounding = ROUNDING * float(np.finfo(problem.data.dtype).eps)
         self.random = np.random.default_rng(solver.random_state)
         self.curvature = self._mean_curvature(start or problem.null)
         self.steepest = self.curvature / self._first_step()
@@ -122,6 +126,16 @@ class Descent:
         self.known = np.full((2, 2), inner_product(self.now.F, self.now.F))
         self.block = self._topped(self.now.F.C.T, self.now.F.rank)
         self.examined, self.still, self.examined_at = 0, 0, self.now.objective
+
+    @property
+    def single(self) -> bool:
+        """Whether steps are taken in single precision."""
+        return bool(self.problem.data.dtype == np.float32)
+
+    @property
+    def rounding(self) -> float:
+        """Return the relative rise of the objective that may be rounding."""
+        return ROUNDING * float(np.finfo(self.problem.data.dtype).eps)
 
     @np.errstate(over="ignore", invalid="ignore")  # a step too far is taken back
     def step(self) -> None:
@@ -149,13 +163,24 @@ class Descent:
         ratio = np.asarray(self.e / problem.gauge.scale)
         self.problem, self.e = problem, problem.gauge.scale
         F = self._unit(Factors(now.F.codes, now.F.C * ratio))
-        self.now = self.last = self._spot(F, now.B)
-        self.known = np.full((2, 2), inner_product(F, F))
         self.block = orthonormal(block * ratio[:, None])
         self.curvature = self._mean_curvature(Point(Factors(F.Phi, F.C * self.e), now.B))
         self.steepest *= self.curvature / curvature
-        self.tau, self.t, self.push = self.tau * curvature / self.curvature, 1.0, 0.0
+        self.tau *= curvature / self.curvature
+        self._restart(F, now.B)
+
+    def _restart(self, F: Factors, B: Array | None) -> None:
+        """Begin at a point without momentum."""
+        self.now = self.last = self._spot(F, B)
+        self.known = np.full((2, 2), inner_product(F, F))
+        self.t, self.push = 1.0, 0.0
         self.still, self.examined_at = 0, self.now.objective
+
+    def refine(self) -> None:
+        """Go on in double precision: single precision comes near, but its objectives are too coarse for a proof."""
+        now, self.problem = self.now, self.problem.astype(np.float64)
+        self.block = orthonormal(self.block.astype(np.float64))
+        self._restart(self._unit(now.F.astype(np.float64)), None if now.B is None else now.B.astype(np.float64))
 
     def examine(self) -> Iterate:
         """Return the current point, with a bound if the level that the tolerance needs can be proven."""
@@ -164,12 +189,17 @@ class Descent:
         bound = self._bound(Y)
         fall, self.examined_at = self.examined_at - now.objective, now.objective
         limited = self.solver.max_rank is not None and now.F.rank >= self.solver.max_rank
-        least, patience = (self.solver.tol, 1) if limited else (1e-15, PATIENCE)  # no gap closes at a limited rank
+        least, patience = (1e-15, PATIENCE)
+        if limited:  # no gap closes then
+            least, patience = self.solver.tol, 1
+        elif self.single:
+            least, patience = float(np.finfo(np.float32).eps), SINGLE_PATIENCE
         self.still = self.still + 1 if fall <= least * abs(now.objective) else 0
         F = Factors(now.F.Phi, now.F.C * self.e)
+        refined, told = self.problem.data.dtype != self.dtype, {"rank": F.rank, "step": self.tau * self.curvature}
         return Iterate(
-            Point(F, now.B, Y), now.objective, bound.value, bound.rigorous, self.still >= patience, limited,
-            self.solver.every, info={"rank": F.rank, "step": self.tau * self.curvature},
+            Point(F, now.B, Y).astype(self.dtype), now.objective, bound.value, bound.rigorous, self.still >= patience,
+            limited, self.solver.every, stage=int(refined), info=told,
         )  # fmt: skip
 
     def _bound(self, Y: Array) -> Bound:
@@ -180,7 +210,8 @@ class Descent:
         """
         problem, now, G = self.problem, self.now, self.problem.scattered(Y)
         size = max(abs(now.objective), problem.floor)
-        target = now.objective - max(MARGIN * self.solver.tol - self.rounding, 0.5 * self.solver.tol) * size
+        rounding = ROUNDING * float(np.finfo(self.dtype).eps)
+        target = now.objective - max(MARGIN * self.solver.tol - rounding, 0.5 * self.solver.tol) * size
         level = problem.level(Y, target)
         self.examined += 1
         hopeful = level > 0 and np.linalg.norm(G @ self.block, 2) <= level
@@ -310,7 +341,8 @@ class Descent:
         excess = new.value - value - float(np.vdot(g, new.mapped)) + float(np.vdot(g, mapped))
         if not np.isfinite(excess):
             return 4 * self.steepest
-        return 2 * excess / length if length > 0 and excess > 1e-12 * abs(value) else 0.0
+        told = length > self.rounding * self.known[0, 0] and excess > max(1e-12, self.rounding) * abs(value)
+        return 2 * excess / length if told else 0.0  # else both are differences that rounding has eaten
 
     def _lengthen(self, bend: float) -> None:
         """Set the step by the greatest curvature met, of which the memory fades: steep directions are few but stay."""
