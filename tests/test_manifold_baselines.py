@@ -23,6 +23,7 @@ from regfactor.baselines.least_squares_svm import LeastSquaresSVM
 from regfactor.baselines.parallel_field import ParallelFieldRegression, field_rows
 from regfactor.baselines.tangents import Tangents
 from regfactor.estimators.snf.estimator import SNFRegressor
+from regfactor.kernels import widths
 
 GRAPHS = [LaplacianRegression(), HessianRegression(), ParallelFieldRegression()]
 ESTIMATORS = [*GRAPHS, LeastSquaresSVM(), LeastSquaresSVM(kernel="linear"), LinearLatentReconstruction()]
@@ -214,6 +215,7 @@ def test_small_systems_are_solved_directly_unless_they_break_down():
 
 def test_conjugate_gradients_that_do_not_end_are_reported(monkeypatch):
     monkeypatch.setattr(graph_solvers, "SMALL", 0)
+    monkeypatch.setattr(graph_solvers, "LAST_RESORT", 0)
     X, y = roll(400)
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
         HessianRegression(max_iter=1).fit(X, np.where(np.arange(400) < 20, y, np.nan))
@@ -312,3 +314,59 @@ def test_targets_that_say_nothing_are_refused():
     for model in ESTIMATORS:
         with pytest.raises(ValueError, match="nothing to learn"):
             clone(model).fit(X, np.full(30, np.nan))
+
+
+# --- units, flat directions, copies -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "unit"), [(400, 0.1), (400, 1.0), (400, 1e3), (400, 1e5), (2000, 1.0), (2000, 1e5)])
+@pytest.mark.parametrize("method", [HessianRegression, ParallelFieldRegression])
+def test_an_affine_target_is_found_from_three_labels_in_any_unit(method, unit, n):
+    X = np.random.default_rng(0).uniform(size=(n, 2))
+    target = X @ [1.0, 2.0]
+    X[:3] = [[0.1, 0.1], [0.9, 0.2], [0.5, 0.9]]
+    target[:3] = X[:3] @ [1.0, 2.0]
+    model = method().fit(unit * X, np.where(np.arange(n) < 3, target, np.nan))
+    np.testing.assert_allclose(model.transduction_, target, atol=1e-3)
+
+
+def test_a_penalty_beyond_double_precision_is_told():
+    X = np.random.default_rng(0).uniform(size=(200, 2))
+    with pytest.warns(ConvergenceWarning, match="common scale"):
+        HessianRegression(1e8).fit(1e-3 * X, np.where(np.arange(200) < 3, X @ [1.0, 2.0], np.nan))
+
+
+def test_a_direct_solution_is_kept_where_steps_do_worse():
+    X = np.random.default_rng(0).uniform(size=(400, 2))
+    model = HessianRegression(10.0).fit(X, np.where(np.arange(400) < 3, X @ [1.0, 2.0], np.nan))
+    assert model.residual_ < 1e-6
+
+
+@pytest.mark.parametrize("second", [lambda c: 1.8 * c + 32, lambda c: 3 * c, lambda c: c])
+def test_columns_that_repeat_each_other_make_a_line(second):
+    c = np.random.default_rng(0).uniform(size=200)
+    X, y = np.column_stack([c, second(c)]), np.where(np.arange(200) < 10, c, np.nan)
+    model = HessianRegression().fit(X, y)
+    np.testing.assert_allclose(model.transduction_, c, atol=1e-4)
+    np.testing.assert_allclose(model.predict(X), model.transduction_, atol=1e-4)
+
+
+def test_rows_whose_neighbors_are_copies_are_told():
+    X = np.repeat(np.random.default_rng(0).uniform(size=(20, 2)), 15, axis=0)
+    y = np.where(np.arange(300) % 15 == 0, X[:, 0], np.nan)
+    with pytest.warns(UserWarning, match="300 rows are copies"):
+        HessianRegression().fit(X, y)
+
+
+@pytest.mark.parametrize("gamma", [None, 2000.0, "neighbors"])
+def test_new_rows_of_a_laplacian_weigh_neighbors_as_the_graph_does(gamma):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(200, 2))
+    y = np.where(np.arange(200) < 80, np.sin(6 * X[:, 0]), np.nan)
+    model = LaplacianRegression(0.01, graph_gamma=gamma).fit(X, y)
+    new = rng.uniform(size=(5, 2))
+    squares = np.square(new[:, None] - X).sum(axis=2)
+    for i, row in enumerate(squares):
+        near = np.argsort(row)[:10]
+        weights = np.exp(-(0.0 if gamma is None else widths.found(gamma, X)) * row[near])
+        assert model.predict(new[i : i + 1])[0] == pytest.approx(np.average(model._G[near, 0], weights=weights))

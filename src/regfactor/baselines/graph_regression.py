@@ -18,8 +18,9 @@ from regfactor._params import Array, require_count, require_positive
 from regfactor.baselines.graph_solvers import solve_definite
 from regfactor.baselines.graphs import NeighborGraph, Solved
 from regfactor.baselines.targets import TARGETS, Known, known
+from regfactor.kernels import widths
 
-FLOOR = 1e-10  # of the mean diagonal: lifts directions that neither a target nor the form holds
+FLOOR = 1e-13  # of the form's own diagonal, whatever its units: lifts what neither a target nor the form holds
 
 
 class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
@@ -59,10 +60,10 @@ class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
         self.n_iter_ = max(1, *(s.n_iter for s in solved))
         self.residual_ = max(s.residual for s in solved)
         self.transduction_ = given.completed(G[: len(X)], X.dtype)
-        if self.residual_ > self.tol:
+        if not all(s.met for s in solved):
             warnings.warn(
                 f"{type(self).__name__}: conjugate gradients stopped at a relative residual of {self.residual_:.2g}; "
-                "raise max_iter, or the penalty.",
+                "raise max_iter, or bring the columns of X to a common scale of about one.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -76,8 +77,9 @@ class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
             mean = Y.mean(axis=0)
             ones = np.zeros(Q.shape[0])
             ones[rows] = 1
-            lift = FLOOR * float(Q.diagonal().mean() + ones.mean())
-            A = scipy.sparse.csr_array(Q + scipy.sparse.diags_array(ones + lift))
+            added = ones + FLOOR * Q.diagonal()
+            added[Q.diagonal() + ones == 0] = 1  # a row without neighbors or target
+            A = scipy.sparse.csr_array(Q + scipy.sparse.diags_array(added))
             side = np.zeros((Q.shape[0], len(columns)))
             side[rows] = Y - mean
             solved.append(solve_definite(A, side, self.tol, self.max_iter))
@@ -120,8 +122,8 @@ class LaplacianRegression(GraphRegressor):
     """min over f of sum_labeled (y_i - f_i)^2 + penalty f'L f, L the Laplacian of a graph of neighbors.
 
     Transductive (Belkin, Matveeva & Niyogi 2004): (S + penalty L) f = S y with S the indicator of labeled rows and y
-    centered, a sparse system, by preconditioned conjugate gradients. New rows have the mean of their neighbors' f,
-    which is what minimizes their share of f'L f.
+    centered, a sparse system, by preconditioned conjugate gradients. New rows have the mean of their neighbors' f, each
+    weighing as its join would, which is what minimizes their share of f'L f.
 
     Parameters
     ----------
@@ -167,9 +169,12 @@ class LaplacianRegression(GraphRegressor):
         NeighborGraph(self.n_neighbors, self.graph_gamma, self.normalized)
 
     def _form(self, X: Array) -> scipy.sparse.csr_array:
+        self._gamma = 0.0 if self.graph_gamma is None else widths.found(self.graph_gamma, X)
         graph = NeighborGraph(self.n_neighbors, self.graph_gamma, self.normalized)
         return scipy.sparse.csr_array(self.penalty * graph.laplacian(X))
 
     def _extend(self, X: Array) -> Array:
-        places = self._nearest(X, self.n_neighbors)[1]
-        return np.asarray(self._G[places].mean(axis=1))
+        squares, places = self._nearest(X, self.n_neighbors)
+        weights = np.exp(self._gamma * (squares.min(axis=1, keepdims=True) - squares))
+        weights /= weights.sum(axis=1, keepdims=True)
+        return np.asarray(np.einsum("nk,nkt->nt", weights, self._G[places]))

@@ -104,11 +104,12 @@ class Power:
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """What conjugate gradients found: solutions, steps taken, and the largest relative residual."""
+    """What was found: solutions, steps taken, the largest relative residual, and whether it is as small as asked."""
 
     X: Array
     n_iter: int
     residual: float
+    met: bool = True
 
 
 def conjugate_gradients(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from sklearn.utils import gen_batches
 from regfactor._params import Array, require_positive
 from regfactor.baselines.graph_regression import GraphRegressor
 from regfactor.baselines.tangents import BLOCK, Tangents, check_dimension, sparse_rows
+
+FLAT = 1e-10  # of the largest singular value: directions in which a neighborhood does not extend
 
 
 class HessianRegression(GraphRegressor):
@@ -70,6 +73,7 @@ class HessianRegression(GraphRegressor):
             m -= 1
         self.dimension_ = m
         self._tangents = Tangents.of(X, self.n_neighbors, m)
+        _warn_of_copies(X, self._tangents)
         H = hessian_rows(X, self._tangents)
         return scipy.sparse.csr_array(self.penalty * (H.T @ H))
 
@@ -78,14 +82,36 @@ class HessianRegression(GraphRegressor):
         u = np.einsum("nd,ndm->nm", X - self._X[nearest], tangents.frames[nearest])
         U = tangents.coordinates(self._X, slice(None))[nearest]
         change = self._G[tangents.places[nearest]] - self._G[nearest][:, None]
-        slopes = np.linalg.pinv(quadratic(U)) @ change
-        return np.asarray(self._G[nearest] + (u[:, None] @ slopes[:, : U.shape[2]])[:, 0])
+        slopes = fits_of_quadratics(U)[:, : U.shape[2]] @ change
+        return np.asarray(self._G[nearest] + (u[:, None] @ slopes)[:, 0])
 
 
-def quadratic(U: Array) -> Array:
-    """Return the terms u_r and u_r u_s, r <= s, of coordinates (rows, k, m)."""
-    r, s = np.triu_indices(U.shape[2])
-    return np.concatenate([U, U[:, :, r] * U[:, :, s]], axis=2)
+def _warn_of_copies(X: Array, tangents: Tangents) -> None:
+    """Warn of rows that have no neighbor at another place: they are tied to nothing."""
+    alone = int(np.all(X[tangents.places[:, -1]] == X, axis=1).sum())  # even the farthest is a copy
+    if alone:
+        warnings.warn(
+            f"HessianRegression: all neighbors of {alone} rows are copies of them, so that nothing ties these rows to "
+            "others; raise n_neighbors, or remove duplicate rows.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def fits_of_quadratics(U: Array) -> Array:
+    """Return what takes values at coordinates (rows, k, m) to coefficients of u_r and of u_r u_s, r <= s.
+
+    In units of the neighborhood's own size, so that a direction in which it is flat up to rounding is left out.
+    """
+    m = U.shape[2]
+    r, s = np.triu_indices(m)
+    size = np.abs(U).max(axis=(1, 2), keepdims=True)
+    size[size == 0] = 1
+    terms = U / size
+    terms = np.concatenate([terms, terms[:, :, r] * terms[:, :, s]], axis=2)
+    fits = np.linalg.pinv(terms, rcond=FLAT) / size
+    fits[:, m:] /= size
+    return np.asarray(fits)
 
 
 def hessian_rows(X: Array, tangents: Tangents) -> scipy.sparse.csr_array:
@@ -96,7 +122,7 @@ def hessian_rows(X: Array, tangents: Tangents) -> scipy.sparse.csr_array:
     scale = np.where(r == s, 2.0, np.sqrt(2))  # f = ... + c_rs u_r u_s: 2 c_rr on the diagonal, c_rs twice off it
     blocks: list[Any] = []
     for rows in gen_batches(n, max(BLOCK // (k * (m + len(r))), 1)):
-        fits = np.linalg.pinv(quadratic(tangents.coordinates(X, rows)))[:, m:] * scale[:, None]
+        fits = fits_of_quadratics(tangents.coordinates(X, rows))[:, m:] * scale[:, None]
         values = np.concatenate([fits, -fits.sum(axis=2, keepdims=True)], axis=2)
         places = np.concatenate([tangents.places[rows], np.arange(n)[rows, None]], axis=1)
         places = np.broadcast_to(places[:, None], values.shape)
