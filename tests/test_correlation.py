@@ -376,3 +376,56 @@ def test_blocks_of_rows_give_the_cosines_between_the_column_spaces(n, weighted):
     Qx, Qy = (np.linalg.qr(table)[0] for table in about)
     model = CanonicalCorrelation(3).fit(X, Y, sample_weight=w if weighted else None)
     close(model.correlations_, np.linalg.svd(Qx.T @ Qy, compute_uv=False)[:3], 1e-9)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        lambda rng: rng.normal(5e4, 2e4, 20_000),
+        lambda rng: 1.6e9 + 2.6e6 * rng.random(20_000),
+        lambda rng: rng.normal(1e9, 1.0, 20_000),
+    ],
+    ids=["income", "seconds", "offset"],
+)
+def test_a_large_column_of_a_sparse_table_hides_no_other(column):
+    rng = np.random.default_rng(0)
+    dummies = (rng.random((20_000, 8)) < 0.02).astype(float)
+    X, y = np.column_stack([column(rng), dummies]), dummies @ np.arange(1, 9.0) + 0.1 * rng.normal(size=20_000)
+    for model in (ReducedRankRegression(1), ReducedRankRegression(1, alpha=1.0), CanonicalCorrelation(1, scale=False)):
+        dense, sparse = (clone(model).fit(table, y).predict(table) for table in (X, scipy.sparse.csr_array(X)))
+        np.testing.assert_allclose(sparse, dense, atol=1e-6)
+        assert np.corrcoef(dense, y)[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rounding_of_a_large_mean_is_no_direction(dtype):
+    rng = np.random.default_rng(0)
+    kelvin = 300 + 0.3 * rng.normal(size=40)
+    X = np.column_stack([kelvin, kelvin - 273.15, 1.8 * kelvin - 459.67, kelvin / 3]).astype(dtype)
+    Y = np.column_stack([kelvin - 300 + rng.normal(size=40), rng.normal(size=40)])
+    model = CanonicalCorrelation(2).fit(X, Y)
+    assert model.correlations_.shape == (1,)
+    best = LinearRegression().fit(kelvin[:, None], Y)
+    close(model.predict(X), best.predict(kelvin[:, None]), 1e-3)
+    assert np.abs(ReducedRankRegression(2).fit(X, Y).coef_).max() < 1
+
+
+def test_the_least_coefficients_are_found_and_far_units_are_borne():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(50, 5)), rng.normal(size=(50, 3))
+    X = np.column_stack([X, X[:, 0] + X[:, 1]])
+    close(ReducedRankRegression(3).fit(X, Y).coef_, LinearRegression().fit(X, Y).coef_)
+    far = X * [1, 1, 1e-9, 1e9, 1, 1]
+    close(ReducedRankRegression(3).fit(far, Y).predict(far), LinearRegression().fit(X, Y).predict(X), 1e-6)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.1])
+def test_weights_may_sum_to_one_or_a_little_more(ridge):
+    X, Y = tables(200)
+    w = np.random.default_rng(0).random(200)
+    w /= w.sum()
+    below, above = (
+        CanonicalCorrelation(2, ridge=ridge).fit(X, Y, sample_weight=w * scale) for scale in (1 - 1e-9, 1 + 1e-9)
+    )
+    close(above.correlations_, below.correlations_, 1e-6)
+    close(above.transform(X), below.transform(X), 1e-6)

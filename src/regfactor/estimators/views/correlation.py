@@ -19,8 +19,8 @@ class CanonicalCorrelation(TwoTables):
     S are the covariances of both tables, whose columns are standardized with `scale`. In closed form, by one singular
     value decomposition. Attributes and their scales and signs are those of scikit-learn's `CCA`, except that `predict`
     is the least squares prediction from the scores of X; `CCA` takes the scores of X for those of y. A sparse X, absent
-    entries zeros, is centered without being made dense; of its directions those count as null whose singular value is
-    less than about 1e-7 of the largest.
+    entries zeros, is centered without being made dense; of its directions, in columns of length one, those count as
+    null whose singular value is less than about 1e-6 of the largest. So do, in any table, those that rounding made.
 
     Parameters
     ----------
@@ -152,8 +152,8 @@ class ReducedRankRegression(TwoTables):
 
     In closed form: the ridge regression projected on the leading right singular vectors of its fit. With rank at least
     the number of targets it is least squares, or ridge regression as in scikit-learn. A sparse X, absent entries zeros,
-    is centered without being made dense; of its directions those count as null whose singular value is less than about
-    1e-7 of the largest.
+    is centered without being made dense; of its directions, in columns of length one, those count as null whose
+    singular value is less than about 1e-6 of the largest. So do, in any table, those that rounding made.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ class ReducedRankRegression(TwoTables):
         require_not_negative(self, alpha=self.alpha)
         X, Y, weights = self._tables(X, y, sample_weight)
         x, y = (Centered.of(table, weights, center=self.fit_intercept) for table in (X, Y))
-        A, squared = whitener(x.values, self.alpha)
+        A, squared = whitener(x, self.alpha)
         # B = A U s V' with A'X'Y = U s V': the fit of the ridge regression, in an orthonormal basis, truncated
         U, s, Vt = thin_svd(A.T @ (x.values.T @ y.values) if squared else (x.values @ A).T @ y.values)
         k = min(self.rank, len(s))

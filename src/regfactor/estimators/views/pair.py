@@ -10,12 +10,14 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from regfactor._linalg import gram, is_sparse, leading_vectors, thin_svd
+from regfactor._linalg import gram, is_sparse, leading_vectors
 from regfactor._params import Array
 
 Units = tuple[Array, Array]  # means and deviations of the columns of a table
 EPS = float(np.finfo(np.float64).eps)
 MOST_CONDITION = 3e4  # of a factor of a Gram matrix: beyond it the squares lose too many digits
+MOST_SPREAD = 1e6  # of lengths of columns, between which a projection keeps its digits
+NOISE = 8  # roundings of a datum that a direction of a table may be made of
 BLOCK = 1024  # rows: a block of both tables fits into cache
 
 
@@ -45,21 +47,34 @@ class Shifted:
         cross = np.outer(self.S.T @ self.u, self.m)
         return gram(self.S) - cross - cross.T + (self.u @ self.u) * np.outer(self.m, self.m)
 
+    def squares(self) -> Array:
+        """Return the squared lengths of the columns."""
+        own = np.asarray(self.S.multiply(self.S).sum(axis=0)).ravel()
+        return np.maximum(own - 2 * self.m * (self.S.T @ self.u) + (self.u @ self.u) * np.square(self.m), 0)
+
+    def over(self, units: Array) -> Shifted:
+        """Return the table with columns divided by units."""
+        return Shifted(scipy.sparse.csr_array(self.S.multiply(1 / units)), self.u, self.m / units)
+
 
 @dataclass(frozen=True, eq=False)
 class Centered:
-    """A table about its weighted mean, columns divided by their deviation and rows times the root of their weight."""
+    """A table about its weighted mean, columns divided by their deviation and rows times the root of their weight.
+
+    `noise` is the rounding of the data of a column, relative to how much they vary.
+    """
 
     values: Any
     mean: Array
     deviation: Array
+    noise: Array
 
     @classmethod
     def of(cls, X: Any, weights: Array | None, center: bool = True, scale: bool = False) -> Centered:
         """Sums are in float64; a column that varies by no more than its rounding is constant and becomes zero."""
-        X = X.astype(np.float64, copy=False)
+        eps, X = float(np.finfo(X.dtype).eps), X.astype(np.float64, copy=False)
         if is_sparse(X):
-            return cls._of_sparse(X, np.ones(X.shape[0]) if weights is None else weights, center, scale)
+            return cls._of_sparse(X, np.ones(X.shape[0]) if weights is None else weights, center, scale, eps)
         total = float(len(X) if weights is None else weights.sum())
         share = np.full(len(X), 1 / total) if weights is None else weights / total
         mean = share @ X if center else np.zeros(X.shape[1])
@@ -70,14 +85,14 @@ class Centered:
             values -= rest
         if weights is not None:
             values *= np.sqrt(weights)[:, None]
-        deviation = np.sqrt(np.einsum("ij,ij->j", values, values) / (total - 1 if total > 1 else total))
-        constant = deviation <= 4 * EPS * np.abs(mean)
+        varied = np.sqrt(np.einsum("ij,ij->j", values, values) / freedom(total))
+        constant = varied <= 4 * EPS * np.abs(mean)
         if center and constant.any():
             values[:, constant] = 0
-        deviation = np.where(constant, 1.0, deviation) if scale else np.ones(X.shape[1])
+        deviation = np.where(constant, 1.0, varied) if scale else np.ones(X.shape[1])
         if scale:
             values *= 1 / deviation
-        return cls(values, mean, deviation)
+        return cls(values, mean, deviation, rounding(eps, mean, varied))
 
     @property
     def units(self) -> Units:
@@ -85,60 +100,103 @@ class Centered:
         return self.mean, self.deviation
 
     @classmethod
-    def _of_sparse(cls, X: Any, w: Array, center: bool, scale: bool) -> Centered:
-        total, p = float(w.sum()), X.shape[1]
+    def _of_sparse(cls, X: Any, w: Array, center: bool, scale: bool, eps: float) -> Centered:
+        """Shift the data themselves where a column has all of them: only there can a mean be large beside them."""
+        total, (n, p) = float(w.sum()), X.shape
         stored = np.repeat(w, np.diff(X.indptr))
-        absent = np.maximum(total - np.bincount(X.indices, stored, minlength=p), 0)
+        full = np.bincount(X.indices, minlength=p) == n
+        absent = np.where(full, 0, np.maximum(total - np.bincount(X.indices, stored, minlength=p), 0))
         mean = np.zeros(p)
         for _ in range(2 if center else 0):  # the second time takes off the rounding of the first
             left = np.bincount(X.indices, stored * (X.data - mean[X.indices]), minlength=p)
             mean = mean + (left - absent * mean) / total
         squares = np.bincount(X.indices, stored * np.square(X.data - mean[X.indices]), minlength=p)
-        deviation = np.sqrt((squares + absent * np.square(mean)) / (total - 1 if total > 1 else total))
-        varies = (deviation > 4 * EPS * np.abs(mean)) if center else np.ones(p, bool)
-        deviation = np.where(varies & (deviation > 0), deviation, 1.0) if scale else np.ones(p)
+        varied = np.sqrt((squares + absent * np.square(mean)) / freedom(total))
+        varies = (varied > 4 * EPS * np.abs(mean)) if center else np.ones(p, bool)
+        deviation = np.where(varies & (varied > 0), varied, 1.0) if scale else np.ones(p)
         root, share = np.sqrt(w), varies / deviation
-        S = scipy.sparse.csr_array((X.data * share[X.indices] * np.sqrt(stored), X.indices, X.indptr), X.shape)
-        return cls(Shifted(S, root, mean * share), mean, deviation)
+        data = (X.data - (mean * full)[X.indices]) * share[X.indices] * np.sqrt(stored)
+        S = scipy.sparse.csr_array((data, X.indices, X.indptr), X.shape)
+        return cls(Shifted(S, root, mean * share * ~full), mean, deviation, rounding(eps, mean, varied))
 
 
-def whitener(X: Any, ridge: float) -> tuple[Array, bool]:
+def freedom(total: float) -> float:
+    """Return the degrees of freedom of as many rows; weights that do not count rows have their sum."""
+    return total - 1 if total >= 2 else total
+
+
+def rounding(eps: float, mean: Array, deviation: Array) -> Array:
+    """Return the rounding of data relative to their deviations; zero for a constant column, which has become zero."""
+    varies = deviation > 4 * EPS * np.abs(mean)
+    return np.where(varies, eps * np.hypot(mean, deviation) / np.where(varies, deviation, 1), 0.0)
+
+
+def whitener(table: Centered, ridge: float) -> tuple[Array, bool]:
     """Return A with A'(X'X + ridge I)A = I on the row space of X, and whether X'X has kept the digits of X.
 
-    By a Cholesky factorization where it has, else by an SVD without null directions.
+    By a Cholesky factorization where it has, else without null directions.
     """
+    X = table.values
     n, p = X.shape
     if p <= n:
-        A = cholesky_whitener(X.gram() if isinstance(X, Shifted) else gram(X), ridge)
+        A = cholesky_whitener(X.gram() if isinstance(X, Shifted) else gram(X), ridge, table.noise)
         if A is not None:
             return A, True
-    if isinstance(X, Shifted):
-        squares, V = _right_vectors(X)
-    else:
-        _, s, Vt = thin_svd(X, cut=max(n, p) * EPS)
-        squares, V = np.square(s), Vt.T
-    return V / np.sqrt(squares + ridge), False
+    if ridge == 0:
+        return _row_space(table), False
+    s, V = _right_vectors(X, 0.0)
+    return V / np.sqrt(np.square(s) + ridge), False
 
 
-def cholesky_whitener(G: Array, ridge: float) -> Array | None:
-    """Return A with A'(G + ridge I)A = I, or None where the squares in G have lost too many digits."""
-    L, failed = scipy.linalg.lapack.dpotrf(G + ridge * np.eye(len(G)), lower=True)
+def cholesky_whitener(G: Array, ridge: float, noise: Array) -> Array | None:
+    """Return A with A'(G + ridge I)A = I, or None where the squares in G have lost too many digits.
+
+    Both in units in which the columns have length one: then a small one is as good as a large one.
+    """
+    G = G + ridge * np.eye(len(G))
+    units = np.sqrt(np.maximum(np.diag(G), 0))
+    if not units.all():
+        return None
+    L, failed = scipy.linalg.lapack.dpotrf(G / units / units[:, None], lower=True)
     if failed:
         return None
     inverse, failed = scipy.linalg.lapack.dtrtri(L, lower=True)
-    if failed or np.linalg.norm(L) * np.linalg.norm(inverse) >= MOST_CONDITION:
+    most = MOST_CONDITION if ridge else min(MOST_CONDITION, 1 / (NOISE * float(np.linalg.norm(noise)) + EPS))
+    if failed or np.linalg.norm(L) * np.linalg.norm(inverse) >= most:
         return None
-    return np.asarray(inverse.T)
+    return np.asarray((inverse / units).T)
 
 
-def _right_vectors(X: Shifted) -> tuple[Array, Array]:
-    """Return the squared singular values above rounding, and right singular vectors, by the smaller Gram matrix."""
+def _row_space(table: Centered) -> Array:
+    """Return A in the row space of X with A'X'XA = I; its rank is judged with columns of length one.
+
+    Where lengths of columns are so far apart that leaving that space is beyond rounding, it is the row space of those.
+    """
+    X = table.values
+    squares = X.squares() if isinstance(X, Shifted) else np.einsum("ij,ij->j", X, X)
+    units = np.where(squares > 0, np.sqrt(squares), 1.0)
+    scaled = X.over(units) if isinstance(X, Shifted) else X / units
+    s, V = _right_vectors(scaled, NOISE * float(np.linalg.norm(table.noise)))
+    A = V / s / units[:, None]
+    if A.shape[1] == len(A) or units.max() > MOST_SPREAD * units.min():
+        return np.asarray(A)
+    Q = np.linalg.qr(V * units[:, None])[0]
+    return np.asarray(Q @ (Q.T @ A))
+
+
+def _right_vectors(X: Any, noise: float) -> tuple[Array, Array]:
+    """Return the singular values above some noise and above rounding, and right singular vectors."""
     n, p = X.shape
-    G = X.gram() if p <= n else X.T.gram()
-    squares, V = scipy.linalg.eigh(G, check_finite=False)
-    noise = max(n, p) * EPS * (float(np.vdot(X.S.data, X.S.data)) + float(X.u @ X.u) * float(X.m @ X.m))
-    squares, V = squares[squares > noise][::-1], V[:, squares > noise][:, ::-1]
-    return squares, V if p <= n else (X.T @ V) / np.sqrt(squares)
+    if not isinstance(X, Shifted):
+        _, s, Vt = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
+        keep = s > max(noise, max(n, p) * EPS * s.max(initial=0.0))
+        return s[keep], Vt[keep].T
+    squares, V = scipy.linalg.eigh(X.gram() if p <= n else X.T.gram(), check_finite=False)
+    # rounding of a Gram matrix: that of all that was added up and taken away again
+    total = float(np.vdot(X.S.data, X.S.data)) + float(X.u @ X.u) * float(X.m @ X.m)
+    keep = squares > max(noise**2, NOISE * np.sqrt(max(n, p)) * EPS * total)
+    s, V = np.sqrt(squares[keep])[::-1], V[:, keep][:, ::-1]
+    return s, V if p <= n else (X.T @ V) / s
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,16 +208,19 @@ class Products:
     across: Array
 
     @classmethod
-    def of_dense(cls, X: Array, Y: Array, weights: Array | None, scale: bool) -> tuple[list[Units], Products]:
+    def of_dense(cls, X: Array, Y: Array, weights: Array | None, scale: bool) -> tuple[list[Centered], Products]:
         """Neither table is copied as a whole; a column that varies by no more than its rounding becomes zero."""
         p, total = X.shape[1], float(len(X) if weights is None else weights.sum())
         mean, G = _about_means(X, Y, weights, total)
-        deviation = np.sqrt(np.maximum(np.diag(G), 0) / (total - 1 if total > 1 else total))
-        constant = deviation <= 4 * EPS * np.abs(mean)
-        deviation = np.where(constant, 1.0, deviation) if scale else np.ones(len(mean))
+        varied = np.sqrt(np.maximum(np.diag(G), 0) / freedom(total))
+        constant = varied <= 4 * EPS * np.abs(mean)
+        deviation = np.where(constant, 1.0, varied) if scale else np.ones(len(mean))
         G *= np.outer(~constant / deviation, ~constant / deviation)
-        units = [(mean[:p], deviation[:p]), (mean[p:], deviation[p:])]
-        return units, cls(G[:p, :p], G[p:, p:], G[:p, p:])
+        eps = np.repeat([np.finfo(T.dtype).eps for T in (X, Y)], [p, Y.shape[1]])
+        noise = eps * rounding(1.0, mean, varied)
+        parts = [slice(p), slice(p, None)]
+        views = [Centered(None, mean[part], deviation[part], noise[part]) for part in parts]
+        return views, cls(G[:p, :p], G[p:, p:], G[:p, p:])
 
     @classmethod
     def of_views(cls, X: Shifted, Y: Array) -> Products:
@@ -256,17 +317,18 @@ class Pair:
         """Whiten by Cholesky factorizations, unless these lose too many digits."""
         if is_sparse(X):
             x, y = (Centered.of(T, weights, scale=scale) for T in (X, Y))
-            units, products = [x.units, y.units], Products.of_views(x.values, y.values)
+            products = Products.of_views(x.values, y.values)
         else:
-            units, products = Products.of_dense(X, Y, weights, scale)
-        A, B = (cholesky_whitener(G, ridge) for G in (products.within_x, products.within_y))
-        return None if A is None or B is None else cls(units, A, B, products)
+            (x, y), products = Products.of_dense(X, Y, weights, scale)
+        A = cholesky_whitener(products.within_x, ridge, x.noise)
+        B = cholesky_whitener(products.within_y, ridge, y.noise)
+        return None if A is None or B is None else cls([x.units, y.units], A, B, products)
 
     @classmethod
     def _by_tables(cls, X: Any, Y: Array, weights: Array | None, ridge: float, scale: bool) -> Pair:
         """Whiten by singular value decompositions where need be."""
         x, y = (Centered.of(T, weights, scale=scale) for T in (X, Y))
-        (A, _), (B, _) = whitener(x.values, ridge), whitener(y.values, ridge)
+        (A, _), (B, _) = whitener(x, ridge), whitener(y, ridge)
         return cls([x.units, y.units], A, B, Tables(x.values, y.values))
 
     def directions(self, k: int) -> tuple[Array, Array]:
