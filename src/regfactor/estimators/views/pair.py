@@ -268,7 +268,8 @@ class Tables:
 
     def vary(self) -> tuple[bool, bool]:
         """Return whether any column of either table does."""
-        return bool(np.any(self.X.m if isinstance(self.X, Shifted) else self.X)), bool(np.any(self.Y))
+        x = bool(self.X.m.any() or self.X.S.data.any()) if isinstance(self.X, Shifted) else bool(np.any(self.X))
+        return x, bool(np.any(self.Y))
 
     def cross(self, A: Array, B: Array) -> Array:
         """Return S'T of the scores S = XA and T = YB."""
