@@ -297,6 +297,7 @@ def test_laplacian_kernel_of_a_circle_is_known():
     close(Laplacian(2).gram(circle), scipy.linalg.circulant(first_row))
 
 
+@pytest.mark.filterwarnings("ignore:The graph of neighbors is in")
 def test_laplacian_kernel_of_pieces_is_that_of_each_piece():
     X = np.vstack([rows(30), rows(30, seed=1) + 100])
     K = Laplacian(5).gram(X)
@@ -412,6 +413,7 @@ PLACED_ANEW = dict.fromkeys(
 )
 
 
+@pytest.mark.filterwarnings("ignore:The graph of neighbors is in")
 @pytest.mark.filterwarnings("ignore:.*so all are neighbors")  # of few rows
 @parametrize_with_checks([KernelSubspace(Laplacian())], expected_failed_checks=lambda e: PLACED_ANEW)
 def test_scikit_learn_checks_pass_on_a_laplacian(estimator, check):
@@ -457,3 +459,11 @@ def test_structures_refuse_sparse_tables(kernel):
         KernelSubspace(kernel).fit(scipy.sparse.csr_array(rows()))
     with pytest.raises(ValueError, match=r"X\.toarray\(\)"):
         KernelSubspace(kernel).fit(rows()).transform(scipy.sparse.csr_array(rows()))
+
+
+@pytest.mark.parametrize("kernel", [Laplacian(5), LocallyLinear(5)], ids=repr)
+def test_pieces_of_a_graph_that_a_kernel_cannot_tell_apart_are_told(kernel):
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(size=(30, 2)), rng.normal(size=(30, 2)) + [100, 0]])
+    with pytest.warns(UserWarning, match="2 pieces.*raise n_neighbors"):
+        kernel.gram(X)

@@ -262,6 +262,13 @@ def _pseudo_inverse(L: Array) -> Array:
     """
     n, c = len(L), float(np.trace(L)) / len(L)
     pieces, labels = connected_components(scipy.sparse.csr_array(L), directed=False)
+    if 1 < pieces < n:
+        warnings.warn(
+            f"The graph of neighbors is in {pieces} pieces. Every one has the same mean in this kernel, which does not "
+            "tell them apart; raise n_neighbors.",
+            UserWarning,
+            stacklevel=4,
+        )
     E = np.eye(pieces)[labels] / np.sqrt(np.bincount(labels))
     constants = E @ E.T
     factor, failed = scipy.linalg.lapack.dpotrf(L + c * constants, lower=True)
