@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import COMPOSITE, LOSSES, cases, draw
 from regfactor.estimators.epca.estimator import ExponentialFamilyPCA
+from regfactor.loop import Status
 from regfactor.losses import Binomial, Logistic, Poisson, Softmax
 from regfactor.problems import Data
 
@@ -92,6 +93,22 @@ def test_objectives_never_rise(family, holes):
     objectives = [record.objective for record in fit.history_]
     assert np.all(np.diff(objectives) <= 1e-9 * np.abs(objectives[:-1]))
     assert fit.objective_ <= objectives[-1] + 1e-9 * abs(objectives[-1])
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 100.0])
+@pytest.mark.parametrize("row_offset", [None, "fit"])
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_gamma_without_an_intercept_begins_inside_its_domain(k, row_offset, unit):
+    rng = np.random.default_rng(0)
+    X = rng.gamma(1, size=(30, 5)) * np.exp(rng.normal(size=(30, 1))) * unit
+    fit = model("gamma", k=k, fit_intercept=False, row_offset=row_offset, tol=1e-8)
+    for weights in (None, rng.gamma(0.3, size=30)):
+        fit.fit(X, sample_weight=weights)
+        objectives = [record.objective for record in fit.history_]
+        assert fit.status_ == Status.SETTLED and np.isfinite(objectives).all()
+        assert np.all(np.diff(objectives) <= 1e-9 * np.abs(objectives[:-1]))
+        level = 0.0 if row_offset is None else fit.row_offset_[:, None]
+        assert (fit.codes_ @ fit.components_ + fit.intercept_ + level < 0).all()
 
 
 @every_family

@@ -64,7 +64,8 @@ def first_point(problem: Factored) -> Point:
     F = _shortened(problem, layout.matrix(rest), root) if k else Factors.zeros(*data.shape, data.dtype)
     codes, C = F.codes, F.C
     if not data.unbounded:
-        codes, C, A = _inside(codes, C, A, E, y, B)
+        base = np.average(y, axis=0, weights=w) if B is None else B[0]
+        codes, C, A = _inside(codes, C, A, E, base, B is not None)
     return Point(Factors(np.hstack([codes, A]), np.vstack([C, E])).astype(data.dtype), B)
 
 
@@ -154,20 +155,21 @@ def _regressed(D: Array, w: Array | None, y: Array, layout: Layout) -> Array:
     return solve_columns(D, w, np.zeros(D.shape[1], D.dtype), layout.pull(D, w * y), layout)
 
 
-def _inside(codes: Array, C: Array, A: Array, E: Array, y: Array, B: Array | None) -> tuple[Array, Array, Array]:
-    """Return factors shortened until every predictor is negative; without an intercept the first atom is constant."""
-    if B is None:
-        level = np.sqrt(np.abs(y.mean(axis=0)))
-        codes[:, 0], C[0] = level.max(), y.mean(axis=0) / level.max()
-        base, Z = C[:1], codes[:, 1:] @ C[1:] + A @ E
-    else:
-        base, Z = B, codes @ C + A @ E
+def _inside(codes: Array, C: Array, A: Array, E: Array, base: Array, intercept: bool) -> tuple[Array, Array, Array]:
+    """Return factors shortened until every predictor is negative; without an intercept the first atom is the base.
+
+    The base is negative: in every column the mean of the data in units of the predictor.
+    """
+    moving = slice(0 if intercept else 1, None)
+    if not intercept:
+        level = np.sqrt(np.abs(base).max())
+        codes[:, 0], C[0] = level, base / level
+    Z = codes[:, moving] @ C[moving] + A @ E
     most = float((Z / -base).max())
     share = 1.0 if most <= 0.9 else 0.9 / most
-    root = np.full((1, codes.shape[1]), np.sqrt(share), codes.dtype)
-    if B is None:
-        root[0, 0] = 1
-    return codes * root, C * root.T, A * share
+    codes[:, moving] *= np.sqrt(share)
+    C[moving] *= np.sqrt(share)
+    return codes, C, A * share
 
 
 def rough_svd(X: Any, k: int) -> tuple[Array, Array, Array]:
