@@ -449,6 +449,26 @@ def test_a_callback_can_stop_and_limits_are_said():
     assert fit.n_iter_ == 1
 
 
+@pytest.mark.parametrize("weight", [1e-4, 1e4])
+@pytest.mark.parametrize("holes", [0.0, 0.2])
+def test_weights_and_strength_of_gamma_have_no_unit(holes, weight):
+    X = table("gamma", holes=holes)
+    plain = model("gamma", **EXACT).fit(X)
+    scaled = model("gamma", alpha=weight, **EXACT).fit(X, entry_weight=np.full(X.shape, weight))
+    Z, expected = (fit.codes_ @ fit.components_ + fit.intercept_ for fit in (scaled, plain))
+    np.testing.assert_allclose(Z, expected, rtol=1e-4)
+    assert scaled.objective_ == pytest.approx(weight * plain.objective_)
+    assert scaled.deviance_explained_ == pytest.approx(plain.deviance_explained_, rel=1e-6)
+
+
+def test_strengths_of_gamma_are_chosen_under_small_weights():
+    X = table("gamma")
+    plain = model("gamma", alpha="auto", random_state=0).fit(X, entry_weight=np.ones(X.shape))
+    faint = model("gamma", alpha="auto", random_state=0).fit(X, entry_weight=np.full(X.shape, 1e-4))
+    np.testing.assert_allclose(faint.alphas_, 1e-4 * plain.alphas_, rtol=1e-3)
+    assert faint.alpha_ == pytest.approx(1e-4 * plain.alpha_, rel=1e-3)
+
+
 COUNTS = table("poisson", holes=0.0)
 BAD = {
     "unknown family": (model("poison"), COUNTS, {}, "Did you mean 'poisson'"),

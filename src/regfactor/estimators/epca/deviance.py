@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import xlogy
 
 from regfactor._params import Array
-from regfactor.estimators.epca.families import FAINT
 from regfactor.factors import Factors, Point
 from regfactor.loop import run
 from regfactor.losses import Gamma, Loss, Squared
@@ -30,19 +29,14 @@ def null_point(problem: Factored) -> tuple[Point, float]:
     return solution.point, solution.objective
 
 
-def explained(data: Data, Z: Factors, value: float, rows: Array | None, levels: bool) -> float:
-    """Return one minus the deviance at Z over that of the best model without components; zero where that is perfect.
-
-    `value` is the loss at Z, taken anew without the faint observations that stand at holes.
-    """
-    seen = _observed_only(data)
-    value = value if seen is data else loss_at(seen, Z, rows)
-    whole = seen if rows is None else seen.weighted(rows)
+def explained(data: Data, value: float, rows: Array | None, levels: bool) -> float:
+    """Return one minus the deviance at a value over the least without components, zero where that is perfect."""
+    whole = data if rows is None else data.weighted(rows)
     if _at_ends(whole):
         return 0.0
-    if levels or seen.terms[0].offset is not None:
+    if levels or data.terms[0].offset is not None:
         beside = np.ones((1, data.shape[1])) if levels else None
-        null = null_point(Factored(seen, SquaredL2(), SquaredL2(), row_weights=rows, beside=beside))[1]
+        null = null_point(Factored(data, SquaredL2(), SquaredL2(), row_weights=rows, beside=beside))[1]
     else:
         null = loss_of_means(whole)
     most = null - whole.infimum
@@ -53,14 +47,6 @@ def loss_at(data: Data, Z: Factors, rows: Array | None) -> float:
     """Return the loss of all rows, each as often as its weight says."""
     values = data.layout.row_sums(data.expansion(Z)[0])
     return float(values.sum() if rows is None else rows @ values)
-
-
-def _observed_only(data: Data) -> Data:
-    """Return the data without the faint observations that stand at holes."""
-    t = data.terms[0]
-    if data.unbounded or t.w is None:
-        return data
-    return replace(data, terms=(replace(t, w=np.where(t.w > FAINT, t.w, 0)),))
 
 
 def level_constant(data: Data, rows: Array | None) -> float:

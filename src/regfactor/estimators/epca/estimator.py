@@ -97,8 +97,8 @@ class ExponentialFamilyPCA(FactorEstimator):
 
     Notes
     -----
-    Under "gamma" predictors are negative, at holes too: a hole counts as an observation of its column's mean with
-    weight 0.001, so that a row's codes are defined by the row alone.
+    Under "gamma" predictors are negative, at holes too: a hole counts as an observation of its column's mean with a
+    thousandth of the mean weight of an entry, so that a row's codes are defined by the row alone.
 
     Examples
     --------
@@ -154,7 +154,7 @@ class ExponentialFamilyPCA(FactorEstimator):
         data = reading.data(learned.table, learned.entries, learned.offset)
         random = check_random_state(self.random_state)
         held_out = np.random.default_rng(random.randint(2**31 - 1))
-        problem, chosen, largest = self._selected(stated(self, data, reading, learned), held_out)
+        problem, chosen, largest = self._selected(stated(self, data, reading, learned), learned, held_out)
         problem.check()
         warn_of_empty(learned.table)
         problem = prepared(problem) if isinstance(problem, Convex) else problem
@@ -305,14 +305,15 @@ class ExponentialFamilyPCA(FactorEstimator):
         return gram_of(kernel, table), kernel, table
 
     def _selected(
-        self, problem: Convex | Factored, random: np.random.Generator
+        self, problem: Convex | Factored, given: Given, random: np.random.Generator
     ) -> tuple[Convex | Factored, list[Selection], float | None]:
         """Return the problem at what entries held out chose, the choices, and the largest strength."""
         if isinstance(problem, Convex):
             one, stated = self._chosen(problem, random)
             return stated, [] if one is None else [one], None
         problem.check()
-        return selected(problem, isinstance(self.alpha, str), isinstance(self.n_components, str), self.rule, random)
+        strength, number = isinstance(self.alpha, str), isinstance(self.n_components, str)
+        return selected(problem, given, strength, number, self.rule, random)
 
     def _record(
         self, given: Given, reading: Reading, data: Data, problem: Convex | Factored, solution: Solution

@@ -16,7 +16,7 @@ from regfactor.losses import Binomial, Gamma, Logistic, Loss, Multinomial, Poiss
 from regfactor.problems import Data
 from regfactor.problems.layout import Pattern
 
-FAINT = 1e-3  # weight of a hole under a loss that restricts the predictor; it stands at the mean of its column
+FAINT = 1e-3  # weight of a hole under a loss that restricts the predictor, as a share of the mean weight of an entry
 LEAST_TOTAL = 0.5  # what stands for the total of a row without a count, in units of a count
 
 FAMILIES: dict[str, Callable[[float], Loss]] = {
@@ -126,12 +126,14 @@ class Reading:
     A row of counts given their total is a row of Poisson counts with a free level, which gives the same likelihood
     and leaves entries apart. `means` are those of the columns of the training table, `totals` says whether totals of
     rows are exposures, `unit` is what a count of one is: one, or where data are smaller the mean of the positive.
+    `weight` is the mean weight of an observed entry where entries have weights.
     """
 
     loss: Loss
     means: Array
     totals: bool = False
     unit: float = 1.0
+    weight: float = 1.0
 
     @staticmethod
     def of(table: Any, rows: Array | None, entries: Any, loss: Loss, totals: bool) -> Reading:
@@ -142,7 +144,8 @@ class Reading:
         overall = total.sum() / max(weight.sum(), 1e-300)
         positive = float((ones @ np.where(x > 0, w, 0)).sum())
         unit = min(1.0, float(total.sum()) / positive) if positive > 0 else 1.0
-        return Reading(loss, np.where(weight > 0, total / np.where(weight > 0, weight, 1), overall), totals, unit)
+        means = np.where(weight > 0, total / np.where(weight > 0, weight, 1), overall)
+        return Reading(loss, means, totals, unit, float(weight.sum() / max((ones @ (w > 0)).sum(), 1e-300)))
 
     @property
     def fitted(self) -> Loss:
@@ -185,7 +188,7 @@ class Reading:
         if (w > 0).all():
             return Data.of(x, self.loss, None if entries is None else w)
         x = np.where(w > 0, x, self.means).astype(table.dtype)
-        return Data.of(x, self.loss, np.where(w > 0, w, FAINT))
+        return Data.of(x, self.loss, np.where(w > 0, w, FAINT if entries is None else FAINT * self.weight))
 
     def predict(self, Z: Array) -> Array:
         """Return the means at predictors; the shares of a row of counts."""

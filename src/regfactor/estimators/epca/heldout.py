@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from regfactor._linalg import is_sparse, spectral_norm
+from regfactor._linalg import spectral_norm
 from regfactor._params import Array, choose
 from regfactor.estimators.epca.deviance import null_point
 from regfactor.estimators.epca.families import FAINT
-from regfactor.estimators.epca.rowfit import Given, observed
+from regfactor.estimators.epca.rowfit import Given
 from regfactor.estimators.selection import ALPHAS, HELD_OUT, RISES, RULES, SMALLEST, Selection, Trial
 from regfactor.factors import Factors, Point
 from regfactor.problems import Data, Design, Factored
@@ -25,9 +25,7 @@ FEWEST = 20  # observed entries of which some can be held out
 
 def check_enough(given: Given) -> None:
     """Raise for a table of which too few entries are observed to hold some out."""
-    (n, d), seen = given.table.shape, observed(given.table)[1]
-    if given.entries is not None:
-        seen = seen & ((given.entries.toarray() if is_sparse(given.entries) else given.entries) > 0)
+    (n, d), seen = given.table.shape, given.seen
     if min(n, d) < 2 or seen.sum() < FEWEST:
         raise ValueError(
             f"A table of {seen.sum()} observed entries (n_samples = {n}, n_features = {d}) has too few to hold some "
@@ -47,10 +45,12 @@ def alpha_max(problem: Factored) -> float:
     return spectral_norm(matrix * root)
 
 
-def select_strength(problem: Factored, rule: str, random: np.random.Generator) -> tuple[Selection, float]:
+def select_strength(
+    problem: Factored, seen: Array | None, rule: str, random: np.random.Generator
+) -> tuple[Selection, float]:
     """Choose alpha along a path of falling strengths, each begun where the last ended; and return the largest."""
     choose(rule, RULES, "rule")
-    fitted, held = _parted(problem, random)
+    fitted, held = _parted(problem, seen, random)
     largest = alpha_max(fitted)
     if not largest > 0:
         raise ValueError("alpha='auto' found nothing to choose: intercepts alone explain the table. Give a number.")
@@ -66,9 +66,9 @@ def select_strength(problem: Factored, rule: str, random: np.random.Generator) -
     return Selection("alphas", trials, _best(trials, rule)), largest
 
 
-def select_number(problem: Factored, random: np.random.Generator) -> Selection:
+def select_number(problem: Factored, seen: Array | None, random: np.random.Generator) -> Selection:
     """Choose the number of components at a given strength."""
-    fitted, held = _parted(problem, random)
+    fitted, held = _parted(problem, seen, random)
     trials: list[Trial] = []
     rank, most = 1, min(problem.data.shape)
     while rank <= most and not _rising(trials):
@@ -79,28 +79,29 @@ def select_number(problem: Factored, random: np.random.Generator) -> Selection:
 
 
 def selected(
-    problem: Factored, strength: bool, number: bool, rule: str, random: np.random.Generator
+    problem: Factored, given: Given, strength: bool, number: bool, rule: str, random: np.random.Generator
 ) -> tuple[Factored, list[Selection], float | None]:
     """Return the problem at the strength and the number that are left to held-out entries, the searches, alpha_max."""
+    seen = None if problem.data.unbounded else given.seen
     searches, largest = [], None
     if strength:
-        search, largest = select_strength(problem, rule, random)
+        search, largest = select_strength(problem, seen, rule, random)
         problem, searches = replace(problem, alpha=search.best.value), [search]
     if number:
-        searches.append(select_number(problem, random))
+        searches.append(select_number(problem, seen, random))
         problem = replace(problem, rank=int(searches[-1].best.value))
     return problem, searches, largest
 
 
-def _parted(problem: Factored, random: np.random.Generator) -> tuple[Factored, Data]:
+def _parted(problem: Factored, seen: Array | None, random: np.random.Generator) -> tuple[Factored, Data]:
     """Return the problem of the entries that are learned from, and the others.
 
     Fits that are only compared are made in single precision, which takes half the time; not under a quadratic loss,
     whose data may lie far from zero.
     """
-    learned, tested = split(problem.data, random)
+    learned, tested = split(problem.data, seen, random)
     while not tested.terms[0].x.size:  # bad luck on a small table
-        learned, tested = split(problem.data, random)
+        learned, tested = split(problem.data, seen, random)
     if learned.quadratic:
         return replace(problem, data=learned), tested
     design = None if problem.design is None else problem.design.astype(np.float32)
@@ -108,20 +109,21 @@ def _parted(problem: Factored, random: np.random.Generator) -> tuple[Factored, D
     return replace(problem, data=learned.astype(np.float32), design=design, beside=beside), tested.astype(np.float32)
 
 
-def split(data: Data, random: np.random.Generator) -> tuple[Data, Data]:
+def split(data: Data, seen: Array | None, random: np.random.Generator) -> tuple[Data, Data]:
     """Return the data without a random share of the entries, and these entries.
 
-    Where predictors are restricted, an entry that is held out stands like a hole at the mean of its column.
+    Where predictors are restricted, an entry that is held out stands like a hole at the mean of its column, and
+    `seen` tells which entries are no such holes.
     """
-    if data.unbounded:
+    if seen is None:
         learned, tested = data.split(HELD_OUT, random)
         return learned, tested if data.layout.sparse else tested.compacted()
     t = data.terms[0]
     w = np.ones_like(t.x) if t.w is None else t.w
-    seen = w > FAINT
     held = (random.random(t.x.shape) < HELD_OUT) & seen
     means = (t.x * w).sum(axis=0) / w.sum(axis=0)
-    inside = replace(t, x=np.where(held, means, t.x).astype(t.x.dtype), w=np.where(held, FAINT, w).astype(t.x.dtype))
+    faint = FAINT * w[seen].mean()
+    inside = replace(t, x=np.where(held, means, t.x).astype(t.x.dtype), w=np.where(held, faint, w).astype(t.x.dtype))
     outside = replace(t, w=np.where(held, w, 0).astype(t.x.dtype))
     return replace(data, terms=(inside,)), replace(data, terms=(outside,)).compacted()
 

@@ -90,7 +90,10 @@ def fitted_values(estimator: Any, given: Given, data: Data, problem: Convex | Fa
     b, one = estimator.intercept_.astype(np.float64)[None], np.ones((len(codes), 1))
     Z = Factors(np.hstack([codes, one, level[counted, None]]), np.vstack([C, b, np.ones_like(b)]))
     value, reading = loss_at(exact, Z, rows), estimator._reading
-    share = explained(exact, Z, value, rows, estimator._rows.levels)
+    # where predictors are restricted faint observations stand at holes, and explain nothing
+    observed = exact if exact.unbounded else exact.kept(learned.seen)
+    seen_value = value if exact.unbounded else loss_at(observed, Z, rows)
+    share = explained(observed, seen_value, rows, estimator._rows.levels)
     if isinstance(problem, Convex):
         at = counted_columns(learned, reading, estimator.fit_intercept)
         F, B = Factors(codes / problem.map.diagonal, C[:, at]), b[:, at] if estimator.fit_intercept else None

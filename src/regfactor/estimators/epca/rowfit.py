@@ -42,6 +42,14 @@ class Given:
         return Given(*(None if a is None else a[self.counted] for a in parts))
 
     @property
+    def seen(self) -> Array:
+        """Which entries are observed, with a weight above zero."""
+        seen = observed(self.table)[1]
+        if self.entries is None:
+            return seen
+        return seen & np.asarray((self.entries.toarray() if is_sparse(self.entries) else self.entries) > 0)
+
+    @property
     def weights(self) -> Array:
         """The weights of all rows."""
         return np.ones(self.table.shape[0]) if self.rows is None else self.rows
