@@ -469,6 +469,29 @@ def test_strengths_of_gamma_are_chosen_under_small_weights():
     assert faint.alpha_ == pytest.approx(1e-4 * plain.alpha_, rel=1e-3)
 
 
+@pytest.mark.parametrize("k", [2, "auto"])
+@pytest.mark.parametrize("family", ["gamma", "poisson"])
+@pytest.mark.parametrize(
+    ("weight", "says"), [(np.nan, "finite and not negative"), (-1.0, "finite and not negative"), (0.0, "are zero")]
+)
+def test_weights_of_entries_are_refused_at_the_door(family, k, weight, says):
+    X = table(family, holes=0.0) + 1
+    with pytest.raises(ValueError, match=says):
+        model(family, k=k).fit(X, entry_weight=np.full(X.shape, weight))
+    if weight != 0:
+        some = np.where(np.arange(X.size).reshape(X.shape) == 7, weight, 1.0)
+        with pytest.raises(ValueError, match=says):
+            model(family, k=k).fit(X, entry_weight=some)
+
+
+def test_rows_without_a_weight_leave_nothing_to_fit():
+    X, rows = table("gamma"), np.repeat([0.0, 1.0], 20)
+    entries = np.repeat(1 - rows, 12).reshape(X.shape)
+    for options in ({"X": np.full((40, 12), np.nan)}, {"X": X, "sample_weight": rows, "entry_weight": entries}):
+        with pytest.raises(ValueError, match="missing"):
+            model("gamma").fit(**options)
+
+
 COUNTS = table("poisson", holes=0.0)
 BAD = {
     "unknown family": (model("poison"), COUNTS, {}, "Did you mean 'poisson'"),

@@ -14,6 +14,7 @@ from regfactor._params import Array, choose
 from regfactor.estimators.columns import as_table
 from regfactor.estimators.schema import AUTO, LABELS, Schema, places
 from regfactor.losses import by_columns
+from regfactor.problems.checks import check_weights
 
 ZEROS = {"missing": "missing", "observed": "observed"}
 
@@ -85,12 +86,15 @@ def entry_weights(X: Any, entry_weight: Any, schema: Schema | None) -> Any:
     if entry_weight is None:
         return None
     if is_sparse(X):
-        return _stored_weights(X, entry_weight)
+        stored = _stored_weights(X, entry_weight)
+        check_weights(stored.data, np.ones(X.nnz, bool))
+        return stored
     weights = np.asarray(entry_weight, X.dtype)
     if schema is not None and weights.ndim == 2 and weights.shape[1] == len(schema.codecs):
         weights = schema.spread(weights)
     if weights.shape != X.shape:
         raise ValueError(f"entry_weight has shape {weights.shape}, the table {X.shape}; they must agree.")
+    check_weights(weights, ~np.isnan(X))
     return weights
 
 

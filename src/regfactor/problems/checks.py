@@ -36,12 +36,17 @@ def entry_weights(observed: Array, weights: Array | None, dtype: Any) -> Array |
         weights = weights[:, None]
     if weights.shape[0] != observed.shape[0] or weights.shape[1] not in (1, observed.shape[1]):
         raise ValueError(f"Weights of shape {weights.shape} do not fit a table of shape {observed.shape}.")
+    check_weights(np.broadcast_to(weights, observed.shape), observed)
+    weights = np.where(observed, weights, 0).astype(dtype)
+    return None if np.all(weights == 1) else weights
+
+
+def check_weights(weights: Array, observed: Array) -> None:
+    """Raise for weights of entries that no loss can take, or that leave nothing to fit."""
     if not np.all(np.isfinite(weights)) or np.any(weights < 0):
         raise ValueError("Weights must be finite and not negative; remove the rows or set their weights to zero.")
-    weights = np.where(observed, weights, 0).astype(dtype)
-    if not weights.any():
+    if observed.any() and not weights[observed].any():
         raise ValueError("All weights are zero; there is nothing to fit.")
-    return None if np.all(weights == 1) else weights
 
 
 def check_term(loss: Loss, x: Array, observed: Array, layout: Layout) -> None:

@@ -141,6 +141,8 @@ class Reading:
         ones = np.ones(table.shape[0]) if rows is None else rows
         w, x = _weights(table, entries), _filled(table)
         total, weight = ones @ np.where(w > 0, w * x, 0), ones @ w
+        if not weight.any():
+            raise ValueError("Every entry of the table is missing or has weight zero; there is nothing to fit.")
         overall = total.sum() / max(weight.sum(), 1e-300)
         positive = float((ones @ np.where(x > 0, w, 0)).sum())
         unit = min(1.0, float(total.sum()) / positive) if positive > 0 else 1.0
