@@ -164,6 +164,20 @@ def test_enough_components_reach_the_certified_optimum(family):
         _ = local.gap_
 
 
+@pytest.mark.parametrize("row_offset", [None, "fit"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_gamma_scores_rows_without_information_inside_its_domain(fit_intercept, row_offset):
+    rng = np.random.default_rng(0)
+    X, weights = rng.gamma(1, size=(80, 12)), np.repeat([0.0, 1.0], [5, 75])
+    fit = model("gamma", fit_intercept=fit_intercept, row_offset=row_offset).fit(X, sample_weight=weights)
+    np.testing.assert_allclose(fit.transform(X), fit.codes_, atol=1e-6 * np.abs(fit.codes_).max())
+    assert (predictors(fit, X) < 0).all()
+    empty = np.full((1, 12), np.nan)
+    alone, beside = fit.complete(empty), fit.complete(np.vstack([empty, X]))
+    np.testing.assert_allclose(alone[0], beside[0], rtol=1e-6)
+    assert (alone > 0).all() and (alone < X.max()).all()
+
+
 def test_shares_have_a_convex_form_on_whole_rows():
     X = table("multinomial", holes=0.0)
     convex = model("multinomial", k=None, alpha=2.0, tol=1e-6, max_iter=20_000).fit(X)

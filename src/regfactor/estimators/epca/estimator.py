@@ -324,7 +324,7 @@ class ExponentialFamilyPCA(FactorEstimator):
         codes, level = score(data if everything else reading.data(given.table, given.entries, given.offset), start)
         if self.row_offset == "fit" and self.fit_intercept:
             mean = np.average(level, weights=given.weights).astype(level.dtype)
-            level, score = level - mean, replace(score, intercept=score.intercept + mean)
+            level, score = level - mean, score.moved(mean)
         components = score.C
         if isinstance(problem, Factored):
             score, components = score.balanced(codes, given.weights)
@@ -352,7 +352,7 @@ class ExponentialFamilyPCA(FactorEstimator):
 
     def _scored(self, table: Any, offset: Array | None) -> tuple[Array, Array]:
         """Return the codes and the levels of rows."""
-        if not observed(table)[1].any():
+        if self._reading.fitted.unbounded and not observed(table)[1].any():
             return np.zeros((table.shape[0], len(self.components_)), table.dtype), np.zeros(table.shape[0], table.dtype)
         return self._rows(self._reading.data(table, None, offset))
 

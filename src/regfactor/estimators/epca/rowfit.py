@@ -102,7 +102,7 @@ class RowFit:
     intercept: Array
     ridge: Array
     levels: bool
-    first: Array  # codes at which every predictor is legal
+    first: Array  # codes, and the level if there are levels, at which every predictor is legal
     turn: Array
 
     def __call__(self, data: Data, start: Array | None = None) -> tuple[Array, Array]:
@@ -110,13 +110,18 @@ class RowFit:
         (n, d), dtype, k, m = data.shape, data.dtype, len(self.C), int(self.levels)
         if not k + m:
             return np.zeros((n, 0), dtype), np.zeros(n, dtype)
-        begin = np.pad(np.broadcast_to(self.first, (n, k)), ((0, 0), (0, m))) if start is None else start
+        begin = np.broadcast_to(self.first, (n, k + m)) if start is None else start
         C = np.vstack([self.C, np.ones((m, d))]).astype(dtype)
         penalty = PowerPenalty(2.0, np.concatenate([self.ridge, np.zeros(m)]))
         shifted = data.shifted(np.ones((n, 1), dtype), self.intercept.astype(dtype)[None])
         found = newton_rows(shifted, begin.astype(dtype), C, penalty, 1.0)
         found = np.where(self._known(data)[:, None], found, 0)
         return found[:, :k] @ self.turn.astype(dtype), found[:, k:].sum(axis=1)
+
+    def moved(self, by: Array) -> RowFit:
+        """Return the same scoring with levels that are smaller by a number, and intercepts larger."""
+        k = len(self.C)
+        return replace(self, intercept=self.intercept + by, first=np.append(self.first[:k], self.first[k:] - by))
 
     def _known(self, data: Data) -> Array:
         """Tell which rows have an observed entry; of shares nothing is known from a row without a count."""
@@ -152,11 +157,13 @@ def row_fit(given: Given, reading: Reading, problem: Convex | Factored, point: P
         # the ridge under which training rows have their codes again: that of the trace norm, p = 2
         ridge = problem.alpha / np.linalg.norm(F.codes, axis=0)
     dtype = given.table.dtype
-    start = np.zeros((given.table.shape[0], k + m), dtype)
+    first = np.zeros(k + m, dtype)
+    if isinstance(reading.loss, Gamma):  # the link domain is convex: the mean of legal rows is legal
+        first += codes.mean(axis=0)
+    start = np.tile(first, (given.table.shape[0], 1))
     start[given.counted, : codes.shape[1]] = codes
     intercept = np.zeros(F.shape[1], dtype) if point.free is None else point.free[0].astype(dtype)
-    first = codes[:, :k].mean(axis=0) if isinstance(reading.loss, Gamma) else np.zeros(k)
-    return RowFit(reading, F.C[:k], intercept, ridge, m > 0, first.astype(dtype), np.eye(k, dtype=dtype)), start
+    return RowFit(reading, F.C[:k], intercept, ridge, m > 0, first, np.eye(k, dtype=dtype)), start
 
 
 def _padded(F: Factors, k: int, m: int) -> Factors:
