@@ -538,6 +538,7 @@ BAD = {
     "row offset in words": (model("poisson", row_offset="mean"), COUNTS, {}, "row_offset must be"),
     "totals of no counts": (model("gaussian", row_offset="total"), COUNTS, {}, "row_offset='fit'"),
     "levels twice": (model("multinomial", row_offset="fit"), COUNTS, {}, "leave row_offset=None"),
+    "a truth value of components": (model("poisson", k=True), COUNTS, {}, "n_components must be a whole number"),
     "no convex gamma": (model("gamma", k=None), COUNTS + 1, {}, "give n_components"),
     "no convex levels": (model("poisson", k=None, row_offset="fit"), COUNTS, {}, "give n_components"),
     "offset too short": (model("poisson"), COUNTS, {"offset": [1.0]}, "offset has shape"),
