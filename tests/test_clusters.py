@@ -646,6 +646,7 @@ BAD = {
     ),
     "labels": (BregmanKMeans(2, kernel="rbf", init=np.ones((3, 4))), X, "a label from 0 to 1"),
     "sharpness": (BregmanMixture(2, sharpness=-1.0), X, "sharpness must be"),
+    "sharpness of each": (BregmanMixture(2, sharpness=np.array([1.0, 2.0])), X, "sharpness must be"),
     "limits": (BregmanKMeans(2, max_iter=0), X, "max_iter must be"),
     "callback": (BregmanMixture(2, callback=3), X, "callback must be"),
     "negative affinities": (BregmanNormalizedCut(2, "linear"), X, "must not be negative.*linear"),

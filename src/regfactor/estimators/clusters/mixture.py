@@ -117,7 +117,8 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
         _check_limits(self)
         k, n_init = check_count(self, "n_components"), check_count(self, "n_init")
         divergence = as_divergence(self.divergence)
-        if self.sharpness != "auto" and not (is_number(self.sharpness) and 0 < self.sharpness < np.inf):
+        auto = isinstance(self.sharpness, str) and self.sharpness == "auto"
+        if not (auto or (is_number(self.sharpness) and 0 < self.sharpness < np.inf)):
             raise ValueError(f"sharpness must be a positive number or 'auto', got {self.sharpness!r}.")
         X = rows_of(self, X, divergence, reset=True, sparse=False)
         w = weights_of(X, sample_weight)
