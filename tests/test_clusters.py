@@ -656,6 +656,14 @@ BAD = {
 }
 
 
+@pytest.mark.parametrize("weight", [1e-320, 1e-200, 1e200])
+@pytest.mark.parametrize("divergence", ["squared", "exp"])
+def test_weights_out_of_range_are_refused_by_cuts(divergence, weight):
+    model = BregmanNormalizedCut(2, divergence=divergence)
+    with pytest.raises(ValueError, match="divide the weights by their mean"):
+        model.fit(X, sample_weight=np.full(40, weight))
+
+
 @pytest.mark.parametrize(("model", "X", "message"), BAD.values(), ids=BAD)
 def test_bad_input_is_answered_before_any_work(model, X, message):
     with pytest.raises(ValueError, match=message):

@@ -136,6 +136,7 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
             rows, own = kernel_rows(kernel, X)
             weights = np.ones(X.shape[0]) if w is None else w
             degrees = degrees_of(rows, weights)
+            check_mass(weights, degrees, np.float64 if exact else X.dtype)
             if exact:
                 offset = k - float((weights * own / degrees).sum())
                 problem = KernelClusters(rows, own, weights, 1 / degrees, k, 2.0, offset)
@@ -203,6 +204,17 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = as_divergence(self.divergence).domain.low == 0
         return tags
+
+
+def check_mass(weights: Array, degrees: Array, dtype: Any) -> None:
+    """Raise for weights whose product with the degrees, which are sums of them, is no number any more."""
+    with np.errstate(over="ignore"):
+        mass = float((weights * degrees).sum())
+    if not np.finfo(dtype).tiny <= mass <= np.finfo(dtype).max:
+        raise ValueError(
+            f"Sample weights from {weights.min():g} to {weights.max():g} times the degrees of rows leave the range of "
+            f"{np.dtype(dtype)}; divide the weights by their mean, on which clusters do not depend."
+        )
 
 
 def degrees_of(rows: Any, weights: Array) -> Array:
