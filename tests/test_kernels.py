@@ -436,6 +436,7 @@ def test_a_kernel_that_is_not_symmetric_is_refused():
     for model, X in (
         (KernelSubspace(lambda X, Y: X[:, :1] + 0 * Y[:, 0]), rows(5)),
         (KernelSubspace("precomputed"), K),
+        (KernelSubspace(ClassicalMDS("precomputed")), K - np.eye(5)),
     ):
         with pytest.raises(ValueError, match="not symmetric"):
             model.fit(X)

@@ -19,6 +19,11 @@ def is_sparse(X: Any) -> bool:
     return bool(scipy.sparse.issparse(X))
 
 
+def is_symmetric(K: Array) -> bool:
+    """Tell whether a square matrix is symmetric up to rounding."""
+    return bool(np.allclose(K, K.T, rtol=1e-6, atol=1e-9 * np.abs(K).max()))
+
+
 def svd_above(W: Array, threshold: float) -> tuple[Array, Array, Array]:
     """Singular triplets (U, s, Vt) of W with s > threshold, by an eigendecomposition of the smaller Gram matrix.
 

@@ -27,6 +27,7 @@ from scipy.sparse.csgraph import connected_components, shortest_path
 from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 
+from regfactor._linalg import is_symmetric
 from regfactor._params import Array, require_count, require_positive
 from regfactor.kernels import widths
 from regfactor.kernels.base import Kernel, kind
@@ -65,7 +66,11 @@ class ClassicalMDS(FromDistances):
     metric: Any = "euclidean"
 
     def distances(self, Y: Any) -> Array:
-        return pairwise_distances(Y, metric=self.metric)
+        D = pairwise_distances(Y, metric=self.metric)
+        given = callable(self.metric) or self.metric == "precomputed"
+        if given and not is_symmetric(D):
+            raise ValueError(f"The distances of {self} are not symmetric; use (D + D.T) / 2.")
+        return D
 
     def to_references(self, X: Any, Y: Any, distances: Array) -> Array:
         return pairwise_distances(X, Y, metric=self.metric)
