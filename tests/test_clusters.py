@@ -656,6 +656,27 @@ BAD = {
 }
 
 
+@pytest.mark.parametrize(("low", "high"), [(290, 300), (400, 410), (680, 690)])
+def test_exponentials_part_large_numbers(low, high):
+    rng = np.random.default_rng(0)
+    near, labels = rng.normal(size=(100, 2)) * 0.1, np.repeat([0, 1], 50)
+    X = near + np.array([low, high])[labels, None]
+    model = BregmanKMeans(2, "exp", random_state=0).fit(X)
+    assert len(set(zip(model.labels_, labels, strict=True))) == 2
+    centers = np.array([X[labels == j].mean(axis=0) for j in (0, 1)])
+    rest = np.exp(near - (centers - [[low], [high]])[labels]) - 1 - (X - centers[labels])
+    assert model.inertia_ == pytest.approx((np.exp(centers)[labels] * rest).sum(), rel=1e-6)
+
+
+def test_exponentials_that_are_no_numbers_are_refused():
+    X = np.linspace(80, 100, 40)[:, None]
+    assert np.isfinite(BregmanKMeans(2, "exp", random_state=0).fit(X).inertia_)
+    with pytest.raises(ValueError, match=r"divergence='exp' cannot take.*\(-inf, 85\).*column 0: 30 of 40"):
+        BregmanKMeans(2, "exp", random_state=0).fit(X.astype(np.float32))
+    with pytest.raises(ValueError, match=r"divergence='exp' cannot take.*\(-inf, 700\).*column 0: 4 of 40"):
+        BregmanKMeans(2, "exp", random_state=0).fit(np.linspace(600, 710, 40)[:, None])
+
+
 @pytest.mark.parametrize("weight", [1e-320, 1e-200, 1e200])
 @pytest.mark.parametrize("divergence", ["squared", "exp"])
 def test_weights_out_of_range_are_refused_by_cuts(divergence, weight):

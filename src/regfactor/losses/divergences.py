@@ -38,6 +38,10 @@ class Divergence(Params, abc.ABC):
         """Where each number of a row may lie."""
         return Interval()
 
+    def reach(self, dtype: Any) -> Interval:
+        """Where each number of a row in some precision may lie, so that its divergences are numbers in it too."""
+        return self.domain
+
     @abc.abstractmethod
     def between(self, X: Array, M: Array, anchor: Array, base: Array | None = None) -> Array:
         """D(x_i, m_j) of all pairs, in float64; `base` is D(x_i || a) where that is known (X may then be sparse)."""
@@ -203,6 +207,11 @@ class BregmanDivergence(Affine):
     def domain(self) -> Interval:
         return self.potential.domain
 
+    def reach(self, dtype: Any) -> Interval:
+        if isinstance(self.potential, potentials.Exp):
+            return Interval(high=potentials.LAST_EXPONENT[np.dtype(dtype).itemsize])
+        return self.domain
+
     def base(self, X: Array, anchor: Array) -> Array:
         X, a = X.astype(np.float64, copy=False), anchor[None]
         slope = self._transfer(a)[0]
@@ -223,6 +232,8 @@ class BregmanDivergence(Affine):
         return f - self._transfer(a), np.maximum(c, 0)
 
     def _transfer(self, M: Array) -> Array:
+        if isinstance(self.potential, potentials.Exp):
+            return potentials.wide_exp(M)
         domain = self.potential.domain
         inside = np.maximum(M, domain.low + TINY) if domain.low_closed and domain.low == 0 else M
         return np.nan_to_num(self.potential.transfer(inside), posinf=STEEPEST, neginf=-STEEPEST)
@@ -244,7 +255,7 @@ def row_values(potential: Potential, X: Array) -> Array:
 
 @row_values.register
 def _(potential: potentials.Exp, X: Array) -> Array:
-    return _sum(potentials.bounded_exp(X, out=np.empty_like(X)))
+    return _sum(potentials.wide_exp(X))
 
 
 @row_values.register

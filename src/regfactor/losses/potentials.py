@@ -20,12 +20,19 @@ NON_NEGATIVE = Interval(0, np.inf, low_closed=True)
 NEGATIVE = Interval(-np.inf, 0)
 UNIT = Interval(0, 1, low_closed=True, high_closed=True)
 MAX_EXPONENT = 300.0  # exp of more would overflow once squared
+LAST_EXPONENT = {8: 700.0, 4: 85.0}  # by bytes of a number: exp of more would overflow once added up over some rows
 
 
 def bounded_exp(z: Array, out: Array | None = None) -> Array:
     """Return exp(z) for z up to a bound beyond which only the order of magnitude matters."""
     z = np.asarray(z)
     return np.exp(np.minimum(z, 80.0 if z.dtype == np.float32 else MAX_EXPONENT, out=out), out=out)
+
+
+def wide_exp(z: Array) -> Array:
+    """Return exp(z) in float64, for z up to the last that is a number there."""
+    powers = np.minimum(z, LAST_EXPONENT[8], dtype=np.float64)
+    return np.asarray(np.exp(powers, out=powers))
 
 
 def softplus(z: Array) -> Array:

@@ -85,7 +85,7 @@ def weights_of(X: Any, sample_weight: Any) -> Array | None:
 
 def check_domain(X: Any, divergence: Divergence, advice: str | None = None, what: str = "data") -> None:
     """Raise for numbers that a divergence cannot take: which column, how many, what to do."""
-    domain = divergence.domain
+    domain = divergence.reach(X.dtype)
     ends = [end for bound, end in ((domain.low, X.min), (domain.high, X.max)) if np.isfinite(bound)]
     if not all(domain.contains(end()) for end in ends):  # of a sparse table its zeros too
         whole, lowest = X.toarray() if is_sparse(X) else X, X.min()

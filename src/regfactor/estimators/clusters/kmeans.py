@@ -86,9 +86,9 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
     -----
     Values on the boundary of a domain (zeros under "kl", 0 and 1 under "bernoulli") are legal. Where all rows of a
     cluster have such a value in a column, so has the center: their divergence is zero there, that of any other value
-    x finite but huge, 708 x for "kl", in place of infinity. An empty cluster is given the row farthest from its center.
-    It stays empty only if all rows lie on centers, of which a warning tells. Sparse tables are read with absent entries
-    as zeros.
+    x finite but huge, 708 x for "kl", in place of infinity. "exp" takes numbers below 700, in float32 below 85. An
+    empty cluster is given the row farthest from its center. It stays empty only if all rows lie on centers, of which a
+    warning tells. Sparse tables are read with absent entries as zeros.
 
     Examples
     --------
