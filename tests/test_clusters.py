@@ -424,6 +424,28 @@ def test_mahalanobis_is_invariant_to_linear_maps_and_finds_stretched_clusters():
     assert np.isfinite(wide.transform(random.normal(size=(3, 40)))).all()
 
 
+@pytest.mark.parametrize("unit", [0.1, 1e-2, 1e-4, 1e4])
+def test_mahalanobis_does_not_depend_on_the_units_of_columns(unit):
+    random, truth = rng(3), np.repeat([0, 1], 100)
+    X = np.vstack([random.normal(size=(100, 2)), random.normal(size=(100, 2)) + [5.0, 0.0]])
+    models = BregmanKMeans(2, "mahalanobis", n_init=20), BregmanMixture(2, "mahalanobis", n_init=5)
+    for model in models:
+        plain, scaled = (clone(model).set_params(random_state=0).fit(A) for A in (X, X * [unit, 1.0]))
+        labels = scaled.predict(X * [unit, 1.0])
+        assert max((labels == truth).mean(), (labels != truth).mean()) > 0.98
+        volume = 200 * np.log(unit)  # W/2 log det of the change of units
+        assert scaled.objective_ - volume == pytest.approx(plain.objective_, rel=1e-4)
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.1, 1e7 / 3])
+def test_mahalanobis_learns_nothing_from_constant_columns(constant):
+    X = rng(0).normal(size=(60, 3)) + np.where(np.arange(60) % 2, 4.0, -4.0)[:, None]
+    model = BregmanKMeans(2, "mahalanobis", n_init=5, random_state=0)
+    labels, wider = model.fit(X).labels_, np.column_stack([X, np.full(60, constant)])
+    np.testing.assert_array_equal(model.fit(wider).labels_, labels)
+    assert np.isfinite(model.objective_) and np.isfinite(model.transform(wider)).all()
+
+
 # --- mixtures ---------------------------------------------------------------------------------------------------------
 
 

@@ -27,6 +27,7 @@ from regfactor.losses.potentials import Potential
 
 TINY = float(np.finfo(np.float64).tiny)
 DOUBLINGS = 64  # factors up to two of a product that float32 holds
+CONSTANT = 1e-10  # of the mean variance: a column of less may hold nothing but rounding
 STEEPEST = -float(np.log(TINY))  # |f| at a center on the boundary of the domain, where the limit is infinite
 
 
@@ -131,17 +132,19 @@ class SquaredDistance(Affine):
 class Mahalanobis(Affine):
     """D = (x - m)' S^-1 (x - m) / 2 with S, the covariance within clusters, fitted too.
 
-    The objective is sum w D + W/2 (log det S + s tr S^-1): the log-det keeps S from growing for ever, and the trace,
-    s = shrinkage times the mean variance of the data, keeps it invertible. Its minimizer for given clusters is
-    S = (scatter within) / W + s I, so that every step lowers it.
+    The objective is sum w D + W/2 (log det S + tr V S^-1): the log-det keeps S from growing for ever, and the trace, V
+    the diagonal of shrinkage times the variances of the columns (`scale`), keeps it invertible, whatever their units.
+    Its minimizer for given clusters is S = (scatter within) / W + V, so that every step lowers it.
     """
 
     shrinkage: float = 1e-3
     covariance: Array | None = None
-    scale: float = 1.0
+    scale: float | Array = 1.0
 
     def __post_init__(self) -> None:
-        require_positive(self, shrinkage=self.shrinkage, scale=self.scale)
+        require_positive(self, shrinkage=self.shrinkage)
+        if not (np.isfinite(self.scale) & (np.asarray(self.scale) > 0)).all():
+            raise ValueError(f"Mahalanobis needs scale > 0 and finite, got {self.scale!r}.")
 
     def base(self, X: Array, anchor: Array) -> Array:
         return self.values(X - anchor)
@@ -169,8 +172,9 @@ class Mahalanobis(Affine):
 
     def refitted(self, tally: Array, moved: Array, masses: Array) -> Self:
         mass = masses.sum()
-        scale = float(np.trace(tally)) / mass / len(tally)
-        scale = scale if scale > 0 else 1.0
+        variances = np.diag(tally) / mass
+        mean = float(variances.mean())
+        scale = np.maximum(variances, CONSTANT * mean) if mean > 0 else np.ones(len(tally))
         S = (tally - (moved.T * masses) @ moved) / mass
         S[np.diag_indices_from(S)] += self.shrinkage * scale
         return replace(self, covariance=S, scale=scale)
@@ -180,7 +184,7 @@ class Mahalanobis(Affine):
 
     def extra(self, mass: float) -> float:
         inverse = scipy.linalg.cho_solve((self._root, True), np.eye(len(self._root)), check_finite=False)
-        shrunk = self.shrinkage * self.scale * float(np.trace(inverse))
+        shrunk = self.shrinkage * float((self.scale * np.diag(inverse)).sum())
         return mass * (self.volume + shrunk / 2)
 
     @property

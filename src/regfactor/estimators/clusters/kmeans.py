@@ -79,8 +79,8 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
     covariance_ : ndarray of shape (n_features, n_features)
         With "mahalanobis".
     objective_ : float
-        What was minimized: `inertia_`, for "mahalanobis" plus W/2 (log det S + s tr S^-1), with s a thousandth of the
-        mean variance: it keeps S from growing for ever, and invertible.
+        What was minimized: `inertia_`, for "mahalanobis" plus W/2 (log det S + tr V S^-1), with V the diagonal of a
+        thousandth of the variances of the columns: it keeps S from growing for ever, and invertible.
 
     Notes
     -----

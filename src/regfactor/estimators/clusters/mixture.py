@@ -70,7 +70,7 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
         With "mahalanobis".
     sharpness_ : float
     objective_ : float
-        The sum above; for "mahalanobis" plus sharpness W/2 (log det S + s tr S^-1), as in `BregmanKMeans`.
+        The sum above; for "mahalanobis" plus sharpness W/2 (log det S + tr V S^-1), as in `BregmanKMeans`.
     converged_ : bool
 
     Notes

@@ -46,8 +46,9 @@ class ReverseClassifier(Uncertified, ClassifierMixin, BaseEstimator):
     ----------
     transfer : str, Potential or Divergence, default="identity"
         "identity" (D = |x - m|^2/2), "mahalanobis" (with the covariance within classes fitted too, shrunk by a
-        thousandth of the mean variance; the objective then has the terms that `BregmanKMeans` states), "sigmoid",
-        "softmax" (shifts of a row do not matter), "exp", "cube", "relaxed_sigmoid", all for real X; or a part.
+        thousandth of the variances of columns; the objective then has the terms that `BregmanKMeans` states),
+        "sigmoid", "softmax" (shifts of a row do not matter), "exp", "cube", "relaxed_sigmoid", all for real X; or a
+        part.
     assignment : {"hard", "soft"}, default="hard"
     unlabeled_weight : float or "balanced", default="balanced"
         mu; "balanced" is T_u / T_l, by which all rows count alike.
