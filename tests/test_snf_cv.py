@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.metrics import r2_score
 
@@ -210,3 +211,12 @@ def test_standard_errors_of_equal_weights_are_those_without():
         assert one.standard_error(two) == pytest.approx((errors - others).std(ddof=1) / 2)
     halves = Trial(candidate, errors, np.array([1.0, 1.0, 0.0, 0.0]))
     assert halves.mean == 1.5
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_the_kind_of_tables_that_transformers_return_is_no_matter_within(kind):
+    X, _, seen = draw()
+    model = SNFRegressorCV(SMALL, random_state=0)
+    plain = clone(model).fit(X, seen)
+    with sklearn.config_context(transform_output=kind):
+        np.testing.assert_array_equal(clone(model).fit(X, seen).predict(X), plain.predict(X))

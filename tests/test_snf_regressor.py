@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+import sklearn
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
@@ -14,6 +15,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import r2_score
 
 from regfactor import datasets
+from regfactor.baselines.latent_reconstruction import LinearLatentReconstruction
 from regfactor.estimators.snf.estimator import SNFRegressor
 from regfactor.loop import Status
 from regfactor.problems import snf_forms
@@ -323,6 +325,22 @@ def test_a_fit_is_silent_and_writes_to_nothing():
         warnings.simplefilter("error")
         for model in MODELS.values():
             clone(model).fit(X, seen).predict(X)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+@pytest.mark.parametrize("scale", [True, False])
+@pytest.mark.parametrize("model", [SNFRegressor(), LinearLatentReconstruction()], ids=lambda m: type(m).__name__)
+def test_the_kind_of_tables_that_transformers_return_is_no_matter_within(model, scale, kind):
+    X, _, seen = draw(n=40)
+    model = clone(model).set_params(scale=scale)
+    plain = clone(model).fit(X, seen)
+    with warnings.catch_warnings(), sklearn.config_context(transform_output=kind):
+        warnings.simplefilter("error")
+        fit = clone(model).fit(X, seen)
+        np.testing.assert_array_equal(fit.predict(X), plain.predict(X))
+        np.testing.assert_array_equal(fit.inverse_transform(fit.codes_), plain.inverse_transform(plain.codes_))
+        np.testing.assert_array_equal(fit.transform(X).to_numpy(), plain.transform(X))
+    assert isinstance(fit.codes_, np.ndarray) and isinstance(fit.transduction_, np.ndarray)
 
 
 def test_kernel_ridge_agrees_on_complete_labels():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
 
 from regfactor._params import Array, choose, is_number, require_count, require_not_negative, require_positive
@@ -88,10 +89,9 @@ def check_columns(X: Array) -> None:
 
 
 def scalers(scale: bool, X: Array, Y: Array) -> tuple[Any, Any]:
-    """Return what brings inputs and targets to [-1, 1], or leaves them."""
-    if not scale:
-        return FunctionTransformer(), FunctionTransformer()
-    return MinMaxScaler((-1, 1)).fit(X), MinMaxScaler((-1, 1)).fit(Y)
+    """Return what brings inputs and targets to [-1, 1], or leaves them; arrays whatever `transform_output` says."""
+    kind = MinMaxScaler((-1, 1)) if scale else FunctionTransformer()
+    return tuple(clone(kind).set_output(transform="default").fit(table) for table in (X, Y))
 
 
 def limits(Y: Array, clip: float | None) -> tuple[Array, Array]:
