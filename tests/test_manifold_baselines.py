@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score
@@ -278,6 +278,19 @@ def test_centered_kernel_ridge_is_the_machine_of_centered_features():
     model = LeastSquaresSVM(0.4, "linear").fit(X, y)
     ridge = KernelRidge(alpha=0.4).fit(X - X.mean(axis=0), y - y.mean())
     np.testing.assert_allclose(model.predict(X), ridge.predict(X - X.mean(axis=0)) + y.mean(), atol=1e-10)
+
+
+@pytest.mark.parametrize("y", [np.zeros(39), np.full(40, np.inf), np.full(40, np.nan)], ids=["short", "inf", "empty"])
+def test_a_machine_whose_fit_fails_stays_as_it_was(y):
+    X = flat(40)
+    new, old = LeastSquaresSVM(), LeastSquaresSVM().fit(X, X[:, 0])
+    before = old.predict(X)
+    for model in (new, old):
+        with pytest.raises(ValueError):
+            model.fit(X[:, :1], y)
+    with pytest.raises(NotFittedError):
+        new.predict(X)
+    np.testing.assert_array_equal(old.predict(X), before)
 
 
 def test_linear_latent_reconstruction_is_degree_one():

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import sklearn
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 
 from regfactor.baselines.least_squares_svm import LeastSquaresSVM
 from regfactor.estimators.snf.cv import SNFRegressorCV, default_settings
 from regfactor.estimators.snf.estimator import SNFRegressor
-from regfactor.estimators.snf.tuning import Candidate, Trial, ranked
+from regfactor.estimators.snf.tuning import Candidate, Task, Trial, ranked
 
 SMALL = [{"max_iter": (0, 15)}, {"kernel": "rbf", "n_components": 1.0, "gamma": 0.1, "max_iter": 0}]
 
@@ -220,3 +221,34 @@ def test_the_kind_of_tables_that_transformers_return_is_no_matter_within(kind):
     plain = clone(model).fit(X, seen)
     with sklearn.config_context(transform_output=kind):
         np.testing.assert_array_equal(clone(model).fit(X, seen).predict(X), plain.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "y"),
+    [({}, np.zeros(59)), ({}, np.full(60, np.inf)), ({}, np.full(60, np.nan)), ({"n_averaged": 0}, np.arange(60.0))],
+    ids=["short", "infinite", "empty", "parameter"],
+)
+def test_a_fit_that_fails_changes_nothing(parameters, y):
+    X, _, seen = draw()
+    new, old = SNFRegressorCV(SMALL), SNFRegressorCV(SMALL).fit(X, seen)
+    before = old.predict(X)
+    for model in (new, old):
+        with pytest.raises(ValueError):
+            model.set_params(**parameters).fit(3 * X[:, :3] + 1, y)
+    with pytest.raises(NotFittedError):
+        new.predict(X)
+    np.testing.assert_array_equal(old.predict(X), before)
+
+
+def test_trials_that_fail_change_nothing(monkeypatch):
+    X, _, seen = draw()
+    model = SNFRegressorCV(SMALL).fit(X, seen)
+    before = model.predict(X)
+
+    def broken(*args):
+        raise MemoryError
+
+    monkeypatch.setattr(Task, "trials", broken)
+    with pytest.raises(MemoryError):
+        model.fit(3 * X + 1, 2 * seen)
+    np.testing.assert_array_equal(model.predict(X), before)

@@ -10,7 +10,7 @@ import scipy.sparse
 import sklearn
 from sklearn.base import clone
 from sklearn.decomposition import PCA
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import r2_score
 
@@ -341,6 +341,37 @@ def test_the_kind_of_tables_that_transformers_return_is_no_matter_within(model, 
         np.testing.assert_array_equal(fit.inverse_transform(fit.codes_), plain.inverse_transform(plain.codes_))
         np.testing.assert_array_equal(fit.transform(X).to_numpy(), plain.transform(X))
     assert isinstance(fit.codes_, np.ndarray) and isinstance(fit.transduction_, np.ndarray)
+
+
+def stop(iterate):
+    raise KeyboardInterrupt
+
+
+FAILING = {
+    "short y": ({}, {"y": np.zeros(79)}),
+    "infinite y": ({}, {"y": np.full(80, np.inf)}),
+    "empty y": ({}, {"y": np.full(80, np.nan)}),
+    "short weights": ({}, {"sample_weight": np.ones(79)}),
+    "empty input": ({}, {"X": np.full((80, 5), np.nan)}),
+    "too many dimensions": ({"n_components": 6}, {}),
+    "interrupt": ({"callback": stop}, {}),
+}
+
+
+@pytest.mark.parametrize(("parameters", "tables"), FAILING.values(), ids=FAILING)
+@pytest.mark.parametrize("kind", [SNFRegressor, LinearLatentReconstruction])
+def test_a_fit_that_fails_changes_nothing(kind, parameters, tables):
+    X, _, seen = draw()
+    names = pd.DataFrame(X, columns=list("abcdef"))
+    new, old = kind(), kind().fit(names, seen)
+    before = old.predict(names)
+    for model in (new, old):
+        model.set_params(**parameters)
+        with pytest.raises((ValueError, KeyboardInterrupt)):
+            model.fit(**{"X": 3 * X[:, :5] + 1, "y": np.nan_to_num(2 * seen)} | tables)
+    with pytest.raises(NotFittedError):
+        new.predict(X)
+    np.testing.assert_array_equal(old.predict(names), before)
 
 
 def test_kernel_ridge_agrees_on_complete_labels():

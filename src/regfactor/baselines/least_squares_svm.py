@@ -13,6 +13,7 @@ from regfactor._params import Array, require_positive
 from regfactor.baselines.base import KernelMachine
 from regfactor.baselines.basis import Basis, basis_of
 from regfactor.baselines.targets import TARGETS, known
+from regfactor.estimators.snf.attempt import all_or_nothing
 from regfactor.kernels import Precomputed, as_kernel
 
 
@@ -71,25 +72,26 @@ class LeastSquaresSVM(MultiOutputMixin, RegressorMixin, KernelMachine):
         self
         """
         require_positive(self, ridge=self.ridge)
-        X = self._inputs(X, reset=True)
-        given = known(y, X, None, TARGETS)
-        labeled = np.flatnonzero(~np.isnan(given.Y).all(axis=1))
-        kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0)
-        pairwise = isinstance(kernel, Precomputed)
-        kernel = kernel.resolved(X[labeled])
-        basis = basis_of(X if pairwise else X[labeled], kernel, None, False, None)
-        place = labeled if pairwise else np.arange(len(labeled))
-        c = np.zeros((basis.table.shape[1], given.Y.shape[1]))
-        b = np.zeros(given.Y.shape[1])
-        loss = 0.0
-        for rows, columns in given.patterns():
-            at = place[np.searchsorted(labeled, rows)]
-            Y = given.Y[np.ix_(rows, columns)]
-            c[:, columns], b[columns] = _ridge(basis, at, Y, self.ridge)
-            loss += float(np.square(Y - basis.table[at] @ c[:, columns] - b[columns]).sum())
-        self._publish(basis, c, b, given, X.dtype)
-        self.objective_ = loss + self.ridge * basis.norm(c)
-        self.transduction_ = given.completed(self._expansion(X, self._coef) + self._offset, X.dtype)
+        with all_or_nothing(self):
+            X = self._inputs(X, reset=True)
+            given = known(y, X, None, TARGETS)
+            labeled = np.flatnonzero(~np.isnan(given.Y).all(axis=1))
+            kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0)
+            pairwise = isinstance(kernel, Precomputed)
+            kernel = kernel.resolved(X[labeled])
+            basis = basis_of(X if pairwise else X[labeled], kernel, None, False, None)
+            place = labeled if pairwise else np.arange(len(labeled))
+            c = np.zeros((basis.table.shape[1], given.Y.shape[1]))
+            b = np.zeros(given.Y.shape[1])
+            loss = 0.0
+            for rows, columns in given.patterns():
+                at = place[np.searchsorted(labeled, rows)]
+                Y = given.Y[np.ix_(rows, columns)]
+                c[:, columns], b[columns] = _ridge(basis, at, Y, self.ridge)
+                loss += float(np.square(Y - basis.table[at] @ c[:, columns] - b[columns]).sum())
+            self._publish(basis, c, b, given, X.dtype)
+            self.objective_ = loss + self.ridge * basis.norm(c)
+            self.transduction_ = given.completed(self._expansion(X, self._coef) + self._offset, X.dtype)
         return self
 
 

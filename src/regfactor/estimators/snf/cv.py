@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor._params import Array, require_count, require_not_negative
 from regfactor.estimators.door import row_weights
 from regfactor.estimators.linear import Targets
+from regfactor.estimators.snf.attempt import all_or_nothing
 from regfactor.estimators.snf.checks import check_columns, check_parameters, limits, scalers
 from regfactor.estimators.snf.estimator import LatentRegressor, SNFRegressor
 from regfactor.estimators.snf.fit import Found
@@ -105,22 +106,25 @@ class SNFRegressorCV(LatentRegressor):
         -------
         self
         """
-        X = self._inputs(X, reset=True)
-        targets = Targets.of(y, X)
-        weights = row_weights(X, sample_weight)
-        weights = np.ones(len(X)) if weights is None else weights.astype(np.float64)
-        counted = weights > 0  # a row of weight zero is placed, not learned from
-        raw, given = X[counted].astype(np.float64), targets.table[counted]
-        complete = np.flatnonzero(~np.isnan(given).any(axis=1))
-        self._check(raw, complete)
-        models = self._models(X.shape[1])
-        random = check_random_state(self.random_state)
-        folds = list(self._folds(complete, random))
-        seed = int(random.randint(2**31 - 1))
-        self._input_scale, self._target_scale = scalers(self.scale, raw, given)
-        task = Task(self._input_scale.transform(raw), given, weights[counted], self.scale, self.clip, self.tol, seed)
-        trials = ranked(task.trials(models, tuple(self.ridges), folds), self.caution)
-        self._publish(X, targets, counted, models, trials, task)
+        with all_or_nothing(self):
+            X = self._inputs(X, reset=True)
+            targets = Targets.of(y, X)
+            weights = row_weights(X, sample_weight)
+            weights = np.ones(len(X)) if weights is None else weights.astype(np.float64)
+            counted = weights > 0  # a row of weight zero is placed, not learned from
+            raw, given = X[counted].astype(np.float64), targets.table[counted]
+            complete = np.flatnonzero(~np.isnan(given).any(axis=1))
+            self._check(raw, complete)
+            models = self._models(X.shape[1])
+            random = check_random_state(self.random_state)
+            folds = list(self._folds(complete, random))
+            seed = int(random.randint(2**31 - 1))
+            self._input_scale, self._target_scale = scalers(self.scale, raw, given)
+            task = Task(
+                self._input_scale.transform(raw), given, weights[counted], self.scale, self.clip, self.tol, seed
+            )
+            trials = ranked(task.trials(models, tuple(self.ridges), folds), self.caution)
+            self._publish(X, targets, counted, models, trials, task)
         return self
 
     def _check(self, X: Array, complete: Array) -> None:

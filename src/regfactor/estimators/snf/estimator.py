@@ -23,6 +23,7 @@ from regfactor.estimators.base import _print_progress
 from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.door import row_weights
 from regfactor.estimators.linear import Targets
+from regfactor.estimators.snf.attempt import all_or_nothing
 from regfactor.estimators.snf.checks import (
     check_columns,
     check_parameters,
@@ -240,21 +241,22 @@ class SNFRegressor(LatentRegressor):
         self
         """
         check_parameters(self)
-        X = self._inputs(X, reset=True)
-        targets = Targets.of(y, X)
-        weights = row_weights(X, sample_weight)
-        weights = np.ones(len(X)) if weights is None else weights.astype(np.float64)
-        counted = weights > 0  # a row of weight zero is placed, not learned from
-        check_targets(targets, counted)
-        check_columns(X[counted])
-        settings = settings_of(self, X.shape[1])
-        scales = scalers(self.scale, X[counted].astype(np.float64), targets.table[counted])
-        fit = Fit(
-            scales[0].transform(X[counted].astype(np.float64)), scales[1].transform(targets.table[counted]),
-            weights[counted], settings, check_random_state(self.random_state),
-        )  # fmt: skip
-        solution = self._run(fit)
-        self._publish(X, targets, counted, scales, fit.found(solution.point), solution)
+        with all_or_nothing(self):
+            X = self._inputs(X, reset=True)
+            targets = Targets.of(y, X)
+            weights = row_weights(X, sample_weight)
+            weights = np.ones(len(X)) if weights is None else weights.astype(np.float64)
+            counted = weights > 0  # a row of weight zero is placed, not learned from
+            check_targets(targets, counted)
+            check_columns(X[counted])
+            settings = settings_of(self, X.shape[1])
+            scales = scalers(self.scale, X[counted].astype(np.float64), targets.table[counted])
+            fit = Fit(
+                scales[0].transform(X[counted].astype(np.float64)), scales[1].transform(targets.table[counted]),
+                weights[counted], settings, check_random_state(self.random_state),
+            )  # fmt: skip
+            solution = self._run(fit)
+            self._publish(X, targets, counted, scales, fit.found(solution.point), solution)
         return self
 
     def _run(self, fit: Fit) -> Solution:
