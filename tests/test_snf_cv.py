@@ -11,6 +11,7 @@ from regfactor.baselines.least_squares_svm import LeastSquaresSVM
 from regfactor.estimators.snf.cv import SNFRegressorCV, default_settings
 from regfactor.estimators.snf.estimator import SNFRegressor
 from regfactor.estimators.snf.tuning import Candidate, Task, Trial, ranked
+from regfactor.problems import snf_forms
 
 SMALL = [{"max_iter": (0, 15)}, {"kernel": "rbf", "n_components": 1.0, "gamma": 0.1, "max_iter": 0}]
 
@@ -165,13 +166,39 @@ def test_the_default_settings_hold_kernel_machines_on_the_labels():
         ({"caution": -1.0}, 15, "caution >= 0"),
         ({"n_averaged": 0}, 15, "n_averaged >= 1"),
         ({"tol": -1.0}, 15, "tol >= 0"),
+        ({"clip": -1.0}, 15, "SNFRegressorCV needs clip >= 0"),
+        *(({"ridges": r}, 15, "ridges must be") for r in (None, 1.0, "a", ("a",), (0.1, np.inf), (np.nan,), ((1.0,),))),
+        ({"settings": 3}, 15, "list of dicts"),
+        ({"settings": {"degree": 2}}, 15, "list of dicts"),
+        ({"settings": [{"kernel": "rbf"}, {"n_components": 9}]}, 15, r"settings\[1\]: .* from 1 to the 4 inputs"),
+        *(({"settings": [{"max_iter": m}]}, 15, "max_iter must be") for m in ([], "a", (0, "a"), (-15, 15), (0, 1.5))),
+        ({"settings": [{"degre": 2}]}, 15, "Did you mean 'degree'[?] Choose one of: back_constraint, degree"),
+        ({"settings": [{3: 2}]}, 15, "Unknown parameter 3"),
+        *(({"settings": [{p: None}]}, 15, "give it to SNFRegressorCV") for p in ("clip", "scale", "random_state")),
+        *(({"settings": [{p: 0}]}, 15, "leave it out. A setting may") for p in ("time_limit", "callback", "verbose")),
     ],
     ids=str,
 )
-def test_bad_parameters_are_named(parameters, labels, message):
+def test_bad_parameters_are_named_before_any_work(monkeypatch, parameters, labels, message):
     X, _, seen = draw(labels=labels)
+    monkeypatch.setattr(Task, "trials", None)
     with pytest.raises(ValueError, match=message):
         SNFRegressorCV(**parameters).fit(X, seen)
+
+
+def test_too_many_terms_are_refused_before_any_work(monkeypatch):
+    X, _, seen = draw()
+    monkeypatch.setattr(snf_forms, "MOST_ROWS", 50)
+    monkeypatch.setattr(Task, "trials", None)
+    with pytest.raises(ValueError, match=r"settings\[0\]: .* Lower degree or n_components"):
+        SNFRegressorCV([{"n_components": 1.0, "degree": 16}]).fit(X, seen)
+
+
+def test_what_is_named_twice_is_tried_once():
+    X, _, seen = draw()
+    once = SNFRegressorCV([{"max_iter": (0, 15)}], ridges=(0.1,), random_state=0).fit(X, seen)
+    twice = SNFRegressorCV([{"max_iter": [15, 0, 15]}], ridges=np.array([0.1, 0.1]), random_state=0).fit(X, seen)
+    assert once.cv_results_ == twice.cv_results_
 
 
 def test_it_can_be_cloned_with_its_settings():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -14,11 +14,11 @@ from regfactor._params import Array, require_count, require_not_negative
 from regfactor.estimators.door import row_weights
 from regfactor.estimators.linear import Targets
 from regfactor.estimators.snf.attempt import all_or_nothing
-from regfactor.estimators.snf.checks import check_columns, check_parameters, limits, scalers
+from regfactor.estimators.snf.candidates import checked_models, checked_ridges
+from regfactor.estimators.snf.checks import check_columns, limits, scalers
 from regfactor.estimators.snf.estimator import LatentRegressor, SNFRegressor
 from regfactor.estimators.snf.fit import Found
 from regfactor.estimators.snf.tuning import Models, Task, Trial, ranked
-from regfactor.solvers.snf import STRETCH
 
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 FEW, FOLDS = 9, 5  # below so many labels each is left out alone
@@ -44,8 +44,9 @@ class SNFRegressorCV(LatentRegressor):
     Parameters
     ----------
     settings : list of dict, optional
-        Parameters of `SNFRegressor` to try. `max_iter` may be several numbers of iterations, multiples of 15. By
-        default principal components, 0 iterations, and descents from them, with linear, quadratic and Gaussian kernels.
+        Parameters of `SNFRegressor` to try, all but those below, `time_limit`, `verbose` and `callback`. `max_iter` may
+        be several numbers of iterations, multiples of 15. By default principal components, 0 iterations, and descents
+        from them, with linear, quadratic and Gaussian kernels.
     ridges : sequence of float, default=(1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
         Ridges of the regression of targets that follows a descent; `lambda_y` of a setting is that within it.
     cv : int, optional
@@ -115,7 +116,7 @@ class SNFRegressorCV(LatentRegressor):
             raw, given = X[counted].astype(np.float64), targets.table[counted]
             complete = np.flatnonzero(~np.isnan(given).any(axis=1))
             self._check(raw, complete)
-            models = self._models(X.shape[1])
+            ridges, models = checked_ridges(self.ridges), self._models(raw)
             random = check_random_state(self.random_state)
             folds = list(self._folds(complete, random))
             seed = int(random.randint(2**31 - 1))
@@ -123,13 +124,15 @@ class SNFRegressorCV(LatentRegressor):
             task = Task(
                 self._input_scale.transform(raw), given, weights[counted], self.scale, self.clip, self.tol, seed
             )
-            trials = ranked(task.trials(models, tuple(self.ridges), folds), self.caution)
+            trials = ranked(task.trials(models, ridges, folds), self.caution)
             self._publish(X, targets, counted, models, trials, task)
         return self
 
     def _check(self, X: Array, complete: Array) -> None:
         require_count(self, n_averaged=self.n_averaged)
         require_not_negative(self, tol=self.tol, caution=self.caution)
+        if self.clip is not None:
+            require_not_negative(self, clip=self.clip)
         check_columns(X)
         if len(complete) < LEAST:
             raise ValueError(
@@ -138,8 +141,6 @@ class SNFRegressorCV(LatentRegressor):
             )
         if self.cv is not None and not (isinstance(self.cv, int | np.integer) and 2 <= self.cv <= len(complete)):
             raise ValueError(f"cv must be a whole number from 2 to the {len(complete)} labeled rows, got {self.cv!r}.")
-        if not len(self.ridges) or not all(r > 0 for r in self.ridges):
-            raise ValueError(f"ridges must be positive numbers, got {self.ridges!r}.")
 
     def _folds(self, complete: Array, random: Any) -> Iterator[Array]:
         """Yield the rows that are held out, fold by fold."""
@@ -147,21 +148,10 @@ class SNFRegressorCV(LatentRegressor):
         for _, held in KFold(count, shuffle=True, random_state=random).split(complete):
             yield complete[held]
 
-    def _models(self, n_features: int) -> Models:
-        """Return the models to try with the iterations at which they are looked at."""
-        settings = default_settings(n_features) if self.settings is None else list(self.settings)
-        if not settings or not all(isinstance(s, Mapping) for s in settings):
-            raise ValueError("settings must be a list of dicts with parameters of SNFRegressor.")
-        models = []
-        for setting in settings:
-            stops = setting.get("max_iter", SNFRegressor().max_iter)
-            stops = tuple(sorted(stops if isinstance(stops, Sequence) else [stops]))
-            model = SNFRegressor(**{**setting, "max_iter": stops[-1]}, clip=self.clip, scale=self.scale)
-            check_parameters(model)
-            if len(stops) > 1 and any(stop % STRETCH for stop in stops):
-                raise ValueError(f"Several max_iter of a setting must be multiples of {STRETCH}, got {list(stops)}.")
-            models.append((model, stops))
-        return models
+    def _models(self, X: Array) -> Models:
+        """Return the models to try on a table."""
+        settings = default_settings(X.shape[1]) if self.settings is None else self.settings
+        return checked_models(settings, X.shape, {"clip": self.clip, "scale": self.scale})
 
     def _publish(
         self, X: Array, targets: Targets, counted: Array, models: Models, trials: list[Trial], task: Task
