@@ -65,6 +65,18 @@ def test_errors_are_those_of_folds_that_are_fitted_apart():
     assert model.best_score_ == pytest.approx(np.mean(errors) / np.var(y[:6]), rel=1e-6)
 
 
+def test_a_setting_may_have_its_own_tolerance():
+    X, _, seen = draw()
+    path = {"degree": 2, "max_iter": (0, 15, 30, 45)}
+    own = SNFRegressorCV([path | {"tol": 0.9}, path], random_state=0, ridges=(0.1,), tol=0.0).fit(X, seen)
+    for tol in (0.9, 0.0):
+        alone = SNFRegressorCV([path], random_state=0, ridges=(0.1,), tol=tol).fit(X, seen)
+        found = [r for r in own.cv_results_ if r["params"]["tol"] == tol]
+        assert found == alone.cv_results_
+    ends = [r["mean_error"] for r in own.cv_results_ if r["params"]["max_iter"] == 45]
+    assert len(ends) == 2 and ends[0] != ends[1]
+
+
 def test_stops_on_the_way_are_those_of_shorter_descents():
     X, _, seen = draw()
     path = SNFRegressorCV([{"degree": 2, "max_iter": (0, 15, 30)}], ridges=(0.1,), tol=0.0, random_state=0).fit(X, seen)

@@ -54,7 +54,7 @@ def settings_of(model: Any, n_features: int) -> Settings:
         n_dimensions(model.n_components, n_features), choose(model.kernel, KERNELS, "kernel"),
         1 if model.kernel == "linear" else int(model.degree), model.back_constraint, model.lambda_x, model.lambda_y,
         model.lambda_z, model.target_weight, int(model.max_iter), model.gamma, model.n_random_features,
-        model.learning_rate if model.solver == "paper" else None,
+        model.learning_rate if model.solver == "paper" else None, model.tol,
     )  # fmt: skip
 
 

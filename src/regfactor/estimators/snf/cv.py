@@ -44,9 +44,9 @@ class SNFRegressorCV(LatentRegressor):
     Parameters
     ----------
     settings : list of dict, optional
-        Parameters of `SNFRegressor` to try, all but those below, `time_limit`, `verbose` and `callback`. `max_iter` may
-        be several numbers of iterations, multiples of 15. By default principal components, 0 iterations, and descents
-        from them, with linear, quadratic and Gaussian kernels.
+        Parameters of `SNFRegressor` to try, all but `clip`, `scale`, `random_state`, `time_limit`, `verbose` and
+        `callback`. `max_iter` may be several numbers of iterations, multiples of 15. By default principal components, 0
+        iterations, and descents from them, with linear, quadratic and Gaussian kernels.
     ridges : sequence of float, default=(1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
         Ridges of the regression of targets that follows a descent; `lambda_y` of a setting is that within it.
     cv : int, optional
@@ -58,7 +58,8 @@ class SNFRegressorCV(LatentRegressor):
     n_averaged : int, default=8
         Predictions are means over so many of the best candidates, of both kinds in turn where machines are left.
     clip, scale, tol : default=1.0, True, 1e-4
-        As in `SNFRegressor`. Ridges are chosen by labels here, so that `clip` has only the worst to prevent.
+        As in `SNFRegressor`; a setting may have its own `tol`. Ridges are chosen by labels here, so that `clip` has
+        only the worst to prevent.
     random_state : int, RandomState instance or None, default=None
         Deals out folds, and draws what a fit draws.
 
@@ -121,9 +122,7 @@ class SNFRegressorCV(LatentRegressor):
             folds = list(self._folds(complete, random))
             seed = int(random.randint(2**31 - 1))
             self._input_scale, self._target_scale = scalers(self.scale, raw, given)
-            task = Task(
-                self._input_scale.transform(raw), given, weights[counted], self.scale, self.clip, self.tol, seed
-            )
+            task = Task(self._input_scale.transform(raw), given, weights[counted], self.scale, self.clip, seed)
             trials = ranked(task.trials(models, ridges, folds), self.caution)
             self._publish(X, targets, counted, models, trials, task)
         return self
@@ -151,7 +150,7 @@ class SNFRegressorCV(LatentRegressor):
     def _models(self, X: Array) -> Models:
         """Return the models to try on a table."""
         settings = default_settings(X.shape[1]) if self.settings is None else self.settings
-        return checked_models(settings, X.shape, {"clip": self.clip, "scale": self.scale})
+        return checked_models(settings, X.shape, {"clip": self.clip, "scale": self.scale, "tol": self.tol})
 
     def _publish(
         self, X: Array, targets: Targets, counted: Array, models: Models, trials: list[Trial], task: Task

@@ -40,6 +40,7 @@ class Settings:
     gamma: float | str = "scale"
     n_waves: int = 500
     paper_rate: float | None = None  # None: L-BFGS
+    tol: float = 1e-4
 
 
 @dataclass(frozen=True, eq=False)

@@ -78,7 +78,6 @@ class Task:
     samples: Array
     scale: bool
     clip: float | None
-    tol: float
     seed: int
 
     def trials(self, models: Models, ridges: tuple[float, ...], folds: list[Array]) -> list[Trial]:
@@ -161,7 +160,7 @@ class Task:
             assert isinstance(it.point, LatentPoint)
             if it.steps:
                 yield it.point, done
-            if it.settled or done >= stop or value - it.objective <= self.tol * abs(it.objective):
+            if it.settled or done >= stop or value - it.objective <= fit.settings.tol * abs(it.objective):
                 return
             value = it.objective
 
