@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
+from regfactor.problems import snf_forms
 from regfactor.problems.snf import SNF, Encoded, views_of
 from regfactor.problems.snf_features import LatentGaussian, LatentPolynomial, Monomials, Waves, n_monomials
 from regfactor.problems.snf_forms import Dual, Primal, View, gaussian_form, polynomial_form
@@ -72,7 +73,24 @@ def test_a_regression_knows_its_derivative(form):
     model, Z, T = p.fitted(0.5 * RNG(1).normal(size=(30, 3)))[0], RNG(2).normal(size=(4, 3)), RNG(3).normal(size=(4, 5))
     step = RNG(4).normal(size=(4, 3))
     change = ((model(Z + 1e-6 * step) - model(Z - 1e-6 * step)) / 2e-6 * T).sum(axis=1)
-    np.testing.assert_allclose((model.pull(Z, T) * step).sum(axis=1), change, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(np.einsum("iqd,iq,id->i", model.derivatives(Z), T, step), change, rtol=1e-6, atol=1e-7)
+
+
+@every_form
+def test_derivatives_of_some_rows_and_targets_at_a_time_are_those_of_all(form, monkeypatch):
+    model, Z = problem(form).fitted(0.5 * RNG(1).normal(size=(30, 3)))[0], RNG(2).normal(size=(200, 3))
+    whole = model.derivatives(Z)
+    assert whole.shape == (200, 5, 3)
+    for name, size in (("MOST_ROWS", 7), ("HELD", 1), ("CACHED", 1)):
+        monkeypatch.setattr(snf_forms, name, size)
+    np.testing.assert_allclose(model.derivatives(Z), whole, atol=1e-12)
+
+
+def test_squared_distances_are_those_of_all_pairs():
+    Z, Y = RNG(0).normal(size=(20, 3)), RNG(1).normal(size=(30, 3))
+    expected = np.exp(-0.4 * np.square(Z[:, None] - Y[None]).sum(axis=2))
+    np.testing.assert_allclose(LatentGaussian(0.4).gram(Z, Y)[0], expected, atol=1e-14)
+    assert np.all(np.diag(LatentGaussian(0.4).gram(1e3 * Z, 1e3 * Z)[0]) <= 1)
 
 
 @pytest.mark.parametrize(("D", "degree"), [(3, 1), (3, 2), (3, 3), (9, 1), (6, 2), (4, 3), (2, 5), (1, 4)])

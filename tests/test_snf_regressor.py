@@ -17,8 +17,10 @@ from sklearn.metrics import r2_score
 from regfactor import datasets
 from regfactor.baselines.latent_reconstruction import LinearLatentReconstruction
 from regfactor.estimators.snf.estimator import SNFRegressor
+from regfactor.estimators.snf.rows import NEAREST, STEPS
 from regfactor.loop import Status
 from regfactor.problems import snf_forms
+from regfactor.problems.snf_features import LatentGaussian
 
 EXACT = {"max_iter": 3000, "tol": 0.0, "scale": False, "clip": None}
 
@@ -86,6 +88,15 @@ def test_free_rows_without_a_target_are_fixed_points_of_the_scoring(shape, holes
     model = SNFRegressor(2, back_constraint=None, target_weight=1.0, lambda_z=0.5, **shape, **EXACT).fit(X, seen)
     size = np.abs(model.codes_).max()
     np.testing.assert_allclose(model.transform(X)[12:], model.codes_[12:], atol=2e-4 * size)
+
+
+def test_one_kernel_matrix_serves_all_inputs_of_a_step(monkeypatch):
+    X, _, seen = draw(d=20)
+    model = SNFRegressor(2, "rbf", back_constraint=None, target_weight=1.0).fit(X, seen)
+    counted, original = [], LatentGaussian.gram
+    monkeypatch.setattr(LatentGaussian, "gram", lambda self, *rows: (counted.append(1), original(self, *rows))[1])
+    model.transform(X + 0.1)
+    assert len(counted) <= 2 * STEPS + NEAREST + 2
 
 
 def test_degree_one_without_weight_on_targets_reaches_the_closed_form():

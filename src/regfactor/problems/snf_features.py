@@ -12,7 +12,6 @@ from math import comb, factorial
 from typing import Any
 
 import numpy as np
-from sklearn.metrics.pairwise import euclidean_distances
 
 from regfactor._params import Array
 
@@ -137,6 +136,10 @@ class LatentKernel(abc.ABC):
     def pull(self, tangent: Array | None, T: Array, Z: Array, Y: Array) -> Array:
         """sum_j T_ij d k(z_i, y_j) / dz_i for every row i."""
 
+    @abc.abstractmethod
+    def derivatives(self, tangent: Array | None, A: Array, Z: Array, Y: Array) -> Array:
+        """sum_j A_jq d k(z_i, y_j) / dz_i for every row i and column q, (rows, columns, dimensions)."""
+
 
 @dataclass(frozen=True)
 class LatentPolynomial(LatentKernel):
@@ -155,6 +158,11 @@ class LatentPolynomial(LatentKernel):
     def pull(self, tangent: Array | None, T: Array, Z: Array, Y: Array) -> Array:
         return np.asarray((T if tangent is None else T * tangent) @ Y)
 
+    def derivatives(self, tangent: Array | None, A: Array, Z: Array, Y: Array) -> Array:
+        if tangent is None:
+            return np.broadcast_to(A.T @ Y, (len(Z), A.shape[1], Z.shape[1]))
+        return _moments(tangent, A, Y)
+
 
 @dataclass(frozen=True)
 class LatentGaussian(LatentKernel):
@@ -163,7 +171,7 @@ class LatentGaussian(LatentKernel):
     gamma: float
 
     def gram(self, Z: Array, Y: Array) -> tuple[Array, Array | None]:
-        K = euclidean_distances(Z, Y, squared=True)
+        K = _squared_distances(Z, Y)
         K *= -self.gamma
         np.exp(K, out=K)
         return K, K
@@ -171,3 +179,24 @@ class LatentGaussian(LatentKernel):
     def pull(self, tangent: Array | None, T: Array, Z: Array, Y: Array) -> Array:
         H = T * tangent
         return np.asarray(-2 * self.gamma * (H.sum(axis=1, keepdims=True) * Z - H @ Y))
+
+    def derivatives(self, tangent: Array | None, A: Array, Z: Array, Y: Array) -> Array:
+        assert tangent is not None
+        return np.asarray(-2 * self.gamma * ((tangent @ A)[:, :, None] * Z[:, None, :] - _moments(tangent, A, Y)))
+
+
+def _squared_distances(Z: Array, Y: Array) -> Array:
+    """|z - y|^2 of all pairs of rows; scikit-learn's checks would take longer than a small table."""
+    out = np.asarray(-2 * (Z @ Y.T))
+    out += np.einsum("ij,ij->i", Z, Z)[:, None]
+    out += np.einsum("ij,ij->i", Y, Y)
+    np.maximum(out, 0, out=out)
+    if Z is Y:
+        np.fill_diagonal(out, 0)
+    return out
+
+
+def _moments(W: Array, A: Array, Y: Array) -> Array:
+    """sum_j W_ij A_jq y_j for every row i and column q, by one product of matrices."""
+    products = (A[:, :, None] * Y[:, None, :]).reshape(len(Y), -1)
+    return np.asarray((W @ products).reshape(len(W), A.shape[1], Y.shape[1]))

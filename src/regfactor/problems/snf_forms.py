@@ -24,6 +24,7 @@ from regfactor.problems.snf_features import (
 )
 
 CACHED = 2**16  # numbers in a block of features, which should stay in the processor's cache
+HELD = 2**22  # numbers in products of coefficients and latent rows, of some of the targets at a time
 SMALLER = 0.6  # explicit features are used where there are fewer of them than this share of the rows
 MOST_ROWS = 3000  # up to so many a kernel matrix is formed
 MOST_FEATURES = 3000
@@ -37,8 +38,8 @@ class Regression(Protocol):
         """Return g of every row."""
         ...
 
-    def pull(self, Z: Array, T: Array) -> Array:
-        """sum_q T_iq dg_q(z_i)/dz_i for every row i."""
+    def derivatives(self, Z: Array) -> Array:
+        """dg_q/dz of every row, (rows, targets, dimensions)."""
         ...
 
 
@@ -57,12 +58,15 @@ class FeatureRegression:
             out[rows] = self.features.values(np.ascontiguousarray(Z[rows].T)).T @ self.V + self.b
         return out
 
-    def pull(self, Z: Array, T: Array) -> Array:
-        """sum_q T_iq dg_q(z_i)/dz_i for every row i."""
-        out = np.empty_like(Z)
-        for rows in gen_batches(len(Z), _width(self.features.size)):
-            block = np.ascontiguousarray(Z[rows].T)
-            out[rows] = self.features.pull(block, self.features.values(block), self.V @ T[rows].T).T
+    def derivatives(self, Z: Array) -> Array:
+        """dg_q/dz of every row, (rows, targets, dimensions)."""
+        n_targets = len(self.b)
+        out = np.empty((len(Z), n_targets, Z.shape[1]))
+        for rows in gen_batches(len(Z), _width(self.features.size * n_targets)):
+            block = np.repeat(Z[rows].T, n_targets, axis=1)  # every row once for each target
+            values = self.features.values(block)
+            weights = np.tile(self.V, block.shape[1] // n_targets)
+            out[rows] = self.features.pull(block, values, weights).T.reshape(-1, n_targets, Z.shape[1])
         return out
 
 
@@ -82,12 +86,13 @@ class KernelRegression:
             out[rows] = self.kernel.gram(Z[rows], self.references)[0] @ self.alpha + self.b
         return out
 
-    def pull(self, Z: Array, T: Array) -> Array:
-        """sum_q T_iq dg_q(z_i)/dz_i for every row i."""
-        out = np.empty_like(Z)
+    def derivatives(self, Z: Array) -> Array:
+        """dg_q/dz of every row, (rows, targets, dimensions)."""
+        out = np.empty((len(Z), len(self.b), Z.shape[1]))
         for rows in gen_batches(len(Z), MOST_ROWS):
-            tangent = self.kernel.gram(Z[rows], self.references)[1]
-            out[rows] = self.kernel.pull(tangent, T[rows] @ self.alpha.T, Z[rows], self.references)
+            tangent = self.kernel.gram(Z[rows], self.references)[1]  # one for all targets
+            for some in gen_batches(len(self.b), max(HELD // self.references.size, 1)):
+                out[rows, some] = self.kernel.derivatives(tangent, self.alpha[:, some], Z[rows], self.references)
         return out
 
 

@@ -126,12 +126,11 @@ class Reconstruction:
 
     def _minimized(self, X: Array, seen: Array, Z: Array) -> Array:
         values, R = self.costs(X, seen, Z)
+        slopes, curvatures = self._quadratic(seen, Z, R)
         damping, open_ = np.full(len(X), FIRST), np.arange(len(X))
         eye = np.eye(Z.shape[1])
         for _ in range(STEPS):
-            J = self._derivatives(Z[open_]) * seen[open_][:, :, None]
-            H = J.transpose(0, 2, 1) @ J + self.lambda_z * eye
-            slope = self.lambda_z * Z[open_] - (R[open_][:, None, :] @ J)[:, 0]
+            H, slope = curvatures[open_], slopes[open_]
             sizes = np.trace(H, axis1=1, axis2=2)[:, None, None] / len(eye)
             H += (damping[open_][:, None, None] * sizes + EPS * sizes) * eye
             step = np.linalg.solve(H, slope[:, :, None])[:, :, 0]
@@ -140,20 +139,20 @@ class Reconstruction:
             promise = np.abs((slope * step).sum(axis=1))
             good = new < values[open_]
             taken, refused = open_[good], open_[~good]
-            Z[taken], values[taken], R[taken] = trial[good], new[good], residuals[good]
+            Z[taken], values[taken] = trial[good], new[good]
             damping[taken] /= 8
             damping[refused] *= 8
             flat = promise <= 4 * EPS * (values[open_] + EPS)
-            open_ = open_[~flat & (damping[open_] < STUCK)]
+            left = ~flat & (damping[open_] < STUCK)
+            moved, open_ = open_[good & left], open_[left]
             if not len(open_):
                 break
+            if len(moved):  # others try a shorter step in the same quadratic
+                slopes[moved], curvatures[moved] = self._quadratic(seen[moved], Z[moved], residuals[good & left])
         return Z
 
-    def _derivatives(self, Z: Array) -> Array:
-        """dg_q/dz of every row, (rows, inputs, dimensions)."""
-        out = np.empty((len(Z), self.X.shape[1], Z.shape[1]))
-        for q in range(self.X.shape[1]):
-            T = np.zeros((len(Z), self.X.shape[1]))
-            T[:, q] = 1
-            out[:, q] = self.inputs.pull(Z, T)
-        return out
+    def _quadratic(self, seen: Array, Z: Array, R: Array) -> tuple[Array, Array]:
+        """Return half the gradient and half the Gauss-Newton matrix of what is minimized, for every row."""
+        J = self.inputs.derivatives(Z) * seen[:, :, None]
+        slopes = self.lambda_z * Z - (R[:, None, :] @ J)[:, 0]
+        return slopes, J.transpose(0, 2, 1) @ J + self.lambda_z * np.eye(Z.shape[1])
