@@ -199,12 +199,13 @@ def test_several_targets_with_single_ones_missing():
     assert model.transduction_[3, 1] == Y[3, 1] and abs(model.transduction_[3, 0] - Y[3, 0]) < 0.5
 
 
-def test_a_weight_stands_for_equal_rows_and_zero_for_none():
+@pytest.mark.parametrize("shape", [{"degree": 2}, {"kernel": "rbf", "gamma": 0.5}], ids=str)
+def test_a_weight_stands_for_equal_rows_and_zero_for_none(shape):
     X, _, seen = draw()
     w = np.random.default_rng(0).integers(0, 3, 80)
     w[:12] = np.maximum(w[:12], 1)
-    weighted = SNFRegressor(degree=2).fit(X, seen, w)
-    repeated = SNFRegressor(degree=2).fit(np.repeat(X, w, axis=0), np.repeat(seen, w))
+    weighted = SNFRegressor(**shape).fit(X, seen, w)
+    repeated = SNFRegressor(**shape).fit(np.repeat(X, w, axis=0), np.repeat(seen, w))
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-6)
     assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-9)
     assert weighted.codes_.shape == (80, 3) and np.isfinite(weighted.transduction_).all()

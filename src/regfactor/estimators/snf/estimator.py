@@ -187,8 +187,12 @@ class SNFRegressor(LatentRegressor):
     if it had been seen so. New rows are completed by the same rule, until latent row and reconstruction agree; under
     free Z, only what is seen of them decides.
 
-    A row of weight w counts as w equal rows. New rows without a back-constraint are placed where they are rebuilt best,
-    with all weights held: training rows without a target are found again, those with one need not be.
+    A row of weight w counts as w equal rows in the objective. Rules for `gamma`, and landmarks, count every row once:
+    give `gamma` as a number where this matters. Free latent rows of larger weight take larger steps, so that a descent
+    that is stopped early ends elsewhere than one with equal rows.
+
+    New rows without a back-constraint are placed where they are rebuilt best, with all weights held: training rows
+    without a target are found again, those with one need not be.
 
     References
     ----------
