@@ -180,6 +180,24 @@ def test_a_rate_that_is_too_large_is_reported():
     assert np.isfinite(model.predict(X)).all()
 
 
+@pytest.mark.parametrize("rate", [1.0, 10.0])
+def test_a_rate_that_only_climbs_is_reported(rate):
+    X, _, seen = draw(n=40, d=4)
+    model = SNFRegressor(2, degree=2, back_constraint=None, target_weight=1.0, solver="paper", learning_rate=rate)
+    with pytest.warns(
+        ConvergenceWarning, match="none of .* epochs improved on the start: lower learning_rate"
+    ) as caught:
+        model.fit(X, seen)
+    assert len(caught) == 1 and model.objective_ == model.history_[0].objective
+
+
+def test_a_start_from_which_nothing_can_be_gained_is_no_fault_of_the_rate():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SNFRegressor(solver="paper", back_constraint=None).fit(np.ones((20, 4)), np.ones(20))
+        SNFRegressor(solver="paper", back_constraint=None, max_iter=0).fit(*draw()[::2])
+
+
 def test_many_rows_use_explicit_or_random_features(monkeypatch):
     monkeypatch.setattr(snf_forms, "MOST_ROWS", 50)
     X, y, seen = draw()

@@ -268,12 +268,21 @@ class SNFRegressor(LatentRegressor):
             fit.iterates(), tol=self.tol, max_iter=self.max_iter, time_limit=self.time_limit, callback=self.callback,
             progress=_print_progress if self.verbose else None,
         )  # fmt: skip
-        if not solution.status.converged and solution.status not in STOPPED:
-            message = f"{type(self).__name__} did not converge: {solution.status.message}."
-            if solution.status is Status.DIVERGED:
-                message = f"{type(self).__name__} diverged: lower learning_rate, or use solver='lbfgs'."
-            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        complaint = self._complaint(solution)
+        if complaint is not None:
+            warnings.warn(f"{type(self).__name__} {complaint}.", ConvergenceWarning, stacklevel=3)
         return solution
+
+    def _complaint(self, solution: Solution) -> str | None:
+        """Return what went wrong in a run, and the remedy; None where nothing did."""
+        if solution.status is Status.DIVERGED:
+            return "diverged: lower learning_rate, or use solver='lbfgs'"
+        start, *later = (record.objective for record in solution.history)
+        if self.solver == "paper" and later and min(later) > start + self.tol * abs(start):
+            return f"stays at its start, since none of {len(later)} epochs improved on the start: lower learning_rate"
+        if solution.status.converged or solution.status in STOPPED:
+            return None
+        return f"did not converge: {solution.status.message}"
 
     def _publish(
         self, X: Array, targets: Targets, counted: Array, scales: tuple[Any, Any], found: Found, solution: Solution
