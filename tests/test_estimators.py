@@ -1,5 +1,6 @@
 """What every estimator promises: scikit-learn's contract, scoring of new rows, completion, weights, clear errors."""
 
+import inspect
 import pickle
 import warnings
 
@@ -7,7 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -15,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import ESTIMATORS, EXEMPT, UNCHECKED
-from regfactor import ConvexSparseCoding, ConvexSubspace, FactorModel, RobustSubspace
+from regfactor import ConvexSparseCoding, ConvexSubspace, FactorModel, RobustSubspace, baselines
 from regfactor.losses import Huber
 from regfactor.norms import L2, LInf, Lp
 from regfactor.penalties import Columns, Lasso, NonNegative, OneHot, Rows, Simplex, SquaredL2, Trace, TwoView, UnitBall
@@ -481,3 +482,27 @@ def test_a_penalty_on_one_factor_alone_is_told_to_have_no_minimum(held, other):
         FactorModel(on_codes=held, on_components=UnitBall(), **options).fit(X)
         FactorModel(on_codes=held, on_components=SquaredL2(), **options).fit(X)
         FactorModel(on_codes=held, rank=2, max_iter=5, alpha=0).fit(X)
+
+
+def fitted_by_rows():
+    """Every estimator of the library that heeds targets or weights of rows."""
+    parts = [getattr(baselines, name) for name in baselines.__all__]
+    models = [*ESTIMATORS.values(), *(part() for part in parts if hasattr(part, "fit"))]
+    takes = {model: inspect.signature(model.fit).parameters for model in models}
+    return [
+        m for m in models if "sample_weight" in takes[m] or ("y" in takes[m] and is_regressor(m) | is_classifier(m))
+    ]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("model", fitted_by_rows(), ids=lambda model: type(model).__name__)
+def test_a_fit_that_fails_leaves_an_estimator_as_it_was(model):
+    X = np.abs(np.random.default_rng(0).normal(size=(40, 4)))
+    y = np.repeat([0, 1], 20) if is_classifier(model) else X[:, 0]
+    takes = inspect.signature(model.fit).parameters
+    bad = {"sample_weight": np.ones(3)} if "sample_weight" in takes else {}
+    new = clone(model)
+    before = dict(vars(new))
+    with pytest.raises((ValueError, TypeError)):
+        new.fit(X, y if bad else y[:39], **bad)
+    assert vars(new) == before

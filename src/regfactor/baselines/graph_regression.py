@@ -18,6 +18,7 @@ from regfactor._params import Array, require_count, require_positive
 from regfactor.baselines.graph_solvers import solve_definite
 from regfactor.baselines.graphs import NeighborGraph, Solved
 from regfactor.baselines.targets import TARGETS, Known, known
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.kernels import widths
 
 FLOOR = 1e-13  # of the form's own diagonal, whatever its units: lifts what neither a target nor the form holds
@@ -51,22 +52,23 @@ class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
         -------
         self
         """
-        self._check()
-        X = self._inputs(X, reset=True)
-        given = known(y, X, None, TARGETS)
-        Q = self._form(X.astype(np.float64))
-        G, solved = self._solved(Q, given, len(X))
-        self._given, self._X, self._G = given.empty(), X.astype(np.float64), G
-        self.n_iter_ = max(1, *(s.n_iter for s in solved))
-        self.residual_ = max(s.residual for s in solved)
-        self.transduction_ = given.completed(G[: len(X)], X.dtype)
-        if not all(s.met for s in solved):
-            warnings.warn(
-                f"{type(self).__name__}: conjugate gradients stopped at a relative residual of {self.residual_:.2g}; "
-                "raise max_iter, or bring the columns of X to a common scale of about one.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        with all_or_nothing(self):
+            self._check()
+            X = self._inputs(X, reset=True)
+            given = known(y, X, None, TARGETS)
+            Q = self._form(X.astype(np.float64))
+            G, solved = self._solved(Q, given, len(X))
+            self._given, self._X, self._G = given.empty(), X.astype(np.float64), G
+            self.n_iter_ = max(1, *(s.n_iter for s in solved))
+            self.residual_ = max(s.residual for s in solved)
+            self.transduction_ = given.completed(G[: len(X)], X.dtype)
+            if not all(s.met for s in solved):
+                warnings.warn(
+                    f"{type(self).__name__}: conjugate gradients stopped at a relative residual of "
+                    f"{self.residual_:.2g}; raise max_iter, or bring the columns of X to a common scale of about one.",
+                    ConvergenceWarning,
+                    stacklevel=2,
+                )
         return self
 
     def _solved(self, Q: scipy.sparse.csr_array, given: Known, n: int) -> tuple[Array, list[Solved]]:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
 from regfactor.constraints import Constraint, LabeledFeature, Region
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.expectation.statements import as_constraints, check_labels
 from regfactor.estimators.labels import encode_labels
 
@@ -66,23 +67,26 @@ class KeywordVote(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        stated = [c for c in as_constraints(self.constraints) if _votes(c)]
-        if not stated:
-            raise ValueError("KeywordVote needs a labeled feature, or a region given by a function, among constraints.")
-        table = self._table(X, reset=True)
-        classes = self.classes
-        if classes is None:
-            named = {label for constraint in stated for label in constraint.targets}
-            found = encode_labels(y, self.unlabeled).classes.tolist()
-            classes = sorted(named | set(found))
-        labels = encode_labels(y, self.unlabeled, classes)
-        check_labels(tuple(stated), labels.classes)
-        self.classes_, self._stated = labels.classes, stated
-        self._shares = np.array([_shares(c, labels.classes.tolist()) for c in stated])
-        counts = labels.one_hot().sum(axis=0)
-        self._otherwise = 1e-6 * counts / max(counts.sum(), 1)  # less than any vote
-        voted = self._votes(table).argmax(axis=1)
-        self.transduction_ = labels.classes[np.where(labels.labeled, labels.codes, voted)]
+        with all_or_nothing(self):
+            stated = [c for c in as_constraints(self.constraints) if _votes(c)]
+            if not stated:
+                raise ValueError(
+                    "KeywordVote needs a labeled feature, or a region given by a function, among constraints."
+                )
+            table = self._table(X, reset=True)
+            classes = self.classes
+            if classes is None:
+                named = {label for constraint in stated for label in constraint.targets}
+                found = encode_labels(y, self.unlabeled).classes.tolist()
+                classes = sorted(named | set(found))
+            labels = encode_labels(y, self.unlabeled, classes)
+            check_labels(tuple(stated), labels.classes)
+            self.classes_, self._stated = labels.classes, stated
+            self._shares = np.array([_shares(c, labels.classes.tolist()) for c in stated])
+            counts = labels.one_hot().sum(axis=0)
+            self._otherwise = 1e-6 * counts / max(counts.sum(), 1)  # less than any vote
+            voted = self._votes(table).argmax(axis=1)
+            self.transduction_ = labels.classes[np.where(labels.labeled, labels.codes, voted)]
         return self
 
     def _votes(self, X: Any) -> Array:

@@ -17,6 +17,7 @@ from regfactor.baselines.basis import MOST_FEATURES, basis_of
 from regfactor.baselines.deformed import DualSpace, IterativeSpace, PrimalSpace, Space
 from regfactor.baselines.graphs import NeighborGraph, Power
 from regfactor.baselines.targets import CLASSES, TARGETS, known
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.kernels import Precomputed, as_kernel
 
 SOLVERS = {"auto": None, "direct": False, "cg": True}
@@ -162,25 +163,26 @@ class LaplacianRLS(LaplacianMachine):
         -------
         self
         """
-        self._check()
-        task = choose(self.task, TASKS, "task")
-        X = self._inputs(X, reset=True)
-        given = known(y, X, self.unlabeled, task)
-        space = self._space(X)
-        c = np.zeros((space.basis.table.shape[1], given.Y.shape[1]))
-        b = np.zeros(given.Y.shape[1])
-        loss = 0.0
-        for rows, columns in given.patterns():  # one, but for targets of which single ones are missing
-            Y = given.Y[np.ix_(rows, columns)]
-            part = space.ridge(rows, Y, self.fit_intercept)
-            residual = Y - space.basis.table[rows] @ part
-            if self.fit_intercept:
-                b[columns] = residual.mean(axis=0)
-            c[:, columns] = part
-            loss += float(np.square(residual - b[columns]).sum()) / len(rows)
-        self._publish(space.basis, c, b, given, X.dtype)
-        self.transduction_ = given.completed(space.basis.table @ c + b, X.dtype)
-        self.objective_, self.n_iter_ = loss + space.norm(c), max(space.steps, default=1)
+        with all_or_nothing(self):
+            self._check()
+            task = choose(self.task, TASKS, "task")
+            X = self._inputs(X, reset=True)
+            given = known(y, X, self.unlabeled, task)
+            space = self._space(X)
+            c = np.zeros((space.basis.table.shape[1], given.Y.shape[1]))
+            b = np.zeros(given.Y.shape[1])
+            loss = 0.0
+            for rows, columns in given.patterns():  # one, but for targets of which single ones are missing
+                Y = given.Y[np.ix_(rows, columns)]
+                part = space.ridge(rows, Y, self.fit_intercept)
+                residual = Y - space.basis.table[rows] @ part
+                if self.fit_intercept:
+                    b[columns] = residual.mean(axis=0)
+                c[:, columns] = part
+                loss += float(np.square(residual - b[columns]).sum()) / len(rows)
+            self._publish(space.basis, c, b, given, X.dtype)
+            self.transduction_ = given.completed(space.basis.table @ c + b, X.dtype)
+            self.objective_, self.n_iter_ = loss + space.norm(c), max(space.steps, default=1)
         return self
 
     @available_if(_decides)  # type: ignore[untyped-decorator]
@@ -278,22 +280,23 @@ class LaplacianSVM(ClassifierMixin, LaplacianMachine):
         -------
         self
         """
-        self._check()
-        machine = choose(self.loss, LOSSES, "loss")
-        X = self._inputs(X, reset=True)
-        given = known(y, X, self.unlabeled, CLASSES)
-        space = self._space(X)
-        rows = next(given.patterns())[0]
-        Phi, coefficients = space.features(rows)
-        fits = [machine(Phi, side, self.fit_intercept, self.tol, self.max_iter) for side in given.Y[rows].T]
-        v, b = np.column_stack([fit[0] for fit in fits]), np.array([fit[1] for fit in fits])
-        c = coefficients(v)
-        slack = np.maximum(1 - given.Y[rows] * (Phi @ v + b), 0)
-        loss = np.square(slack) if self.loss == "squared_hinge" else slack
-        self._publish(space.basis, c, b, given, X.dtype)
-        self.transduction_ = given.completed(space.basis.table @ c + b, X.dtype)
-        self.objective_ = float(loss.mean(axis=0).sum() + np.square(v).sum())
-        self.n_iter_ = max(1, *(fit[2] for fit in fits))
+        with all_or_nothing(self):
+            self._check()
+            machine = choose(self.loss, LOSSES, "loss")
+            X = self._inputs(X, reset=True)
+            given = known(y, X, self.unlabeled, CLASSES)
+            space = self._space(X)
+            rows = next(given.patterns())[0]
+            Phi, coefficients = space.features(rows)
+            fits = [machine(Phi, side, self.fit_intercept, self.tol, self.max_iter) for side in given.Y[rows].T]
+            v, b = np.column_stack([fit[0] for fit in fits]), np.array([fit[1] for fit in fits])
+            c = coefficients(v)
+            slack = np.maximum(1 - given.Y[rows] * (Phi @ v + b), 0)
+            loss = np.square(slack) if self.loss == "squared_hinge" else slack
+            self._publish(space.basis, c, b, given, X.dtype)
+            self.transduction_ = given.completed(space.basis.table @ c + b, X.dtype)
+            self.objective_ = float(loss.mean(axis=0).sum() + np.square(v).sum())
+            self.n_iter_ = max(1, *(fit[2] for fit in fits))
         return self
 
     def decision_function(self, X: Any) -> Array:

@@ -13,7 +13,7 @@ from regfactor._params import Array, require_positive
 from regfactor.baselines.base import KernelMachine
 from regfactor.baselines.basis import Basis, basis_of
 from regfactor.baselines.targets import TARGETS, known
-from regfactor.estimators.snf.attempt import all_or_nothing
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.kernels import Precomputed, as_kernel
 
 

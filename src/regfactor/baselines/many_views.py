@@ -10,6 +10,7 @@ import numpy as np
 
 from regfactor._linalg import spectral_norm
 from regfactor._params import Array, UnsupportedProblem
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.subspaces.subspace import ConvexEstimator
 from regfactor.estimators.views.side_by_side import with_holes
 from regfactor.factors import Factors, Point
@@ -198,8 +199,9 @@ class MultiViewRelaxation(ConvexEstimator):
         -------
         self
         """
-        self._fit(X, sample_weight)
-        self.view_weight_ = self._gauge(self.components_.shape[1]).eta(Factors(self.codes_, self.components_))
+        with all_or_nothing(self):
+            self._fit(X, sample_weight)
+            self.view_weight_ = self._gauge(self.components_.shape[1]).eta(Factors(self.codes_, self.components_))
         return self
 
     def _gauge(self, d: int) -> ManyViews:

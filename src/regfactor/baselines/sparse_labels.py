@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from regfactor._params import Array, require_count, require_positive
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.labels import encode_labels
 
 
@@ -85,25 +86,26 @@ class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
         -------
         self
         """
-        require_count(self, n_components=self.n_components, max_iter=self.max_iter)
-        require_positive(self, alpha=self.alpha, tol=self.tol)
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        X = validate_data(self, X, dtype=np.float64)
-        labels = encode_labels(column_or_1d(y, warn=True) if np.asarray(y).ndim == 2 else y, self.unlabeled)
-        check_consistent_length(X, labels.codes)
-        if len(labels.classes) < 2:
-            raise ValueError(f"A classifier needs labels of at least two classes, got {len(labels.classes)} class.")
-        learned = DictionaryLearning(
-            self.n_components, alpha=self.alpha, max_iter=self.max_iter, tol=self.tol, fit_algorithm="cd",
-            transform_algorithm="lasso_cd", random_state=self.random_state,
-        ).fit(X)  # fmt: skip
-        self._learned, self.components_, self.n_iter_ = learned, learned.components_, learned.n_iter_
-        self.codes_, self.classes_ = learned.transform(X), labels.classes
-        classifier = LogisticRegression() if self.classifier is None else clone(self.classifier)
-        self.classifier_ = classifier.fit(self.codes_[labels.labeled], labels.codes[labels.labeled])
-        found = np.where(labels.labeled, labels.codes, self.classifier_.predict(self.codes_))
-        self.transduction_ = labels.classes[found]
+        with all_or_nothing(self):
+            require_count(self, n_components=self.n_components, max_iter=self.max_iter)
+            require_positive(self, alpha=self.alpha, tol=self.tol)
+            if y is None:
+                raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+            X = validate_data(self, X, dtype=np.float64)
+            labels = encode_labels(column_or_1d(y, warn=True) if np.asarray(y).ndim == 2 else y, self.unlabeled)
+            check_consistent_length(X, labels.codes)
+            if len(labels.classes) < 2:
+                raise ValueError(f"A classifier needs labels of at least two classes, got {len(labels.classes)} class.")
+            learned = DictionaryLearning(
+                self.n_components, alpha=self.alpha, max_iter=self.max_iter, tol=self.tol, fit_algorithm="cd",
+                transform_algorithm="lasso_cd", random_state=self.random_state,
+            ).fit(X)  # fmt: skip
+            self._learned, self.components_, self.n_iter_ = learned, learned.components_, learned.n_iter_
+            self.codes_, self.classes_ = learned.transform(X), labels.classes
+            classifier = LogisticRegression() if self.classifier is None else clone(self.classifier)
+            self.classifier_ = classifier.fit(self.codes_[labels.labeled], labels.codes[labels.labeled])
+            found = np.where(labels.labeled, labels.codes, self.classifier_.predict(self.codes_))
+            self.transduction_ = labels.classes[found]
         return self
 
     def transform(self, X: Any) -> Array:

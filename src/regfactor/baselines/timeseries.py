@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from regfactor._params import Array, choose, require_count, require_not_negative
 from regfactor.estimators.arma.model import radius, regressors
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.kernels import Gaussian
 
 Criterion = Callable[[float, int, int, int], float]
@@ -39,7 +40,8 @@ class Forecaster(BaseEstimator, abc.ABC):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit to a series of shape (n_samples, n_series)."""
-        self._fit(np.asarray(validate_data(self, X, dtype=np.float64, ensure_min_samples=8)))
+        with all_or_nothing(self):
+            self._fit(np.asarray(validate_data(self, X, dtype=np.float64, ensure_min_samples=8)))
         return self
 
     @abc.abstractmethod

@@ -18,6 +18,7 @@ from regfactor.baselines.base import KernelMachine
 from regfactor.baselines.basis import MOST_FEATURES, Basis, basis_of
 from regfactor.baselines.graphs import conjugate_gradients
 from regfactor.baselines.targets import TARGETS, known
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.kernels import as_kernel
 
 BLOCK = 4_000_000  # numbers of a block of rows that are held at once
@@ -102,29 +103,32 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
         -------
         self
         """
-        self._check()
-        X = self._inputs(X, reset=True)
-        given = known(y, X, None, TARGETS)
-        kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0).resolved(X)
-        basis = basis_of(X, kernel, self.landmarks, False, self.random_state)
-        c, b = np.zeros((basis.table.shape[1], given.Y.shape[1])), np.zeros(given.Y.shape[1])
-        estimates = np.full_like(given.Y, np.nan)
-        for rows, columns in given.patterns():
-            Y = given.Y[:, columns]
-            others = np.setdiff1d(np.arange(len(Y)), rows)
-            if self.C_unlabeled > 0 and len(others):
-                Z = self._estimates(basis, rows, others, Y[rows])
-                estimates[np.ix_(others, columns)] = Z
-                others = others[~np.isnan(Z[:, 0])]
-                Y = np.where(np.isnan(Y), estimates[:, columns], Y)
-            else:
-                others = others[:0]
-            used = np.concatenate([rows, others])
-            weights = np.repeat([self.C / len(rows), self.C_unlabeled / max(len(others), 1)], [len(rows), len(others)])
-            c[:, columns], b[columns] = _weighted_ridge(basis, used, Y[used], weights, self.fit_intercept)
-        self._publish(basis, c, b, given, X.dtype)
-        self.local_estimates_ = estimates.reshape(given.shape).astype(X.dtype)
-        self.transduction_ = given.completed(basis.table @ c + b, X.dtype)
+        with all_or_nothing(self):
+            self._check()
+            X = self._inputs(X, reset=True)
+            given = known(y, X, None, TARGETS)
+            kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0).resolved(X)
+            basis = basis_of(X, kernel, self.landmarks, False, self.random_state)
+            c, b = np.zeros((basis.table.shape[1], given.Y.shape[1])), np.zeros(given.Y.shape[1])
+            estimates = np.full_like(given.Y, np.nan)
+            for rows, columns in given.patterns():
+                Y = given.Y[:, columns]
+                others = np.setdiff1d(np.arange(len(Y)), rows)
+                if self.C_unlabeled > 0 and len(others):
+                    Z = self._estimates(basis, rows, others, Y[rows])
+                    estimates[np.ix_(others, columns)] = Z
+                    others = others[~np.isnan(Z[:, 0])]
+                    Y = np.where(np.isnan(Y), estimates[:, columns], Y)
+                else:
+                    others = others[:0]
+                used = np.concatenate([rows, others])
+                weights = np.repeat(
+                    [self.C / len(rows), self.C_unlabeled / max(len(others), 1)], [len(rows), len(others)]
+                )
+                c[:, columns], b[columns] = _weighted_ridge(basis, used, Y[used], weights, self.fit_intercept)
+            self._publish(basis, c, b, given, X.dtype)
+            self.local_estimates_ = estimates.reshape(given.shape).astype(X.dtype)
+            self.transduction_ = given.completed(basis.table @ c + b, X.dtype)
         return self
 
     def _check(self) -> None:

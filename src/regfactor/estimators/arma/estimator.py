@@ -15,6 +15,7 @@ from regfactor.estimators.arma.checks import checked_inputs, checked_loss, check
 from regfactor.estimators.arma.fit import Fitted, Plan, Series
 from regfactor.estimators.arma.forecast import Forecast, Times, error_covariance, half_widths
 from regfactor.estimators.arma.model import radius
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _print_progress
 from regfactor.estimators.certificate import Certificate
 
@@ -148,24 +149,25 @@ class RegularizedARMA(BaseEstimator):
         -------
         self
         """
-        loss = checked_loss(self)
-        times, levels = Times.of(X), self._numbers(X, reset=True)
-        U = checked_inputs(exog, len(levels), None)
-        plan = checked_plan(self, levels, U, loss)
-        shrinkage = 0.1 if self.shrinkage == "auto" else float(self.shrinkage)
-        if np.isnan(levels).any():
-            levels = fitting.completed(levels, U, plan, shrinkage)
-        series, losses = Series.of(levels, U, self.d), None
-        if self.shrinkage == "auto":
-            shrinkage, losses = fitting.choose_shrinkage(series, plan)
-        fit = fitting.estimate(
-            series, plan, shrinkage, tol=self.tol, max_iter=self.max_iter, time_limit=self.time_limit,
-            callback=self.callback, progress=_print_progress if self.verbose else None,
-        )  # fmt: skip
-        self._publish(fit, series, plan, times)
-        self.shrinkage_ = shrinkage
-        if losses is not None:
-            self.shrinkages_, self.validation_loss_ = np.array(fitting.SHRINKAGES[: len(losses)]), losses
+        with all_or_nothing(self):
+            loss = checked_loss(self)
+            times, levels = Times.of(X), self._numbers(X, reset=True)
+            U = checked_inputs(exog, len(levels), None)
+            plan = checked_plan(self, levels, U, loss)
+            shrinkage = 0.1 if self.shrinkage == "auto" else float(self.shrinkage)
+            if np.isnan(levels).any():
+                levels = fitting.completed(levels, U, plan, shrinkage)
+            series, losses = Series.of(levels, U, self.d), None
+            if self.shrinkage == "auto":
+                shrinkage, losses = fitting.choose_shrinkage(series, plan)
+            fit = fitting.estimate(
+                series, plan, shrinkage, tol=self.tol, max_iter=self.max_iter, time_limit=self.time_limit,
+                callback=self.callback, progress=_print_progress if self.verbose else None,
+            )  # fmt: skip
+            self._publish(fit, series, plan, times)
+            self.shrinkage_ = shrinkage
+            if losses is not None:
+                self.shrinkages_, self.validation_loss_ = np.array(fitting.SHRINKAGES[: len(losses)]), losses
         return self
 
     def _publish(self, fit: Fitted, series: Series, plan: Plan, times: Times) -> None:

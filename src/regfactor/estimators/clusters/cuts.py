@@ -11,6 +11,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor._params import Array, UnsupportedProblem, choose
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _check_limits
 from regfactor.estimators.clusters.common import (
     LocalSearch,
@@ -118,30 +119,31 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
         -------
         self
         """
-        _check_limits(self)
-        k, divergence, n_init = check_count(self, "n_clusters"), as_divergence(self.divergence), self._n_init()
-        part = as_kernel(self.affinity, self.gamma)
-        exact = isinstance(divergence, SquaredDistance)
-        if isinstance(part, Precomputed) and not exact:
-            raise UnsupportedProblem(
-                f"With affinity='precomputed' there are no rows to compare under divergence={self.divergence!r}; use "
-                "divergence='squared', or give the rows and a kernel."
-            )
-        X = rows_of(self, X, divergence, reset=True)
-        w = weights_of(X, sample_weight)
-        check_enough(X, k, "n_clusters")
-        random = check_random_state(self.random_state)
-        with one_thread():
-            kernel = part.resolved(X)
-            rows, own = kernel_rows(kernel, X)
-            weights = np.ones(X.shape[0]) if w is None else w
-            degrees = degrees_of(rows, weights)
-            check_mass(weights, degrees, np.float64 if exact else X.dtype)
-            if exact:
-                offset = k - float((weights * own / degrees).sum())
-                problem = KernelClusters(rows, own, weights, 1 / degrees, k, 2.0, offset)
-                return self._fit_cut(problem, kernel, X, n_init, random)
-            return self._fit_rows(Clusters(X, weights * degrees, divergence, k), degrees, n_init, random)
+        with all_or_nothing(self):
+            _check_limits(self)
+            k, divergence, n_init = check_count(self, "n_clusters"), as_divergence(self.divergence), self._n_init()
+            part = as_kernel(self.affinity, self.gamma)
+            exact = isinstance(divergence, SquaredDistance)
+            if isinstance(part, Precomputed) and not exact:
+                raise UnsupportedProblem(
+                    f"With affinity='precomputed' there are no rows to compare under divergence={self.divergence!r}; "
+                    "use divergence='squared', or give the rows and a kernel."
+                )
+            X = rows_of(self, X, divergence, reset=True)
+            w = weights_of(X, sample_weight)
+            check_enough(X, k, "n_clusters")
+            random = check_random_state(self.random_state)
+            with one_thread():
+                kernel = part.resolved(X)
+                rows, own = kernel_rows(kernel, X)
+                weights = np.ones(X.shape[0]) if w is None else w
+                degrees = degrees_of(rows, weights)
+                check_mass(weights, degrees, np.float64 if exact else X.dtype)
+                if exact:
+                    offset = k - float((weights * own / degrees).sum())
+                    problem = KernelClusters(rows, own, weights, 1 / degrees, k, 2.0, offset)
+                    return self._fit_cut(problem, kernel, X, n_init, random)
+                return self._fit_rows(Clusters(X, weights * degrees, divergence, k), degrees, n_init, random)
 
     def _fit_cut(self, problem: KernelClusters, kernel: Kernel, X: Any, n_init: int, random: Any) -> Self:
         k = problem.n_clusters

@@ -12,6 +12,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor._params import Array, UnsupportedProblem, choose
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _check_limits
 from regfactor.estimators.clusters.common import (
     LocalSearch,
@@ -127,22 +128,23 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         -------
         self
         """
-        _check_limits(self)
-        k, divergence, n_init = check_count(self, "n_clusters"), as_divergence(self.divergence), self._n_init()
-        if self.kernel is not None and not isinstance(divergence, SquaredDistance):
-            raise UnsupportedProblem(
-                f"k-means in the feature space of a kernel needs divergence='squared', got {self.divergence!r}. To "
-                "cluster rows of the kernel matrix as features under it, leave kernel=None and fit on "
-                "as_kernel(kernel).resolved(X).gram(X)."
-            )
-        X = rows_of(self, X, divergence, reset=True)
-        w = weights_of(X, sample_weight)
-        check_enough(X, k, "n_clusters")
-        random = check_random_state(self.random_state)
-        with one_thread():
-            if self.kernel is not None:
-                return self._fit_kernel(X, w, n_init, random)
-            return self._fit_rows(Clusters(X, w, divergence, k), n_init, random)
+        with all_or_nothing(self):
+            _check_limits(self)
+            k, divergence, n_init = check_count(self, "n_clusters"), as_divergence(self.divergence), self._n_init()
+            if self.kernel is not None and not isinstance(divergence, SquaredDistance):
+                raise UnsupportedProblem(
+                    f"k-means in the feature space of a kernel needs divergence='squared', got {self.divergence!r}. To "
+                    "cluster rows of the kernel matrix as features under it, leave kernel=None and fit on "
+                    "as_kernel(kernel).resolved(X).gram(X)."
+                )
+            X = rows_of(self, X, divergence, reset=True)
+            w = weights_of(X, sample_weight)
+            check_enough(X, k, "n_clusters")
+            random = check_random_state(self.random_state)
+            with one_thread():
+                if self.kernel is not None:
+                    return self._fit_kernel(X, w, n_init, random)
+                return self._fit_rows(Clusters(X, w, divergence, k), n_init, random)
 
     def _fit_rows(self, problem: Clusters, n_init: int, random: np.random.RandomState) -> Self:
         X, k, first = problem.X, problem.n_clusters, self._centers_first(problem, random)

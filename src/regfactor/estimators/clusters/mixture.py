@@ -13,6 +13,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor._params import Array, is_number
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _check_limits
 from regfactor.estimators.clusters.common import (
     LocalSearch,
@@ -114,28 +115,29 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
         -------
         self
         """
-        _check_limits(self)
-        k, n_init = check_count(self, "n_components"), check_count(self, "n_init")
-        divergence = as_divergence(self.divergence)
-        auto = isinstance(self.sharpness, str) and self.sharpness == "auto"
-        if not (auto or (is_number(self.sharpness) and 0 < self.sharpness < np.inf)):
-            raise ValueError(f"sharpness must be a positive number or 'auto', got {self.sharpness!r}.")
-        X = rows_of(self, X, divergence, reset=True, sparse=False)
-        w = weights_of(X, sample_weight)
-        check_enough(X, k, "n_components")
-        problem, random = Clusters(X, w, divergence, k), check_random_state(self.random_state)
-        with one_thread():
-            hard = [_hard(problem, random) for _ in range(n_init)]
-            sharpness = self._found_sharpness(problem, min(solution.objective for solution in hard))
-            solution = best_run(self, _soft(problem, hard, sharpness), tol=self.tol, floor=problem.mass)
-        M, (p,) = solution.point.factors.C, solution.point.factors.codes
-        self._centers = Centers(problem.started.at(solution.point.free), M, problem.anchor, problem.far)
-        self.means_, self.weights_, self.sharpness_ = M.astype(X.dtype), p.astype(X.dtype), sharpness
-        self.__dict__.pop("covariance_", None)  # of an earlier fit
-        if solution.point.free is not None:
-            self.covariance_ = solution.point.free.astype(X.dtype)
-        self.converged_ = solution.status.converged
-        publish_run(self, solution, "Mixture")
+        with all_or_nothing(self):
+            _check_limits(self)
+            k, n_init = check_count(self, "n_components"), check_count(self, "n_init")
+            divergence = as_divergence(self.divergence)
+            auto = isinstance(self.sharpness, str) and self.sharpness == "auto"
+            if not (auto or (is_number(self.sharpness) and 0 < self.sharpness < np.inf)):
+                raise ValueError(f"sharpness must be a positive number or 'auto', got {self.sharpness!r}.")
+            X = rows_of(self, X, divergence, reset=True, sparse=False)
+            w = weights_of(X, sample_weight)
+            check_enough(X, k, "n_components")
+            problem, random = Clusters(X, w, divergence, k), check_random_state(self.random_state)
+            with one_thread():
+                hard = [_hard(problem, random) for _ in range(n_init)]
+                sharpness = self._found_sharpness(problem, min(solution.objective for solution in hard))
+                solution = best_run(self, _soft(problem, hard, sharpness), tol=self.tol, floor=problem.mass)
+            M, (p,) = solution.point.factors.C, solution.point.factors.codes
+            self._centers = Centers(problem.started.at(solution.point.free), M, problem.anchor, problem.far)
+            self.means_, self.weights_, self.sharpness_ = M.astype(X.dtype), p.astype(X.dtype), sharpness
+            self.__dict__.pop("covariance_", None)  # of an earlier fit
+            if solution.point.free is not None:
+                self.covariance_ = solution.point.free.astype(X.dtype)
+            self.converged_ = solution.status.converged
+            publish_run(self, solution, "Mixture")
         return self
 
     def _found_sharpness(self, problem: Clusters, objective: float) -> float:

@@ -11,6 +11,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor._params import Array
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import FactorEstimator, _check_limits, _print_progress
 from regfactor.estimators.certificate import Certificate
 from regfactor.estimators.door import entry_weights, filled, numbers, row_weights, warn_of_empty
@@ -141,39 +142,40 @@ class ExponentialFamilyPCA(FactorEstimator):
         -------
         self
         """
-        _check_limits(self)
-        loss = self._family()
-        kernel = None if self.kernel is None else self._as_kernel(X)
-        table = self._table(X, True) if kernel is None else kernel[0]
-        weights = row_weights(table, sample_weight), entry_weights(table, entry_weight, None)
-        given = Given(table, *weights, as_offset(offset, table, loss))
-        learned = given.learned
-        if isinstance(self.alpha, str) or isinstance(self.n_components, str):
-            check_enough(learned)
-        reading = Reading.of(learned.table, learned.rows, learned.entries, loss, self.row_offset == "total")
-        data = reading.data(learned.table, learned.entries, learned.offset)
-        random = check_random_state(self.random_state)
-        held_out = np.random.default_rng(random.randint(2**31 - 1))
-        problem, chosen, largest = self._selected(stated(self, data, reading, learned), learned, held_out)
-        problem.check()
-        warn_of_empty(learned.table)
-        problem = prepared(problem) if isinstance(problem, Convex) else problem
-        progress = _print_progress if self.verbose else None
-        options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "time_limit": self.time_limit}
-        # under a quadratic loss without holes the start is the solution: singular values less alpha
-        start = first_point(problem) if isinstance(problem, Factored) else None
-        solution = solve(problem, start=start, callback=self.callback, progress=progress, random_state=0, **options)
-        self._forget()
-        self._offset_given = offset is not None
-        self._kernel = None if kernel is None else kernel[1:]
-        self.status_, self.solver_ = solution.status, solution.solver
-        self.n_iter_ = solution.n_iter
-        self._record(given, reading, data, problem, solution)
-        self._record_choices(problem, chosen, largest)
-        if not problem.alpha:
-            Z = self.codes_ @ self.components_ + self.intercept_
-            warn_of_unbounded(reading.fitted, Z, reading.unit, stacklevel=2)
-        self._warn_unless_converged(solution)
+        with all_or_nothing(self):
+            _check_limits(self)
+            loss = self._family()
+            kernel = None if self.kernel is None else self._as_kernel(X)
+            table = self._table(X, True) if kernel is None else kernel[0]
+            weights = row_weights(table, sample_weight), entry_weights(table, entry_weight, None)
+            given = Given(table, *weights, as_offset(offset, table, loss))
+            learned = given.learned
+            if isinstance(self.alpha, str) or isinstance(self.n_components, str):
+                check_enough(learned)
+            reading = Reading.of(learned.table, learned.rows, learned.entries, loss, self.row_offset == "total")
+            data = reading.data(learned.table, learned.entries, learned.offset)
+            random = check_random_state(self.random_state)
+            held_out = np.random.default_rng(random.randint(2**31 - 1))
+            problem, chosen, largest = self._selected(stated(self, data, reading, learned), learned, held_out)
+            problem.check()
+            warn_of_empty(learned.table)
+            problem = prepared(problem) if isinstance(problem, Convex) else problem
+            progress = _print_progress if self.verbose else None
+            options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "time_limit": self.time_limit}
+            # under a quadratic loss without holes the start is the solution: singular values less alpha
+            start = first_point(problem) if isinstance(problem, Factored) else None
+            solution = solve(problem, start=start, callback=self.callback, progress=progress, random_state=0, **options)
+            self._forget()
+            self._offset_given = offset is not None
+            self._kernel = None if kernel is None else kernel[1:]
+            self.status_, self.solver_ = solution.status, solution.solver
+            self.n_iter_ = solution.n_iter
+            self._record(given, reading, data, problem, solution)
+            self._record_choices(problem, chosen, largest)
+            if not problem.alpha:
+                Z = self.codes_ @ self.components_ + self.intercept_
+                warn_of_unbounded(reading.fitted, Z, reading.unit, stacklevel=2)
+            self._warn_unless_converged(solution)
         return self
 
     def transform(self, X: Any, offset: Any = None) -> Array:

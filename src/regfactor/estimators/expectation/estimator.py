@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _print_progress
 from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.clusters.common import publish_run, weights_of
@@ -155,29 +156,30 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        own, given = weights_of_losses(self), as_constraints(self.constraints)
-        margin = Margin.of(as_loss(self.loss))
-        table = self._table(X, reset=True)
-        labels = known_labels(self, table, y, given)
-        w = weights_of(table, sample_weight)
-        weights = np.ones(table.shape[0]) if w is None else w
-        counted = np.flatnonzero(weights > 0)
-        free = counted[~labels.labeled[counted]]
-        used = given or (balance_of_labels(labels, weights) if len(free) else ())
-        check_labels(used, labels.classes)
-        names = getattr(self, "feature_names_in_", None)
-        seen = stated(used, X if hasattr(X, "shape") else table, names, labels.classes, free, weights[free])
-        shares = seen.balance(label_shares(labels, weights))
-        R, scale, marks = self._features(table, counted, weights)
-        strength = float(self.penalty) * own[1]
-        task = Expectation(*scale.applied(R), labels.codes[counted], weights[counted], len(labels.classes), margin,
-                           *own, seen.statements(strength))  # fmt: skip
-        check_symmetry(task, labels, used)
-        solution = self._run(task)
-        self._marks, self._margin = marks, margin
-        coef, offset = scale.undone(*_coefficients(solution), R)
-        self._coef, self._offset = coef if marks is None else marks.back @ coef, offset
-        self._publish(table, labels, seen, (free, shares), solution)
+        with all_or_nothing(self):
+            own, given = weights_of_losses(self), as_constraints(self.constraints)
+            margin = Margin.of(as_loss(self.loss))
+            table = self._table(X, reset=True)
+            labels = known_labels(self, table, y, given)
+            w = weights_of(table, sample_weight)
+            weights = np.ones(table.shape[0]) if w is None else w
+            counted = np.flatnonzero(weights > 0)
+            free = counted[~labels.labeled[counted]]
+            used = given or (balance_of_labels(labels, weights) if len(free) else ())
+            check_labels(used, labels.classes)
+            names = getattr(self, "feature_names_in_", None)
+            seen = stated(used, X if hasattr(X, "shape") else table, names, labels.classes, free, weights[free])
+            shares = seen.balance(label_shares(labels, weights))
+            R, scale, marks = self._features(table, counted, weights)
+            strength = float(self.penalty) * own[1]
+            task = Expectation(*scale.applied(R), labels.codes[counted], weights[counted], len(labels.classes), margin,
+                               *own, seen.statements(strength))  # fmt: skip
+            check_symmetry(task, labels, used)
+            solution = self._run(task)
+            self._marks, self._margin = marks, margin
+            coef, offset = scale.undone(*_coefficients(solution), R)
+            self._coef, self._offset = coef if marks is None else marks.back @ coef, offset
+            self._publish(table, labels, seen, (free, shares), solution)
         return self
 
     def _run(self, task: Expectation) -> Solution:

@@ -12,6 +12,7 @@ from sklearn.utils import Tags, check_consistent_length, check_random_state, col
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor._params import Array, choose, is_number
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _check_limits
 from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.clusters.common import check_domain, one_thread, publish_run, rows_of, weights_of
@@ -142,19 +143,20 @@ class ReverseClassifier(Uncertified, ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        _check_limits(self)
-        divergence, hard = _divergence(self.transfer), choose(self.assignment, ASSIGNMENTS, "assignment")
-        self._check_numbers()
-        X = rows_of(self, X, SquaredDistance(), reset=True)
-        labels = self._labels(X, y)
-        w = weights_of(X, sample_weight)
-        free = self._free(labels, w)
-        with _threads(X):
-            if isinstance(divergence, SquaredDistance) and (self.kernel is not None or self.normalized_cut):
-                fit = self._fit_kernel(X, w, labels, hard)
-            else:
-                fit = self._fit_rows(X, w, divergence, labels, (free, hard))
-        self._publish(X, labels, fit)
+        with all_or_nothing(self):
+            _check_limits(self)
+            divergence, hard = _divergence(self.transfer), choose(self.assignment, ASSIGNMENTS, "assignment")
+            self._check_numbers()
+            X = rows_of(self, X, SquaredDistance(), reset=True)
+            labels = self._labels(X, y)
+            w = weights_of(X, sample_weight)
+            free = self._free(labels, w)
+            with _threads(X):
+                if isinstance(divergence, SquaredDistance) and (self.kernel is not None or self.normalized_cut):
+                    fit = self._fit_kernel(X, w, labels, hard)
+                else:
+                    fit = self._fit_rows(X, w, divergence, labels, (free, hard))
+            self._publish(X, labels, fit)
         return self
 
     def _fit_rows(

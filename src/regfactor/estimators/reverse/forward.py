@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array, require_not_negative
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _check_limits, _print_progress
 from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.door import row_weights
@@ -174,24 +175,25 @@ class BregmanRegressor(TransferRegressor):
         -------
         self
         """
-        check_numbers(self)
-        potential = _forward_transfer(self.transfer)
-        X = self._numbers(X, reset=True)
-        targets = Targets.of(y, X)
-        if np.isnan(targets.table).any():
-            raise ValueError("Input y contains NaN. ReverseRegressor learns from rows without targets.")
-        check_range(targets, potential)
-        weights = row_weights(X, sample_weight)
-        weights = np.ones(len(X)) if weights is None else weights.astype(np.float64)
-        table, kernel = self._table(X)
-        features = table if kernel is None else positive_features(table)
-        task = Task(features, targets.table, weights, potential, self.alpha, self.fit_intercept)
-        task.check(targets.names)
-        solution = self._run(forward_iterates(task.problem))
-        model = task.model(solution.point.factors.C)
-        self._publish_forward(X, kernel, potential, model if kernel is None else model.dual(features), targets.flat)
-        self.objective_, self.status_, self.n_iter_ = model.objective, solution.status, solution.n_iter
-        self.history_, self.solver_ = solution.history, "Newton"
+        with all_or_nothing(self):
+            check_numbers(self)
+            potential = _forward_transfer(self.transfer)
+            X = self._numbers(X, reset=True)
+            targets = Targets.of(y, X)
+            if np.isnan(targets.table).any():
+                raise ValueError("Input y contains NaN. ReverseRegressor learns from rows without targets.")
+            check_range(targets, potential)
+            weights = row_weights(X, sample_weight)
+            weights = np.ones(len(X)) if weights is None else weights.astype(np.float64)
+            table, kernel = self._table(X)
+            features = table if kernel is None else positive_features(table)
+            task = Task(features, targets.table, weights, potential, self.alpha, self.fit_intercept)
+            task.check(targets.names)
+            solution = self._run(forward_iterates(task.problem))
+            model = task.model(solution.point.factors.C)
+            self._publish_forward(X, kernel, potential, model if kernel is None else model.dual(features), targets.flat)
+            self.objective_, self.status_, self.n_iter_ = model.objective, solution.status, solution.n_iter
+            self.history_, self.solver_ = solution.history, "Newton"
         return self
 
 

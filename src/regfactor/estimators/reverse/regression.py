@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from regfactor._params import Array, require_not_negative
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.door import row_weights
 from regfactor.estimators.linear import Linear, Targets, Task, check_range, positive_features
 from regfactor.estimators.reverse.forward import MAHALANOBIS, TransferRegressor, check_numbers
@@ -119,32 +120,35 @@ class ReverseRegressor(TransferRegressor):
         -------
         self
         """
-        check_numbers(self)
-        require_not_negative(self, unlabeled_weight=self.unlabeled_weight)
-        potential, shrinkage = _reverse_transfer(self.transfer)
-        X = self._numbers(X, reset=True)
-        targets = Targets.of(y, X)
-        Y = targets.table
-        weights = row_weights(X, sample_weight)
-        weights = np.ones(len(X)) if weights is None else weights.astype(np.float64)
-        _check_labels(targets, weights)
-        check_range(targets, potential, positive=isinstance(potential, potentials.Exp))
-        table, kernel = self._table(X)
-        _check_inputs(table, potential)
-        closed = isinstance(potential, potentials.Softmax)
-        inner = Reverse(table, Y[:, :-1] if closed else Y, self._balanced(Y, weights), potential,
-                        self.fit_intercept or closed, shrinkage)  # fmt: skip
-        solution = self._alternated(inner)
-        Z, U, offset = _parts(inner, solution)
-        Z = np.where(np.isnan(Y), Z, Y)  # under softmax the last given share is one minus the others, up to rounding
-        features = table if kernel is None else positive_features(table)
-        model = self._forward(features, Z, inner.weights * weights[inner.given].sum(), potential, targets.names)
-        self._publish_forward(X, kernel, potential, model if kernel is None else model.dual(features), targets.flat)
-        self.imputed_ = Z.astype(np.result_type(targets.dtype, X))
-        self.transduction_ = self.imputed_.reshape(targets.shape)
-        self.components_, self.offset_ = U.astype(X.dtype), offset.astype(X.dtype)
-        self.objective_, self.status_, self.n_iter_ = solution.objective, solution.status, solution.n_iter
-        self.history_, self.solver_ = solution.history, "Alternating"
+        with all_or_nothing(self):
+            check_numbers(self)
+            require_not_negative(self, unlabeled_weight=self.unlabeled_weight)
+            potential, shrinkage = _reverse_transfer(self.transfer)
+            X = self._numbers(X, reset=True)
+            targets = Targets.of(y, X)
+            Y = targets.table
+            weights = row_weights(X, sample_weight)
+            weights = np.ones(len(X)) if weights is None else weights.astype(np.float64)
+            _check_labels(targets, weights)
+            check_range(targets, potential, positive=isinstance(potential, potentials.Exp))
+            table, kernel = self._table(X)
+            _check_inputs(table, potential)
+            closed = isinstance(potential, potentials.Softmax)
+            inner = Reverse(table, Y[:, :-1] if closed else Y, self._balanced(Y, weights), potential,
+                            self.fit_intercept or closed, shrinkage)  # fmt: skip
+            solution = self._alternated(inner)
+            Z, U, offset = _parts(inner, solution)
+            Z = np.where(
+                np.isnan(Y), Z, Y
+            )  # under softmax the last given share is one minus the others, up to rounding
+            features = table if kernel is None else positive_features(table)
+            model = self._forward(features, Z, inner.weights * weights[inner.given].sum(), potential, targets.names)
+            self._publish_forward(X, kernel, potential, model if kernel is None else model.dual(features), targets.flat)
+            self.imputed_ = Z.astype(np.result_type(targets.dtype, X))
+            self.transduction_ = self.imputed_.reshape(targets.shape)
+            self.components_, self.offset_ = U.astype(X.dtype), offset.astype(X.dtype)
+            self.objective_, self.status_, self.n_iter_ = solution.objective, solution.status, solution.n_iter
+            self.history_, self.solver_ = solution.history, "Alternating"
         return self
 
     def _balanced(self, Y: Array, weights: Array) -> Array:

@@ -11,9 +11,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor._params import Array, require_count, require_not_negative
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.door import row_weights
 from regfactor.estimators.linear import Targets
-from regfactor.estimators.snf.attempt import all_or_nothing
 from regfactor.estimators.snf.candidates import checked_models, checked_ridges
 from regfactor.estimators.snf.checks import check_columns, limits, scalers
 from regfactor.estimators.snf.estimator import LatentRegressor, SNFRegressor

@@ -19,11 +19,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _print_progress
 from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.door import row_weights
 from regfactor.estimators.linear import Targets
-from regfactor.estimators.snf.attempt import all_or_nothing
 from regfactor.estimators.snf.checks import (
     check_columns,
     check_parameters,

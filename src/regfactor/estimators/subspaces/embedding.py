@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from regfactor._linalg import is_sparse, top_eigenpairs
 from regfactor._params import Array, require_count
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.clusters.implicit import check_symmetric
 from regfactor.kernels import ClassicalMDS, Isomap, Kernel, Laplacian, LocallyLinear, Precomputed, as_kernel
 
@@ -91,20 +92,21 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         -------
         The estimator itself.
         """
-        require_count(self, n_components=self.n_components)
-        part = self._part()
-        X = self._rows(X, part, reset=True)
-        kernel = part.resolved(X)
-        prepared = kernel.prepare(X)
-        K = kernel.gram(X, prepared=prepared).astype(np.float64, copy=False)
-        check_symmetric(kernel, K)
-        means = K.mean(axis=0)
-        K = K - means - means[:, None] + means.mean()
-        values, vectors = _leading(K, min(self.n_components, len(K)))
-        self.kernel_, self._references, self._prepared, self._means = kernel, X, prepared, means
-        self.eigenvalues_ = values
-        self.codes_ = np.asarray(vectors * np.sqrt(values), X.dtype)
-        self.objective_ = float(max(np.vdot(K, K) - np.vdot(values, values), 0.0))
+        with all_or_nothing(self):
+            require_count(self, n_components=self.n_components)
+            part = self._part()
+            X = self._rows(X, part, reset=True)
+            kernel = part.resolved(X)
+            prepared = kernel.prepare(X)
+            K = kernel.gram(X, prepared=prepared).astype(np.float64, copy=False)
+            check_symmetric(kernel, K)
+            means = K.mean(axis=0)
+            K = K - means - means[:, None] + means.mean()
+            values, vectors = _leading(K, min(self.n_components, len(K)))
+            self.kernel_, self._references, self._prepared, self._means = kernel, X, prepared, means
+            self.eigenvalues_ = values
+            self.codes_ = np.asarray(vectors * np.sqrt(values), X.dtype)
+            self.objective_ = float(max(np.vdot(K, K) - np.vdot(values, values), 0.0))
         return self
 
     def transform(self, X: Any) -> Array:

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from regfactor._params import Array, UnsupportedProblem, require_part
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import FactorEstimator
 from regfactor.estimators.scoring import Scoring
 from regfactor.estimators.selection import Selection, select_rank
@@ -110,10 +111,11 @@ class FactorModel(FactorEstimator):
         -------
         self
         """
-        self._fit(X, sample_weight, entry_weight)
-        self.is_convex_ = self._certificate is not None
-        if not self.is_convex_:
-            self.rank_ = len(self.components_)
+        with all_or_nothing(self):
+            self._fit(X, sample_weight, entry_weight)
+            self.is_convex_ = self._certificate is not None
+            if not self.is_convex_:
+                self.rank_ = len(self.components_)
         return self
 
     def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex | Factored:

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array, UnsupportedProblem, require_positive
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.door import numbers
 from regfactor.estimators.scoring import Scoring
 from regfactor.estimators.subspaces.subspace import ConvexEstimator
@@ -95,10 +96,11 @@ class RobustSubspace(ConvexEstimator):
         -------
         self
         """
-        self._fit(X, sample_weight)
-        self.beta_ = self._beta
-        self.singular_values_ = self._sizes
-        self.outliers_ = self._outliers(numbers(self, X, None, reset=False), self.codes_)
+        with all_or_nothing(self):
+            self._fit(X, sample_weight)
+            self.beta_ = self._beta
+            self.singular_values_ = self._sizes
+            self.outliers_ = self._outliers(numbers(self, X, None, reset=False), self.codes_)
         return self
 
     def outliers(self, X: Any) -> scipy.sparse.csr_array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from regfactor._params import Array
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import FactorEstimator
 from regfactor.estimators.scoring import Scoring
 from regfactor.norms import as_norm
@@ -132,8 +133,9 @@ class ConvexSubspace(ConvexEstimator):
         -------
         self
         """
-        self._fit(X, sample_weight, entry_weight)
-        self.singular_values_ = self._sizes
+        with all_or_nothing(self):
+            self._fit(X, sample_weight, entry_weight)
+            self.singular_values_ = self._sizes
         return self
 
     def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
@@ -199,7 +201,8 @@ class ConvexSparseCoding(ConvexEstimator):
         -------
         self
         """
-        return self._fit(X, sample_weight)
+        with all_or_nothing(self):
+            return self._fit(X, sample_weight)
 
     def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
         return self._convex(X, rows, entries, Rows(as_norm(self.q)))

@@ -11,6 +11,7 @@ from sklearn.utils import Tags, check_consistent_length, column_or_1d
 from sklearn.utils.metaestimators import available_if
 
 from regfactor._params import Array
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.labels import Labels, encode_labels
 from regfactor.estimators.linear import Targets
 from regfactor.estimators.views.label_views import ConvexFactorEstimator
@@ -123,19 +124,20 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
         -------
         self
         """
-        losses = self._check()
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        table = self._inputs(X, reset=True)
-        labels = encode_labels(column_or_1d(y, warn=True) if np.asarray(y).ndim == 2 else y, self.unlabeled)
-        check_consistent_length(table, labels.codes)
-        if len(labels.classes) < 2:
-            raise ValueError(f"A classifier needs labels of at least two classes, got {len(labels.classes)} class.")
-        self._losses = losses
-        self._fit_labels(table, _columns(labels, losses[1]), sample_weight)
-        self.classes_ = labels.classes
-        found = np.where(labels.labeled, labels.codes, self._winners(self._values(self.codes_)))
-        self.transduction_ = labels.classes[found]
+        with all_or_nothing(self):
+            losses = self._check()
+            if y is None:
+                raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+            table = self._inputs(X, reset=True)
+            labels = encode_labels(column_or_1d(y, warn=True) if np.asarray(y).ndim == 2 else y, self.unlabeled)
+            check_consistent_length(table, labels.codes)
+            if len(labels.classes) < 2:
+                raise ValueError(f"A classifier needs labels of at least two classes, got {len(labels.classes)} class.")
+            self._losses = losses
+            self._fit_labels(table, _columns(labels, losses[1]), sample_weight)
+            self.classes_ = labels.classes
+            found = np.where(labels.labeled, labels.codes, self._winners(self._values(self.codes_)))
+            self.transduction_ = labels.classes[found]
         return self
 
     def _winners(self, values: Array) -> Array:
@@ -260,14 +262,15 @@ class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstima
         -------
         self
         """
-        losses = self._check()
-        table = self._inputs(X, reset=True)
-        targets = Targets.of(y, table)
-        self._losses, self._flat = losses, len(targets.shape) == 1
-        self._fit_labels(table, targets.table, sample_weight)
-        found = losses[1].predict(self._values(self.codes_))
-        kept = np.where(np.isnan(targets.table), found, targets.table)
-        self.transduction_ = kept.astype(np.result_type(targets.dtype, table)).reshape(targets.shape)
+        with all_or_nothing(self):
+            losses = self._check()
+            table = self._inputs(X, reset=True)
+            targets = Targets.of(y, table)
+            self._losses, self._flat = losses, len(targets.shape) == 1
+            self._fit_labels(table, targets.table, sample_weight)
+            found = losses[1].predict(self._values(self.codes_))
+            kept = np.where(np.isnan(targets.table), found, targets.table)
+            self.transduction_ = kept.astype(np.result_type(targets.dtype, table)).reshape(targets.shape)
         return self
 
     def predict(self, X: Any) -> Array:

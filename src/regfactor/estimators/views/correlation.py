@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from regfactor._linalg import thin_svd
 from regfactor._params import Array, require_count, require_not_negative
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.views.pair import Centered, Pair, whitener
 from regfactor.estimators.views.two_tables import TwoTables, standardized
 
@@ -75,12 +76,13 @@ class CanonicalCorrelation(TwoTables):
         -------
         The estimator itself.
         """
-        require_count(self, n_components=self.n_components)
-        require_not_negative(self, ridge=self.ridge)
-        X, Y, weights = self._tables(X, y, sample_weight)
-        ridge = self.ridge * (X.shape[0] if weights is None else float(weights.sum()))
-        pair = Pair.of(X, Y, weights, ridge, self.scale)
-        self._publish(pair, _as_weights(*pair.directions(self.n_components)), X.dtype)
+        with all_or_nothing(self):
+            require_count(self, n_components=self.n_components)
+            require_not_negative(self, ridge=self.ridge)
+            X, Y, weights = self._tables(X, y, sample_weight)
+            ridge = self.ridge * (X.shape[0] if weights is None else float(weights.sum()))
+            pair = Pair.of(X, Y, weights, ridge, self.scale)
+            self._publish(pair, _as_weights(*pair.directions(self.n_components)), X.dtype)
         return self
 
     def _publish(self, pair: Pair, found: list[tuple[Array, Array]], dtype: Any) -> None:
@@ -211,23 +213,24 @@ class ReducedRankRegression(TwoTables):
         -------
         The estimator itself.
         """
-        require_count(self, rank=self.rank)
-        require_not_negative(self, alpha=self.alpha)
-        X, Y, weights = self._tables(X, y, sample_weight)
-        x, y = (Centered.of(table, weights, center=self.fit_intercept) for table in (X, Y))
-        A, squared = whitener(x, self.alpha)
-        # B = A U s V' with A'X'Y = U s V': the fit of the ridge regression, in an orthonormal basis, truncated
-        U, s, Vt = thin_svd(A.T @ (x.values.T @ y.values) if squared else (x.values @ A).T @ y.values)
-        k = min(self.rank, len(s))
-        rotations, components = A @ (U[:, :k] * s[:k]), Vt[:k]
-        coef = rotations @ components
-        residual = y.values - x.values @ coef
-        self.objective_ = float(np.vdot(residual, residual) + self.alpha * np.vdot(coef, coef)) / 2
-        self._mean = x.mean.astype(X.dtype)
-        self.x_rotations_, self.components_ = rotations.astype(X.dtype), components.astype(X.dtype)
-        offsets = y.mean - x.mean @ coef
-        self.coef_: Array = (coef[:, 0] if self._one_target else coef.T).astype(X.dtype)
-        self.intercept_: Any = float(offsets[0]) if self._one_target else offsets.astype(X.dtype)
+        with all_or_nothing(self):
+            require_count(self, rank=self.rank)
+            require_not_negative(self, alpha=self.alpha)
+            X, Y, weights = self._tables(X, y, sample_weight)
+            x, y = (Centered.of(table, weights, center=self.fit_intercept) for table in (X, Y))
+            A, squared = whitener(x, self.alpha)
+            # B = A U s V' with A'X'Y = U s V': the fit of the ridge regression, in an orthonormal basis, truncated
+            U, s, Vt = thin_svd(A.T @ (x.values.T @ y.values) if squared else (x.values @ A).T @ y.values)
+            k = min(self.rank, len(s))
+            rotations, components = A @ (U[:, :k] * s[:k]), Vt[:k]
+            coef = rotations @ components
+            residual = y.values - x.values @ coef
+            self.objective_ = float(np.vdot(residual, residual) + self.alpha * np.vdot(coef, coef)) / 2
+            self._mean = x.mean.astype(X.dtype)
+            self.x_rotations_, self.components_ = rotations.astype(X.dtype), components.astype(X.dtype)
+            offsets = y.mean - x.mean @ coef
+            self.coef_: Array = (coef[:, 0] if self._one_target else coef.T).astype(X.dtype)
+            self.intercept_: Any = float(offsets[0]) if self._one_target else offsets.astype(X.dtype)
         return self
 
     def transform(self, X: Any) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor._params import Array, is_number
+from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _check_limits
 from regfactor.estimators.door import numbers, row_weights
 from regfactor.estimators.selection import Selection
@@ -182,18 +183,19 @@ class TwoViewSubspace(TwoViewEstimator):
         -------
         self
         """
-        _check_limits(self)
-        self._losses = loss_pair(self.loss)
-        self._bounds()
-        table = self._two_tables(X, y) if y is not None else self._one_table(X)
-        rows = row_weights(table, sample_weight)
-        n = self._n_first
-        views = (table[:, :n], table[:, n:])
-        plain = Units(np.ones(table.shape[1]), np.ones(table.shape[1]))
-        self._units = units(self._losses, views, rows, self.fit_intercept) if self.scale else plain
-        self._fit_table(self._units.divide(table), rows, None)
-        self.scale_ = self._units.divisor
-        self._publish_views()
+        with all_or_nothing(self):
+            _check_limits(self)
+            self._losses = loss_pair(self.loss)
+            self._bounds()
+            table = self._two_tables(X, y) if y is not None else self._one_table(X)
+            rows = row_weights(table, sample_weight)
+            n = self._n_first
+            views = (table[:, :n], table[:, n:])
+            plain = Units(np.ones(table.shape[1]), np.ones(table.shape[1]))
+            self._units = units(self._losses, views, rows, self.fit_intercept) if self.scale else plain
+            self._fit_table(self._units.divide(table), rows, None)
+            self.scale_ = self._units.divisor
+            self._publish_views()
         return self
 
     def _two_tables(self, X: Any, y: Any) -> Any:
