@@ -429,3 +429,12 @@ def test_weights_may_sum_to_one_or_a_little_more(ridge):
     )
     close(above.correlations_, below.correlations_, 1e-6)
     close(above.transform(X), below.transform(X), 1e-6)
+
+
+def test_scores_of_another_width_and_squares_beyond_all_numbers_are_refused():
+    X, Y = tables(50)
+    model = CanonicalCorrelation(2).fit(X, Y)
+    with pytest.raises(ValueError, match="X has 3 columns, but its scores have 2"):
+        model.inverse_transform(np.ones((4, 3)))
+    with pytest.raises(ValueError, match="squares overflow; divide"):
+        CanonicalCorrelation().fit(1e160 * X, Y)

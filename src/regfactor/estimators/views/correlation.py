@@ -141,6 +141,10 @@ class CanonicalCorrelation(TwoTables):
         """
         check_is_fitted(self)
         X = check_array(X, dtype=[np.float64, np.float32])
+        if X.shape[1] != self._n_features_out:
+            raise ValueError(
+                f"X has {X.shape[1]} columns, but its scores have {self._n_features_out}: give transform(X)."
+            )
         first = np.asarray(X @ self.x_loadings_.T * self._x[1] + self._x[0], X.dtype)
         if y is None:
             return first

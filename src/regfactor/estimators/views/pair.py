@@ -70,6 +70,7 @@ class Centered:
     noise: Array
 
     @classmethod
+    @np.errstate(over="ignore", invalid="ignore")  # told by deviations
     def of(cls, X: Any, weights: Array | None, center: bool = True, scale: bool = False) -> Centered:
         """Sums are in float64; a column that varies by no more than its rounding is constant and becomes zero."""
         eps, X = float(np.finfo(X.dtype).eps), X.astype(np.float64, copy=False)
@@ -85,7 +86,7 @@ class Centered:
             values -= rest
         if weights is not None:
             values *= np.sqrt(weights)[:, None]
-        varied = np.sqrt(np.einsum("ij,ij->j", values, values) / freedom(total))
+        varied = deviations(np.einsum("ij,ij->j", values, values), total)
         constant = varied <= 4 * EPS * np.abs(mean)
         if center and constant.any():
             values[:, constant] = 0
@@ -111,7 +112,7 @@ class Centered:
             left = np.bincount(X.indices, stored * (X.data - mean[X.indices]), minlength=p)
             mean = mean + (left - absent * mean) / total
         squares = np.bincount(X.indices, stored * np.square(X.data - mean[X.indices]), minlength=p)
-        varied = np.sqrt((squares + absent * np.square(mean)) / freedom(total))
+        varied = deviations(squares + absent * np.square(mean), total)
         varies = (varied > 4 * EPS * np.abs(mean)) if center else np.ones(p, bool)
         deviation = np.where(varies & (varied > 0), varied, 1.0) if scale else np.ones(p)
         root, share = np.sqrt(w), varies / deviation
@@ -120,9 +121,11 @@ class Centered:
         return cls(Shifted(S, root, mean * share * ~full), mean, deviation, rounding(eps, mean, varied))
 
 
-def freedom(total: float) -> float:
-    """Return the degrees of freedom of as many rows; weights that do not count rows have their sum."""
-    return total - 1 if total >= 2 else total
+def deviations(squares: Array, total: float) -> Array:
+    """Return deviations from sums of squares over as many rows; weights that do not count rows have their sum."""
+    if not np.isfinite(squares).all():
+        raise ValueError("A column has numbers so large that their squares overflow; divide it by its size.")
+    return np.sqrt(squares / (total - 1 if total >= 2 else total))
 
 
 def rounding(eps: float, mean: Array, deviation: Array) -> Array:
@@ -208,11 +211,12 @@ class Products:
     across: Array
 
     @classmethod
+    @np.errstate(over="ignore", invalid="ignore")  # told by deviations
     def of_dense(cls, X: Array, Y: Array, weights: Array | None, scale: bool) -> tuple[list[Centered], Products]:
         """Neither table is copied as a whole; a column that varies by no more than its rounding becomes zero."""
         p, total = X.shape[1], float(len(X) if weights is None else weights.sum())
         mean, G = _about_means(X, Y, weights, total)
-        varied = np.sqrt(np.maximum(np.diag(G), 0) / freedom(total))
+        varied = deviations(np.maximum(np.diag(G), 0), total)
         constant = varied <= 4 * EPS * np.abs(mean)
         deviation = np.where(constant, 1.0, varied) if scale else np.ones(len(mean))
         G *= np.outer(~constant / deviation, ~constant / deviation)
