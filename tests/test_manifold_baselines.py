@@ -383,3 +383,11 @@ def test_new_rows_of_a_laplacian_weigh_neighbors_as_the_graph_does(gamma):
         near = np.argsort(row)[:10]
         weights = np.exp(-(0.0 if gamma is None else widths.found(gamma, X)) * row[near])
         assert model.predict(new[i : i + 1])[0] == pytest.approx(np.average(model._G[near, 0], weights=weights))
+
+
+def test_another_kernel_leaves_nothing_of_the_last():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    model = LeastSquaresSVM(kernel="linear").fit(X, X[:, 0])
+    assert hasattr(model, "coef_")
+    model.set_params(kernel="rbf").fit(X, X[:, 0])
+    assert hasattr(model, "dual_coef_") and not hasattr(model, "coef_")
