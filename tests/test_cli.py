@@ -87,6 +87,33 @@ def test_the_code_in_the_report_repeats_the_result(table):  # noqa: F811
     assert list(scope["completed"]) == list(after)[:-1]
 
 
+@pytest.mark.parametrize(
+    ("job", "options"),
+    [
+        ("complete", ()),
+        ("label", ("--target", "cost", "--ignore", "risk")),
+        ("cluster", ("--ignore", "risk", "--ignore", "cost")),
+        ("embed", ("--ignore", "risk", "--ignore", "cost")),
+        ("denoise", ("--views", "1:3,3:5")),
+        ("forecast", ("--time", "visit", "--horizon", 3)),
+    ],
+)
+def test_decimal_commas_and_separators_are_written_as_they_were_read(labeled, job, options):  # noqa: F811
+    plain = cells(labeled)
+    comma = labeled.with_name("komma.csv")
+    numbers = ["height", "weight", "age", "waist", "cost"]
+    written = plain.assign(**{n: plain[n].str.replace(".", ",", regex=False) for n in numbers})
+    written.to_csv(comma, sep=";", index=False)
+    for path in (labeled, comma):
+        done = command(job, path, *options, "--save", path.with_suffix(".skops"))
+        assert done.code == 0, done
+        assert command("score", path.with_suffix(".skops"), path).code == 0
+    for job_ in (job, "score"):
+        expected = pd.read_csv(labeled.with_name(f"people.{job_}.csv"))
+        found = pd.read_csv(comma.with_name(f"komma.{job_}.csv"), sep=";", decimal=",")
+        pd.testing.assert_frame_equal(found, expected)
+
+
 def test_nothing_is_overwritten_without_force(table, tmp_path):  # noqa: F811
     assert command("embed", table).code == 0
     written = table.with_name("people.embed.csv").read_bytes()

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from regfactor._params import Array
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, Understood
-from regfactor.cli.complete import outliers, spell
+from regfactor.cli.complete import outliers
 from regfactor.cli.encode import encoder, encoder_code, encoder_imports, plain, rows_of, varied
 from regfactor.cli.errors import BadInput
 from regfactor.cli.words import certificate_section, count, data_section, notes, reading_code, repeat_section
@@ -122,8 +122,7 @@ def _written(seen: Understood, model: Any, E: Any) -> Any:
     names = list(out.columns)
     distances = model.transform(E)[np.arange(E.shape[0]), model.labels_]
     out[free_name("cluster", names)] = model.labels_ + 1
-    values = [spell(float(f"{d:.6g}")) for d in distances] if seen.table.text else distances
-    out[free_name("cluster_distance", names)] = values
+    out[free_name("cluster_distance", names)] = seen.table.column(distances)
     return out
 
 

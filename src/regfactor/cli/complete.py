@@ -13,6 +13,7 @@ from regfactor._params import Array
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, Understood
 from regfactor.cli.errors import BadInput
 from regfactor.cli.holdout import Hidden, hide_and_fill
+from regfactor.cli.tables import Table
 from regfactor.cli.words import certificate_section, count, data_section, gap_fact, notes, reading_code, repeat_section
 from regfactor.cli.work import Work, fit_with_choice, free_name, quiet
 from regfactor.estimators import ConvexSubspace, SubspaceImputer
@@ -138,28 +139,18 @@ def written(seen: Understood, filled: Filled) -> Any:
     for name in filled.holes.columns:
         at = np.flatnonzero(filled.holes[name].to_numpy())
         if len(at):
-            fill(out, name, at, filled.frame[name].iloc[at], seen.table.text)
+            fill(out, name, at, filled.frame[name].iloc[at], seen.table)
     names = np.array(filled.flagged.columns, dtype=object)
     cells = ["; ".join(names[row]) for row in filled.flagged.to_numpy()]
     out[free_name("flagged", list(out.columns))] = cells
     return out
 
 
-def fill(out: Any, name: str, at: Array, values: Any, text: bool) -> None:
-    """Write values into some cells of a column, as text or in its type."""
+def fill(out: Any, name: str, at: Array, values: Any, table: Table) -> None:
+    """Write values into some cells of a column, as the table spells them or in their type."""
     column = out[name].astype(object)
-    spelled = [spell(v) if text else v for v in values]
-    column.iloc[at] = np.array(spelled, dtype=object)
-    out[name] = column if text else column.astype(out[name].dtype)
-
-
-def spell(value: Any) -> str:
-    """Return a value as a CSV file holds it: flags 0 and 1, numbers with six digits."""
-    if isinstance(value, bool | np.bool_):
-        return str(int(value))
-    if isinstance(value, float | np.floating):
-        return str(int(value)) if float(value).is_integer() and abs(float(value)) < 1e15 else f"{value:.6g}"
-    return str(value)
+    column.iloc[at] = np.array([table.cell(v) for v in values], dtype=object)
+    out[name] = column if table.text else column.astype(out[name].dtype)
 
 
 def _say(work: Work, filled: Filled, hidden: Hidden, model: Any) -> None:

@@ -52,7 +52,7 @@ def run(work: Work, path: Path, views: str) -> None:
         for name, column in zip(names, np.asarray(X).T, strict=True):
             if not table.text:
                 out[name] = out[name].astype(float)
-            fill(out, name, np.arange(len(column)), column, table.text)
+            fill(out, name, np.arange(len(column)), column, table)
     page = _page(work, seen, model, (first, second), tables, clean, (lead, gain))
     work.finish(out, page, model, {"views": [first, second], "columns": {n: NUMBER for n in [*first, *second]}})
 

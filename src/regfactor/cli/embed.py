@@ -9,7 +9,7 @@ import numpy as np
 
 from regfactor._params import Array
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, Understood
-from regfactor.cli.complete import learned_rows, spell
+from regfactor.cli.complete import learned_rows
 from regfactor.cli.errors import BadInput
 from regfactor.cli.words import certificate_section, count, data_section, gap_fact, notes, reading_code, repeat_section
 from regfactor.cli.work import Work, free_name
@@ -57,8 +57,7 @@ def _written(seen: Understood, codes: Array) -> Any:
     out = seen.table.raw.copy()
     names = list(out.columns)
     for j, column in enumerate(codes.T):
-        values = [spell(float(f"{v:.6g}")) for v in column] if seen.table.text else column
-        out[free_name(f"code_{j + 1}", names)] = values
+        out[free_name(f"code_{j + 1}", names)] = seen.table.column(column)
     return out
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from regfactor._params import Array
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, TIMES, Understood
-from regfactor.cli.complete import spell
 from regfactor.cli.errors import BadInput
+from regfactor.cli.tables import Table
 from regfactor.cli.times import Clock, clock_of
 from regfactor.cli.words import certificate_section, count, data_section, gap_fact, notes, reading_code, repeat_section
 from regfactor.cli.work import Work, free_name, pandas, quiet
@@ -58,7 +58,7 @@ def run(work: Work, path: Path, horizon: int, level: float, time: str | None) ->
     work.talk.record |= {"series": names, "horizon": horizon, "level": level, "p": model.p_, "q": model.q_,
                          "radius": model.radius_, "certificate": str(model.certificate_),
                          "tried": None if tried is None else tried._asdict()}  # fmt: skip
-    out = frame_of(clock, names, ahead, seen.table.text)
+    out = frame_of(clock, names, ahead, seen.table)
     page = _page(work, seen, model, clock, (names, X, ahead), (lead, tried, level))
     freq = getattr(clock.index, "freqstr", None)
     info = {"columns": {n: NUMBER for n in names}, "horizon": horizon, "level": level, "time": clock.name,
@@ -123,14 +123,13 @@ def _sentence(tried: Tried | None, level: float) -> str:
             f"intervals, and errors were {better} those of the last value repeated.")  # fmt: skip
 
 
-def frame_of(clock: Clock, names: list[str], ahead: Any, text: bool) -> Any:
+def frame_of(clock: Clock, names: list[str], ahead: Any, table: Table) -> Any:
     """Return forecasts as a table: the time, the means, the limits."""
     index = clock.ahead(len(ahead))
-    out: dict[str, Any] = {clock.name: _spelled(index, clock.form) if text else index}
+    out: dict[str, Any] = {clock.name: _spelled(index, clock.form) if table.text else index}
     for j, name in enumerate(names):
         for end, values in (("", ahead.mean), ("_lower", ahead.lower), ("_upper", ahead.upper)):
-            column = values[:, j]
-            out[free_name(f"{name}{end}", list(out))] = [spell(float(f"{v:.6g}")) for v in column] if text else column
+            out[free_name(f"{name}{end}", list(out))] = table.column(values[:, j])
     return pandas().DataFrame(out)
 
 

@@ -13,7 +13,7 @@ from regfactor._params import Array
 from regfactor.cli import label_report
 from regfactor.cli.candidates import Candidate, candidates_of, contest, learned_rows, stated_contest
 from regfactor.cli.columns import Understood
-from regfactor.cli.complete import fill, spell
+from regfactor.cli.complete import fill
 from regfactor.cli.conformal import LEVEL, CrossFit, cross_fit, intervals, probabilities
 from regfactor.cli.encode import encoder, features, plain, rows_of, varied
 from regfactor.cli.labeled import Labeled
@@ -141,7 +141,7 @@ def _written(done: Labeled) -> Any:
         new = [spelled[j] for j in done.values[at]]
         fill_classes(out, target.name, at, new)
     else:
-        fill(out, target.name, at, done.values[at], table.text)
+        fill(out, target.name, at, done.values[at], table)
     names = list(out.columns)
     out[free_name(f"{target.name}_given", names)] = target.labeled
     extra = {"probability": done.sure} if done.sure is not None else {}
@@ -149,8 +149,7 @@ def _written(done: Labeled) -> Any:
         extra |= {"lower": done.limits[0], "upper": done.limits[1]}
     for end, values in extra.items():
         assert values is not None
-        cells = [None if given else (spell(float(v)) if table.text else float(v))
-                 for v, given in zip(values, target.labeled, strict=True)]  # fmt: skip
+        cells = [None if given else table.cell(float(v)) for v, given in zip(values, target.labeled, strict=True)]
         out[free_name(f"{target.name}_{end}", names)] = cells
     return out
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from regfactor.cli.columns import forced
-from regfactor.cli.complete import fill, spell, within_range
+from regfactor.cli.complete import fill, within_range
 from regfactor.cli.encode import plain
 from regfactor.cli.errors import BadInput
 from regfactor.cli.forecast import frame_of
@@ -93,14 +93,12 @@ def _scored(command: str, model: Any, info: dict[str, Any], table: Table) -> tup
         for columns, Z in zip((first, second), model.denoise(X[first].to_numpy(), X[second].to_numpy()), strict=True):
             for name, column in zip(columns, Z.T, strict=True):
                 out[name] = out[name] if table.text else out[name].astype(float)
-                fill(out, name, np.arange(len(column)), column, table.text)
+                fill(out, name, np.arange(len(column)), column, table)
         return out, f"{count(len(out), 'row')} cleaned by both views."
     if command == "embed":
         codes = np.asarray(model.transform(X))[:, : info["dimensions"]]
         for j, column in enumerate(codes.T):
-            out[free_name(f"code_{j + 1}", names)] = (
-                [spell(float(f"{v:.6g}")) for v in column] if table.text else column
-            )
+            out[free_name(f"code_{j + 1}", names)] = table.column(column)
         return out, f"{count(len(out), 'row')} embedded."
     labels = model.predict(plain(X))
     out[free_name("cluster", names)] = labels + 1
@@ -113,7 +111,7 @@ def _complete(model: Any, info: dict[str, Any], X: Any, out: Any, table: Table) 
     for name in X.columns:
         at = np.flatnonzero(holes[name].to_numpy())
         if len(at):
-            fill(out, name, at, completed[name].iloc[at], table.text)
+            fill(out, name, at, completed[name].iloc[at], table)
     return out, f"{count(int(holes.to_numpy().sum()), 'hole')} filled in {count(len(out), 'row')}."
 
 
@@ -130,7 +128,7 @@ def _label(model: Any, info: dict[str, Any], X: Any, out: Any, table: Table) -> 
         extra["probability"] = P.max(axis=1)
     else:
         values = model.predict(rows) * info["scale"] + info["center"]
-        said = np.array([spell(float(v)) if table.text else float(v) for v in values], dtype=object)
+        said = np.array([table.cell(float(v)) for v in values], dtype=object)
         if info["half_width"] is not None:
             extra |= {"lower": values - info["half_width"], "upper": values + info["half_width"]}
     column.iloc[np.flatnonzero(~known)] = said[~known]
@@ -139,7 +137,7 @@ def _label(model: Any, info: dict[str, Any], X: Any, out: Any, table: Table) -> 
     out[free_name(f"{target}_given", names)] = known
     for end, values in extra.items():
         out[free_name(f"{target}_{end}", names)] = [
-            None if k else (spell(float(v)) if table.text else float(v)) for v, k in zip(values, known, strict=True)
+            None if k else table.cell(float(v)) for v, k in zip(values, known, strict=True)
         ]
     return out, f"{count(int((~known).sum()), 'row')} labeled in {target!r}."
 
@@ -166,7 +164,7 @@ def _forecast(model: Any, info: dict[str, Any], table: Table) -> tuple[Any, str]
         index = pd.RangeIndex(info["rows"] + 1, info["rows"] + rows + 1)
     model.update(X.to_numpy(dtype=float))
     ahead = model.forecast(info["horizon"], level=info["level"])
-    out = frame_of(Clock(time, index, np.arange(rows), form), list(info["columns"]), ahead, table.text)
+    out = frame_of(Clock(time, index, np.arange(rows), form), list(info["columns"]), ahead, table)
     return (
         out,
         f"{count(rows, 'new row')} passed through the model; {count(info['horizon'], 'step')} ahead of them are "

@@ -9,10 +9,12 @@ import csv
 import gzip
 import importlib
 import io
+import re
 import warnings
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from regfactor.cli.errors import BadInput, listed, nearest
 
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "none", "null", "<na>", "#n/a", "#na", "-nan", "nat"})
 SEPARATORS = ",;\t|"
+DECIMAL = {mark: re.compile(rf"\s*[-+]?\d*{re.escape(mark)}\d+(e[-+]?\d+)?\s*", re.IGNORECASE) for mark in ".,"}
 FORMATS = (".csv", ".tsv", ".txt", ".csv.gz", ".parquet", ".feather", ".npz")
 
 
@@ -65,12 +68,39 @@ class Table:
         """The names of the columns."""
         return list(self.raw.columns)
 
+    @cached_property
+    def decimal(self) -> str:
+        """The decimal mark that most numbers of the table are written with; commas go with semicolons alone."""
+        if not self.text or self.separator != ";":
+            return "."
+        cells = [cell for name in self.names for cell in self.raw[name]]
+        points, commas = (sum(bool(DECIMAL[mark].fullmatch(cell)) for cell in cells) for mark in ".,")
+        return "," if commas > points else "."
+
+    def cell(self, value: Any) -> Any:
+        """Return a new value as the table holds its own: text in a text file, itself elsewhere."""
+        return spell(value, self.decimal) if self.text else value
+
+    def column(self, numbers: Iterable[float]) -> Any:
+        """Return the numbers of a new column as the table holds its own."""
+        return [self.cell(float(v)) for v in numbers] if self.text else numbers
+
     def place(self, name: str, what: str = "column") -> int:
         """Return where a column stands; raise, with the nearest name, where there is none."""
         if name not in self.names:
             raise BadInput(f"{self.path.name} has no {what} {name!r}{nearest(name, self.names)}"
                            f" Its columns are {listed(self.names)}.")  # fmt: skip
         return self.names.index(name)
+
+
+def spell(value: Any, decimal: str = ".") -> str:
+    """Return a value as a CSV file holds it: flags 0 and 1, numbers with six digits."""
+    if isinstance(value, bool | np.bool_):
+        return str(int(value))
+    if isinstance(value, float | np.floating):
+        whole = float(value).is_integer() and abs(float(value)) < 1e15
+        return str(int(value)) if whole else f"{value:.6g}".replace(".", decimal)
+    return str(value)
 
 
 def read(path: Path, reading: Reading | None = None) -> Table:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from regfactor.cli.code import wrapped
-from regfactor.cli.columns import NUMBER, TIMES, Understood
+from regfactor.cli.columns import TIMES, Understood
 from regfactor.cli.errors import listed
 from regfactor.cli.work import Work
 from regfactor.report import Code, Figure, Grid, Note, Section, Text, at_most
@@ -121,17 +121,11 @@ def reading_code(seen: Understood) -> str:
                 "    frame = frame.assign(**{k: v for k, v in arrays.items() if v.shape == (len(X),)})")  # fmt: skip
     reading, options = seen.table.reading, ""
     options += f", sep={seen.table.separator!r}" if seen.table.separator != "," else ""
-    options += ", decimal=','" if _decimal_commas(seen) else ""
+    options += ", decimal=','" if seen.table.decimal == "," else ""
     options += f", encoding={reading.encoding!r}" if reading.encoding.lower() != "utf-8" else ""
     options += "" if reading.header else ", header=None, names=" + repr(seen.table.names)
     options += f", na_values={['?', *reading.missing]!r}"
     return f"frame = pd.read_csv({str(path)!r}{options}, skipinitialspace=True)"
-
-
-def _decimal_commas(seen: Understood) -> bool:
-    """Whether some numbers of a table are written like 1,5."""
-    names = [c.name for c in seen.columns if c.kind == NUMBER]
-    return seen.table.separator == ";" and any(seen.table.raw[n].str.contains(",", regex=False).any() for n in names)
 
 
 def ignored_sentence(seen: Understood) -> str:

@@ -52,6 +52,7 @@ class Work:
     talk: Talk
     outputs: Outputs
     converged: bool = True
+    separator: str = ","  # of a text file that is written
     files: dict[str, Path] = field(default_factory=dict)
 
     def read(self, path: Path) -> Table:
@@ -59,6 +60,7 @@ class Work:
         s = self.settings
         table = read(path, Reading(s.encoding, s.header, s.missing))
         self.outputs.inputs.append(path)
+        self.separator = table.separator
         folder = path.parent if s.out is None else s.out
         ending = self._format(table)
         self.files["table"] = self.outputs.plan(folder / f"{table.stem}.{self.command}.{ending}")
@@ -95,7 +97,7 @@ class Work:
     def finish(self, frame: Any, page: Page, model: Any = None, info: dict[str, Any] | None = None) -> None:
         """Write the table, the report and the model, all or none, and say where they are."""
         table = self.files["table"]
-        self.outputs.write(table, lambda p: write_frame(frame, p, parquet=table.suffix == ".parquet"))
+        self.outputs.write(table, lambda p: write_frame(frame, p, table.suffix == ".parquet", self.separator))
         self.outputs.write(self.files["report"], lambda p: _write_text(p, page.html()))
         if "model" in self.files and model is not None:
             model.regfactor_info_ = {"command": self.command, **(info or {})}
@@ -177,12 +179,12 @@ def _heard(work: Work) -> Iterator[None]:
         yield
 
 
-def write_frame(frame: Any, path: Path, parquet: bool) -> None:
+def write_frame(frame: Any, path: Path, parquet: bool, separator: str = ",") -> None:
     """Write a table whose missing cells are empty."""
     if parquet:
         frame.to_parquet(path, index=False)
     else:
-        frame.to_csv(path, index=False, encoding="utf-8", lineterminator="\n")
+        frame.to_csv(path, sep=separator, index=False, encoding="utf-8", lineterminator="\n")
 
 
 def _write_text(path: Path, text: str) -> None:
