@@ -26,7 +26,7 @@ def pandas_table(rng, n=ROWS):
             "float": rng.normal(5, 3, n),
             "single": rng.normal(size=n).astype(np.float32),
             "skewed": np.exp(2 * rng.normal(size=n)),
-            "whole": pd.array(rng.integers(-5, 200, n), dtype="Int64"),
+            "whole": pd.array(rng.integers(-90, 200, n), dtype="Int64"),
             "short": pd.array(rng.integers(0, 100, n), dtype="UInt8"),
             "truth": pd.array(rng.random(n) < 0.3, dtype="boolean"),
             "truth_objects": pd.Series([bool(b) for b in rng.random(n) < 0.6], dtype=object),
@@ -47,7 +47,7 @@ def polars_table(rng, n=ROWS):
         {
             "float": rng.normal(5, 3, n),
             "single": pl.Series(rng.normal(size=n), dtype=pl.Float32),
-            "whole": rng.integers(-5, 200, n),
+            "whole": rng.integers(-90, 200, n),
             "short": pl.Series(rng.integers(0, 100, n), dtype=pl.UInt8),
             "truth": rng.random(n) < 0.3,
             "size": pl.Series(rng.choice(SIZES, n), dtype=pl.Enum(SIZES)),
@@ -275,6 +275,12 @@ def test_a_column_without_a_type_in_new_rows_is_filled():
         E = schema.encode(row)
         assert np.isnan(E).all()
         assert not any(v is None for v in np.asarray(schema.decode(np.full(E.shape, 0.5), row))[0])
+
+
+def test_counts_are_not_completed_by_negative_numbers():
+    table = pd.DataFrame({"visits": [0, 3, np.nan, 7], "degrees": [-2.0, 4.0, np.nan, 1.0]})
+    completed = Schema.of(table).decode(np.full((4, 2), -9.0), table)
+    assert completed["visits"][2] == 0 and completed["degrees"][2] < -2
 
 
 def test_arrays_stay_arrays():

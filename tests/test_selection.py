@@ -1,9 +1,12 @@
 """Strength and rank chosen by entries held out, and the path that leads there."""
 
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
 
-from regfactor import ConvexSparseCoding, ConvexSubspace, FactorModel, RobustSubspace, path, solve
+from regfactor import ConvexSparseCoding, ConvexSubspace, FactorModel, RobustSubspace, SubspaceImputer, path, solve
 from regfactor._params import UnsupportedProblem
 from regfactor.losses import Absolute, Huber, Logistic, Softmax, Squared, Stacked
 from regfactor.penalties import NonNegative, OneHot, Trace
@@ -99,6 +102,42 @@ def test_debiased_the_true_rank_is_found_and_the_error_falls():
     np.testing.assert_allclose(debiased.transform(X), debiased.codes_, atol=1e-6)
     assert debiased.relative_gap_ <= debiased.tol  # of the penalized fit
     np.testing.assert_allclose(np.linalg.norm(debiased.components_, axis=1), 1.0)
+
+
+def mixed_frame(n=200):
+    """Numbers, a count, flags and categories that two factors make, with holes; and the frame without them."""
+    rng = np.random.default_rng(7)
+    a, b = rng.normal(size=(2, n))
+    full = pd.DataFrame(
+        {
+            "income": 3000 * np.exp(0.4 * a),
+            "age": 45 + 10 * b + rng.normal(size=n),
+            "visits": pd.array(rng.poisson(np.exp(1 + 0.6 * a)), dtype="Int64"),
+            "owner": pd.array(a + 0.3 * rng.normal(size=n) > 0, dtype="boolean"),
+            "grade": pd.Categorical(pd.cut(b, [-9, -0.6, 0.6, 9], labels=["low", "mid", "high"]), ordered=True),
+            "note": np.array(["x", "y"])[(b > 0).astype(int)],
+        }
+    )
+    return full.mask(rng.random(full.shape) < 0.12), full
+
+
+def test_debiased_no_component_is_kept_that_held_out_entries_speak_against():
+    frame, full = mixed_frame()
+    with pytest.warns(UserWarning, match=r"penalized fit.*debias='prior'"):
+        model = SubspaceImputer("auto", alpha="auto", debias=True, random_state=0).fit(frame)
+    completed = model.complete(frame)
+    for name in ("income", "age", "visits"):
+        holes = frame[name].isna()
+        error, simple = (np.sqrt(np.mean((guess - full[name][holes].astype(float)) ** 2))
+                         for guess in (completed[name][holes].astype(float), frame[name].mean()))  # fmt: skip
+        assert error < 1.1 * simple, name
+
+
+def test_debiasing_that_helps_is_not_warned_of():
+    X, _, _ = low_rank(200, 80, rank=4, noise=0.2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ConvexSubspace(alpha="auto", debias=True, random_state=0).fit(X)
 
 
 @pytest.mark.parametrize(

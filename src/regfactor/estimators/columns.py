@@ -197,10 +197,11 @@ class Codec(abc.ABC):
 
 @dataclass(frozen=True, eq=False)
 class Number(Codec):
-    """(x - center) / scale."""
+    """(x - center) / scale; predictions do not fall below the least that the column can hold."""
 
     center: float = 0.0
     scale: float = 1.0
+    least: float = -np.inf
 
     @property
     def features(self) -> list[str]:
@@ -210,7 +211,7 @@ class Number(Codec):
         return ((cells.values - self.center) / self.scale)[:, None]
 
     def decode(self, predicted: Array) -> Array:
-        return predicted[:, 0] * self.scale + self.center
+        return np.maximum(predicted[:, 0] * self.scale + self.center, self.least)
 
 
 @dataclass(frozen=True, eq=False)

@@ -204,8 +204,8 @@ def _codec(cells: Cells, loss: Any, rows: int) -> Codec:
         )
     if cells.kind is Kind.NUMBER:
         if loss == AUTO:
-            return Number(cells.name, cells.kind, Squared(), *_center_and_scale(cells.values))
-        return Number(cells.name, cells.kind, Ordinal() if loss == "ordinal" else loss)
+            return Number(cells.name, cells.kind, Squared(), *_center_and_scale(cells.values), _least(cells.values))
+        return Number(cells.name, cells.kind, Ordinal() if loss == "ordinal" else loss, least=_least(cells.values))
     return _label_codec(cells, loss)
 
 
@@ -241,6 +241,13 @@ def _center_and_scale(values: Array) -> tuple[float, float]:
         return 0.0, 1.0
     low, center, high = np.quantile(observed, (0.25, 0.5, 0.75))
     return float(center), float((high - low) / NORMAL_IQR or observed.std() or 1.0)
+
+
+def _least(values: Array) -> float:
+    """Return zero for counts, whole numbers of which none is negative; other numbers have no least."""
+    observed = values[np.isfinite(values)]
+    counts = len(observed) > 0 and bool(np.all((observed >= 0) & (observed == np.rint(observed))))
+    return 0.0 if counts else -np.inf
 
 
 def _spans(codecs: tuple[Codec, ...]) -> list[slice]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -71,12 +72,15 @@ def select_alpha(
         raise ValueError("alpha='auto' found nothing to choose: intercepts alone explain the table. Give a number.")
     trials: Trials = _penalized
     if debias:
-        trials = _Priors(fitted, groups) if debias == PRIOR else _refitted
-    search = _Search(BETTER if trials is _refitted else 0.0)
+        trials = _Priors(fitted, groups) if debias == PRIOR else _Refits()
+    search = _Search(BETTER if isinstance(trials, _Refits) else 0.0)
     for alpha, solution in zip(alphas, along(fitted, alphas, tol=ROUGH), strict=False):
         if search.ended(trials(fitted.at(alpha), held, solution.point)):
             break
-    return Selection("alphas", search.trials, search.choice(rule))
+    chosen = search.choice(rule)
+    if isinstance(trials, _Refits):
+        trials.warn_if_worse(chosen)
+    return Selection("alphas", search.trials, chosen)
 
 
 def select_prior(problem: Convex, groups: Array | None, random: np.random.Generator, max_rank: int | None) -> Selection:
@@ -118,6 +122,8 @@ def select_rank(
 
 def refit(problem: Convex, point: Point, rank: int, sweeps: int = 3) -> Point:
     """Return the leading atoms of a point, refitted together with the intercepts under next to no penalty."""
+    if not rank:
+        return problem.null
     F, B = _leading(point.factors, rank), point.free
     for _ in range(sweeps):
         F, B = sweep(problem, F, B, 1.0, TINY_RIDGE)
@@ -152,11 +158,31 @@ def _penalized(problem: Convex, held: Data, point: Point) -> list[Trial]:
     return [_trial(held, _predictor(problem, held, point), problem.alpha)]
 
 
-def _refitted(problem: Convex, held: Data, point: Point) -> list[Trial]:
-    return [
-        replace(_trial(held, _predictor(problem, held, refit(problem, point, rank, 2)), problem.alpha), rank=rank)
-        for rank in _cuts(point.factors)
-    ] or _penalized(problem, held, point)
+class _Refits:
+    """Ranks at which factors are cut and refitted, none among them; and the penalized fits beside them."""
+
+    def __init__(self) -> None:
+        self.penalized: list[Trial] = []
+
+    def __call__(self, problem: Convex, held: Data, point: Point) -> list[Trial]:
+        self.penalized += _penalized(problem, held, point)
+        return [
+            replace(_trial(held, _predictor(problem, held, refit(problem, point, rank, 2)), problem.alpha), rank=rank)
+            for rank in _cuts(point.factors)
+        ] or [replace(self.penalized[-1], rank=0)]
+
+    def warn_if_worse(self, chosen: Trial) -> None:
+        """Warn where the penalized fit predicts held-out entries clearly better than the refit that was chosen."""
+        plain = min(self.penalized, key=lambda t: t.loss)
+        if plain.loss < chosen.loss - chosen.error:
+            kept = f"{chosen.rank} refitted components" if chosen.rank else "column offsets alone, the best refit found"
+            warnings.warn(
+                f"debias=True suits this table badly: entries held out are predicted worse by {kept} (mean loss "
+                f"{chosen.loss:.3g}) than by the penalized fit (at most {plain.loss:.3g}). Use debias='prior', or "
+                "debias=False.",
+                UserWarning,
+                stacklevel=7,
+            )
 
 
 class _Priors:

@@ -44,8 +44,9 @@ class ConvexSubspace(ConvexEstimator):
         Whether to fit unpenalized column offsets.
     debias : bool or "prior", default=False
         How codes are freed of the shrinkage of the trace norm, the components being fixed. True refits them with next
-        to no penalty; with `alpha="auto"` the held-out entries also choose how many components are kept, and these are
-        refitted together with the codes. "prior" scores each row under a normal prior of the codes, of the second
+        to no penalty; with `alpha="auto"` the held-out entries also choose how many components are kept, none
+        included, and these are refitted together with the codes; a warning tells where the penalized fit predicts the
+        held-out entries better. "prior" scores each row under a normal prior of the codes, of the second
         moments that they have in the fit: phi = argmin sum_j w f((phi C + b)_j; x_j) + (t/2) sum_i phi_i^2 n / s_i^2,
         s_i the singular values. For the squared loss this is the posterior mean of probabilistic PCA, with noise of
         variance t. The held-out entries choose t, together with "auto" alpha; best where the rank is not clear.
@@ -91,7 +92,8 @@ class ConvexSubspace(ConvexEstimator):
     A frame may mix columns. Under `loss="auto"`, numbers get the squared loss after robust scaling, booleans the
     logistic loss, ordered categories a logistic loss for each step between levels, and unordered ones one for each
     category; columns that a dict leaves out are "auto" too. Each column is then weighted so that the best constant
-    costs one per observed entry. `complete` gives back the types of the frame; components, `intercept_` and
+    costs one per observed entry. `complete` gives back the types of the frame, and no
+    negative numbers in columns of counts; components, `intercept_` and
     `inverse_transform` speak of the encoded columns.
 
     Examples
