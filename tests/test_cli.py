@@ -8,6 +8,7 @@ import pytest
 from console import cells, command, labeled, people, process, refused, table  # noqa: F401
 
 import regfactor
+from regfactor._params import install_hint
 from regfactor.cli.tables import MISSING
 
 
@@ -371,7 +372,7 @@ def test_without_the_extra_there_is_one_sentence(monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    assert capsys.readouterr().err == "regfactor: the command line needs typer, skops: pip install 'regfactor[cli]'\n"
+    assert capsys.readouterr().err == f"regfactor: the command line needs typer, skops: {install_hint('cli')}.\n"
 
 
 def test_a_run_that_stops_early_says_so_and_writes(table, monkeypatch):  # noqa: F811

@@ -35,6 +35,7 @@ from regfactor import (  # noqa: E402
     ReverseClassifier,
     TwoViewSubspace,
 )
+from regfactor._params import install_hint  # noqa: E402
 from regfactor.constraints import class_balance, expectation, region  # noqa: E402
 from regfactor.model_selection import compare_with_supervised  # noqa: E402
 from regfactor.model_selection.compare import Comparison  # noqa: E402
@@ -519,7 +520,7 @@ def test_without_matplotlib_one_sentence_says_what_to_install():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.splitlines() == [
-        f"{name} needs matplotlib: pip install 'regfactor[plot]'." for name in ("PathDisplay", "ClusterDisplay")
+        f"{name} needs matplotlib: {install_hint('plot')}." for name in ("PathDisplay", "ClusterDisplay")
     ], done.stderr
 
 

@@ -17,7 +17,7 @@ import catalogue
 import regfactor
 from regfactor.saving import NOTE, UntrustedModel
 
-pytest.importorskip("skops", reason="saving needs skops: pip install 'regfactor[cli]'")
+pytest.importorskip("skops", reason="saving needs skops: pip install -e '.[cli]'")
 
 
 def fitted(model, rng):
@@ -179,7 +179,7 @@ def test_functions_are_refused_when_saving_and_the_old_file_stays(tmp_path):
 
 def test_without_skops_the_remedy_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "skops.io", None)
-    with pytest.raises(ImportError, match=r"needs skops: pip install 'regfactor\[cli\]'"):
+    with pytest.raises(ImportError, match=r"needs skops: pip install -e '\.\[cli\]' in the checkout"):
         regfactor.save(regfactor.ConvexSubspace(), tmp_path / "model.skops")
 
 

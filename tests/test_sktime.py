@@ -19,13 +19,13 @@ def test_without_sktime_one_sentence_says_what_to_do():
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True)
     assert done.returncode != 0
     assert done.stderr.strip().splitlines()[-1] == (
-        "ImportError: regfactor.sktime stands on sktime: pip install 'regfactor[sktime]'."
+        "ImportError: regfactor.sktime stands on sktime: pip install -e '.[sktime]' in the checkout of regfactor."
     )
 
 
 @pytest.fixture
 def forecaster():
-    reason = "sktime is not installed: pip install 'regfactor[sktime]'"
+    reason = "sktime is not installed: pip install -e '.[sktime]'"
     pytest.importorskip("sktime", reason=reason)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what sktime says of its own future when it is imported

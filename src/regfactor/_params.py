@@ -116,13 +116,18 @@ def require_part(name: str, part: object, role: type, example: str) -> None:
     raise ValueError(f"{name} must be a {role.__name__} such as {example}, got {reprlib.repr(part)}.")
 
 
-def optional(module: str, what: str, install: str) -> ModuleType:
+def install_hint(extra: str) -> str:
+    """Return how to get an extra: regfactor is installed from a checkout of its source."""
+    return f"pip install -e '.[{extra}]' in the checkout of regfactor"
+
+
+def optional(module: str, what: str, hint: str) -> ModuleType:
     """Import what only some need; where it is missing, say what needs it and how to get it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as missing:
         name = module.partition(".")[0]
-        raise ModuleNotFoundError(f"{what} needs {name}: pip install {install}.", name=name) from missing
+        raise ModuleNotFoundError(f"{what} needs {name}: {hint}.", name=name) from missing
 
 
 def choose(name: str, table: Mapping[str, T], what: str) -> T:

@@ -17,7 +17,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from regfactor._params import optional
+from regfactor._params import install_hint, optional
 
 NOTE = "regfactor.json"  # an entry beside skops' own, which skops does not read
 ROOMS = ("_params", "loop", "factors", "losses", "norms", "kernels", "maps", "penalties", "problems", "solvers",
@@ -89,7 +89,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _skops() -> ModuleType:
-    return optional("skops.io", "A model in a file", "'regfactor[cli]'")
+    return optional("skops.io", "A model in a file", install_hint("cli"))
 
 
 def _note(content: bytes, path: str | os.PathLike[str]) -> dict[str, str]:

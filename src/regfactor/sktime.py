@@ -7,14 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from regfactor._params import Array
+from regfactor._params import Array, install_hint
 from regfactor.estimators.arma.estimator import RegularizedARMA
 
 try:
     from sktime.datatypes import update_data
     from sktime.forecasting.base import BaseForecaster
 except ImportError as error:
-    raise ImportError("regfactor.sktime stands on sktime: pip install 'regfactor[sktime]'.") from error
+    raise ImportError(f"regfactor.sktime stands on sktime: {install_hint('sktime')}.") from error
 
 FITTED = ("ar", "exog", "intercept", "ma", "sigma", "kappa", "p", "q", "radius", "relative_gap", "shrinkage")
 

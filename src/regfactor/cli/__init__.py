@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import sys
 
+from regfactor._params import install_hint
+
 NEEDED = ("typer", "rich", "skops", "pandas", "pyarrow", "matplotlib")
 BAD_INPUT, INTERRUPTED = 2, 130
 
@@ -13,7 +15,7 @@ def main() -> None:
     """Run the command line, or say in one sentence what to install."""
     absent = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if absent:
-        print(f"regfactor: the command line needs {', '.join(absent)}: pip install 'regfactor[cli]'", file=sys.stderr)
+        print(f"regfactor: the command line needs {', '.join(absent)}: {install_hint('cli')}.", file=sys.stderr)
         raise SystemExit(BAD_INPUT)
     try:
         from regfactor.cli.app import app

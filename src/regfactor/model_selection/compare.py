@@ -62,7 +62,7 @@ class Comparison:
 
     def to_frame(self) -> Any:
         """Return the folds as a pandas frame."""
-        pd = optional("pandas", "Comparison.to_frame", "pandas")
+        pd = optional("pandas", "Comparison.to_frame", "pip install pandas")
         columns = {"supervised": self.supervised, "semi_supervised": self.semi_supervised}
         return pd.DataFrame(
             {**columns, "difference": self.difference}, index=pd.RangeIndex(len(self.difference), name="fold")

@@ -61,7 +61,7 @@ class Sensitivity:
 
     def to_frame(self) -> Any:
         """Return the refits as a pandas frame."""
-        pd = optional("pandas", "Sensitivity.to_frame", "pandas")
+        pd = optional("pandas", "Sensitivity.to_frame", "pip install pandas")
         return pd.DataFrame(list(self.shifts), columns=list(Shift._fields))
 
     def __str__(self) -> str:

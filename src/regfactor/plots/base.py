@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor._params import Array
+from regfactor._params import Array, install_hint
 
 # Okabe & Ito's colors, told apart also without red or green; yellow is too pale for lines on white
 BLUE, VERMILION, GREEN, PINK, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
@@ -61,7 +61,7 @@ def pyplot_for(display: Display | type[Display]) -> Any:
         return importlib.import_module("matplotlib.pyplot")
     except ModuleNotFoundError as missing:
         name = (display if isinstance(display, type) else type(display)).__name__
-        raise ModuleNotFoundError(f"{name} needs matplotlib: pip install 'regfactor[plot]'.") from missing
+        raise ModuleNotFoundError(f"{name} needs matplotlib: {install_hint('plot')}.") from missing
 
 
 def drawn_from(display: type[Display], estimator: Any, attribute: str, remedy: str) -> Any:

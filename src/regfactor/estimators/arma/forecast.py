@@ -91,7 +91,7 @@ class Times:
         """Return a frame of the user's kind; of pandas for arrays."""
         if self.kind == "polars":
             return importlib.import_module("polars").DataFrame({str(k): np.asarray(v) for k, v in columns.items()})
-        return optional("pandas", "Forecast.to_frame", "pandas").DataFrame(columns, index=index)
+        return optional("pandas", "Forecast.to_frame", "pip install pandas").DataFrame(columns, index=index)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "index": None if self.index is None else _plain(self.index)}

@@ -45,7 +45,7 @@ class ConstraintReport(tuple[Reported, ...]):
 
     def to_frame(self) -> Any:
         """Return the lines as a pandas frame."""
-        pd = optional("pandas", "ConstraintReport.to_frame", "pandas")
+        pd = optional("pandas", "ConstraintReport.to_frame", "pip install pandas")
         return pd.DataFrame(list(self), columns=list(Reported._fields))
 
     def __str__(self) -> str:
