@@ -1,5 +1,7 @@
 """Labeled rows are told from unlabeled ones in one place, and in one way."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -44,6 +46,17 @@ def test_minus_one_is_a_class_when_another_marker_is_named():
     np.testing.assert_array_equal(labels.codes, [0, 1, -1])
     np.testing.assert_array_equal(encode_labels([-1, 1, 9], unlabeled=9).codes, [0, 1, -1])
     np.testing.assert_array_equal(encode_labels(["a", "?", ""], unlabeled="?").codes, [1, -1, 0])
+
+
+def test_a_string_that_looks_like_a_marker_is_a_class_with_a_warning():
+    y = np.array(["-1", "cat", "dog", "-1"])
+    with pytest.warns(UserWarning, match="unlabeled='-1'"):
+        assert encode_labels(y).classes.tolist() == ["-1", "cat", "dog"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert encode_labels(y, unlabeled="-1").classes.tolist() == ["cat", "dog"]
+        assert encode_labels(y, unlabeled="").classes.tolist() == ["-1", "cat", "dog"]
+        assert encode_labels(["-1", "1", ""]).classes.tolist() == ["-1", "1"]
 
 
 def test_a_sign_as_label_is_not_silently_read_as_no_label():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -61,6 +62,8 @@ def encode_labels(y: Any, unlabeled: Any = None, classes: Iterable[Any] | None =
         odd = next(value for value in given if not float(value).is_integer())
         raise ValueError(f"Unknown label type: continuous. y holds {odd!r}; classes are whole numbers or strings.")
     found, positions = _unique(given)
+    if unlabeled is None and classes is None:
+        _warn_of_marker(found)
     if unlabeled is None and classes is None and found.tolist() == [1] and _equal(y, -1).any():
         raise ValueError(f"y holds only 1 and -1, and -1 marks unlabeled rows, which leaves one class. {REMEDY}.")
     codes = np.full(len(y), -1)
@@ -76,6 +79,17 @@ def encode_labels(y: Any, unlabeled: Any = None, classes: Iterable[Any] | None =
         raise ValueError(f"y holds labels that are not among classes={known.tolist()}: {strange}.")
     codes[labeled] = np.array([place[label] for label in found.tolist()], int)[positions]
     return Labels(known, codes)
+
+
+def _warn_of_marker(found: Array) -> None:
+    """Warn of the class "-1" among strings, which numpy makes of a marker -1; beside "1" alone it is a class."""
+    if found.dtype.kind in "US" and "-1" in found and set(found.tolist()) != {"-1", "1"}:
+        warnings.warn(
+            "The string '-1' in y is taken for a class: among strings, unlabeled rows are None, NaN or ''. If it marks "
+            "unlabeled rows, say unlabeled='-1'; if it is a class, say unlabeled=''.",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 def as_targets(y: Any) -> Array:
