@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import ESTIMATORS, EXEMPT, UNCHECKED
-from regfactor import ConvexSparseCoding, ConvexSubspace, FactorModel, RobustSubspace, baselines
+from regfactor import ConvexSparseCoding, ConvexSubspace, FactorModel, RobustSubspace, SubspaceImputer, baselines
 from regfactor.losses import Huber
 from regfactor.norms import L2, LInf, Lp
 from regfactor.penalties import Columns, Lasso, NonNegative, OneHot, Rows, Simplex, SquaredL2, Trace, TwoView, UnitBall
@@ -358,6 +358,17 @@ def test_empty_rows_and_columns_are_allowed_with_a_warning():
     assert len(caught) == 2
     full = model.complete(X)
     np.testing.assert_allclose(full[3], model.intercept_)
+
+
+def test_an_empty_column_is_warned_of_by_the_name_that_the_user_knows():
+    frame = pd.DataFrame({"city": pd.Categorical(["Oslo", "Rome", "Kyiv"] * 4), "size": np.arange(12.0)})
+    with pytest.warns(UserWarning, match="no observed entry: 'waist'.*zeros for numbers"):
+        completed = SubspaceImputer("auto").fit_transform(frame.assign(waist=np.nan))
+    assert not completed["waist"].any()
+    with pytest.warns(UserWarning, match="no observed entry: 'waist'"):
+        ConvexSubspace().fit(frame[["size"]].assign(waist=np.nan))
+    with pytest.warns(UserWarning, match="no observed entry: 1\\."):
+        ConvexSubspace().fit(np.column_stack([np.arange(5.0), np.full(5, np.nan)]))
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1)])

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor._params import Array, UnsupportedProblem, choose
 from regfactor.estimators.certificate import Certificate, no_certificate
-from regfactor.estimators.door import entry_weights, filled, numbers, row_weights, schema_of, warn_of_empty
+from regfactor.estimators.door import entry_weights, filled, names_of, numbers, row_weights, schema_of, warn_of_empty
 from regfactor.estimators.schema import Schema
 from regfactor.estimators.scoring import Scoring
 from regfactor.estimators.selection import PRIOR, RULES, Selection, deviations, refit, select_alpha, select_prior
@@ -64,7 +64,7 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         seed = random.randint(2**31 - 1)
         solver = self._solver(seed)
         problem = prepared(problem) if isinstance(problem, Convex) and solver is None else problem
-        warn_of_empty(X)
+        warn_of_empty(X, names_of(self, self._schema, table.shape[1]))
         solution = solve(
             problem,
             tol=self.tol,

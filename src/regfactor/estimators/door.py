@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -117,13 +118,34 @@ def holes(X: Any) -> tuple[Array, Array]:
     return np.flatnonzero(missing.all(axis=1)), np.flatnonzero(missing.all(axis=0))
 
 
-def warn_of_empty(X: Any) -> None:
-    """Warn of rows and columns from which nothing can be learned."""
-    for empty, what in zip(holes(X), ("rows", "columns"), strict=True):
-        if len(empty):
-            names = ", ".join(map(str, empty[:5])) + (", ..." if len(empty) > 5 else "")
-            warnings.warn(f"{len(empty)} {what} have no observed entry ({names}); the model cannot learn from them.",
-                          UserWarning, stacklevel=5)  # fmt: skip
+def warn_of_empty(X: Any, names: Sequence[Any] | None = None) -> None:
+    """Warn of rows and columns from which nothing can be learned; `names` are the user's, of each column of X."""
+    rows, columns = holes(X)
+    if len(rows):
+        some = _some(rows.tolist())
+        warnings.warn(f"{len(rows)} rows have no observed entry ({some}); the model cannot learn from them.",
+                      UserWarning, stacklevel=5)  # fmt: skip
+    if len(columns):
+        known = list(dict.fromkeys(j if names is None else names[j] for j in columns.tolist()))
+        warnings.warn(
+            f"These columns have no observed entry: {_some(known)}. The model cannot learn from them, and completes "
+            "them by what a predictor of 0 means: zeros for numbers, the first level for categories.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def _some(names: Sequence[Any]) -> str:
+    """Return the first names of a list; numbers of numpy as plain ones."""
+    return ", ".join(repr(n) if isinstance(n, str) else str(n) for n in names[:5]) + (", ..." if len(names) > 5 else "")
+
+
+def names_of(estimator: Any, schema: Schema | None, width: int) -> list[Any] | None:
+    """Return the name that the user has for each column of numbers; None where some have none, as labels beside X."""
+    if schema is not None:
+        return [schema.codecs[j].name for j in schema.originals]
+    names = list(getattr(estimator, "feature_names_in_", ()))
+    return names if len(names) == width else None
 
 
 def filled(X: Any, table: Any, predicted: Array, schema: Schema | None) -> Any:
