@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from regfactor._params import Array
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, Understood
-from regfactor.cli.complete import outliers
+from regfactor.cli.complete import without_outliers
 from regfactor.cli.encode import encoder, encoder_code, encoder_imports, plain, rows_of, varied
 from regfactor.cli.errors import BadInput
 from regfactor.cli.words import certificate_section, count, data_section, notes, reading_code, repeat_section
@@ -37,7 +37,7 @@ def run(work: Work, path: Path, clusters: int | None, divergence: str) -> None:
         work.tell(seen)
     seen.require(1, "cluster")
     encode = encoder(seen, scale=divergence == "squared")
-    E = rows_of(encode.fit_transform(plain(_without_outliers(work, seen))))
+    E = rows_of(encode.fit_transform(plain(without_outliers(work, seen)[0])))
     different = len(np.unique(E, axis=0)) if not hasattr(E, "tocsr") else E.shape[0]
     if clusters is not None and not 1 <= clusters <= different:
         raise BadInput(
@@ -64,16 +64,6 @@ def run(work: Work, path: Path, clusters: int | None, divergence: str) -> None:
     page = _page(work, seen, model, E, (lead, tried, stability, divergence))
     info = {"columns": seen.kinds}
     work.finish(_written(seen, model, E), page, make_pipeline(encode, model), info)
-
-
-def _without_outliers(work: Work, seen: Understood) -> Any:
-    """Return the inputs with gross outliers taken for missing: one wrong cell would make a cluster of its own."""
-    flagged, _ = outliers(work, seen)
-    found = int(flagged.to_numpy().sum())
-    if found:
-        work.talk.note(f"{count(found, 'gross outlier')} among the numbers {'was' if found == 1 else 'were'} taken "
-                       "for missing; `regfactor complete` names them.")  # fmt: skip
-    return seen.data.mask(flagged)
 
 
 def _silhouettes(model: Any, E: Any, most: int, seed: int) -> dict[int, float]:

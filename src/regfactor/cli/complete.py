@@ -102,6 +102,24 @@ def outliers(work: Work, seen: Understood) -> tuple[Any, list[str]]:
     return flagged, heavy
 
 
+def without_outliers(work: Work, seen: Understood) -> tuple[Any, list[tuple[int, str]]]:
+    """Return the inputs with gross outliers taken for missing, and which these are: one wrong cell bends all others."""
+    flagged, _ = outliers(work, seen)
+    found = cells_of(flagged)
+    if found:
+        work.talk.note(f"{count(len(found), 'gross outlier')} among the numbers {'was' if len(found) == 1 else 'were'} "
+                       "taken for missing; `regfactor complete` names them.")  # fmt: skip
+    return seen.data.mask(flagged), found
+
+
+def outlier_code(cells: list[tuple[int, str]], frame: str) -> list[str]:
+    """Return the lines that set outliers aside in Python; none where there are none."""
+    if not cells:
+        return []
+    return ["", f"# {count(len(cells), 'gross outlier')}, set aside", f"for row, column in {cells!r}:",
+            f"    {frame}.loc[row, column] = np.nan"]  # fmt: skip
+
+
 def _spread(values: Array) -> Array:
     """Return the interquartile range of each column in units of a standard deviation, or that where it is zero."""
     low, high = np.nanquantile(values, (0.25, 0.75), axis=0)
@@ -162,13 +180,13 @@ def _say(work: Work, filled: Filled, hidden: Hidden, model: Any) -> None:
         work.talk.note(f"Column {name!r} has heavy tails: more than {HEAVY:.0%} of its cells lie far off, so none of "
                        "them is flagged; its logarithm may suit better.")  # fmt: skip
     work.talk.record |= {
-        "filled": holes, "flagged": flags, "flagged_cells": _cells(filled.flagged),
+        "filled": holes, "flagged": flags, "flagged_cells": cells_of(filled.flagged),
         "certificate": str(model.certificate_), "relative_gap": model.relative_gap_,
         "hidden": {"cells": hidden.cells, "columns": hidden.table},
     }  # fmt: skip
 
 
-def _cells(flagged: Any) -> list[tuple[int, str]]:
+def cells_of(flagged: Any) -> list[tuple[int, str]]:
     """Return the row, counted from zero, and the column of every flagged cell."""
     rows, columns = np.nonzero(flagged.to_numpy())
     return [(int(i), str(flagged.columns[j])) for i, j in zip(rows, columns, strict=True)]
@@ -224,7 +242,7 @@ def _result(seen: Understood, filled: Filled) -> list[Any]:
     if len(missing):
         svg = bars(list(missing.index), missing.to_numpy(), "share of the cells that were missing", percent=True)
         blocks.append(Figure(svg, "Where the holes were."))
-    cells = _cells(filled.flagged)
+    cells = cells_of(filled.flagged)
     if cells:
         lines = [(str(i + 1), name, number(seen.data[name].iloc[i], 6), number(filled.expected[name].iloc[i], 4))
                  for i, name in cells[:20]]  # fmt: skip
@@ -247,10 +265,7 @@ def _code(work: Work, seen: Understood, filled: Filled, model: Any, rows: Array)
         reading_code(seen),
     ]
     lines += [f"observed = frame[{list(kinds)!r}].astype({kinds!r})", "X = observed.copy()"]
-    cells = _cells(filled.flagged)
-    if cells:
-        lines += ["", f"# {count(len(cells), 'gross outlier')}, set aside", f"for row, column in {cells!r}:",
-                  "    X.loc[row, column] = np.nan"]  # fmt: skip
+    lines += outlier_code(cells_of(filled.flagged), "X")
     learned = "X"
     if len(rows) < len(seen.frame):
         lines += ["", "usable = np.flatnonzero(X.notna().any(axis=1))",

@@ -10,7 +10,7 @@ import numpy as np
 
 from regfactor._params import Array
 from regfactor.cli.columns import FLAG, NUMBER, Understood
-from regfactor.cli.complete import fill
+from regfactor.cli.complete import fill, outlier_code, without_outliers
 from regfactor.cli.errors import BadInput, listed
 from regfactor.cli.words import certificate_section, count, data_section, gap_fact, notes, reading_code, repeat_section
 from regfactor.cli.work import Work, quiet
@@ -29,7 +29,10 @@ def run(work: Work, path: Path, views: str) -> None:
     first, second = _views(views, table.names)
     seen = work.understand(table)
     _require_numbers(seen, [*first, *second])
-    tables = [seen.frame[names].to_numpy(dtype=float, na_value=np.nan) for names in (first, second)]
+    seen = seen.without({c.name: "in no view" for c in seen.inputs if c.name not in (*first, *second)})
+    kept, wrong = without_outliers(work, seen)
+    frame = seen.frame.assign(**kept)
+    tables = [frame[names].to_numpy(dtype=float, na_value=np.nan) for names in (first, second)]
     for names, X in zip((first, second), tables, strict=True):
         empty = np.isnan(X).all(axis=0)
         if empty.any():
@@ -53,7 +56,7 @@ def run(work: Work, path: Path, views: str) -> None:
             if not table.text:
                 out[name] = out[name].astype(float)
             fill(out, name, np.arange(len(column)), column, table)
-    page = _page(work, seen, model, (first, second), tables, clean, (lead, gain))
+    page = _page(work, seen, model, (first, second), tables, clean, (lead, gain, wrong))
     work.finish(out, page, model, {"views": [first, second], "columns": {n: NUMBER for n in [*first, *second]}})
 
 
@@ -121,9 +124,9 @@ def _sentence(gain: float | None) -> str:
 
 def _page(
     work: Work, seen: Understood, model: Any, names: tuple[list[str], list[str]], tables: list[Array], clean: Any,
-    said: tuple[str, float | None],
+    said: tuple[str, float | None, list[tuple[int, str]]],
 ) -> Page:  # fmt: skip
-    lead, gain = said
+    lead, gain, wrong = said
     moved: dict[str, float] = {}
     for columns, X, Z in zip(names, tables, clean, strict=True):
         spread = np.nanstd(X, axis=0)
@@ -152,15 +155,15 @@ def _page(
         Section("How far to trust it", [Text(_sentence(gain)), Text(
             "A column that is changed by nearly one standard deviation is one that the others say nothing about: it "
             "was shrunk to its mean. Structure that one view alone has counts as noise in part.")]),
-        repeat_section(work, _code(work, seen, names)),
+        repeat_section(work, _code(work, seen, names, wrong)),
     ]  # fmt: skip
     return Page(f"{seen.table.path.name}, denoised", lead, facts, sections)
 
 
-def _code(work: Work, seen: Understood, names: tuple[list[str], list[str]]) -> str:
+def _code(work: Work, seen: Understood, names: tuple[list[str], list[str]], wrong: list[tuple[int, str]]) -> str:
     return "\n".join([
         "import numpy as np", "import pandas as pd", "from regfactor import TwoViewSubspace", "", reading_code(seen),
-        f"first, second = frame[{names[0]!r}], frame[{names[1]!r}]",
+        *outlier_code(wrong, "frame"), f"first, second = frame[{names[0]!r}], frame[{names[1]!r}]",
         f'model = TwoViewSubspace(alpha="auto", random_state={work.settings.seed}).fit(first, second)',
         "clean_first, clean_second = model.denoise(first, second)", "print(model.certificate_)",
     ])  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 
 from regfactor._params import Array
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, Understood
-from regfactor.cli.complete import learned_rows
+from regfactor.cli.complete import learned_rows, outlier_code, without_outliers
 from regfactor.cli.errors import BadInput
 from regfactor.cli.words import certificate_section, count, data_section, gap_fact, notes, reading_code, repeat_section
 from regfactor.cli.work import Work, free_name
@@ -25,6 +25,7 @@ def run(work: Work, path: Path, dimensions: int) -> None:
     X = seen.data
     if X.isna().to_numpy().all():
         raise BadInput(f"{path.name} has no observed cell.")
+    X, wrong = without_outliers(work, seen)
     rows = learned_rows(work, X)
     model = ConvexSubspace(loss="auto", alpha="auto", random_state=work.settings.seed)
     work.fit("finding patterns", model, X.iloc[rows])
@@ -43,7 +44,7 @@ def run(work: Work, path: Path, dimensions: int) -> None:
     work.talk.say(lead)
     work.talk.say(str(model.certificate_))
     work.talk.record |= {"patterns": rank, "shares": shares, "certificate": str(model.certificate_)}
-    page = _page(work, seen, model, codes, lead)
+    page = _page(work, seen, model, codes, (lead, wrong))
     work.finish(_written(seen, codes), page, model, {"columns": seen.kinds, "dimensions": dimensions})
 
 
@@ -61,7 +62,8 @@ def _written(seen: Understood, codes: Array) -> Any:
     return out
 
 
-def _page(work: Work, seen: Understood, model: Any, codes: Array, lead: str) -> Page:
+def _page(work: Work, seen: Understood, model: Any, codes: Array, said: tuple[str, list[tuple[int, str]]]) -> Page:
+    lead, wrong = said
     rank, shares = model.codes_.shape[1], _shares(model)
     facts = [(str(rank), "patterns found"), gap_fact(model)]
     blocks: list[Any] = []
@@ -86,7 +88,7 @@ def _page(work: Work, seen: Understood, model: Any, codes: Array, lead: str) -> 
     sections = [
         Section("What was done", [Text(story), *notes(work)]), data_section(seen), Section("The result", blocks),
         certificate_section(model), Section("How far to trust it", [Text(trust)]),
-        repeat_section(work, _code(work, seen)),
+        repeat_section(work, _code(work, seen, wrong)),
     ]  # fmt: skip
     return Page(f"{seen.table.path.name}, embedded", lead, facts, sections)
 
@@ -106,11 +108,11 @@ def _loadings(model: Any) -> Grid:
     return Grid(("pattern", "made of"), lines, "The columns that weigh most in each pattern.")
 
 
-def _code(work: Work, seen: Understood) -> str:
+def _code(work: Work, seen: Understood, wrong: list[tuple[int, str]]) -> str:
     kinds = {name: {FLAG: "boolean", CATEGORY: "category", NUMBER: "float"}[kind] for name, kind in seen.kinds.items()}
     return "\n".join([
         "import numpy as np", "import pandas as pd", "from regfactor import ConvexSubspace", "", reading_code(seen),
-        f"X = frame[{list(kinds)!r}].astype({kinds!r})",
+        f"X = frame[{list(kinds)!r}].astype({kinds!r})", *outlier_code(wrong, "X"),
         f'model = ConvexSubspace(loss="auto", alpha="auto", random_state={work.settings.seed}).fit(X)',
         "codes = model.transform(X)", "print(model.certificate_)",
     ])  # fmt: skip
