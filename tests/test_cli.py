@@ -258,6 +258,9 @@ def test_statements_that_the_labels_speak_against_are_doubted(tmp_path):
     label = "label", tmp_path / "t.csv", "--target", "y"
     wrong = command(*label, "--constraint", "all=up:0.05+-0.01")
     assert wrong.code == 0 and "leave --constraint out" in wrong.err, wrong
+    assert re.search(r"with them in (\d+%)", wrong.err)[1] == re.search(r"(\d+%) were right", wrong.out)[1], wrong
+    report = (tmp_path / "t.label.html").read_text(encoding="utf-8")
+    assert "The best of those that follow the statements" in report and "The best on average" not in report
     right = command(*label, "--force", "--constraint", "all=up:0.5+-0.1")
     assert right.code == 0 and "leave --constraint out" not in right.err, right
 

@@ -49,6 +49,12 @@ def cross_fit(candidate: Candidate, E: Any, y: Array, labeled: Array, target: Ta
     return CrossFit(models, tests, said)
 
 
+def right(crossed: CrossFit, y: Array, target: Target) -> Array:
+    """Return which labeled rows, fold by fold, were given their class by models that had not seen them."""
+    said = np.array([target.classes[j] for j in crossed.predictions.argmax(axis=1)], dtype=object)
+    return np.asarray(said == y[crossed.rows])
+
+
 def probabilities(model: Any, E: Any, target: Target) -> Array:
     """Return a column for each class of the target; one that the model never saw has none."""
     out = np.zeros((E.shape[0], len(target.classes)))

@@ -14,7 +14,7 @@ from regfactor.cli import label_report
 from regfactor.cli.candidates import Candidate, candidates_of, contest, learned_rows, stated_contest
 from regfactor.cli.columns import Understood
 from regfactor.cli.complete import fill
-from regfactor.cli.conformal import LEVEL, CrossFit, cross_fit, intervals, probabilities
+from regfactor.cli.conformal import LEVEL, CrossFit, cross_fit, intervals, probabilities, right
 from regfactor.cli.encode import encoder, features, plain, rows_of, varied
 from regfactor.cli.labeled import Labeled
 from regfactor.cli.statements import Statement, constraints, parse
@@ -60,7 +60,6 @@ def _labeled(work: Work, seen: Understood, target: Target, statements: list[Stat
         else:
             stated = _expectation(statements, target, features(encode), seed)
             result = stated_contest(stated, rest, E, y, target, seed)
-            _doubt(work, *result.candidates)
     rows = learned_rows(target, seed, MOST_LABELED, MOST_UNLABELED)
     if len(rows) < len(y):
         work.talk.note(
@@ -71,6 +70,8 @@ def _labeled(work: Work, seen: Understood, target: Target, statements: list[Stat
     if result.comparison is not None:
         with work.talk.progress("trying it on rows that it has not seen"):
             crossed = cross_fit(result.winner, E[rows], y[rows], target.labeled[rows], target)
+            if statements:
+                _doubt(work, crossed, result.candidates[-1], (E[rows], y[rows], target.labeled[rows]), target)
     values, sure, limits = _said(model, E, y[rows], target, crossed, (center, scale))
     return Labeled(seen, target, statements, result, make_pipeline(encode, model), values, sure, limits, crossed, rows,
                    center, scale)  # fmt: skip
@@ -94,12 +95,16 @@ def _expectation(statements: list[Statement], target: Target, places: dict[str, 
     )
 
 
-def _doubt(work: Work, stated: Candidate, rest: Candidate) -> None:
+def _doubt(
+    work: Work, stated: CrossFit, rest: Candidate, learned: tuple[Any, Array, Array], target: Target
+) -> None:  # fmt: skip
     """Say so where labels are better without the statements, which are followed all the same."""
-    if rest.mean > stated.mean:
+    _, y, _ = learned
+    ours, others = (right(c, y, target).mean() for c in (stated, cross_fit(rest, *learned, target)))
+    if others > ours:
         work.talk.note(
-            f"On held-out labels {rest.name} without the statements is right in {rest.mean:.0%}, with them in "
-            f"{stated.mean:.0%}. They were followed, as they were given: check their shares, or leave --constraint out."
+            f"On held-out labels {rest.name} without the statements is right in {others:.0%}, with them in {ours:.0%}. "
+            "They were followed, as they were given: check their shares, or leave --constraint out."
         )
 
 

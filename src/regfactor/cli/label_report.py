@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.cli.conformal import LEVEL
+from regfactor.cli.conformal import LEVEL, right
 from regfactor.cli.encode import encoder_code, encoder_imports
 from regfactor.cli.labeled import Labeled
 from regfactor.cli.targets import CLASSIFICATION
@@ -62,11 +62,11 @@ def trust(done: Labeled) -> dict[str, Any]:
     target = done.target
     y = _learned(done)
     if target.task == CLASSIFICATION:
-        right = np.array([target.classes[j] for j in said.argmax(axis=1)], dtype=object) == y[rows]
+        hits = right(done.crossed, y, target)
         sure = said.max(axis=1) >= SURE
         common = max(np.mean(y[rows] == name) for name in target.classes)
-        return {"labels": len(rows), "accuracy": float(right.mean()), "commonest": float(common),
-                "sure": int(sure.sum()), "sure_right": float(right[sure].mean()) if sure.any() else None}  # fmt: skip
+        return {"labels": len(rows), "accuracy": float(hits.mean()), "commonest": float(common),
+                "sure": int(sure.sum()), "sure_right": float(hits[sure].mean()) if sure.any() else None}  # fmt: skip
     errors = np.abs(y[rows] - (said * done.scale + done.center))
     simple = np.abs(y[rows] - np.median(y[rows]))
     return {"labels": len(rows), "error": float(errors.mean()), "simple_error": float(simple.mean()),
@@ -123,8 +123,9 @@ def _story(done: Labeled) -> str:
     if contest.comparison is None:
         return f"The target was filled by {winner.name} ({type(winner.model).__name__}), without a comparison."
     n = len(contest.comparison.difference)
+    best = "The best on average" if not done.statements else "The best of those that follow the statements"
     return (f"{len(contest.candidates)} models, some of which learn from rows without a label too, were each fitted "
-            f"{n} times without a part of the labels, and tried on that part. The best on average, {winner.name} "
+            f"{n} times without a part of the labels, and tried on that part. {best}, {winner.name} "
             f"({type(winner.model).__name__}), then filled the target from all labels.")  # fmt: skip
 
 
