@@ -21,6 +21,19 @@ def test_series_are_forecast(series):  # noqa: F811
     assert pd.read_csv(series.with_name("new.score.csv"))["month"][0] == "2019-07-01"
 
 
+def test_series_that_are_forecast_no_better_than_by_their_last_value_are_named(series):  # noqa: F811
+    rng, t = np.random.default_rng(0), np.arange(80)
+    wave, stair = 10 * np.sin(t / 2) + rng.normal(size=80), 10.0 * (t // 20) + 0.1 * rng.normal(size=80)
+    pd.DataFrame({"wave": wave, "stair": stair}).to_csv(series, index=False)
+    done = command("forecast", series, "--horizon", 8, "--json")
+    tried = done.record["tried"]
+    worse = [n for n, a, b in zip(done.record["series"], tried["error"], tried["simple"], strict=True) if a >= b]
+    assert worse and tried["within"] < 0.9, done
+    report = series.with_name("shop.forecast.html").read_text(encoding="utf-8")
+    assert "fewer than promised" in report and "and sees no season that is longer" in report
+    assert all(f"{name} (" in report.partition("no smaller for")[2][:200] for name in worse)
+
+
 def days(form):
     return pd.date_range("2020-01-01", periods=80).strftime(form)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from regfactor._params import Array
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, TIMES, Understood
-from regfactor.cli.errors import BadInput
+from regfactor.cli.errors import BadInput, listed
 from regfactor.cli.tables import Table
 from regfactor.cli.times import Clock, clock_of
 from regfactor.cli.words import certificate_section, count, data_section, gap_fact, notes, reading_code, repeat_section
@@ -52,7 +52,7 @@ def run(work: Work, path: Path, horizon: int, level: float, time: str | None) ->
     with work.talk.progress("trying it on the past"), quiet():
         tried = _try(model, X, horizon, level)
     ahead_of = f"{len(names)} series forecast {count(horizon, 'step')} ahead, from {count(len(X), 'row')}."
-    lead = f"{ahead_of} {_sentence(tried, level)}"
+    lead = f"{ahead_of} {_sentence(tried, level, names)}"
     work.talk.say(lead)
     work.talk.say(str(model.certificate_))
     work.talk.record |= {"series": names, "horizon": horizon, "level": level, "p": model.p_, "q": model.q_,
@@ -114,13 +114,28 @@ def _gain(tried: Tried) -> float:
     return 1 - float(np.mean(tried.error / np.maximum(tried.simple, 1e-300)))
 
 
-def _sentence(tried: Tried | None, level: float) -> str:
+def _sentence(tried: Tried | None, level: float, names: list[str]) -> str:
     if tried is None:
         return "The series is too short to try forecasts on its past."
     gain = _gain(tried)
     better = f"{gain:.0%} smaller than" if gain > 0 else f"{-gain:.0%} larger than"
+    average = ", on average over the series" if len(names) > 1 else ""
+    promised = ", fewer than promised" if tried.within < level else ""
     return (f"Tried on the end of the series, {tried.within:.0%} of {tried.cells} values lay within the {level:.0%} "
-            f"intervals, and errors were {better} those of the last value repeated.")  # fmt: skip
+            f"intervals{promised}, and errors were {better} those of the last value repeated{average}."
+            f"{_worse(tried, names)}")  # fmt: skip
+
+
+def _worse(tried: Tried, names: list[str]) -> str:
+    """Say which series the last value repeated forecasts as well or better; nothing of a single one, told already."""
+    worse = [f"{name} ({number(a)} against {number(b)})"
+             for name, a, b in zip(names, tried.error, tried.simple, strict=True) if a >= b]  # fmt: skip
+    return f" They were no smaller for {listed(worse, 5)}." if worse and len(names) > 1 else ""
+
+
+def _doubtful(tried: Tried, level: float) -> bool:
+    """Whether forecasts of the past kept less than they promise, or some were no better than the last value."""
+    return tried.within < level or bool(np.any(tried.error >= tried.simple))
 
 
 def frame_of(clock: Clock, names: list[str], ahead: Any, table: Table) -> Any:
@@ -160,12 +175,14 @@ def _page(
                          for j, name in enumerate(names[:SHOWN])]  # fmt: skip
     if len(names) > SHOWN:
         result.append(Text(f"{len(names) - SHOWN} more series are in the table only."))
-    trust: list[Any] = [(Note if tried is not None and _gain(tried) < 0 else Text)(_sentence(tried, level))]
+    trust: list[Any] = [
+        (Note if tried is not None and _doubtful(tried, level) else Text)(_sentence(tried, level, names))
+    ]
     if tried is not None:
         lines = [(n, number(a), number(b)) for n, a, b in zip(names[:30], tried.error, tried.simple, strict=False)]
         trust.append(Grid(("series", "mean error", "of the last value repeated"), lines))
-    trust.append(Text("A forecast goes on as the past did: it knows nothing of a change of rules, and seasons are "
-                      f"seen only as far as {model.p_} of the steps before reach back."))  # fmt: skip
+    trust.append(Text("A forecast goes on as the past did: it knows nothing of a change of rules. It looks back "
+                      f"{count(model.p_, 'step')}, and sees no season that is longer."))  # fmt: skip
     sections = [
         Section("What was done", [Text(story), *notes(work)]), data_section(seen),
         Section("The result", result), certificate_section(model), Section("How far to trust it", trust),
