@@ -45,6 +45,7 @@ def days(form):
         (lambda f: f.sample(frac=1, random_state=0), "2018-09-01", "order"),
         (lambda f: f.assign(month=[f"{1990 + i // 4}Q{i % 4 + 1}" for i in range(80)]), "2010Q1", ""),
         (lambda f: f.assign(month=np.arange(1900, 1980)), "1980", ""),
+        (lambda f: f.assign(month=f["month"].str[:7]), "2018-09", ""),
         (lambda f: f.drop(columns="month"), "81", ""),
         (lambda f: f.assign(month=pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(80) ** 2, "D")), "81", "rule"),
         (lambda f: f.assign(month=pd.date_range("2020-01-01", periods=80)).drop(index=[5, 6]), "2020-03-21", "2 times"),

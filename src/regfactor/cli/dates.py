@@ -13,6 +13,7 @@ import numpy as np
 from regfactor.cli.errors import BadInput
 
 ISO = re.compile(r"\d{4}-\d{1,2}(-\d{1,2})?([T ].*)?$")
+MONTH, MONTH_FORM = re.compile(r"\d{4}-\d{2}$"), "%Y-%m"
 OTHER = re.compile(r"(\d{1,2}([./-])\d{1,2}\2\d{4}|\d{4}([./])\d{1,2}\3\d{1,2})( \d{1,2}:\d{2}(:\d{2})?)?$")
 FORMS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d")
 CLOCKS = ("", " %H:%M", " %H:%M:%S")
@@ -30,9 +31,10 @@ def parsed(values: Any, name: str, known_form: str | None = None) -> tuple[Any, 
     known = [v for v in values if isinstance(v, str)]
     if not known or not all(OTHER.match(v) for v in known):
         try:
-            return pd.DatetimeIndex(pd.to_datetime(values, format="ISO8601")), None
+            index = pd.DatetimeIndex(pd.to_datetime(values, format="ISO8601"))
         except (ValueError, TypeError) as error:
             raise _no_dates(values, name, known_form) from error
+        return index, MONTH_FORM if known and all(MONTH.match(v) for v in known) else None
     found = []
     for form in _forms(known_form):
         index = pd.DatetimeIndex(pd.to_datetime(values, format=form, errors="coerce"))
