@@ -126,6 +126,14 @@ def test_nothing_is_overwritten_without_force(table, tmp_path):  # noqa: F811
     assert sorted(p.name for p in (tmp_path / "else").iterdir()) == ["people.embed.csv", "people.embed.html"]
 
 
+def test_a_folder_for_results_is_made_where_something_is_written(table):  # noqa: F811
+    folder = table.with_name("results")
+    refused(command("embed", table, "--out", folder, "--use", "notes"), "notes")
+    assert not folder.exists()
+    assert command("embed", table, "--out", folder).code == 0
+    assert sorted(p.name for p in folder.iterdir()) == ["people.embed.csv", "people.embed.html"]
+
+
 def test_parquet_in_parquet_out_with_types(tmp_path):
     frame, _ = people()
     frame = frame.drop(columns=["empty", "notes"]).assign(

@@ -55,7 +55,7 @@ BAD = {  # what is in t.csv (None: nothing is there), the command, words of the 
     "no encoding": (rows({}), ["complete", "t.csv", "--encoding", "utf-9"], ["no encoding 'utf-9'"]),
     "ragged": (rows({4: "1,2,u,p,5,6"}), ["complete", "t.csv"], ["Row 4", "6 cells"]),
     "infinite": (rows({4: "inf,2,u,p"}), ["complete", "t.csv"], ["'a' holds inf in row 4"]),
-    "no folder": (rows({}), ["complete", "t.csv", "--out", "nowhere"], ["no folder nowhere"]),
+    "no folder": (rows({}), ["complete", "t.csv", "--out", "nowhere/at/all"], ["no folder nowhere/at/all"]),
     "no folder of a model": (rows({}), ["embed", "t.csv", "--save", "nowhere/m.skops"],
                              ["no folder nowhere", "give --save another name"]),
     "a file for a folder": (rows({}), ["complete", "t.csv", "--out", "t.csv"],

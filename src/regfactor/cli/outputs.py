@@ -26,6 +26,7 @@ class Outputs:
     planned: list[Path] = field(default_factory=list)
     committed: bool = False
     _written: list[tuple[Path, Path]] = field(default_factory=list)
+    _made: list[Path] = field(default_factory=list)  # folders, which go again where nothing is written
 
     def plan(self, path: Path, remedy: str = ELSEWHERE) -> Path:
         """Return a path that will be written; raise, with a remedy, where it must not or cannot be."""
@@ -33,7 +34,7 @@ class Outputs:
         if folder.exists() and not folder.is_dir():
             raise BadInput(f"{folder} is a file, not a folder; {remedy}.")
         if not folder.is_dir():
-            raise BadInput(f"There is no folder {folder}; create it, or {remedy}.")
+            self._make(folder, remedy)
         if path.is_dir():
             raise BadInput(f"{path} is a folder; {remedy}.")
         if path.resolve() in [other.resolve() for other in self.planned]:
@@ -68,10 +69,24 @@ class Outputs:
         return done
 
     def discard(self) -> None:
-        """Remove what was written under temporary names."""
+        """Remove what was written under temporary names, and folders that were made for it."""
         for temporary, _ in self._written:
             temporary.unlink(missing_ok=True)
         self._written = []
+        for folder in self._made if not self.committed else ():
+            if not any(folder.iterdir()):  # someone else may have put something there
+                folder.rmdir()
+        self._made = []
+
+    def _make(self, folder: Path, remedy: str) -> None:
+        """Make a folder of results inside one that exists; that of a model must be there."""
+        if remedy != ELSEWHERE or not folder.parent.is_dir():
+            raise BadInput(f"There is no folder {folder}; create it, or {remedy}.")
+        try:
+            folder.mkdir()
+        except OSError as error:
+            raise BadInput(f"The folder {folder} cannot be made ({error.strerror}); {remedy}.") from error
+        self._made.append(folder)
 
     def _refuse_input(self, path: Path, remedy: str) -> None:
         if path.exists() and any(path.samefile(given) for given in self.inputs if given.exists()):
