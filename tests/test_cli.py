@@ -1,6 +1,8 @@
 """Every command, as a user runs it: real files in, real files out."""
 
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -26,6 +28,13 @@ def test_help_and_version():
     for name in ("label", "complete", "cluster", "embed", "denoise", "forecast", "score", "atlas", "reproduce"):
         assert name in done.out and command(name, "--help").code == 0
     assert command("--version").out == f"regfactor {regfactor.__version__}\n"
+
+
+def test_help_waits_for_no_library_beneath():
+    script = (
+        "import sys, regfactor.cli.app; print([m for m in ('sklearn', 'pandas', 'scipy.stats') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip() == "[]"
 
 
 def test_a_user_completes_a_table(table):  # noqa: F811

@@ -13,11 +13,12 @@ import zipfile
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
-from typing import Any
-
-from sklearn.base import BaseEstimator
+from typing import TYPE_CHECKING, Any
 
 from regfactor._params import install_hint, optional
+
+if TYPE_CHECKING:  # the command line, which imports this, answers --help without scikit-learn
+    from sklearn.base import BaseEstimator
 
 NOTE = "regfactor.json"  # an entry beside skops' own, which skops does not read
 ROOMS = ("_params", "loop", "factors", "losses", "norms", "kernels", "maps", "penalties", "problems", "solvers",

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sklearn.exceptions import ConvergenceWarning
-
 from regfactor.cli.columns import Understood, Wishes, understand
 from regfactor.cli.errors import BAD_INPUT, DONE, INTERRUPTED, NOT_CONVERGED, BadInput
 from regfactor.cli.outputs import RENAMED, Outputs
@@ -170,7 +168,7 @@ def _heard(work: Work) -> Iterator[None]:
     """Turn warnings into notes."""
 
     def show(message: Any, category: Any, *args: Any, **kwargs: Any) -> None:
-        if issubclass(category, UserWarning | ConvergenceWarning):
+        if issubclass(category, UserWarning):  # scikit-learn's ConvergenceWarning is one
             work.talk.note(" ".join(str(message).split()))
 
     with warnings.catch_warnings():
