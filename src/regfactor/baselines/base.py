@@ -27,7 +27,7 @@ class KernelMachine(BaseEstimator):
     def _publish(self, basis: Basis, c: Array, b: Array, given: Known, dtype: Any) -> None:
         """Set what predictions are made from."""
         for stale in ("coef_", "dual_coef_", "classes_"):  # of an earlier fit with another kernel or task
-            vars(self).pop(stale, None)
+            self.__dict__.pop(stale, None)
         coef = basis.coefficients(c).astype(dtype)
         self._expansion, self._coef, self._offset, self._given = basis.expansion, coef, b.astype(dtype), given.empty()
         flat = given.flat and coef.shape[1] == 1
