@@ -30,8 +30,8 @@ def bounded_exp(z: Array, out: Array | None = None) -> Array:
 
 
 def wide_exp(z: Array) -> Array:
-    """Return exp(z) in float64, for z up to the last that is a number there."""
-    powers = np.minimum(z, LAST_EXPONENT[8], dtype=np.float64)
+    """Return exp(z) in the precision of z, for z up to the last that is a number there."""
+    powers = np.minimum(z, z.dtype.type(LAST_EXPONENT[z.dtype.itemsize]))
     return np.asarray(np.exp(powers, out=powers))
 
 
