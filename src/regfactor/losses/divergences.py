@@ -27,6 +27,7 @@ from regfactor.losses.potentials import Potential
 
 TINY = float(np.finfo(np.float64).tiny)
 DOUBLINGS = 64  # factors up to two of a product that float32 holds
+FAR = 60.0  # of exponents: one shift serves all rows whose powers are numbers beside each other
 CONSTANT = 1e-10  # of the mean variance: a column of less may hold nothing but rounding
 STEEPEST = -float(np.log(TINY))  # |f| at a center on the boundary of the domain, where the limit is infinite
 
@@ -288,10 +289,12 @@ def _(potential: potentials.Sigmoid, X: Array) -> Array:
 
 @row_values.register
 def _(potential: potentials.Softmax, X: Array) -> Array:
-    highest = X.max(axis=-1)
-    powers = X - highest[..., None]
+    highest = X.max(initial=-np.inf)
+    if highest - X.min(initial=np.inf) > FAR:
+        highest = X.max(axis=-1, keepdims=True)
+    powers = X - highest
     np.exp(powers, out=powers)
-    return np.asarray(highest + np.log(_sum(powers)))
+    return np.asarray(np.reshape(highest, np.shape(highest)[:-1]) + np.log(_sum(powers)))
 
 
 @row_values.register(potentials.Entropy)
