@@ -10,7 +10,8 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from regfactor._linalg import thin_svd
 from regfactor._params import Array, require_count, require_not_negative
 from regfactor.estimators.attempt import all_or_nothing
-from regfactor.estimators.views.pair import Centered, Pair, whitener
+from regfactor.estimators.views.centered import Centered
+from regfactor.estimators.views.pair import Pair, whitener
 from regfactor.estimators.views.two_tables import TwoTables, standardized
 
 
