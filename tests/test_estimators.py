@@ -517,3 +517,17 @@ def test_a_fit_that_fails_leaves_an_estimator_as_it_was(model):
     with pytest.raises((ValueError, TypeError)):
         new.fit(X, y if bad else y[:39], **bad)
     assert vars(new) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter"),
+    [
+        ("RegularizedARMA", "shrinkage"), ("RobustSubspace", "beta"), ("FactorModel", "rank"),
+        ("ConvexSubspace", "alpha"), ("BregmanMixture", "sharpness"), ("BregmanKMeans", "n_init"),
+        ("ExponentialFamilyPCA", "n_components"),
+    ],
+)  # fmt: skip
+def test_an_array_is_no_word(name, parameter):
+    model = clone(ESTIMATORS[name]).set_params(**{parameter: np.array([1.0, 2.0])})
+    with pytest.raises(ValueError, match=parameter):
+        model.fit(np.random.default_rng(0).normal(size=(20, 4)))

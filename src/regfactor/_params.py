@@ -76,6 +76,11 @@ class Interval:
         return f"{left}{self.low:g}, {self.high:g}{right}"
 
 
+def says(value: object, word: str) -> bool:
+    """Whether a parameter is this word; arrays, which compare by entries, are none."""
+    return isinstance(value, str) and value == word
+
+
 def is_number(value: object) -> TypeGuard[float]:
     """Whether a value is a real number, numpy's included, and not a truth value."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)

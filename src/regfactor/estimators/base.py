@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor._params import Array, UnsupportedProblem, choose
+from regfactor._params import Array, UnsupportedProblem, choose, says
 from regfactor.estimators.certificate import Certificate, no_certificate
 from regfactor.estimators.door import entry_weights, filled, names_of, numbers, row_weights, schema_of, warn_of_empty
 from regfactor.estimators.schema import Schema
@@ -88,7 +88,7 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     ) -> tuple[Selection | None, Convex | Factored]:
         """Return the problem at the strength that entries held out chose, where it is left to them."""
         debias = getattr(self, "debias", False)
-        if not (isinstance(self.alpha, str) and self.alpha == "auto"):
+        if not says(self.alpha, "auto"):
             if not (isinstance(problem, Convex) and debias == PRIOR):
                 return None, problem
             problem.check()
@@ -200,7 +200,7 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     @property
     def _strength(self) -> float:
         """The alpha that was given, or one in its place until it is chosen."""
-        return 1.0 if isinstance(self.alpha, str) and self.alpha == "auto" else self.alpha
+        return 1.0 if says(self.alpha, "auto") else self.alpha
 
     def _as_loss(self, loss: Any) -> Loss:
         """Return a loss, with names of columns replaced by their positions."""

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
-from regfactor._params import Array, is_number, require_not_negative
+from regfactor._params import Array, is_number, require_not_negative, says
 from regfactor.estimators.arma.fit import Fitted, Plan, Series, choose_order, interpolated, largest_order
 from regfactor.estimators.base import _check_limits
 from regfactor.losses import Loss, as_loss
@@ -35,7 +35,7 @@ def checked_loss(estimator: Any) -> Loss:
     require_whole("exog_lags", estimator.exog_lags, 0)
     require_not_negative(estimator, ridge=estimator.ridge)
     shrinkage = estimator.shrinkage
-    if shrinkage != "auto" and not (is_number(shrinkage) and 0 < shrinkage < np.inf):
+    if not says(shrinkage, "auto") and not (is_number(shrinkage) and 0 < shrinkage < np.inf):
         raise ValueError(f"shrinkage must be a positive number or 'auto', got {shrinkage!r}.")
     if estimator.max_radius is not None and not (is_number(estimator.max_radius) and estimator.max_radius > 0):
         raise ValueError(f"max_radius must be a positive number or None, got {estimator.max_radius!r}.")

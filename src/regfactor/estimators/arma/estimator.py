@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from regfactor._params import Array, UnsupportedProblem, is_number
+from regfactor._params import Array, UnsupportedProblem, is_number, says
 from regfactor.estimators.arma import fit as fitting
 from regfactor.estimators.arma.checks import checked_inputs, checked_loss, checked_plan, require_whole, warn_of
 from regfactor.estimators.arma.fit import Fitted, Plan, Series
@@ -154,11 +154,11 @@ class RegularizedARMA(BaseEstimator):
             times, levels = Times.of(X), self._numbers(X, reset=True)
             U = checked_inputs(exog, len(levels), None)
             plan = checked_plan(self, levels, U, loss)
-            shrinkage = 0.1 if self.shrinkage == "auto" else float(self.shrinkage)
+            shrinkage = 0.1 if says(self.shrinkage, "auto") else float(self.shrinkage)
             if np.isnan(levels).any():
                 levels = fitting.completed(levels, U, plan, shrinkage)
             series, losses = Series.of(levels, U, self.d), None
-            if self.shrinkage == "auto":
+            if says(self.shrinkage, "auto"):
                 shrinkage, losses = fitting.choose_shrinkage(series, plan)
             fit = fitting.estimate(
                 series, plan, shrinkage, tol=self.tol, max_iter=self.max_iter, time_limit=self.time_limit,

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor._params import Array, UnsupportedProblem, choose
+from regfactor._params import Array, UnsupportedProblem, choose, says
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _check_limits
 from regfactor.estimators.clusters.common import (
@@ -174,7 +174,7 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
         return self
 
     def _n_init(self) -> int:
-        if isinstance(self.n_init, str) and self.n_init == "auto":
+        if says(self.n_init, "auto"):
             spectral = isinstance(self.init, str) and self.init == "spectral"
             return 1 if spectral and isinstance(as_divergence(self.divergence), SquaredDistance) else 10
         if isinstance(self.n_init, str):

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor._params import Array, UnsupportedProblem, choose
+from regfactor._params import Array, UnsupportedProblem, choose, says
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _check_limits
 from regfactor.estimators.clusters.common import (
@@ -213,7 +213,7 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """Return the number of starts; from given centers there is only one."""
         if not isinstance(self.init, str) and not callable(self.init):
             return 1
-        if isinstance(self.n_init, str) and self.n_init == "auto":
+        if says(self.n_init, "auto"):
             return 1 if isinstance(self.init, str) and self.init == "k-means++" else 10
         if isinstance(self.n_init, str):
             raise ValueError(f"n_init must be a whole number or 'auto', got {self.n_init!r}.")

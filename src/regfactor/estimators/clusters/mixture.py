@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor._params import Array, is_number
+from regfactor._params import Array, is_number, says
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _check_limits
 from regfactor.estimators.clusters.common import (
@@ -119,7 +119,7 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
             _check_limits(self)
             k, n_init = check_count(self, "n_components"), check_count(self, "n_init")
             divergence = as_divergence(self.divergence)
-            auto = isinstance(self.sharpness, str) and self.sharpness == "auto"
+            auto = says(self.sharpness, "auto")
             if not (auto or (is_number(self.sharpness) and 0 < self.sharpness < np.inf)):
                 raise ValueError(f"sharpness must be a positive number or 'auto', got {self.sharpness!r}.")
             X = rows_of(self, X, divergence, reset=True, sparse=False)
@@ -141,7 +141,7 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
         return self
 
     def _found_sharpness(self, problem: Clusters, objective: float) -> float:
-        if self.sharpness != "auto":
+        if not says(self.sharpness, "auto"):
             return float(self.sharpness)
         if problem.started.parameters is not None:  # D has no units, and its mean is d/2 by the fit of S
             return 2.0 / problem.X.shape[1]

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from regfactor._linalg import is_sparse
-from regfactor._params import Array, UnsupportedProblem, choose, is_count
+from regfactor._params import Array, UnsupportedProblem, choose, is_count, says
 from regfactor.losses import Binomial, Gamma, Logistic, Loss, Multinomial, Poisson, Squared
 from regfactor.problems import Data
 from regfactor.problems.layout import Pattern
@@ -53,7 +53,7 @@ def check_form(n_components: Any, row_offset: Any, loss: Loss) -> None:
         raise ValueError("row_offset='total' is an exposure of counts: use family='poisson', or row_offset='fit'.")
     if row_offset == "fit" and isinstance(loss, Multinomial):
         raise ValueError("family='multinomial' has a free level for each row already: leave row_offset=None.")
-    k, auto = n_components, isinstance(n_components, str) and n_components == "auto"
+    k, auto = n_components, says(n_components, "auto")
     if not (k is None or auto or is_count(k)):
         raise ValueError(f"n_components must be a whole number >= 1, 'auto' or None, got {k!r}.")
     if k is None and (isinstance(loss, Gamma) or row_offset == "fit"):

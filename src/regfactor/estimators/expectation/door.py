@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from regfactor._params import Array, is_number, require_positive
+from regfactor._params import Array, is_number, require_positive, says
 from regfactor.constraints import Constraint, class_balance
 from regfactor.estimators.base import _check_limits
 from regfactor.estimators.labels import Labels, as_labels, encode_labels, is_labeled
@@ -25,7 +25,7 @@ def weights_of_losses(estimator: Any) -> tuple[float, float]:
     _check_limits(estimator)
     require_positive(estimator, penalty=estimator.penalty)
     own = estimator.C_unlabeled
-    if isinstance(own, str) and own == "auto":
+    if says(own, "auto"):
         own = AUTO
     if not (is_number(own) and 0 <= own < np.inf):
         raise ValueError(f"C_unlabeled must be a number >= 0 or 'auto', got {estimator.C_unlabeled!r}.")

@@ -11,7 +11,7 @@ import scipy.sparse
 from sklearn.utils import check_random_state, gen_batches
 
 from regfactor._linalg import is_sparse
-from regfactor._params import Array
+from regfactor._params import Array, says
 from regfactor.estimators.clusters.implicit import check_symmetric
 from regfactor.kernels import Kernel, Linear, Precomputed
 
@@ -95,7 +95,7 @@ def features_of(X: Any, kernel: Kernel, landmarks: Any, random_state: Any) -> tu
 def _count(landmarks: Any, n: int) -> int:
     if landmarks is None:
         return n
-    if isinstance(landmarks, str) and landmarks == "auto":
+    if says(landmarks, "auto"):
         return n if n <= MOST_ROWS else LANDMARKS
     if isinstance(landmarks, int | np.integer) and not isinstance(landmarks, bool) and landmarks >= 1:
         return int(landmarks)

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor._params import Array, choose, is_number
+from regfactor._params import Array, choose, is_number, says
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _check_limits
 from regfactor.estimators.certificate import Uncertified
@@ -244,7 +244,7 @@ class ReverseClassifier(Uncertified, ClassifierMixin, BaseEstimator):
         mu, rho = self.unlabeled_weight, self.sharpness
         if not (isinstance(mu, str) and mu == "balanced") and not (is_number(mu) and 0 <= mu < np.inf):
             raise ValueError(f"unlabeled_weight must be a number >= 0 or 'balanced', got {mu!r}.")
-        if not (isinstance(rho, str) and rho == "auto") and not (is_number(rho) and 0 < rho < np.inf):
+        if not says(rho, "auto") and not (is_number(rho) and 0 < rho < np.inf):
             raise ValueError(f"sharpness must be a positive number or 'auto', got {rho!r}.")
         if not isinstance(self.normalized_cut, bool | np.bool_):
             raise ValueError(f"normalized_cut must be True or False, got {self.normalized_cut!r}.")

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from regfactor._params import Array, UnsupportedProblem, require_part
+from regfactor._params import Array, UnsupportedProblem, require_part, says
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import FactorEstimator
 from regfactor.estimators.scoring import Scoring
@@ -140,7 +140,7 @@ class FactorModel(FactorEstimator):
         self, problem: Convex | Factored, random: np.random.Generator
     ) -> tuple[Selection | None, Convex | Factored]:
         """Return the problem at the rank or the strength that entries held out chose."""
-        if self.rank != "auto" or not isinstance(problem, Factored) or self.alpha == "auto":
+        if not says(self.rank, "auto") or not isinstance(problem, Factored) or says(self.alpha, "auto"):
             return super()._chosen(problem, random)
         problem.check()
         seed = int(random.integers(2**31 - 1))

@@ -9,7 +9,7 @@ import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor._linalg import is_sparse
-from regfactor._params import Array, UnsupportedProblem, require_positive
+from regfactor._params import Array, UnsupportedProblem, require_positive, says
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.door import numbers
 from regfactor.estimators.scoring import Scoring
@@ -143,7 +143,7 @@ class RobustSubspace(ConvexEstimator):
 
     def _price(self, n: float, d: int) -> float:
         if isinstance(self.beta, str):
-            if self.beta != "auto":
+            if not says(self.beta, "auto"):
                 raise ValueError(f"beta must be a positive number or 'auto', got {self.beta!r}.")
             if isinstance(self.alpha, str):
                 raise ValueError("beta='auto' follows from alpha, and alpha='auto' from beta: give one as a number.")

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor._params import Array, require_positive
+from regfactor._params import Array, require_positive, says
 from regfactor.estimators.base import _check_limits
 from regfactor.estimators.door import filled, numbers, row_weights
 from regfactor.estimators.scoring import Scoring
@@ -69,7 +69,7 @@ class ConvexFactorEstimator(TwoViewEstimator):
         self, problem: Convex | Factored, random: np.random.Generator
     ) -> tuple[Selection | None, Convex | Factored]:
         """Return the problem at the strength that labels held out chose, where it is left to them."""
-        if not (isinstance(self.alpha, str) and self.alpha == "auto"):
+        if not says(self.alpha, "auto"):
             return None, problem
         assert isinstance(problem, Convex)
         problem.at(1.0).check()
