@@ -171,8 +171,9 @@ class LaplacianRegression(GraphRegressor):
         NeighborGraph(self.n_neighbors, self.graph_gamma, self.normalized)
 
     def _form(self, X: Array) -> scipy.sparse.csr_array:
-        self._gamma = 0.0 if self.graph_gamma is None else widths.found(self.graph_gamma, X)
-        graph = NeighborGraph(self.n_neighbors, self.graph_gamma, self.normalized)
+        gamma = None if self.graph_gamma is None else widths.found(self.graph_gamma, X)
+        self._gamma = gamma or 0.0
+        graph = NeighborGraph(self.n_neighbors, gamma, self.normalized)
         return scipy.sparse.csr_array(self.penalty * graph.laplacian(X))
 
     def _extend(self, X: Array) -> Array:

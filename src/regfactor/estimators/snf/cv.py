@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor._params import Array, require_count, require_not_negative
 from regfactor.estimators.attempt import all_or_nothing
-from regfactor.estimators.door import row_weights
 from regfactor.estimators.linear import Targets
 from regfactor.estimators.snf.candidates import checked_models, checked_ridges
 from regfactor.estimators.snf.checks import check_columns, limits, scalers
@@ -109,10 +108,7 @@ class SNFRegressorCV(LatentRegressor):
         self
         """
         with all_or_nothing(self):
-            X = self._inputs(X, reset=True)
-            targets = Targets.of(y, X)
-            weights = row_weights(X, sample_weight)
-            weights = np.ones(len(X)) if weights is None else weights.astype(np.float64)
+            X, targets, weights = self._read(X, y, sample_weight)
             counted = weights > 0  # a row of weight zero is placed, not learned from
             raw, given = X[counted].astype(np.float64), targets.table[counted]
             complete = np.flatnonzero(~np.isnan(given).any(axis=1))

@@ -101,6 +101,12 @@ class LatentRegressor(
         )  # fmt: skip
         return X.toarray() if is_sparse(X) else np.asarray(X)
 
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Targets, Array]:
+        """Return what is fitted to, validated: inputs, targets and weights of rows."""
+        X = self._inputs(X, reset=True)
+        targets, weights = Targets.of(y, X), row_weights(X, sample_weight)
+        return X, targets, np.ones(len(X)) if weights is None else weights.astype(np.float64)
+
     def _place(self, X: Array) -> Array:
         return self._found.place(self._input_scale.transform(X.astype(np.float64)))
 
@@ -246,10 +252,7 @@ class SNFRegressor(LatentRegressor):
         """
         check_parameters(self)
         with all_or_nothing(self):
-            X = self._inputs(X, reset=True)
-            targets = Targets.of(y, X)
-            weights = row_weights(X, sample_weight)
-            weights = np.ones(len(X)) if weights is None else weights.astype(np.float64)
+            X, targets, weights = self._read(X, y, sample_weight)
             counted = weights > 0  # a row of weight zero is placed, not learned from
             check_targets(targets, counted)
             check_columns(X[counted])

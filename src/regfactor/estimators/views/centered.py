@@ -81,7 +81,7 @@ class Centered:
         if weights is not None:
             values *= np.sqrt(weights)[:, None]
         varied = deviations(np.einsum("ij,ij->j", values, values), total)
-        constant = varied <= 4 * EPS * np.abs(mean)
+        constant = ~varies(mean, varied)
         if center and constant.any():
             values[:, constant] = 0
         deviation = np.where(constant, 1.0, varied) if scale else np.ones(X.shape[1])
@@ -107,9 +107,9 @@ class Centered:
             mean = mean + (left - absent * mean) / total
         squares = np.bincount(X.indices, stored * np.square(X.data - mean[X.indices]), minlength=p)
         varied = deviations(squares + absent * np.square(mean), total)
-        varies = (varied > 4 * EPS * np.abs(mean)) if center else np.ones(p, bool)
-        deviation = np.where(varies & (varied > 0), varied, 1.0) if scale else np.ones(p)
-        root, share = np.sqrt(w), varies / deviation
+        kept = varies(mean, varied) if center else np.ones(p, bool)
+        deviation = np.where(kept & (varied > 0), varied, 1.0) if scale else np.ones(p)
+        root, share = np.sqrt(w), kept / deviation
         data = (X.data - (mean * full)[X.indices]) * share[X.indices] * np.sqrt(stored)
         S = scipy.sparse.csr_array((data, X.indices, X.indptr), X.shape)
         return cls(Shifted(S, root, mean * share * ~full), mean, deviation, rounding(eps, mean, varied))
@@ -122,7 +122,12 @@ def deviations(squares: Array, total: float) -> Array:
     return np.sqrt(squares / (total - 1 if total >= 2 else total))
 
 
+def varies(mean: Array, deviation: Array) -> Array:
+    """Tell which columns vary by more than the rounding of their mean."""
+    return np.asarray(deviation > 4 * EPS * np.abs(mean))
+
+
 def rounding(eps: float, mean: Array, deviation: Array) -> Array:
     """Return the rounding of data relative to their deviations; zero for a constant column, which has become zero."""
-    varies = deviation > 4 * EPS * np.abs(mean)
-    return np.where(varies, eps * np.hypot(mean, deviation) / np.where(varies, deviation, 1), 0.0)
+    kept = varies(mean, deviation)
+    return np.where(kept, eps * np.hypot(mean, deviation) / np.where(kept, deviation, 1), 0.0)

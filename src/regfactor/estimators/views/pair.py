@@ -11,7 +11,7 @@ import scipy.linalg
 
 from regfactor._linalg import gram, is_sparse, leading_vectors
 from regfactor._params import Array
-from regfactor.estimators.views.centered import EPS, Centered, Shifted, Units, deviations, rounding
+from regfactor.estimators.views.centered import EPS, Centered, Shifted, Units, deviations, rounding, varies
 
 MOST_CONDITION = 3e4  # of a factor of a Gram matrix: beyond it the squares lose too many digits
 MOST_SPREAD = 1e6  # of lengths of columns, between which a projection keeps its digits
@@ -102,9 +102,9 @@ class Products:
         p, total = X.shape[1], float(len(X) if weights is None else weights.sum())
         mean, G = _about_means(X, Y, weights, total)
         varied = deviations(np.maximum(np.diag(G), 0), total)
-        constant = varied <= 4 * EPS * np.abs(mean)
-        deviation = np.where(constant, 1.0, varied) if scale else np.ones(len(mean))
-        G *= np.outer(~constant / deviation, ~constant / deviation)
+        kept = varies(mean, varied)
+        deviation = np.where(kept, varied, 1.0) if scale else np.ones(len(mean))
+        G *= np.outer(kept / deviation, kept / deviation)
         eps = np.repeat([np.finfo(T.dtype).eps for T in (X, Y)], [p, Y.shape[1]])
         noise = eps * rounding(1.0, mean, varied)
         parts = [slice(p), slice(p, None)]
@@ -184,8 +184,8 @@ class Pair:
         """Whiten both; warn of correlations that are one by counting alone, and of tables that have none."""
         pair = cls._by_products(X, Y, weights, ridge, scale) if max(X.shape[1], Y.shape[1]) <= len(Y) else None
         pair = pair or cls._by_tables(X, Y, weights, ridge, scale)
-        for name, varies in zip("Xy", pair.held.vary(), strict=True):
-            if not varies:
+        for name, moves in zip("Xy", pair.held.vary(), strict=True):
+            if not moves:
                 warnings.warn(
                     f"All columns of {name} are constant, so that it correlates with nothing and is of no use here; "
                     "predictions are the mean of y.",
