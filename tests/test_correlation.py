@@ -16,6 +16,7 @@ from sklearn.utils.extmath import svd_flip
 
 from catalogue import frozen
 from regfactor.estimators.views.correlation import CanonicalCorrelation, ReducedRankRegression
+from regfactor.estimators.views.pair import BLOCK
 
 ATTRIBUTES = ["x_weights_", "y_weights_", "x_rotations_", "y_rotations_", "x_loadings_", "y_loadings_"]
 
@@ -367,7 +368,7 @@ def test_rounding_of_a_mean_does_not_make_a_constant_column_vary(n):
     np.testing.assert_array_equal(model.coef_[:, 7], 0)
 
 
-@pytest.mark.parametrize("n", [1024, 1025, 2500])
+@pytest.mark.parametrize("n", [BLOCK, BLOCK + 1, 4 * BLOCK - 5])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_blocks_of_rows_give_the_cosines_between_the_column_spaces(n, weighted):
     X, Y = (table + 1e4 + np.linspace(0, 50, n)[:, None] * np.arange(table.shape[1]) for table in tables(n))
@@ -438,3 +439,15 @@ def test_scores_of_another_width_and_squares_beyond_all_numbers_are_refused():
         model.inverse_transform(np.ones((4, 3)))
     with pytest.raises(ValueError, match="squares overflow; divide"):
         CanonicalCorrelation().fit(1e160 * X, Y)
+
+
+@pytest.mark.parametrize("gap", [0.0, 1e3, 1e6])
+def test_rows_unlike_all_others_cost_no_digits(gap):
+    """The rows that are looked at first lie far from all others, and weigh next to nothing."""
+    (X, Y), w = (np.array(T) for T in tables(3000)), np.ones(3000)
+    far = np.arange(0, 3000, 6)
+    X[far], Y[far], w[far] = X[far] + gap, Y[far] - gap, 1e-20
+    about = [(T - np.average(T, axis=0, weights=w)) * np.sqrt(w)[:, None] for T in (X, Y)]
+    Qx, Qy = (np.linalg.qr(table)[0] for table in about)
+    model = CanonicalCorrelation(3).fit(X, Y, sample_weight=w)
+    close(model.correlations_, np.linalg.svd(Qx.T @ Qy, compute_uv=False)[:3], 1e-13)

@@ -16,7 +16,8 @@ from regfactor.estimators.views.centered import EPS, Centered, Shifted, Units, d
 MOST_CONDITION = 3e4  # of a factor of a Gram matrix: beyond it the squares lose too many digits
 MOST_SPREAD = 1e6  # of lengths of columns, between which a projection keeps its digits
 NOISE = 8  # roundings of a datum that a direction of a table may be made of
-BLOCK = 1024  # rows: a block of both tables fits into cache
+BLOCK = 640  # rows: a block of both tables fits into cache
+SAMPLE = 512  # rows, about whose mean the others are taken
 
 
 def whitener(table: Centered, ridge: float) -> tuple[Array, bool]:
@@ -130,22 +131,34 @@ class Products:
 
 
 def _about_means(X: Array, Y: Array, weights: Array | None, total: float) -> tuple[Array, Array]:
-    """Return the means of the columns of both tables, and the products of all columns about them, by blocks of rows."""
-    p, share = X.shape[1], np.full(len(X), 1 / total) if weights is None else weights / total
-    mean = np.concatenate([share @ X, share @ Y], dtype=np.float64)
-    G, rest = np.zeros((len(mean), len(mean))), np.zeros(len(mean))
-    buffer = np.empty((min(BLOCK, len(X)), len(mean)))
+    """Return the means of the columns of both tables, and the products of all columns about them.
+
+    The rows are read once, about the mean of some of them; once more, where that is so far off that digits are lost.
+    """
+    some = slice(None, None, -(-len(X) // SAMPLE))
+    shift = np.concatenate([table[some].mean(axis=0, dtype=np.float64) for table in (X, Y)])
+    rest, G = _about(shift, X, Y, weights, total)
+    if np.any((2 * total * np.square(rest) > np.diag(G)) & varies(shift, np.abs(rest))):
+        shift += rest
+        rest, G = _about(shift, X, Y, weights, total)
+    return shift + rest, G - total * np.outer(rest, rest)
+
+
+def _about(shift: Array, X: Array, Y: Array, weights: Array | None, total: float) -> tuple[Array, Array]:
+    """Return the means of the columns of both tables less a shift, and the products of these, by blocks of rows."""
+    p, d = X.shape[1], len(shift)
+    G, rest, buffer = np.zeros((d, d), order="F"), np.zeros(d), np.empty((min(BLOCK, len(X)), d))
+    share = np.full(len(X), 1 / total) if weights is None else weights / total
     for start in range(0, len(X), BLOCK):
         rows = slice(start, start + BLOCK)
         block = buffer[: len(X[rows])]
-        np.subtract(X[rows], mean[:p], out=block[:, :p])
-        np.subtract(Y[rows], mean[p:], out=block[:, p:])
+        np.subtract(X[rows], shift[:p], out=block[:, :p])
+        np.subtract(Y[rows], shift[p:], out=block[:, p:])
         rest += share[rows] @ block
         if weights is not None:
             block *= np.sqrt(weights[rows])[:, None]
-        G += block.T @ block
-    # what rounding left of the means, which would make a constant column vary
-    return mean + rest, G - total * np.outer(rest, rest)
+        G = scipy.linalg.blas.dsyrk(1.0, block.T, beta=1.0, c=G, overwrite_c=True)  # the upper triangle alone
+    return rest, G + G.T - np.diag(np.diag(G))
 
 
 @dataclass(frozen=True, eq=False)
