@@ -260,12 +260,30 @@ def test_float32_stays_float32_and_agrees(name):
     assert single.objective_ == pytest.approx(double.objective_, rel=1e-3)
 
 
-def test_float32_far_from_the_origin():
-    X = rows("squared", n=3000)
-    near = fits("squared", X, X[:3])
-    far = fits("squared", (X + 3000).astype(np.float32), X[:3] + 3000)
-    assert (near.labels_ == far.labels_).mean() > 0.995
-    assert far.inertia_ == pytest.approx(near.inertia_, rel=1e-2)
+@pytest.mark.parametrize("name", ["squared", "mahalanobis"])
+@pytest.mark.parametrize("offset", [3e2, 1e4, 1e5])
+def test_float32_far_from_the_origin(name, offset):
+    """Of many rows too: sums of these in float32 would be off by more than the clusters are wide."""
+    X = (rows("squared", n=60_000) + offset).astype(np.float32)
+    M = X[[0, 1, 2]].astype(float)
+    single, double = fits(name, X, M), fits(name, X.astype(float), M)
+    assert (single.labels_ == double.labels_).mean() > 0.999
+    np.testing.assert_allclose(single.cluster_centers_, double.cluster_centers_, rtol=1e-6, atol=1e-3)
+    assert single.inertia_ == pytest.approx(double.inertia_, rel=1e-3)
+    objectives = np.array([it.objective for it in single.history_])
+    assert (np.diff(objectives) <= 1e-5 * abs(objectives[0])).all()
+
+
+@pytest.mark.parametrize("name", ["squared", "mahalanobis"])
+def test_float32_columns_of_far_units_and_weights_of_any_size(name):
+    X = rng(0).normal(size=(4000, 2)) * [1e5, 1.0] + [0.0, 1e6]
+    X = X.astype(np.float32)
+    M = X[:3].astype(float)
+    single, double = fits(name, X, M), fits(name, X.astype(float), M)
+    assert single.inertia_ == pytest.approx(double.inertia_, rel=1e-3)
+    w = np.full(len(X), 1e-300)
+    light = BregmanKMeans(3, name, init=M, tol=0.0).fit(X, sample_weight=w)
+    assert light.inertia_ / 1e-300 == pytest.approx(single.inertia_, rel=1e-3)
 
 
 @every_divergence

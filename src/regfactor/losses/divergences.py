@@ -56,6 +56,10 @@ class Divergence(Params, abc.ABC):
         """Return the sum of w D(x || a) where D is affine, zero where costs are added up row by row."""
         return 0.0
 
+    def spread(self, variances: Array) -> Array:
+        """Return the variances beside which means of columns are large or small: where units count, the largest."""
+        return np.asarray(variances.max())
+
     @property
     def parameters(self) -> Array | None:
         """What `refitted` fits; most divergences have nothing to fit."""
@@ -160,9 +164,13 @@ class Mahalanobis(Affine):
         return f, np.einsum("ij,ij->i", f, moved) / 2
 
     def tally(self, X: Array, w: Array | None, anchor: Array, far: bool = False) -> Array:
-        Y = X - anchor.astype(X.dtype)
-        Y = Y if w is None else Y * np.sqrt(w).astype(X.dtype)[:, None]
+        Y = X - anchor
+        Y = Y.astype(X.dtype, copy=False) if w is None else Y * np.sqrt(w)[:, None]
         return Y.T @ Y  # the scatter, from which D follows for any S
+
+    def spread(self, variances: Array) -> Array:
+        mean = float(variances.mean())
+        return np.maximum(variances, CONSTANT * mean) if mean > 0 else np.ones(len(variances))
 
     def total(self, tally: Array) -> float:
         return float(np.trace(scipy.linalg.cho_solve((self._root, True), tally, check_finite=False))) / 2
@@ -173,9 +181,7 @@ class Mahalanobis(Affine):
 
     def refitted(self, tally: Array, moved: Array, masses: Array) -> Self:
         mass = masses.sum()
-        variances = np.diag(tally) / mass
-        mean = float(variances.mean())
-        scale = np.maximum(variances, CONSTANT * mean) if mean > 0 else np.ones(len(tally))
+        scale = self.spread(np.diag(tally) / mass)
         S = (tally - (moved.T * masses) @ moved) / mass
         S[np.diag_indices_from(S)] += self.shrinkage * scale
         return replace(self, covariance=S, scale=scale)

@@ -13,7 +13,7 @@ from regfactor._linalg import is_sparse
 from regfactor._params import Array
 from regfactor.losses.divergences import Affine, Divergence
 
-BLOCK = 8192  # rows looked at together where nothing is copied: calls cost more than what leaves the cache
+BLOCK = 4096  # rows added up together
 ENTRIES = 2**17  # numbers of a block that is turned to float64, or made dense
 SAMPLE = 5000  # rows from which the variance of the data is judged
 WIDE = 4096  # columns up to which scores in float32 decide about most rows
@@ -50,11 +50,10 @@ class Clusters:
     @cached_property
     def anchor(self) -> Array:
         """The mean of the rows."""
-        n, dtype, w = self.X.shape[0], self.X.dtype, self.weights
-        total = np.zeros(self.X.shape[1])
+        n, w, total = self.X.shape[0], self.weights, np.zeros(self.X.shape[1])
         for start in range(0, n, BLOCK):
             at = slice(start, min(start + BLOCK, n))
-            total += (np.ones(at.stop - start, dtype) if w is None else w[at].astype(dtype)) @ self.X[at]
+            total += (np.ones(at.stop - start) if w is None else w[at]) @ self.X[at]
         return total / self.mass
 
     @cached_property
@@ -64,7 +63,8 @@ class Clusters:
         X = self.X[::step].toarray() if is_sparse(self.X) else self.X[::step]
         w = np.ones(len(X)) if self.weights is None else self.weights[::step]
         variance = w @ np.square(X - self.anchor) / max(float(w.sum()), np.finfo(np.float64).tiny)
-        far = not is_sparse(self.X) and bool((np.abs(self.anchor) > FAR * np.sqrt(variance.max())).any())
+        spread = np.sqrt(self.divergence.spread(variance))
+        far = not is_sparse(self.X) and bool((np.abs(self.anchor) > FAR * spread).any())
         return float(variance.mean()), far
 
     @property

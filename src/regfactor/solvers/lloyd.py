@@ -19,7 +19,8 @@ from regfactor.problems.clusters import Clusters
 from regfactor.solvers.base import Solver
 from regfactor.solvers.nearest import Centers
 
-CHUNK = 65_536  # rows added up at once; float32 sums of many more would lose digits
+CHUNK = 65_536  # rows looked at together, of which those that change their cluster are copied
+COPIED = 8192  # rows added up together in float64, of another precision
 FEW = 0.08  # share of the rows up to which their changes cost less than all sums
 REFRESH = 20  # iterations after which sums are taken afresh, since differences gather rounding
 NOTHING = 1e-11  # share of the mean divergence below which a row lies on its center
@@ -51,8 +52,9 @@ class Means:
         X, w = self.problem.X, self.problem.weights
         if old is None:
             self.sums[...] = 0
-        for start in range(0, len(labels), CHUNK):
-            at: Any = slice(start, start + CHUNK)
+        step = COPIED if old is None and X.dtype != np.float64 else CHUNK
+        for start in range(0, len(labels), step):
+            at: Any = slice(start, start + step)
             if old is not None:
                 at = start + np.flatnonzero(labels[at] != old[at])
             rows, weights = X[at], None if w is None else w[at]
@@ -61,8 +63,8 @@ class Means:
                 self.sums -= self._sums(rows, old[at], weights)
 
     def _sums(self, X: Any, labels: Array, w: Array | None) -> Array:
-        """Return the sums of the rows of each label."""
-        data = np.ones(len(labels), X.dtype) if w is None else w.astype(X.dtype)
+        """Return the sums of the rows of each label, in float64: of numbers far from zero others lose all digits."""
+        data = np.ones(len(labels)) if w is None else w
         starts = np.arange(len(labels) + 1, dtype=np.int32)
         sums = scipy.sparse.csc_array((data, labels, starts), (self.problem.n_clusters, len(labels))) @ X
         return np.asarray(sums.toarray() if is_sparse(sums) else sums)

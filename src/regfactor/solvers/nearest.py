@@ -6,6 +6,7 @@ axis that vectorizes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -131,17 +132,15 @@ Links = tuple[Array, Array, Array | None]  # f, c and the origin
 def _by_columns(X: Any, links: Links, w: Array | None, labels: Array, doubt: Doubt | None) -> float:
     """Label rows by blocks of scores (k x rows), in which only vectorized reductions over the short axis are made."""
     f, c, origin = links
-    k, gain, dtype = len(f), 0.0, f.dtype
+    k, gain, dtype, score = len(f), 0.0, f.dtype, _scorer(f, c)
     codes = np.arange(k, 0, -1, dtype=np.uint8)[:, None]  # k - label: of equal scores the first has the highest
     size = min(max(SCORED // max(f.shape), LEAST), MOST, X.shape[0])
     scores, marks = np.empty(k * size, dtype), np.empty(k * size, np.uint8)
     best, code = np.empty(size, dtype), np.empty(size, np.uint8)
     for at, block in blocks(X, size):
         n = len(block)
-        D, E = scores[: k * n].reshape(k, n), marks[: k * n].reshape(k, n)
-        rows = block if origin is None else block - origin
-        np.matmul(f, rows.astype(dtype, copy=False).T, out=D)
-        D -= c[:, None]
+        E, rows = marks[: k * n].reshape(k, n), block if origin is None else block - origin
+        D = score(rows.astype(dtype, copy=False), scores[: k * n].reshape(k, n))
         top = np.maximum.reduce(D, axis=0, out=best[:n])
         if doubt is None:
             gain += float(top.sum(dtype=np.float64) if w is None else w[at] @ top)
@@ -155,6 +154,18 @@ def _by_columns(X: Any, links: Links, w: Array | None, labels: Array, doubt: Dou
         if doubt is not None:
             doubt.settle(block, unsure, labels[at])
     return gain
+
+
+def _scorer(f: Array, c: Array) -> Callable[[Array, Array], Array]:
+    """Return what writes the scores f x' - c of rows x over an array (k x rows).
+
+    A product with rows as they stand is up to three times faster than one that turns them. Its scores must be turned,
+    which costs less where they are fewer than the entries of the rows.
+    """
+    across, lows = np.ascontiguousarray(f.T), c[:, None]
+    if f.shape[1] > len(f):
+        return lambda rows, out: np.subtract((rows @ across).T, lows, out=out)
+    return lambda rows, out: np.subtract(np.matmul(f, rows.T, out=out), lows, out=out)
 
 
 def _by_rows(X: Any, links: Links, w: Array | None, labels: Array, doubt: Doubt | None) -> float:
