@@ -419,3 +419,16 @@ def test_a_run_that_stops_early_says_so_and_writes(table, monkeypatch):  # noqa:
     done = command("embed", table)
     assert done.code == 3 and "did not converge" in done.err, done
     assert "Not quite" in table.with_name("people.embed.html").read_text(encoding="utf-8")
+
+
+def test_one_class_for_all_rows_is_told_and_so_is_the_model_of_the_verdict(tmp_path):
+    x = np.r_[np.linspace(0, 1, 40), 9.0]
+    kind = np.full(41, "", object)
+    kind[:3], kind[-1] = "near", "far"
+    pd.DataFrame({"x": x, "y": x[::-1] % 1, "kind": kind}).to_csv(tmp_path / "all.csv", index=False)
+    done = command("label", tmp_path / "all.csv", "--target", "kind")
+    assert done.code == 0 and "All 37 rows were labeled 'near'" in " ".join((done.out + done.err).split()), done
+    kind[:20:2], kind[1:20:2] = "near", "far"
+    pd.DataFrame({"x": x, "kind": kind}).to_csv(tmp_path / "both.csv", index=False)
+    done = command("label", tmp_path / "both.csv", "--target", "kind", "--json")
+    assert done.code == 0 and "This was tried with" in done.record["verdict"]

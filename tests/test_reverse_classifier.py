@@ -8,11 +8,13 @@ import scipy.sparse
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.cluster import KMeans
+from sklearn.datasets import load_breast_cancer
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 from sklearn.metrics import confusion_matrix, log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import NearestCentroid
+from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import rng
@@ -29,6 +31,9 @@ from regfactor.problems.clusters import Clusters
 from regfactor.solvers.assignment import LabeledClusters, LabeledLloyd, LabeledMixture
 from regfactor.solvers.kernel_assignment import LabeledKernelLloyd, LabeledKernelMixture
 from regfactor.solvers.seeding import spread_rows
+
+# small random tables of which soft classes make what they can; the warning has a test of its own
+pytestmark = pytest.mark.filterwarnings("ignore:Soft classes ran into each other")
 
 EVERY = [*sorted(TRANSFERS), "mahalanobis"]
 every_transfer = pytest.mark.parametrize("transfer", EVERY)
@@ -285,6 +290,17 @@ def test_probabilities_are_near_those_of_the_truth(assignment, spread):
     excess = log_loss(y, model.predict_proba(X)) - log_loss(y, best)
     assert excess < 0.02
     assert model.sharpness_ == pytest.approx(1 / spread**2, rel=0.15)
+
+
+def test_soft_classes_that_run_into_each_other_are_told():
+    """Heavy tails make divergences vary, so that the automatic sharpness is low."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X, marked = scale(X), np.where(rng(0).random(len(y)) < 0.1, y, -1)
+    with pytest.warns(UserWarning, match="ran into each other.*assignment='hard'"):
+        soft = ReverseClassifier(assignment="soft").fit(X, marked)
+    assert np.mean(soft.transduction_ == y) < 0.7
+    for told in ({}, {"assignment": "soft", "sharpness": 1.0}):
+        assert np.mean(ReverseClassifier(**told).fit(X, marked).transduction_ == y) > 0.9
 
 
 def test_a_class_without_a_label_is_found_at_the_farthest_rows():

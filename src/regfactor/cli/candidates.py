@@ -49,12 +49,13 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Contest:
-    """All candidates, the best one, and what unlabeled rows did for the best of those that see them."""
+    """All candidates, the best one, what unlabeled rows did for the best of those that see them, and which that is."""
 
     candidates: list[Candidate]
     chosen: int
     comparison: Comparison | None
     why_not: str = ""
+    compared: str = ""
 
     @property
     def winner(self) -> Candidate:
@@ -63,8 +64,10 @@ class Contest:
 
     @property
     def verdict(self) -> str:
-        """One sentence: whether unlabeled rows helped."""
-        return self.comparison.verdict if self.comparison is not None else self.why_not
+        """Say whether unlabeled rows helped, and which model: it is no law of the data."""
+        if self.comparison is None:
+            return self.why_not
+        return f"{self.comparison.verdict} This was tried with {self.compared}."
 
 
 def candidates_of(target: Target, width: int, seed: int) -> tuple[list[Candidate], Candidate]:
@@ -72,10 +75,9 @@ def candidates_of(target: Target, width: int, seed: int) -> tuple[list[Candidate
     if target.task == CLASSIFICATION:
         all_seen = set(target.classes) <= set(target.y[target.labeled])
         classes = None if all_seen else target.classes  # of those without a label it finds the clusters
-        reverse = ReverseClassifier(assignment="soft", classes=classes, random_state=seed)
         semi = [
-            Candidate("reverse prediction", reverse, True,
-                      f'ReverseClassifier(assignment="soft", classes={classes!r}, random_state={seed})'),
+            Candidate("reverse prediction", ReverseClassifier(classes=classes, random_state=seed), True,
+                      f"ReverseClassifier(classes={classes!r}, random_state={seed})"),
             Candidate("convex factors", ConvexFactorClassifier(bounds=(1.0, 3.0), random_state=seed), True,
                       f"ConvexFactorClassifier(bounds=(1.0, 3.0), random_state={seed})"),
         ]  # fmt: skip
@@ -114,8 +116,8 @@ def contest(
         all_.append(replace(rest, folds=_scores(rest, E, y, labeled, target)))
     # of equals, one that needs no unlabeled row
     chosen = max(range(len(all_)), key=lambda i: (round(all_[i].mean, 12), not all_[i].unlabeled, i))
-    best = max(range(len(semi)), key=lambda i: all_[2 * i].mean)
-    return Contest(all_, chosen, comparisons[chosen // 2 if chosen < 2 * len(semi) else best])
+    best = max(range(len(semi)), key=lambda i: all_[2 * i].mean) if chosen == 2 * len(semi) else chosen // 2
+    return Contest(all_, chosen, comparisons[best], compared=semi[best].name)
 
 
 def stated_contest(stated: Candidate, rest: Candidate, E: Any, y: Array, target: Target, seed: int) -> Contest:
@@ -127,7 +129,7 @@ def stated_contest(stated: Candidate, rest: Candidate, E: Any, y: Array, target:
     with quiet():
         result = compare_with_supervised(stated.model, E[rows], y[rows], cv=n_folds(target), supervised=rest.model)
     both = [replace(stated, folds=result.semi_supervised), replace(rest, folds=result.supervised)]
-    return Contest(both, 0, result)
+    return Contest(both, 0, result, compared=stated.name)
 
 
 def _in_units(result: Comparison, target: Target, scale: float) -> Comparison:

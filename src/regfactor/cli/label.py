@@ -73,6 +73,8 @@ def _labeled(work: Work, seen: Understood, target: Target, statements: list[Stat
             if statements:
                 _doubt(work, crossed, result.candidates[-1], (E[rows], y[rows], target.labeled[rows]), target)
     values, sure, limits = _said(model, E, y[rows], target, crossed, (center, scale))
+    if target.task == CLASSIFICATION:
+        _doubt_one_class(work, values[~target.labeled], target)
     return Labeled(seen, target, statements, result, make_pipeline(encode, model), values, sure, limits, crossed, rows,
                    center, scale)  # fmt: skip
 
@@ -105,6 +107,15 @@ def _doubt(
         work.talk.note(
             f"On held-out labels {rest.name} without the statements is right in {others:.0%}, with them in {ours:.0%}. "
             "They were followed, as they were given: check their shares, or leave --constraint out."
+        )
+
+
+def _doubt_one_class(work: Work, said: Array, target: Target) -> None:
+    """Say so where all rows are put in one class though several are known."""
+    if len(said) > 1 and len(target.classes) > 1 and len(np.unique(said)) == 1:
+        work.talk.note(
+            f"All {len(said):,} rows were labeled {target.classes[said[0]]!r}: the columns and the labels given do not "
+            "tell the classes apart. Label some more rows of the others before you use this."
         )
 
 

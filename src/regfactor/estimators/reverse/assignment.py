@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,7 @@ from regfactor.solvers.mixture import log_joint
 from regfactor.solvers.nearest import Centers
 
 FIRST = 10  # hard iterations before the soft ones
+MERGED = 0.8  # share of labeled rows, of those right before, below which soft classes have run into each other
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,15 +118,16 @@ def fit_rows(estimator: Any, problem: LabeledClusters, free: Array, hard: bool, 
     sharpness = _found_sharpness(estimator, lambda: (*sample_of_costs(problem, centers, labels), M.shape[1]))
     if hard:
         return Fit(solution, "LabeledLloyd", Classes(centers, sharpness, None), labels)
-    masses = np.bincount(labels, problem.weights, minlength=len(M))
+    masses, nearest = np.bincount(labels, problem.weights, minlength=len(M)), centers.nearest(problem.X)[0]
     begin = Point(Factors(_shares(masses)[None], M), parameters)
     iterates = LabeledMixture(sharpness).iterates(problem, begin)
     solution = best_run(estimator, [iterates], estimator.tol)
     (p,), M = solution.point.factors.codes, solution.point.factors.C
     centers = Centers(problem.started.at(solution.point.free), M, problem.anchor, problem.far)
     classes = Classes(centers, sharpness, p)
-    labels = clamped(classes.log_joint(problem.X), problem.codes).argmax(axis=1)
-    return Fit(solution, "LabeledMixture", classes, labels)
+    joint = classes.log_joint(problem.X)
+    _warn_of_merged(problem.codes, nearest, joint.argmax(axis=1), sharpness)
+    return Fit(solution, "LabeledMixture", classes, clamped(joint, problem.codes).argmax(axis=1))
 
 
 def fit_kernel(
@@ -136,7 +139,7 @@ def fit_kernel(
     solution = _hard_run(estimator, [LabeledKernelLloyd().iterates(problem, first)], hard)
     Z, prior = solution.point.factors.codes, None
     _, D = problem.centers(Z)
-    mass, at = problem.space.mass, np.arange(len(D))
+    mass, at, nearest = problem.space.mass, np.arange(len(D)), D.argmin(axis=1)
     sharpness = _found_sharpness(estimator, lambda: (D[at, Z.argmax(axis=1)], mass, len(D)))
     if not hard:
         begin = Point(Factors(Z, np.zeros((Z.shape[1], 0))))
@@ -147,6 +150,7 @@ def fit_kernel(
     centers, _ = problem.centers(Z)
     k = len(centers.masses)
     joint = log_joint(D, np.full(k, 1 / k) if prior is None else prior, sharpness)
+    _warn_of_merged(problem.codes, nearest, joint.argmax(axis=1), sharpness)
     labels = clamped(joint, problem.codes).argmax(axis=1)
     classes = Classes(Implicit(kernel, X, centers, cut), sharpness, prior)
     return Fit(solution, "LabeledKernelLloyd" if hard else "LabeledKernelMixture", classes, labels)
@@ -157,6 +161,22 @@ def _hard_run(estimator: Any, starts: list[Iterator[Iterate]], whole: bool) -> S
     if whole:
         return best_run(estimator, starts)
     return min((run(iterates, tol=0.0, max_iter=FIRST) for iterates in starts), key=lambda s: s.objective)
+
+
+def _warn_of_merged(codes: Array, nearest: Array, found: Array, sharpness: float) -> None:
+    """Warn where soft classes ran into each other: of labeled rows, fewer are in theirs than by the hard start."""
+    known = codes >= 0
+    if not known.any():
+        return
+    before, after = (float(np.mean(classes[known] == codes[known])) for classes in (nearest, found))
+    if after < MERGED * before:
+        warnings.warn(
+            f"Soft classes ran into each other: {after:.0%} of the labeled rows are most probable in their own class, "
+            f"and {before:.0%} were nearest to its center before. Use assignment='hard', or raise sharpness (now "
+            f"{sharpness:.3g}).",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 def _found_sharpness(estimator: Any, costs: Any) -> float:
