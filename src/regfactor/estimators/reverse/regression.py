@@ -50,8 +50,8 @@ class ReverseRegressor(TransferRegressor):
     kernel : str, Kernel or callable, optional
         The rows of the kernel matrix of all training rows are then rebuilt in place of the inputs.
     fit_intercept : bool, default=False
-        Whether z_i U, and the forward model, have an offset. Without it "exp" and "sigmoid" need all labeled rows of
-        targets in an open half space.
+        Whether z_i U, and the forward model, have an offset: set it unless inputs and targets are centered. Without it
+        "exp" and "sigmoid" need all labeled rows of targets in an open half space.
     gamma, degree, coef0 : default="scale", 3, 1.0
         Parameters of the kernel.
     max_iter : int, default=1000

@@ -17,6 +17,20 @@ class SubspaceImputer(ConvexSubspace):
     The same model, parameters and attributes as `ConvexSubspace`; `transform` returns the completed table, of the
     kind that it is given, so that it stands in a `Pipeline` where `SimpleImputer` or `KNNImputer` stood.
 
+    Units count: under "squared" a column of large numbers outweighs the others, and `alpha` is in their units. Give
+    columns of different units `loss="auto"`, which balances them, or put a `StandardScaler` before.
+
+    Parameters
+    ----------
+    loss : str, Loss, dict or list, default="squared"
+        "auto" reads it off each column and weighs columns alike.
+    alpha : float or "auto", default=1.0
+        Strength of the trace norm; "auto" is chosen by entries held out, and the better choice for most tables.
+    debias : bool or "prior", default=False
+        How holes are filled once the subspace is found; "prior" fills most tables best.
+    fit_intercept, max_rank, rule, sparse_zeros, max_iter, tol, time_limit, verbose, random_state, callback
+        As in `ConvexSubspace`, which tells more of all.
+
     Examples
     --------
     >>> import numpy as np
