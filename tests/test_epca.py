@@ -685,3 +685,14 @@ def test_an_offset_that_is_left_out_later_is_warned_of():
         with pytest.warns(UserWarning, match="offset"):
             use(X)
     fit.fit(X).transform(X)
+
+
+def test_the_bound_of_shares_with_intercepts_follows_the_objective():
+    """Rows and columns of its dual point are constrained; a point that is nearly feasible is made so, not given up."""
+    random = np.random.default_rng(0)
+    shares = np.exp(random.normal(size=(60, 2)) @ random.normal(size=(2, 12)))
+    X = np.array([random.multinomial(20, p) for p in shares / shares.sum(axis=1, keepdims=True)]).astype(float)
+    rough, fine = (ExponentialFamilyPCA(None, "multinomial", alpha=2.0, tol=tol).fit(X) for tol in (1e-2, 1e-5))
+    assert rough.n_iter_ < fine.n_iter_ and rough.relative_gap_ <= 1e-2 and fine.relative_gap_ <= 1e-5
+    gaps = [(fine.objective_ - record.bound) / fine.objective_ for record in fine.history_]
+    assert gaps[len(gaps) // 2] < 0.1 * gaps[0] and min(gaps) >= -1e-9

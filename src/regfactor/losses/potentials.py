@@ -128,7 +128,9 @@ class Softmax(Potential):
         return np.broadcast_to(logsumexp(x, axis=-1, keepdims=True) / x.shape[-1], x.shape)
 
     def transfer(self, x: Array) -> Array:
-        return np.exp(x - logsumexp(x, axis=-1, keepdims=True))
+        powers = np.exp(x - x.max(axis=-1, keepdims=True))
+        powers /= powers.sum(axis=-1, keepdims=True)
+        return powers
 
     def slope(self, x: Array) -> Array:
         p = self.transfer(x)

@@ -20,6 +20,7 @@ from regfactor.problems.scattered import Scattered
 
 STRENGTHLESS = ("null", "_null_norm", "_majorant", "_null_objective", "floor")  # cached, and the same for every alpha
 STIFFNESSES = tuple(10.0**k for k in range(-2, 8))  # curvatures of the envelopes that stand for a loss with kinks
+TURNS, ROUNDINGS = 20, 64  # of repairs of a dual point that undo each other, and what of it is left at their end
 
 
 @dataclass(frozen=True)
@@ -111,12 +112,13 @@ class Convex:
         if B is None:
             B = np.zeros((D.shape[1], data.shape[1]), D.dtype)
 
+        if any(t.loss.rowwise for t in data.terms):  # the loss couples columns of B, which must then move together
+            return self.design.profile_jointly(lambda B: data.value_and_gradient(mapped + data.layout.push(D, B)), B)
+
         def evaluate(B: Array) -> tuple[Array, Array, Array]:
             P = mapped + data.layout.push(D, B)
             return data.column_values(P), data.gradient(P), data.hessian(P)
 
-        if any(t.loss.rowwise for t in data.terms):  # the loss couples columns of B, which must then move together
-            return self.design.profile_jointly(evaluate, B)
         return self.design.profile(evaluate, B, self._majorant, data.layout, data.quadratic)
 
     def free_step(self, mapped: Array, B: Array | None) -> Array | None:
@@ -226,7 +228,20 @@ class Convex:
         return self.design is not None and any(t.loss.rowwise for t in self.data.terms)
 
     def _annihilated(self, Y: Array) -> Array:
-        return Y if self.design is None else self.design.annihilate(Y, self.data.room(Y), self.data.layout)
+        """Return a dual point in the domain of L* freed of D.
+
+        Where rows of it are constrained too, one repair undoes a little of the other, so they take turns: what is left
+        falls by some ten times in each.
+        """
+        if self.design is None:
+            return Y
+        Y = self.design.annihilate(Y, self.data.room(Y), self.data.layout)
+        for _ in range(TURNS if self._coupled else 0):
+            inside = self.data.feasible(Y)
+            if np.abs(inside - Y).max(initial=0) <= ROUNDINGS * np.finfo(Y.dtype).eps * np.abs(Y).max(initial=0):
+                break
+            Y = self.design.annihilate(inside, self.data.room(inside), self.data.layout)
+        return Y
 
     @cached_property
     def null(self) -> Point:

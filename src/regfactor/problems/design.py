@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -69,16 +70,16 @@ class Design:
             return B
         return self.kept(minimize_columns(evaluate, self.D, B, self.strengths, majorant, layout))
 
-    def profile_jointly(self, evaluate: Evaluate, B: Array) -> Array:
-        """Minimize over all of B at once, for a loss that couples its columns."""
+    def profile_jointly(self, evaluate: Callable[[Array], tuple[float, Array]], B: Array) -> Array:
+        """Minimize over all of B at once, for a loss that couples its columns; `evaluate` gives it and its gradient."""
 
         def value_and_gradient(flat: Array) -> tuple[float, Array]:
             trial = self.kept(flat.reshape(B.shape).astype(B.dtype))
-            values, g, _ = evaluate(trial)
+            value, g = evaluate(trial)
             slope = self.D.T @ g + self.strengths[:, None] * trial
-            return float(values.sum()) + self.cost(trial), self.kept(slope).ravel().astype(np.float64)
+            return value + self.cost(trial), self.kept(slope).ravel().astype(np.float64)
 
-        flat, _, _ = scipy.optimize.fmin_l_bfgs_b(value_and_gradient, B.ravel(), factr=0.0, pgtol=1e-10, maxiter=500)
+        flat, _, _ = scipy.optimize.fmin_l_bfgs_b(value_and_gradient, B.ravel(), factr=10.0, pgtol=1e-10, maxiter=500)
         return self.kept(np.asarray(flat, B.dtype).reshape(B.shape))
 
     def annihilate(self, Y: Array, h: Array, layout: Layout) -> Array:

@@ -99,9 +99,11 @@ def solve(
     iterates = solver.iterates(problem, start)
     if isinstance(problem, Convex):
         iterates = itertools.chain([null_iterate(problem)], iterates)
+    # a standstill is not told from rounding below the unit of the data's precision
+    least = 0.0 if isinstance(problem, Convex) else float(np.finfo(problem.data.dtype).eps)
     solution = run(
         iterates,
-        tol=tol,
+        tol=max(tol, least),
         max_iter=max_iter,
         floor=problem.floor,
         time_limit=time_limit,
