@@ -587,6 +587,15 @@ def test_linear_kernels_keep_their_digits_far_from_the_origin(dtype):
     assert BregmanKMeans(90, kernel="linear", random_state=0).fit(X).inertia_ >= 0
 
 
+@pytest.mark.parametrize("model", [BregmanKMeans(3, kernel="rbf"), BregmanNormalizedCut(3)], ids=["k-means", "cut"])
+def test_gaussian_kernels_part_seconds_of_an_epoch(model):
+    X = 1.7e9 + np.repeat([0.0, 8.0, 16.0], 30)[:, None] + rng(0).normal(size=(90, 1))
+    far, near = (clone(model).set_params(n_init=3, random_state=0).fit(A) for A in (X, X - 1.7e9))
+    np.testing.assert_array_equal(far.labels_, near.labels_)
+    assert far.objective_ == pytest.approx(near.objective_, rel=1e-6)
+    np.testing.assert_array_equal(far.predict(X), far.labels_)
+
+
 def test_rows_of_a_kernel_as_features_are_another_model():
     X = rows("squared", n=60)
     K = Gaussian(0.1).gram(X)

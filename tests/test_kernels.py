@@ -126,6 +126,22 @@ def test_sparse_tables_are_taken_by_pointwise_kernels(kernel):
     close(R @ R.T, kernel.gram(X.toarray()), 1e-10)
 
 
+@pytest.mark.parametrize("d", [3, 20])  # neighbors are found by trees, or by inner products
+@pytest.mark.parametrize("kernel", cases(KERNELS, "gaussian", *OF_ALL_ROWS))
+def test_kernels_of_distances_keep_their_digits_far_from_the_origin(kernel, d):
+    far = rows(d=d) + 1e8
+    near, new = far - 1e8, rows(9, d, seed=1)
+    close(kernel.gram(far), kernel.gram(near), 1e-12)
+    close(kernel.gram(new + 1e8, far), kernel.gram(new + 1e8 - 1e8, near), 1e-12)
+
+
+@pytest.mark.parametrize("gamma", ["scale", "median", "neighbors"])
+@pytest.mark.parametrize("d", [3, 20])
+def test_widths_are_those_of_rows_near_the_origin(gamma, d):
+    far = rows(d=d) + 1e8
+    assert Gaussian(gamma).resolved(far).gamma == pytest.approx(Gaussian(gamma).resolved(far - 1e8).gamma, rel=1e-12)
+
+
 # --- widths -----------------------------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.linalg
 
+from regfactor._linalg import is_sparse
 from regfactor._params import Array, Params
 
 
@@ -35,6 +36,17 @@ class Kernel(Params, abc.ABC):
         values, vectors = scipy.linalg.eigh(K.astype(np.float64, copy=False), check_finite=False)
         keep = values > len(K) * np.finfo(np.float64).eps * abs(values).max(initial=0.0)
         return np.asarray(vectors[:, keep][:, ::-1] * np.sqrt(values[keep][::-1]), K.dtype)
+
+
+def about_mean(Y: Any, X: Any = None) -> tuple[Any, Any]:
+    """Return references Y and rows X less the mean of the references; a sparse one leaves both as they are.
+
+    Distances do not see it, but where |x|^2 - 2 x'y + |y|^2 is their square they lose all digits far from the origin.
+    """
+    if is_sparse(Y) or is_sparse(X):
+        return Y, X
+    mean = np.mean(Y, axis=0, dtype=np.float64).astype(kind(Y))
+    return np.asarray(Y) - mean, None if X is None else np.asarray(X) - mean
 
 
 def kind(X: Any) -> Any:

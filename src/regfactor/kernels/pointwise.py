@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kerne
 from regfactor._linalg import is_sparse
 from regfactor._params import Array, require_count, require_not_negative
 from regfactor.kernels import widths
-from regfactor.kernels.base import Kernel, kind
+from regfactor.kernels.base import Kernel, about_mean, kind
 
 
 @dataclass
@@ -59,7 +59,9 @@ class Gaussian(Kernel):
         return replace(self, gamma=widths.found(self.gamma, X))
 
     def gram(self, X: Any, Y: Any = None, prepared: Array | None = None) -> Array:
-        return rbf_kernel(X, Y, gamma=widths.found(self.gamma, X if Y is None else Y))
+        gamma = widths.found(self.gamma, X if Y is None else Y)
+        Y, X = about_mean(X) if Y is None else about_mean(Y, X)
+        return rbf_kernel(Y, gamma=gamma) if X is None else rbf_kernel(X, Y, gamma=gamma)
 
 
 @dataclass

@@ -30,7 +30,9 @@ from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 from regfactor._linalg import is_symmetric
 from regfactor._params import Array, require_count, require_positive
 from regfactor.kernels import widths
-from regfactor.kernels.base import Kernel, kind
+from regfactor.kernels.base import Kernel, about_mean, kind
+
+EUCLIDEAN = ("euclidean", "l2")  # metrics by inner products, not by differences
 
 
 class FromDistances(Kernel):
@@ -66,6 +68,7 @@ class ClassicalMDS(FromDistances):
     metric: Any = "euclidean"
 
     def distances(self, Y: Any) -> Array:
+        Y, _ = self._placed(Y)
         D = pairwise_distances(Y, metric=self.metric)
         given = callable(self.metric) or self.metric == "precomputed"
         if given and not is_symmetric(D):
@@ -73,7 +76,11 @@ class ClassicalMDS(FromDistances):
         return D
 
     def to_references(self, X: Any, Y: Any, distances: Array) -> Array:
+        Y, X = self._placed(Y, X)
         return pairwise_distances(X, Y, metric=self.metric)
+
+    def _placed(self, Y: Any, X: Any = None) -> tuple[Any, Any]:
+        return about_mean(Y, X) if self.metric in EUCLIDEAN else (Y, X)
 
 
 @dataclass
@@ -90,6 +97,7 @@ class Isomap(FromDistances):
         require_count(self, n_neighbors=self.n_neighbors)
 
     def distances(self, Y: Any) -> Array:
+        Y, _ = about_mean(Y)
         graph = kneighbors_graph(Y, _at_most(self.n_neighbors, Y, "other rows", 1), mode="distance")
         pieces, labels = connected_components(graph, directed=False)
         if pieces > 1:
@@ -231,6 +239,7 @@ def _at_most(n_neighbors: int, Y: Any, what: str, itself: int) -> int:
 def _nearest(X: Any, Y: Any, n_neighbors: int) -> tuple[Array, Array]:
     """Distances and places in Y of the nearest to new rows X, or, for None, to each reference among the others."""
     k = _at_most(n_neighbors, Y, "reference rows" if X is not None else "other rows", int(X is None))
+    Y, X = about_mean(Y, X)
     distances, places = NearestNeighbors(n_neighbors=k).fit(Y).kneighbors(X)
     return distances.astype(np.float64, copy=False), places
 

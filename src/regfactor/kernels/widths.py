@@ -11,6 +11,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array, choose, require_positive
+from regfactor.kernels.base import about_mean
 
 MOST_ROWS = 1000  # a median is taken over so many rows, always the same ones
 NEIGHBOR = 10
@@ -33,6 +34,7 @@ def neighbors(X: Any) -> float:
     k = min(NEIGHBOR, X.shape[0] - 1)
     if k == 0:
         return 1.0
+    X, _ = about_mean(X)
     # one more than asked: a row is found as its own neighbor
     distances, _ = NearestNeighbors(n_neighbors=k + 1).fit(X).kneighbors(X[_some(X)])
     return _of_squares(np.square(distances[:, k], dtype=np.float64))
