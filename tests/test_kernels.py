@@ -20,6 +20,9 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import KERNELS, cases, frozen
+from regfactor.estimators.clusters.cuts import BregmanNormalizedCut
+from regfactor.estimators.clusters.kmeans import BregmanKMeans
+from regfactor.estimators.reverse.classifier import ReverseClassifier
 from regfactor.estimators.subspaces.embedding import KernelSubspace
 from regfactor.kernels import (
     ClassicalMDS,
@@ -470,12 +473,28 @@ def test_kernel_subspace_takes_sparse_tables_with_absent_entries_zero(kernel):
     same_up_to_signs(given.codes_, KernelSubspace("precomputed").fit(K).codes_)
 
 
-@pytest.mark.parametrize("kernel", [Isomap(), LocallyLinear(), Laplacian(), ClassicalMDS()])
+STRUCTURES = [Isomap(), LocallyLinear(), Laplacian(), ClassicalMDS()]
+
+
+@pytest.mark.parametrize("kernel", STRUCTURES)
 def test_structures_refuse_sparse_tables(kernel):
     with pytest.raises(ValueError, match=r"X\.toarray\(\)"):
         KernelSubspace(kernel).fit(scipy.sparse.csr_array(rows()))
     with pytest.raises(ValueError, match=r"X\.toarray\(\)"):
         KernelSubspace(kernel).fit(rows()).transform(scipy.sparse.csr_array(rows()))
+
+
+@pytest.mark.parametrize("kernel", STRUCTURES)
+@pytest.mark.parametrize("make", [BregmanKMeans, BregmanNormalizedCut, ReverseClassifier])
+def test_every_estimator_passes_the_refusal_on_and_has_it_in_its_tags(make, kernel):
+    name, y = "affinity" if make is BregmanNormalizedCut else "kernel", np.arange(60) % 2
+    model, X = make().set_params(**{name: kernel}), rows()
+    with pytest.raises(ValueError, match=r"X\.toarray\(\)"):
+        model.fit(scipy.sparse.csr_array(X), y)
+    assert not model.__sklearn_tags__().input_tags.sparse
+    if make is not BregmanNormalizedCut:  # of which these kernels are no affinities
+        with pytest.raises(ValueError, match=r"X\.toarray\(\)"):
+            model.fit(X, y).predict(scipy.sparse.csr_array(X))
 
 
 @pytest.mark.parametrize("kernel", [Laplacian(5), LocallyLinear(5)], ids=repr)

@@ -13,7 +13,7 @@ from regfactor._linalg import is_sparse
 from regfactor._params import Array
 from regfactor.baselines.basis import Basis
 from regfactor.baselines.targets import Known
-from regfactor.kernels import Precomputed, as_kernel
+from regfactor.kernels import Precomputed, as_kernel, takes_sparse
 
 
 class KernelMachine(BaseEstimator):
@@ -63,7 +63,7 @@ class KernelMachine(BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that sparse tables are taken, and that a precomputed kernel is a square one."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = takes_sparse(self.kernel)
         tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
         tags.target_tags.required = True
         return tags

@@ -8,7 +8,7 @@ from typing import Any
 from regfactor._params import choose
 from regfactor.kernels.base import Kernel
 from regfactor.kernels.pointwise import Custom, Gaussian, Linear, Polynomial, Precomputed
-from regfactor.kernels.spectral import ClassicalMDS, Isomap, Laplacian, LocallyLinear
+from regfactor.kernels.spectral import ClassicalMDS, FromDistances, FromGraph, Isomap, Laplacian, LocallyLinear
 
 KERNELS: dict[str, Callable[[Any, Any, Any], Kernel]] = {
     "linear": lambda gamma, degree, coef0: Linear(),
@@ -31,6 +31,11 @@ def as_kernel(kernel: Any, gamma: float | str = "scale", degree: int = 3, coef0:
     raise ValueError(f"kernel must be a string, a Kernel or a function of two tables, got {kernel!r}.")
 
 
+def takes_sparse(kernel: Any) -> bool:
+    """Whether a kernel, by name or as a part, takes sparse tables."""
+    return not isinstance(kernel, FromDistances | FromGraph)
+
+
 __all__ = [
     "KERNELS",
     "ClassicalMDS",
@@ -44,4 +49,5 @@ __all__ = [
     "Polynomial",
     "Precomputed",
     "as_kernel",
+    "takes_sparse",
 ]

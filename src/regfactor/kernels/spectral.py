@@ -27,7 +27,7 @@ from scipy.sparse.csgraph import connected_components, shortest_path
 from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 
-from regfactor._linalg import is_symmetric
+from regfactor._linalg import is_sparse, is_symmetric
 from regfactor._params import Array, require_count, require_positive
 from regfactor.kernels import widths
 from regfactor.kernels.base import Kernel, about_mean, kind
@@ -47,10 +47,12 @@ class FromDistances(Kernel):
         """Return the distances of new rows to the references, whose own are known."""
 
     def prepare(self, Y: Any) -> Array:
+        _require_dense(self, Y)
         return self.distances(Y)
 
     def gram(self, X: Any, Y: Any = None, prepared: Array | None = None) -> Array:
-        own = self.distances(X if Y is None else Y) if prepared is None else prepared
+        _require_dense(self, X)
+        own = self.prepare(X if Y is None else Y) if prepared is None else prepared
         squares = np.square(own if Y is None else self.to_references(X, Y, own), dtype=np.float64)
         columns = squares.mean(axis=0) if Y is None else np.square(own, dtype=np.float64).mean(axis=0)
         rows = squares.mean(axis=1)[:, None]
@@ -130,9 +132,11 @@ class FromGraph(Kernel):
         """Return the weights, each row of sum one, by which new rows are averages of references."""
 
     def prepare(self, Y: Any) -> Array:
+        _require_dense(self, Y)
         return _pseudo_inverse(self.form(Y))
 
     def gram(self, X: Any, Y: Any = None, prepared: Array | None = None) -> Array:
+        _require_dense(self, X)
         K = self.prepare(X if Y is None else Y) if prepared is None else prepared
         return np.asarray(K if Y is None else self.weights(X, Y) @ K, kind(X))
 
@@ -227,6 +231,15 @@ class Laplacian(FromGraph):
 
     def _affinities(self, squares: Array, Y: Any) -> Array:
         return np.ones_like(squares) if self.gamma is None else np.exp(-widths.found(self.gamma, Y) * squares)
+
+
+def _require_dense(kernel: Kernel, X: Any) -> None:
+    """Raise for a sparse table."""
+    if is_sparse(X):
+        raise ValueError(
+            f"Sparse data was passed, but {kernel} builds a structure on a dense table. Give X.toarray(), or use a "
+            "kernel of two rows such as 'rbf'."
+        )
 
 
 def _at_most(n_neighbors: int, Y: Any, what: str, itself: int) -> int:

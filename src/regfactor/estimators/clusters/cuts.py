@@ -26,7 +26,7 @@ from regfactor.estimators.clusters.common import (
 )
 from regfactor.estimators.clusters.implicit import Implicit, kernel_rows, labels_of
 from regfactor.factors import Factors, Point
-from regfactor.kernels import Kernel, Precomputed, as_kernel
+from regfactor.kernels import Kernel, Precomputed, as_kernel, takes_sparse
 from regfactor.losses.divergences import Divergence, SquaredDistance, as_divergence
 from regfactor.problems.clusters import Clusters
 from regfactor.solvers.kernel_lloyd import (
@@ -203,7 +203,7 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
         """Tell scikit-learn what rows are taken."""
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = isinstance(self.affinity, str) and self.affinity == "precomputed"
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = takes_sparse(self.affinity)
         tags.input_tags.positive_only = as_divergence(self.divergence).domain.low == 0
         return tags
 

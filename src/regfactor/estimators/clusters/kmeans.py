@@ -28,6 +28,7 @@ from regfactor.estimators.clusters.common import (
 )
 from regfactor.estimators.clusters.implicit import implicit_problem, labels_of
 from regfactor.factors import Factors, Point
+from regfactor.kernels import takes_sparse
 from regfactor.losses.divergences import SquaredDistance, as_divergence
 from regfactor.problems.clusters import Clusters
 from regfactor.solvers.kernel_lloyd import KernelLloyd, one_hot, random_labels, spread_labels
@@ -270,7 +271,7 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that sparse tables are taken, and what a precomputed kernel is."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = takes_sparse(self.kernel)
         tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
         tags.input_tags.positive_only = as_divergence(self.divergence).domain.low == 0
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]

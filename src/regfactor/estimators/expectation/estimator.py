@@ -28,7 +28,7 @@ from regfactor.estimators.expectation.door import (
 from regfactor.estimators.expectation.kernel_features import Scale, features_of
 from regfactor.estimators.expectation.statements import Stated, as_constraints, check_labels, stated, warn_of_misses
 from regfactor.estimators.labels import Labels
-from regfactor.kernels import Precomputed, as_kernel
+from regfactor.kernels import Precomputed, as_kernel, takes_sparse
 from regfactor.loop import Solution, run
 from regfactor.losses import as_loss
 from regfactor.problems.expectation import Expectation, Margin
@@ -292,7 +292,7 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that sparse tables are taken, and what a precomputed kernel is."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = takes_sparse(self.kernel)
         tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
         return tags
 

@@ -20,7 +20,7 @@ from regfactor.estimators.clusters.cuts import degrees_of
 from regfactor.estimators.clusters.implicit import kernel_rows
 from regfactor.estimators.labels import Labels, encode_labels
 from regfactor.estimators.reverse.assignment import Balance, Fit, fit_kernel, fit_rows
-from regfactor.kernels import Kernel, as_kernel
+from regfactor.kernels import Kernel, as_kernel, takes_sparse
 from regfactor.losses.divergences import Divergence, Mahalanobis, SquaredDistance, as_divergence
 from regfactor.losses.transfers import TRANSFERS
 from regfactor.solvers.assignment import LabeledClusters
@@ -289,7 +289,7 @@ class ReverseClassifier(Uncertified, ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that sparse tables are taken, and what a precomputed kernel is."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = takes_sparse(self.kernel)
         tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
         return tags
 

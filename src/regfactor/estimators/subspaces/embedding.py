@@ -16,9 +16,8 @@ from regfactor._linalg import is_sparse, top_eigenpairs
 from regfactor._params import Array, require_count
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.clusters.implicit import check_symmetric
-from regfactor.kernels import ClassicalMDS, Isomap, Kernel, Laplacian, LocallyLinear, Precomputed, as_kernel
+from regfactor.kernels import ClassicalMDS, Kernel, Precomputed, as_kernel, takes_sparse
 
-STRUCTURES = (ClassicalMDS, Isomap, LocallyLinear, Laplacian)  # kernels that need a dense table
 LANCZOS_FROM = 500  # rows from which a few eigenvectors are found by products alone
 
 
@@ -95,7 +94,7 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         with all_or_nothing(self):
             require_count(self, n_components=self.n_components)
             part = self._part()
-            X = self._rows(X, part, reset=True)
+            X = self._rows(X, reset=True)
             kernel = part.resolved(X)
             prepared = kernel.prepare(X)
             K = kernel.gram(X, prepared=prepared).astype(np.float64, copy=False)
@@ -122,7 +121,7 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         array of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        X = self._rows(X, self.kernel_, reset=False)
+        X = self._rows(X, reset=False)
         K = self.kernel_.gram(X, self._references, self._prepared).astype(np.float64, copy=False)
         K = K - self._means - K.mean(axis=1, keepdims=True) + self._means.mean()
         return np.asarray(K @ (self.codes_ / self.eigenvalues_), X.dtype)
@@ -131,12 +130,7 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Fit, and return the codes of the training rows."""
         return np.asarray(self.fit(X, y, **fit_params).codes_)
 
-    def _rows(self, X: Any, part: Kernel, reset: bool) -> Any:
-        if is_sparse(X) and isinstance(part, STRUCTURES):
-            raise ValueError(
-                f"Sparse data was passed, but {part} builds a structure on a dense table. Give X.toarray(), or use a "
-                "kernel of two rows such as 'rbf'."
-            )
+    def _rows(self, X: Any, reset: bool) -> Any:
         few = 2 if reset else 1
         X = validate_data(
             self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=few, reset=reset
@@ -152,7 +146,7 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = not isinstance(self.kernel, STRUCTURES)
+        tags.input_tags.sparse = takes_sparse(self.kernel)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         kernel = self.kernel
         tags.input_tags.pairwise = (
