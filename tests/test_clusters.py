@@ -10,7 +10,7 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import gammaln
-from sklearn.base import clone
+from sklearn.base import clone, is_clusterer
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
@@ -783,6 +783,22 @@ def test_a_second_fit_leaves_nothing_of_the_first():
     assert not hasattr(model, "covariance_")
     model.set_params(kernel="rbf").fit(X)
     assert not hasattr(model, "cluster_centers_")
+
+
+@pytest.mark.parametrize("make", [BregmanKMeans, BregmanMixture, BregmanNormalizedCut])
+@pytest.mark.parametrize("divergence", ["squard", potentials.Exp, 3])
+def test_what_is_no_divergence_is_shown_and_refused_by_fit(make, divergence):
+    model = make(divergence=divergence)
+    assert make.__name__ in model._repr_html_() and make.__name__ in repr(model)
+    assert is_clusterer(model) == (make is not BregmanMixture)
+    with pytest.raises(ValueError, match="divergence"):
+        model.fit(X)
+
+
+@pytest.mark.parametrize("make", [BregmanKMeans, BregmanMixture, BregmanNormalizedCut])
+def test_tags_tell_which_divergences_take_no_negative_number(make):
+    told = [name for name in NAMES if make(divergence=name).__sklearn_tags__().input_tags.positive_only]
+    assert told == ["bernoulli", "itakura_saito", "kl"]
 
 
 def test_frames_in_and_out():

@@ -20,7 +20,7 @@ from regfactor.estimators.base import _print_progress
 from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.door import row_weights
 from regfactor.loop import Iterate, Solution, Status, run
-from regfactor.losses.divergences import BregmanDivergence, Divergence, named
+from regfactor.losses.divergences import BregmanDivergence, Divergence, as_divergence, named
 from regfactor.losses.potentials import MultinomialEntropy
 
 SUMS = 1e-6  # how far rows of proportions may be from one
@@ -66,6 +66,14 @@ def check_enough(X: Any, k: int, name: str) -> None:
     """Raise for fewer rows than clusters."""
     if X.shape[0] < k:
         raise ValueError(f"n_samples={X.shape[0]} should be >= {name}={k}; lower {name}.")
+
+
+def is_non_negative(divergence: Any) -> bool:
+    """Whether a divergence, by name or as a part, takes no negative number; False for what is no divergence."""
+    try:
+        return as_divergence(divergence).domain.low >= 0
+    except ValueError:  # which is for `fit` to tell
+        return False
 
 
 def rows_of(estimator: Any, X: Any, divergence: Divergence, reset: bool, sparse: bool = True) -> Any:

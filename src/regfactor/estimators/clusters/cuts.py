@@ -18,6 +18,7 @@ from regfactor.estimators.clusters.common import (
     best_run,
     check_count,
     check_enough,
+    is_non_negative,
     one_thread,
     publish_run,
     rows_of,
@@ -204,7 +205,7 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = isinstance(self.affinity, str) and self.affinity == "precomputed"
         tags.input_tags.sparse = takes_sparse(self.affinity)
-        tags.input_tags.positive_only = as_divergence(self.divergence).domain.low == 0
+        tags.input_tags.positive_only = is_non_negative(self.divergence)
         return tags
 
 

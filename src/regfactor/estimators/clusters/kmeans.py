@@ -20,6 +20,7 @@ from regfactor.estimators.clusters.common import (
     check_count,
     check_domain,
     check_enough,
+    is_non_negative,
     one_thread,
     publish_run,
     rows_of,
@@ -273,6 +274,6 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = takes_sparse(self.kernel)
         tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
-        tags.input_tags.positive_only = as_divergence(self.divergence).domain.low == 0
+        tags.input_tags.positive_only = is_non_negative(self.divergence)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

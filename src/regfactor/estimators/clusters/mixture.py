@@ -20,6 +20,7 @@ from regfactor.estimators.clusters.common import (
     best_run,
     check_count,
     check_enough,
+    is_non_negative,
     one_thread,
     publish_run,
     rows_of,
@@ -218,7 +219,7 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn what rows are taken."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = as_divergence(self.divergence).domain.low == 0
+        tags.input_tags.positive_only = is_non_negative(self.divergence)
         return tags
 
 
