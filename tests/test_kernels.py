@@ -10,6 +10,7 @@ import scipy.sparse
 from scipy.sparse.csgraph import shortest_path
 from scipy.spatial.distance import cdist, pdist, squareform
 from sklearn import manifold
+from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_swiss_roll
 from sklearn.decomposition import PCA, KernelPCA
 from sklearn.metrics.pairwise import laplacian_kernel
@@ -241,6 +242,22 @@ def test_a_reference_taken_as_a_new_row_gets_its_own_row(kernel):
     close(kernel.gram(X[5:9], X), kernel.gram(X)[5:9], 1e-12)
 
 
+def test_what_is_prepared_of_distances_has_the_means_of_their_squares():
+    D, means = ClassicalMDS("cityblock").prepare(rows())
+    close(D, squareform(pdist(rows(), "cityblock")))
+    close(means, np.square(D).mean(axis=0))
+
+
+@pytest.mark.parametrize("model", [BregmanKMeans(3, kernel=Isomap(8)), ReverseClassifier(kernel=Isomap(8))], ids=repr)
+def test_the_structure_of_training_rows_is_built_once(model, monkeypatch):
+    X, built, distances = roll(), [], Isomap.distances
+    monkeypatch.setattr(Isomap, "distances", lambda kernel, Y: built.append(len(Y)) or distances(kernel, Y))
+    fit = clone(model).fit(X, np.arange(300) % 2)
+    labels = fit.predict(X)
+    np.testing.assert_array_equal([fit.predict(row[None])[0] for row in X[:20]], labels[:20])
+    assert built == [300]
+
+
 def test_isomap_is_that_of_scikit_learn_on_training_and_new_rows():
     X, new = roll(), roll(50, seed=1)
     theirs = manifold.Isomap(n_neighbors=8, n_components=3).fit(X)
@@ -255,14 +272,14 @@ def test_isomap_joins_pieces_as_scikit_learn_does_and_says_so():
         warnings.simplefilter("ignore")
         theirs = manifold.Isomap(n_neighbors=5).fit(X)
     with pytest.warns(UserWarning, match="in 3 pieces"):
-        ours = Isomap(5).prepare(X)
+        ours = Isomap(5).distances(X)
     close(ours, theirs.dist_matrix_)
 
 
 def test_isomap_walks_through_equal_rows():
     X = np.repeat(np.arange(6.0), 3)[:, None]  # neighbors at distance zero, and pieces of equal rows
     with pytest.warns(UserWarning, match="pieces"):
-        G = Isomap(2).prepare(X)
+        G = Isomap(2).distances(X)
     close(G, np.abs(X - X.T))
 
 

@@ -25,7 +25,7 @@ class Expansion:
 
     kernel: Kernel | None
     references: Any
-    prepared: Array | None
+    prepared: Any
     columns: Array | None = None  # of a precomputed kernel, where not all training rows are references
 
     def __call__(self, X: Any, coef: Array) -> Array:

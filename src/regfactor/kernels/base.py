@@ -16,13 +16,13 @@ class Kernel(Params, abc.ABC):
     """k(x, y), the inner product of two rows in a feature space; holds parameters and no data."""
 
     @abc.abstractmethod
-    def gram(self, X: Any, Y: Any = None, prepared: Array | None = None) -> Array:
+    def gram(self, X: Any, Y: Any = None, prepared: Any = None) -> Array:
         """Return k between the rows of X and the reference rows Y; without Y, those of X among themselves.
 
         `prepared` is what `prepare(Y)` returned, where several X meet the same Y.
         """
 
-    def prepare(self, Y: Any) -> Array | None:
+    def prepare(self, Y: Any) -> Any:
         """Return what `gram(X, Y)` has to find out about Y alone; None where that is nothing."""
         return None
 

@@ -19,7 +19,7 @@ from regfactor.kernels.base import Kernel, about_mean, kind
 class Linear(Kernel):
     """k(x, y) = x'y."""
 
-    def gram(self, X: Any, Y: Any = None, prepared: Array | None = None) -> Array:
+    def gram(self, X: Any, Y: Any = None, prepared: Any = None) -> Array:
         return linear_kernel(X, Y)
 
     def features(self, X: Any) -> Array:
@@ -58,7 +58,7 @@ class Gaussian(Kernel):
     def resolved(self, X: Any) -> Self:
         return replace(self, gamma=widths.found(self.gamma, X))
 
-    def gram(self, X: Any, Y: Any = None, prepared: Array | None = None) -> Array:
+    def gram(self, X: Any, Y: Any = None, prepared: Any = None) -> Array:
         gamma = widths.found(self.gamma, X if Y is None else Y)
         Y, X = about_mean(X) if Y is None else about_mean(Y, X)
         return rbf_kernel(Y, gamma=gamma) if X is None else rbf_kernel(X, Y, gamma=gamma)
@@ -80,7 +80,7 @@ class Polynomial(Kernel):
     def resolved(self, X: Any) -> Self:
         return replace(self, gamma=widths.found(self.gamma, X))
 
-    def gram(self, X: Any, Y: Any = None, prepared: Array | None = None) -> Array:
+    def gram(self, X: Any, Y: Any = None, prepared: Any = None) -> Array:
         gamma = widths.found(self.gamma, X if Y is None else Y)
         return polynomial_kernel(X, Y, degree=self.degree, gamma=gamma, coef0=self.coef0)
 
@@ -89,7 +89,7 @@ class Polynomial(Kernel):
 class Precomputed(Kernel):
     """X already holds k: one row for each row, one column for each reference row."""
 
-    def gram(self, X: Any, Y: Any = None, prepared: Array | None = None) -> Array:
+    def gram(self, X: Any, Y: Any = None, prepared: Any = None) -> Array:
         K = X.toarray() if is_sparse(X) else np.array(X)
         references = K.shape[0] if Y is None else Y.shape[0]
         if K.ndim != 2 or K.shape[1] != references:
@@ -110,7 +110,7 @@ class Custom(Kernel):
         if not callable(self.function):
             raise ValueError(f"Custom needs a function of two tables, got {self.function!r}.")
 
-    def gram(self, X: Any, Y: Any = None, prepared: Array | None = None) -> Array:
+    def gram(self, X: Any, Y: Any = None, prepared: Any = None) -> Array:
         Y = X if Y is None else Y
         K = np.asarray(self.function(X, Y), kind(X))
         if K.shape != (X.shape[0], Y.shape[0]):

@@ -46,15 +46,15 @@ class FromDistances(Kernel):
     def to_references(self, X: Any, Y: Any, distances: Array) -> Array:
         """Return the distances of new rows to the references, whose own are known."""
 
-    def prepare(self, Y: Any) -> Array:
+    def prepare(self, Y: Any) -> tuple[Array, Array]:
         _require_dense(self, Y)
-        return self.distances(Y)
+        own = self.distances(Y)
+        return own, np.square(own, dtype=np.float64).mean(axis=0)
 
-    def gram(self, X: Any, Y: Any = None, prepared: Array | None = None) -> Array:
+    def gram(self, X: Any, Y: Any = None, prepared: Any = None) -> Array:
         _require_dense(self, X)
-        own = self.prepare(X if Y is None else Y) if prepared is None else prepared
+        own, columns = self.prepare(X if Y is None else Y) if prepared is None else prepared
         squares = np.square(own if Y is None else self.to_references(X, Y, own), dtype=np.float64)
-        columns = squares.mean(axis=0) if Y is None else np.square(own, dtype=np.float64).mean(axis=0)
         rows = squares.mean(axis=1)[:, None]
         return np.asarray((rows + columns - columns.mean() - squares) / 2, kind(X))
 
@@ -135,7 +135,7 @@ class FromGraph(Kernel):
         _require_dense(self, Y)
         return _pseudo_inverse(self.form(Y))
 
-    def gram(self, X: Any, Y: Any = None, prepared: Array | None = None) -> Array:
+    def gram(self, X: Any, Y: Any = None, prepared: Any = None) -> Array:
         _require_dense(self, X)
         K = self.prepare(X if Y is None else Y) if prepared is None else prepared
         return np.asarray(K if Y is None else self.weights(X, Y) @ K, kind(X))

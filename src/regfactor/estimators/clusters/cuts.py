@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -27,10 +29,11 @@ from regfactor.estimators.clusters.common import (
 )
 from regfactor.estimators.clusters.implicit import Implicit, kernel_rows, labels_of
 from regfactor.factors import Factors, Point
-from regfactor.kernels import Kernel, Precomputed, as_kernel, takes_sparse
+from regfactor.kernels import Precomputed, as_kernel, takes_sparse
 from regfactor.losses.divergences import Divergence, SquaredDistance, as_divergence
 from regfactor.problems.clusters import Clusters
 from regfactor.solvers.kernel_lloyd import (
+    KernelCenters,
     KernelClusters,
     KernelLloyd,
     one_hot,
@@ -136,27 +139,29 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
             random = check_random_state(self.random_state)
             with one_thread():
                 kernel = part.resolved(X)
-                rows, own = kernel_rows(kernel, X)
+                rows, own, prepared = kernel_rows(kernel, X)
                 weights = np.ones(X.shape[0]) if w is None else w
                 degrees = degrees_of(rows, weights)
                 check_mass(weights, degrees, np.float64 if exact else X.dtype)
                 if exact:
                     offset = k - float((weights * own / degrees).sum())
                     problem = KernelClusters(rows, own, weights, 1 / degrees, k, 2.0, offset)
-                    return self._fit_cut(problem, kernel, X, n_init, random)
+                    return self._fit_cut(problem, partial(Implicit, kernel, X, prepared, cut=True), n_init, random)
                 return self._fit_rows(Clusters(X, weights * degrees, divergence, k), degrees, n_init, random)
 
-    def _fit_cut(self, problem: KernelClusters, kernel: Kernel, X: Any, n_init: int, random: Any) -> Self:
+    def _fit_cut(
+        self, problem: KernelClusters, implicit: Callable[[KernelCenters], Implicit], n_init: int, random: Any
+    ) -> Self:
         k = problem.n_clusters
         if isinstance(self.init, str):
             start = choose(self.init, STARTS, "init")
             first = (start(problem, random) for _ in range(n_init))
         else:
-            first = (labels_of(self.init, X.shape[0], k) for _ in range(1))
+            first = (labels_of(self.init, len(problem.weights), k) for _ in range(1))
         points = (Point(Factors(one_hot(labels, k), np.zeros((k, 0)))) for labels in first)
         solution = best_run(self, (KernelLloyd().iterates(problem, point) for point in points))
         self.labels_, self.degrees_ = solution.point.factors.Phi.indices, 1 / problem.scale
-        self._centers: Any = Implicit(kernel, X, problem.centers(self.labels_)[0], cut=True)
+        self._centers: Any = implicit(problem.centers(self.labels_)[0])
         publish_run(self, solution, "KernelLloyd")
         warn_of_empty(self.labels_, problem.weights, k)
         return self

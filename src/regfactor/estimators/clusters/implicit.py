@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ class Implicit:
 
     kernel: Kernel
     X: Any
+    prepared: Any  # what the kernel has found out about X
     centers: KernelCenters
     cut: bool = False
     origin: Array | None = None  # taken off new rows, as it was off the training rows
@@ -44,9 +46,9 @@ class Implicit:
 
     def relative(self, X: Any) -> Array:
         """`between` without the share of the row itself, which no comparison of centers needs."""
-        prepared, out = self.kernel.prepare(self.X), np.empty((X.shape[0], len(self.centers.masses)))
+        out = np.empty((X.shape[0], len(self.centers.masses)))
         for at in row_slices(X.shape[0], self.X.shape[0]):
-            K = np.asarray(self.kernel.gram(_from(X[at], self.origin), self.X, prepared), np.float64)
+            K = np.asarray(self.kernel.gram(_from(X[at], self.origin), self.X, self.prepared), np.float64)
             inner = self.centers.inner(K)
             if self.cut:
                 degrees = K @ self.centers.weights
@@ -61,14 +63,14 @@ def diagonal(kernel: Kernel, X: Any) -> Array:
     return np.concatenate([np.diag(kernel.gram(X[i : i + FEW], X[i : i + FEW])) for i in starts]).astype(np.float64)
 
 
-def kernel_rows(kernel: Kernel, X: Any) -> tuple[Callable[[Any], Array], Array]:
-    """Return how rows of the kernel matrix are found, and its diagonal."""
-    n = X.shape[0]
+def kernel_rows(kernel: Kernel, X: Any) -> tuple[Callable[[Any], Array], Array, Any]:
+    """Return how rows of the kernel matrix are found, its diagonal, and what is prepared for new rows."""
+    n, prepared = X.shape[0], kernel.prepare(X)
     if isinstance(kernel, POINTWISE) and n * n > HELD:
-        return lambda at: kernel.gram(X[at], X).astype(np.float64, copy=False), diagonal(kernel, X)
-    K = np.asarray(kernel.gram(X), np.float64)
+        return lambda at: kernel.gram(X[at], X, prepared).astype(np.float64, copy=False), diagonal(kernel, X), prepared
+    K = np.asarray(kernel.gram(X, prepared=prepared), np.float64)
     check_symmetric(kernel, K)
-    return K.__getitem__, np.diag(K)
+    return K.__getitem__, np.diag(K), prepared
 
 
 def check_symmetric(kernel: Kernel, K: Array) -> None:
@@ -85,9 +87,9 @@ def implicit_problem(
     if isinstance(part, Linear) and not is_sparse(X):  # distances do not see it, but inner products lose digits by it
         origin = np.average(X, axis=0, weights=w).astype(X.dtype)
         X = X - origin
-    rows, own = kernel_rows(part, X)
+    rows, own, prepared = kernel_rows(part, X)
     problem = KernelClusters(rows, own, np.ones(n) if w is None else w, np.ones(n), k)
-    return lambda centers: Implicit(part, X, centers, origin=origin), problem
+    return partial(Implicit, part, X, prepared, origin=origin), problem
 
 
 def _from(X: Any, origin: Array | None) -> Any:

@@ -58,7 +58,7 @@ class Landmarks:
 
     kernel: Kernel
     references: Any
-    prepared: Array | None
+    prepared: Any
     columns: Array | None  # of a precomputed kernel
     back: Array
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,10 +131,9 @@ def fit_rows(estimator: Any, problem: LabeledClusters, free: Array, hard: bool, 
 
 
 def fit_kernel(
-    estimator: Any, problem: LabeledKernelClusters, space: tuple[Kernel, Any, bool], hard: bool, random: Any
+    estimator: Any, problem: LabeledKernelClusters, implicit: Callable[[Any], Implicit], hard: bool, random: Any
 ) -> Fit:
-    """Fit centers in feature space; `space` is the kernel, the rows, and whether points are scaled as in a cut."""
-    kernel, X, cut = space
+    """Fit centers in feature space; `implicit` makes of them what scores new rows."""
     first = Point(Factors(np.zeros((0, 0)), np.zeros((0, 0))), problem.first(random))
     solution = _hard_run(estimator, [LabeledKernelLloyd().iterates(problem, first)], hard)
     Z, prior = solution.point.factors.codes, None
@@ -152,7 +151,7 @@ def fit_kernel(
     joint = log_joint(D, np.full(k, 1 / k) if prior is None else prior, sharpness)
     _warn_of_merged(problem.codes, nearest, joint.argmax(axis=1), sharpness)
     labels = clamped(joint, problem.codes).argmax(axis=1)
-    classes = Classes(Implicit(kernel, X, centers, cut), sharpness, prior)
+    classes = Classes(implicit(centers), sharpness, prior)
     return Fit(solution, "LabeledKernelLloyd" if hard else "LabeledKernelMixture", classes, labels)
 
 

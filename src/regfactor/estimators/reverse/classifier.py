@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from regfactor.estimators.base import _check_limits
 from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.clusters.common import check_domain, one_thread, publish_run, rows_of, weights_of
 from regfactor.estimators.clusters.cuts import degrees_of
-from regfactor.estimators.clusters.implicit import kernel_rows
+from regfactor.estimators.clusters.implicit import Implicit, kernel_rows
 from regfactor.estimators.labels import Labels, encode_labels
 from regfactor.estimators.reverse.assignment import Balance, Fit, fit_kernel, fit_rows
 from regfactor.kernels import Kernel, as_kernel, takes_sparse
@@ -179,7 +180,7 @@ class ReverseClassifier(Uncertified, ClassifierMixin, BaseEstimator):
 
     def _fit_kernel(self, X: Any, w: Array | None, labels: Labels, hard: bool) -> Fit:
         kernel = self._kernel(X)
-        rows, own = kernel_rows(kernel, X)
+        rows, own, prepared = kernel_rows(kernel, X)
         ones = np.ones(X.shape[0]) if w is None else w
         degrees = degrees_of(rows, ones) if self.normalized_cut else np.ones(len(ones))
         balance = Balance.of(labels.codes, ones * degrees, self._mu())
@@ -189,7 +190,8 @@ class ReverseClassifier(Uncertified, ClassifierMixin, BaseEstimator):
         )
         problem = LabeledKernelClusters(space, labels.codes, ones)
         random = check_random_state(self.random_state)
-        fit = fit_kernel(self, problem, (kernel, X, bool(self.normalized_cut)), hard, random)
+        implicit = partial(Implicit, kernel, X, prepared, cut=bool(self.normalized_cut))
+        fit = fit_kernel(self, problem, implicit, hard, random)
         return replace(fit, mu=balance.mu)
 
     def _publish(self, X: Any, labels: Labels, fit: Fit) -> None:
