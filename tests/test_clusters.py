@@ -25,6 +25,7 @@ from regfactor.kernels import Gaussian, as_kernel
 from regfactor.losses import potentials
 from regfactor.losses.divergences import DIVERGENCES, BregmanDivergence, Mahalanobis, as_divergence, row_values
 from regfactor.solvers import nearest
+from regfactor.solvers.kernel_lloyd import KernelClusters
 from regfactor.solvers.lloyd import weighted_median
 
 NAMES = sorted(DIVERGENCES)
@@ -644,6 +645,15 @@ def test_cuts_separate_rings_and_new_rows_follow(monkeypatch):
     np.testing.assert_array_equal(large.labels_[::3] == truth, np.full(400, large.labels_[0] == truth[0]))
     weighted = BregmanNormalizedCut(2, gamma=8.0, random_state=0).fit(X, sample_weight=np.full(400, 3.0))
     assert weighted.objective_ == pytest.approx(large.objective_, rel=1e-9)
+
+
+def test_a_small_kernel_is_scaled_and_not_multiplied_for_its_eigenvectors(monkeypatch):
+    X, widths, products = rows("squared", n=60), [], KernelClusters.products
+    monkeypatch.setattr(
+        KernelClusters, "products", lambda problem, V: widths.append(V.shape[1]) or products(problem, V)
+    )
+    BregmanNormalizedCut(3, random_state=0).fit(X)
+    assert set(widths) == {3}
 
 
 def test_cuts_under_other_divergences_weigh_rows_by_degree():

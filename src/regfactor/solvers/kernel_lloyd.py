@@ -171,7 +171,7 @@ def spectral_labels(problem: KernelClusters, random: np.random.RandomState) -> A
         return root[:, None] * problem.products(root[:, None] * V.reshape(n, -1))
 
     if n <= max(SMALL, 4 * k):
-        _, U = top_eigenpairs(product(np.eye(n)), k)
+        _, U = top_eigenpairs(root[:, None] * problem.rows(slice(None)) * root, k)
     else:
         operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=np.float64)
         _, U = eigsh(operator, k, which="LA", v0=random.standard_normal(n), ncv=min(n, max(4 * k, 40)))
