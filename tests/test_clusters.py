@@ -695,6 +695,8 @@ BAD = {
     "too many clusters": (BregmanKMeans(50), X, "n_samples=40 should be >= n_clusters=50"),
     "too many components": (BregmanMixture(50), X, "n_components=50"),
     "starts": (BregmanKMeans(2, n_init="many"), X, "n_init must be"),
+    "starts from given centers": (BregmanKMeans(2, init=X[:2], n_init=-3), X, "n_init must be a whole number >= 1"),
+    "starts from given labels": (BregmanNormalizedCut(2, init=np.arange(40) % 2, n_init="many"), X, "or 'auto'"),
     "no starts": (BregmanMixture(2, n_init=0), X, "n_init must be"),
     "unknown start": (BregmanKMeans(2, init="k-means+"), X, "Did you mean 'k-means\\+\\+'"),
     "shape of centers": (BregmanKMeans(2, init=np.ones((3, 4))), X, "2 finite centers of 4 features"),

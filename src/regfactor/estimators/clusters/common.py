@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from regfactor._linalg import is_sparse
-from regfactor._params import Array
+from regfactor._params import Array, says
 from regfactor.estimators.base import _print_progress
 from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.door import row_weights
@@ -60,6 +60,15 @@ def check_count(estimator: Any, name: str) -> int:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name} must be a whole number >= 1, got {value!r}.")
     return int(value)
+
+
+def count_of_starts(estimator: Any, auto: int) -> int:
+    """Return `n_init`, of which "auto" is the number given; raise unless it is a whole number >= 1."""
+    if says(estimator.n_init, "auto"):
+        return auto
+    if isinstance(estimator.n_init, str):
+        raise ValueError(f"n_init must be a whole number or 'auto', got {estimator.n_init!r}.")
+    return check_count(estimator, "n_init")
 
 
 def check_enough(X: Any, k: int, name: str) -> None:

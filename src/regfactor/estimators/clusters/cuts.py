@@ -20,6 +20,7 @@ from regfactor.estimators.clusters.common import (
     best_run,
     check_count,
     check_enough,
+    count_of_starts,
     is_non_negative,
     one_thread,
     publish_run,
@@ -180,12 +181,8 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
         return self
 
     def _n_init(self) -> int:
-        if says(self.n_init, "auto"):
-            spectral = isinstance(self.init, str) and self.init == "spectral"
-            return 1 if spectral and isinstance(as_divergence(self.divergence), SquaredDistance) else 10
-        if isinstance(self.n_init, str):
-            raise ValueError(f"n_init must be a whole number or 'auto', got {self.n_init!r}.")
-        return check_count(self, "n_init")
+        exact = isinstance(as_divergence(self.divergence), SquaredDistance)
+        return count_of_starts(self, auto=1 if says(self.init, "spectral") and exact else 10)
 
     def predict(self, X: Any) -> Array:
         """Return the cluster of each row, by its affinities to the training rows.

@@ -20,6 +20,7 @@ from regfactor.estimators.clusters.common import (
     check_count,
     check_domain,
     check_enough,
+    count_of_starts,
     is_non_negative,
     one_thread,
     publish_run,
@@ -213,13 +214,8 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _n_init(self) -> int:
         """Return the number of starts; from given centers there is only one."""
-        if not isinstance(self.init, str) and not callable(self.init):
-            return 1
-        if says(self.n_init, "auto"):
-            return 1 if isinstance(self.init, str) and self.init == "k-means++" else 10
-        if isinstance(self.n_init, str):
-            raise ValueError(f"n_init must be a whole number or 'auto', got {self.n_init!r}.")
-        return check_count(self, "n_init")
+        n_init = count_of_starts(self, auto=1 if says(self.init, "k-means++") else 10)
+        return n_init if isinstance(self.init, str) or callable(self.init) else 1
 
     def predict(self, X: Any) -> Array:
         """Return the cluster of the nearest center of each row.
