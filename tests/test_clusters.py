@@ -18,6 +18,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import POTENTIALS, RANDOM_START, draw_potential, rng
+from regfactor.estimators.clusters import mixture
 from regfactor.estimators.clusters.cuts import BregmanNormalizedCut
 from regfactor.estimators.clusters.kmeans import BregmanKMeans
 from regfactor.estimators.clusters.mixture import BregmanMixture
@@ -377,8 +378,8 @@ def test_fewer_different_rows_than_clusters_is_no_crash(name):
     ):
         model = BregmanKMeans(5, name, random_state=0).fit(X)
     assert model.inertia_ == pytest.approx(0, abs=1e-7) and np.isfinite(model.cluster_centers_).all()
-    mixture = BregmanMixture(5, name, random_state=0).fit(X)
-    assert np.isfinite(mixture.predict_proba(X)).all()
+    soft = BregmanMixture(5, name, random_state=0).fit(X)
+    assert np.isfinite(soft.predict_proba(X)).all()
 
 
 def test_plus_plus_spreads_centers_and_starts_are_counted():
@@ -530,6 +531,20 @@ def test_automatic_sharpness_has_no_units():
     np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(X * 1e-3), atol=1e-6)
     hard = BregmanKMeans(3, random_state=0).fit(X)
     assert a.sharpness_ == pytest.approx(len(X) / hard.inertia_, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("name", "sharpness", "expected"), [("squared", 1.0, 1), ("mahalanobis", "auto", 1), ("squared", "auto", 10)]
+)
+def test_a_time_limit_covers_the_starts_of_a_mixture_unless_its_sharpness_needs_all(
+    name, sharpness, expected, monkeypatch
+):
+    starts, hard = [], mixture._hard
+    monkeypatch.setattr(mixture, "_hard", lambda *args: starts.append(args) or hard(*args))
+    model = BregmanMixture(3, name, sharpness, n_init=10, time_limit=0.0, tol=0.0, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="time_limit"):
+        model.fit(rows("squared"))
+    assert len(starts) == expected
 
 
 # --- kernels and cuts -------------------------------------------------------------------------------------------------

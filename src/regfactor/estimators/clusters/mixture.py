@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -128,8 +128,8 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
             check_enough(X, k, "n_components")
             problem, random = Clusters(X, w, divergence, k), check_random_state(self.random_state)
             with one_thread():
-                hard = [_hard(problem, random) for _ in range(n_init)]
-                sharpness = self._found_sharpness(problem, min(solution.objective for solution in hard))
+                starts = (_hard(problem, random) for _ in range(n_init))
+                sharpness, hard = self._found_sharpness(problem, starts)
                 solution = best_run(self, _soft(problem, hard, sharpness), tol=self.tol, floor=problem.mass)
             M, (p,) = solution.point.factors.C, solution.point.factors.codes
             self._centers = Centers(problem.started.at(solution.point.free), M, problem.anchor, problem.far)
@@ -141,13 +141,15 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
             publish_run(self, solution, "Mixture")
         return self
 
-    def _found_sharpness(self, problem: Clusters, objective: float) -> float:
+    def _found_sharpness(self, problem: Clusters, hard: Iterable[Solution]) -> tuple[float, Iterable[Solution]]:
+        """Return the sharpness, and the hard clusterings, all found beforehand only where it depends on them."""
         if not says(self.sharpness, "auto"):
-            return float(self.sharpness)
+            return float(self.sharpness), hard
         if problem.started.parameters is not None:  # D has no units, and its mean is d/2 by the fit of S
-            return 2.0 / problem.X.shape[1]
-        mean = objective / problem.mass
-        return 1 / mean if mean > 0 else 1.0
+            return 2.0 / problem.X.shape[1], hard
+        hard = list(hard)
+        mean = min(solution.objective for solution in hard) / problem.mass
+        return 1 / mean if mean > 0 else 1.0, hard
 
     def score_samples(self, X: Any) -> Array:
         """Return log sum_j p_j exp(-sharpness D(x, m_j)) of each row: its log likelihood up to a term of x alone.
@@ -230,7 +232,7 @@ def _hard(problem: Clusters, random: np.random.RandomState) -> Solution:
     return run(Lloyd().iterates(problem, start), tol=0.0, max_iter=FIRST)
 
 
-def _soft(problem: Clusters, hard: list[Solution], sharpness: float) -> Iterator[Iterator[Iterate]]:
+def _soft(problem: Clusters, hard: Iterable[Solution], sharpness: float) -> Iterator[Iterator[Iterate]]:
     """Yield the soft iterations from each hard clustering, with its shares as first proportions."""
     for solution in hard:
         F = solution.point.factors
