@@ -141,11 +141,12 @@ def test_inverse_gradient_finds_a_point_with_the_gradient(loss):
 
 
 @every_loss
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("scale", [0.1, 1.0, 30.0, 1e6])
-def test_feasible_points_have_a_finite_conjugate(loss, scale):
-    _, x = draw(loss, seed=7)
-    y = loss.feasible(rng(8).normal(scale=scale, size=x.shape), x)
-    assert np.isfinite(loss.conjugate(y, x)).all()
+def test_feasible_points_have_a_finite_conjugate(loss, scale, dtype):
+    x = draw(loss, seed=7)[1].astype(dtype)
+    y = loss.feasible(rng(8).normal(scale=scale, size=x.shape).astype(dtype), x)
+    assert y.dtype == dtype and np.isfinite(loss.conjugate(y, x)).all()
 
 
 @every_loss

@@ -163,6 +163,15 @@ def test_extreme_arguments_give_numbers(potential, x):
         assert np.isfinite(method(at)).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("y", [-800.0, -90.0, 90.0, 800.0])
+def test_inverses_that_grow_exponentially_give_numbers(y, dtype):
+    at = np.array([[y, 0.0]], dtype)
+    for potential in (RelaxedSigmoid(), Entropy()):
+        for method in (potential.inverse, potential.conjugate):
+            assert method(at).dtype == dtype and np.isfinite(method(at)).all()
+
+
 @every_potential
 @pytest.mark.parametrize("method", ["value", "transfer", "slope", "conjugate", "inverse"])
 def test_nothing_is_mutated_and_float32_stays(potential, method):

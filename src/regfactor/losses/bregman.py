@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, wrightomega, xlogy
@@ -89,7 +90,7 @@ class Gamma(Bregman):
         return np.where(mean > 0, -np.log(np.where(mean > 0, mean, 1)) - 1, np.inf)
 
     def slopes(self, x: Array) -> tuple[Array, float]:
-        return (1e-12 - 1) * x, np.inf  # the open end mean -> 0 has an infinite conjugate
+        return (_margin(x) - 1) * x, np.inf  # the open end mean -> 0 has an infinite conjugate
 
     def inverse_gradient(self, y: Array, x: Array) -> Array:
         return -1 / (y + x)
@@ -260,13 +261,19 @@ class KL(Loss):
         return _ratio(x, 1 - y)
 
     def slopes(self, x: Array) -> tuple[float, Array]:
-        return -np.inf, np.where(x > 0, 1 - 1e-12, 1)  # the open end has an infinite conjugate
+        return -np.inf, 1 - _margin(x) * (x > 0)  # the open end has an infinite conjugate
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
         b = w * a - 1
         root = np.sqrt(b * b + 4 * w * x)
         # two forms of the positive root of w z^2 - b z - x = 0; each is exact where the other cancels
         return np.where(b > 0, (b + root) / (2 * w), _ratio(2 * x, root - b))
+
+
+def _margin(x: Array) -> Any:
+    """Return the share by which an open end is kept off: 1e-12, or what the precision of x can tell from nothing."""
+    precision = np.result_type(x, np.float32).type
+    return max(precision(1e-12), 4 * np.finfo(precision).eps)
 
 
 def _expand_sigmoid(z: Array, value: Array, first: Array, second: Array) -> None:

@@ -20,13 +20,19 @@ NON_NEGATIVE = Interval(0, np.inf, low_closed=True)
 NEGATIVE = Interval(-np.inf, 0)
 UNIT = Interval(0, 1, low_closed=True, high_closed=True)
 MAX_EXPONENT = 300.0  # exp of more would overflow once squared
+MAX_EXPONENT_SINGLE = 80.0  # exp of more would overflow in float32
 LAST_EXPONENT = {8: 700.0, 4: 85.0}  # by bytes of a number: exp of more would overflow once added up over some rows
 
 
 def bounded_exp(z: Array, out: Array | None = None) -> Array:
     """Return exp(z) for z up to a bound beyond which only the order of magnitude matters."""
+    return np.exp(bounded(z, out=out), out=out)
+
+
+def bounded(z: Array, out: Array | None = None) -> Array:
+    """Return z up to the bound of exponents in its precision."""
     z = np.asarray(z)
-    return np.exp(np.minimum(z, 80.0 if z.dtype == np.float32 else MAX_EXPONENT, out=out), out=out)
+    return np.minimum(z, MAX_EXPONENT_SINGLE if z.dtype == np.float32 else MAX_EXPONENT, out=out)
 
 
 def wide_exp(z: Array) -> Array:
@@ -208,11 +214,11 @@ class RelaxedSigmoid(Potential):
         return 1 / (np.abs(x) + self.theta)
 
     def conjugate(self, y: Array) -> Array:
-        size = np.minimum(np.abs(y), MAX_EXPONENT)
+        size = bounded(np.abs(y))
         return self.theta * (np.expm1(size) - size)
 
     def inverse(self, y: Array) -> Array:
-        return np.sign(y) * self.theta * np.expm1(np.minimum(np.abs(y), MAX_EXPONENT))
+        return np.sign(y) * self.theta * np.expm1(bounded(np.abs(y)))
 
 
 @dataclass
