@@ -51,8 +51,7 @@ class LabeledKernelClusters:
         inner = space.products(H) / full
         squares = np.einsum("ij,ij->j", H, inner) / full
         centers = MemberCenters(np.empty(0, np.int32), self.degrees, masses, squares, H / full)
-        lengths = np.square(space.scale) * space.diagonal / 2
-        D = lengths[:, None] + centers.relative(space.scale[:, None] * inner)
+        D = space.lengths[:, None] + centers.relative(space.scale[:, None] * inner)
         return centers, np.maximum(D, 0)
 
     def one_hot(self, labels: Array) -> Array:

@@ -53,6 +53,11 @@ class KernelClusters:
         """Return the weight of each point s_i phi(x_i)."""
         return self.weights / self.scale
 
+    @property
+    def lengths(self) -> Array:
+        """Return |s_i phi(x_i)|^2 / 2."""
+        return np.square(self.scale) * self.diagonal / 2
+
     def products(self, V: Array) -> Array:
         """K V, by blocks of rows."""
         out = np.empty((len(self.weights), V.shape[1]))
@@ -133,7 +138,7 @@ class KernelLloyd(Solver):
         empty = np.flatnonzero(filled == 0)
         if not len(empty):
             return nearest
-        lengths = np.square(problem.scale) * problem.diagonal / 2
+        lengths = problem.lengths
         return with_farthest(nearest, lengths + least, empty, (problem.weights, None), NOTHING * lengths.mean())
 
 
@@ -157,7 +162,7 @@ def random_labels(problem: KernelClusters, random: np.random.RandomState) -> Arr
 
 
 def _distances(problem: KernelClusters, chosen: Array) -> Array:
-    s, lengths = problem.scale, np.square(problem.scale) * problem.diagonal / 2
+    s, lengths = problem.scale, problem.lengths
     inner = problem.rows(chosen).T * s[:, None] * s[chosen]
     return np.maximum(lengths[:, None] + lengths[chosen] - inner, 0)
 
