@@ -29,7 +29,8 @@ from regfactor.losses.transfers import TRANSFERS
 from regfactor.model_selection import compare_with_supervised
 from regfactor.problems.clusters import Clusters
 from regfactor.solvers.assignment import LabeledClusters, LabeledLloyd, LabeledMixture
-from regfactor.solvers.kernel_assignment import LabeledKernelLloyd, LabeledKernelMixture
+from regfactor.solvers.kernel_assignment import LabeledKernelClusters, LabeledKernelLloyd, LabeledKernelMixture
+from regfactor.solvers.kernel_lloyd import KernelClusters
 from regfactor.solvers.seeding import spread_rows
 
 # small random tables of which soft classes make what they can; the warning has a test of its own
@@ -130,6 +131,15 @@ def test_the_objective_in_feature_space_never_rises(assignment, cut, mu):
     assert len(values) > 1
     assert (np.diff(values) <= 1e-10 * np.abs(values).max()).all()
     assert assignment == "soft" or set(model.transduction_) == {0, 1, 2}
+
+
+def test_in_feature_space_no_class_is_filled_by_emptying_another():
+    D = np.array([[9.0, 99.0, 99.0], [99.0, 1.0, 99.0], [99.0, 2.0, 99.0], [99.0, 3.0, 99.0]])
+    ones = np.ones(4)
+    space = KernelClusters(np.eye(4).__getitem__, ones, ones, ones, 3)
+    for codes, expected in (([-1, -1, -1, -1], [0, 1, 1, 2]), ([-1, -1, -1, 1], [0, 1, 2, 1])):
+        problem = LabeledKernelClusters(space, np.array(codes), ones)
+        np.testing.assert_array_equal(problem.assigned(D, D.argmin(axis=1)), expected)
 
 
 def test_a_class_that_runs_empty_is_given_a_free_row():

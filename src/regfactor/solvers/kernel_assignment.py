@@ -15,7 +15,7 @@ from regfactor.loop import Iterate
 from regfactor.solvers.assignment import CLASSLESS, clamped
 from regfactor.solvers.base import Solver
 from regfactor.solvers.kernel_lloyd import RISE, KernelCenters, KernelClusters, one_hot, spread_labels
-from regfactor.solvers.lloyd import NOTHING
+from regfactor.solvers.lloyd import NOTHING, with_farthest
 from regfactor.solvers.mixture import log_joint
 
 
@@ -76,12 +76,10 @@ class LabeledKernelClusters:
         nearest = np.where(self.free, np.where(stay, labels, D.argmin(axis=1)), self.codes)
         masses = np.bincount(nearest, self.space.mass, minlength=self.space.n_clusters)
         empty = np.flatnonzero(masses == 0)
-        if len(empty):
-            own = np.where(self.free & (self.space.weights > 0), D[at, nearest], 0)
-            farthest = np.argsort(-own, kind="stable")[: len(empty)]
-            farthest = farthest[own[farthest] > NOTHING * least.mean()]
-            nearest[farthest] = empty[: len(farthest)]
-        return nearest
+        if not len(empty):
+            return nearest
+        allowed = self.space.weights, self.free
+        return with_farthest(nearest, D[at, nearest], empty, allowed, NOTHING * float(least.mean()))
 
 
 @dataclass
