@@ -850,3 +850,20 @@ def test_parts_are_divergences():
     M = model.cluster_centers_[:, :3]
     kl = np.array([[np.sum(x * np.log(x / m)) for m in M] for x in shares[:, :3]])
     np.testing.assert_allclose(model.transform(shares), kl, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["squared", "bernoulli", "cube", "kl"])
+@pytest.mark.parametrize("size", [1.0, 1e-3])
+def test_rows_that_lie_on_their_centers_are_told_apart_in_any_units(name, size):
+    X = size * np.repeat(rng(1).random((3, 4)), 20, axis=0)
+    model = BregmanMixture(3, name, "auto", random_state=0).fit(X)
+    assert model.objective_ == pytest.approx(60 * np.log(3), rel=1e-3)
+    assert (model.predict_proba(X).max(axis=1) > 0.99).all()
+
+
+@pytest.mark.parametrize("size", [1e-5, 1e5])
+def test_a_mixture_with_a_covariance_stops_where_it_does_in_other_units(size):
+    X = rows("squared", n=120) + 3 * (np.arange(120) % 2)[:, None]
+    a, b = (BregmanMixture(2, "mahalanobis", random_state=0).fit(s * X) for s in (1.0, size))
+    assert a.n_iter_ == b.n_iter_
+    np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(size * X), atol=1e-6)

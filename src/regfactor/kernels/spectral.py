@@ -7,9 +7,8 @@ structure nor looks for them in it. Two ways are used to extend a kernel on refe
   k(x, y) = -(d^2(x, y) - mean_i d^2(x, y_i) - mean_i d^2(y_i, y) + mean_ij d^2(y_i, y_j))/2.
   A reference taken as a new row gets its own row of `gram(Y)`.
 * averages (locally linear embedding, Laplacian): k(x, y) = sum_i w_i(x) k(y_i, y) with weights that sum to one, so that
-  the embedding of x is the same average of those of the references. A reference taken as a new row gets its own row
-  only as far as its weight is all on itself: in general it is placed elsewhere than the reference, since nothing tells
-  a new row from the reference that it equals.
+  the embedding of x is the same average of those of the references. A new row that equals a reference gets the row of
+  that in `gram(Y)`; one that is near to it, but not equal, may be placed elsewhere.
 """
 
 from __future__ import annotations
@@ -138,7 +137,12 @@ class FromGraph(Kernel):
     def gram(self, X: Any, Y: Any = None, prepared: Any = None) -> Array:
         _require_dense(self, X)
         K = self.prepare(X if Y is None else Y) if prepared is None else prepared
-        return np.asarray(K if Y is None else self.weights(X, Y) @ K, kind(X))
+        if Y is None:
+            return np.asarray(K, kind(X))
+        rows, first = self.weights(X, Y) @ K, _nearest(X, Y, 1)[1][:, 0]
+        equal = np.all(np.asarray(X) == np.asarray(Y)[first], axis=1)
+        rows[equal] = K[first[equal]]
+        return np.asarray(rows, kind(X))
 
 
 @dataclass

@@ -52,7 +52,9 @@ class Mixture(Solver):
         for step in itertools.count():
             value, masses, new = self._sweep(problem, divergence, p, M)
             point = Point(Factors(p[None], M), divergence.parameters)
-            yield Iterate(point, value, steps=min(step, 1))
+            # what the parameters of a divergence cost depends on the units of the data
+            unit = max(abs(value - self.sharpness * divergence.extra(problem.mass)), problem.mass)
+            yield Iterate(point, value, steps=min(step, 1), scale=unit)
             M = np.where(masses[:, None] > SMALLEST, new, M)
             p = masses / problem.mass
             divergence = divergence.refitted(problem.tally, M - problem.anchor, masses)

@@ -36,6 +36,7 @@ from regfactor.solvers.nearest import Centers
 from regfactor.solvers.seeding import spread_rows
 
 FIRST = 10  # hard iterations before the soft ones
+NOTHING = 1e-9  # share of the mean divergence from a single center below which rows lie on theirs
 
 
 class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
@@ -52,7 +53,8 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
     divergence : str or Potential, default="squared"
         As in `BregmanKMeans`.
     sharpness : float or "auto", default=1.0
-        "auto" is one over the mean divergence within clusters of a hard clustering, which has no units.
+        "auto" is one over the mean divergence within clusters of a hard clustering, which has no units; at a number,
+        data in other units are other data, and small ones may all lie in one component.
     n_init : int, default=1
         Starts of which the best is kept: k-means++, then a few hard iterations.
     max_iter : int, default=1000
@@ -148,7 +150,7 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
         if problem.started.parameters is not None:  # D has no units, and its mean is d/2 by the fit of S
             return 2.0 / problem.X.shape[1], hard
         hard = list(hard)
-        mean = min(solution.objective for solution in hard) / problem.mass
+        mean = max(min(solution.objective for solution in hard) / problem.mass, NOTHING * problem.scale)
         return 1 / mean if mean > 0 else 1.0, hard
 
     def score_samples(self, X: Any) -> Array:
