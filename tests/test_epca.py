@@ -246,12 +246,23 @@ def test_weights_stand_for_repetitions(family):
     np.testing.assert_allclose(np.repeat(weighted.codes_, weights, axis=0), repeated.codes_, atol=1e-4)
 
 
-@every_family
-def test_entries_of_weight_zero_are_holes(family):
+OFFSETS = [(family, None) for family in FAMILIES]
+OFFSETS += [(family, "fit") for family in FAMILIES if family != "multinomial"] + [("poisson", "total")]
+
+
+@pytest.mark.parametrize(("family", "row_offset"), OFFSETS)
+def test_entries_of_weight_zero_are_holes(family, row_offset):
     X, hidden = table(family, holes=0.0), np.random.default_rng(1).random((40, 12)) < 0.2
-    weighted = model(family).fit(X, entry_weight=np.where(hidden, 0.0, 1.0))
-    missing = model(family).fit(np.where(hidden, np.nan, X))
+    weighted = model(family, row_offset=row_offset).fit(X, entry_weight=np.where(hidden, 0.0, 1.0))
+    missing = model(family, row_offset=row_offset).fit(np.where(hidden, np.nan, X))
     np.testing.assert_allclose(weighted.components_, missing.components_, atol=1e-8)
+    if row_offset is not None:
+        np.testing.assert_allclose(weighted.row_offset_, missing.row_offset_, atol=1e-8)
+
+
+@every_family
+def test_weights_of_entries_scale_the_loss(family):
+    X = table(family, holes=0.0)
     heavier = model(family, alpha=2.0, **EXACT).fit(X, entry_weight=np.full(X.shape, 2.0))
     assert heavier.objective_ == pytest.approx(2 * model(family, alpha=1.0, **EXACT).fit(X).objective_, rel=1e-6)
 

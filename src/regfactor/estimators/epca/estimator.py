@@ -334,7 +334,7 @@ class ExponentialFamilyPCA(FactorEstimator):
         self.codes_, self.components_, self.intercept_ = codes, components, score.intercept
         self._rows, self._reading, self._loss_parts = score, reading, [(slice(None), reading.loss)]
         if self.row_offset is not None:
-            self.row_offset_ = level if self.row_offset == "fit" else reading.exposure(given.table)
+            self.row_offset_ = level if self.row_offset == "fit" else reading.exposure(given.table, given.entries)
         values = fitted_values(self, given, data, problem, level)
         self.objective_, self.deviance_explained_, self._certificate = values.objective, values.explained, None
         self.history_ = [replace(record, objective=record.objective - values.more) for record in solution.history]
@@ -362,7 +362,7 @@ class ExponentialFamilyPCA(FactorEstimator):
         """Return the predictors of all entries of a table, offsets included."""
         codes, level = self._scored(table, offset)
         Z = codes @ self.components_.astype(table.dtype) + self.intercept_.astype(table.dtype) + level[:, None]
-        added = self._reading.offset(table, offset)
+        added = self._reading.offset(table, None, offset)
         return Z if added is None else Z + added
 
     def __sklearn_tags__(self) -> Tags:

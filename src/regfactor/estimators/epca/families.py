@@ -154,18 +154,18 @@ class Reading:
         """The loss of single entries that is minimized."""
         return Poisson() if isinstance(self.loss, Multinomial) else self.loss
 
-    def exposure(self, table: Any) -> Array:
+    def exposure(self, table: Any, entries: Any) -> Array:
         """Return the log of each row's total over what the means of its observed columns would make."""
-        x, seen = _filled(table), _weights(table, None) > 0
+        x, seen = _filled(table), _weights(table, entries) > 0
         total, expected = np.where(seen, x, 0).sum(axis=1), seen @ self.means
         ratio = np.maximum(total, LEAST_TOTAL * self.unit) / np.where(expected > 0, expected, 1)
         return np.where(expected > 0, np.log(ratio), 0).astype(table.dtype)
 
-    def offset(self, table: Any, given: Array | None) -> Array | None:
+    def offset(self, table: Any, entries: Any, given: Array | None) -> Array | None:
         """Return what is added to the predictors: the offset given and the exposures."""
         if not self.totals:
             return given
-        by_total = self.exposure(table)[:, None]
+        by_total = self.exposure(table, entries)[:, None]
         return by_total if given is None else given + by_total
 
     def data(self, table: Any, entries: Any, given: Array | None) -> Data:
@@ -173,7 +173,7 @@ class Reading:
         if isinstance(self.loss, Gamma):
             return self._inside(table, entries)
         check_values(self.loss, table)
-        offset = self.offset(table, given)
+        offset = self.offset(table, entries, given)
         if not is_sparse(table):
             return Data.of(table, self.fitted, entries, offset)
         data = Data.of_sparse(table, self.fitted, entries)
