@@ -551,6 +551,12 @@ BAD = {
     "levels twice": (model("multinomial", row_offset="fit"), COUNTS, {}, "leave row_offset=None"),
     "a truth value of components": (model("poisson", k=True), COUNTS, {}, "n_components must be a whole number"),
     "no convex gamma": (model("gamma", k=None), COUNTS + 1, {}, "give n_components"),
+    "a row that is weighted in part": (
+        model("multinomial", k=None),
+        COUNTS,
+        {"entry_weight": np.where(COUNTS > 1, 2.0, 1.0)},
+        "give weights of rows",
+    ),
     "no convex levels": (model("poisson", k=None, row_offset="fit"), COUNTS, {}, "give n_components"),
     "offset too short": (model("poisson"), COUNTS, {"offset": [1.0]}, "offset has shape"),
     "offset infinite": (model("poisson"), COUNTS, {"offset": np.full(40, -np.inf)}, "offset must be finite"),

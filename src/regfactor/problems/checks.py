@@ -65,6 +65,12 @@ def check_term(loss: Loss, x: Array, observed: Array, layout: Layout) -> None:
         raise ValueError(f"Under {loss} a row must be observed whole or not at all; fill or remove its holes.")
 
 
+def check_row_weights(loss: Loss, w: Array | None) -> None:
+    """Raise for weights under which the entries of a row that a loss couples would not count alike."""
+    if loss.rowwise and w is not None and np.any(w != w[:, :1]):
+        raise ValueError(f"Under {loss} all entries of a row must have the same weight; give weights of rows.")
+
+
 def _advice(loss: Loss, x: Array, observed: Array) -> str:
     """Return which coding or which loss would take the data."""
     values = x[observed]

@@ -17,7 +17,7 @@ from regfactor._params import Array, UnsupportedProblem
 from regfactor.factors import Factors
 from regfactor.losses import Loss, Squared, as_loss
 from regfactor.losses.base import EVERYTHING
-from regfactor.problems.checks import check_table, check_term, entry_weights
+from regfactor.problems.checks import check_row_weights, check_table, check_term, entry_weights
 from regfactor.problems.layout import Dense, Layout, Pattern
 from regfactor.problems.term import FILLER, Term
 
@@ -52,6 +52,7 @@ class Data:
                 None if offset is None else np.asarray(np.broadcast_to(offset, X.shape)[:, columns], X.dtype),
             )
             check_term(part, term.x, observed[:, columns], Dense(term.x.shape))
+            check_row_weights(part, term.w)
             terms.append(term)
         return Data(tuple(terms), X.shape, Dense(X.shape))
 
