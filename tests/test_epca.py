@@ -453,6 +453,22 @@ def test_absent_entries_are_zeros_unless_said_otherwise():
             assert missing.score(sparse, offset=offset) == pytest.approx(dense.score(holes, offset=offset), rel=1e-5)
 
 
+@pytest.mark.parametrize("k", [2, None])
+def test_weighted_sparse_counts_are_a_table_with_holes(k):
+    X, weights = table("multinomial", holes=0.0), np.repeat(np.linspace(0.5, 2, 40)[:, None], 12, axis=1)
+    X[5:, 3], weights[:5] = 0, 0  # a column that counts nothing but in rows of weight zero
+    X[-3:] = np.nan
+    seen = ~np.isnan(X)
+    sparse, stored = (scipy.sparse.csr_array((A[seen], np.nonzero(seen)), X.shape) for A in (X, weights))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*have no observed entry")
+        holes = model("multinomial", k=k, alpha=5.0).fit(np.where(weights > 0, X, np.nan), entry_weight=weights)
+        for Y, given in ((X, weights), (sparse, weights), (sparse, stored)):
+            fit = model("multinomial", k=k, alpha=5.0, sparse_zeros="missing").fit(Y, entry_weight=given)
+            assert fit.objective_ == pytest.approx(holes.objective_, rel=1e-8)
+            np.testing.assert_allclose(fit.codes_ @ fit.components_, holes.codes_ @ holes.components_, atol=1e-6)
+
+
 def test_frames_and_grids_are_taken():
     X = pd.DataFrame(table("poisson"), columns=[f"c{j}" for j in range(12)])
     full = model("poisson").fit(X).complete(X)

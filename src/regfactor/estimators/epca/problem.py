@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from regfactor._linalg import is_sparse
 from regfactor._params import Array
 from regfactor.estimators.epca.deviance import explained, level_constant, loss_at
 from regfactor.estimators.epca.families import Reading
@@ -46,8 +47,9 @@ def _coupled(given: Given, loss: Multinomial, columns: Any) -> Data:
     """Return some columns of rows of counts under the loss that couples them."""
     x, seen = observed(given.table)
     offset = None if given.offset is None else np.broadcast_to(given.offset, x.shape)[:, columns]
-    entries = None if given.entries is None else given.entries[:, columns]
-    return Data.of(np.where(seen, x, np.nan).astype(x.dtype)[:, columns], loss, entries, offset)
+    entries = given.entries.toarray() if is_sparse(given.entries) else given.entries
+    weights = None if entries is None else entries[:, columns]
+    return Data.of(np.where(seen, x, np.nan).astype(x.dtype)[:, columns], loss, weights, offset)
 
 
 def counted_columns(given: Given, reading: Reading, intercept: bool) -> Any:
@@ -57,8 +59,7 @@ def counted_columns(given: Given, reading: Reading, intercept: bool) -> Any:
     """
     if not (intercept and isinstance(reading.loss, Multinomial)):
         return slice(None)
-    x, seen = observed(given.table)
-    some = np.where(seen, x, 0).any(axis=0)
+    some = np.where(given.seen, observed(given.table)[0], 0).any(axis=0)
     return slice(None) if some.all() or not some.any() else some
 
 
