@@ -1,5 +1,6 @@
 """Exponential-family PCA: families against scipy.stats, the ridge against the trace norm, holes, offsets, kernels."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -16,6 +17,7 @@ from regfactor.estimators.epca.estimator import ExponentialFamilyPCA
 from regfactor.loop import Status
 from regfactor.losses import Binomial, Logistic, Poisson, Softmax
 from regfactor.problems import Data
+from regfactor.problems.layout import Dense
 
 EXACT = {"tol": 1e-12, "max_iter": 20_000}
 FAMILIES = ["gaussian", "bernoulli", "binomial", "poisson", "gamma", "multinomial"]
@@ -41,7 +43,7 @@ def model(family, k=2, **options):
 
 
 def predictors(fit, X):
-    return fit._predictors(X, None)
+    return fit._predictors(X, None, Dense(X.shape))
 
 
 CHECKED = [
@@ -467,6 +469,37 @@ def test_weighted_sparse_counts_are_a_table_with_holes(k):
             fit = model("multinomial", k=k, alpha=5.0, sparse_zeros="missing").fit(Y, entry_weight=given)
             assert fit.objective_ == pytest.approx(holes.objective_, rel=1e-8)
             np.testing.assert_allclose(fit.codes_ @ fit.components_, holes.codes_ @ holes.components_, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("family", "options"),
+    [("gaussian", {}), ("poisson", {"row_offset": "total"}), ("poisson", {"row_offset": "fit"}), ("multinomial", {}),
+     ("bernoulli", {"alpha": 0.0})],
+)  # fmt: skip
+def test_absent_entries_take_no_memory(family, options):
+    random, size = np.random.default_rng(0), 3000
+    places = np.divmod(random.choice(size**2, 15_000, replace=False, shuffle=False), size)
+    values = random.integers(2, size=15_000).astype(float), random.uniform(0.5, 2, size=15_000)
+    X, weights = (scipy.sparse.csr_array((a, places), (size, size)) for a in values)
+    estimator = model(family, sparse_zeros="missing", max_iter=5, **options)
+    tracemalloc.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = estimator.fit(X, entry_weight=weights)
+    fit.transform(X)
+    fit.score(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.2 * 8 * size**2
+
+
+@every_family
+def test_sparse_scores_are_those_of_tables_with_holes(family):
+    X = table(family)
+    seen = ~np.isnan(X)
+    sparse = scipy.sparse.csr_array((X[seen], np.nonzero(seen)), X.shape)
+    dense, fit = model(family).fit(X), model(family, sparse_zeros="missing").fit(sparse)
+    assert fit.score(sparse) == pytest.approx(dense.score(X), rel=1e-6)
 
 
 def test_frames_and_grids_are_taken():

@@ -16,16 +16,19 @@ from regfactor.estimators.base import FactorEstimator, _check_limits, _print_pro
 from regfactor.estimators.certificate import Certificate
 from regfactor.estimators.door import entry_weights, filled, numbers, row_weights, warn_of_empty
 from regfactor.estimators.epca.deviance import warn_of_unbounded
+from regfactor.estimators.epca.entries import Entries, at_entries
 from regfactor.estimators.epca.families import Reading, as_family, check_form, is_non_negative, log_likelihood
 from regfactor.estimators.epca.heldout import check_enough, selected
 from regfactor.estimators.epca.problem import fitted_values, restored, stated
-from regfactor.estimators.epca.rowfit import Given, as_offset, gram_of, observed, row_fit
+from regfactor.estimators.epca.rowfit import Given, as_offset, gram_of, row_fit
 from regfactor.estimators.scoring import Scoring
 from regfactor.estimators.selection import Selection
+from regfactor.factors import Factors
 from regfactor.kernels import Precomputed, as_kernel
 from regfactor.loop import Solution
 from regfactor.losses import Multinomial
 from regfactor.problems import Convex, Data, Factored
+from regfactor.problems.layout import Dense, Pattern
 from regfactor.solvers import solve
 from regfactor.solvers.choose import prepared
 from regfactor.solvers.starts import first_point
@@ -67,7 +70,8 @@ class ExponentialFamilyPCA(FactorEstimator):
     rule : {"min", "1se"}, default="min"
         Of the strengths tried by `alpha="auto"`, take the best, or the largest within one standard error of it.
     sparse_zeros : {"missing", "observed"}, default="observed"
-        What the absent entries of a sparse matrix are. Stored zeros are always observed.
+        What the absent entries of a sparse matrix are. Stored zeros are always observed. A table of which entries are
+        missing is made dense only under "gamma", and under "multinomial" with `n_components=None`.
     max_iter : int, default=1000
     tol : float, default=1e-4
         Relative change of the penalized deviance, or with `n_components=None` the duality gap, at which the fit stops.
@@ -173,7 +177,8 @@ class ExponentialFamilyPCA(FactorEstimator):
             self._record(given, reading, data, problem, solution)
             self._record_choices(problem, chosen, largest)
             if not problem.alpha:
-                Z = self.codes_ @ self.components_ + self.intercept_
+                layout = given.held.layout
+                Z = layout.entries(Factors(self.codes_, self.components_)) + layout.spread(self.intercept_)
                 warn_of_unbounded(reading.fitted, Z, reading.unit, stacklevel=2)
             self._warn_unless_converged(solution)
         return self
@@ -233,7 +238,7 @@ class ExponentialFamilyPCA(FactorEstimator):
         if self._kernel is not None:
             raise ValueError("The table of a kernel model is a Gram matrix, which has no holes to fill.")
         table = self._table(X, False)
-        Z = self._predictors(table, self._added(offset, table))
+        Z = self._predictors(table, self._added(offset, table), Dense(table.shape))
         mean = (
             self._reading.fitted.predict(Z) if isinstance(self._reading.loss, Multinomial) else self._reading.predict(Z)
         )
@@ -254,11 +259,11 @@ class ExponentialFamilyPCA(FactorEstimator):
         """
         check_is_fitted(self)
         table = self._table(X, False)
-        Z = self._predictors(table, self._added(offset, table)).astype(np.float64)
-        x, seen = observed(table)
-        if not seen.any():
+        held = Entries.of(table)
+        if not held.count:
             raise ValueError("Every entry of the table is missing; there is nothing to score.")
-        return log_likelihood(self._reading.loss, Z, x, seen) / int(seen.sum())
+        Z, seen = self._predictors(table, self._added(offset, table), held.layout), held.w > 0
+        return log_likelihood(self._reading.loss, Z[seen].astype(np.float64), held.x[seen], held.rows) / held.count
 
     @property
     def certificate_(self) -> Certificate:
@@ -354,16 +359,17 @@ class ExponentialFamilyPCA(FactorEstimator):
 
     def _scored(self, table: Any, offset: Array | None) -> tuple[Array, Array]:
         """Return the codes and the levels of rows."""
-        if self._reading.fitted.unbounded and not observed(table)[1].any():
+        if self._reading.fitted.unbounded and not Entries.of(table).count:
             return np.zeros((table.shape[0], len(self.components_)), table.dtype), np.zeros(table.shape[0], table.dtype)
         return self._rows(self._reading.data(table, None, offset))
 
-    def _predictors(self, table: Any, offset: Array | None) -> Array:
-        """Return the predictors of all entries of a table, offsets included."""
+    def _predictors(self, table: Any, offset: Array | None, layout: Dense | Pattern) -> Array:
+        """Return the predictors of a table where a layout has entries, offsets included."""
         codes, level = self._scored(table, offset)
-        Z = codes @ self.components_.astype(table.dtype) + self.intercept_.astype(table.dtype) + level[:, None]
+        C, b = self.components_.astype(table.dtype), self.intercept_.astype(table.dtype)
+        Z = layout.entries(Factors(codes, C)) + layout.spread(b) + at_entries(layout, level[:, None])
         added = self._reading.offset(table, None, offset)
-        return Z if added is None else Z + added
+        return Z if added is None else Z + at_entries(layout, added)
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn which tables are taken; a precomputed kernel is split by rows and by columns."""

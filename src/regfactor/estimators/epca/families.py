@@ -8,10 +8,11 @@ from dataclasses import replace as changed
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array, UnsupportedProblem, choose, is_count, says
+from regfactor.estimators.epca.entries import Entries, at_entries
 from regfactor.losses import Binomial, Gamma, Logistic, Loss, Multinomial, Poisson, Squared
 from regfactor.problems import Data
 from regfactor.problems.layout import Pattern
@@ -97,15 +98,14 @@ def _advice(loss: Loss, values: Array) -> str:
     return "Values are not negative: use family='poisson' or, where none is zero, 'gamma'."
 
 
-def log_likelihood(loss: Loss, z: Array, x: Array, observed: Array) -> float:
-    """Return the log likelihood of the observed entries at predictors z, base measure included."""
+def log_likelihood(loss: Loss, z: Array, x: Array, rows: Array) -> float:
+    """Return the log likelihood of observed entries x at predictors z, base measure included; all are vectors."""
     if isinstance(loss, Multinomial):  # of the observed counts of a row, given their total
-        z, x = np.where(observed, z, -np.inf), np.where(observed, x, 0)
-        some = observed.any(axis=1)
-        shares = z[some] - logsumexp(z[some], axis=1, keepdims=True)
-        terms = np.where(observed[some], x[some] * np.where(observed[some], shares, 0), 0)
-        return float(terms.sum() + gammaln(x.sum(axis=1) + 1).sum() - gammaln(x + 1).sum())
-    z, x = z[observed], x[observed]
+        highest = np.full(rows.max() + 1, -np.inf)
+        np.maximum.at(highest, rows, z)
+        z = z - highest[rows]
+        shares = z - np.log(np.bincount(rows, np.exp(z))[rows])
+        return float(x @ shares + gammaln(np.bincount(rows, x) + 1).sum() - gammaln(x + 1).sum())
     return float((_log_base(loss, x) - loss.value(z, x)).sum(dtype=np.float64))
 
 
@@ -138,16 +138,15 @@ class Reading:
     @staticmethod
     def of(table: Any, rows: Array | None, entries: Any, loss: Loss, totals: bool) -> Reading:
         """Return the reading of a training table, with the means of its columns."""
-        ones = np.ones(table.shape[0]) if rows is None else rows
-        w, x = _weights(table, entries), _filled(table)
-        total, weight = ones @ np.where(w > 0, w * x, 0), ones @ w
+        held, D = Entries.of(table, entries), np.ones((table.shape[0], 1)) if rows is None else rows[:, None]
+        parts = (held.w * held.x, held.w, held.seen, np.where(held.x > 0, held.w, 0))
+        total, weight, seen, some = (held.layout.pull(D, part)[0] for part in parts)
         if not weight.any():
             raise ValueError("Every entry of the table is missing or has weight zero; there is nothing to fit.")
         overall = total.sum() / max(weight.sum(), 1e-300)
-        positive = float((ones @ np.where(x > 0, w, 0)).sum())
-        unit = min(1.0, float(total.sum()) / positive) if positive > 0 else 1.0
+        unit = min(1.0, float(total.sum() / some.sum())) if some.any() else 1.0
         means = np.where(weight > 0, total / np.where(weight > 0, weight, 1), overall)
-        return Reading(loss, means, totals, unit, float(weight.sum() / max((ones @ (w > 0)).sum(), 1e-300)))
+        return Reading(loss, means, totals, unit, float(weight.sum() / max(seen.sum(), 1e-300)))
 
     @property
     def fitted(self) -> Loss:
@@ -156,8 +155,9 @@ class Reading:
 
     def exposure(self, table: Any, entries: Any) -> Array:
         """Return the log of each row's total over what the means of its observed columns would make."""
-        x, seen = _filled(table), _weights(table, entries) > 0
-        total, expected = np.where(seen, x, 0).sum(axis=1), seen @ self.means
+        held = Entries.of(table, entries)
+        total = held.layout.row_sums(held.seen * held.x)
+        expected = held.layout.times(held.seen, self.means[:, None])[:, 0]
         ratio = np.maximum(total, LEAST_TOTAL * self.unit) / np.where(expected > 0, expected, 1)
         return np.where(expected > 0, np.log(ratio), 0).astype(table.dtype)
 
@@ -179,13 +179,12 @@ class Reading:
         data = Data.of_sparse(table, self.fitted, entries)
         if offset is None:
             return data
-        assert isinstance(data.layout, Pattern)
-        at = np.broadcast_to(offset, table.shape)[data.layout.rows, table.indices]
-        return changed(data, terms=(changed(data.terms[0], offset=np.ascontiguousarray(at)),))
+        return changed(data, terms=(changed(data.terms[0], offset=at_entries(Pattern.of(table), offset)),))
 
     def _inside(self, table: Any, entries: Any) -> Data:
         """Return data without a hole, so that the predictors stay in the link domain there too."""
-        w, x = _weights(table, entries), _filled(table)
+        held = Entries.of(table, entries).whole
+        w, x = held.w, held.x
         check_values(self.loss, np.where(w > 0, x, np.nan))
         if (w > 0).all():
             return Data.of(x, self.loss, None if entries is None else w)
@@ -197,17 +196,3 @@ class Reading:
         if isinstance(self.loss, Gamma):
             Z = np.minimum(Z, -(np.finfo(Z.dtype).tiny ** 0.25))
         return self.loss.predict(Z)
-
-
-def _weights(table: Any, entries: Any) -> Array:
-    """Return weights of all entries as an array, zero at holes."""
-    if is_sparse(table):
-        seen = table.copy()
-        seen.data = np.ones_like(table.data) if entries is None else np.asarray(entries.data, table.dtype)
-        return np.asarray(seen.toarray())
-    seen = ~np.isnan(table)
-    return np.asarray(seen if entries is None else np.where(seen, entries, 0), table.dtype)
-
-
-def _filled(table: Any) -> Array:
-    return np.asarray(table.toarray()) if is_sparse(table) else table

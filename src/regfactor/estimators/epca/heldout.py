@@ -25,10 +25,10 @@ FEWEST = 20  # observed entries of which some can be held out
 
 def check_enough(given: Given) -> None:
     """Raise for a table of which too few entries are observed to hold some out."""
-    (n, d), seen = given.table.shape, given.seen
-    if min(n, d) < 2 or seen.sum() < FEWEST:
+    (n, d), count = given.table.shape, given.held.count
+    if min(n, d) < 2 or count < FEWEST:
         raise ValueError(
-            f"A table of {seen.sum()} observed entries (n_samples = {n}, n_features = {d}) has too few to hold some "
+            f"A table of {count} observed entries (n_samples = {n}, n_features = {d}) has too few to hold some "
             f"out: 'auto' needs two rows, two columns and {FEWEST} entries. Give alpha and n_components as numbers."
         )
 
@@ -82,7 +82,7 @@ def selected(
     problem: Factored, given: Given, strength: bool, number: bool, rule: str, random: np.random.Generator
 ) -> tuple[Factored, list[Selection], float | None]:
     """Return the problem at the strength and the number that are left to held-out entries, the searches, alpha_max."""
-    seen = None if problem.data.unbounded else given.seen
+    seen = None if problem.data.unbounded else given.held.whole.w > 0
     searches, largest = [], None
     if strength:
         search, largest = select_strength(problem, seen, rule, random)

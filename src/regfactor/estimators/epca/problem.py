@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._linalg import is_sparse
 from regfactor._params import Array
 from regfactor.estimators.epca.deviance import explained, level_constant, loss_at
 from regfactor.estimators.epca.families import Reading
-from regfactor.estimators.epca.rowfit import Given, observed
+from regfactor.estimators.epca.rowfit import Given
 from regfactor.factors import Factors, Point
 from regfactor.losses import Multinomial
 from regfactor.maps import RowScale
@@ -45,11 +44,10 @@ def stated(estimator: Any, data: Data, reading: Reading, given: Given) -> Convex
 
 def _coupled(given: Given, loss: Multinomial, columns: Any) -> Data:
     """Return some columns of rows of counts under the loss that couples them."""
-    x, seen = observed(given.table)
-    offset = None if given.offset is None else np.broadcast_to(given.offset, x.shape)[:, columns]
-    entries = given.entries.toarray() if is_sparse(given.entries) else given.entries
-    weights = None if entries is None else entries[:, columns]
-    return Data.of(np.where(seen, x, np.nan).astype(x.dtype)[:, columns], loss, weights, offset)
+    held = given.held.whole
+    offset = None if given.offset is None else np.broadcast_to(given.offset, held.x.shape)[:, columns]
+    counts, weights = np.where(held.w > 0, held.x, held.x.dtype.type(np.nan)), held.w
+    return Data.of(counts[:, columns], loss, None if given.entries is None else weights[:, columns], offset)
 
 
 def counted_columns(given: Given, reading: Reading, intercept: bool) -> Any:
@@ -59,7 +57,8 @@ def counted_columns(given: Given, reading: Reading, intercept: bool) -> Any:
     """
     if not (intercept and isinstance(reading.loss, Multinomial)):
         return slice(None)
-    some = np.where(given.seen, observed(given.table)[0], 0).any(axis=0)
+    held = given.held
+    some = held.layout.column_sums(held.seen * held.x) > 0
     return slice(None) if some.all() or not some.any() else some
 
 
@@ -92,7 +91,7 @@ def fitted_values(estimator: Any, given: Given, data: Data, problem: Convex | Fa
     Z = Factors(np.hstack([codes, one, level[counted, None]]), np.vstack([C, b, np.ones_like(b)]))
     value, reading = loss_at(exact, Z, rows), estimator._reading
     # where predictors are restricted faint observations stand at holes, and explain nothing
-    observed = exact if exact.unbounded else exact.kept(learned.seen)
+    observed = exact if exact.unbounded else exact.kept(learned.held.whole.w > 0)
     seen_value = value if exact.unbounded else loss_at(observed, Z, rows)
     share = explained(observed, seen_value, rows, estimator._rows.levels)
     if isinstance(problem, Convex):

@@ -9,6 +9,7 @@ import numpy as np
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
+from regfactor.estimators.epca.entries import Entries
 from regfactor.estimators.epca.families import Reading
 from regfactor.estimators.tidy import tidy
 from regfactor.factors import Factors, Point, rebalance
@@ -42,12 +43,9 @@ class Given:
         return Given(*(None if a is None else a[self.counted] for a in parts))
 
     @property
-    def seen(self) -> Array:
-        """Which entries are observed, with a weight above zero."""
-        seen = observed(self.table)[1]
-        if self.entries is None:
-            return seen
-        return seen & np.asarray((self.entries.toarray() if is_sparse(self.entries) else self.entries) > 0)
+    def held(self) -> Entries:
+        """The entries of the table with their weights."""
+        return Entries.of(self.table, self.entries)
 
     @property
     def weights(self) -> Array:
@@ -78,15 +76,6 @@ def gram_of(kernel: Kernel, table: Any, training: Any = None) -> Array:
             "A kernel needs rows without holes (NaN): fill them first, or give the Gram matrix as 'precomputed'."
         )
     return np.asarray(kernel.gram(table, training), table.dtype)
-
-
-def observed(table: Any) -> tuple[Array, Array]:
-    """Return the entries of a table and which of them are observed, as arrays."""
-    if is_sparse(table):
-        seen = table.copy()
-        seen.data = np.ones_like(table.data)
-        return table.toarray(), seen.toarray() > 0
-    return table, ~np.isnan(table)
 
 
 @dataclass(frozen=True, eq=False)
