@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ from regfactor.estimators.clusters.mixture import BregmanMixture
 from regfactor.kernels import Gaussian, as_kernel
 from regfactor.losses import potentials
 from regfactor.losses.divergences import DIVERGENCES, BregmanDivergence, Mahalanobis, as_divergence, row_values
+from regfactor.problems.clusters import Clusters
 from regfactor.solvers import nearest
 from regfactor.solvers.kernel_lloyd import KernelClusters
 from regfactor.solvers.lloyd import weighted_median
@@ -299,6 +301,49 @@ def test_sparse_tables_are_read_with_zeros(name):
     np.testing.assert_array_equal(dense.labels_, sparse.labels_)
     assert dense.objective_ == pytest.approx(sparse.objective_, rel=1e-10)
     np.testing.assert_allclose(sparse.transform(scipy.sparse.csr_array(X)), dense.transform(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["squared", "kl", "sigmoid"])
+def test_absent_zeros_take_no_memory(name):
+    X = scipy.sparse.random_array((3000, 5000), density=1e-3, rng=rng(0), format="csr")
+    tracemalloc.start()
+    fit = BregmanKMeans(3, name, random_state=0, max_iter=20).fit(X, sample_weight=np.arange(3000))
+    fit.score(X)
+    with pytest.raises(ValueError, match=f"column {X.indices[0]}: 1 of 3000 values"):
+        BregmanKMeans(3, "kl").fit(scipy.sparse.csr_array((np.append(-1.0, X.data[1:]), X.indices, X.indptr), X.shape))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.1 * 8 * 3000 * 5000
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sparse_tables_have_the_variance_of_dense_ones(weighted):
+    X = rows("squared") * (rng(1).random((300, 4)) < 0.4)
+    w = rng(2).random(300) if weighted else None
+    dense, sparse = (Clusters(Y, w, as_divergence("squared"), 3) for Y in (X, scipy.sparse.csr_array(X)))
+    assert sparse.variance == pytest.approx(dense.variance, rel=1e-12)
+
+
+def test_numbers_outside_are_counted_in_sparse_tables():
+    X = np.array([[0.0, 1.0, -2.0], [-1.0, 1.0, 0.0], [0.0, 1.0, 3.0]])
+    for name in ("kl", "itakura_saito"):
+        with pytest.raises(ValueError) as dense:
+            BregmanKMeans(2, name).fit(X)
+        with pytest.raises(ValueError) as sparse:
+            BregmanKMeans(2, name).fit(scipy.sparse.csr_array(X))
+        assert str(sparse.value) == str(dense.value)
+
+
+def test_entries_stored_twice_are_added_up():
+    X = rows("kl")
+    i, j = np.nonzero(X)
+    order = np.repeat(np.lexsort((j, i)), 2)
+    twice = scipy.sparse.csr_array((X[i, j][order] / 2, j[order], 2 * np.append(0, np.cumsum((X > 0).sum(axis=1)))))
+    given = twice.copy()
+    dense, sparse = fits("kl", X, X[:3] + 0.25), fits("kl", twice, X[:3] + 0.25)
+    assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-10)
+    np.testing.assert_allclose(sparse.transform(twice), dense.transform(X), rtol=1e-9, atol=1e-9)
+    assert twice.nnz == given.nnz and np.array_equal(twice.data, given.data)
 
 
 def test_centers_on_the_boundary_are_exact_and_finite():

@@ -19,6 +19,13 @@ def is_sparse(X: Any) -> bool:
     return bool(scipy.sparse.issparse(X))
 
 
+def summed(X: Any) -> Any:
+    """Return a CSR array in which every place is stored once; the given one is left as it is."""
+    X = scipy.sparse.csr_array(X, copy=not X.has_canonical_format)
+    X.sum_duplicates()
+    return X
+
+
 def is_symmetric(K: Array) -> bool:
     """Tell whether a square matrix is symmetric up to rounding."""
     return bool(np.allclose(K, K.T, rtol=1e-6, atol=1e-9 * np.abs(K).max()))

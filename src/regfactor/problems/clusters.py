@@ -60,9 +60,9 @@ class Clusters:
     def _spread(self) -> tuple[float, bool]:
         n = self.X.shape[0]
         step = -(-n // SAMPLE)
-        X = self.X[::step].toarray() if is_sparse(self.X) else self.X[::step]
-        w = np.ones(len(X)) if self.weights is None else self.weights[::step]
-        variance = w @ np.square(X - self.anchor) / max(float(w.sum()), np.finfo(np.float64).tiny)
+        X = self.X[::step]
+        w = np.ones(X.shape[0]) if self.weights is None else self.weights[::step]
+        variance = _squares(X, w, self.anchor) / max(float(w.sum()), np.finfo(np.float64).tiny)
         spread = np.sqrt(self.divergence.spread(variance))
         far = not is_sparse(self.X) and bool((np.abs(self.anchor) > FAR * spread).any())
         return float(variance.mean()), far
@@ -122,3 +122,13 @@ class Clusters:
     def objective(self, divergence: Divergence, gain: float) -> float:
         """Return the objective at labels that gain so much over a single cluster at the anchor."""
         return divergence.total(self.tally) - gain + divergence.extra(self.mass)
+
+
+def _squares(X: Any, w: Array, anchor: Array) -> Array:
+    """Return the sums of w (x - a)^2 over the rows, of absent entries too, which are zeros."""
+    if not is_sparse(X):
+        return np.asarray(w @ np.square(X - anchor))
+    stored, d = np.repeat(w, np.diff(X.indptr)), X.shape[1]
+    absent = np.maximum(w.sum() - np.bincount(X.indices, stored, minlength=d), 0)
+    own = np.bincount(X.indices, stored * np.square(X.data - anchor[X.indices]), minlength=d)
+    return np.asarray(own + absent * np.square(anchor))

@@ -9,13 +9,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from regfactor._linalg import is_sparse
-from regfactor._params import Array, says
+from regfactor._linalg import is_sparse, summed
+from regfactor._params import Array, Interval, says
 from regfactor.estimators.base import _print_progress
 from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.door import row_weights
@@ -89,7 +88,7 @@ def rows_of(estimator: Any, X: Any, divergence: Divergence, reset: bool, sparse:
     """Return legal rows as floats, an array in C order or a CSR array, whose absent entries are zeros."""
     accepted = "csr" if sparse else False
     X = validate_data(estimator, X, accept_sparse=accepted, dtype=[np.float64, np.float32], order="C", reset=reset)
-    X = scipy.sparse.csr_array(X) if is_sparse(X) else X
+    X = summed(X) if is_sparse(X) else X
     check_domain(X, divergence)
     return X
 
@@ -105,10 +104,9 @@ def check_domain(X: Any, divergence: Divergence, advice: str | None = None, what
     domain = divergence.reach(X.dtype)
     ends = [end for bound, end in ((domain.low, X.min), (domain.high, X.max)) if np.isfinite(bound)]
     if not all(domain.contains(end()) for end in ends):  # of a sparse table its zeros too
-        whole, lowest = X.toarray() if is_sparse(X) else X, X.min()
-        bad = (~domain.contains(whole)).sum(axis=0)
+        bad, lowest = _outside(X, domain), X.min()
         columns = np.flatnonzero(bad)
-        found = "; ".join(f"column {j}: {bad[j]} of {len(whole)} values" for j in columns[:3])
+        found = "; ".join(f"column {j}: {bad[j]} of {X.shape[0]} values" for j in columns[:3])
         more = f" (and {len(columns) - 3} more columns)" if len(columns) > 3 else ""
         negative = f"Negative values in {what}: " if lowest < 0 <= domain.low else ""  # as scikit-learn begins
         raise ValueError(
@@ -123,6 +121,15 @@ def check_domain(X: Any, divergence: Divergence, advice: str | None = None, what
                 f"{named(divergence)} needs rows of {what} that sum to one, row {at} sums to {sums[at]:g}; divide by "
                 "it."
             )
+
+
+def _outside(X: Any, domain: Interval) -> Array:
+    """Count the numbers of each column that lie outside a domain, absent entries as zeros."""
+    if not is_sparse(X):
+        return np.asarray((~domain.contains(X)).sum(axis=0))
+    n, d = X.shape
+    stored = np.bincount(X.indices[~domain.contains(X.data)], minlength=d)
+    return stored if domain.contains(np.zeros(())) else stored + n - np.bincount(X.indices, minlength=d)
 
 
 def _advice(lowest: float) -> str:

@@ -16,7 +16,7 @@ from sklearn.base import (
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from regfactor._linalg import is_sparse
+from regfactor._linalg import is_sparse, summed
 from regfactor._params import Array
 from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.door import row_weights
@@ -35,7 +35,7 @@ class TwoTables(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True, y_numeric=True,
             ensure_min_samples=2,
         )  # fmt: skip
-        X = _summed(X) if is_sparse(X) else X
+        X = summed(X) if is_sparse(X) else X
         if is_sparse(y):
             raise ValueError("Sparse y is not taken: give y.toarray().")
         Y = np.asarray(y, np.float64)
@@ -76,13 +76,6 @@ class TwoTables(
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _summed(X: Any) -> scipy.sparse.csr_array:
-    """Return a CSR array in which every place is stored once; the given one is left as it is."""
-    X = scipy.sparse.csr_array(X, copy=not X.has_canonical_format)
-    X.sum_duplicates()
-    return X
 
 
 def standardized(X: Any, mean: Array, deviation: Array | float, rotations: Array) -> Array:
