@@ -18,14 +18,15 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from catalogue import POTENTIALS, RANDOM_START, draw_potential, rng
+from catalogue import POTENTIALS, RANDOM_START, draw_potential, is_rowwise, rng
 from regfactor.estimators.clusters import mixture
 from regfactor.estimators.clusters.cuts import BregmanNormalizedCut
 from regfactor.estimators.clusters.kmeans import BregmanKMeans
 from regfactor.estimators.clusters.mixture import BregmanMixture
 from regfactor.kernels import Gaussian, as_kernel
 from regfactor.losses import potentials
-from regfactor.losses.divergences import DIVERGENCES, BregmanDivergence, Mahalanobis, as_divergence, row_values
+from regfactor.losses.divergences import DIVERGENCES, BregmanDivergence, Mahalanobis, as_divergence
+from regfactor.losses.sums import row_values
 from regfactor.problems.clusters import Clusters
 from regfactor.solvers import nearest
 from regfactor.solvers.kernel_lloyd import KernelClusters
@@ -314,6 +315,40 @@ def test_absent_zeros_take_no_memory(name):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.1 * 8 * 3000 * 5000
+
+
+@pytest.mark.parametrize("potential", [pytest.param(p, id=name) for name, p in POTENTIALS.items()])
+def test_sparse_rows_are_read_as_they_stand(potential):
+    divergence = as_divergence(potential)
+    X, M = draw_potential(potential, 0, (30, 40)), draw_potential(potential, 1, (5, 40))
+    anchor = draw_potential(potential, 2, (20, 40)).mean(axis=0)
+    if not divergence.additive:
+        assert is_rowwise(potential) or not potential.domain.contains(np.zeros(1)).any()
+        return
+    X[rng(3).random(X.shape) < 0.8] = 0
+    sparse = scipy.sparse.csr_array(X)
+    for of in (lambda Y: divergence.between(Y, M, anchor), divergence.values, lambda Y: divergence.base(Y, anchor)):
+        np.testing.assert_allclose(of(sparse), of(X), rtol=1e-11, atol=1e-11)
+    for w in (None, rng(4).random(30)):
+        assert divergence.tally(sparse, w, anchor) == pytest.approx(divergence.tally(X, w, anchor), rel=1e-11)
+    centers, labels = nearest.Centers(divergence, M, anchor), np.arange(30) % 5
+    np.testing.assert_allclose(centers.own(sparse, labels), centers.own(X, labels), rtol=1e-11, atol=1e-11)
+
+
+def test_columns_far_from_zero_keep_their_digits_in_sparse_tables():
+    X = rows("squared") * (rng(1).random((300, 4)) < 0.4)
+    X[:, 0] += 1e8
+    dense, sparse = fits("squared", X, X[:3]), fits("squared", scipy.sparse.csr_array(X), X[:3])
+    np.testing.assert_allclose(sparse.transform(scipy.sparse.csr_array(X)), dense.transform(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["squared", "kl", "sigmoid"])
+def test_no_row_is_made_dense_to_be_compared(name, monkeypatch):
+    X = scipy.sparse.csr_array(rows(name) * (rng(1).random((300, 4)) < 0.4))
+    fit = BregmanKMeans(3, name, random_state=0).fit(X)
+    monkeypatch.setattr(scipy.sparse.csr_array, "toarray", None)
+    fit.transform(X)
+    fit.score(X)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

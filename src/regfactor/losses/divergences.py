@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass, replace
-from functools import singledispatch
 from typing import Any, Self
 
 import numpy as np
@@ -24,10 +23,9 @@ from regfactor._linalg import is_sparse
 from regfactor._params import Array, Interval, Params, choose, require_positive
 from regfactor.losses import potentials
 from regfactor.losses.potentials import Potential
+from regfactor.losses.sums import over_rows, row_sums, row_values, x_log_x
 
 TINY = float(np.finfo(np.float64).tiny)
-DOUBLINGS = 64  # factors up to two of a product that float32 holds
-FAR = 60.0  # of exponents: one shift serves all rows whose powers are numbers beside each other
 CONSTANT = 1e-10  # of the mean variance: a column of less may hold nothing but rounding
 STEEPEST = -float(np.log(TINY))  # |f| at a center on the boundary of the domain, where the limit is infinite
 
@@ -43,6 +41,11 @@ class Divergence(Params, abc.ABC):
     def reach(self, dtype: Any) -> Interval:
         """Where each number of a row in some precision may lie, so that its divergences are numbers in it too."""
         return self.domain
+
+    @property
+    def additive(self) -> bool:
+        """Whether rows may be sparse everywhere: F is a sum of one function over columns, known at zero too."""
+        return False
 
     @abc.abstractmethod
     def between(self, X: Array, M: Array, anchor: Array, base: Array | None = None) -> Array:
@@ -122,11 +125,20 @@ class Affine(Divergence):
 class SquaredDistance(Affine):
     """D = |x - m|^2 / 2: k-means."""
 
-    def base(self, X: Array, anchor: Array) -> Array:
-        return self.values(X - anchor)
+    @property
+    def additive(self) -> bool:
+        return True
+
+    def base(self, X: Any, anchor: Array) -> Array:
+        if not is_sparse(X):
+            return self.values(X - anchor)
+        # what is absent is a away; nothing is in columns that all rows store, as data far from zero do
+        away = np.where(np.bincount(X.indices, minlength=X.shape[1]) < X.shape[0], anchor, 0)
+        stored = np.square(X.data - anchor[X.indices]) - np.square(away[X.indices])
+        return np.maximum(row_sums(X, stored) + away @ away, 0) / 2
 
     def values(self, X: Array) -> Array:
-        return np.asarray(np.einsum("ij,ij->i", X, X) / 2)
+        return over_rows(lambda rows: np.einsum("ij,ij->i", rows, rows) / 2, X)
 
     def links(self, M: Array, anchor: Array) -> tuple[Array, Array]:
         f = M - anchor
@@ -227,14 +239,18 @@ class BregmanDivergence(Affine):
         X, a = X.astype(np.float64, copy=False), anchor[None]
         slope = self._transfer(a)[0]
         rest = float(slope @ anchor - row_values(self.potential, a)[0])
-        D = row_values(self.potential, X) - X @ slope + rest
+        D = self.values(X) - X @ slope + rest
         return np.maximum(D, 0, out=D)
 
+    @property
+    def additive(self) -> bool:
+        return not self.potential.rowwise and bool(self.domain.contains(np.zeros(())))
+
     def values(self, X: Array) -> Array:
-        return row_values(self.potential, X)
+        return over_rows(lambda rows: row_values(self.potential, rows), X)
 
     def curved(self, X: Array) -> Array:
-        return _x_log_x(X) if isinstance(self.potential, potentials.Entropy) else self.values(X)
+        return over_rows(x_log_x, X) if isinstance(self.potential, potentials.Entropy) else self.values(X)
 
     def links(self, M: Array, anchor: Array) -> tuple[Array, Array]:
         f, a = self._transfer(M), anchor[None]
@@ -256,85 +272,6 @@ class Manhattan(Divergence):
 
     def between(self, X: Array, M: Array, anchor: Array, base: Array | None = None) -> Array:
         return np.asarray(cdist(X, M, "cityblock"))
-
-
-@singledispatch
-def row_values(potential: Potential, X: Array) -> Array:
-    """F of every row; the forms of some potentials take one logarithm or exponential of a number, or none."""
-    return _sum(potential.value(X))
-
-
-@row_values.register
-def _(potential: potentials.Exp, X: Array) -> Array:
-    return _sum(potentials.wide_exp(X))
-
-
-@row_values.register
-def _(potential: potentials.Cube, X: Array) -> Array:
-    squares = X * X
-    return np.asarray(np.einsum("...j,...j->...", squares, squares) / 4)
-
-
-@row_values.register
-def _(potential: potentials.Burg, X: Array) -> Array:
-    a = potential.shape
-    return X.shape[-1] * (a * float(np.log(a)) - a) - a * _sum(np.log(X))
-
-
-@row_values.register
-def _(potential: potentials.Sigmoid, X: Array) -> Array:
-    factors = np.abs(X)
-    positive = _sum(X + factors) / 2  # of max(x, 0), in half the time that a maximum takes
-    np.negative(factors, out=factors)
-    np.exp(factors, out=factors)
-    factors += 1
-    # sum of log(1 + e^-|x|) is the logarithm of a product of numbers between one and two
-    products = np.multiply.reduceat(factors, np.arange(0, X.shape[-1], DOUBLINGS), axis=-1)
-    return np.asarray(positive + _sum(np.log(products)))
-
-
-@row_values.register
-def _(potential: potentials.Softmax, X: Array) -> Array:
-    highest = X.max(initial=-np.inf)
-    if highest - X.min(initial=np.inf) > FAR:
-        highest = X.max(axis=-1, keepdims=True)
-    powers = X - highest
-    np.exp(powers, out=powers)
-    return np.asarray(np.reshape(highest, np.shape(highest)[:-1]) + np.log(_sum(powers)))
-
-
-@row_values.register(potentials.Entropy)
-@row_values.register(potentials.MultinomialEntropy)
-def _(potential: Potential, X: Array) -> Array:
-    value = _x_log_x(X)
-    return value - _sum(X) if isinstance(potential, potentials.Entropy) else value
-
-
-@row_values.register
-def _(potential: potentials.BinomialEntropy, X: Array) -> Array:
-    share = X / X.dtype.type(potential.trials)
-    if np.all((share == 0) | (share == 1)):  # F is zero at the ends, where binary data lie
-        return np.zeros(X.shape[:-1], X.dtype)
-    return np.asarray(potential.trials * (_x_log_x(share) + _x_log_x(1 - share)))
-
-
-@row_values.register
-def _(potential: potentials.RelaxedSigmoid, X: Array) -> Array:
-    size = np.abs(X)
-    ratio = size / X.dtype.type(potential.theta)
-    ratio += 1
-    slope = np.log(ratio)
-    return np.asarray(potential.theta * np.einsum("...j,...j->...", ratio, slope) - _sum(size))
-
-
-def _x_log_x(X: Array) -> Array:
-    powers = X + np.finfo(X.dtype).tiny  # 0 log 0 = 0
-    np.log(powers, out=powers)
-    return np.asarray(np.einsum("...j,...j->...", X, powers))
-
-
-def _sum(X: Array) -> Array:
-    return np.asarray(X @ np.ones(X.shape[-1], X.dtype))  # faster over short rows than a reduction
 
 
 DIVERGENCES: dict[str, Divergence] = {

@@ -33,6 +33,16 @@ def small_blocks(X: Any) -> Iterator[tuple[slice, Array]]:
     return blocks(X, max(ENTRIES // X.shape[1], 16))
 
 
+def readable_blocks(X: Any, divergence: Divergence) -> Iterator[tuple[slice, Any]]:
+    """Yield blocks of rows as a divergence reads them: sparse where it can, else dense and small."""
+    if not (is_sparse(X) and divergence.additive):
+        yield from small_blocks(X)
+        return
+    for start in range(0, X.shape[0], BLOCK):
+        at = slice(start, min(start + BLOCK, X.shape[0]))
+        yield at, X[at]
+
+
 @dataclass(frozen=True, eq=False)
 class Clusters:
     """min over labels z and centers m of sum_i w_i D(x_i, m_{z_i}) (+ what the divergence's own parameters cost)."""
@@ -93,19 +103,20 @@ class Clusters:
             return None
         if divergence is self.divergence:
             return self._fixed_base
-        return np.concatenate([divergence.base(X, self.anchor) for _, X in small_blocks(self.X)])
+        return np.concatenate([divergence.base(X, self.anchor) for _, X in readable_blocks(self.X, divergence)])
 
     @cached_property
     def _fixed_base(self) -> Array:
-        assert isinstance(self.divergence, Affine)
-        return np.concatenate([self.divergence.base(X, self.anchor) for _, X in small_blocks(self.X)])
+        divergence = self.divergence
+        assert isinstance(divergence, Affine)
+        return np.concatenate([divergence.base(X, self.anchor) for _, X in readable_blocks(self.X, divergence)])
 
     @cached_property
     def tally(self) -> Array:
         """What the objective needs of the data besides the labels."""
         w, total = self.weights, np.zeros(())
         if isinstance(self.divergence, Affine):
-            for at, X in small_blocks(self.X):
+            for at, X in readable_blocks(self.X, self.divergence):
                 total = total + self.divergence.tally(X, None if w is None else w[at], self.anchor, self.far)
         return total
 

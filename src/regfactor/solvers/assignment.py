@@ -59,6 +59,10 @@ class ScaledDistance(SquaredDistance):
 
     variance: Array
 
+    @property
+    def additive(self) -> bool:
+        return False  # every column has its own F
+
     def values(self, X: Array) -> Array:
         return super().values(X / np.sqrt(self.variance))
 

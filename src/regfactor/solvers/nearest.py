@@ -16,7 +16,7 @@ import numpy as np
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
 from regfactor.losses.divergences import Affine, Divergence, named
-from regfactor.problems.clusters import ENTRIES, blocks, small_blocks
+from regfactor.problems.clusters import ENTRIES, blocks, readable_blocks, small_blocks
 
 MANY = 128  # centers from which on a row of scores is long enough to be searched as it stands
 HUGE = 1e37  # up to here nothing overflows in float32
@@ -36,14 +36,14 @@ class Centers:
     def between(self, X: Any) -> Array:
         """D(x_i, m_j) of all rows and centers."""
         out = np.empty((X.shape[0], len(self.M)), X.dtype)
-        for at, block in small_blocks(X):
+        for at, block in readable_blocks(X, self.divergence):
             out[at] = self.divergence.between(block, self.M, self.anchor)
         return out
 
     def own(self, X: Any, labels: Array) -> Array:
         """D(x_i, m_{z_i}) of every row and its own center."""
         out = np.empty(X.shape[0])
-        for at, block in small_blocks(X):
+        for at, block in readable_blocks(X, self.divergence):
             D = self.divergence.between(block, self.M, self.anchor)
             out[at] = np.take_along_axis(D, labels[at, None].astype(np.intp), 1)[:, 0]
         return out
