@@ -21,8 +21,9 @@ class CanonicalCorrelation(TwoTables):
     S are the covariances of both tables, whose columns are standardized with `scale`. In closed form, by one singular
     value decomposition. Attributes and their scales and signs are those of scikit-learn's `CCA`, except that `predict`
     is the least squares prediction from the scores of X; `CCA` takes the scores of X for those of y. A sparse X, absent
-    entries zeros, is centered without being made dense; of its directions, in columns of length one, those count as
-    null whose singular value is less than about 1e-6 of the largest. So do, in any table, those that rounding made.
+    entries zeros, is centered without being made dense, but a fit holds up to six dense arrays of n_features x
+    min(n_samples, n_features) numbers; of its directions, in columns of length one, those count as null whose singular
+    value is less than about 1e-6 of the largest. So do, in any table, those that rounding made.
 
     Parameters
     ----------
@@ -159,8 +160,9 @@ class ReducedRankRegression(TwoTables):
 
     In closed form: the ridge regression projected on the leading right singular vectors of its fit. With rank at least
     the number of targets it is least squares, or ridge regression as in scikit-learn. A sparse X, absent entries zeros,
-    is centered without being made dense; of its directions, in columns of length one, those count as null whose
-    singular value is less than about 1e-6 of the largest. So do, in any table, those that rounding made.
+    is centered without being made dense, but a fit holds up to six dense arrays of n_features x min(n_samples,
+    n_features) numbers; of its directions, in columns of length one, those count as null whose singular value is less
+    than about 1e-6 of the largest. So do, in any table, those that rounding made.
 
     Parameters
     ----------
