@@ -304,7 +304,7 @@ def test_sparse_tables_are_read_with_zeros(name):
     np.testing.assert_allclose(sparse.transform(scipy.sparse.csr_array(X)), dense.transform(X), atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["squared", "kl", "sigmoid"])
+@pytest.mark.parametrize("name", ["squared", "kl", "sigmoid", "absolute"])
 def test_absent_zeros_take_no_memory(name):
     X = scipy.sparse.random_array((3000, 5000), density=1e-3, rng=rng(0), format="csr")
     tracemalloc.start()

@@ -15,7 +15,7 @@ from regfactor._params import Array, UnsupportedProblem
 from regfactor.factors import Factors, Point
 from regfactor.loop import Iterate
 from regfactor.losses.divergences import Affine
-from regfactor.problems.clusters import Clusters
+from regfactor.problems.clusters import ENTRIES, Clusters
 from regfactor.solvers.base import Solver
 from regfactor.solvers.nearest import Centers
 
@@ -89,9 +89,21 @@ class Medians:
         X, w, new = self.problem.X, self.problem.weights, M.copy()
         for j in moved[masses[moved] > 0]:
             members = labels == j
-            rows = X[members].toarray() if is_sparse(X) else X[members]
-            new[j] = weighted_median(rows, None if w is None else w[members])
+            weights = None if w is None else w[members]
+            for at, columns in _columns(X[members]):
+                new[j, at] = weighted_median(columns, weights)
         return new
+
+
+def _columns(X: Any) -> Iterator[tuple[slice, Array]]:
+    """Yield columns as dense arrays: all of them at once, of a sparse table some."""
+    if not is_sparse(X):
+        yield slice(None), X
+        return
+    X, width = X.tocsc(), max(ENTRIES // X.shape[0], 16)
+    for start in range(0, X.shape[1], width):
+        at = slice(start, start + width)
+        yield at, X[:, at].toarray()
 
 
 def weighted_median(X: Array, w: Array | None, order: Array | None = None) -> Array:
