@@ -762,3 +762,22 @@ def test_the_bound_of_shares_with_intercepts_follows_the_objective():
     assert rough.n_iter_ < fine.n_iter_ and rough.relative_gap_ <= 1e-2 and fine.relative_gap_ <= 1e-5
     gaps = [(fine.objective_ - record.bound) / fine.objective_ for record in fine.history_]
     assert gaps[len(gaps) // 2] < 0.1 * gaps[0] and min(gaps) >= -1e-9
+
+
+@pytest.mark.filterwarnings("ignore:.*no observed entry")
+@pytest.mark.parametrize("k", [2, None])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_without_a_count_change_nothing_under_shares(k, sparse):
+    random = np.random.default_rng(0)
+    shares = np.exp(random.normal(size=(40, 2)) @ random.normal(size=(2, 8)))
+    X = np.array([random.multinomial(20, p) for p in shares / shares.sum(axis=1, keepdims=True)]).astype(float)
+    X[3] = np.nan
+    more = np.vstack([X, np.zeros((6, 8))])
+    if sparse:
+        rows, columns = np.nonzero(~np.isnan(more))
+        more = scipy.sparse.csr_array((more[rows, columns], (rows, columns)), shape=more.shape)
+    options = {"tol": 1e-8 if k else 1e-6, "sparse_zeros": "missing"}
+    few, many = (ExponentialFamilyPCA(k, "multinomial", **options).fit(table) for table in (X, more))
+    assert many.objective_ == pytest.approx(few.objective_, rel=1e-8)
+    assert many.deviance_explained_ == pytest.approx(few.deviance_explained_, rel=1e-6)
+    np.testing.assert_array_equal(many.codes_[40:], 0)

@@ -119,6 +119,16 @@ def _log_base(loss: Loss, x: Array) -> Any:
     return 0.0
 
 
+def _counting(table: Any, entries: Any) -> Any:
+    """Return weights of entries, zero in rows without a count: their likelihood is one, whatever the shares."""
+    held = Entries.of(table, entries)
+    some = held.layout.row_sums(held.seen * held.x) > 0
+    if some.all():
+        return entries
+    w = held.w * at_entries(held.layout, some[:, None])
+    return held.layout.matrix(w) if is_sparse(table) else w
+
+
 @dataclass(frozen=True, eq=False)
 class Reading:
     """How a table becomes data under a family.
@@ -174,6 +184,8 @@ class Reading:
             return self._inside(table, entries)
         check_values(self.loss, table)
         offset = self.offset(table, entries, given)
+        if isinstance(self.loss, Multinomial):
+            entries = _counting(table, entries)
         if not is_sparse(table):
             return Data.of(table, self.fitted, entries, offset)
         data = Data.of_sparse(table, self.fitted, entries)
