@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import regfactor
 from catalogue import ESTIMATORS, EXEMPT, UNCHECKED
 from regfactor import ConvexSparseCoding, ConvexSubspace, FactorModel, RobustSubspace, SubspaceImputer, baselines
 from regfactor.losses import Huber
@@ -531,3 +532,16 @@ def test_an_array_is_no_word(name, parameter):
     model = clone(ESTIMATORS[name]).set_params(**{parameter: np.array([1.0, 2.0])})
     with pytest.raises(ValueError, match=parameter):
         model.fit(np.random.default_rng(0).normal(size=(20, 4)))
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [("BregmanKMeans", "SubspaceImputer"), ("BregmanMixture", "SubspaceImputer"),
+     ("BregmanNormalizedCut", "SubspaceImputer"), ("ReverseClassifier", "SubspaceImputer"),
+     ("CanonicalCorrelation", "TwoViewSubspace"), ("ReducedRankRegression", "TwoViewSubspace")],
+)  # fmt: skip
+def test_who_takes_no_holes_says_who_does(name, remedy):
+    X = np.arange(24.0).reshape(12, 2)
+    X[3, 1] = np.nan
+    with pytest.raises(ValueError, match=f"Input X contains NaN, and {name} wants complete rows.*{remedy}"):
+        getattr(regfactor, name)().fit(X, np.arange(12) % 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +19,7 @@ from regfactor.losses import by_columns
 from regfactor.problems.checks import check_weights
 
 ZEROS = {"missing": "missing", "observed": "observed"}
+HOLES = "fill the holes before, by SubspaceImputer(loss='auto', alpha='auto') for instance, or leave these rows out"
 
 
 def schema_of(X: Any, loss: Any) -> Schema | None:
@@ -107,6 +109,17 @@ def _stored_weights(X: Any, entry_weight: Any) -> Any:
     sparse = is_sparse(entry_weight)
     values = scipy.sparse.csr_array(entry_weight)[rows, columns] if sparse else np.asarray(entry_weight)[rows, columns]
     return scipy.sparse.csr_array((np.asarray(values, X.dtype).ravel(), X.indices, X.indptr), shape=X.shape)
+
+
+def without_holes(estimator: Any, *tables: Any, remedy: str = HOLES, **options: Any) -> Any:
+    """Return tables as scikit-learn's `validate_data` does; where they have holes, say what to do."""
+    try:
+        return validate_data(estimator, *tables, **options)
+    except ValueError as error:
+        found = re.match(r"Input (\w+) contains NaN", str(error))
+        if found is None:
+            raise
+        raise ValueError(f"{found[0]}, and {type(estimator).__name__} wants complete rows: {remedy}.") from None
 
 
 def holes(X: Any) -> tuple[Array, Array]:
