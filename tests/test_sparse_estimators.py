@@ -27,7 +27,7 @@ MODELS = {
     "robust": RobustSubspace(alpha=2.0, beta=0.5, tol=1e-8),
     "gauge": FactorModel(gauge=Trace(), alpha=2.0, tol=1e-8),
 }
-empty = pytest.mark.filterwarnings("ignore:1 rows have no observed entry")
+empty = pytest.mark.filterwarnings("ignore:1 row has no observed entry")
 
 
 @empty

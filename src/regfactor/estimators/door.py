@@ -136,13 +136,14 @@ def warn_of_empty(X: Any, names: Sequence[Any] | None = None) -> None:
     rows, columns = holes(X)
     if len(rows):
         some = _some(rows.tolist())
-        warnings.warn(f"{len(rows)} rows have no observed entry ({some}); the model cannot learn from them.",
+        have = "row has" if len(rows) == 1 else "rows have"
+        warnings.warn(f"{len(rows)} {have} no observed entry ({some}); the model cannot learn from them.",
                       UserWarning, stacklevel=5)  # fmt: skip
     if len(columns):
         known = list(dict.fromkeys(j if names is None else names[j] for j in columns.tolist()))
         warnings.warn(
             f"These columns have no observed entry: {_some(known)}. The model cannot learn from them, and completes "
-            "them by what a predictor of 0 means: zeros for numbers, the first level for categories.",
+            "them by what a predictor of 0 means: 0 under the squared loss, the first level for categories.",
             UserWarning,
             stacklevel=5,
         )

@@ -118,7 +118,7 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features), or (n_samples, n_samples) for "precomputed"
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight w stands for w equal rows.
+            A row of weight w stands for w equal rows, once gamma is a number: rules for it count every row once.
 
         Returns
         -------

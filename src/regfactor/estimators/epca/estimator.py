@@ -38,8 +38,10 @@ class ExponentialFamilyPCA(FactorEstimator):
     """min over Phi, C, b of sum of observed w (G(z_ij) - x_ij z_ij) + alpha/2 (|Phi|^2 + |C|^2), z = Phi C + b.
 
     Principal components for data that are not normal: z_ij is the natural parameter of entry x_ij, and the cumulant G
-    belongs to the family. NaN entries are left out of the sum. The ridge equals alpha times the trace norm of Phi C,
-    since the factors are balanced; without any, a binary table is soon fitted perfectly by predictors without bound.
+    belongs to the family. NaN entries are left out of the sum. A row of sample weight w stands for w equal rows: both
+    its terms and its part of |Phi|^2 count w times. At equal weights the ridge is alpha times the trace norm of Phi C,
+    since the factors are balanced (with `n_components=None` norms are in the codes); without any, a binary table is
+    soon fitted perfectly by predictors without bound.
     For "gaussian" x^2/2 is added, which makes a term (x - z)^2/2; for "multinomial" G is N log sum_j e^z_j of a row of
     total N.
 
@@ -53,7 +55,7 @@ class ExponentialFamilyPCA(FactorEstimator):
         shape one (its shape only scales alpha). "multinomial" conditions on the total of each row.
     alpha : float or "auto", default=1.0
         Strength of the ridge. "auto" tries 20 strengths from `alpha_max_` down to a thousandth, and takes the one that
-        predicts a tenth of the entries, held out at random, best.
+        predicts a tenth of the entries, held out at random, best; not for "multinomial" with `n_components=None`.
     kernel : {"linear", "rbf", "poly", "precomputed"}, callable or Kernel, optional
         The table is then the Gram matrix of the rows, and new rows are scored by their kernel against the training
         rows; components have a number for each training row.
@@ -62,7 +64,8 @@ class ExponentialFamilyPCA(FactorEstimator):
     row_offset : {"total", "fit"}, optional
         A number for each row that is added to all its predictors. "total", for the family "poisson", takes the log of
         the row's total, divided by what the mean of its observed columns would make: the exposure, or sequencing
-        depth. "fit" estimates it without penalty, for new rows too, with mean zero over the training rows.
+        depth. "fit" estimates it without penalty, for new rows too, with (weighted) mean zero over the training rows
+        where there is an intercept.
     trials : float, default=1
         Number of trials of the family "binomial".
     gamma, degree, coef0 : default="scale", 3, 1.0
@@ -138,6 +141,7 @@ class ExponentialFamilyPCA(FactorEstimator):
         X : array-like of shape (n_samples, n_features)
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
+            A row of weight w stands for w equal rows.
         entry_weight : array-like of shape (n_samples, n_features), optional
         offset : array-like of shape (n_samples,) or (n_samples, n_features), optional
             Added to the predictors: the log of the exposure of a row, or of an entry.
