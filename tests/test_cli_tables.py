@@ -5,7 +5,7 @@ import gzip
 import numpy as np
 import pandas as pd
 import pytest
-from console import people
+from console import command, people
 
 from regfactor.cli.columns import (
     CATEGORY,
@@ -206,3 +206,27 @@ def test_new_rows_are_read_as_the_model_was_fitted(tmp_path):
                         ("c,f,x\n1,7,1\n", "holds 7 now")):  # fmt: skip
         with pytest.raises(BadInput, match=words):
             forced(of_text(tmp_path, text), wanted)
+
+
+def test_marks_between_thousands_are_read_where_they_can_be_nothing_else(tmp_path):
+    def numbers(text, separator):
+        (tmp_path / "t.csv").write_text(text)
+        seen = understand(read(tmp_path / "t.csv"))
+        return {c.name: seen.frame[c.name].tolist() for c in seen.inputs if c.kind == "number"}
+
+    german = numbers("a;b\n18.654,98;1.234\n7,5;5.678\n1.000.000;2.5\n-1.200;0.5\n", ";")
+    assert german == {"a": [18654.98, 7.5, 1e6, -1200.0], "b": [1.234, 5.678, 2.5, 0.5]}
+    english = numbers('a,b\n"18,654.98",1\n7.5,2\n"1,000,000",4\n-12,3\n', ",")
+    assert english == {"a": [18654.98, 7.5, 1e6, -12.0], "b": [1.0, 2.0, 4.0, 3.0]}
+
+
+def test_a_number_that_may_mark_missing_cells_is_told(tmp_path):
+    age = [-99 if i % 6 == 0 else 20 + i % 50 for i in range(120)]
+    rating = [99 if i % 9 == 0 else 1 + i % 5 for i in range(120)]
+    pd.DataFrame({"age": age, "rating": rating, "x": np.arange(120) % 99 + 0.5, "nines": np.arange(120) % 10}).to_csv(
+        tmp_path / "t.csv", index=False
+    )
+    done = command("complete", tmp_path / "t.csv")
+    said = " ".join(done.err.split())
+    assert done.code == 0 and "-99 stands 20 times in column 'age'" in said and "add --missing -99" in said
+    assert "99 stands 14 times in column 'rating'" in said and "nines" not in said

@@ -1,4 +1,4 @@
-"""Numbers that no model can work with, refused by their column and row."""
+"""Numbers that no model can work with, refused by their column and row, and numbers that may be none."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from regfactor.cli.errors import BadInput
 
 LARGEST = 1e100  # numbers beyond have no square
 FARTHEST = 1e10  # middle ranges of a column from its median, beyond which there are no digits left for the rest
+SOME = 3  # times that a number stands in a column, from which on it may mark something
 
 
 def check_finite(name: str, values: Array) -> None:
@@ -31,3 +32,15 @@ def check_spread(name: str, values: Array) -> None:
         raise BadInput(f"Column {name!r} holds {values[row]:g} in row {row + 1}, where others differ by about "
                        f"{high - low:.3g}: that is surely no measurement. Correct it, leave the cell empty, or leave "
                        f"the column out by --ignore {name!r}.")  # fmt: skip
+
+
+def mark_of_missing(values: Array) -> tuple[int, int] | None:
+    """Return a number of nines apart from all others, such as -99, and how often it stands: it may mark a hole."""
+    seen = values[~np.isnan(values)]
+    for end in np.unique(seen)[[0, -1]] if len(seen) else ():
+        others, count = seen[seen != end], int(np.count_nonzero(seen == end))
+        if float(end).is_integer() and set(f"{abs(end):.0f}") == {"9"} and count >= SOME and len(others):
+            gap = np.abs(others - end).min()
+            if gap > np.ptp(others):
+                return int(end), count
+    return None

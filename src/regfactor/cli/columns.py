@@ -26,6 +26,10 @@ FEW_ROWS = 10  # below which counting up is no sign of a row's name
 NAMES_ROWS = re.compile(r"(^|[_\s.-])(id|uuid|guid|key|index|rownames?|unnamed_\d+)$", re.IGNORECASE)
 FLAGGED = re.compile(r"flagged_*$")  # the last column of what `complete` writes
 ZERO_FIRST = re.compile(r"[-+]?0\d")  # 01234 is a code, not a number
+GROUPED = {
+    ".": re.compile(r"[-+]?\d{1,3}(\.\d{3})+(,\d+)?"),  # 18.654,98
+    ",": re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d+)?"),  # 18,654.98
+}
 TIMES = "times of the rows"  # why a column is no input of a forecast
 SAID = "as you said"  # why a column is left out by --ignore
 WHY = {
@@ -202,11 +206,21 @@ def _as_numbers(strings: Array, separator: str) -> Array | None:
     """Return strings as numbers, NaN where one is none; None for codes like 01234, and without any number."""
     if not len(strings) or any(ZERO_FIRST.match(s) for s in strings):
         return None
+    strings = _ungrouped(strings, "." if separator == ";" else ",")
     if separator == ";" and any("," in s for s in strings):  # decimal commas go with semicolons
         strings = np.array([s.replace(",", ".") if s.count(",") == 1 else s for s in strings], dtype=object)
     numbers = importlib.import_module("pandas").to_numeric(strings, errors="coerce")
     numbers = np.asarray(numbers, dtype=float)
     return None if np.isnan(numbers).all() else numbers
+
+
+def _ungrouped(strings: Array, mark: str) -> Array:
+    """Return numbers without the marks between thousands, as in 18.654,98, where these can be nothing else."""
+    marked = [s for s in strings if mark in s]
+    if not all(GROUPED[mark].fullmatch(s) for s in marked):
+        return strings
+    sure = any(s.count(mark) > 1 or len(s.strip("-+0123456789" + mark)) for s in marked)
+    return np.array([s.replace(mark, "") for s in strings], dtype=object) if sure else strings
 
 
 def _refuse_mixed(table: Table, name: str, strings: Array, holes: Array, numbers: Array) -> None:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from regfactor.cli.columns import Understood, Wishes, understand
+from regfactor.cli.checks import mark_of_missing
+from regfactor.cli.columns import NUMBER, Understood, Wishes, understand
 from regfactor.cli.errors import BAD_INPUT, DONE, INTERRUPTED, NOT_CONVERGED, BadInput
 from regfactor.cli.outputs import RENAMED, Outputs
 from regfactor.cli.tables import Reading, Table, read
@@ -89,6 +90,11 @@ class Work:
         rows, table = len(seen.frame), seen.table
         self.talk.say(f"Read {table.path.name}: {rows:,} rows, {len(table.names):,} columns.")
         self.talk.lines([*seen.lines(), *([("target", target)] if target else [])])
+        for name in seen.of_kind(NUMBER):
+            mark = mark_of_missing(seen.frame[name].to_numpy())
+            if mark is not None:
+                self.talk.note(f"{mark[0]} stands {mark[1]} times in column {name!r}, far from all its other numbers; "
+                               f"if it marks missing cells, add --missing {mark[0]}.")  # fmt: skip
         self.talk.record["columns"] = {c.name: {"kind": c.kind, "missing": c.missing, "ignored": c.why or None}
                                        for c in seen.columns}  # fmt: skip
 
