@@ -678,6 +678,18 @@ def test_a_row_without_its_table_is_answered_with_how_to_give_it(row, call):
     assert RegularizedARMA(1, 1).fit(X[:, 0]).update(X[:5, 0]).forecast(1).shape == (1, 1)
 
 
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("dates", [["2010-01-01"] * 60, list(pd.date_range("2010-01-01", periods=60))])
+def test_a_column_of_dates_is_named_with_what_to_do(kind, dates):
+    X = series(60, 2)
+    frame = kind({"month": dates, "a": X[:, 0], "b": X[:, 1]})
+    remedy = r"set it as the index, X.set_index\('month'\)" if kind is pd.DataFrame else "leave it out"
+    with pytest.raises(ValueError, match=f"Column 'month' of X holds .*2010-01-01.*{remedy}"):
+        RegularizedARMA(1, 1).fit(frame)
+    with pytest.raises(ValueError, match="'b' of X holds 'soon', which is no number"):
+        RegularizedARMA(1, 1).fit(pd.DataFrame({"a": X[:, 0], "b": ["1.5", "soon"] * 30}))
+
+
 def test_the_input_is_not_changed():
     X = series(60, 2)
     X[5, 0] = np.nan

@@ -11,7 +11,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from regfactor._params import Array, UnsupportedProblem, is_number, says
 from regfactor.estimators.arma import fit as fitting
-from regfactor.estimators.arma.checks import checked_inputs, checked_loss, checked_plan, require_whole, warn_of
+from regfactor.estimators.arma.checks import (
+    checked_inputs,
+    checked_loss,
+    checked_plan,
+    refuse_words,
+    require_whole,
+    warn_of,
+)
 from regfactor.estimators.arma.fit import Fitted, Plan, Series
 from regfactor.estimators.arma.forecast import Forecast, Times, error_covariance, half_widths
 from regfactor.estimators.arma.model import radius
@@ -295,6 +302,7 @@ class RegularizedARMA(BaseEstimator):
             )
         if np.ndim(X) == 1 and np.size(X):
             X = X.to_frame() if hasattr(X, "to_frame") else np.reshape(X, (-1, 1))
+        refuse_words(X)
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset)
         if reset:
             self._dtype = X.dtype
