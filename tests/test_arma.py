@@ -690,6 +690,20 @@ def test_a_column_of_dates_is_named_with_what_to_do(kind, dates):
         RegularizedARMA(1, 1).fit(pd.DataFrame({"a": X[:, 0], "b": ["1.5", "soon"] * 30}))
 
 
+@pytest.mark.parametrize("holes", [False, True])
+@pytest.mark.parametrize("d", [0, 1])
+def test_predict_takes_the_series_that_was_fitted_and_nothing_else(d, holes):
+    X = series(60, 2)
+    X[30:32, 0] = np.nan if holes else 0.0
+    model = RegularizedARMA(1, 1, d=d).fit(X)
+    np.testing.assert_array_equal(model.predict(X), model.predict())
+    model.update(X[:3])
+    np.testing.assert_array_equal(model.predict(X), model.predict())
+    for other in (5, "nonsense", X[:5], X + 1, X[:, :1], X[::-1], np.where(np.isnan(X), 0.0, 3.0)):
+        with pytest.raises(ValueError, match=r"None or the series that was fitted.*forecast\(horizon\).*update\(X\)"):
+            model.predict(other)
+
+
 def test_the_input_is_not_changed():
     X = series(60, 2)
     X[5, 0] = np.nan

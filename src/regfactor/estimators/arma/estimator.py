@@ -231,9 +231,16 @@ class RegularizedARMA(BaseEstimator):
     def predict(self, X: Any = None) -> Any:
         """Return the one-step predictions of the rows that were fitted and have history, in the user's kind of table.
 
-        Each is made from the rows before it, with the coefficients of the whole series. X is ignored.
+        Each is made from the rows before it, with the coefficients of the whole series. X is None or that series: what
+        comes after it is asked of `forecast`.
         """
         check_is_fitted(self)
+        if X is not None and not self._was_fitted(X):
+            raise ValueError(
+                "predict tells one-step predictions in sample: X must be None or the series that was fitted, of "
+                f"{self._times_fitted.length} rows. What comes next is told by forecast(horizon); new rows go into "
+                "update(X) before it."
+            )
         return self._times_fitted.labeled(self._fitted.astype(self._dtype), self._times_fitted.last(len(self._fitted)))
 
     def score(self, X: Any = None, y: Any = None, exog: Any = None) -> float:
@@ -307,6 +314,16 @@ class RegularizedARMA(BaseEstimator):
         if reset:
             self._dtype = X.dtype
         return np.asarray(X, np.float64)
+
+    def _was_fitted(self, X: Any) -> bool:
+        """Whether X is the series of the fit, as far as its rows with history tell where X has no holes."""
+        try:
+            rows = self._numbers(X, reset=False)
+        except (TypeError, ValueError):
+            return False
+        seen = (self._fitted + self.residuals_)[-len(rows) :]
+        last = rows[len(rows) - len(seen) :]
+        return len(rows) == self._times_fitted.length and bool(np.all(np.isnan(last) | np.isclose(last, seen)))
 
     def _future_inputs(self, exog: Any, horizon: int) -> Array:
         return checked_inputs(exog, horizon, self._model.exog.shape[2])
