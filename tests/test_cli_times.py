@@ -38,12 +38,21 @@ def days(form):
     return pd.date_range("2020-01-01", periods=80).strftime(form)
 
 
+def quarters(between):
+    return [f"{1990 + i // 4}{between}{i % 4 + 1}" for i in range(80)]
+
+
 @pytest.mark.parametrize(
     ("change", "first", "note"),
     [
         (lambda f: f.drop(index=[5, 40]), "2018-09-01", "2 times"),
         (lambda f: f.sample(frac=1, random_state=0), "2018-09-01", "order"),
-        (lambda f: f.assign(month=[f"{1990 + i // 4}Q{i % 4 + 1}" for i in range(80)]), "2010Q1", ""),
+        (lambda f: f.assign(month=quarters("Q")), "2010Q1", ""),
+        (lambda f: f.assign(month=quarters("-Q")), "2010-Q1", ""),
+        (lambda f: f.assign(month=quarters("-q")).sample(frac=1, random_state=0), "2010-Q1", "order"),
+        (lambda f: f.assign(month=pd.to_datetime(f["month"]).dt.strftime("%b %Y")), "Sep 2018", ""),
+        (lambda f: f.assign(month=pd.to_datetime(f["month"]).dt.strftime("%B %Y")), "September 2018", ""),
+        (lambda f: f.assign(month=[f"May {1900 + i}" for i in range(80)]), "May 1980", ""),
         (lambda f: f.assign(month=np.arange(1900, 1980)), "1980", ""),
         (lambda f: f.assign(month=f["month"].str[:7]), "2018-09", ""),
         (lambda f: f.drop(columns="month"), "81", ""),
@@ -59,8 +68,7 @@ def days(form):
 def test_times_of_all_sorts(series, change, first, note):  # noqa: F811
     frame = change(pd.read_csv(series))
     frame.to_csv(series, index=False)
-    named = ["--time", "month"] if "Q" in first else []
-    done = command("forecast", series, "--horizon", 2, "--force", *named)
+    done = command("forecast", series, "--horizon", 2, "--force")
     assert done.code == 0 and note in done.err, done
     assert cells(series.with_name("shop.forecast.csv")).iloc[0, 0] == first
 
@@ -69,7 +77,8 @@ def test_times_of_all_sorts(series, change, first, note):  # noqa: F811
     ("times", "odd"),
     [
         (days("%Y-%m-%d"), "soon"), (days("%d.%m.%Y"), "soon"), (days("%Y-%m-%d"), "2020-02-31"),
-        (days("%d.%m.%Y"), "31.02.2020"), (days("%m/%d/%Y"), "2020-01-06"),
+        (days("%d.%m.%Y"), "31.02.2020"), (days("%m/%d/%Y"), "2020-01-06"), (quarters("-Q"), "1991-Q5"),
+        ([f"May {1900 + i}" for i in range(80)], "Mai 1905"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("named", [True, False])
@@ -86,9 +95,9 @@ def test_times_that_are_none_are_refused_by_the_first(series):  # noqa: F811
     frame = pd.read_csv(series)
     frame.assign(month=[f"week {i}" for i in range(80)]).to_csv(series, index=False)
     refused(command("forecast", series, "--time", "month"), "'month' holds no dates", "'week 0' in row 1", "--time")
-    quarters = [f"{1990 + i // 4}Q{i % 4 + 1}" for i in range(80)]
+    times = quarters("Q")
     for odd, said in (("", "'month' is empty in row 2"), ("soon", "holds quarters, but row 2 holds 'soon'")):
-        frame.assign(month=[quarters[0], odd, *quarters[2:]]).to_csv(series, index=False)
+        frame.assign(month=[times[0], odd, *times[2:]]).to_csv(series, index=False)
         refused(command("forecast", series, "--time", "month"), said)
 
 
@@ -100,5 +109,10 @@ def test_dates_of_new_rows_are_read_as_those_of_the_fit(series):  # noqa: F811
     frame[-1:].assign(month="03/04/2020").to_csv(new, index=False)  # the fourth of March, as the fit tells
     assert command("score", model, new).code == 0
     assert list(cells(new.with_name("new.score.csv"))["month"]) == ["03/05/2020", "03/06/2020"]
+    frame.assign(month=quarters("-Q")).to_csv(series, index=False)
+    assert command("forecast", series, "--horizon", 2, "--save", model, "--force").code == 0
+    frame[-1:].assign(month="2010-Q1").to_csv(new, index=False)
+    assert command("score", model, new, "--force").code == 0
+    assert list(cells(new.with_name("new.score.csv"))["month"]) == ["2010-Q2", "2010-Q3"]
     frame[:12].assign(month="01/02/2020").to_csv(new, index=False)
     refused(command("forecast", new, "--force"), "can be read with the day or with the month first")

@@ -12,7 +12,7 @@ import numpy as np
 
 from regfactor._params import Array
 from regfactor.cli.checks import check_finite, check_spread
-from regfactor.cli.dates import are_dates
+from regfactor.cli.dates import are_dates, are_periods
 from regfactor.cli.errors import BadInput, listed
 from regfactor.cli.tables import Table
 
@@ -289,6 +289,8 @@ def _string_kind(name: str, cells: Any, rows: int, wanted: bool) -> str:
     different = len(set(values))
     if different <= min(MOST_LEVELS, rows / 2) or (wanted and different <= MOST_LEVELS):
         return CATEGORY
+    if are_periods(values):
+        return DATE
     words = np.mean([v.count(" ") + 1 for v in values])
     if words >= 3:
         return PROSE

@@ -1,4 +1,4 @@
-"""Dates as people write them: 2024-01-31, 31.01.2024, 31/01/2024 or 01/31/2024, with a time of day or without."""
+"""Dates as people write them: 2024-01-31, 31.01.2024, 31/01/2024 or 01/31/2024, Jan 2024, 2024-Q1."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ from regfactor.cli.errors import BadInput
 ISO = re.compile(r"\d{4}-\d{1,2}(-\d{1,2})?([T ].*)?$")
 MONTH, MONTH_FORM = re.compile(r"\d{4}-\d{2}$"), "%Y-%m"
 OTHER = re.compile(r"(\d{1,2}([./-])\d{1,2}\2\d{4}|\d{4}([./])\d{1,2}\3\d{1,2})( \d{1,2}:\d{2}(:\d{2})?)?$")
+QUARTER = re.compile(r"\d{4}(-?)Q[1-4]$", re.IGNORECASE)
+MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+          "December")  # fmt: skip
+NAMED = re.compile(rf"({'|'.join(f'{m[:3]}({m[3:]})?' for m in MONTHS)}) \d{{4}}$", re.IGNORECASE)
 FORMS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d")
 CLOCKS = ("", " %H:%M", " %H:%M:%S")
 
@@ -25,10 +29,20 @@ def are_dates(words: Iterable[str]) -> bool:
     return all(ISO.match(word) for word in words) or all(OTHER.match(word) for word in words)
 
 
+def are_periods(words: Iterable[str]) -> bool:
+    """Whether all words are quarters, or all are months by their names; few of them may as well be categories."""
+    words = list(words)
+    return all(QUARTER.match(word) for word in words) or all(NAMED.match(word) for word in words)
+
+
 def parsed(values: Any, name: str, known_form: str | None = None) -> tuple[Any, str | None]:
     """Return dates as an index, and the form in which they are written (None for 2024-01-31), where it is not known."""
     pd = importlib.import_module("pandas")
     known = [v for v in values if isinstance(v, str)]
+    if known and all(NAMED.match(v) for v in known):
+        short = [f"{v[:3]} {v[-4:]}" if isinstance(v, str) else None for v in values]
+        whole = any(len(v) > len("Jan 2024") for v in known)
+        return pd.DatetimeIndex(pd.to_datetime(short, format="%b %Y")), "%B %Y" if whole else "%b %Y"
     if not known or not all(OTHER.match(v) for v in known):
         try:
             index = pd.DatetimeIndex(pd.to_datetime(values, format="ISO8601"))
@@ -56,11 +70,13 @@ def odd_date(values: Any, known_form: str | None = None) -> int | None:
     """Return where the first word stands that is no date though most are; None where all are, or too few."""
     pd = importlib.import_module("pandas")
     words = np.array([isinstance(v, str) for v in values], dtype=bool)
-    alike = sum(bool(ISO.match(v) or OTHER.match(v)) for v in values[words])
+    kinds = (ISO, OTHER, QUARTER, NAMED)
+    alike = sum(any(kind.match(v) for kind in kinds) for v in values[words])
     if alike <= words.sum() / 2:
         return None
     read = [pd.to_datetime(values, format=form, errors="coerce", utc=True).notna()
             for form in ("ISO8601", *_forms(known_form))]  # fmt: skip
+    read += [np.array([isinstance(v, str) and bool(kind.match(v)) for v in values]) for kind in (QUARTER, NAMED)]
     odd = words & ~max(read, key=np.sum)
     return int(np.argmax(odd)) if 0 < odd.sum() < words.sum() / 2 else None
 

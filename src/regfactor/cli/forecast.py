@@ -210,7 +210,8 @@ def _code(seen: Understood, names: list[str], horizon: int, level: float, clock:
         reading_code(seen),
     ]
     if clock.name in seen.table.names:
-        key = f", key=lambda t: pd.to_datetime(t, format={clock.form!r})" if clock.form is not None else ""
+        dated = clock.form is not None and "%q" not in clock.form  # quarters are in order as they are spelled
+        key = f", key=lambda t: pd.to_datetime(t, format={clock.form!r})" if dated else ""
         lines.append(f"frame = frame.sort_values({clock.name!r}{key})")
     return "\n".join([*lines, f"model = RegularizedARMA().fit(frame[{names!r}].to_numpy(dtype=float))",
                       f"print(model.forecast({horizon}, level={level}).to_frame())",

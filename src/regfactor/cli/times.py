@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from regfactor.cli.columns import CATEGORY, DATE, ID, MANY, PROSE, SAID, Understood
-from regfactor.cli.dates import odd_cell, odd_date, parsed
+from regfactor.cli.dates import QUARTER, odd_cell, odd_date, parsed
 from regfactor.cli.errors import BadInput
 from regfactor.cli.work import Work, pandas
 from regfactor.estimators.arma.forecast import Times
 
-QUARTER = re.compile(r"\d{4}-?Q[1-4]$", re.IGNORECASE)
 CALENDAR = ("MS", "ME", "QS", "QE", "YS", "YE")  # rules of dates that have no even step
 REGULAR = 0.5  # share of the commonest step from which other steps are gaps
 
@@ -84,13 +82,14 @@ def parsed_times(cells: Any, name: str, form: str | None = None) -> tuple[Any, s
         raise BadInput(
             f"The time column {name!r} holds numbers that are not whole, or none; give dates or whole numbers."
         )
-    quarters = [bool(QUARTER.match(v)) for v in known]
-    if sum(quarters) <= len(known) / 2:
+    quarters = [QUARTER.match(v) for v in known]
+    if sum(map(bool, quarters)) <= len(known) / 2:
         return parsed(values, name, form)
     if not all(quarters):
-        odd = known[quarters.index(False)]
+        odd = known[quarters.index(None)]
         raise odd_cell(name, "quarters", list(values).index(odd), odd)
-    return pd.PeriodIndex([v.replace("-", "") if isinstance(v, str) else pd.NaT for v in values], freq="Q"), None
+    index = pd.PeriodIndex([v.replace("-", "") if isinstance(v, str) else pd.NaT for v in values], freq="Q")
+    return index, "%Y-Q%q" if quarters[0] and quarters[0][1] else None
 
 
 def _regular(work: Work, name: str, index: Any, order: Any) -> Clock:
