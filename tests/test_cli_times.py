@@ -55,7 +55,9 @@ def quarters(between):
         (lambda f: f.assign(month=[f"May {1900 + i}" for i in range(80)]), "May 1980", ""),
         (lambda f: f.assign(month=np.arange(1900, 1980)), "1980", ""),
         (lambda f: f.assign(month=f["month"].str[:7]), "2018-09", ""),
-        (lambda f: f.drop(columns="month"), "81", ""),
+        (lambda f: f.drop(columns="month"), "81", "No column tells the times of the rows"),
+        (lambda f: f.assign(month=[f"shop {i}" for i in range(80)]), "81", "No column tells the times of the rows"),
+        (lambda f: f.assign(month=[*range(0, 158, 2), 157]), "81", "rule"),
         (lambda f: f.assign(month=pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(80) ** 2, "D")), "81", "rule"),
         (lambda f: f.assign(month=pd.date_range("2020-01-01", periods=80)).drop(index=[5, 6]), "2020-03-21", "2 times"),
         (lambda f: f.assign(month=days("%d.%m.%Y")), "21.03.2020", ""),
@@ -68,7 +70,8 @@ def quarters(between):
 def test_times_of_all_sorts(series, change, first, note):  # noqa: F811
     frame = change(pd.read_csv(series))
     frame.to_csv(series, index=False)
-    done = command("forecast", series, "--horizon", 2, "--force")
+    named = ["--time", "month"] if note == "rule" else []
+    done = command("forecast", series, "--horizon", 2, "--force", *named)
     assert done.code == 0 and note in done.err, done
     assert cells(series.with_name("shop.forecast.csv")).iloc[0, 0] == first
 

@@ -36,6 +36,8 @@ def clock_of(work: Work, seen: Understood, wanted: str | None) -> Clock:
     pd, rows = pandas(), len(seen.frame)
     name = wanted or _dated(seen) or _counted(seen)
     if name is None:
+        work.talk.note("No column tells the times of the rows, so they were taken one after the other, in the order of "
+                       "the file, and forecasts are counted. --time names one.")  # fmt: skip
         return Clock("step", pd.RangeIndex(1, rows + 1), np.arange(rows))
     seen.table.place(name, "time column")
     index, form = parsed_times(seen.frame[name], name)
@@ -107,20 +109,25 @@ def _regular(work: Work, name: str, index: Any, order: Any) -> Clock:
         steps = pd.Series(index[1:] - index[:-1])
         common = steps.mode().iloc[0] if len(steps) else None
         if common is None or (steps == common).mean() < REGULAR or (steps % common != pd.Timedelta(0)).any():
-            work.talk.note(f"The times in {name!r} follow no rule, so rows were taken one after the other, and "
-                           "forecasts are counted.")  # fmt: skip
-            return Clock("step", pd.RangeIndex(1, rows + 1), order)
+            return _counted_rows(work, name, order)
         whole = pd.date_range(index[0], index[-1], freq=common)
     elif isinstance(index, pd.PeriodIndex):
         whole = pd.period_range(index[0], index[-1], freq=index.freq)
     else:
         step = int(pd.Series(np.diff(index)).mode().iloc[0]) if rows > 1 else 1
         if (np.diff(index) % step).any():
-            return Clock("step", pd.RangeIndex(1, rows + 1), order)
+            return _counted_rows(work, name, order)
         whole = pd.RangeIndex(int(index[0]), int(index[-1]) + step, step)
     if len(whole) > 10 * rows:
         raise BadInput(f"The times in {name!r} leave more gaps than rows; is {index[-1]} right?")
     return _with_gaps(work, name, index, whole, order)
+
+
+def _counted_rows(work: Work, name: str, order: Any) -> Clock:
+    """Return a clock that counts the rows, since their times follow no rule."""
+    work.talk.note(f"The times in {name!r} follow no rule, so rows were taken one after the other, and forecasts are "
+                   "counted.")  # fmt: skip
+    return Clock("step", pandas().RangeIndex(1, len(order) + 1), order)
 
 
 def _with_gaps(work: Work, name: str, index: Any, whole: Any, order: Any) -> Clock:
