@@ -128,10 +128,25 @@ def forecast(
     time: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Of the times; otherwise the one of dates.")
     ] = None,
+    lags: Annotated[
+        int | None, typer.Option(help="How many rows back the model looks; otherwise what foresaw best.", min=0)
+    ] = None,
+    difference: Annotated[
+        int | None,
+        typer.Option(help="0: forecast values, 1: changes from row to row; otherwise what foresaw best.", min=0, max=2),
+    ] = None,
+    season: Annotated[
+        int | None,
+        typer.Option(
+            help="Rows of a season, 1 for none; otherwise by the dates: 12 months, 4 quarters, 52 weeks, 7 days, "
+            "24 hours.",
+            min=1,
+        ),
+    ] = None,
 ) -> None:
     """Forecast several series together, with intervals."""
     with working("forecast", settings) as work:
-        _job("forecast").run(work, series, horizon, level, time)
+        _job("forecast").run(work, series, horizon, level, time, (lags, difference, season))
 
 
 @app.command()

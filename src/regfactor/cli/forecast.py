@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from regfactor._params import Array
+from regfactor.cli.backtest import LEAST, Compared, Orders, Tried, candidates, compare, try_past
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, TIMES, Understood
 from regfactor.cli.errors import BadInput, listed
 from regfactor.cli.tables import Table
 from regfactor.cli.times import Clock, clock_of
 from regfactor.cli.words import certificate_section, count, data_section, gap_fact, notes, reading_code, repeat_section
-from regfactor.cli.work import Work, free_name, pandas, quiet
-from regfactor.estimators import RegularizedARMA
+from regfactor.cli.work import Work, free_name, pandas
 from regfactor.report import Figure, Grid, Note, Page, Section, Text, number
 from regfactor.report.figures import fan
 
-LEAST = 10  # rows
-ORIGINS = 3  # in the past, from which forecasts are tried
 SHOWN = 6  # series that are drawn
 
 
-class Tried(NamedTuple):
-    """Forecasts from the past: how many, the share within intervals, errors by series, and of the last value."""
-
-    cells: int
-    within: float
-    error: Array
-    simple: Array
-
-
-def run(work: Work, path: Path, horizon: int, level: float, time: str | None) -> None:
+def run(work: Work, path: Path, horizon: int, level: float, time: str | None, told: tuple[int | None, ...]) -> None:
     """Forecast a series, and write it with a report."""
     if not 0 < level < 1:
         raise BadInput(f"--level must lie between 0 and 1, not {level:g}.")
@@ -46,20 +35,26 @@ def run(work: Work, path: Path, horizon: int, level: float, time: str | None) ->
         raise BadInput(f"{path.name} has {len(X)} rows; a forecast needs at least {LEAST}.")
     if horizon > 10 * len(X):
         raise BadInput(f"--horizon is {horizon}, more than ten times the {len(X)} rows that are known.")
-    model = RegularizedARMA()
+    orders = Orders(*told)
+    season = clock.season if orders.season is None else orders.season
+    with work.talk.progress("comparing models on the past"):
+        compared = _compared(work, orders, season, X, horizon)
+        tried = try_past(compared.best, X, horizon, level, season)
+    model = compared.best.model()
     work.fit("fitting", model, X)
     ahead = model.forecast(horizon, level=level)
-    with work.talk.progress("trying it on the past"), quiet():
-        tried = _try(model, X, horizon, level)
     ahead_of = f"{len(names)} series forecast {count(horizon, 'step')} ahead, from {count(len(X), 'row')}."
     lead = f"{ahead_of} {_sentence(tried, level, names)}"
     work.talk.say(lead)
+    work.talk.say(_taken(compared, model))
     work.talk.say(str(model.certificate_))
     work.talk.record |= {"series": names, "horizon": horizon, "level": level, "p": model.p_, "q": model.q_,
-                         "radius": model.radius_, "certificate": str(model.certificate_),
+                         "d": model.d, "season": season, "radius": model.radius_,
+                         "certificate": str(model.certificate_),
+                         "compared": {str(c): error for c, error in compared.errors.items()},
                          "tried": None if tried is None else tried._asdict()}  # fmt: skip
     out = frame_of(clock, names, ahead, seen.table)
-    page = _page(work, seen, model, clock, (names, X, ahead), (lead, tried, level))
+    page = _page(work, seen, (model, compared), clock, (names, X, ahead), (lead, tried, level))
     freq = getattr(clock.index, "freqstr", None)
     info = {"columns": {n: NUMBER for n in names}, "horizon": horizon, "level": level, "time": clock.name,
             "form": clock.form, "freq": freq, "rows": len(X)}  # fmt: skip
@@ -83,34 +78,28 @@ def _values(work: Work, seen: Understood, clock: Clock) -> tuple[list[str], Arra
     return names, X
 
 
-def _try(model: Any, X: Array, horizon: int, level: float) -> Tried | None:
-    """Forecast from some times in the past, with coefficients of the rows before them, and compare with what came."""
-    h = min(horizon, len(X) // 5)
-    origins = [
-        len(X) - (i + 1) * h for i in range(ORIGINS) if len(X) - (i + 1) * h >= max(len(X) // 2, 4 * model.p_ + 10)
-    ]
-    if not origins or h < 1:
-        return None
-    inside, errors, simple = [], [], []
-    for origin in origins:
-        past, truth = X[:origin], X[origin : origin + h]
-        if np.isnan(past).all(axis=0).any() or not np.nanstd(past, axis=0).all():
-            return None
-        said = RegularizedARMA(p=model.p_, q=model.q_).fit(past).forecast(h, level=level)
-        there = ~np.isnan(truth)
-        inside.append(((truth >= said.lower) & (truth <= said.upper))[there])
-        last = [column[~np.isnan(column)][-1] for column in past.T]
-        errors.append(np.abs(truth - said.mean))
-        simple.append(np.abs(truth - np.array(last)))
-    within = np.concatenate(inside)
-    if not len(within):
-        return None
-    return Tried(len(within), float(within.mean()), np.nanmean(np.concatenate(errors), axis=0),
-                 np.nanmean(np.concatenate(simple), axis=0))  # fmt: skip
+def _compared(work: Work, orders: Orders, season: int | None, X: Array, horizon: int) -> Compared:
+    """Compare what the user left open, on the past; say what cannot be fitted."""
+    most = len(X) // 2
+    if orders.lags is not None and orders.lags > most:
+        raise BadInput(f"--lags is {orders.lags}; {count(len(X), 'row')} allow {most} at most.")
+    compared = compare(candidates(orders, season, X.shape), X, horizon)
+    open_ = orders.lags is None and orders.season is not None and orders.season > 1
+    if open_ and not any(c.season for c in compared.errors):
+        work.talk.note(f"{count(len(X), 'row')} of {X.shape[1]} series are too few to fit a season of {orders.season} "
+                       "rows, so that none was compared.")  # fmt: skip
+    return compared
+
+
+def _taken(compared: Compared, model: Any) -> str:
+    """Say which model was taken, and among how many."""
+    found = f" ({model.p_})" if compared.best.lags is None else ""
+    among = f", which foresaw best of {len(compared.errors)} models on earlier rows" if compared.errors else ""
+    return f"Taken: {compared.best}{found}{among}."
 
 
 def _gain(tried: Tried) -> float:
-    """Return by which share errors are smaller than those of the last value repeated."""
+    """Return by which share errors are smaller than those of the simple forecast."""
     return 1 - float(np.mean(tried.error / np.maximum(tried.simple, 1e-300)))
 
 
@@ -122,19 +111,19 @@ def _sentence(tried: Tried | None, level: float, names: list[str]) -> str:
     average = ", on average over the series" if len(names) > 1 else ""
     promised = ", fewer than promised" if tried.within < level else ""
     return (f"Tried on the end of the series, {tried.within:.0%} of {tried.cells} values lay within the {level:.0%} "
-            f"intervals{promised}, and errors were {better} those of the last value repeated{average}."
+            f"intervals{promised}, and errors were {better} those of {tried.against}{average}."
             f"{_worse(tried, names)}")  # fmt: skip
 
 
 def _worse(tried: Tried, names: list[str]) -> str:
-    """Say which series the last value repeated forecasts as well or better; nothing of a single one, told already."""
+    """Say which series the simple forecast foresees as well or better; nothing of a single one, told already."""
     worse = [f"{name} ({number(a)} against {number(b)})"
              for name, a, b in zip(names, tried.error, tried.simple, strict=True) if a >= b]  # fmt: skip
     return f" They were no smaller for {listed(worse, 5)}." if worse and len(names) > 1 else ""
 
 
 def _doubtful(tried: Tried, level: float) -> bool:
-    """Whether forecasts of the past kept less than they promise, or some were no better than the last value."""
+    """Whether forecasts of the past kept less than they promise, or some were no better than simple ones."""
     return tried.within < level or bool(np.any(tried.error >= tried.simple))
 
 
@@ -157,18 +146,17 @@ def _spelled(index: Any, form: str | None) -> list[str]:
 
 
 def _page(
-    work: Work, seen: Understood, model: Any, clock: Clock, what: tuple[list[str], Array, Any],
+    work: Work, seen: Understood, taken: tuple[Any, Compared], clock: Clock, what: tuple[list[str], Array, Any],
     said: tuple[str, Tried | None, float],
 ) -> Page:  # fmt: skip
-    (names, X, ahead), (lead, tried, level) = what, said
+    (model, compared), (names, X, ahead), (lead, tried, level) = taken, what, said
     facts = [(str(len(ahead)), "steps ahead"), (f"{model.p_} and {model.q_}", "lags of values and of shocks")]
     if tried is not None:
         facts.append((f"{tried.within:.0%}", f"of past values within {level:.0%} intervals"))
     facts.append(gap_fact(model))
-    story = ("All series were forecast together, each from the past of all: a vector autoregression of "
-             f"{count(model.p_, 'lag')}, chosen by BIC, with a moving average of {count(model.q_, 'lag')}, solved as "
-             "one convex problem. Intervals are those of Gaussian shocks, widened for what is not known of the "
-             "coefficients.")  # fmt: skip
+    story = ("All series were forecast together, each from the past of all, by a vector autoregression with a moving "
+             f"average of {count(model.q_, 'lag')}, solved as one convex problem. {_taken(compared, model)} Intervals "
+             "are those of Gaussian shocks, widened for what is not known of the coefficients.")  # fmt: skip
     if np.isnan(X).any():
         story += f" Filled on the way: {count(int(np.isnan(X).sum()), 'missing value')} of the past."
     result: list[Any] = [Figure(_drawn(clock, X[:, j], ahead, j, name, level), f"{name}: observed and forecast.")
@@ -180,15 +168,25 @@ def _page(
     ]
     if tried is not None:
         lines = [(n, number(a), number(b)) for n, a, b in zip(names[:30], tried.error, tried.simple, strict=False)]
-        trust.append(Grid(("series", "mean error", "of the last value repeated"), lines))
+        trust.append(Grid(("series", "mean error", f"of {tried.against}"), lines))
     trust.append(Text("A forecast goes on as the past did: it knows nothing of a change of rules. It looks back "
                       f"{count(model.p_, 'step')}, and sees no season that is longer."))  # fmt: skip
     sections = [
-        Section("What was done", [Text(story), *notes(work)]), data_section(seen),
+        Section("What was done", [Text(story), *_choice(compared), *notes(work)]), data_section(seen),
         Section("The result", result), certificate_section(model), Section("How far to trust it", trust),
-        repeat_section(work, _code(seen, names, len(ahead), level, clock)),
+        repeat_section(work, _code(seen, names, (model, len(ahead), level), clock)),
     ]  # fmt: skip
     return Page(f"{seen.table.path.name}, forecast", lead, facts, sections)
+
+
+def _choice(compared: Compared) -> list[Any]:
+    """Return the errors of all models that were compared, the smallest first."""
+    if not compared.errors:
+        return []
+    lines = [(str(c), number(e)) for c, e in sorted(compared.errors.items(), key=lambda item: item[1])]
+    return [Text("Models were compared by forecasts from earlier times, before the end of the series on which the one "
+                 "taken was tried. Errors are in standard deviations of the series."),
+            Grid(("model", "mean error on earlier rows"), lines)]  # fmt: skip
 
 
 def _drawn(clock: Clock, seen: Array, ahead: Any, j: int, name: str, level: float) -> str:
@@ -201,7 +199,8 @@ def _drawn(clock: Clock, seen: Array, ahead: Any, j: int, name: str, level: floa
     )
 
 
-def _code(seen: Understood, names: list[str], horizon: int, level: float, clock: Clock) -> str:
+def _code(seen: Understood, names: list[str], asked: tuple[Any, int, float], clock: Clock) -> str:
+    model, horizon, level = asked
     lines = [
         "import numpy as np",
         "import pandas as pd",
@@ -213,6 +212,7 @@ def _code(seen: Understood, names: list[str], horizon: int, level: float, clock:
         dated = clock.form is not None and "%q" not in clock.form  # quarters are in order as they are spelled
         key = f", key=lambda t: pd.to_datetime(t, format={clock.form!r})" if dated else ""
         lines.append(f"frame = frame.sort_values({clock.name!r}{key})")
-    return "\n".join([*lines, f"model = RegularizedARMA().fit(frame[{names!r}].to_numpy(dtype=float))",
+    return "\n".join([*lines, f"model = RegularizedARMA(p={model.p_}, d={model.d})",
+                      f"model.fit(frame[{names!r}].to_numpy(dtype=float))",
                       f"print(model.forecast({horizon}, level={level}).to_frame())",
                       "print(model.certificate_)"])  # fmt: skip

@@ -14,6 +14,7 @@ from regfactor.cli.work import Work, pandas
 from regfactor.estimators.arma.forecast import Times
 
 CALENDAR = ("MS", "ME", "QS", "QE", "YS", "YE")  # rules of dates that have no even step
+SEASON = {"MS": 12, "ME": 12, "M": 12, "QS": 4, "QE": 4, "Q": 4, "W": 52, "7D": 52, "D": 7, "B": 5, "h": 24}
 REGULAR = 0.5  # share of the commonest step from which other steps are gaps
 
 
@@ -30,6 +31,11 @@ class Clock:
         """Return the times that follow."""
         return Times("pandas", [], self.index, len(self.index)).future(horizon)
 
+    @property
+    def season(self) -> int | None:
+        """How many rows make a year, or a week of days, or a day of hours; None where the times do not tell."""
+        return SEASON.get((getattr(self.index, "freqstr", None) or "").partition("-")[0])
+
 
 def clock_of(work: Work, seen: Understood, wanted: str | None) -> Clock:
     """Return the times of a series, from the column named or from the one that looks like it."""
@@ -37,7 +43,7 @@ def clock_of(work: Work, seen: Understood, wanted: str | None) -> Clock:
     name = wanted or _dated(seen) or _counted(seen)
     if name is None:
         work.talk.note("No column tells the times of the rows, so they were taken one after the other, in the order of "
-                       "the file, and forecasts are counted. --time names one.")  # fmt: skip
+                       "the file, and forecasts are counted. --time names one, --season a season.")  # fmt: skip
         return Clock("step", pd.RangeIndex(1, rows + 1), np.arange(rows))
     seen.table.place(name, "time column")
     index, form = parsed_times(seen.frame[name], name)

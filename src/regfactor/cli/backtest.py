@@ -1,0 +1,147 @@
+"""Forecasts from times in the past: which model foresees best, and how well it does on rows that had no say in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from regfactor._params import Array
+from regfactor.cli.words import count
+from regfactor.cli.work import quiet
+from regfactor.estimators import RegularizedARMA
+from regfactor.estimators.arma.fit import interpolated
+from regfactor.estimators.arma.forecast import Forecast
+
+LEAST = 10  # rows that a model is fitted to
+ORIGINS = 3  # at the end of the series, from which the model that is taken is tried
+EARLIER = 8  # before them, from which candidates are compared
+LAST = 2000  # rows on which they are compared, so that a long series takes no longer
+SEASONS = 3  # that a series holds before lags of a season are fitted to it
+STEPS = ("values", "changes from row to row", "changes of changes")
+
+
+class Orders(NamedTuple):
+    """What the user said of the model; None where it is left to be found."""
+
+    lags: int | None = None
+    difference: int | None = None
+    season: int | None = None
+
+
+class Candidate(NamedTuple):
+    """A model of given lags, or of lags by BIC, of values or of their changes; `season` where the lags span one."""
+
+    lags: int | None
+    difference: int = 0
+    season: int = 0
+
+    def model(self) -> RegularizedARMA:
+        """Return the model, to be fitted."""
+        return RegularizedARMA(p="bic" if self.lags is None else self.lags, d=self.difference)
+
+    @property
+    def least(self) -> int:
+        """How many rows it is fitted to at least."""
+        return max(LEAST, SEASONS * self.season, (self.lags or 0) + self.difference + 2)
+
+    def __str__(self) -> str:
+        step = STEPS[self.difference]
+        if self.lags is None:
+            return f"lags of {step}, as many as BIC chooses"
+        span = f", a season of {self.season} and one more" if self.season else ""
+        return f"{count(self.lags, 'lag')} of {step}{span}"
+
+
+class Compared(NamedTuple):
+    """The candidate to take, and errors of all in standard deviations of the series; none where it was not compared."""
+
+    best: Candidate
+    errors: dict[Candidate, float]
+
+
+class Tried(NamedTuple):
+    """Forecasts from the past: how many, the share within intervals, errors by series, and of a simple forecast."""
+
+    cells: int
+    within: float
+    error: Array
+    simple: Array
+    against: str  # which simple forecast, in words
+
+
+def candidates(orders: Orders, season: int | None, shape: tuple[int, ...]) -> list[Candidate]:
+    """Return lags by BIC and lags of a season, each of values and of changes, where the user said nothing else."""
+    steps = (0, 1) if orders.difference is None else (orders.difference,)
+    if orders.lags is not None:
+        return [Candidate(orders.lags, d) for d in steps]
+    found: list[int | None] = [None]
+    rows, n = shape
+    lags = (season or 1) + 1  # one more than a season, which shows what changed since this time of the last one
+    if season is not None and season > 1 and rows - lags > lags * n:
+        found.append(lags)
+    return [Candidate(p, d, 0 if p is None else lags - 1) for p in found for d in steps]
+
+
+@quiet()
+def compare(found: Sequence[Candidate], X: Array, horizon: int) -> Compared:
+    """Return the candidate that foresaw best, on rows before those on which it will be tried."""
+    X = X[: min(_ends(len(X), horizon), default=0)][-LAST:]
+    h = min(horizon, len(X) // 5)
+    found = [c for c in found if c.least <= len(X) - h] or found[:1]
+    first = max(len(X) // 2, *(c.least for c in found))
+    if len(found) == 1 or not _moves(X[:first]):
+        return Compared(found[0], {})
+    origins = np.unique(np.linspace(first, len(X) - h, EARLIER).astype(int))
+    truth, spread = _following(X, origins, h), np.nanstd(X, axis=0)
+    errors = {}
+    for c in found:
+        said = np.concatenate([_forecast(c, X[:origin], h).mean for origin in origins])
+        errors[c] = float(np.nan_to_num(np.nanmean(np.abs(truth - said) / spread), nan=np.inf))
+    return Compared(min(found, key=lambda c: errors[c]), errors)
+
+
+@quiet()
+def try_past(taken: Candidate, X: Array, horizon: int, level: float, season: int | None) -> Tried | None:
+    """Forecast from some times at the end, with models of the rows before them, and compare with what came."""
+    origins = [o for o in _ends(len(X), horizon) if o >= taken.least and _moves(X[:o])]
+    h = min(horizon, len(X) // 5)
+    truth = _following(X, origins, h) if origins else np.full_like(X[:1], np.nan)
+    there = ~np.isnan(truth)
+    if not there.any():
+        return None
+    said = [_forecast(taken, X[:origin], h, level) for origin in origins]
+    mean, lower, upper = (np.concatenate([getattr(f, end) for f in said]) for end in ("mean", "lower", "upper"))
+    simple = {"the last value repeated": _repeated(X, origins, h, 1)}
+    if season is not None and 1 < season <= min(origins):
+        simple["the last season repeated"] = _repeated(X, origins, h, season)
+    errors = {name: np.nanmean(np.abs(truth - values), axis=0) for name, values in simple.items()}
+    against = min(errors, key=lambda name: np.nanmean(errors[name] / np.nanstd(X, axis=0)))
+    within = ((truth >= lower) & (truth <= upper))[there]
+    return Tried(len(within), float(within.mean()), np.nanmean(np.abs(truth - mean), axis=0), errors[against], against)
+
+
+def _ends(rows: int, horizon: int) -> list[int]:
+    """Return the times at the end from which forecasts are tried; the first half of the rows is left to fits."""
+    h = min(horizon, rows // 5)
+    return [rows - i * h for i in range(1, ORIGINS + 1) if h and rows - i * h >= rows // 2]
+
+
+def _moves(past: Array) -> bool:
+    """Whether every series has values that differ."""
+    return not np.isnan(past).all(axis=0).any() and bool(np.nanstd(past, axis=0).all())
+
+
+def _forecast(candidate: Candidate, past: Array, h: int, level: float | None = None) -> Forecast:
+    return candidate.model().fit(past).forecast(h, level=level)
+
+
+def _following(X: Array, origins: Sequence[int] | Array, h: int) -> Array:
+    """Return the rows that came after each origin, one block after the other."""
+    return np.concatenate([X[o : o + h] for o in origins])
+
+
+def _repeated(X: Array, origins: Sequence[int], h: int, rows: int) -> Array:
+    """Return the last rows before each origin, over and over; holes are filled on straight lines."""
+    return np.concatenate([np.resize(interpolated(X[:o])[-rows:], (h, X.shape[1])) for o in origins])

@@ -1,0 +1,117 @@
+"""Forecasts of the command line: seasons and trends are seen, choices are made on rows that are not tried."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from console import command, refused
+
+from regfactor.cli.backtest import Candidate, Orders, candidates, compare, try_past
+from regfactor.cli.times import Clock
+
+
+def shop(rows=96, seed=0):
+    """Sales by month that grow, with a sharp peak in December."""
+    rng, t = np.random.default_rng(seed), np.arange(rows)
+    return (150 + 2 * t) * np.where(t % 12 == 11, 1.9, 1.0) + 5 * rng.normal(size=rows)
+
+
+def walk(rows=300, seed=0):
+    """A level that wanders."""
+    return 100 + np.random.default_rng(seed).normal(size=rows).cumsum()
+
+
+@pytest.fixture
+def sales(tmp_path):
+    """A season in a file, with its last year in another."""
+    months = pd.date_range("2012-01-01", periods=108, freq="MS", name="month")
+    frame = pd.DataFrame({"sales": shop(108)}, index=months)
+    frame[:96].to_csv(tmp_path / "sales.csv")
+    frame[96:].to_csv(tmp_path / "new.csv")
+    return tmp_path / "sales.csv"
+
+
+def test_a_sharp_season_is_seen_by_the_dates(sales):
+    done = command("forecast", sales, "--json")
+    said, truth = (pd.read_csv(sales.with_name(n))["sales"] for n in ("sales.forecast.csv", "new.csv"))
+    assert said.argmax() == 11 and np.abs(said - truth).mean() < 15, done
+    record, report = done.record, sales.with_name("sales.forecast.html").read_text(encoding="utf-8")
+    assert record["season"] == 12 and record["p"] == 13 and len(record["compared"]) == 4
+    assert record["tried"]["against"] == "the last season repeated"
+    assert record["tried"]["error"][0] < record["tried"]["simple"][0]
+    for model in record["compared"]:
+        assert model in report
+    assert "foresaw best of 4 models on earlier rows" in report
+    assert f"RegularizedARMA(p=13, d={record['d']})" in report
+
+
+def test_a_season_can_be_told_where_no_date_tells_it(sales):
+    pd.read_csv(sales)[["sales"]].to_csv(sales, index=False)
+    bare = command("forecast", sales, "--json").record
+    told = command("forecast", sales, "--json", "--season", 12, "--force").record
+    assert bare["season"] is None and told["season"] == 12
+    assert told["tried"]["error"][0] < bare["tried"]["error"][0] / 2
+    none = command("forecast", sales, "--season", 1, "--force", "--json").record
+    assert none["tried"] == bare["tried"]
+    assert "too few to fit a season of 40 rows" in command("forecast", sales, "--season", 40, "--force").err
+
+
+def test_lags_and_differences_can_be_told(sales):
+    done = command("forecast", sales, "--lags", 3, "--difference", 1, "--json")
+    assert (done.record["p"], done.record["d"], done.record["compared"]) == (3, 1, {})
+    assert "Taken: 3 lags of changes from row to row." in sales.with_name("sales.forecast.html").read_text()
+    changes = command("forecast", sales, "--difference", 1, "--json", "--force").record
+    assert changes["d"] == 1 and all("changes" in model for model in changes["compared"])
+    assert len(command("forecast", sales, "--lags", 2, "--json", "--force").record["compared"]) == 2
+    assert command("forecast", sales, "--lags", 48, "--force").code == 0
+    refused(command("forecast", sales, "--lags", 49, "--force"), "--lags is 49; 96 rows allow 48 at most")
+    assert command("forecast", sales, "--difference", 3).code == 2
+
+
+def test_the_choice_does_not_see_the_rows_on_which_it_is_tried():
+    X = np.column_stack([shop(), walk(96)])
+    found = candidates(Orders(), 12, X.shape)
+    other = X.copy()
+    other[60:] = np.random.default_rng(1).normal(size=(36, 2))
+    assert compare(found, X, 12) == compare(found, other, 12)
+    assert compare(found, X, 12).best.season == 12
+    before = try_past(Candidate(2), X, 12, 0.9, 12)
+    assert before.cells == 72 and before.error[0] != try_past(Candidate(2), other, 12, 0.9, 12).error[0]
+
+
+def test_a_level_that_climbs_is_forecast_by_its_changes_and_noise_by_its_values():
+    found, t = candidates(Orders(), None, (300, 1)), np.arange(300)
+    for seed in range(3):
+        climbing, noise = 2 * t + walk(seed=seed), np.random.default_rng(seed).normal(size=300)
+        chosen = [compare(found, x[:, None], 12) for x in (climbing, noise)]
+        assert [c.best.difference for c in chosen] == [1, 0]
+        assert all(c.errors[c.best] == min(c.errors.values()) for c in chosen)
+
+
+def test_what_is_too_short_is_not_compared():
+    X = shop(40)[:, None]
+    assert all(c.season == 0 for c in compare(candidates(Orders(), 12, X.shape), X, 12).errors)
+    assert compare(candidates(Orders(), 12, (10, 1)), X[:10], 12) == (Candidate(None), {})
+    assert try_past(Candidate(None), X[:10], 12, 0.9, 12) is None
+    assert len(candidates(Orders(), 12, (96, 20))) == 2  # more coefficients of a season than rows
+    still = np.vstack([np.ones((60, 1)), X[:36]])
+    assert compare(candidates(Orders(), 12, still.shape), still, 12).errors == {}
+
+
+def test_the_better_simple_forecast_is_compared_with():
+    X = np.tile(np.arange(12.0), 10)[:, None] + 0.1 * np.random.default_rng(0).normal(size=(120, 1))
+    assert try_past(Candidate(1), X, 12, 0.9, 12).against == "the last season repeated"
+    assert try_past(Candidate(1), walk()[:, None], 12, 0.9, 12).against == "the last value repeated"
+    X[100:105] = np.nan
+    tried = try_past(Candidate(13), X, 12, 0.9, 12)
+    assert tried.cells == 31 and np.isfinite(tried.simple).all()
+
+
+@pytest.mark.parametrize(
+    ("rule", "season"),
+    [("MS", 12), ("ME", 12), ("QS-OCT", 4), ("W-MON", 52), ("7D", 52), ("D", 7), ("B", 5), ("h", 24), ("YS", None)],
+)
+def test_seasons_are_read_off_the_times(rule, season):
+    index = pd.date_range("2020-01-01", periods=9, freq=rule)
+    assert Clock("t", index, np.arange(9)).season == season
+    assert Clock("t", pd.RangeIndex(9), np.arange(9)).season is None
+    assert Clock("t", pd.period_range("2020Q1", periods=9, freq="Q"), np.arange(9)).season == 4
