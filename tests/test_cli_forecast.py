@@ -67,6 +67,13 @@ def test_lags_and_differences_can_be_told(sales):
     assert command("forecast", sales, "--difference", 3).code == 2
 
 
+def test_advice_is_in_terms_of_the_command(sales):
+    frame = pd.read_csv(sales).assign(sales=1.02 ** np.arange(96) + 0.01 * shop())
+    frame.to_csv(sales, index=False)
+    done = command("forecast", sales, "--lags", 2, "--difference", 0)
+    assert "so it was damped. --difference 1 forecasts changes" in done.err and "max_radius" not in done.err, done
+
+
 def test_the_choice_does_not_see_the_rows_on_which_it_is_tried():
     X = np.column_stack([shop(), walk(96)])
     found = candidates(Orders(), 12, X.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,7 @@ def run(work: Work, path: Path, horizon: int, level: float, time: str | None, to
     with work.talk.progress("comparing models on the past"):
         compared = _compared(work, orders, season, X, horizon)
         tried = try_past(compared.best, X, horizon, level, season)
-    model = compared.best.model()
-    work.fit("fitting", model, X)
+    model = _fitted(work, compared, X)
     ahead = model.forecast(horizon, level=level)
     ahead_of = f"{len(names)} series forecast {count(horizon, 'step')} ahead, from {count(len(X), 'row')}."
     lead = f"{ahead_of} {_sentence(tried, level, names)}"
@@ -89,6 +89,18 @@ def _compared(work: Work, orders: Orders, season: int | None, X: Array, horizon:
         work.talk.note(f"{count(len(X), 'row')} of {X.shape[1]} series are too few to fit a season of {orders.season} "
                        "rows, so that none was compared.")  # fmt: skip
     return compared
+
+
+def _fitted(work: Work, compared: Compared, X: Array) -> Any:
+    """Return the model that was taken, fitted to all rows; say in terms of this command where it was damped."""
+    model = compared.best.model()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The autoregression has spectral radius")
+        work.fit("fitting", model, X)
+    if model.scaled_:
+        remedy = "" if compared.errors or model.d else " --difference 1 forecasts changes in place of values."
+        work.talk.note(f"Left to itself the model would grow without end, so it was damped.{remedy}")
+    return model
 
 
 def _taken(compared: Compared, model: Any) -> str:
