@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from console import command, refused
 
-from regfactor.cli.backtest import Candidate, Orders, candidates, compare, try_past
+from regfactor.cli.backtest import Candidate, Compared, Orders, candidates, compare, try_past
 from regfactor.cli.times import Clock
 
 
@@ -79,37 +79,37 @@ def test_the_choice_does_not_see_the_rows_on_which_it_is_tried():
     found = candidates(Orders(), 12, X.shape)
     other = X.copy()
     other[60:] = np.random.default_rng(1).normal(size=(36, 2))
-    assert compare(found, X, 12) == compare(found, other, 12)
-    assert compare(found, X, 12).best.season == 12
-    before = try_past(Candidate(2), X, 12, 0.9, 12)
-    assert before.cells == 72 and before.error[0] != try_past(Candidate(2), other, 12, 0.9, 12).error[0]
+    assert compare(found, X, 12, 0.9) == compare(found, other, 12, 0.9)
+    assert compare(found, X, 12, 0.9).best.season == 12
+    before = try_past(Compared(Candidate(2), {}), X, 12, 0.9, 12)
+    assert before.cells == 72 and before.error[0] != try_past(Compared(Candidate(2), {}), other, 12, 0.9, 12).error[0]
 
 
 def test_a_level_that_climbs_is_forecast_by_its_changes_and_noise_by_its_values():
     found, t = candidates(Orders(), None, (300, 1)), np.arange(300)
     for seed in range(3):
         climbing, noise = 2 * t + walk(seed=seed), np.random.default_rng(seed).normal(size=300)
-        chosen = [compare(found, x[:, None], 12) for x in (climbing, noise)]
+        chosen = [compare(found, x[:, None], 12, 0.9) for x in (climbing, noise)]
         assert [c.best.difference for c in chosen] == [1, 0]
         assert all(c.errors[c.best] == min(c.errors.values()) for c in chosen)
 
 
 def test_what_is_too_short_is_not_compared():
     X = shop(40)[:, None]
-    assert all(c.season == 0 for c in compare(candidates(Orders(), 12, X.shape), X, 12).errors)
-    assert compare(candidates(Orders(), 12, (10, 1)), X[:10], 12) == (Candidate(None), {})
-    assert try_past(Candidate(None), X[:10], 12, 0.9, 12) is None
+    assert all(c.season == 0 for c in compare(candidates(Orders(), 12, X.shape), X, 12, 0.9).errors)
+    assert compare(candidates(Orders(), 12, (10, 1)), X[:10], 12, 0.9) == Compared(Candidate(None), {})
+    assert try_past(Compared(Candidate(None), {}), X[:10], 12, 0.9, 12) is None
     assert len(candidates(Orders(), 12, (96, 20))) == 2  # more coefficients of a season than rows
     still = np.vstack([np.ones((60, 1)), X[:36]])
-    assert compare(candidates(Orders(), 12, still.shape), still, 12).errors == {}
+    assert compare(candidates(Orders(), 12, still.shape), still, 12, 0.9).errors == {}
 
 
 def test_the_better_simple_forecast_is_compared_with():
     X = np.tile(np.arange(12.0), 10)[:, None] + 0.1 * np.random.default_rng(0).normal(size=(120, 1))
-    assert try_past(Candidate(1), X, 12, 0.9, 12).against == "the last season repeated"
-    assert try_past(Candidate(1), walk()[:, None], 12, 0.9, 12).against == "the last value repeated"
+    assert try_past(Compared(Candidate(1), {}), X, 12, 0.9, 12).against == "the last season repeated"
+    assert try_past(Compared(Candidate(1), {}), walk()[:, None], 12, 0.9, 12).against == "the last value repeated"
     X[100:105] = np.nan
-    tried = try_past(Candidate(13), X, 12, 0.9, 12)
+    tried = try_past(Compared(Candidate(13), {}), X, 12, 0.9, 12)
     assert tried.cells == 31 and np.isfinite(tried.simple).all()
 
 
@@ -122,3 +122,34 @@ def test_seasons_are_read_off_the_times(rule, season):
     assert Clock("t", index, np.arange(9)).season == season
     assert Clock("t", pd.RangeIndex(9), np.arange(9)).season is None
     assert Clock("t", pd.period_range("2020Q1", periods=9, freq="Q"), np.arange(9)).season == 4
+
+
+def growing(rows=200, seed=0):
+    """A wave whose errors grow as it does, which no model of ours expects."""
+    rng, t = np.random.default_rng(seed), np.arange(rows)
+    return np.exp(t / 40 + 0.3 * np.sin(t / 4) + 0.1 * rng.normal(size=rows))[:, None]
+
+
+def test_intervals_are_widened_as_errors_on_earlier_rows_ask_for():
+    for seed in range(3):
+        X = growing(seed=seed)
+        found = compare([Candidate(3)], X, 12, 0.9)
+        assert found.widening > 1.1 and found.errors == {}
+        as_is, wider = (try_past(c, X, 12, 0.9, None) for c in (found._replace(widening=1.0), found))
+        assert wider.within > as_is.within and np.array_equal(wider.error, as_is.error)
+    noise = np.random.default_rng(0).normal(size=(200, 1))
+    assert compare([Candidate(1)], noise, 12, 0.9).widening < 1.1
+    assert compare([Candidate(1)], np.zeros((200, 1)), 12, 0.9).widening == 1.0
+
+
+def test_a_saved_model_keeps_its_wider_intervals(tmp_path):
+    path, model, new = tmp_path / "s.csv", tmp_path / "m.skops", tmp_path / "new.csv"
+    frame = pd.DataFrame({"x": growing(101)[:, 0]})
+    frame[:100].to_csv(path, index=False)
+    frame[100:].to_csv(new, index=False)
+    done = command("forecast", path, "--lags", 3, "--difference", 0, "--horizon", 5, "--save", model, "--json")
+    assert done.record["widening"] > 1.1 and command("score", model, new).code == 0
+    widths = [np.subtract(made["x_upper"], made["x_lower"]) for made in
+              (pd.read_csv(tmp_path / n) for n in ("s.forecast.csv", "new.score.csv"))]  # fmt: skip
+    np.testing.assert_allclose(*widths, rtol=1e-3)
+    assert f"by a factor of {done.record['widening']:.3g} more" in (tmp_path / "s.forecast.html").read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -55,10 +56,11 @@ class Candidate(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """The candidate to take, and errors of all in standard deviations of the series; none where it was not compared."""
+    """The candidate to take, errors of all in standard deviations of the series, and how much wider limits must be."""
 
     best: Candidate
-    errors: dict[Candidate, float]
+    errors: dict[Candidate, float]  # none where nothing was compared
+    widening: float = 1.0
 
 
 class Tried(NamedTuple):
@@ -85,41 +87,53 @@ def candidates(orders: Orders, season: int | None, shape: tuple[int, ...]) -> li
 
 
 @quiet()
-def compare(found: Sequence[Candidate], X: Array, horizon: int) -> Compared:
+def compare(found: Sequence[Candidate], X: Array, horizon: int, level: float) -> Compared:
     """Return the candidate that foresaw best, on rows before those on which it will be tried."""
     X = X[: min(_ends(len(X), horizon), default=0)][-LAST:]
     h = min(horizon, len(X) // 5)
     found = [c for c in found if c.least <= len(X) - h] or found[:1]
     first = max(len(X) // 2, *(c.least for c in found))
-    if len(found) == 1 or not _moves(X[:first]):
+    if first > len(X) - h or not _moves(X[:first]):
         return Compared(found[0], {})
     origins = np.unique(np.linspace(first, len(X) - h, EARLIER).astype(int))
     truth, spread = _following(X, origins, h), np.nanstd(X, axis=0)
-    errors = {}
-    for c in found:
-        said = np.concatenate([_forecast(c, X[:origin], h).mean for origin in origins])
-        errors[c] = float(np.nan_to_num(np.nanmean(np.abs(truth - said) / spread), nan=np.inf))
-    return Compared(min(found, key=lambda c: errors[c]), errors)
+    said = {c: _made(c, X, origins, h, level) for c in found}
+    errors = {c: float(np.nan_to_num(np.nanmean(np.abs(truth - f.mean) / spread), nan=np.inf)) for c, f in said.items()}
+    best = min(found, key=lambda c: errors[c])
+    return Compared(best, errors if len(found) > 1 else {}, _widening(truth, said[best], level))
+
+
+def _widening(truth: Array, said: Forecast, level: float) -> float:
+    """Return by which factor limits would have held the share `level` of what came; 1 where they did."""
+    half = said.upper - said.mean
+    there = ~np.isnan(truth) & (half > 0)
+    return max(1.0, float(np.quantile(np.abs(truth - said.mean)[there] / half[there], level))) if there.any() else 1.0
+
+
+def widened(said: Forecast, factor: float) -> Forecast:
+    """Return a forecast with its limits further from the mean by a factor."""
+    half = factor * (said.upper - said.mean)
+    return replace(said, lower=said.mean - half, upper=said.mean + half)
 
 
 @quiet()
-def try_past(taken: Candidate, X: Array, horizon: int, level: float, season: int | None) -> Tried | None:
+def try_past(compared: Compared, X: Array, horizon: int, level: float, season: int | None) -> Tried | None:
     """Forecast from some times at the end, with models of the rows before them, and compare with what came."""
+    taken, h = compared.best, min(horizon, len(X) // 5)
     origins = [o for o in _ends(len(X), horizon) if o >= taken.least and _moves(X[:o])]
-    h = min(horizon, len(X) // 5)
     truth = _following(X, origins, h) if origins else np.full_like(X[:1], np.nan)
     there = ~np.isnan(truth)
     if not there.any():
         return None
-    said = [_forecast(taken, X[:origin], h, level) for origin in origins]
-    mean, lower, upper = (np.concatenate([getattr(f, end) for f in said]) for end in ("mean", "lower", "upper"))
+    said = widened(_made(taken, X, origins, h, level), compared.widening)
     simple = {"the last value repeated": _repeated(X, origins, h, 1)}
     if season is not None and 1 < season <= min(origins):
         simple["the last season repeated"] = _repeated(X, origins, h, season)
     errors = {name: np.nanmean(np.abs(truth - values), axis=0) for name, values in simple.items()}
     against = min(errors, key=lambda name: np.nanmean(errors[name] / np.nanstd(X, axis=0)))
-    within = ((truth >= lower) & (truth <= upper))[there]
-    return Tried(len(within), float(within.mean()), np.nanmean(np.abs(truth - mean), axis=0), errors[against], against)
+    within = ((truth >= said.lower) & (truth <= said.upper))[there]
+    error = np.nanmean(np.abs(truth - said.mean), axis=0)
+    return Tried(len(within), float(within.mean()), error, errors[against], against)
 
 
 def _ends(rows: int, horizon: int) -> list[int]:
@@ -133,8 +147,11 @@ def _moves(past: Array) -> bool:
     return not np.isnan(past).all(axis=0).any() and bool(np.nanstd(past, axis=0).all())
 
 
-def _forecast(candidate: Candidate, past: Array, h: int, level: float | None = None) -> Forecast:
-    return candidate.model().fit(past).forecast(h, level=level)
+def _made(candidate: Candidate, X: Array, origins: Sequence[int] | Array, h: int, level: float) -> Forecast:
+    """Return forecasts from each origin by a model of the rows before it, one block after the other."""
+    said = [candidate.model().fit(X[:o]).forecast(h, level=level) for o in origins]
+    mean, lower, upper = (np.concatenate([getattr(f, end) for f in said]) for end in ("mean", "lower", "upper"))
+    return Forecast(mean, lower, upper, level)
 
 
 def _following(X: Array, origins: Sequence[int] | Array, h: int) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from regfactor._params import Array
-from regfactor.cli.backtest import LEAST, Compared, Orders, Tried, candidates, compare, try_past
+from regfactor.cli.backtest import LEAST, Compared, Orders, Tried, candidates, compare, try_past, widened
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, TIMES, Understood
 from regfactor.cli.errors import BadInput, listed
 from regfactor.cli.tables import Table
@@ -39,10 +39,10 @@ def run(work: Work, path: Path, horizon: int, level: float, time: str | None, to
     orders = Orders(*told)
     season = clock.season if orders.season is None else orders.season
     with work.talk.progress("comparing models on the past"):
-        compared = _compared(work, orders, season, X, horizon)
-        tried = try_past(compared.best, X, horizon, level, season)
+        compared = _compared(work, orders, season, X, (horizon, level))
+        tried = try_past(compared, X, horizon, level, season)
     model = _fitted(work, compared, X)
-    ahead = model.forecast(horizon, level=level)
+    ahead = widened(model.forecast(horizon, level=level), compared.widening)
     ahead_of = f"{len(names)} series forecast {count(horizon, 'step')} ahead, from {count(len(X), 'row')}."
     lead = f"{ahead_of} {_sentence(tried, level, names)}"
     work.talk.say(lead)
@@ -50,14 +50,14 @@ def run(work: Work, path: Path, horizon: int, level: float, time: str | None, to
     work.talk.say(str(model.certificate_))
     work.talk.record |= {"series": names, "horizon": horizon, "level": level, "p": model.p_, "q": model.q_,
                          "d": model.d, "season": season, "radius": model.radius_,
-                         "certificate": str(model.certificate_),
+                         "certificate": str(model.certificate_), "widening": compared.widening,
                          "compared": {str(c): error for c, error in compared.errors.items()},
                          "tried": None if tried is None else tried._asdict()}  # fmt: skip
     out = frame_of(clock, names, ahead, seen.table)
     page = _page(work, seen, (model, compared), clock, (names, X, ahead), (lead, tried, level))
     freq = getattr(clock.index, "freqstr", None)
     info = {"columns": {n: NUMBER for n in names}, "horizon": horizon, "level": level, "time": clock.name,
-            "form": clock.form, "freq": freq, "rows": len(X)}  # fmt: skip
+            "form": clock.form, "freq": freq, "rows": len(X), "widening": compared.widening}  # fmt: skip
     work.finish(out, page, model, info)
 
 
@@ -78,12 +78,12 @@ def _values(work: Work, seen: Understood, clock: Clock) -> tuple[list[str], Arra
     return names, X
 
 
-def _compared(work: Work, orders: Orders, season: int | None, X: Array, horizon: int) -> Compared:
+def _compared(work: Work, orders: Orders, season: int | None, X: Array, asked: tuple[int, float]) -> Compared:
     """Compare what the user left open, on the past; say what cannot be fitted."""
     most = len(X) // 2
     if orders.lags is not None and orders.lags > most:
         raise BadInput(f"--lags is {orders.lags}; {count(len(X), 'row')} allow {most} at most.")
-    compared = compare(candidates(orders, season, X.shape), X, horizon)
+    compared = compare(candidates(orders, season, X.shape), X, *asked)
     open_ = orders.lags is None and orders.season is not None and orders.season > 1
     if open_ and not any(c.season for c in compared.errors):
         work.talk.note(f"{count(len(X), 'row')} of {X.shape[1]} series are too few to fit a season of {orders.season} "
@@ -168,7 +168,8 @@ def _page(
     facts.append(gap_fact(model))
     story = ("All series were forecast together, each from the past of all, by a vector autoregression with a moving "
              f"average of {count(model.q_, 'lag')}, solved as one convex problem. {_taken(compared, model)} Intervals "
-             "are those of Gaussian shocks, widened for what is not known of the coefficients.")  # fmt: skip
+             f"are those of Gaussian shocks, widened for what is not known of the coefficients{_wider(compared)}."
+             )  # fmt: skip
     if np.isnan(X).any():
         story += f" Filled on the way: {count(int(np.isnan(X).sum()), 'missing value')} of the past."
     result: list[Any] = [Figure(_drawn(clock, X[:, j], ahead, j, name, level), f"{name}: observed and forecast.")
@@ -186,9 +187,15 @@ def _page(
     sections = [
         Section("What was done", [Text(story), *_choice(compared), *notes(work)]), data_section(seen),
         Section("The result", result), certificate_section(model), Section("How far to trust it", trust),
-        repeat_section(work, _code(seen, names, (model, len(ahead), level), clock)),
+        repeat_section(work, _code(seen, names, (model, ahead, compared.widening), clock)),
     ]  # fmt: skip
     return Page(f"{seen.table.path.name}, forecast", lead, facts, sections)
+
+
+def _wider(compared: Compared) -> str:
+    """Say by how much intervals were widened after errors on earlier rows; nothing where they held enough."""
+    factor = compared.widening
+    return f", and by a factor of {number(factor)} more, as errors on earlier rows asked for" if factor > 1 else ""
 
 
 def _choice(compared: Compared) -> list[Any]:
@@ -211,8 +218,8 @@ def _drawn(clock: Clock, seen: Array, ahead: Any, j: int, name: str, level: floa
     )
 
 
-def _code(seen: Understood, names: list[str], asked: tuple[Any, int, float], clock: Clock) -> str:
-    model, horizon, level = asked
+def _code(seen: Understood, names: list[str], made: tuple[Any, Any, float], clock: Clock) -> str:
+    model, ahead, widening = made
     lines = [
         "import numpy as np",
         "import pandas as pd",
@@ -226,5 +233,7 @@ def _code(seen: Understood, names: list[str], asked: tuple[Any, int, float], clo
         lines.append(f"frame = frame.sort_values({clock.name!r}{key})")
     return "\n".join([*lines, f"model = RegularizedARMA(p={model.p_}, d={model.d})",
                       f"model.fit(frame[{names!r}].to_numpy(dtype=float))",
-                      f"print(model.forecast({horizon}, level={level}).to_frame())",
+                      f"ahead = model.forecast({len(ahead)}, level={ahead.level})",
+                      f"half = {widening!r} * (ahead.upper - ahead.mean)",
+                      "print(ahead.mean, ahead.mean - half, ahead.mean + half)",
                       "print(model.certificate_)"])  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from regfactor.cli.backtest import widened
 from regfactor.cli.columns import forced
 from regfactor.cli.complete import fill, within_range
 from regfactor.cli.encode import plain
@@ -163,7 +164,7 @@ def _forecast(model: Any, info: dict[str, Any], table: Table) -> tuple[Any, str]
         form = None
         index = pd.RangeIndex(info["rows"] + 1, info["rows"] + rows + 1)
     model.update(X.to_numpy(dtype=float))
-    ahead = model.forecast(info["horizon"], level=info["level"])
+    ahead = widened(model.forecast(info["horizon"], level=info["level"]), info.get("widening", 1.0))
     out = frame_of(Clock(time, index, np.arange(rows), form), list(info["columns"]), ahead, table)
     return (
         out,
