@@ -19,7 +19,7 @@ LEAST = 10  # rows that a model is fitted to
 ORIGINS = 3  # at the end of the series, from which the model that is taken is tried
 EARLIER = 8  # before them, from which candidates are compared
 LAST = 2000  # rows on which they are compared, so that a long series takes no longer
-SEASONS = 3  # that a series holds before lags of a season are fitted to it
+SEASONS = 3  # that a series holds before lags of a season are compared; two of them are fitted
 STEPS = ("values", "changes from row to row", "changes of changes")
 
 
@@ -45,7 +45,7 @@ class Candidate(NamedTuple):
     @property
     def least(self) -> int:
         """How many rows it is fitted to at least."""
-        return max(LEAST, SEASONS * self.season, (self.lags or 0) + self.difference + 2)
+        return max(LEAST, (SEASONS - 1) * self.season + 2, (self.lags or 0) + self.difference + 2)
 
     def __str__(self) -> str:
         step = STEPS[self.difference]
@@ -60,6 +60,7 @@ class Compared(NamedTuple):
 
     best: Candidate
     errors: dict[Candidate, float]  # none where nothing was compared
+    ends: list[int]  # the times from which it is to be tried
     widening: float = 1.0
 
 
@@ -81,7 +82,7 @@ def candidates(orders: Orders, season: int | None, shape: tuple[int, ...]) -> li
     found: list[int | None] = [None]
     rows, n = shape
     lags = (season or 1) + 1  # one more than a season, which shows what changed since this time of the last one
-    if season is not None and season > 1 and rows - lags > lags * n:
+    if season is not None and season > 1 and rows >= max(SEASONS * season, lags + lags * n):
         found.append(lags)
     return [Candidate(p, d, 0 if p is None else lags - 1) for p in found for d in steps]
 
@@ -89,18 +90,18 @@ def candidates(orders: Orders, season: int | None, shape: tuple[int, ...]) -> li
 @quiet()
 def compare(found: Sequence[Candidate], X: Array, horizon: int, level: float) -> Compared:
     """Return the candidate that foresaw best, on rows before those on which it will be tried."""
-    X = X[: min(_ends(len(X), horizon), default=0)][-LAST:]
-    h = min(horizon, len(X) // 5)
-    found = [c for c in found if c.least <= len(X) - h] or found[:1]
+    found, ends = _split(found, len(X), horizon)
+    X = X[: min(ends, default=0)][-LAST:]
+    h = _steps(len(X), horizon)
     first = max(len(X) // 2, *(c.least for c in found))
     if first > len(X) - h or not _moves(X[:first]):
-        return Compared(found[0], {})
+        return Compared(found[0], {}, ends)
     origins = np.unique(np.linspace(first, len(X) - h, EARLIER).astype(int))
     truth, spread = _following(X, origins, h), np.nanstd(X, axis=0)
     said = {c: _made(c, X, origins, h, level) for c in found}
     errors = {c: float(np.nan_to_num(np.nanmean(np.abs(truth - f.mean) / spread), nan=np.inf)) for c, f in said.items()}
     best = min(found, key=lambda c: errors[c])
-    return Compared(best, errors if len(found) > 1 else {}, _widening(truth, said[best], level))
+    return Compared(best, errors if len(found) > 1 else {}, ends, _widening(truth, said[best], level))
 
 
 def _widening(truth: Array, said: Forecast, level: float) -> float:
@@ -119,8 +120,8 @@ def widened(said: Forecast, factor: float) -> Forecast:
 @quiet()
 def try_past(compared: Compared, X: Array, horizon: int, level: float, season: int | None) -> Tried | None:
     """Forecast from some times at the end, with models of the rows before them, and compare with what came."""
-    taken, h = compared.best, min(horizon, len(X) // 5)
-    origins = [o for o in _ends(len(X), horizon) if o >= taken.least and _moves(X[:o])]
+    taken, h = compared.best, _steps(len(X), horizon)
+    origins = [o for o in compared.ends if o >= taken.least and _moves(X[:o])]
     truth = _following(X, origins, h) if origins else np.full_like(X[:1], np.nan)
     there = ~np.isnan(truth)
     if not there.any():
@@ -136,10 +137,22 @@ def try_past(compared: Compared, X: Array, horizon: int, level: float, season: i
     return Tried(len(within), float(within.mean()), error, errors[against], against)
 
 
-def _ends(rows: int, horizon: int) -> list[int]:
-    """Return the times at the end from which forecasts are tried; the first half of the rows is left to fits."""
-    h = min(horizon, rows // 5)
-    return [rows - i * h for i in range(1, ORIGINS + 1) if h and rows - i * h >= rows // 2]
+def _split(found: Sequence[Candidate], rows: int, horizon: int) -> tuple[Sequence[Candidate], list[int]]:
+    """Return what can be compared, and the times at the end from which one is tried: fewer where a season needs rows.
+
+    The first half of the rows is left to fits.
+    """
+    h = _steps(rows, horizon)
+    ends = [rows - i * h for i in range(1, ORIGINS + 1) if h and rows - i * h >= rows // 2]
+    for kept in (ends[:k] for k in range(len(ends), 0, -1)):
+        if all(c.least <= kept[-1] - _steps(kept[-1], horizon) for c in found):
+            return found, kept
+    return [c for c in found if ends and c.least <= ends[-1] - _steps(ends[-1], horizon)] or found[:1], ends
+
+
+def _steps(rows: int, horizon: int) -> int:
+    """Return how far ahead forecasts of so many rows are tried."""
+    return min(horizon, rows // 5)
 
 
 def _moves(past: Array) -> bool:
