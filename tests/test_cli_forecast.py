@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from console import command, refused
 
+from regfactor import RegularizedARMA
 from regfactor.cli.backtest import Candidate, Compared, Orders, candidates, compare, try_past
 from regfactor.cli.times import Clock
 
@@ -115,6 +116,15 @@ def test_what_is_too_short_is_not_compared():
     assert len(candidates(Orders(), 12, (96, 20))) == 2  # more coefficients of a season than rows
     still = np.vstack([np.ones((60, 1)), X])
     assert compare(candidates(Orders(), 12, still.shape), still, 12, 0.9).errors == {}
+
+
+def test_the_past_of_a_long_series_takes_no_longer(monkeypatch):
+    rows = []
+    fit = RegularizedARMA.fit
+    monkeypatch.setattr(RegularizedARMA, "fit", lambda self, X: rows.append(len(X)) or fit(self, X))
+    X = np.random.default_rng(0).normal(size=(5000, 1))
+    assert try_past(compare([Candidate(1)], X, 12, 0.9), X, 12, 0.9, None).cells == 36
+    assert max(rows) == 2000 and len(rows) == 11
 
 
 def test_the_better_simple_forecast_is_compared_with():

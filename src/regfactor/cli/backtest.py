@@ -18,7 +18,7 @@ from regfactor.estimators.arma.forecast import Forecast
 LEAST = 10  # rows that a model is fitted to
 ORIGINS = 3  # at the end of the series, from which the model that is taken is tried
 EARLIER = 8  # before them, from which candidates are compared
-LAST = 2000  # rows on which they are compared, so that a long series takes no longer
+LAST = 2000  # rows that a model of the past is fitted to, so that a long series takes no longer
 SEASONS = 3  # that a series holds before lags of a season are compared; two of them are fitted
 STEPS = ("values", "changes from row to row", "changes of changes")
 
@@ -121,7 +121,7 @@ def widened(said: Forecast, factor: float) -> Forecast:
 def try_past(compared: Compared, X: Array, horizon: int, level: float, season: int | None) -> Tried | None:
     """Forecast from some times at the end, with models of the rows before them, and compare with what came."""
     taken, h = compared.best, _steps(len(X), horizon)
-    origins = [o for o in compared.ends if o >= taken.least and _moves(X[:o])]
+    origins = [o for o in compared.ends if o >= taken.least and _moves(X[:o][-LAST:])]
     truth = _following(X, origins, h) if origins else np.full_like(X[:1], np.nan)
     there = ~np.isnan(truth)
     if not there.any():
@@ -162,7 +162,7 @@ def _moves(past: Array) -> bool:
 
 def _made(candidate: Candidate, X: Array, origins: Sequence[int] | Array, h: int, level: float) -> Forecast:
     """Return forecasts from each origin by a model of the rows before it, one block after the other."""
-    said = [candidate.model().fit(X[:o]).forecast(h, level=level) for o in origins]
+    said = [candidate.model().fit(X[:o][-LAST:]).forecast(h, level=level) for o in origins]
     mean, lower, upper = (np.concatenate([getattr(f, end) for f in said]) for end in ("mean", "lower", "upper"))
     return Forecast(mean, lower, upper, level)
 
