@@ -947,3 +947,11 @@ def test_a_mixture_with_a_covariance_stops_where_it_does_in_other_units(size):
     a, b = (BregmanMixture(2, "mahalanobis", random_state=0).fit(s * X) for s in (1.0, size))
     assert a.n_iter_ == b.n_iter_
     np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(size * X), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_cut_places_rows_beyond_all_affinities(dtype):
+    X = np.vstack([rng(0).normal(size=(30, 2)) + c for c in ((0, 0), (9, 0), (0, 9))]).astype(dtype)
+    model = BregmanNormalizedCut(3, random_state=0).fit(X)
+    far = np.array([[1e3, 0], [0, 1e3], [-1e3, -1e3]], dtype)
+    np.testing.assert_array_equal(model.predict(far), model.labels_[[30, 60, 0]])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
+from sklearn.metrics.pairwise import euclidean_distances, linear_kernel, polynomial_kernel, rbf_kernel
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array, require_count, require_not_negative
@@ -62,6 +62,12 @@ class Gaussian(Kernel):
         gamma = widths.found(self.gamma, X if Y is None else Y)
         Y, X = about_mean(X) if Y is None else about_mean(Y, X)
         return rbf_kernel(Y, gamma=gamma) if X is None else rbf_kernel(X, Y, gamma=gamma)
+
+    def scaled(self, X: Any, Y: Any) -> Array:
+        """Return `gram(X, Y)` with the greatest of every row made one, which is a number however far the row is."""
+        gamma, (Y, X) = widths.found(self.gamma, Y), about_mean(Y, X)
+        squares = euclidean_distances(X, Y, squared=True).astype(np.float64, copy=False)
+        return np.asarray(np.exp(-gamma * (squares - squares.min(axis=1, keepdims=True))))
 
 
 @dataclass

@@ -49,6 +49,8 @@ class Implicit:
         out = np.empty((X.shape[0], len(self.centers.masses)))
         for at in row_slices(X.shape[0], self.X.shape[0]):
             K = np.asarray(self.kernel.gram(_from(X[at], self.origin), self.X, self.prepared), np.float64)
+            if self.cut and isinstance(self.kernel, Gaussian) and not (near := K.any(axis=1)).all():
+                K[~near] = self.kernel.scaled(X[at][~near], self.X)  # affinities count beside each other alone
             inner = self.centers.inner(K)
             if self.cut:
                 degrees = K @ self.centers.weights
