@@ -176,9 +176,11 @@ class Mahalanobis(Affine):
         return f, np.einsum("ij,ij->i", f, moved) / 2
 
     def tally(self, X: Array, w: Array | None, anchor: Array, far: bool = False) -> Array:
-        Y = X - anchor
-        Y = Y.astype(X.dtype, copy=False) if w is None else Y * np.sqrt(w)[:, None]
-        return Y.T @ Y  # the scatter, from which D follows for any S
+        # the scatter, from which D follows for any S; over all rows it is about the mean, not what stands for that here
+        origin = anchor.astype(X.dtype)
+        Y, off = X - origin, anchor - origin
+        Y = Y if w is None else Y * np.sqrt(w)[:, None]
+        return Y.T @ Y - (len(X) if w is None else w.sum()) * np.outer(off, off)
 
     def spread(self, variances: Array) -> Array:
         mean = float(variances.mean())

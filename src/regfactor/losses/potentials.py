@@ -30,9 +30,10 @@ def bounded_exp(z: Array, out: Array | None = None) -> Array:
 
 
 def bounded(z: Array, out: Array | None = None) -> Array:
-    """Return z up to the bound of exponents in its precision."""
+    """Return z up to the bound of exponents in its precision: itself, where that holds, which is soon seen."""
     z = np.asarray(z)
-    return np.minimum(z, MAX_EXPONENT_SINGLE if z.dtype == np.float32 else MAX_EXPONENT, out=out)
+    most = MAX_EXPONENT_SINGLE if z.dtype == np.float32 else MAX_EXPONENT
+    return z if z.max(initial=-np.inf) <= most else np.minimum(z, most, out=out)
 
 
 def wide_exp(z: Array) -> Array:

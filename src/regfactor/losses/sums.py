@@ -13,7 +13,6 @@ from regfactor._params import Array
 from regfactor.losses import potentials
 from regfactor.losses.potentials import Potential
 
-DOUBLINGS = 64  # factors up to two of a product that float32 holds
 FAR = 60.0  # of exponents: one shift serves all rows whose powers are numbers beside each other
 
 
@@ -55,14 +54,12 @@ def _(potential: potentials.Burg, X: Array) -> Array:
 
 @row_values.register
 def _(potential: potentials.Sigmoid, X: Array) -> Array:
-    factors = np.abs(X)
-    positive = _sum(X + factors) / 2  # of max(x, 0), in half the time that a maximum takes
-    np.negative(factors, out=factors)
-    np.exp(factors, out=factors)
-    factors += 1
-    # sum of log(1 + e^-|x|) is the logarithm of a product of numbers between one and two
-    products = np.multiply.reduceat(factors, np.arange(0, X.shape[-1], DOUBLINGS), axis=-1)
-    return np.asarray(positive + _sum(np.log(products)))
+    if X.max(initial=0) > potentials.LAST_EXPONENT[X.dtype.itemsize]:
+        return _sum(potential.value(X))
+    powers = np.exp(X)
+    powers += 1
+    np.log(powers, out=powers)
+    return _sum(powers)
 
 
 @row_values.register

@@ -19,6 +19,7 @@ SAMPLE = 5000  # rows from which the variance of the data is judged
 WIDE = 4096  # columns up to which scores in float32 decide about most rows
 SEVERAL = 8  # centers from which on rows are worth being turned to float32
 FAR = 16.0  # mean over standard deviation from which on blocks are centered first
+NEAR = 4.0  # mean over standard deviation up to which float32 adds up some thousand rows as well as it holds them
 
 
 def blocks(X: Any, rows: int) -> Iterator[tuple[slice, Array]]:
@@ -67,7 +68,7 @@ class Clusters:
         return total / self.mass
 
     @cached_property
-    def _spread(self) -> tuple[float, bool]:
+    def _spread(self) -> tuple[float, bool, bool]:
         n = self.X.shape[0]
         step = -(-n // SAMPLE)
         X = self.X[::step]
@@ -75,7 +76,7 @@ class Clusters:
         variance = _squares(X, w, self.anchor) / max(float(w.sum()), np.finfo(np.float64).tiny)
         spread = np.sqrt(self.divergence.spread(variance))
         far = not is_sparse(self.X) and bool((np.abs(self.anchor) > FAR * spread).any())
-        return float(variance.mean()), far
+        return float(variance.mean()), far, bool((np.abs(self.anchor) <= NEAR * np.sqrt(variance)).all())
 
     @property
     def variance(self) -> float:
@@ -86,6 +87,11 @@ class Clusters:
     def far(self) -> bool:
         """Whether the data lie so far from the origin that products must be taken from their mean."""
         return self._spread[1]
+
+    @property
+    def near(self) -> bool:
+        """Whether columns vary so much beside their means that float32 adds up some rows without losing digits."""
+        return self._spread[2]
 
     @cached_property
     def sizes(self) -> Array | None:

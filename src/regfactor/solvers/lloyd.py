@@ -20,7 +20,7 @@ from regfactor.solvers.base import Solver
 from regfactor.solvers.nearest import Centers
 
 CHUNK = 65_536  # rows looked at together, of which those that change their cluster are copied
-COPIED = 8192  # rows added up together in float64, of another precision
+SHORT = 8192  # rows added up together where that is done in float32, or in float64 by a copy
 FEW = 0.08  # share of the rows up to which their changes cost less than all sums
 REFRESH = 20  # iterations after which sums are taken afresh, since differences gather rounding
 NOTHING = 1e-11  # share of the mean divergence below which a row lies on its center
@@ -32,6 +32,7 @@ class Means:
     def __init__(self, problem: Clusters) -> None:
         self.problem, self.age = problem, 0
         self.sums = np.zeros((problem.n_clusters, problem.X.shape[1]))
+        self.unit = 1.0 if problem.weights is None else float(problem.weights.max())
 
     def __call__(self, labels: Array, old: Array | None, M: Array, masses: Array) -> Array:
         """Return the means; a cluster without weight keeps its center."""
@@ -52,7 +53,7 @@ class Means:
         X, w = self.problem.X, self.problem.weights
         if old is None:
             self.sums[...] = 0
-        step = COPIED if old is None and X.dtype != np.float64 else CHUNK
+        step = SHORT if old is None and X.dtype != np.float64 else CHUNK
         for start in range(0, len(labels), step):
             at: Any = slice(start, start + step)
             if old is not None:
@@ -63,11 +64,12 @@ class Means:
                 self.sums -= self._sums(rows, old[at], weights)
 
     def _sums(self, X: Any, labels: Array, w: Array | None) -> Array:
-        """Return the sums of the rows of each label, in float64: of numbers far from zero others lose all digits."""
-        data = np.ones(len(labels)) if w is None else w
+        """Return the sums of the rows of each label; in float64 where others would lose digits of large numbers."""
+        dtype = X.dtype if self.problem.near else np.float64
+        data = np.ones(len(labels), dtype) if w is None else (w / self.unit).astype(dtype)
         starts = np.arange(len(labels) + 1, dtype=np.int32)
         sums = scipy.sparse.csc_array((data, labels, starts), (self.problem.n_clusters, len(labels))) @ X
-        return np.asarray(sums.toarray() if is_sparse(sums) else sums)
+        return self.unit * np.asarray(sums.toarray() if is_sparse(sums) else sums, np.float64)
 
     def _doubtful(self, masses: Array) -> bool:
         """Whether rounding in the differences may hide that a mean lies on the boundary of the domain."""
