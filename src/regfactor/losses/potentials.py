@@ -167,7 +167,9 @@ class Exp(Potential):
         return bounded_exp(x)
 
     def conjugate(self, y: Array) -> Array:
-        return np.asarray(xlogy(y, y) - y)
+        y = np.asarray(y)
+        with np.errstate(invalid="ignore"):  # no number below zero, as by xlogy, which takes five times as long
+            return np.asarray(y * np.log(y + np.finfo(np.result_type(y, np.float32)).tiny) - y)
 
     def inverse(self, y: Array) -> Array:
         with np.errstate(divide="ignore"):

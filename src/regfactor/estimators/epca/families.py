@@ -18,6 +18,7 @@ from regfactor.problems import Data
 from regfactor.problems.layout import Pattern
 
 FAINT = 1e-3  # weight of a hole under a loss that restricts the predictor, as a share of the mean weight of an entry
+BLOCK = 2**16  # entries of a table that are tallied together: fresh memory costs more than the arithmetic
 LEAST_TOTAL = 0.5  # what stands for the total of a row without a count, in units of a count
 
 FAMILIES: dict[str, Callable[[float], Loss]] = {
@@ -119,6 +120,13 @@ def _log_base(loss: Loss, x: Array) -> Any:
     return 0.0
 
 
+def _tally(table: Any, D: Array, entries: Any) -> Array:
+    """Return by columns the sums of w x, of w, of the entries that have weight, and of w where x > 0, weighted by D."""
+    held = Entries.of(table, entries)
+    parts = (held.w * held.x, held.w, held.seen, np.where(held.x > 0, held.w, 0))
+    return np.array([held.layout.pull(D, part)[0] for part in parts])
+
+
 def _counting(table: Any, entries: Any) -> Any:
     """Return weights of entries, zero in rows without a count: their likelihood is one, whatever the shares."""
     held = Entries.of(table, entries)
@@ -148,9 +156,11 @@ class Reading:
     @staticmethod
     def of(table: Any, rows: Array | None, entries: Any, loss: Loss, totals: bool) -> Reading:
         """Return the reading of a training table, with the means of its columns."""
-        held, D = Entries.of(table, entries), np.ones((table.shape[0], 1)) if rows is None else rows[:, None]
-        parts = (held.w * held.x, held.w, held.seen, np.where(held.x > 0, held.w, 0))
-        total, weight, seen, some = (held.layout.pull(D, part)[0] for part in parts)
+        n, step = table.shape[0], max(BLOCK // table.shape[1], 16)
+        D = np.ones((n, 1)) if rows is None else rows[:, None]
+        blocks = [slice(start, start + step) for start in range(0, n, step)]
+        tallies = [_tally(table[at], D[at], None if entries is None else entries[at]) for at in blocks]
+        total, weight, seen, some = np.sum(tallies, axis=0)
         if not weight.any():
             raise ValueError("Every entry of the table is missing or has weight zero; there is nothing to fit.")
         overall = total.sum() / max(weight.sum(), 1e-300)
