@@ -31,8 +31,7 @@ def bounded_exp(z: Array, out: Array | None = None) -> Array:
 
 def bounded(z: Array, out: Array | None = None) -> Array:
     """Return z up to the bound of exponents in its precision: itself, where that holds, which is soon seen."""
-    z = np.asarray(z)
-    most = MAX_EXPONENT_SINGLE if z.dtype == np.float32 else MAX_EXPONENT
+    most = MAX_EXPONENT_SINGLE if (z := np.asarray(z)).dtype == np.float32 else MAX_EXPONENT
     return z if z.max(initial=-np.inf) <= most else np.minimum(z, most, out=out)
 
 
@@ -136,8 +135,7 @@ class Softmax(Potential):
 
     def transfer(self, x: Array) -> Array:
         powers = np.exp(x - x.max(axis=-1, keepdims=True))
-        powers /= powers.sum(axis=-1, keepdims=True)
-        return powers
+        return powers / powers.sum(axis=-1, keepdims=True)
 
     def slope(self, x: Array) -> Array:
         p = self.transfer(x)
@@ -167,7 +165,6 @@ class Exp(Potential):
         return bounded_exp(x)
 
     def conjugate(self, y: Array) -> Array:
-        y = np.asarray(y)
         with np.errstate(invalid="ignore"):  # no number below zero, as by xlogy, which takes five times as long
             return np.asarray(y * np.log(y + np.finfo(np.result_type(y, np.float32)).tiny) - y)
 

@@ -131,7 +131,7 @@ def _counting(table: Any, entries: Any) -> Any:
     """Return weights of entries, zero in rows without a count: their likelihood is one, whatever the shares."""
     held = Entries.of(table, entries)
     some = held.layout.row_sums(held.seen * held.x) > 0
-    if some.all():
+    if some.all() or not some.any():
         return entries
     w = held.w * at_entries(held.layout, some[:, None])
     return held.layout.matrix(w) if is_sparse(table) else w
@@ -156,11 +156,13 @@ class Reading:
     @staticmethod
     def of(table: Any, rows: Array | None, entries: Any, loss: Loss, totals: bool) -> Reading:
         """Return the reading of a training table, with the means of its columns."""
-        n, step = table.shape[0], max(BLOCK // table.shape[1], 16)
-        D = np.ones((n, 1)) if rows is None else rows[:, None]
-        blocks = [slice(start, start + step) for start in range(0, n, step)]
-        tallies = [_tally(table[at], D[at], None if entries is None else entries[at]) for at in blocks]
-        total, weight, seen, some = np.sum(tallies, axis=0)
+        n, d = table.shape
+        D, step = np.ones((n, 1)) if rows is None else rows[:, None], n if is_sparse(table) else max(BLOCK // d, 16)
+        tally = np.zeros((4, d))
+        for start in range(0, n, step):
+            at = slice(start, start + step)
+            tally += _tally(table[at], D[at], None if entries is None else entries[at])
+        total, weight, seen, some = tally
         if not weight.any():
             raise ValueError("Every entry of the table is missing or has weight zero; there is nothing to fit.")
         overall = total.sum() / max(weight.sum(), 1e-300)
