@@ -166,7 +166,7 @@ class Exp(Potential):
 
     def conjugate(self, y: Array) -> Array:
         with np.errstate(invalid="ignore"):  # no number below zero, as by xlogy, which takes five times as long
-            return np.asarray(y * np.log(y + np.finfo(np.result_type(y, np.float32)).tiny) - y)
+            return np.asarray(y * np.log(y + np.finfo(np.result_type(np.asarray(y), np.float32)).tiny) - y)
 
     def inverse(self, y: Array) -> Array:
         with np.errstate(divide="ignore"):
