@@ -25,9 +25,9 @@ class SubspaceImputer(ConvexSubspace):
     loss : str, Loss, dict or list, default="squared"
         "auto" reads it off each column and weighs columns alike.
     alpha : float or "auto", default=1.0
-        Strength of the trace norm; "auto" is chosen by entries held out, and the better choice for most tables.
+        Strength of the trace norm; "auto" is chosen by entries held out.
     debias : bool or "prior", default=False
-        How holes are filled once the subspace is found; "prior" fills most tables best.
+        How holes are filled once the subspace is found; "prior" is the one to begin with.
     fit_intercept, max_rank, rule, sparse_zeros, max_iter, tol, time_limit, verbose, random_state, callback
         As in `ConvexSubspace`, which tells more of all.
 
