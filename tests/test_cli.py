@@ -8,10 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from console import cells, command, labeled, people, process, refused, table  # noqa: F401
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 import regfactor
 from regfactor._params import install_hint
+from regfactor.cli.candidates import Candidate, contest
 from regfactor.cli.tables import MISSING
+from regfactor.cli.targets import CLASSIFICATION, Target
 
 
 def code_of(report):
@@ -432,3 +435,27 @@ def test_one_class_for_all_rows_is_told_and_so_is_the_model_of_the_verdict(tmp_p
     pd.DataFrame({"x": x, "kind": kind}).to_csv(tmp_path / "both.csv", index=False)
     done = command("label", tmp_path / "both.csv", "--target", "kind", "--json")
     assert done.code == 0 and "This was tried with" in done.record["verdict"]
+
+
+def test_the_verdict_speaks_of_the_best_model_that_sees_unlabeled_rows():
+    class Fixed(ClassifierMixin, BaseEstimator):
+        """Right in a share of folds, with unlabeled rows or without."""
+
+        def __init__(self, seen=1.0, alone=1.0):
+            self.seen, self.alone = seen, alone
+
+        def fit(self, X, y):
+            alone = all(v is not None for v in y)
+            self.classes_, self.right_ = np.array(["a", "b"]), self.alone if alone else self.seen
+            return self
+
+        def predict(self, X):
+            return np.where((X[:, 0] > 0) == (self.right_ > 0.5), "b", "a")
+
+    x = np.r_[-np.ones(10), np.ones(10), np.zeros(5)]
+    y = np.array([*["a"] * 10, *["b"] * 10, *[None] * 5], object)
+    target = Target("y", CLASSIFICATION, y, ["a", "b"], "")
+    semi = [Candidate("good", Fixed(1.0, 0.0), True, ""), Candidate("poor", Fixed(0.0, 1.0), True, "")]
+    rest = Candidate("rest", Fixed(1.0, 0.0), False, "")
+    found = contest(semi, rest, x[:, None], y, target, seed=0, scale=1.0)
+    assert found.winner.name == "poor (labels only)" and found.compared == "good"

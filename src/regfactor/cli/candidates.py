@@ -116,7 +116,7 @@ def contest(
         all_.append(replace(rest, folds=_scores(rest, E, y, labeled, target)))
     # of equals, one that needs no unlabeled row
     chosen = max(range(len(all_)), key=lambda i: (round(all_[i].mean, 12), not all_[i].unlabeled, i))
-    best = max(range(len(semi)), key=lambda i: all_[2 * i].mean) if chosen == 2 * len(semi) else chosen // 2
+    best = chosen // 2 if all_[chosen].unlabeled else max(range(len(semi)), key=lambda i: all_[2 * i].mean)
     return Contest(all_, chosen, comparisons[best], compared=semi[best].name)
 
 

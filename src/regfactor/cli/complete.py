@@ -177,8 +177,9 @@ def _say(work: Work, filled: Filled, hidden: Hidden, model: Any) -> None:
     work.talk.say(hidden.sentence)
     work.talk.say(str(model.certificate_))
     for name in filled.heavy:
+        remedy = "; its logarithm may suit better" if filled.frame[name].min() > 0 else ""
         work.talk.note(f"Column {name!r} has heavy tails: more than {HEAVY:.0%} of its cells lie far off, so none of "
-                       "them is flagged; its logarithm may suit better.")  # fmt: skip
+                       f"them is flagged{remedy}.")  # fmt: skip
     work.talk.record |= {
         "filled": holes, "flagged": flags, "flagged_cells": cells_of(filled.flagged),
         "certificate": str(model.certificate_), "relative_gap": model.relative_gap_,
