@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from regfactor._linalg import thin_svd
 from regfactor._params import Array, require_count, require_not_negative
 from regfactor.estimators.attempt import all_or_nothing
-from regfactor.estimators.views.centered import Centered
+from regfactor.estimators.views.centered import EPS, Centered
 from regfactor.estimators.views.pair import Pair, whitener
 from regfactor.estimators.views.two_tables import TwoTables, standardized
 
@@ -92,7 +92,7 @@ class CanonicalCorrelation(TwoTables):
         ((x_mean, x_deviation), (y_mean, y_deviation)), (A, B) = pair.units, (rotations for _, rotations in found)
         loadings, cross, predicted = pair.held.moments(A, B)
         inner = [rotations.T @ own for rotations, own in zip((A, B), loadings, strict=True)]
-        inverses = np.linalg.pinv(np.array(inner), hermitian=True)
+        inverses = [_inverse(each) for each in inner]
         for view, (weights, rotations), own, inverse in zip("xy", found, loadings, inverses, strict=True):
             setattr(self, f"{view}_weights_", weights.astype(dtype))
             setattr(self, f"{view}_rotations_", rotations.astype(dtype))
@@ -269,6 +269,13 @@ def _as_weights(A: Array, B: Array) -> list[tuple[Array, Array]]:
     Q = pairs[0][0]
     signs = np.sign(Q[np.abs(Q).argmax(axis=0), np.arange(Q.shape[1])]) if Q.size else np.ones(Q.shape[1])
     return [(weights * signs, rotations * signs) for weights, rotations in pairs]
+
+
+def _inverse(G: Array) -> Array:
+    """Return the inverse of a small Gram matrix; its null directions, of scores that do not vary, stay so."""
+    squares, V = np.linalg.eigh(G)
+    kept = squares > len(G) * EPS * squares.max(initial=0.0)
+    return np.asarray((V[:, kept] / squares[kept]) @ V[:, kept].T)
 
 
 def _second(y: Any, columns: int) -> Array:

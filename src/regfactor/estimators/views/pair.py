@@ -17,7 +17,7 @@ MOST_CONDITION = 3e4  # of a factor of a Gram matrix: beyond it the squares lose
 MOST_SPREAD = 1e6  # of lengths of columns, between which a projection keeps its digits
 NOISE = 8  # roundings of a datum that a direction of a table may be made of
 BLOCK = 640  # rows: a block of both tables fits into cache
-SAMPLE = 512  # rows, about whose mean the others are taken
+SAMPLE = 64  # rows, about whose mean the others are taken
 
 
 def whitener(table: Centered, ridge: float) -> tuple[Array, bool]:
@@ -42,16 +42,17 @@ def cholesky_whitener(G: Array, ridge: float, noise: Array) -> Array | None:
 
     Both in units in which the columns have length one: then a small one is as good as a large one.
     """
-    G = G + ridge * np.eye(len(G))
-    units = np.sqrt(np.maximum(np.diag(G), 0))
+    units = np.sqrt(np.maximum(np.diag(G), 0) + ridge)
     if not units.all():
         return None
-    L, failed = scipy.linalg.lapack.dpotrf(G / units / units[:, None], lower=True)
+    scaled = G / units / units[:, None]
+    np.fill_diagonal(scaled, 1.0)
+    L, failed = scipy.linalg.lapack.dpotrf(scaled, lower=True)
     if failed:
         return None
     inverse, failed = scipy.linalg.lapack.dtrtri(L, lower=True)
     most = MOST_CONDITION if ridge else min(MOST_CONDITION, 1 / (NOISE * float(np.linalg.norm(noise)) + EPS))
-    if failed or np.linalg.norm(L) * np.linalg.norm(inverse) >= most:
+    if failed or np.sqrt(len(G)) * np.linalg.norm(inverse) >= most:  # rows of L have length one
         return None
     return np.asarray((inverse / units).T)
 
@@ -105,7 +106,9 @@ class Products:
         varied = deviations(np.maximum(np.diag(G), 0), total)
         kept = varies(mean, varied)
         deviation = np.where(kept, varied, 1.0) if scale else np.ones(len(mean))
-        G *= np.outer(kept / deviation, kept / deviation)
+        share = kept / deviation
+        G *= share
+        G *= share[:, None]
         eps = np.repeat([np.finfo(T.dtype).eps for T in (X, Y)], [p, Y.shape[1]])
         noise = eps * rounding(1.0, mean, varied)
         parts = [slice(p), slice(p, None)]
@@ -141,24 +144,28 @@ def _about_means(X: Array, Y: Array, weights: Array | None, total: float) -> tup
     if np.any((2 * total * np.square(rest) > np.diag(G)) & varies(shift, np.abs(rest))):
         shift += rest
         rest, G = _about(shift, X, Y, weights, total)
-    return shift + rest, G - total * np.outer(rest, rest)
+    far = np.sqrt(total) * rest
+    G -= np.outer(far, far)
+    return shift + rest, G
 
 
 def _about(shift: Array, X: Array, Y: Array, weights: Array | None, total: float) -> tuple[Array, Array]:
     """Return the means of the columns of both tables less a shift, and the products of these, by blocks of rows."""
     p, d = X.shape[1], len(shift)
     G, rest, buffer = np.zeros((d, d), order="F"), np.zeros(d), np.empty((min(BLOCK, len(X)), d))
-    share = np.full(len(X), 1 / total) if weights is None else weights / total
+    share, ones = np.full(len(X), 1 / total) if weights is None else weights / total, np.ones(len(buffer))
     for start in range(0, len(X), BLOCK):
         rows = slice(start, start + BLOCK)
         block = buffer[: len(X[rows])]
-        np.subtract(X[rows], shift[:p], out=block[:, :p])
-        np.subtract(Y[rows], shift[p:], out=block[:, p:])
+        block[:, :p], block[:, p:] = X[rows], Y[rows]
+        scipy.linalg.blas.dger(-1.0, shift, ones[: len(block)], a=block.T, overwrite_a=True)  # less the shift, in place
         rest += share[rows] @ block
         if weights is not None:
             block *= np.sqrt(weights[rows])[:, None]
         G = scipy.linalg.blas.dsyrk(1.0, block.T, beta=1.0, c=G, overwrite_c=True)  # the upper triangle alone
-    return rest, G + G.T - np.diag(np.diag(G))
+    G = G + G.T
+    np.fill_diagonal(G, np.diag(G) / 2)
+    return rest, G
 
 
 @dataclass(frozen=True, eq=False)
