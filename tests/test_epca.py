@@ -80,6 +80,13 @@ def test_expansions_are_value_gradient_and_hessian(loss):
         np.testing.assert_allclose(part, expected, rtol=1e-9, atol=1e-14)
 
 
+def test_a_logistic_loss_stays_curved_where_a_prediction_is_sure():
+    z = np.array([-60.0, -40.0, -5.0, 0.0, 5.0, 40.0, 60.0])
+    out = [np.empty_like(z) for _ in range(3)]
+    Logistic().expand(z, np.zeros_like(z), *out)
+    np.testing.assert_allclose(out[2], np.exp(-np.abs(z)) / (1 + np.exp(-np.abs(z))) ** 2, rtol=1e-14)
+
+
 @every_family
 def test_data_are_expanded_as_they_are_valued(family):
     fit = model(family).fit(table(family))

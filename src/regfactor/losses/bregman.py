@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, wrightomega, xlogy
+from scipy.special import wrightomega, xlogy
 
 from regfactor._params import Array, Interval, require_positive
 from regfactor.losses import potentials
@@ -277,13 +277,18 @@ def _margin(x: Array) -> Any:
 
 
 def _expand_sigmoid(z: Array, value: Array, first: Array, second: Array) -> None:
-    """Write log(1 + e^z) = max(z, 0) - log max(p, 1 - p), p and p (1 - p): one sigmoid and one logarithm."""
-    expit(z, out=first)
-    np.subtract(1, first, out=second)
-    np.maximum(first, second, out=value)
-    second *= first
-    np.log(value, out=value)
-    np.subtract(np.maximum(z, 0), value, out=value)
+    """Write log(1 + e^z) = max(z, 0) - log q, p and p (1 - p) = e^-|z| q^2, where q = max(p, 1 - p): one exponential.
+
+    p is 1/2 + (q - 1/2) or 1/2 - (q - 1/2): a choice by the sign of z would be guessed wrong half of the time.
+    """
+    np.negative(np.abs(z, out=second), out=second)
+    np.exp(second, out=second)
+    np.reciprocal(np.add(second, 1, out=value), out=value)
+    second *= value
+    second *= value
+    np.copysign(np.subtract(value, 0.5, out=first), z, out=first)
+    first += 0.5
+    np.subtract(np.maximum(z, 0), np.log(value, out=value), out=value)
 
 
 def _ratio(x: Array, z: Array) -> Array:
