@@ -112,11 +112,8 @@ def _unit(data: Data) -> Array:
 def column_means(data: Data) -> tuple[Array, Array]:
     """Return the weight of every column and its mean, zero where nothing is observed; for one loss on all columns."""
     t, layout = data.terms[0], data.layout
-    if t.w is None:
-        weight, total = layout.column_sums(np.ones_like(t.x)), layout.column_sums(t.x)
-    else:
-        weight, total = layout.column_sums(np.broadcast_to(t.w, t.x.shape)), layout.column_sums(t.w * t.x)
-    return weight, _mean(total, weight)
+    weight = layout.column_sums(np.broadcast_to(t.x.dtype.type(1) if t.w is None else t.w, t.x.shape))
+    return weight, _mean(layout.column_sums(t.x if t.w is None else t.w * t.x), weight)
 
 
 def loss_of_means(data: Data) -> float:
@@ -150,7 +147,7 @@ def _weights(problem: Factored) -> Array | None:
 def _regressed(D: Array, w: Array | None, y: Array, layout: Layout) -> Array:
     """Return the weighted least squares coefficients of every column of y on D; zero where nothing is observed."""
     if w is None and not layout.sparse:
-        return np.asarray(np.linalg.lstsq(D, y)[0], y.dtype)
+        return np.asarray(np.linalg.pinv(D, rtol=max(D.shape) * np.finfo(D.dtype).eps) @ y, y.dtype)
     w = np.ones_like(y) if w is None else w
     return solve_columns(D, w, np.zeros(D.shape[1], D.dtype), layout.pull(D, w * y), layout)
 
