@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import COMPOSITE, LOSSES, cases, draw
+from regfactor.estimators.epca import rowfit
 from regfactor.estimators.epca.estimator import ExponentialFamilyPCA
 from regfactor.loop import Status
 from regfactor.losses import Binomial, Logistic, Multinomial, Poisson, Softmax
@@ -85,6 +86,19 @@ def test_a_logistic_loss_stays_curved_where_a_prediction_is_sure():
     out = [np.empty_like(z) for _ in range(3)]
     Logistic().expand(z, np.zeros_like(z), *out)
     np.testing.assert_allclose(out[2], np.exp(-np.abs(z)) / (1 + np.exp(-np.abs(z))) ** 2, rtol=1e-14)
+
+
+@every_family
+def test_many_rows_are_scored_in_blocks_as_they_are_at_once_but_in_less_memory(family, monkeypatch):
+    X, fit, found, peaks = np.tile(table(family), (100, 1)), model(family).fit(table(family)), [], []
+    for block in (40 * X.shape[1], X.size):
+        monkeypatch.setattr(rowfit, "BLOCK", block)
+        tracemalloc.start()
+        found.append(fit.transform(X))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    np.testing.assert_allclose(*found, rtol=1e-7, atol=1e-9)
+    assert peaks[0] < 0.6 * peaks[1]
 
 
 @every_family

@@ -153,11 +153,14 @@ class Data:
         terms = (replace(t, w=np.where(t.part(kept), w, 0).astype(self.dtype)) for t, w in weights)
         return replace(self, terms=tuple(terms))
 
-    def of_rows(self, rows: Array) -> Data:
-        """Return the data of some rows of a sparse table."""
-        assert isinstance(self.layout, Pattern)
-        layout, places = self.layout.of_rows(rows)
-        return Data((self.terms[0].mapped(lambda a: a[places]),), layout.shape, layout)
+    def of_rows(self, rows: Any) -> Data:
+        """Return the data of some rows, given by their numbers or, of a dense table, by a slice."""
+        if isinstance(self.layout, Pattern):
+            layout, places = self.layout.of_rows(rows)
+            return Data((self.terms[0].mapped(itemgetter(places)),), layout.shape, layout)
+        terms = tuple(t.mapped(itemgetter(rows)) for t in self.terms)
+        shape = len(terms[0].x), self.shape[1]
+        return Data(terms, shape, Dense(shape))
 
     @property
     def complete(self) -> bool:

@@ -75,7 +75,7 @@ def _newton(data: Data, codes: Array, C: Array, ridge: Array) -> Array:
     """Minimize a smooth loss over every row; rows that have arrived are left alone."""
     codes, left = codes.copy(), np.arange(len(codes))
     for _ in range(STEPS):
-        codes[left], arrived = _newton_step(_of_rows(data, left), codes[left], C, ridge)
+        codes[left], arrived = _newton_step(data.of_rows(left), codes[left], C, ridge)
         left = left[~arrived]
         if not len(left):
             break
@@ -91,7 +91,7 @@ def _newton_step(data: Data, codes: Array, C: Array, ridge: Array) -> tuple[Arra
     new, short, length = codes - step, np.arange(len(codes)), 1.0
     for _ in range(HALVINGS):
         most = costs[short] - 1e-4 * length * fall[short] + ROUNDING * np.abs(costs[short])
-        short = short[~(_costs(_of_rows(data, short), new[short], C, ridge) <= most)]
+        short = short[~(_costs(data.of_rows(short), new[short], C, ridge) <= most)]
         if not len(short):
             break
         length /= 2
@@ -104,12 +104,6 @@ def _newton_step(data: Data, codes: Array, C: Array, ridge: Array) -> tuple[Arra
 
 def _costs(data: Data, codes: Array, C: Array, ridge: Array) -> Array:
     return data.row_values(codes @ C) + np.square(codes) @ ridge / 2
-
-
-def _of_rows(data: Data, rows: Array) -> Data:
-    """Return the data of some rows."""
-    shape = len(rows), data.shape[1]
-    return Data(tuple(t.mapped(lambda a: a[rows]) for t in data.terms), shape, Dense(shape))
 
 
 def _as_table(data: Data, rows: slice) -> Data:

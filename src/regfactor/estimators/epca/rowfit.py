@@ -19,6 +19,8 @@ from regfactor.penalties import PowerPenalty
 from regfactor.problems import Convex, Data, Factored
 from regfactor.solvers.updates import newton_rows
 
+BLOCK = 100_000  # entries of the rows that are scored at once, so that what is computed on the way stays cached
+
 
 @dataclass(frozen=True, eq=False)
 class Given:
@@ -96,6 +98,16 @@ class RowFit:
 
     def __call__(self, data: Data, start: Array | None = None) -> tuple[Array, Array]:
         """Return phi @ turn and the level of each row; a row of which nothing is known has zeros."""
+        n, step = data.shape[0], max(BLOCK // max(data.shape[1], 1), 1)
+        if data.layout.sparse or n <= step:
+            return self._of_block(data, start)
+        blocks = [slice(first, first + step) for first in range(0, n, step)]
+        found = [self._of_block(data.of_rows(rows), None if start is None else start[rows]) for rows in blocks]
+        codes, levels = zip(*found, strict=True)
+        return np.concatenate(codes), np.concatenate(levels)
+
+    def _of_block(self, data: Data, start: Array | None) -> tuple[Array, Array]:
+        """Return the same of as many rows as are held at once."""
         (n, d), dtype, k, m = data.shape, data.dtype, len(self.C), int(self.levels)
         if not k + m:
             return np.zeros((n, 0), dtype), np.zeros(n, dtype)
