@@ -15,7 +15,7 @@ from benchmarks._peers import QUICK, cpu, table, versions
 from regfactor import ExponentialFamilyPCA
 from regfactor.losses import Logistic, Poisson
 
-SEEDS, REPEATS = (range(1), 1) if QUICK else (range(3), 3)
+SEEDS, REPEATS = (range(1), 1) if QUICK else (range(3), 7)
 MANY = range(5) if QUICK else range(50)
 HOLES = 0.3
 CAP = 5.0  # largest natural parameter of the counts
