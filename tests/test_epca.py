@@ -21,6 +21,7 @@ from regfactor.losses import Binomial, Logistic, Multinomial, Poisson, Softmax
 from regfactor.penalties import Trace
 from regfactor.problems import Convex, Data, Design
 from regfactor.problems.layout import Dense
+from regfactor.solvers import starts
 from regfactor.solvers.proximal import Fista
 
 EXACT = {"tol": 1e-12, "max_iter": 20_000}
@@ -81,18 +82,21 @@ def test_expansions_are_value_gradient_and_hessian(loss):
         np.testing.assert_allclose(part, expected, rtol=1e-9, atol=1e-14)
 
 
-def test_a_logistic_loss_stays_curved_where_a_prediction_is_sure():
-    z = np.array([-60.0, -40.0, -5.0, 0.0, 5.0, 40.0, 60.0])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_logistic_loss_keeps_its_slope_and_curvature_where_a_prediction_is_sure(dtype):
+    z = np.array([-60, -40, -10, -5, -0.0, 0, 5, 10, 40, 60], dtype)
     out = [np.empty_like(z) for _ in range(3)]
     Logistic().expand(z, np.zeros_like(z), *out)
-    np.testing.assert_allclose(out[2], np.exp(-np.abs(z)) / (1 + np.exp(-np.abs(z))) ** 2, rtol=1e-14)
+    few, exact = 8 * np.finfo(dtype).eps, z.astype(np.float64)
+    np.testing.assert_allclose(out[1], 1 / (1 + np.exp(-exact)), rtol=few)
+    np.testing.assert_allclose(out[2], 1 / (1 + np.exp(-exact)) / (1 + np.exp(exact)), rtol=few)
 
 
 @every_family
 def test_many_rows_are_scored_in_blocks_as_they_are_at_once_but_in_less_memory(family, monkeypatch):
     X, fit, found, peaks = np.tile(table(family), (100, 1)), model(family).fit(table(family)), [], []
-    for block in (40 * X.shape[1], X.size):
-        monkeypatch.setattr(rowfit, "BLOCK", block)
+    for block in (1, X.size):
+        monkeypatch.setattr(rowfit, "ENTRIES", block)
         tracemalloc.start()
         found.append(fit.transform(X))
         peaks.append(tracemalloc.get_traced_memory()[1])
@@ -805,3 +809,10 @@ def test_rows_without_a_count_change_nothing_under_shares(k, sparse):
     assert many.objective_ == pytest.approx(few.objective_, rel=1e-8)
     assert many.deviance_explained_ == pytest.approx(few.deviance_explained_, rel=1e-6)
     np.testing.assert_array_equal(many.codes_[40:], 0)
+
+
+def test_starts_of_single_precision_are_regressed_in_double():
+    y = (1e4 + np.random.default_rng(0).normal(size=(50_000, 3))).astype(np.float32)
+    (means,) = starts._regressed(np.ones((len(y), 1), np.float32), None, y, Dense(y.shape))
+    assert means.dtype == np.float32
+    np.testing.assert_array_equal(means, y.mean(axis=0, dtype=np.float64).astype(np.float32))

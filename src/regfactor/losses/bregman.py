@@ -277,17 +277,18 @@ def _margin(x: Array) -> Any:
 
 
 def _expand_sigmoid(z: Array, value: Array, first: Array, second: Array) -> None:
-    """Write log(1 + e^z) = max(z, 0) - log q, p and p (1 - p) = e^-|z| q^2, where q = max(p, 1 - p): one exponential.
+    """Write log(1 + e^z) = max(z, 0) - log q, p and p (1 - p) = q r, where q = max(p, 1 - p) and r = e^-|z| q = 1 - q.
 
-    p is 1/2 + (q - 1/2) or 1/2 - (q - 1/2): a choice by the sign of z would be guessed wrong half of the time.
+    p = r + (q - r) [z >= 0] has all its digits, and no branch on z, which would be guessed wrong half of the time.
     """
     np.negative(np.abs(z, out=second), out=second)
     np.exp(second, out=second)
     np.reciprocal(np.add(second, 1, out=value), out=value)
     second *= value
+    np.subtract(value, second, out=first)
+    first *= z >= 0
+    first += second
     second *= value
-    np.copysign(np.subtract(value, 0.5, out=first), z, out=first)
-    first += 0.5
     np.subtract(np.maximum(z, 0), np.log(value, out=value), out=value)
 
 

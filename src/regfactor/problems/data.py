@@ -158,6 +158,7 @@ class Data:
         if isinstance(self.layout, Pattern):
             layout, places = self.layout.of_rows(rows)
             return Data((self.terms[0].mapped(itemgetter(places)),), layout.shape, layout)
+        assert isinstance(self.layout, Dense)
         terms = tuple(t.mapped(itemgetter(rows)) for t in self.terms)
         shape = len(terms[0].x), self.shape[1]
         return Data(terms, shape, Dense(shape))

@@ -147,7 +147,7 @@ def _weights(problem: Factored) -> Array | None:
 def _regressed(D: Array, w: Array | None, y: Array, layout: Layout) -> Array:
     """Return the weighted least squares coefficients of every column of y on D; zero where nothing is observed."""
     if w is None and not layout.sparse:
-        return np.asarray(np.linalg.pinv(D, rtol=max(D.shape) * np.finfo(D.dtype).eps) @ y, y.dtype)
+        return np.asarray(np.linalg.pinv(D.astype(np.float64)) @ y, y.dtype)
     w = np.ones_like(y) if w is None else w
     return solve_columns(D, w, np.zeros(D.shape[1], D.dtype), layout.pull(D, w * y), layout)
 

@@ -19,7 +19,8 @@ from regfactor.penalties import PowerPenalty
 from regfactor.problems import Convex, Data, Factored
 from regfactor.solvers.updates import newton_rows
 
-BLOCK = 100_000  # entries of the rows that are scored at once, so that what is computed on the way stays cached
+ENTRIES = 100_000  # of the rows that are scored at once, so that what is computed on the way stays cached
+ROWS = 256  # that are scored at once at least: products of components are formed for every block
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +99,7 @@ class RowFit:
 
     def __call__(self, data: Data, start: Array | None = None) -> tuple[Array, Array]:
         """Return phi @ turn and the level of each row; a row of which nothing is known has zeros."""
-        n, step = data.shape[0], max(BLOCK // max(data.shape[1], 1), 1)
+        n, step = data.shape[0], max(ENTRIES // max(data.shape[1], 1), ROWS)
         if data.layout.sparse or n <= step:
             return self._of_block(data, start)
         blocks = [slice(first, first + step) for first in range(0, n, step)]
@@ -107,7 +108,7 @@ class RowFit:
         return np.concatenate(codes), np.concatenate(levels)
 
     def _of_block(self, data: Data, start: Array | None) -> tuple[Array, Array]:
-        """Return the same of as many rows as are held at once."""
+        """Return codes and levels of one block of rows."""
         (n, d), dtype, k, m = data.shape, data.dtype, len(self.C), int(self.levels)
         if not k + m:
             return np.zeros((n, 0), dtype), np.zeros(n, dtype)

@@ -153,12 +153,13 @@ def _about(shift: Array, X: Array, Y: Array, weights: Array | None, total: float
     """Return the means of the columns of both tables less a shift, and the products of these, by blocks of rows."""
     p, d = X.shape[1], len(shift)
     G, rest, buffer = np.zeros((d, d), order="F"), np.zeros(d), np.empty((min(BLOCK, len(X)), d))
-    share, ones = np.full(len(X), 1 / total) if weights is None else weights / total, np.ones(len(buffer))
+    share = np.full(len(X), 1 / total) if weights is None else weights / total
+    ones = np.ones(len(buffer))
     for start in range(0, len(X), BLOCK):
         rows = slice(start, start + BLOCK)
         block = buffer[: len(X[rows])]
         block[:, :p], block[:, p:] = X[rows], Y[rows]
-        scipy.linalg.blas.dger(-1.0, shift, ones[: len(block)], a=block.T, overwrite_a=True)  # less the shift, in place
+        block = scipy.linalg.blas.dger(-1.0, shift, ones[: len(block)], a=block.T, overwrite_a=True).T  # less the shift
         rest += share[rows] @ block
         if weights is not None:
             block *= np.sqrt(weights[rows])[:, None]
