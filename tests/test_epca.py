@@ -83,11 +83,12 @@ def test_expansions_are_value_gradient_and_hessian(loss):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_logistic_loss_keeps_its_slope_and_curvature_where_a_prediction_is_sure(dtype):
+def test_a_logistic_loss_keeps_its_digits_where_a_prediction_is_sure(dtype):
     z = np.array([-60, -40, -10, -5, -0.0, 0, 5, 10, 40, 60], dtype)
     out = [np.empty_like(z) for _ in range(3)]
     Logistic().expand(z, np.zeros_like(z), *out)
     few, exact = 8 * np.finfo(dtype).eps, z.astype(np.float64)
+    np.testing.assert_allclose(out[0], np.logaddexp(0, exact), rtol=few)
     np.testing.assert_allclose(out[1], 1 / (1 + np.exp(-exact)), rtol=few)
     np.testing.assert_allclose(out[2], 1 / (1 + np.exp(-exact)) / (1 + np.exp(exact)), rtol=few)
 

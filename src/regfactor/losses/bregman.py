@@ -277,19 +277,21 @@ def _margin(x: Array) -> Any:
 
 
 def _expand_sigmoid(z: Array, value: Array, first: Array, second: Array) -> None:
-    """Write log(1 + e^z) = max(z, 0) - log q, p and p (1 - p) = q r, where q = max(p, 1 - p) and r = e^-|z| q = 1 - q.
+    """Write log(1 + e^z) = max(z, 0) + log(1 + e^-|z|), p and p (1 - p) = q r, with q = 1 / (1 + e^-|z|), r = 1 - q.
 
     p = r + (q - r) [z >= 0] has all its digits, and no branch on z, which would be guessed wrong half of the time.
     """
     np.negative(np.abs(z, out=second), out=second)
     np.exp(second, out=second)
-    np.reciprocal(np.add(second, 1, out=value), out=value)
-    second *= value
-    np.subtract(value, second, out=first)
+    np.log1p(second, out=value)
+    value += np.maximum(z, 0)
+    likelier = np.add(second, 1)
+    np.reciprocal(likelier, out=likelier)
+    second *= likelier
+    np.subtract(likelier, second, out=first)
     first *= z >= 0
     first += second
-    second *= value
-    np.subtract(np.maximum(z, 0), np.log(value, out=value), out=value)
+    second *= likelier
 
 
 def _ratio(x: Array, z: Array) -> Array:
