@@ -20,7 +20,8 @@ from regfactor.problems.clusters import ENTRIES, blocks, readable_blocks, small_
 
 MANY = 128  # centers from which on a row of scores is long enough to be searched as it stands
 HUGE = 1e37  # up to here nothing overflows in float32
-SCORED, LEAST, MOST = 2**19, 512, 2**15  # scores or entries of a block that stays in the cache, and its rows
+# scores or entries of a block that stays in the cache, and its rows: no powers of two, or rows of scores meet there
+SCORED, LEAST, MOST = 500_000, 500, 20_000
 VANISHING = 2.0**-60  # covers what underflows in float32
 
 
