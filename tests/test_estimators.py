@@ -536,7 +536,7 @@ def test_an_array_is_no_word(name, parameter):
 
 @pytest.mark.parametrize(
     ("name", "remedy"),
-    [("BregmanKMeans", "SubspaceImputer"), ("BregmanMixture", "SubspaceImputer"),
+    [("BregmanKMeans", "SubspaceImputer"), ("BregmanMixture", "SubspaceImputer"), ("KernelSubspace", "SubspaceImputer"),
      ("BregmanNormalizedCut", "SubspaceImputer"), ("ReverseClassifier", "SubspaceImputer"),
      ("CanonicalCorrelation", "TwoViewSubspace"), ("ReducedRankRegression", "TwoViewSubspace")],
 )  # fmt: skip

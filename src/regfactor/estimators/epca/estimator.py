@@ -49,7 +49,8 @@ class ExponentialFamilyPCA(FactorEstimator):
     ----------
     n_components : int, "auto" or None, default=2
         "auto" takes the number that predicts a tenth of the entries, held out at random, best. None leaves the rank to
-        the trace norm: the convex form, solved to its global optimum and certified by `gap_`.
+        the trace norm: the convex form, solved to its global optimum and certified by `gap_`; under "multinomial" it
+        learns from whole rows alone.
     family : {"gaussian", "bernoulli", "binomial", "poisson", "gamma", "multinomial"} or Loss, default="gaussian"
         Distribution of an entry, with its canonical link: the variance of "gaussian" is one, and "gamma" is that of
         shape one (its shape only scales alpha). "multinomial" conditions on the total of each row.

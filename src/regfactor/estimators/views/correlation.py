@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from regfactor._linalg import thin_svd
 from regfactor._params import Array, require_count, require_not_negative
@@ -120,6 +120,7 @@ class CanonicalCorrelation(TwoTables):
         if y is None:
             return np.asarray(x_scores, X.dtype)
         Y = _second(y, len(self.y_rotations_))
+        check_consistent_length(X, Y)
         return np.asarray(x_scores, X.dtype), np.asarray(((Y - self._y[0]) / self._y[1]) @ self.y_rotations_, X.dtype)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
