@@ -23,6 +23,7 @@ from regfactor.problems import Convex, Data, Design
 from regfactor.problems.layout import Dense
 from regfactor.solvers import starts
 from regfactor.solvers.proximal import Fista
+from regfactor.solvers.updates import newton_rows
 
 EXACT = {"tol": 1e-12, "max_iter": 20_000}
 FAMILIES = ["gaussian", "bernoulli", "binomial", "poisson", "gamma", "multinomial"]
@@ -104,6 +105,15 @@ def test_many_rows_are_scored_in_blocks_as_they_are_at_once_but_in_less_memory(f
         tracemalloc.stop()
     np.testing.assert_allclose(*found, rtol=1e-7, atol=1e-9)
     assert peaks[0] < 0.6 * peaks[1]
+
+
+def test_few_wide_rows_are_scored_at_once(monkeypatch):
+    X, counted = table("poisson", n=200), []
+    fit = model("poisson").fit(X)
+    monkeypatch.setattr(rowfit, "ENTRIES", 1)  # as if the rows were very wide: products of components cost the most
+    monkeypatch.setattr(rowfit, "newton_rows", lambda data, *rest: counted.append(data) or newton_rows(data, *rest))
+    fit.transform(X)
+    assert [data.shape for data in counted] == [X.shape]
 
 
 @every_family

@@ -116,12 +116,10 @@ class CanonicalCorrelation(TwoTables):
         array of shape (n_samples, n_components), or a pair of them
         """
         X = self._rows(X)
-        x_scores = standardized(X, *self._x, self.x_rotations_)
-        if y is None:
-            return np.asarray(x_scores, X.dtype)
-        Y = _second(y, len(self.y_rotations_))
+        Y = None if y is None else _second(y, len(self.y_rotations_))
         check_consistent_length(X, Y)
-        return np.asarray(x_scores, X.dtype), np.asarray(((Y - self._y[0]) / self._y[1]) @ self.y_rotations_, X.dtype)
+        x_scores = np.asarray(standardized(X, *self._x, self.x_rotations_), X.dtype)
+        return x_scores if Y is None else (x_scores, np.asarray(standardized(Y, *self._y, self.y_rotations_), X.dtype))
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit, and return both scores where y is a table; those of X where y is one target, as a pipeline wants it."""
