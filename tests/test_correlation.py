@@ -437,7 +437,7 @@ def test_weights_may_sum_to_one_or_a_little_more(ridge):
 def test_scores_of_another_width_and_squares_beyond_all_numbers_are_refused():
     X, Y = tables(50)
     model = CanonicalCorrelation(2).fit(X, Y)
-    with pytest.raises(ValueError, match="X has 3 columns, but its scores have 2"):
+    with pytest.raises(ValueError, match="Expected codes of 2 components"):
         model.inverse_transform(np.ones((4, 3)))
     with pytest.raises(ValueError, match="squares overflow; divide"):
         CanonicalCorrelation().fit(1e160 * X, Y)

@@ -281,7 +281,7 @@ BAD = {
     "one dimension": (ConvexSubspace(), np.arange(5.0), "2D array"),
     "infinity": (ConvexSubspace(), np.array([[1.0, np.inf], [2.0, 3.0]]), "infinity"),
     "all missing": (ConvexSubspace(), np.full((3, 2), np.nan), "missing"),
-    "text": (ConvexSubspace(), np.array([["a", "b"]]), "could not convert"),
+    "text": (ConvexSubspace(), np.array([["1", "b"]]), "Column 1 of X holds 'b', which is no number"),
     "negative alpha": (ConvexSubspace(alpha=-1.0), np.eye(3), "alpha must be"),
     "zero alpha": (ConvexSubspace(alpha=0.0), np.eye(3), "alpha must be"),
     "alpha a word": (ConvexSubspace(alpha="big"), np.eye(3), "alpha must be"),
@@ -409,10 +409,24 @@ def test_losses_stand_on_columns_by_name():
     assert robust.objective_ == pytest.approx(RobustSubspace(alpha=2.0).fit(X).objective_, rel=1e-3)
 
 
-def test_codes_of_another_width_are_refused():
-    model = ConvexSubspace().fit(table())
-    with pytest.raises(ValueError, match="Expected codes of"):
-        model.inverse_transform(np.ones((2, 1)))
+DECODERS = [name for name, model in ESTIMATORS.items() if hasattr(model, "inverse_transform")]
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_codes_of_another_width_or_with_holes_are_refused(name):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 6)), np.arange(40) % 2
+    options = {"n_first": 3} if name == "TwoViewSubspace" else {}
+    model = clone(ESTIMATORS[name]).set_params(**options).fit(X, None if options else y)
+    codes = np.ones((2, np.shape(model.transform(X))[1]))
+    if name == "SubspaceImputer":  # whose transform completes
+        codes = np.ones((2, len(model.components_)))
+    model.inverse_transform(codes)
+    with pytest.raises(ValueError, match=f"Expected codes of {codes.shape[1]} components"):
+        model.inverse_transform(np.ones((2, 9)))
+    codes[1, 0] = np.nan
+    with pytest.raises(ValueError, match="Input codes contains NaN"):
+        model.inverse_transform(codes)
 
 
 def test_constant_tables_under_logistic_loss_end_at_once():
@@ -532,6 +546,15 @@ def test_an_array_is_no_word(name, parameter):
     model = clone(ESTIMATORS[name]).set_params(**{parameter: np.array([1.0, 2.0])})
     with pytest.raises(ValueError, match=parameter):
         model.fit(np.random.default_rng(0).normal(size=(20, 4)))
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("model", [*ESTIMATORS.values()], ids=lambda model: type(model).__name__)
+def test_a_column_of_words_is_named(model, frame):
+    X = {name: np.arange(20.0) ** power for name, power in (("a", 1), ("b", 0.5))} | {"town": ["Bonn", "Rome"] * 10}
+    y = np.arange(20) % 2 if is_classifier(model) else np.arange(20.0)
+    with pytest.raises(ValueError, match="'town'"):
+        clone(model).fit(frame(X), y)
 
 
 @pytest.mark.parametrize(

@@ -335,7 +335,7 @@ def test_bad_tables_are_named():
     empty[:, 2] = np.nan
     with pytest.raises(ValueError, match="column 2 of X"):
         SNFRegressor().fit(empty, seen)
-    with pytest.raises(ValueError, match="latent numbers"):
+    with pytest.raises(ValueError, match="Expected codes of"):
         SNFRegressor().fit(X, seen).inverse_transform(X)
 
 

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
 from regfactor.baselines.basis import Basis
 from regfactor.baselines.targets import Known
+from regfactor.estimators.door import validated
 from regfactor.kernels import Precomputed, as_kernel, takes_sparse
 
 
@@ -20,7 +21,7 @@ class KernelMachine(BaseEstimator):
     """f(x) = sum_i k(x, x_i) c_i + b; parameters kernel, gamma, degree, coef0 name the kernel."""
 
     def _inputs(self, X: Any, reset: bool) -> Any:
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+        X = validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
         precomputed = isinstance(as_kernel(self.kernel, self.gamma, self.degree, self.coef0), Precomputed)
         return X.toarray() if is_sparse(X) and precomputed else X
 

@@ -12,13 +12,14 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from regfactor._params import Array, require_count, require_positive
 from regfactor.baselines.graph_solvers import solve_definite
 from regfactor.baselines.graphs import NeighborGraph, Solved
 from regfactor.baselines.targets import TARGETS, Known, known
 from regfactor.estimators.attempt import all_or_nothing
+from regfactor.estimators.door import validated
 from regfactor.kernels import widths
 
 FLOOR = 1e-13  # of the form's own diagonal, whatever its units: lifts what neither a target nor the form holds
@@ -105,7 +106,7 @@ class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
         return self._given.answer(self._extend(X.astype(np.float64)).astype(X.dtype))
 
     def _inputs(self, X: Any, reset: bool) -> Array:
-        return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], reset=reset,
+        return np.asarray(validated(self, X, dtype=[np.float64, np.float32], reset=reset,
                                         ensure_min_samples=2 if reset else 1))  # fmt: skip
 
     def _nearest(self, X: Array, k: int) -> tuple[Array, Array]:

@@ -8,12 +8,13 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
 from regfactor.constraints import Constraint, LabeledFeature, Region
 from regfactor.estimators.attempt import all_or_nothing
+from regfactor.estimators.door import validated
 from regfactor.estimators.expectation.statements import as_constraints, check_labels
 from regfactor.estimators.labels import encode_labels
 
@@ -95,7 +96,7 @@ class KeywordVote(ClassifierMixin, BaseEstimator):
         return present @ (self._shares - 1 / len(self.classes_)) + self._otherwise
 
     def _table(self, X: Any, reset: bool) -> Any:
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+        X = validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
         return scipy.sparse.csr_array(X) if is_sparse(X) else X
 
     def decision_function(self, X: Any) -> Array:

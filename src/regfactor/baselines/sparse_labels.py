@@ -10,10 +10,11 @@ from sklearn.decomposition import DictionaryLearning
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import Tags, check_consistent_length, column_or_1d
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from regfactor._params import Array, require_count, require_positive
 from regfactor.estimators.attempt import all_or_nothing
+from regfactor.estimators.door import validated
 from regfactor.estimators.labels import encode_labels
 
 
@@ -91,7 +92,7 @@ class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
             require_positive(self, alpha=self.alpha, tol=self.tol)
             if y is None:
                 raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-            X = validate_data(self, X, dtype=np.float64)
+            X = validated(self, X, dtype=np.float64)
             labels = encode_labels(column_or_1d(y, warn=True) if np.asarray(y).ndim == 2 else y, self.unlabeled)
             check_consistent_length(X, labels.codes)
             if len(labels.classes) < 2:
@@ -120,7 +121,7 @@ class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
         ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        return np.asarray(self._learned.transform(validate_data(self, X, dtype=np.float64, reset=False)))
+        return np.asarray(self._learned.transform(validated(self, X, dtype=np.float64, reset=False)))
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
         """Fit, and return the codes of the training rows."""

@@ -9,11 +9,12 @@ from typing import Any, Self
 import numpy as np
 import scipy.linalg
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from regfactor._params import Array, choose, require_count, require_not_negative
 from regfactor.estimators.arma.model import radius, regressors
 from regfactor.estimators.attempt import all_or_nothing
+from regfactor.estimators.door import validated
 from regfactor.kernels import Gaussian
 
 Criterion = Callable[[float, int, int, int], float]
@@ -41,7 +42,7 @@ class Forecaster(BaseEstimator, abc.ABC):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit to a series of shape (n_samples, n_series)."""
         with all_or_nothing(self):
-            self._fit(np.asarray(validate_data(self, X, dtype=np.float64, ensure_min_samples=8)))
+            self._fit(np.asarray(validated(self, X, dtype=np.float64, ensure_min_samples=8)))
         return self
 
     @abc.abstractmethod

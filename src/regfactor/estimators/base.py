@@ -15,7 +15,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor._params import Array, UnsupportedProblem, choose, says
 from regfactor.estimators.certificate import Certificate, no_certificate
-from regfactor.estimators.door import entry_weights, filled, names_of, numbers, row_weights, schema_of, warn_of_empty
+from regfactor.estimators.door import (
+    codes_of,
+    entry_weights,
+    filled,
+    names_of,
+    numbers,
+    row_weights,
+    schema_of,
+    warn_of_empty,
+)
 from regfactor.estimators.schema import Schema
 from regfactor.estimators.scoring import Scoring
 from regfactor.estimators.selection import PRIOR, RULES, Selection, deviations, refit, select_alpha, select_prior
@@ -134,13 +143,9 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        codes = np.asarray(X)
-        if codes.ndim != 2 or codes.shape[1] != len(self.components_):
-            raise ValueError(f"Expected codes of {len(self.components_)} components for each row, got {codes.shape}.")
-        Z = codes @ self.components_ + self.intercept_
-        parts = self._loss_parts
+        Z = codes_of(X, len(self.components_)) @ self.components_ + self.intercept_
         out = np.empty_like(Z)
-        for columns, loss in parts:
+        for columns, loss in self._loss_parts:
             out[:, columns] = loss.predict(Z[:, columns])
         return out
 

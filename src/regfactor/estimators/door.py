@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
+from datetime import date
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array, choose
@@ -19,6 +20,7 @@ from regfactor.losses import by_columns
 from regfactor.problems.checks import check_weights
 
 ZEROS = {"missing": "missing", "observed": "observed"}
+WORDS = "Leave it out or turn it into numbers; SubspaceImputer, ConvexSubspace and FactorModel take it by loss='auto'."
 HOLES = "fill the holes before, by SubspaceImputer(loss='auto', alpha='auto') for instance, or leave these rows out"
 
 
@@ -50,7 +52,7 @@ def numbers(estimator: Any, X: Any, schema: Schema | None, reset: bool) -> Any:
         validate_data(estimator, X, skip_check_array=True, reset=reset)
         return schema.encode(X)
     zeros = choose(estimator.sparse_zeros, ZEROS, "sparse_zeros")
-    X = validate_data(
+    X = validated(
         estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset
     )
     if not is_sparse(X):
@@ -111,15 +113,53 @@ def _stored_weights(X: Any, entry_weight: Any) -> Any:
     return scipy.sparse.csr_array((np.asarray(values, X.dtype).ravel(), X.indices, X.indptr), shape=X.shape)
 
 
-def without_holes(estimator: Any, *tables: Any, remedy: str = HOLES, **options: Any) -> Any:
-    """Return tables as scikit-learn's `validate_data` does; where they have holes, say what to do."""
+def validated(estimator: Any, *tables: Any, remedy: str = HOLES, **options: Any) -> Any:
+    """Return tables as scikit-learn's `validate_data` does; say which column holds a word, and who takes holes."""
     try:
         return validate_data(estimator, *tables, **options)
-    except ValueError as error:
-        found = re.match(r"Input (\w+) contains NaN", str(error))
-        if found is None:
-            raise
-        raise ValueError(f"{found[0]}, and {type(estimator).__name__} wants complete rows: {remedy}.") from None
+    except (TypeError, ValueError) as error:
+        hole = re.match(r"Input (\w+) contains NaN", str(error))
+        if hole is not None:
+            raise ValueError(f"{hole[0]}, and {type(estimator).__name__} wants complete rows: {remedy}.") from None
+        if isinstance(error, TypeError) or "string to float" in str(error):
+            for table, name in zip(tables, "Xy", strict=False):
+                refuse_words(table, name)
+        raise
+
+
+def refuse_words(table: Any, table_name: str = "X", remedy: str = WORDS) -> None:
+    """Raise for a column that holds a word or a date, and say what to do with it; {column} is its name in `remedy`."""
+    if hasattr(table, "columns"):
+        columns = [(name, table[name]) for name in table.columns]
+    else:
+        cells = np.asarray(table)
+        columns = list(enumerate(cells.T)) if cells.ndim == 2 else []
+    for column, series in columns:
+        plain = np.asarray(series).dtype.kind in "biuf"
+        odd = None if plain else next((v for v in series if isinstance(v, str | date) and not _is_number(v)), None)
+        if odd is not None:
+            shown = repr(str(odd)) if isinstance(odd, str) else odd
+            raise ValueError(
+                f"Column {column!r} of {table_name} holds {shown}, which is no number. {remedy.format(column=column)}"
+            )
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def codes_of(X: Any, width: int) -> Array:
+    """Return codes that are given back to a model, a row of `width` numbers each."""
+    codes = np.asarray(
+        check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=0, ensure_min_features=0, input_name="codes")
+    )
+    if codes.shape[1] != width:
+        raise ValueError(f"Expected codes of {width} components for each row, got {codes.shape}: give transform(X).")
+    return codes
 
 
 def holes(X: Any) -> tuple[Array, Array]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from datetime import date
 from numbers import Integral
 from typing import Any
 
@@ -70,26 +69,6 @@ def checked_plan(estimator: Any, levels: Array, U: Array, loss: Loss) -> Plan:
                          f"least {max(p, lags) + estimator.d + 2} are needed. Lower the orders.")  # fmt: skip
     return Plan(int(p), int(q), int(estimator.d), lags, bool(estimator.intercept), float(estimator.ridge), loss,
                 bool(estimator.shocks), bool(estimator.standardize), estimator.max_radius)  # fmt: skip
-
-
-def refuse_words(X: Any) -> None:
-    """Raise for a column of a frame that holds a word or a date, and say what to do with it."""
-    for name in getattr(X, "columns", ()):
-        words = np.asarray(X[name]).dtype.kind not in "biuf"
-        odd = next((v for v in X[name] if isinstance(v, str | date) and not _is_number(v)), None) if words else None
-        if odd is not None:
-            shown = repr(odd) if isinstance(odd, str) else odd
-            remedy = f"set it as the index, X.set_index({name!r})" if hasattr(X, "iloc") else "leave it out"
-            raise ValueError(f"Column {name!r} of X holds {shown}, which is no number. If it tells the times of the "
-                             f"rows, {remedy}; if not, correct it.")  # fmt: skip
-
-
-def _is_number(cell: Any) -> bool:
-    try:
-        float(cell)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def checked_inputs(exog: Any, rows: int, expected: int | None) -> Array:

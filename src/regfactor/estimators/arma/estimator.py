@@ -11,20 +11,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from regfactor._params import Array, UnsupportedProblem, is_number, says
 from regfactor.estimators.arma import fit as fitting
-from regfactor.estimators.arma.checks import (
-    checked_inputs,
-    checked_loss,
-    checked_plan,
-    refuse_words,
-    require_whole,
-    warn_of,
-)
+from regfactor.estimators.arma.checks import checked_inputs, checked_loss, checked_plan, require_whole, warn_of
 from regfactor.estimators.arma.fit import Fitted, Plan, Series
 from regfactor.estimators.arma.forecast import Forecast, Times, error_covariance, half_widths
 from regfactor.estimators.arma.model import radius
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _print_progress
 from regfactor.estimators.certificate import Certificate
+from regfactor.estimators.door import refuse_words
 
 
 class RegularizedARMA(BaseEstimator):
@@ -309,7 +303,8 @@ class RegularizedARMA(BaseEstimator):
             )
         if np.ndim(X) == 1 and np.size(X):
             X = X.to_frame() if hasattr(X, "to_frame") else np.reshape(X, (-1, 1))
-        refuse_words(X)
+        index = "set it as the index, X.set_index({column!r})" if hasattr(X, "iloc") else "leave it out"
+        refuse_words(X, remedy=f"If it tells the times of the rows, {index}; if not, correct it.")
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset)
         if reset:
             self._dtype = X.dtype

@@ -16,7 +16,7 @@ from regfactor._linalg import is_sparse, summed
 from regfactor._params import Array, Interval, says
 from regfactor.estimators.base import _print_progress
 from regfactor.estimators.certificate import Uncertified
-from regfactor.estimators.door import row_weights, without_holes
+from regfactor.estimators.door import row_weights, validated
 from regfactor.loop import Iterate, Solution, Status, run
 from regfactor.losses.divergences import BregmanDivergence, Divergence, as_divergence, named
 from regfactor.losses.potentials import MultinomialEntropy
@@ -86,7 +86,7 @@ def is_non_negative(divergence: Any) -> bool:
 def rows_of(estimator: Any, X: Any, divergence: Divergence, reset: bool, sparse: bool = True) -> Any:
     """Return legal rows as floats, an array in C order or a CSR array, whose absent entries are zeros."""
     accepted = "csr" if sparse else False
-    X = without_holes(estimator, X, accept_sparse=accepted, dtype=[np.float64, np.float32], order="C", reset=reset)
+    X = validated(estimator, X, accept_sparse=accepted, dtype=[np.float64, np.float32], order="C", reset=reset)
     X = summed(X) if is_sparse(X) else X
     check_domain(X, divergence)
     return X

@@ -14,7 +14,7 @@ from regfactor._params import Array
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import FactorEstimator, _check_limits, _print_progress
 from regfactor.estimators.certificate import Certificate
-from regfactor.estimators.door import entry_weights, filled, numbers, row_weights, warn_of_empty
+from regfactor.estimators.door import codes_of, entry_weights, filled, numbers, row_weights, warn_of_empty
 from regfactor.estimators.epca.deviance import warn_of_unbounded
 from regfactor.estimators.epca.entries import Entries, at_entries
 from regfactor.estimators.epca.families import Reading, as_family, check_form, is_non_negative, log_likelihood
@@ -219,10 +219,7 @@ class ExponentialFamilyPCA(FactorEstimator):
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        codes = np.asarray(X)
-        if codes.ndim != 2 or codes.shape[1] != len(self.components_):
-            raise ValueError(f"Expected codes of {len(self.components_)} components for each row, got {codes.shape}.")
-        Z = codes @ self.components_ + self.intercept_
+        Z = codes_of(X, len(self.components_)) @ self.components_ + self.intercept_
         added = as_offset(offset, Z, self._reading.loss)
         return self._reading.predict(Z if added is None else Z + added)
 

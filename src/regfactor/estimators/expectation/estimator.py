@@ -10,7 +10,7 @@ import scipy.sparse
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
@@ -18,6 +18,7 @@ from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _print_progress
 from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.clusters.common import publish_run, weights_of
+from regfactor.estimators.door import validated
 from regfactor.estimators.expectation.door import (
     balance_of_labels,
     check_symmetry,
@@ -243,7 +244,7 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
         return self._values(X), X.dtype
 
     def _table(self, X: Any, reset: bool) -> Any:
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
+        X = validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
         return scipy.sparse.csr_array(X) if is_sparse(X) else X
 
     def decision_function(self, X: Any) -> Array:

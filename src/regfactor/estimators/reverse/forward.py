@@ -9,14 +9,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array, require_not_negative
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _check_limits, _print_progress
 from regfactor.estimators.certificate import Uncertified
-from regfactor.estimators.door import row_weights
+from regfactor.estimators.door import row_weights, validated
 from regfactor.estimators.linear import Linear, Targets, Task, check_range, positive_features
 from regfactor.kernels import Kernel, as_kernel
 from regfactor.loop import Solution, run
@@ -57,7 +57,7 @@ class TransferRegressor(Uncertified, MultiOutputMixin, RegressorMixin, BaseEstim
         return np.asarray(self._potential.transfer(Z), X.dtype)
 
     def _numbers(self, X: Any, reset: bool) -> Array:
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+        X = validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
         return X.toarray() if is_sparse(X) else np.asarray(X)
 
     def _table(self, X: Array) -> tuple[Array, Kernel | None]:

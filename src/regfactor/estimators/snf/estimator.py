@@ -15,14 +15,14 @@ from sklearn.base import (
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _print_progress
 from regfactor.estimators.certificate import Uncertified
-from regfactor.estimators.door import row_weights
+from regfactor.estimators.door import codes_of, row_weights, validated
 from regfactor.estimators.linear import Targets
 from regfactor.estimators.snf.checks import (
     check_columns,
@@ -73,9 +73,7 @@ class LatentRegressor(
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        Z = np.asarray(X, np.float64)
-        if Z.ndim != 2 or Z.shape[1] != self._n_features_out:
-            raise ValueError(f"Expected {self._n_features_out} latent numbers for each row, got shape {Z.shape}.")
+        Z = codes_of(X, self._n_features_out).astype(np.float64, copy=False)
         return np.asarray(self._input_scale.inverse_transform(self._found.inputs(Z)), self.codes_.dtype)
 
     def predict(self, X: Any) -> Array:
@@ -95,7 +93,7 @@ class LatentRegressor(
         return Y[:, 0] if self._flat else Y
 
     def _inputs(self, X: Any, reset: bool) -> Array:
-        X = validate_data(
+        X = validated(
             self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset,
             ensure_min_samples=2 if reset else 1,
         )  # fmt: skip

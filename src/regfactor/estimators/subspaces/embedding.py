@@ -16,7 +16,7 @@ from regfactor._linalg import is_sparse, top_eigenpairs
 from regfactor._params import Array, require_count
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.clusters.implicit import check_symmetric
-from regfactor.estimators.door import without_holes
+from regfactor.estimators.door import validated
 from regfactor.kernels import ClassicalMDS, Kernel, Precomputed, as_kernel, takes_sparse
 
 LANCZOS_FROM = 500  # rows from which a few eigenvectors are found by products alone
@@ -133,9 +133,7 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _rows(self, X: Any, reset: bool) -> Any:
         few = 2 if reset else 1
-        X = without_holes(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=few, reset=reset
-        )
+        X = validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=few, reset=reset)
         return scipy.sparse.csr_array(X) if is_sparse(X) else X
 
     def _part(self) -> Kernel:

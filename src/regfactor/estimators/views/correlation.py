@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from regfactor._linalg import thin_svd
 from regfactor._params import Array, require_count, require_not_negative
 from regfactor.estimators.attempt import all_or_nothing
+from regfactor.estimators.door import codes_of
 from regfactor.estimators.views.centered import EPS, Centered
 from regfactor.estimators.views.pair import Pair, whitener
 from regfactor.estimators.views.two_tables import TwoTables, standardized
@@ -141,11 +142,7 @@ class CanonicalCorrelation(TwoTables):
         array of shape (n_samples, n_features), or a pair of tables
         """
         check_is_fitted(self)
-        X = check_array(X, dtype=[np.float64, np.float32])
-        if X.shape[1] != self._n_features_out:
-            raise ValueError(
-                f"X has {X.shape[1]} columns, but its scores have {self._n_features_out}: give transform(X)."
-            )
+        X = codes_of(X, self._n_features_out)
         first = np.asarray(X @ self.x_loadings_.T * self._x[1] + self._x[0], X.dtype)
         if y is None:
             return first

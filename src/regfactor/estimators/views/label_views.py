@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor._params import Array, require_positive, says
 from regfactor.estimators.base import _check_limits
-from regfactor.estimators.door import filled, numbers, row_weights
+from regfactor.estimators.door import codes_of, filled, numbers, row_weights
 from regfactor.estimators.scoring import Scoring
 from regfactor.estimators.selection import Selection
 from regfactor.estimators.views.label_strength import select_by_labels
@@ -114,9 +114,7 @@ class ConvexFactorEstimator(TwoViewEstimator):
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        codes = np.asarray(X)
-        if codes.ndim != 2 or codes.shape[1] != len(self.components_):
-            raise ValueError(f"Expected codes of {len(self.components_)} components for each row, got {codes.shape}.")
+        codes = codes_of(X, len(self.components_))
         return np.asarray(self._losses[0].predict(codes @ self.components_ + self.intercept_))
 
     def complete(self, X: Any) -> Any:

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor._linalg import is_sparse, summed
 from regfactor._params import Array
 from regfactor.estimators.certificate import Uncertified
-from regfactor.estimators.door import row_weights, without_holes
+from regfactor.estimators.door import row_weights, validated
 
 HOLES = "use TwoViewSubspace, which takes holes and whole missing views, or fill them before"
 
@@ -33,7 +33,7 @@ class TwoTables(
 
     def _tables(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Array | None]:
         """Return both tables, validated, without the rows of weight zero."""
-        X, y = without_holes(
+        X, y = validated(
             self, X, y, remedy=HOLES, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True,
             y_numeric=True, ensure_min_samples=2,
         )  # fmt: skip
@@ -51,7 +51,7 @@ class TwoTables(
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
-        X = without_holes(self, X, remedy=HOLES, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validated(self, X, remedy=HOLES, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return scipy.sparse.csr_array(X) if is_sparse(X) else X
 
     def predict(self, X: Any) -> Array:
