@@ -636,6 +636,12 @@ BAD = {
     "no component": (model("poisson", k=0), COUNTS, {}, "n_components must be"),
     "row offset in words": (model("poisson", row_offset="mean"), COUNTS, {}, "row_offset must be"),
     "totals of no counts": (model("gaussian", row_offset="total"), COUNTS, {}, "row_offset='fit'"),
+    "convex counts with holes": (
+        model("multinomial", k=None),
+        np.where(np.eye(*COUNTS.shape) > 0, np.nan, COUNTS),
+        {},
+        "give a number of comp",
+    ),
     "levels twice": (model("multinomial", row_offset="fit"), COUNTS, {}, "leave row_offset=None"),
     "a truth value of components": (model("poisson", k=True), COUNTS, {}, "n_components must be a whole number"),
     "no convex gamma": (model("gamma", k=None), COUNTS + 1, {}, "give n_components"),
@@ -827,3 +833,22 @@ def test_starts_of_single_precision_are_regressed_in_double():
     (means,) = starts._regressed(np.ones((len(y), 1), np.float32), None, y, Dense(y.shape))
     assert means.dtype == np.float32
     np.testing.assert_array_equal(means, y.mean(axis=0, dtype=np.float64).astype(np.float32))
+
+
+@pytest.mark.parametrize("k", [None, 2])
+@pytest.mark.filterwarnings("ignore:.*have no observed entry|1 row has no observed entry")
+def test_a_row_of_counts_of_which_nothing_is_known_is_completed_as_the_mean_row(k):
+    X = np.random.default_rng(0).multinomial(200, [0.2, 0.3, 0.1, 0.4], size=30).astype(float)
+    X[5] = np.nan
+    fit = ExponentialFamilyPCA(k, "multinomial").fit(X)
+    np.testing.assert_allclose(fit.complete(X)[5], np.nanmean(X, axis=0), rtol=0.05)
+    np.testing.assert_allclose(fit.complete(X[[5]])[0], fit.complete(X)[5])
+
+
+def test_levels_of_rows_have_mean_zero_and_that_of_an_empty_row_is_zero():
+    X = np.random.default_rng(0).poisson(5 * np.arange(1, 31)[:, None] * np.ones(6)).astype(float)
+    X[5] = np.nan
+    with pytest.warns(UserWarning, match="no observed entry"):
+        fit = ExponentialFamilyPCA(1, "poisson", row_offset="fit").fit(X)
+    assert fit.row_offset_[5] == 0
+    assert abs(fit.row_offset_.sum()) < 1e-10

@@ -330,10 +330,10 @@ class ExponentialFamilyPCA(FactorEstimator):
         """Set what was fitted: rows scored exactly under the components found, then balanced with them."""
         score, start = row_fit(given, reading, problem, restored(solution.point, given, reading))
         everything = given.learned is given
-        codes, level = score(data if everything else reading.data(given.table, given.entries, given.offset), start)
-        if self.row_offset == "fit" and self.fit_intercept:
-            mean = np.average(level, weights=given.weights).astype(level.dtype)
-            level, score = level - mean, score.moved(mean)
+        table = data if everything else reading.data(given.table, given.entries, given.offset)
+        codes, level = score(table, start)
+        if score.levels and self.fit_intercept:
+            score, level = score.about_mean(level, given.weights * score.knows(table))
         components = score.C
         if isinstance(problem, Factored):
             score, components = score.balanced(codes, given.weights)

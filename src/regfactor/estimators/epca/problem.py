@@ -45,6 +45,11 @@ def stated(estimator: Any, data: Data, reading: Reading, given: Given) -> Convex
 def _coupled(given: Given, loss: Multinomial, columns: Any) -> Data:
     """Return some columns of rows of counts under the loss that couples them."""
     held = given.held.whole
+    if np.any(held.seen.any(axis=1) != held.seen.all(axis=1)):
+        raise ValueError(
+            "family='multinomial' with n_components=None learns from rows that are observed whole or not at all: fill "
+            "the holes, leave these rows out, or give a number of components, under which holes are allowed."
+        )
     offset = None if given.offset is None else np.broadcast_to(given.offset, held.x.shape)[:, columns]
     counts, weights = np.where(held.w > 0, held.x, held.x.dtype.type(np.nan)), held.w
     return Data.of(counts[:, columns], loss, None if given.entries is None else weights[:, columns], offset)

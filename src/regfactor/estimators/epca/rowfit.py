@@ -117,15 +117,21 @@ class RowFit:
         penalty = PowerPenalty(2.0, np.concatenate([self.ridge, np.zeros(m)]))
         shifted = data.shifted(np.ones((n, 1), dtype), self.intercept.astype(dtype)[None])
         found = newton_rows(shifted, begin.astype(dtype), C, penalty, 1.0)
-        found = np.where(self._known(data)[:, None], found, 0)
+        found = np.where(self.knows(data)[:, None], found, 0)
         return found[:, :k] @ self.turn.astype(dtype), found[:, k:].sum(axis=1)
 
-    def moved(self, by: Array) -> RowFit:
-        """Return the same scoring with levels that are smaller by a number, and intercepts larger."""
-        k = len(self.C)
-        return replace(self, intercept=self.intercept + by, first=np.append(self.first[:k], self.first[k:] - by))
+    def about_mean(self, level: Array, weights: Array) -> tuple[RowFit, Array]:
+        """Return the same scoring with levels about their mean, which intercepts take over, and these levels.
 
-    def _known(self, data: Data) -> Array:
+        Rows of weight zero, of which nothing is known, have level zero and keep it.
+        """
+        if not weights.any():
+            return self, level
+        k, mean = len(self.C), np.average(level, weights=weights).astype(level.dtype)
+        first = np.append(self.first[:k], self.first[k:] - mean)
+        return replace(self, intercept=self.intercept + mean, first=first), np.where(weights > 0, level - mean, 0)
+
+    def knows(self, data: Data) -> Array:
         """Tell which rows have an observed entry; of shares nothing is known from a row without a count."""
         t = data.terms[0]
         w = np.ones_like(t.x) if t.w is None else t.w
