@@ -115,11 +115,16 @@ class Centered:
         return cls(Shifted(S, root, mean * share * ~full), mean, deviation, rounding(eps, mean, varied))
 
 
+def degrees(total: float) -> float:
+    """Return what sums of squares over so many rows are divided by; weights that do not count rows have their sum."""
+    return total - 1 if total >= 2 else total
+
+
 def deviations(squares: Array, total: float) -> Array:
-    """Return deviations from sums of squares over as many rows; weights that do not count rows have their sum."""
+    """Return deviations from sums of squares over so many rows."""
     if not np.isfinite(squares).all():
         raise ValueError("A column has numbers so large that their squares overflow; divide it by its size.")
-    return np.sqrt(squares / (total - 1 if total >= 2 else total))
+    return np.sqrt(squares / degrees(total))
 
 
 def varies(mean: Array, deviation: Array) -> Array:

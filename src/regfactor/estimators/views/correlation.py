@@ -11,7 +11,7 @@ from regfactor._linalg import thin_svd
 from regfactor._params import Array, require_count, require_not_negative
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.door import codes_of
-from regfactor.estimators.views.centered import EPS, Centered
+from regfactor.estimators.views.centered import EPS, Centered, degrees
 from regfactor.estimators.views.pair import Pair, whitener
 from regfactor.estimators.views.two_tables import TwoTables, standardized
 
@@ -83,7 +83,7 @@ class CanonicalCorrelation(TwoTables):
             require_count(self, n_components=self.n_components)
             require_not_negative(self, ridge=self.ridge)
             X, Y, weights = self._tables(X, y, sample_weight)
-            ridge = self.ridge * (X.shape[0] if weights is None else float(weights.sum()))
+            ridge = self.ridge * degrees(float(X.shape[0] if weights is None else weights.sum()))
             pair = Pair.of(X, Y, weights, ridge, self.scale)
             self._publish(pair, _as_weights(*pair.directions(self.n_components)), X.dtype)
         return self
