@@ -454,3 +454,14 @@ def test_rows_unlike_all_others_cost_no_digits(gap):
     Qx, Qy = (np.linalg.qr(table)[0] for table in about)
     model = CanonicalCorrelation(3).fit(X, Y, sample_weight=w)
     close(model.correlations_, np.linalg.svd(Qx.T @ Qy, compute_uv=False)[:3], 1e-13)
+
+
+def test_directions_that_single_precision_made_are_left_out_of_either_table():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(200, 2)) + 50
+    T = np.column_stack([a, a.sum(axis=1)]).astype(np.float32)
+    other = rng.normal(size=(200, 4)).astype(np.float32)
+    assert CanonicalCorrelation(3).fit(T, other).correlations_.shape == (2,)
+    close(
+        CanonicalCorrelation(3).fit(other, T).correlations_, CanonicalCorrelation(3).fit(T, other).correlations_, 1e-5
+    )

@@ -8,16 +8,19 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import regfactor
 from catalogue import ESTIMATORS, EXEMPT, UNCHECKED
 from regfactor import ConvexSparseCoding, ConvexSubspace, FactorModel, RobustSubspace, SubspaceImputer, baselines
+from regfactor.kernels import Precomputed
 from regfactor.losses import Huber
 from regfactor.norms import L2, LInf, Lp
 from regfactor.penalties import Columns, Lasso, NonNegative, OneHot, Rows, Simplex, SquaredL2, Trace, TwoView, UnitBall
@@ -534,6 +537,27 @@ def test_a_fit_that_fails_leaves_an_estimator_as_it_was(model):
     assert vars(new) == before
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("model", ESTIMATORS.values(), ids=lambda model: type(model).__name__)
+def test_a_fit_leaves_nothing_of_an_earlier_one(model):
+    X = np.abs(np.random.default_rng(0).normal(size=(40, 4)))
+    y = np.repeat([0, 1], 20) if is_classifier(model) else X[:, 0]
+    model = clone(model)
+    model.stale_ = "of a fit with other parameters"
+    model.fit(X, y)
+    assert not hasattr(model, "stale_")
+
+
+def test_a_model_without_a_rank_has_none_of_an_earlier_one():
+    X = np.random.default_rng(0).normal(size=(30, 6))
+    model = FactorModel(rank="auto").fit(X)
+    assert hasattr(model, "rank_")
+    model.set_params(rank=None, gauge=Trace()).fit(X)
+    assert vars(model).keys() == vars(FactorModel(gauge=Trace()).fit(X)).keys()
+    model = ConvexSubspace(alpha="auto", random_state=0).fit(X).set_params(alpha=1.0).fit(X)
+    assert vars(model).keys() == vars(ConvexSubspace().fit(X)).keys()
+
+
 @pytest.mark.parametrize(
     ("name", "parameter"),
     [
@@ -568,3 +592,36 @@ def test_who_takes_no_holes_says_who_does(name, remedy):
     X[3, 1] = np.nan
     with pytest.raises(ValueError, match=f"Input X contains NaN, and {name} wants complete rows.*{remedy}"):
         getattr(regfactor, name)().fit(X, np.arange(12) % 2)
+
+
+SPARSE = [name for name, model in ESTIMATORS.items() if get_tags(model).input_tags.sparse]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SPARSE)
+def test_places_stored_twice_count_as_their_sum(name):
+    model = ESTIMATORS[name]
+    X = np.abs(np.random.default_rng(0).normal(size=(40, 5)))
+    y = np.repeat([0, 1], 20) if is_classifier(model) else X[:, 0]
+    once, rows = scipy.sparse.csr_array(X), np.arange(0, 401, 10)
+    twice = scipy.sparse.csr_array((np.repeat(X.ravel() / 2, 2), np.repeat(once.indices, 2), rows), shape=X.shape)
+    options = {p: v for p, v in {"random_state": 0, "kernel": "rbf", "n_first": 2}.items() if p in model.get_params()}
+    fits = [clone(model).set_params(**options).fit(table, y) for table in (once, twice)]
+    method = next(m for m in ("transform", "predict") if hasattr(model, m))
+    a, b = (getattr(fit, method)(table) for fit, table in zip(fits, (once, twice), strict=True))
+    np.testing.assert_allclose(np.abs(a), np.abs(b), rtol=1e-6, atol=1e-8)
+
+
+KERNELIZED = [  # the kernel of SNF is one of latent rows
+    name
+    for name, model in ESTIMATORS.items()
+    if {"kernel", "affinity"} & model.get_params().keys() and name != "SNFRegressor"
+]
+
+
+@pytest.mark.parametrize("name", KERNELIZED)
+def test_a_precomputed_kernel_is_split_by_rows_and_columns_as_a_word_and_as_a_part(name):
+    parameter = "affinity" if "affinity" in ESTIMATORS[name].get_params() else "kernel"
+    for kernel, pairwise in (("precomputed", True), (Precomputed(), True), ("rbf", False)):
+        model = clone(ESTIMATORS[name]).set_params(**{parameter: kernel})
+        assert get_tags(model).input_tags.pairwise is pairwise

@@ -382,6 +382,16 @@ def test_robust_squared_is_huber():
     np.testing.assert_allclose(Robust(Squared(), 0.7).conjugate(y, x), Huber(0.7).conjugate(y, x), atol=1e-12)
 
 
+@every_loss
+def test_a_robust_loss_takes_and_words_the_data_of_its_part(loss):
+    if loss.rowwise:
+        pytest.skip("a robust loss is one of single entries")
+    z, x = draw(loss, seed=34)
+    robust = Robust(loss, beta=0.7)
+    assert robust.domain_text == loss.domain_text
+    np.testing.assert_array_equal(robust.legal(x + 0.25), loss.legal(x + 0.25))
+
+
 def test_smoothed_l1_is_a_rescaled_huber():
     z, x = draw(Squared(), seed=33)
     for sigma in (0.05, 0.3, 2.0):

@@ -577,3 +577,14 @@ def test_it_works_in_searches_and_comparisons():
     result = compare_with_supervised(ReverseClassifier(), X, marked, cv=3)
     assert result.n_unlabeled == (~known).sum()
     assert len(result.difference) == 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kernel", [None, "linear"])
+def test_a_row_of_weight_zero_starts_no_class(kernel, seed):
+    rng = np.random.default_rng(seed)
+    X = np.vstack([rng.normal(size=(20, 2)), rng.normal(size=(20, 2)) + 8, [[100.0, 100.0]]])
+    y, w = np.r_[0, np.full(40, -1)], np.r_[np.ones(40), 0.0]
+    model = ReverseClassifier(classes=[0, 1, 2], kernel=kernel, random_state=0)
+    whole = clone(model).fit(X, y, sample_weight=w).objective_
+    assert whole == pytest.approx(clone(model).fit(X[:-1], y[:-1]).objective_, rel=1e-9)

@@ -14,7 +14,7 @@ from regfactor._params import Array
 from regfactor.baselines.basis import Basis
 from regfactor.baselines.targets import Known
 from regfactor.estimators.door import validated
-from regfactor.kernels import Precomputed, as_kernel, takes_sparse
+from regfactor.kernels import Precomputed, as_kernel, is_pairwise, takes_sparse
 
 
 class KernelMachine(BaseEstimator):
@@ -27,8 +27,6 @@ class KernelMachine(BaseEstimator):
 
     def _publish(self, basis: Basis, c: Array, b: Array, given: Known, dtype: Any) -> None:
         """Set what predictions are made from."""
-        for stale in ("coef_", "dual_coef_", "classes_"):  # of an earlier fit with another kernel or task
-            self.__dict__.pop(stale, None)
         coef = basis.coefficients(c).astype(dtype)
         self._expansion, self._coef, self._offset, self._given = basis.expansion, coef, b.astype(dtype), given.empty()
         flat = given.flat and coef.shape[1] == 1
@@ -65,6 +63,6 @@ class KernelMachine(BaseEstimator):
         """Tell scikit-learn that sparse tables are taken, and that a precomputed kernel is a square one."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = takes_sparse(self.kernel)
-        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        tags.input_tags.pairwise = is_pairwise(self.kernel)
         tags.target_tags.required = True
         return tags

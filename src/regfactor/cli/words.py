@@ -8,7 +8,6 @@ import numpy as np
 
 from regfactor.cli.code import wrapped
 from regfactor.cli.columns import TIMES, Understood
-from regfactor.cli.errors import listed
 from regfactor.cli.work import Work
 from regfactor.report import Code, Figure, Grid, Note, Section, Text, at_most
 from regfactor.report.figures import convergence
@@ -126,8 +125,3 @@ def reading_code(seen: Understood) -> str:
     options += "" if reading.header else ", header=None, names=" + repr(seen.table.names)
     options += f", na_values={['?', *reading.missing]!r}"
     return f"frame = pd.read_csv({str(path)!r}{options}, skipinitialspace=True)"
-
-
-def ignored_sentence(seen: Understood) -> str:
-    """Return what was left out, in a sentence; nothing where nothing was."""
-    return f"Left out: {listed([f'{c.name} ({c.why})' for c in seen.ignored])}." if seen.ignored else ""

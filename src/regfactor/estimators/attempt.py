@@ -1,4 +1,4 @@
-"""A fit that fails leaves its estimator as it was."""
+"""A fit that fails leaves its estimator as it was; one that succeeds leaves nothing of an earlier one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 
 @contextmanager
 def all_or_nothing(estimator: Any) -> Iterator[None]:
-    """Take back what was set on an estimator if what follows raises: an old model stays whole, a new one unfitted.
+    """Fit anew, and take all back if what follows raises: an old model stays whole, a new one unfitted.
 
     Fits replace what they learned before and never write into it, so that the attributes alone need be kept.
     """
     before = dict(vars(estimator))
+    for name in [n for n in before if n.endswith("_") and not n.startswith("_")]:  # this fit may not set all of them
+        delattr(estimator, name)
     try:
         yield
     except BaseException:  # an interrupt by the user too

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from regfactor._linalg import is_sparse
+from regfactor._linalg import is_sparse, summed
 from regfactor._params import Array, choose
 from regfactor.estimators.columns import as_table
 from regfactor.estimators.schema import AUTO, LABELS, Schema, places
@@ -59,16 +59,12 @@ def numbers(estimator: Any, X: Any, schema: Schema | None, reset: bool) -> Any:
         return np.asarray(X)
     if zeros == "observed":
         return X.toarray()
-    X = _canonical(X)
+    X = _without_nan(X)
     return X.toarray() if X.nnz == np.prod(X.shape) else X  # what is stored whole is a dense table
 
 
-def _canonical(X: Any) -> Any:
-    """Return a CSR array with sorted rows, duplicates added up, and no NaN stored."""
-    X = scipy.sparse.csr_array(X)
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
+def _without_nan(X: Any) -> Any:
+    """Return a CSR array with no NaN stored."""
     seen = ~np.isnan(X.data)
     if not seen.all():
         rows, columns = X.nonzero() if X.data.all() else X.tocoo().coords
@@ -114,9 +110,15 @@ def _stored_weights(X: Any, entry_weight: Any) -> Any:
 
 
 def validated(estimator: Any, *tables: Any, remedy: str = HOLES, **options: Any) -> Any:
-    """Return tables as scikit-learn's `validate_data` does; say which column holds a word, and who takes holes."""
+    """Return tables as scikit-learn's `validate_data` does, sparse ones with every place stored once.
+
+    An error says which column holds a word, and who takes holes.
+    """
     try:
-        return validate_data(estimator, *tables, **options)
+        found = validate_data(estimator, *tables, **options)
+        X, *rest = found if isinstance(found, tuple) else (found,)
+        X = summed(X) if is_sparse(X) else X
+        return (X, *rest) if rest else X
     except (TypeError, ValueError) as error:
         hole = re.match(r"Input (\w+) contains NaN", str(error))
         if hole is not None:
@@ -216,4 +218,6 @@ def filled(X: Any, table: Any, predicted: Array, schema: Schema | None) -> Any:
         return as_table(X).filled(
             {j: predicted[missing[:, j], j] for j in np.flatnonzero(missing.any(axis=0)).tolist()}
         )
-    return np.where(missing, predicted, table) if missing.any() else np.array(X)
+    if missing.any():
+        return np.where(missing, predicted, table)
+    return np.array(table if is_sparse(X) else X)  # whole numbers stay so

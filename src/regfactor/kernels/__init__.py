@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from regfactor._params import choose
+from regfactor._params import choose, says
 from regfactor.kernels.base import Kernel
 from regfactor.kernels.pointwise import Custom, Gaussian, Linear, Polynomial, Precomputed
 from regfactor.kernels.spectral import ClassicalMDS, FromDistances, FromGraph, Isomap, Laplacian, LocallyLinear
@@ -31,6 +31,12 @@ def as_kernel(kernel: Any, gamma: float | str = "scale", degree: int = 3, coef0:
     raise ValueError(f"kernel must be a string, a Kernel or a function of two tables, got {kernel!r}.")
 
 
+def is_pairwise(kernel: Any) -> bool:
+    """Whether tables hold kernels of, or distances to, the reference rows, by name or as a part."""
+    distances = isinstance(kernel, ClassicalMDS) and says(kernel.metric, "precomputed")
+    return says(kernel, "precomputed") or isinstance(kernel, Precomputed) or distances
+
+
 def takes_sparse(kernel: Any) -> bool:
     """Whether a kernel, by name or as a part, takes sparse tables."""
     return not isinstance(kernel, FromDistances | FromGraph)
@@ -49,5 +55,6 @@ __all__ = [
     "Polynomial",
     "Precomputed",
     "as_kernel",
+    "is_pairwise",
     "takes_sparse",
 ]

@@ -304,7 +304,6 @@ class BinomialEntropy(Potential):
     """F = x ln(x/N) + (N-x) ln((N-x)/N): binomial data of N trials; Bernoulli for N = 1."""
 
     trials: float = 1.0
-    domain = NON_NEGATIVE
 
     def __post_init__(self) -> None:
         require_positive(self, trials=self.trials)

@@ -219,3 +219,7 @@ class Robust(Loss):
 
     def legal(self, x: Array) -> Array:
         return self.loss.legal(x)
+
+    @property
+    def domain_text(self) -> str:
+        return self.loss.domain_text

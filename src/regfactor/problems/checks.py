@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from regfactor._params import Array
-from regfactor.losses import Binomial, Loss
+from regfactor.losses import Binomial, Loss, Robust
 from regfactor.losses.margin import Margin
 from regfactor.problems.layout import Layout
 
@@ -73,7 +73,7 @@ def check_row_weights(loss: Loss, w: Array | None) -> None:
 
 def _advice(loss: Loss, x: Array, observed: Array) -> str:
     """Return which coding or which loss would take the data."""
-    values = x[observed]
+    values, loss = x[observed], loss.loss if isinstance(loss, Robust) else loss
     if isinstance(loss, Margin) and np.isin(values, (0, 1)).all():
         return "Values are 0 and 1: code them -1 and +1, or use loss='logistic'."
     if np.isin(values, (-1, 1)).all():

@@ -66,7 +66,8 @@ class LabeledKernelClusters:
         weighty = self.space.weights > 0
         for j in np.setdiff1d(np.arange(self.space.n_clusters), codes[weighty]):
             _, D = self.centers(self.one_hot(codes))
-            codes[np.where(self.free, D.min(axis=1), -1).argmax()] = j
+            classless = (codes == CLASSLESS) & (self.degrees > 0)
+            codes[np.where(classless, D.min(axis=1), -1).argmax()] = j
         return codes
 
     def assigned(self, D: Array, labels: Array) -> Array:

@@ -9,7 +9,6 @@ import numpy as np
 
 from regfactor._newton import minimize_columns, newton_step
 from regfactor._params import Array, UnsupportedProblem
-from regfactor.losses import Squared
 from regfactor.penalties import Free, NonNegative, OneHot, Penalty, PowerPenalty, Proximable, SquaredL2
 from regfactor.problems import Data
 from regfactor.problems.layout import Dense
@@ -66,11 +65,8 @@ def _non_negative(side: Side, B: Array, steps: int) -> Array:
 def newton_rows(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float) -> Array:
     """Minimize over all rows at once by damped Newton: ridge regression for the squared loss."""
     ridge = _ridge(penalty, alpha, C)
-    if data.complete and all(isinstance(t.loss, Squared) for t in data.terms):
+    if data.complete and data.quadratic:
         return _ridge_regression(-data.gradient(np.zeros(data.shape, data.dtype)), C, ridge)
-    if data.complete and not C.shape[0]:
-        return Phi
-
     D = np.ascontiguousarray(C.T)
     if data.layout.sparse:
         return newton_columns(data.T, D, Phi.T, ridge).T

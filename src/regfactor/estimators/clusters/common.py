@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from regfactor._linalg import is_sparse, summed
+from regfactor._linalg import is_sparse
 from regfactor._params import Array, Interval, says
 from regfactor.estimators.base import _print_progress
 from regfactor.estimators.certificate import Uncertified
@@ -87,7 +87,6 @@ def rows_of(estimator: Any, X: Any, divergence: Divergence, reset: bool, sparse:
     """Return legal rows as floats, an array in C order or a CSR array, whose absent entries are zeros."""
     accepted = "csr" if sparse else False
     X = validated(estimator, X, accept_sparse=accepted, dtype=[np.float64, np.float32], order="C", reset=reset)
-    X = summed(X) if is_sparse(X) else X
     check_domain(X, divergence)
     return X
 

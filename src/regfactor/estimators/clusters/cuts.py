@@ -30,7 +30,7 @@ from regfactor.estimators.clusters.common import (
 )
 from regfactor.estimators.clusters.implicit import Implicit, kernel_rows, labels_of
 from regfactor.factors import Factors, Point
-from regfactor.kernels import Precomputed, as_kernel, takes_sparse
+from regfactor.kernels import Precomputed, as_kernel, is_pairwise, takes_sparse
 from regfactor.losses.divergences import Divergence, SquaredDistance, as_divergence
 from regfactor.problems.clusters import Clusters
 from regfactor.solvers.kernel_lloyd import (
@@ -205,7 +205,7 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn what rows are taken."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = isinstance(self.affinity, str) and self.affinity == "precomputed"
+        tags.input_tags.pairwise = is_pairwise(self.affinity)
         tags.input_tags.sparse = takes_sparse(self.affinity)
         tags.input_tags.positive_only = is_non_negative(self.divergence)
         return tags

@@ -30,7 +30,7 @@ from regfactor.estimators.clusters.common import (
 )
 from regfactor.estimators.clusters.implicit import implicit_problem, labels_of
 from regfactor.factors import Factors, Point
-from regfactor.kernels import takes_sparse
+from regfactor.kernels import is_pairwise, takes_sparse
 from regfactor.losses.divergences import SquaredDistance, as_divergence
 from regfactor.problems.clusters import Clusters
 from regfactor.solvers.kernel_lloyd import KernelLloyd, one_hot, random_labels, spread_labels
@@ -156,7 +156,6 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         solution = best_run(self, starts)
         M, covariance = solution.point.factors.C, solution.point.free
         divergence = problem.started.at(covariance)
-        self._forget()
         self._centers: Any = Centers(divergence, M, problem.anchor, problem.far)
         self.cluster_centers_, self.labels_ = M.astype(X.dtype), solution.point.factors.Phi.indices
         self.inertia_ = max(solution.objective - divergence.extra(problem.mass), 0.0)  # rounding
@@ -178,18 +177,12 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
             first = lambda: labels_of(self._given(X, random), X.shape[0], k)  # noqa: E731
         points = (Point(Factors(one_hot(first(), k), np.zeros((k, 0)))) for _ in range(n_init))
         solution = best_run(self, (KernelLloyd().iterates(problem, point) for point in points))
-        self._forget()
         self.labels_, self.inertia_ = solution.point.factors.Phi.indices, max(solution.objective, 0.0)  # rounding
         self._centers = implicit(problem.centers(self.labels_)[0])
         self._n_features_out = k
         publish_run(self, solution, "KernelLloyd")
         warn_of_empty(self.labels_, w, k)
         return self
-
-    def _forget(self) -> None:
-        """Drop what an earlier fit under another divergence or kernel had, and this one has not."""
-        for name in ("cluster_centers_", "covariance_"):
-            self.__dict__.pop(name, None)
 
     def _centers_first(self, problem: Clusters, random: np.random.RandomState) -> Callable[[], Array]:
         """Return how the first centers are found, checked where they are given."""
@@ -269,7 +262,7 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """Tell scikit-learn that sparse tables are taken, and what a precomputed kernel is."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = takes_sparse(self.kernel)
-        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        tags.input_tags.pairwise = is_pairwise(self.kernel)
         tags.input_tags.positive_only = is_non_negative(self.divergence)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -136,7 +136,6 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
             M, (p,) = solution.point.factors.C, solution.point.factors.codes
             self._centers = Centers(problem.started.at(solution.point.free), M, problem.anchor, problem.far)
             self.means_, self.weights_, self.sharpness_ = M.astype(X.dtype), p.astype(X.dtype), sharpness
-            self.__dict__.pop("covariance_", None)  # of an earlier fit
             if solution.point.free is not None:
                 self.covariance_ = solution.point.free.astype(X.dtype)
             self.converged_ = solution.status.converged

@@ -24,7 +24,7 @@ from regfactor.estimators.epca.rowfit import Given, as_offset, gram_of, row_fit
 from regfactor.estimators.scoring import Scoring
 from regfactor.estimators.selection import Selection
 from regfactor.factors import Factors
-from regfactor.kernels import Precomputed, as_kernel
+from regfactor.kernels import as_kernel, is_pairwise
 from regfactor.loop import Solution
 from regfactor.losses import Multinomial
 from regfactor.problems import Convex, Data, Factored
@@ -174,7 +174,6 @@ class ExponentialFamilyPCA(FactorEstimator):
             # under a quadratic loss without holes the start is the solution: singular values less alpha
             start = first_point(problem) if isinstance(problem, Factored) else None
             solution = solve(problem, start=start, callback=self.callback, progress=progress, random_state=0, **options)
-            self._forget()
             self._offset_given = offset is not None
             self._kernel = None if kernel is None else kernel[1:]
             self.status_, self.solver_ = solution.status, solution.solver
@@ -278,12 +277,6 @@ class ExponentialFamilyPCA(FactorEstimator):
             )
         return self._certificate
 
-    def _forget(self) -> None:
-        """Drop what an earlier fit has set, for this one may not set it."""
-        kept = ("n_features_in_", "feature_names_in_")
-        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_") and n not in kept]:
-            delattr(self, name)
-
     def _added(self, offset: Any, table: Any) -> Array | None:
         """Return offsets of predictors; warn where there were some in `fit` and are none now."""
         if offset is None and self._offset_given:
@@ -376,8 +369,8 @@ class ExponentialFamilyPCA(FactorEstimator):
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn which tables are taken; a precomputed kernel is split by rows and by columns."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
-        table = self.kernel is None or tags.input_tags.pairwise or isinstance(self.kernel, Precomputed)
+        tags.input_tags.pairwise = is_pairwise(self.kernel)
+        table = self.kernel is None or tags.input_tags.pairwise
         tags.input_tags.allow_nan = table
         tags.input_tags.positive_only = table and is_non_negative(self.family)
         return tags

@@ -6,13 +6,11 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor._linalg import is_sparse
 from regfactor._params import Array
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _print_progress
@@ -29,7 +27,7 @@ from regfactor.estimators.expectation.door import (
 from regfactor.estimators.expectation.kernel_features import Scale, features_of
 from regfactor.estimators.expectation.statements import Stated, as_constraints, check_labels, stated, warn_of_misses
 from regfactor.estimators.labels import Labels
-from regfactor.kernels import Precomputed, as_kernel, takes_sparse
+from regfactor.kernels import Precomputed, as_kernel, is_pairwise, takes_sparse
 from regfactor.loop import Solution, run
 from regfactor.losses import as_loss
 from regfactor.problems.expectation import Expectation, Margin
@@ -210,9 +208,7 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
         return R, Scale.of(R, weights[counted]), marks
 
     def _publish(self, table: Any, labels: Labels, seen: Stated, told: tuple[Array, Array], solution: Solution) -> None:
-        """Set the fitted attributes; none of an earlier fit is left."""
-        for name in ("coef_", "dual_coef_"):
-            self.__dict__.pop(name, None)
+        """Set the fitted attributes."""
         (free, shares), F, p = told, self._values(table), _probabilities(solution)
         if self.match_balance and len(free):
             moved = matching_offsets(F[free], seen.weights, shares)
@@ -244,8 +240,7 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
         return self._values(X), X.dtype
 
     def _table(self, X: Any, reset: bool) -> Any:
-        X = validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
-        return scipy.sparse.csr_array(X) if is_sparse(X) else X
+        return validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
 
     def decision_function(self, X: Any) -> Array:
         """Return f.
@@ -294,7 +289,7 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
         """Tell scikit-learn that sparse tables are taken, and what a precomputed kernel is."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = takes_sparse(self.kernel)
-        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        tags.input_tags.pairwise = is_pairwise(self.kernel)
         return tags
 
 

@@ -21,7 +21,7 @@ from regfactor.estimators.clusters.cuts import degrees_of
 from regfactor.estimators.clusters.implicit import Implicit, kernel_rows
 from regfactor.estimators.labels import Labels, encode_labels
 from regfactor.estimators.reverse.assignment import Balance, Fit, fit_kernel, fit_rows
-from regfactor.kernels import Kernel, as_kernel, takes_sparse
+from regfactor.kernels import Kernel, as_kernel, is_pairwise, takes_sparse
 from regfactor.losses.divergences import Divergence, Mahalanobis, SquaredDistance, as_divergence
 from regfactor.losses.transfers import TRANSFERS
 from regfactor.solvers.assignment import LabeledClusters
@@ -195,9 +195,7 @@ class ReverseClassifier(Uncertified, ClassifierMixin, BaseEstimator):
         return replace(fit, mu=balance.mu)
 
     def _publish(self, X: Any, labels: Labels, fit: Fit) -> None:
-        """Set the fitted attributes; none of an earlier fit is left."""
-        for name in ("cluster_centers_", "covariance_"):
-            self.__dict__.pop(name, None)
+        """Set the fitted attributes."""
         k, classes = len(labels.classes), fit.classes
         self._model, self.classes_, self.sharpness_ = classes, labels.classes, classes.sharpness
         self.transduction_, self.unlabeled_weight_ = labels.classes[fit.labels], fit.mu
@@ -292,7 +290,7 @@ class ReverseClassifier(Uncertified, ClassifierMixin, BaseEstimator):
         """Tell scikit-learn that sparse tables are taken, and what a precomputed kernel is."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = takes_sparse(self.kernel)
-        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        tags.input_tags.pairwise = is_pairwise(self.kernel)
         return tags
 
 

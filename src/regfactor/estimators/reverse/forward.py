@@ -18,7 +18,7 @@ from regfactor.estimators.base import _check_limits, _print_progress
 from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.door import row_weights, validated
 from regfactor.estimators.linear import Linear, Targets, Task, check_range, positive_features
-from regfactor.kernels import Kernel, as_kernel
+from regfactor.kernels import Kernel, as_kernel, is_pairwise
 from regfactor.loop import Solution, run
 from regfactor.losses import potentials
 from regfactor.losses.potentials import MAX_EXPONENT, Potential
@@ -92,7 +92,7 @@ class TransferRegressor(Uncertified, MultiOutputMixin, RegressorMixin, BaseEstim
         """Tell scikit-learn that sparse tables are taken, and that a precomputed kernel is a square one."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        tags.input_tags.pairwise = is_pairwise(self.kernel)
         return tags
 
 

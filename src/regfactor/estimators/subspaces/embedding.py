@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse
 from scipy.sparse.linalg import eigsh
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor._linalg import is_sparse, top_eigenpairs
+from regfactor._linalg import top_eigenpairs
 from regfactor._params import Array, require_count
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.clusters.implicit import check_symmetric
 from regfactor.estimators.door import validated
-from regfactor.kernels import ClassicalMDS, Kernel, Precomputed, as_kernel, takes_sparse
+from regfactor.kernels import Kernel, as_kernel, is_pairwise, takes_sparse
 
 LANCZOS_FROM = 500  # rows from which a few eigenvectors are found by products alone
 
@@ -133,8 +132,9 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _rows(self, X: Any, reset: bool) -> Any:
         few = 2 if reset else 1
-        X = validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=few, reset=reset)
-        return scipy.sparse.csr_array(X) if is_sparse(X) else X
+        return validated(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=few, reset=reset
+        )
 
     def _part(self) -> Kernel:
         return as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
@@ -147,12 +147,7 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = takes_sparse(self.kernel)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        kernel = self.kernel
-        tags.input_tags.pairwise = (
-            (isinstance(kernel, str) and kernel == "precomputed")
-            or isinstance(kernel, Precomputed)
-            or (isinstance(kernel, ClassicalMDS) and kernel.metric == "precomputed")
-        )
+        tags.input_tags.pairwise = is_pairwise(self.kernel)
         return tags
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -16,7 +15,7 @@ from sklearn.base import (
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor._linalg import is_sparse, summed
+from regfactor._linalg import is_sparse
 from regfactor._params import Array
 from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.door import row_weights, validated
@@ -37,10 +36,10 @@ class TwoTables(
             self, X, y, remedy=HOLES, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True,
             y_numeric=True, ensure_min_samples=2,
         )  # fmt: skip
-        X = summed(X) if is_sparse(X) else X
         if is_sparse(y):
             raise ValueError("Sparse y is not taken: give y.toarray().")
-        Y = np.asarray(y, np.float64)
+        Y = np.asarray(y)
+        Y = Y if Y.dtype == np.float32 else Y.astype(np.float64, copy=False)  # whose rounding counts as that of X
         weights = row_weights(X, sample_weight)
         self._one_target = Y.ndim == 1
         Y = Y[:, None] if self._one_target else Y
@@ -51,8 +50,7 @@ class TwoTables(
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
-        X = validated(self, X, remedy=HOLES, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return scipy.sparse.csr_array(X) if is_sparse(X) else X
+        return validated(self, X, remedy=HOLES, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
 
     def predict(self, X: Any) -> Array:
         """Predict the second table.
