@@ -852,3 +852,23 @@ def test_levels_of_rows_have_mean_zero_and_that_of_an_empty_row_is_zero():
         fit = ExponentialFamilyPCA(1, "poisson", row_offset="fit").fit(X)
     assert fit.row_offset_[5] == 0
     assert abs(fit.row_offset_.sum()) < 1e-10
+
+
+@pytest.mark.parametrize(("scale", "spread"), [(1, 1.5), (1e4, 1.0)])
+def test_counts_of_very_different_sizes_are_certified(scale, spread):
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = scale * rng.poisson(np.exp(spread * rng.normal(size=(30, 2)) @ rng.normal(size=(2, 7))))
+        convex = ExponentialFamilyPCA(None, "poisson", max_iter=3000).fit(X)
+        assert convex.status_.name == "CERTIFIED" and -1e-9 <= convex.relative_gap_ <= 1e-4
+        assert convex.objective_ - convex.gap_ <= ExponentialFamilyPCA(7, "poisson").fit(X).objective_
+
+
+@pytest.mark.parametrize("exposure", [20.0, 30.0, 40.0])
+def test_an_exposure_of_all_rows_is_taken_over_by_the_intercepts(exposure):
+    rng = np.random.default_rng(0)
+    X = rng.poisson(np.exp(rng.normal(size=(30, 2)) @ rng.normal(size=(2, 6)))).astype(float)
+    plain = ExponentialFamilyPCA(None, "poisson").fit(X)
+    moved = ExponentialFamilyPCA(None, "poisson").fit(X, offset=np.full(30, exposure))
+    assert moved.objective_ == pytest.approx(plain.objective_, rel=1e-6)
+    np.testing.assert_allclose(moved.intercept_ + exposure, plain.intercept_, atol=1e-6)

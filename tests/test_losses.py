@@ -392,6 +392,18 @@ def test_a_robust_loss_takes_and_words_the_data_of_its_part(loss):
     np.testing.assert_array_equal(robust.legal(x + 0.25), loss.legal(x + 0.25))
 
 
+@pytest.mark.parametrize("name", EXPONENTIAL)
+def test_the_losses_of_exponentials_rise_for_ever(name):
+    loss, sign = LOSSES[name], -1.0 if name == "gamma_log" else 1.0
+    z = sign * np.array([250.0, 299.0, 301.0, 1e3, 1e9, 1e100])
+    for x in (1.0, 1e20):
+        values = loss.value(z, np.full_like(z, x))
+        assert (np.diff(values) > 0).all() and np.isfinite(values).all()
+        expanded = [np.empty_like(z) for _ in range(3)]
+        loss.expand(z, np.full_like(z, x), *expanded)
+        np.testing.assert_allclose(expanded[0], values)
+
+
 def test_smoothed_l1_is_a_rescaled_huber():
     z, x = draw(Squared(), seed=33)
     for sigma in (0.05, 0.3, 2.0):

@@ -62,6 +62,7 @@ def test_the_loop_keeps_the_best_objective_and_the_best_bound():
         ([5.0, 4.0, 3.0], None, {"tol": 1e-3, "max_iter": 9, "time_limit": 0.0}, Status.TIME_LIMIT),
         ([5.0, 4.0, 3.0], None, {"tol": 1e-3, "max_iter": 9, "callback": lambda it: True}, Status.STOPPED),
         ([np.nan], None, {"tol": 1e-3, "max_iter": 9}, Status.DIVERGED),
+        ([5.0, -1e9], [0.0, 1.0], {"tol": 1e-3, "max_iter": 9}, Status.DIVERGED),
     ],
 )
 def test_the_loop_says_how_it_ended(objectives, bounds, limits, status):

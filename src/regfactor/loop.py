@@ -13,6 +13,8 @@ import numpy as np
 from regfactor._params import is_count, is_number
 from regfactor.factors import Point
 
+CONTRADICTION = 1e-3  # share of the objective by which no rounding lifts a bound above it: one of them is no number
+
 
 class Status(Enum):
     """How a run ended; the message says what to change."""
@@ -25,7 +27,7 @@ class Status(Enum):
     MAX_ITER = "the iteration limit was reached first; raise max_iter, or loosen tol"
     TIME_LIMIT = "the time limit was reached first; raise time_limit, or loosen tol"
     STOPPED = "the callback asked to stop"
-    DIVERGED = "the objective became infinite or NaN; raise alpha, or scale the data"
+    DIVERGED = "the objective became infinite, NaN or less than its bound; raise alpha, or scale the data"
 
     @property
     def message(self) -> str:
@@ -185,8 +187,9 @@ def _ended(it: Iterate, tally: _Tally, fall: float, tol: float, floor: float) ->
     if not np.isfinite(it.objective):
         return Status.DIVERGED
     if tally.bound > -np.inf:
-        if relative(tally.objective - tally.bound, tally.objective, floor) <= tol:
-            return Status.CERTIFIED
+        share = relative(tally.objective - tally.bound, tally.objective, floor)
+        if share <= tol:
+            return Status.CERTIFIED if share > -CONTRADICTION else Status.DIVERGED
         return (Status.RANK_LIMIT if it.limited else Status.STALLED) if it.settled else None
     # no bound, no proof: the first iterate of a stage has nothing to be compared with (fall = inf)
     scale, floor = (it.objective, floor) if it.scale is None else (it.scale, 0.0)

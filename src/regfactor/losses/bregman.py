@@ -11,7 +11,16 @@ from scipy.special import wrightomega, xlogy
 from regfactor._params import Array, Interval, require_positive
 from regfactor.losses import potentials
 from regfactor.losses.base import Loss
-from regfactor.losses.potentials import NEGATIVE, NON_NEGATIVE, POSITIVE, UNIT, Potential, bounded_exp
+from regfactor.losses.potentials import (
+    NEGATIVE,
+    NON_NEGATIVE,
+    POSITIVE,
+    UNIT,
+    Potential,
+    bounded,
+    bounded_exp,
+    rising_exp,
+)
 
 
 class Bregman(Loss):
@@ -68,10 +77,12 @@ class Poisson(Bregman):
     domain = NON_NEGATIVE
 
     def expand(self, z: Array, x: Array, value: Array, gradient: Array, hessian: Array) -> None:
-        bounded_exp(z, out=hessian)
+        np.exp(inner := bounded(z), out=hessian)
         np.multiply(x, z, out=value)
         np.subtract(hessian, value, out=value)
         np.subtract(hessian, x, out=gradient)
+        if inner is not z:  # along the tangent, as potentials.rising_exp
+            value += hessian * (z - inner)
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
         return _root_of_exponential(a + x / w, w)
@@ -212,7 +223,7 @@ class GammaLog(Loss):
     domain = POSITIVE
 
     def value(self, z: Array, x: Array) -> Array:
-        return x * bounded_exp(-z) + z
+        return x * rising_exp(-z) + z
 
     def gradient(self, z: Array, x: Array) -> Array:
         return 1 - x * bounded_exp(-z)

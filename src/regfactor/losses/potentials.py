@@ -35,6 +35,12 @@ def bounded(z: Array, out: Array | None = None) -> Array:
     return z if z.max(initial=-np.inf) <= most else np.minimum(z, most, out=out)
 
 
+def rising_exp(z: Array) -> Array:
+    """Return exp(z), and beyond the bound of exponents its tangent there, which outweighs any multiple of z."""
+    inner = bounded(z)
+    return np.exp(z) if inner is z else np.asarray(np.exp(inner) * (1 + (z - inner)))
+
+
 def wide_exp(z: Array) -> Array:
     """Return exp(z) in the precision of z, for z up to the last that is a number there."""
     powers = np.minimum(z, z.dtype.type(LAST_EXPONENT[z.dtype.itemsize]))
@@ -156,7 +162,7 @@ class Exp(Potential):
     range = NON_NEGATIVE
 
     def value(self, x: Array) -> Array:
-        return bounded_exp(x)
+        return rising_exp(x)
 
     def transfer(self, x: Array) -> Array:
         return bounded_exp(x)

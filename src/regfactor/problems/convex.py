@@ -270,7 +270,7 @@ class Convex:
 
         Where offsets alone explain the table that is nothing, and the least loss that means anything stands in.
         """
-        return max(1e-3 * abs(self.null_objective()), self.data.least(self.mapped(self.null.factors)))
+        return max(1e-3 * abs(self.null_objective()), self.data.least())
 
     @cached_property
     def _null_norm(self) -> tuple[Array, float, bool]:

@@ -205,14 +205,18 @@ class Data:
         Z = self.layout.entries(Z)
         return float(sum(t.losses(t.part(Z)).sum(dtype=np.float64) for t in self._pieces))
 
-    def least(self, Z: Array) -> float:
-        """Return the least loss that is more than nothing, for predictors Z that explain nothing.
+    def least(self) -> float:
+        """Return the least loss that is more than nothing: a share of what predictors that explain nothing leave.
 
-        A loss of the residual can fall to its rounding error; others approach their infimum without end.
+        A loss of the residual can fall to its rounding error; others approach their infimum without end, and of them
+        offsets, which may be as large as an exposure, tell nothing.
         """
-        Z = self.layout.entries(Z)
-        parts = ((t.losses(t.part(Z)), 1e-24 if t.loss.of_residual else 1e-9) for t in self._pieces)
-        return float(sum(share * np.abs(part).sum(dtype=np.float64) for part, share in parts))
+        total = 0.0
+        for t in self._pieces:
+            zero = np.zeros_like(t.x)
+            left = t.losses(zero) if t.loss.of_residual else t.weigh(t.loss.value(zero, t.x))
+            total += (1e-24 if t.loss.of_residual else 1e-9) * float(np.abs(left).sum(dtype=np.float64))
+        return total
 
     def column_values(self, Z: Array | Factors) -> Array:
         """L(Z) by columns, summed in float64."""
