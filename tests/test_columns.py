@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal as assert_polars_equal
+from sklearn.base import clone
 
+from regfactor import ConvexSubspace, ExponentialFamilyPCA, SubspaceImputer
 from regfactor.estimators.schema import Schema
 from regfactor.losses import Huber, Logistic, Ordinal, Poisson, Squared, Stacked
 
@@ -400,3 +402,23 @@ def test_scales_do_not_change_weights():
     X = np.random.default_rng(12).normal(size=(40, 3))
     np.testing.assert_allclose(Schema.of(X * [1, 1e4, 1e-4] + 7).weights, Schema.of(X).weights, rtol=1e-6)
     assert Schema.of(X).loss == Squared()
+
+
+@pytest.mark.filterwarnings("ignore:.*no observed entry")
+@pytest.mark.parametrize("frame", [lambda d: pd.DataFrame(d).astype("boolean"), pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize(
+    "model",
+    [ExponentialFamilyPCA(1, "bernoulli"), ConvexSubspace(), ConvexSubspace("logistic"), SubspaceImputer("auto")],
+    ids=str,
+)
+def test_truth_values_are_completed_by_the_likelier(model, frame):
+    rng = np.random.default_rng(0)
+    shares = {"seldom": 0.2, "mostly": 0.8, "never": 0.0}
+    drawn = {name: (rng.random(100) < share).tolist() for name, share in shares.items()}
+    holes = {name: rng.choice(100, 20, replace=False) for name in shares}
+    answers = frame({name: [None if i in holes[name] else v for i, v in enumerate(drawn[name])] for name in shares})
+    done = clone(model).fit(answers).complete(answers)
+    for name, share in shares.items():
+        filled = [list(done[name])[i] for i in holes[name]]
+        assert all(isinstance(v, bool | np.bool) for v in filled)
+        assert abs(np.mean(filled) - round(share)) < 0.2

@@ -341,10 +341,12 @@ def _numpy_type(dtype: Any) -> Any:
 
 
 def _as_stored(values: Array, dtype: Any, observed: Array) -> Array:
-    """Return values in the type of a column; among objects, in the type of those observed."""
+    """Return values in the type of a column, the nearest there; among objects, in the type of those observed."""
     letter = getattr(dtype, "kind", "O")
     if values.dtype.kind != "f":
         return values
+    if letter == "b" or (letter == "O" and len(observed) and all(isinstance(v, bool | np.bool) for v in observed)):
+        return (values > 0.5).astype(dtype)
     if letter in "iu":
         limits = np.iinfo(dtype)
         # the largest whole number of 64 bits is no float: the next smaller one is

@@ -225,6 +225,9 @@ class ExponentialFamilyPCA(FactorEstimator):
     def complete(self, X: Any, offset: Any = None) -> Any:
         """Return the table with its holes filled by the mean response; what was observed is kept.
 
+        In columns of whole numbers the mean is rounded, and of truth values the likelier is taken: convert them to
+        floats for rates and probabilities.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
