@@ -21,7 +21,7 @@ import regfactor
 from catalogue import ESTIMATORS, EXEMPT, UNCHECKED
 from regfactor import ConvexSparseCoding, ConvexSubspace, FactorModel, RobustSubspace, SubspaceImputer, baselines
 from regfactor.kernels import Precomputed
-from regfactor.losses import Huber
+from regfactor.losses import Gamma, Huber
 from regfactor.norms import L2, LInf, Lp
 from regfactor.penalties import Columns, Lasso, NonNegative, OneHot, Rows, Simplex, SquaredL2, Trace, TwoView, UnitBall
 
@@ -293,6 +293,8 @@ BAD = {
     "outside the domain": (ConvexSubspace("poisson"), -np.eye(3), "column 0: 1 of 3.*loss='squared'"),
     "probabilities": (ConvexSubspace("logistic"), np.full((3, 3), 2.0), r"\[0, 1\].*poisson"),
     "signs for logistic": (ConvexSubspace("logistic"), np.array([[1.0, -1.0], [-1.0, 1.0]]), "hinge"),
+    "predictors below zero": (FactorModel(Gamma(), rank=2), np.ones((3, 3)), "predictors < 0 only.*gamma_log"),
+    "predictors below zero, convex": (FactorModel(Gamma(), gauge=Trace()), np.ones((3, 3)), "family='gamma'"),
     "restricted link": (ConvexSubspace("kl"), np.eye(3), "NonNegative"),
     "columns without a loss": (RobustSubspace(loss={0: "squared"}), np.eye(3), r"columns \[1, 2\]"),
     "an alpha that is none": (ConvexSubspace(alpha="large"), np.eye(3), "a number or 'auto'"),

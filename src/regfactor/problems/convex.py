@@ -19,6 +19,7 @@ from regfactor.problems.design import Design
 from regfactor.problems.scattered import Scattered
 
 STRENGTHLESS = ("null", "_null_norm", "_majorant", "_null_objective", "floor")  # cached, and the same for every alpha
+NEGATIVE = "loss='gamma_log', or ExponentialFamilyPCA(family='gamma')"  # instead of factors of predictors < 0
 STIFFNESSES = tuple(10.0**k for k in range(-2, 8))  # curvatures of the envelopes that stand for a loss with kinks
 TURNS, ROUNDINGS = 20, 64  # of repairs of a dual point that undo each other, and what of it is left at their end
 
@@ -50,10 +51,14 @@ class Convex:
         if self.design is not None and self.design.D.shape[0] != self.data.shape[0]:
             raise ValueError(f"The design has {self.design.D.shape[0]} rows, the data {self.data.shape[0]}.")
         if not self.data.unbounded:
-            names = sorted({str(t.loss) for t in self.data.terms if not t.loss.unbounded})
+            restricted = {str(t.loss): t.loss for t in self.data.terms if not t.loss.unbounded}
+            below = any(loss.link_domain.high == 0 for loss in restricted.values())
+            signed = (
+                "FactorModel with on_codes=NonNegative() and on_components=NonNegative(), or a loss on the whole line"
+            )
             raise UnsupportedProblem(
-                f"{', '.join(names)} restricts the predictor, and no gauge can keep Z there. Use FactorModel with "
-                "on_codes=NonNegative() and on_components=NonNegative(), or a loss on the whole line."
+                f"{', '.join(sorted(restricted))} restricts the predictor, and no gauge can keep Z there. Use "
+                f"{NEGATIVE if below else signed}."
             )
         self.gauge.check(self.shape[1])
 

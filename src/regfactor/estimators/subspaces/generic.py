@@ -13,9 +13,10 @@ from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import FactorEstimator
 from regfactor.estimators.scoring import Scoring
 from regfactor.estimators.selection import Selection, select_rank
-from regfactor.penalties import Columns, Free, Gauge, Penalty, SquaredL2, induced
+from regfactor.losses import Loss
+from regfactor.penalties import Columns, Free, Gauge, OneHot, Penalty, SquaredL2, induced
 from regfactor.problems import Convex, Factored
-from regfactor.problems.convex import convex
+from regfactor.problems.convex import NEGATIVE, convex
 from regfactor.problems.data import data_of
 
 
@@ -133,6 +134,8 @@ class FactorModel(FactorEstimator):
             raise ValueError(f"rank must be a whole number, 'auto' or None, got {self.rank!r}.")
         if self.alpha:
             _warn_without_minimum(on_codes, on_components)
+        if not isinstance(on_codes, OneHot):  # whose predictors are means of the data
+            _refuse_negative(loss, X.shape[1])
         rank = 1 if isinstance(self.rank, str) else self.rank
         return Factored(data_of(X, loss, entries), on_codes, on_components, rank, self._strength, row_weights=rows)
 
@@ -182,6 +185,15 @@ class FactorModel(FactorEstimator):
         if isinstance(problem.gauge, Columns) and problem.gauge.norm.p == float("inf"):
             return None
         return Scoring(loss, problem.gauge.per_row(codes), problem.alpha, self._column_weights)
+
+
+def _refuse_negative(loss: Loss, width: int) -> None:
+    """Raise for a loss of predictors < 0, which rows of new codes could not be kept at."""
+    for _, part in loss.parts(width):
+        if part.link_domain.high == 0:
+            raise UnsupportedProblem(
+                f"{part} takes predictors < 0 only, and these factors can make others: {NEGATIVE}."
+            )
 
 
 def _warn_without_minimum(on_codes: Penalty, on_components: Penalty) -> None:
