@@ -11,16 +11,8 @@ from scipy.special import wrightomega, xlogy
 from regfactor._params import Array, Interval, require_positive
 from regfactor.losses import potentials
 from regfactor.losses.base import Loss
-from regfactor.losses.potentials import (
-    NEGATIVE,
-    NON_NEGATIVE,
-    POSITIVE,
-    UNIT,
-    Potential,
-    bounded,
-    bounded_exp,
-    rising_exp,
-)
+from regfactor.losses.exponentials import bounded, bounded_exp, rising_exp
+from regfactor.losses.potentials import NEGATIVE, NON_NEGATIVE, POSITIVE, UNIT, Potential
 
 
 class Bregman(Loss):
@@ -81,7 +73,7 @@ class Poisson(Bregman):
         np.multiply(x, z, out=value)
         np.subtract(hessian, value, out=value)
         np.subtract(hessian, x, out=gradient)
-        if inner is not z:  # along the tangent, as potentials.rising_exp
+        if inner is not z:  # along the tangent, as in rising_exp
             value += hessian * (z - inner)
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:

@@ -22,6 +22,7 @@ from scipy.spatial.distance import cdist
 from regfactor._linalg import is_sparse
 from regfactor._params import Array, Interval, Params, choose, require_positive
 from regfactor.losses import potentials
+from regfactor.losses.exponentials import LAST_EXPONENT, wide_exp
 from regfactor.losses.potentials import Potential
 from regfactor.losses.sums import over_rows, row_sums, row_values, x_log_x
 
@@ -234,7 +235,7 @@ class BregmanDivergence(Affine):
 
     def reach(self, dtype: Any) -> Interval:
         if isinstance(self.potential, potentials.Exp):
-            return Interval(high=potentials.LAST_EXPONENT[np.dtype(dtype).itemsize])
+            return Interval(high=LAST_EXPONENT[np.dtype(dtype).itemsize])
         return self.domain
 
     def base(self, X: Array, anchor: Array) -> Array:
@@ -262,7 +263,7 @@ class BregmanDivergence(Affine):
 
     def _transfer(self, M: Array) -> Array:
         if isinstance(self.potential, potentials.Exp):
-            return potentials.wide_exp(M)
+            return wide_exp(M)
         domain = self.potential.domain
         inside = np.maximum(M, domain.low + TINY) if domain.low_closed and domain.low == 0 else M
         return np.nan_to_num(self.potential.transfer(inside), posinf=STEEPEST, neginf=-STEEPEST)

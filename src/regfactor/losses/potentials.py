@@ -14,42 +14,12 @@ import numpy as np
 from scipy.special import expit, logsumexp, xlogy
 
 from regfactor._params import Array, Interval, Params, require_positive
+from regfactor.losses.exponentials import bounded, bounded_exp, rising_exp, softplus
 
 POSITIVE = Interval(0, np.inf)
 NON_NEGATIVE = Interval(0, np.inf, low_closed=True)
 NEGATIVE = Interval(-np.inf, 0)
 UNIT = Interval(0, 1, low_closed=True, high_closed=True)
-MAX_EXPONENT = 300.0  # exp of more would overflow once squared
-MAX_EXPONENT_SINGLE = 80.0  # exp of more would overflow in float32
-LAST_EXPONENT = {8: 700.0, 4: 85.0}  # by bytes of a number: exp of more would overflow once added up over some rows
-
-
-def bounded_exp(z: Array, out: Array | None = None) -> Array:
-    """Return exp(z) for z up to a bound beyond which only the order of magnitude matters."""
-    return np.exp(bounded(z, out=out), out=out)
-
-
-def bounded(z: Array, out: Array | None = None) -> Array:
-    """Return z up to the bound of exponents in its precision: itself, where that holds, which is soon seen."""
-    most = MAX_EXPONENT_SINGLE if (z := np.asarray(z)).dtype == np.float32 else MAX_EXPONENT
-    return z if z.max(initial=-np.inf) <= most else np.minimum(z, most, out=out)
-
-
-def rising_exp(z: Array) -> Array:
-    """Return exp(z), and beyond the bound of exponents its tangent there, which outweighs any multiple of z."""
-    inner = bounded(z)
-    return np.exp(z) if inner is z else np.asarray(np.exp(inner) * (1 + (z - inner)))
-
-
-def wide_exp(z: Array) -> Array:
-    """Return exp(z) in the precision of z, for z up to the last that is a number there."""
-    powers = np.minimum(z, z.dtype.type(LAST_EXPONENT[z.dtype.itemsize]))
-    return np.asarray(np.exp(powers, out=powers))
-
-
-def softplus(z: Array) -> Array:
-    """Return log(1 + exp(z)) without overflow."""
-    return np.logaddexp(np.zeros((), z.dtype), z)
 
 
 class Potential(Params, abc.ABC):

@@ -11,6 +11,7 @@ import numpy as np
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
 from regfactor.losses import potentials
+from regfactor.losses.exponentials import LAST_EXPONENT, wide_exp
 from regfactor.losses.potentials import Potential
 
 FAR = 60.0  # of exponents: one shift serves all rows whose powers are numbers beside each other
@@ -37,7 +38,7 @@ def row_values(potential: Potential, X: Array) -> Array:
 
 @row_values.register
 def _(potential: potentials.Exp, X: Array) -> Array:
-    return _sum(potentials.wide_exp(X))
+    return _sum(wide_exp(X))
 
 
 @row_values.register
@@ -54,7 +55,7 @@ def _(potential: potentials.Burg, X: Array) -> Array:
 
 @row_values.register
 def _(potential: potentials.Sigmoid, X: Array) -> Array:
-    if X.max(initial=0) > potentials.LAST_EXPONENT[X.dtype.itemsize]:
+    if X.max(initial=0) > LAST_EXPONENT[X.dtype.itemsize]:
         return _sum(potential.value(X))
     powers = np.exp(X)
     powers += 1

@@ -20,6 +20,7 @@ from regfactor.problems.scattered import Scattered
 
 STRENGTHLESS = ("null", "_null_norm", "_majorant", "_null_objective", "floor")  # cached, and the same for every alpha
 NEGATIVE = "loss='gamma_log', or ExponentialFamilyPCA(family='gamma')"  # instead of factors of predictors < 0
+POSITIVE = "FactorModel with on_codes=NonNegative() and on_components=NonNegative(), or a loss on the whole line"
 STIFFNESSES = tuple(10.0**k for k in range(-2, 8))  # curvatures of the envelopes that stand for a loss with kinks
 TURNS, ROUNDINGS = 20, 64  # of repairs of a dual point that undo each other, and what of it is left at their end
 
@@ -53,12 +54,9 @@ class Convex:
         if not self.data.unbounded:
             restricted = {str(t.loss): t.loss for t in self.data.terms if not t.loss.unbounded}
             below = any(loss.link_domain.high == 0 for loss in restricted.values())
-            signed = (
-                "FactorModel with on_codes=NonNegative() and on_components=NonNegative(), or a loss on the whole line"
-            )
             raise UnsupportedProblem(
                 f"{', '.join(sorted(restricted))} restricts the predictor, and no gauge can keep Z there. Use "
-                f"{NEGATIVE if below else signed}."
+                f"{NEGATIVE if below else POSITIVE}."
             )
         self.gauge.check(self.shape[1])
 

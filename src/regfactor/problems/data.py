@@ -206,17 +206,13 @@ class Data:
         return float(sum(t.losses(t.part(Z)).sum(dtype=np.float64) for t in self._pieces))
 
     def least(self) -> float:
-        """Return the least loss that is more than nothing: a share of what predictors that explain nothing leave.
+        """Return the least loss that is more than nothing: a share of what predictors of zero leave, without offsets.
 
-        A loss of the residual can fall to its rounding error; others approach their infimum without end, and of them
-        offsets, which may be as large as an exposure, tell nothing.
+        A loss of the residual, which has them, can fall to its rounding error; others approach an infimum without end.
         """
-        total = 0.0
-        for t in self._pieces:
-            zero = np.zeros_like(t.x)
-            left = t.losses(zero) if t.loss.of_residual else t.weigh(t.loss.value(zero, t.x))
-            total += (1e-24 if t.loss.of_residual else 1e-9) * float(np.abs(left).sum(dtype=np.float64))
-        return total
+        rests = ((t, np.zeros_like(t.x)) for t in self._pieces)
+        parts = (1e-24 * t.losses(z) if t.loss.of_residual else 1e-9 * t.weigh(t.loss.value(z, t.x)) for t, z in rests)
+        return float(sum(np.abs(part).sum(dtype=np.float64) for part in parts))
 
     def column_values(self, Z: Array | Factors) -> Array:
         """L(Z) by columns, summed in float64."""
@@ -361,7 +357,8 @@ class Data:
     @property
     def neutral(self) -> float:
         """Return a predictor that every loss can take."""
-        return 0.0 if self.unbounded else (1.0 if self.terms[0].loss.link_domain.contains(np.ones(1))[0] else -1.0)
+        positive = all(t.loss.link_domain.contains(np.ones(1))[0] for t in self.terms)
+        return 0.0 if self.unbounded else (1.0 if positive else -1.0)
 
     def inside(self, Z: Array) -> Array:
         """Tell which rows have all their observed predictors inside the link domains."""

@@ -21,7 +21,8 @@ from regfactor.estimators.linear import Linear, Targets, Task, check_range, posi
 from regfactor.kernels import Kernel, as_kernel, is_pairwise
 from regfactor.loop import Solution, run
 from regfactor.losses import potentials
-from regfactor.losses.potentials import MAX_EXPONENT, Potential
+from regfactor.losses.exponentials import MAX_EXPONENT
+from regfactor.losses.potentials import Potential
 from regfactor.losses.transfers import as_transfer
 from regfactor.solvers.forward import forward_iterates
 

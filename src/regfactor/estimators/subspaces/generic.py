@@ -191,9 +191,7 @@ def _refuse_negative(loss: Loss, width: int) -> None:
     """Raise for a loss of predictors < 0, which rows of new codes could not be kept at."""
     for _, part in loss.parts(width):
         if part.link_domain.high == 0:
-            raise UnsupportedProblem(
-                f"{part} takes predictors < 0 only, and these factors can make others: {NEGATIVE}."
-            )
+            raise UnsupportedProblem(f"{part} takes predictors < 0 only, which these factors leave: use {NEGATIVE}.")
 
 
 def _warn_without_minimum(on_codes: Penalty, on_components: Penalty) -> None:
