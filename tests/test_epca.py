@@ -872,3 +872,19 @@ def test_an_exposure_of_all_rows_is_taken_over_by_the_intercepts(exposure):
     moved = ExponentialFamilyPCA(None, "poisson").fit(X, offset=np.full(30, exposure))
     assert moved.objective_ == pytest.approx(plain.objective_, rel=1e-6)
     np.testing.assert_allclose(moved.intercept_ + exposure, plain.intercept_, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("end", [0.0, 1.0])
+@pytest.mark.parametrize("family", ["poisson", "bernoulli"])
+def test_a_row_at_an_end_of_the_range_moves_no_other_row(family, end, dtype):
+    if family == "poisson" and end:
+        pytest.skip("counts have no upper end")
+    rng = np.random.default_rng(0)
+    z = 0.5 * rng.normal(size=(20, 1)) @ rng.normal(size=(1, 5))
+    X = (rng.poisson(np.exp(z + 1)) if family == "poisson" else rng.random(z.shape) < 0.5).astype(dtype)
+    X = X[(X > 0).any(axis=1) & ((X < 1).any(axis=1) | (family == "poisson"))]
+    fit = ExponentialFamilyPCA(1, family, row_offset="fit").fit(X)
+    more = ExponentialFamilyPCA(1, family, row_offset="fit").fit(np.vstack([X, np.full((1, 5), end, dtype)]))
+    np.testing.assert_allclose(more.intercept_, fit.intercept_, atol=1e-2)
+    np.testing.assert_allclose(more.row_offset_[:-1].mean(), 0, atol=1e-5)

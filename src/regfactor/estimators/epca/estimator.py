@@ -66,7 +66,7 @@ class ExponentialFamilyPCA(FactorEstimator):
         A number for each row that is added to all its predictors. "total", for the family "poisson", takes the log of
         the row's total, divided by what the mean of its observed columns would make: the exposure, or sequencing
         depth. "fit" estimates it without penalty, for new rows too, with (weighted) mean zero over the training rows
-        where there is an intercept.
+        where there is an intercept; rows that are all zeros (or all ones), whose own has no bound, are left out of it.
     trials : float, default=1
         Number of trials of the family "binomial".
     gamma, degree, coef0 : default="scale", 3, 1.0
@@ -329,7 +329,7 @@ class ExponentialFamilyPCA(FactorEstimator):
         table = data if everything else reading.data(given.table, given.entries, given.offset)
         codes, level = score(table, start)
         if score.levels and self.fit_intercept:
-            score, level = score.about_mean(level, given.weights * score.knows(table))
+            score, level = score.about_mean(table, level, given.weights)
         components = score.C
         if isinstance(problem, Factored):
             score, components = score.balanced(codes, given.weights)

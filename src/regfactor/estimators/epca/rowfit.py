@@ -117,21 +117,27 @@ class RowFit:
         penalty = PowerPenalty(2.0, np.concatenate([self.ridge, np.zeros(m)]))
         shifted = data.shifted(np.ones((n, 1), dtype), self.intercept.astype(dtype)[None])
         found = newton_rows(shifted, begin.astype(dtype), C, penalty, 1.0)
-        found = np.where(self.knows(data)[:, None], found, 0)
+        found = np.where(self._known(data)[:, None], found, 0)
         return found[:, :k] @ self.turn.astype(dtype), found[:, k:].sum(axis=1)
 
-    def about_mean(self, level: Array, weights: Array) -> tuple[RowFit, Array]:
+    def about_mean(self, data: Data, level: Array, weights: Array) -> tuple[RowFit, Array]:
         """Return the same scoring with levels about their mean, which intercepts take over, and these levels.
 
-        Rows of weight zero, of which nothing is known, have level zero and keep it.
+        A row of which nothing is known keeps its level of zero. One that lies wholly at an end of the range has a level
+        without bound, which is left out of the mean.
         """
+        t, sums = data.terms[0], data.layout.row_sums
+        seen = np.ones_like(t.x) if t.w is None else t.w > 0
+        ends = t.loss.domain.low, t.loss.domain.high
+        weights = weights * (sums(seen * (t.x > ends[0])) > 0) * (sums(seen * (t.x < ends[1])) > 0)
         if not weights.any():
             return self, level
         k, mean = len(self.C), np.average(level, weights=weights).astype(level.dtype)
         first = np.append(self.first[:k], self.first[k:] - mean)
-        return replace(self, intercept=self.intercept + mean, first=first), np.where(weights > 0, level - mean, 0)
+        level = np.where(self._known(data), level - mean, 0)
+        return replace(self, intercept=self.intercept + mean, first=first), level
 
-    def knows(self, data: Data) -> Array:
+    def _known(self, data: Data) -> Array:
         """Tell which rows have an observed entry; of shares nothing is known from a row without a count."""
         t = data.terms[0]
         w = np.ones_like(t.x) if t.w is None else t.w
