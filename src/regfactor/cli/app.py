@@ -89,7 +89,11 @@ def cluster(
         str, typer.Option(help="squared; or kl, itakura_saito, bernoulli, ... on numbers as they are.")
     ] = "squared",
 ) -> None:
-    """Put rows into groups that are alike."""
+    """Put rows into groups that are alike.
+
+    A hole among numbers is filled by the median of its column, one among flags by the commoner; an empty category
+    becomes a category of its own, '(missing)'. `regfactor complete` fills them better, before.
+    """
     with working("cluster", settings) as work:
         _job("cluster").run(work, table, clusters, divergence)
 

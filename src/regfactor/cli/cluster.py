@@ -24,8 +24,9 @@ from regfactor.report.figures import bars, cloud
 
 MOST_CLUSTERS = 10
 SAMPLE = 2_000  # rows of silhouettes, which are compared with each other
-DOUBTFUL = 0.25  # mean silhouette below which groups are hardly there
+DOUBTFUL, CLEAR = 0.25, 0.5  # mean silhouettes below which groups are hardly there, and from which on they are
 RUNS = 5  # with other seeds, to see what hangs on the start
+SAME = 1 - 1e-9  # agreement of partitions that differ by rounding at most
 
 
 def run(work: Work, path: Path, clusters: int | None, divergence: str) -> None:
@@ -86,8 +87,10 @@ def _stability(model: Any, E: Any, seed: int) -> float:
 def _stable(stability: float, k: int) -> str:
     if k == 1:
         return "One cluster holds all rows."
+    if stability >= SAME:
+        return f"{RUNS} other starts gave the same groups."
     if stability > 0.95:
-        return f"{RUNS} other starts gave the same groups (agreement {stability:.2f})."
+        return f"{RUNS} other starts gave nearly the same groups (agreement {stability:.2f} of 1)."
     if stability > 0.7:
         return f"{RUNS} other starts gave similar groups (agreement {stability:.2f} of 1)."
     return f"{RUNS} other starts gave other groups (agreement {stability:.2f} of 1): do not lean on them."
@@ -100,10 +103,14 @@ def _sizes(sizes: Array) -> str:
 
 
 def _real(tried: dict[int, float], k: int) -> str:
-    """Say where silhouettes speak against groups; nothing where they do not, or were not taken."""
-    if tried.get(k, 1.0) >= DOUBTFUL:
+    """Say where silhouettes do not speak for groups; nothing where they do, or were not taken."""
+    silhouette = tried.get(k, 1.0)
+    if silhouette >= CLEAR:
         return ""
-    return (f" The mean silhouette is {tried[k]:.2f}, though: the groups run into each other, and the rows may have no "
+    if silhouette >= DOUBTFUL:
+        return (f" The mean silhouette is {silhouette:.2f}, and only one above about {CLEAR} speaks for groups: rows "
+                "without any can give as much.")  # fmt: skip
+    return (f" The mean silhouette is {silhouette:.2f}: the groups run into each other, and the rows may have no "
             "groups at all.")  # fmt: skip
 
 
