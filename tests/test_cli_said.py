@@ -2,7 +2,8 @@
 
 import numpy as np
 import pandas as pd
-from console import command
+import pytest
+from console import command, refused
 
 from regfactor.cli.cluster import _real, _stable
 
@@ -28,3 +29,41 @@ def test_starts_that_agree_nearly_are_not_called_the_same():
 def test_help_says_what_becomes_of_holes_in_clusters():
     said = " ".join(command("cluster", "--help").out.split())
     assert "median" in said and "(missing)" in said
+
+
+def colored(path, colors):
+    x, y = np.random.default_rng(0).normal(size=(2, 60)).round(3)
+    dates = pd.date_range("2024-01-01", periods=60).strftime("%Y-%m-%d")
+    return written(path, x=x, y=y, color=np.resize(colors, 60), joined=dates)
+
+
+@pytest.mark.parametrize("job", [["cluster", "--clusters", 2], ["label", "--target", "y"]], ids=lambda job: job[0])
+def test_categories_that_the_fit_did_not_see_are_told(tmp_path, job):
+    frame = pd.read_csv(colored(tmp_path / "t.csv", ["red", "blue"]))
+    frame["y"] = frame["y"].mask(frame.index > 40)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    assert command(job[0], tmp_path / "t.csv", *job[1:], "--save", tmp_path / "m.skops").code == 0
+    done = command("score", tmp_path / "m.skops", colored(tmp_path / "new.csv", ["pink"]))
+    assert done.code == 0 and "'color' has categories that were not there in fit: 'pink'" in done.err, done
+    assert "not there in fit" not in command("score", tmp_path / "m.skops", tmp_path / "t.csv").err
+
+
+def test_new_rows_have_their_distance_as_those_of_the_fit_do(tmp_path):
+    path = colored(tmp_path / "t.csv", ["red", "blue"])
+    command("cluster", path, "--clusters", 3, "--save", tmp_path / "m.skops")
+    command("score", tmp_path / "m.skops", path)
+    fitted, scored = (pd.read_csv(tmp_path / f"t.{job}.csv") for job in ("cluster", "score"))
+    pd.testing.assert_frame_equal(fitted, scored)
+
+
+def test_a_column_that_no_model_takes_is_refused_where_it_is_asked_for(tmp_path):
+    path = colored(tmp_path / "t.csv", ["red", "blue"])
+    refused(command("cluster", path, "--use", "joined"), "'joined' cannot be used: it holds dates")
+
+
+def test_arrays_that_are_left_out_are_told(tmp_path):
+    X, Y = np.random.default_rng(0).normal(size=(2, 30, 3))
+    np.savez(tmp_path / "t.npz", X=X, Y=Y, kind=np.arange(30) % 2)
+    done = command("cluster", tmp_path / "t.npz", "--clusters", 2)
+    assert "only X and vectors of its length are read, without Y (30, 3)" in done.err, done
+    assert "kind" in done.out

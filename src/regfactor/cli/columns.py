@@ -165,13 +165,22 @@ def _infer(table: Table, name: str, wishes: Wishes) -> tuple[Column, Any]:
         why += f"; --text {name} would use it"
     if name in wishes.ignore:
         why = SAID
-    elif wanted and kind in (MANY, ID, PROSE) and name != wishes.target:
-        raise BadInput(f"Column {name!r} cannot be used: {WHY[kind]} ({cells.nunique()} in {len(cells)} rows).")
+    elif wanted and why and name != wishes.target:
+        raise BadInput(f"Column {name!r} cannot be used: {_refusal(kind, cells)}.")
     if kind == NUMBER and not why and name != wishes.target:
         check_finite(name, cells.to_numpy())
         check_spread(name, cells.to_numpy(dtype=float, na_value=np.nan))
     levels = int(cells.nunique()) if kind == CATEGORY else 0
     return Column(name, kind, missing, why, levels), typed(cells, kind) if kind in USED else cells
+
+
+def _refusal(kind: str, cells: Any) -> str:
+    """Return why a column cannot be used even where the user says so, and what to do instead."""
+    if kind == DATE:
+        return "it holds dates, and models take numbers, flags and categories. Write it as a number, such as days"
+    if kind in (MANY, ID, PROSE):
+        return f"{WHY[kind]} ({cells.nunique()} in {len(cells)} rows)"
+    return WHY[kind]
 
 
 def _cells(table: Table, name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, Understood
+from regfactor.cli.errors import listed
 
 MOST_WORDS = 2000
 NONE = "(missing)"
@@ -59,6 +61,20 @@ def encoder(seen: Understood, scale: bool = True) -> ColumnTransformer:
     parts += [(f"text{j}", TfidfVectorizer(max_features=MOST_WORDS, min_df=least, sublinear_tf=True), name)
               for j, name in enumerate(seen.of_kind(TEXT))]  # fmt: skip
     return ColumnTransformer(parts)
+
+
+def warn_of_unseen(transformer: ColumnTransformer, X: Any) -> None:
+    """Warn of categories of new rows that the transformer was not fitted to."""
+    fitted = {name: (part, columns) for name, part, columns in transformer.transformers_}
+    part, columns = fitted.get("category", (None, ()))
+    for j, name in enumerate(columns):
+        new = sorted(set(X[name]) - set(part.categories_[j]) - {NONE})
+        if new:
+            warnings.warn(
+                f"Column {name!r} has categories that were not there in fit: {listed(map(repr, new))}; they count as "
+                "none of those that were.",
+                stacklevel=2,
+            )
 
 
 def features(transformer: ColumnTransformer) -> dict[str, int]:

@@ -12,7 +12,7 @@ import numpy as np
 from regfactor.cli.backtest import widened
 from regfactor.cli.columns import forced
 from regfactor.cli.complete import fill, within_range
-from regfactor.cli.encode import plain
+from regfactor.cli.encode import plain, warn_of_unseen
 from regfactor.cli.errors import BadInput
 from regfactor.cli.forecast import frame_of
 from regfactor.cli.tables import Table
@@ -101,8 +101,11 @@ def _scored(command: str, model: Any, info: dict[str, Any], table: Table) -> tup
         for j, column in enumerate(codes.T):
             out[free_name(f"code_{j + 1}", names)] = table.column(column)
         return out, f"{count(len(out), 'row')} embedded."
-    labels = model.predict(plain(X))
+    rows = plain(X)
+    warn_of_unseen(model[0], rows)
+    labels, distances = model.predict(rows), np.asarray(model.transform(rows))
     out[free_name("cluster", names)] = labels + 1
+    out[free_name("cluster_distance", names)] = table.column(distances[np.arange(len(out)), labels])
     return out, f"{count(len(out), 'row')} put into clusters."
 
 
@@ -118,6 +121,7 @@ def _complete(model: Any, info: dict[str, Any], X: Any, out: Any, table: Table) 
 
 def _label(model: Any, info: dict[str, Any], X: Any, out: Any, table: Table) -> tuple[Any, str]:
     target, rows = info["target"], plain(X)
+    warn_of_unseen(model[0], rows)
     known = _known(out[target], table) if target in out.columns else np.zeros(len(out), bool)
     column = out[target].astype(object) if target in out.columns else pandas().Series([None] * len(out), dtype=object)
     extra: dict[str, Any] = {}

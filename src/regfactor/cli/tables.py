@@ -251,7 +251,8 @@ def _refused_rows(
 
 def _of_binary(path: Path) -> Table:
     if path.suffix.lower() == ".npz":
-        return Table(path, _of_arrays(path), False)
+        frame, notes = _of_arrays(path)
+        return Table(path, frame, False, notes=notes)
     pd, pa = importlib.import_module("pandas"), importlib.import_module("pyarrow")
     reader = pd.read_parquet if path.suffix.lower() == ".parquet" else pd.read_feather
     try:
@@ -265,8 +266,8 @@ def _of_binary(path: Path) -> Table:
     return Table(path, frame.reset_index(drop=True), False)
 
 
-def _of_arrays(path: Path) -> Any:
-    """Return the two-dimensional array of an archive as columns x0, x1, ..., and its vectors by their names."""
+def _of_arrays(path: Path) -> tuple[Any, tuple[str, ...]]:
+    """Return the two-dimensional array of an archive as columns x0, x1, ..., its vectors by name, and what is left."""
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
@@ -283,8 +284,10 @@ def _of_arrays(path: Path) -> Any:
     if X.dtype.kind not in "biufUS":
         raise BadInput(f"The array {name!r} of {path.name} holds {X.dtype}; it must hold numbers or strings.")
     columns = {f"x{j}": X[:, j] for j in range(X.shape[1])}
-    columns |= {key: a for key, a in arrays.items() if a.ndim == 1 and len(a) == len(X)}
-    return importlib.import_module("pandas").DataFrame(columns)
+    vectors = {key: a for key, a in arrays.items() if a.ndim == 1 and len(a) == len(X)}
+    others = [f"{key} {a.shape}" for key, a in arrays.items() if key != name and key not in vectors]
+    notes = (f"Of {path.name} only {name} and vectors of its length are read, without {listed(others)}.",)
+    return importlib.import_module("pandas").DataFrame(columns | vectors), notes if others else ()
 
 
 def _frame(rows: Sequence[Any], names: list[str]) -> Any:
