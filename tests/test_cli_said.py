@@ -1,9 +1,12 @@
 """What commands say: cautions where they belong, nothing left out without a word, rows counted as people do."""
 
+import html
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
-from console import command, refused
+from console import cells, command, refused
 
 from regfactor.cli.cluster import _real, _stable
 
@@ -67,3 +70,31 @@ def test_arrays_that_are_left_out_are_told(tmp_path):
     done = command("cluster", tmp_path / "t.npz", "--clusters", 2)
     assert "only X and vectors of its length are read, without Y (30, 3)" in done.err, done
     assert "kind" in done.out
+
+
+def test_constant_columns_are_filled_by_their_constant_and_embed_nothing(tmp_path):
+    path = written(tmp_path / "t.csv", a=[3.0] * 29 + [None], b=[2.5] * 30, c=["x", None] + ["x"] * 28)
+    done = command("complete", path, "--use", "c")
+    assert done.code == 0 and "2 holes filled" in done.out, done
+    assert "Each column holds one value" in done.err
+    after = cells(tmp_path / "t.complete.csv")
+    assert after["a"][29] == "3" and after["c"][1] == "x"
+    refused(command("embed", path, "--use", "c"), "All columns of t.csv are constant")
+
+
+def test_a_whole_table_needs_no_model_but_its_outliers_are_found(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 1)) @ np.ones((1, 5)) + 0.1 * rng.normal(size=(60, 5))
+    X[7, 2] = 40.0
+    path = written(tmp_path / "t.csv", **dict(zip("abcde", X.T.round(3), strict=True)))
+    with monkeypatch.context() as patch:
+        patch.setattr("regfactor.cli.complete.SubspaceImputer", None)
+        done = command("complete", path, "--json")
+    assert done.code == 0 and done.record["flagged_cells"] == [[7, "c"]] and done.record["certificate"] is None, done
+    page = html.unescape((tmp_path / "t.complete.html").read_text(encoding="utf-8"))
+    code = re.search(r"import numpy.*?(?=</code>)", page, flags=re.DOTALL)[0]
+    names = {}
+    exec(code, names)
+    assert names["flagged"].to_numpy().nonzero() == ([7], [2])
+    model = tmp_path / "m.skops"
+    assert command("complete", path, "--force", "--save", model).code == 0 and model.exists()

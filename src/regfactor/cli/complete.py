@@ -13,17 +13,24 @@ from regfactor._params import Array
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, Understood
 from regfactor.cli.errors import BadInput
 from regfactor.cli.holdout import Hidden, hide_and_fill
+from regfactor.cli.outliers import (
+    HEAVY,
+    MOST_ROWS,
+    Outliers,
+    cells_of,
+    learned_rows,
+    outlier_code,
+    outliers,
+    search_code,
+)
 from regfactor.cli.tables import Table
 from regfactor.cli.words import certificate_section, count, data_section, gap_fact, notes, reading_code, repeat_section
-from regfactor.cli.work import Work, fit_with_choice, free_name, quiet
-from regfactor.estimators import ConvexSubspace, SubspaceImputer
+from regfactor.cli.work import Work, free_name
+from regfactor.estimators import SubspaceImputer
 from regfactor.report import Figure, Grid, Page, Section, Text, number
 from regfactor.report.figures import bars
 
-MOST_ROWS = 20_000  # from which patterns are learned; every row is filled
-GROSS, WIDE = 6.0, 1.0  # an outlier: robust deviations of a residual, and of the column, beyond which it lies
-HEAVY = 0.05  # share of flagged cells from which a column has heavy tails, and no outliers
-LEAST_NUMBERS, LEAST_ROWS = 3, 20  # columns and rows without which an outlier cannot be told
+WHOLE = "A whole table needs no model; --save MODEL.skops fits and keeps one, for new rows with holes."
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +54,18 @@ def run(work: Work, path: Path) -> None:
     holes = X.isna()
     if holes.to_numpy().all():
         raise BadInput(f"{path.name} has no observed cell.")
-    flagged, heavy = outliers(work, seen)
-    clean = X.mask(flagged)
+    found = outliers(work, seen)
+    if not holes.to_numpy().any() and work.settings.save is None:
+        _finish_whole(work, seen, found)
+        return
+    clean = X.mask(found.flagged)
     model = SubspaceImputer(loss="auto", alpha="auto", debias="prior", random_state=work.settings.seed)
     rows = learned_rows(work, X)
     work.fit("filling holes", model, clean.iloc[rows])
     with work.talk.progress("filling holes"):
         ranges = ranges_of(clean)
         predicted, clipped = within_range(model.complete(clean), holes, ranges)
-    filled = Filled(predicted.where(holes, X), holes, flagged, clipped, heavy, predicted)
+    filled = Filled(predicted.where(holes, X), holes, found.flagged, clipped, found.heavy, predicted)
     with work.talk.progress("trying it on hidden cells"):
         hidden = hide_and_fill(clean.iloc[rows], model, work.settings.seed)
     _say(work, filled, hidden, model)
@@ -63,69 +73,22 @@ def run(work: Work, path: Path) -> None:
     work.finish(written(seen, filled), page, model, {"columns": seen.kinds, "ranges": ranges})
 
 
-def learned_rows(work: Work, X: Any) -> Array:
-    """Return the rows from which patterns are learned: all with a value, or as many as are needed."""
-    rows = np.flatnonzero(X.notna().to_numpy().any(axis=1))
-    if len(rows) <= MOST_ROWS:
-        return np.arange(len(X))
-    work.talk.note(
-        f"The patterns were learned from {MOST_ROWS:,} of {len(X):,} rows, drawn at random; every row was used."
-    )
-    return np.sort(np.random.default_rng(work.settings.seed).choice(rows, MOST_ROWS, replace=False))
-
-
-def outliers(work: Work, seen: Understood) -> tuple[Any, list[str]]:
-    """Return which cells lie grossly off a robust fit to all numbers, and columns with tails too heavy to tell."""
-    X = seen.data
-    flagged = X.isna() & False
-    names = seen.of_kind(NUMBER)
-    if len(names) < LEAST_NUMBERS or len(X) < LEAST_ROWS:
-        return flagged, []
-    values = X[names].to_numpy(dtype=float)
-    spread = _spread(values)
-    S = (values - np.nanmedian(values, axis=0)) / spread
-    S = S[:, np.nanstd(S, axis=0) > 0]
-    if S.shape[1] < LEAST_NUMBERS:
-        return flagged, []
-    names = [n for n, v in zip(names, np.nanstd(values, axis=0), strict=True) if v > 0]
-    model = ConvexSubspace(loss="huber", alpha="auto", random_state=work.settings.seed)
-    rows = learned_rows(work, X[names])
-    with work.talk.progress("looking for outliers") as told, quiet():
-        fit_with_choice(model.set_params(callback=told), S[rows])
-        R = np.abs(S - model.inverse_transform(model.transform(S)))
-        sigma = 1.4826 * np.nanmedian(R, axis=0)
-    found = (sigma * GROSS < R) & (WIDE < R)
-    shares = found.mean(axis=0)
-    heavy = [name for name, share in zip(names, shares, strict=True) if share > HEAVY]
-    for name, column, share in zip(names, found.T, shares, strict=True):
-        flagged[name] = column if share <= HEAVY else False
-    return flagged, heavy
-
-
-def without_outliers(work: Work, seen: Understood) -> tuple[Any, list[tuple[int, str]]]:
-    """Return the inputs with gross outliers taken for missing, and which these are: one wrong cell bends all others."""
-    flagged, _ = outliers(work, seen)
-    found = cells_of(flagged)
-    if found:
-        work.talk.note(f"{count(len(found), 'gross outlier')} among the numbers {'was' if len(found) == 1 else 'were'} "
-                       "taken for missing; `regfactor complete` names them.")  # fmt: skip
-    return seen.data.mask(flagged), found
-
-
-def outlier_code(cells: list[tuple[int, str]], frame: str) -> list[str]:
-    """Return the lines that set outliers aside in Python; none where there are none."""
-    if not cells:
-        return []
-    return ["", f"# {count(len(cells), 'gross outlier')}, set aside", f"for row, column in {cells!r}:",
-            f"    {frame}.loc[row, column] = np.nan"]  # fmt: skip
-
-
-def _spread(values: Array) -> Array:
-    """Return the interquartile range of each column in units of a standard deviation, or that where it is zero."""
-    low, high = np.nanquantile(values, (0.25, 0.75), axis=0)
-    spread = (high - low) / 1.349
-    spread = np.where(spread > 0, spread, np.nanstd(values, axis=0))
-    return np.where(spread > 0, spread, 1.0)
+def _finish_whole(work: Work, seen: Understood, found: Outliers) -> None:
+    """Write a table without holes, which needs no model, with its outliers named."""
+    filled = Filled(seen.data, seen.data.isna(), found.flagged, 0, found.heavy, found.expected)
+    _say(work, filled)
+    work.talk.say(WHOLE)
+    looked = (f"Cells of {count(len(found.names), 'column')} of numbers were compared with a robust fit to all of "
+              "them." if found.names else "There are too few numbers to tell outliers by.")  # fmt: skip
+    sections = [
+        Section("What was done", [Text(f"{WHOLE} {looked}"), *notes(work)]),
+        data_section(seen),
+        Section("The result", _result(seen, filled)),
+        repeat_section(work, search_code(work, seen, found)),
+    ]
+    facts = [("0", "holes"), (f"{len(cells_of(found.flagged)):,}", "gross outliers flagged")]
+    page = Page(f"{seen.table.path.name}, completed", _lead(filled), facts, sections)
+    work.finish(written(seen, filled), page)
 
 
 def ranges_of(X: Any) -> dict[str, tuple[float, float, bool]]:
@@ -171,26 +134,22 @@ def fill(out: Any, name: str, at: Array, values: Any, table: Table) -> None:
     out[name] = column if table.text else column.astype(out[name].dtype)
 
 
-def _say(work: Work, filled: Filled, hidden: Hidden, model: Any) -> None:
+def _say(work: Work, filled: Filled, hidden: Hidden | None = None, model: Any = None) -> None:
     holes, flags = int(filled.holes.to_numpy().sum()), int(filled.flagged.to_numpy().sum())
     work.talk.say(_lead(filled))
-    work.talk.say(hidden.sentence)
-    work.talk.say(str(model.certificate_))
+    certificate = None if model is None else str(model.certificate_)
+    if hidden is not None and certificate is not None:
+        work.talk.say(hidden.sentence)
+        work.talk.say(certificate)
     for name in filled.heavy:
         remedy = "; its logarithm may suit better" if filled.frame[name].min() > 0 else ""
         work.talk.note(f"Column {name!r} has heavy tails: more than {HEAVY:.0%} of its cells lie far off, so none of "
                        f"them is flagged{remedy}.")  # fmt: skip
     work.talk.record |= {
-        "filled": holes, "flagged": flags, "flagged_cells": cells_of(filled.flagged),
-        "certificate": str(model.certificate_), "relative_gap": model.relative_gap_,
-        "hidden": {"cells": hidden.cells, "columns": hidden.table},
+        "filled": holes, "flagged": flags, "flagged_cells": cells_of(filled.flagged), "certificate": certificate,
+        "relative_gap": None if model is None else model.relative_gap_,
+        "hidden": None if hidden is None else {"cells": hidden.cells, "columns": hidden.table},
     }  # fmt: skip
-
-
-def cells_of(flagged: Any) -> list[tuple[int, str]]:
-    """Return the row, counted from zero, and the column of every flagged cell."""
-    rows, columns = np.nonzero(flagged.to_numpy())
-    return [(int(i), str(flagged.columns[j])) for i, j in zip(rows, columns, strict=True)]
 
 
 def _lead(filled: Filled) -> str:

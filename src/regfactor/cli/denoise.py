@@ -10,8 +10,9 @@ import numpy as np
 
 from regfactor._params import Array
 from regfactor.cli.columns import FLAG, NUMBER, Understood
-from regfactor.cli.complete import fill, outlier_code, without_outliers
+from regfactor.cli.complete import fill
 from regfactor.cli.errors import BadInput, listed
+from regfactor.cli.outliers import outlier_code, without_outliers
 from regfactor.cli.words import certificate_section, count, data_section, gap_fact, notes, reading_code, repeat_section
 from regfactor.cli.work import Work, quiet
 from regfactor.estimators import TwoViewSubspace

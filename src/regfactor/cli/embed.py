@@ -9,8 +9,9 @@ import numpy as np
 
 from regfactor._params import Array
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, Understood
-from regfactor.cli.complete import learned_rows, outlier_code, without_outliers
+from regfactor.cli.encode import varied
 from regfactor.cli.errors import BadInput
+from regfactor.cli.outliers import learned_rows, outlier_code, without_outliers
 from regfactor.cli.words import certificate_section, count, data_section, gap_fact, notes, reading_code, repeat_section
 from regfactor.cli.work import Work, free_name
 from regfactor.estimators import ConvexSubspace
@@ -25,6 +26,8 @@ def run(work: Work, path: Path, dimensions: int) -> None:
     X = seen.data
     if X.isna().to_numpy().all():
         raise BadInput(f"{path.name} has no observed cell.")
+    if not varied(seen).inputs:
+        raise BadInput(f"All columns of {path.name} are constant: there is nothing to embed rows by.")
     X, wrong = without_outliers(work, seen)
     rows = learned_rows(work, X)
     model = ConvexSubspace(loss="auto", alpha="auto", random_state=work.settings.seed)

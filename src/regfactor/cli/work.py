@@ -22,6 +22,10 @@ from regfactor.report.page import Page
 from regfactor.saving import UntrustedModel, save
 
 READS_TEXT = ("label", "cluster")
+NO_CHOICE = {  # what an estimator says where alpha="auto" cannot be, and what is lacking
+    "too few observed entries": "There are too few cells",
+    "found nothing to choose": "Each column holds one value, or nearly: there is nothing",
+}
 
 
 @dataclass(frozen=True)
@@ -114,8 +118,9 @@ class Work:
     def fit(self, what: str, model: Any, *data: Any) -> Any:
         """Fit a model under a progress bar; whether it converged decides the exit code."""
         with self.talk.progress(what) as told:
-            if not fit_with_choice(model.set_params(callback=told), *data):
-                self.talk.note("There are too few cells to choose the strength of the smoothing by; it was set to 1.")
+            why = fit_with_choice(model.set_params(callback=told), *data)
+        if why:
+            self.talk.note(f"{why} to choose the strength of the smoothing by; it was set to 1.")
         model.set_params(callback=None)
         self.converged &= model.status_.converged
         return model
@@ -195,17 +200,18 @@ def _write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def fit_with_choice(model: Any, *data: Any) -> bool:
-    """Fit a model; where a table is too small to hold cells out, with alpha=1, and return whether alpha was chosen."""
+def fit_with_choice(model: Any, *data: Any) -> str:
+    """Fit a model; where alpha cannot be chosen by cells held out, with alpha=1, and return what was lacking."""
     try:
         model.fit(*data)
     except ValueError as error:
-        if "too few observed entries" not in str(error):
+        lacking = next((why for words, why in NO_CHOICE.items() if words in str(error)), "")
+        if not lacking:
             raise
         plain = {"alpha": 1.0, "debias": False}
         model.set_params(**{k: v for k, v in plain.items() if k in model.get_params()}).fit(*data)
-        return False
-    return True
+        return lacking
+    return ""
 
 
 @contextlib.contextmanager
