@@ -16,6 +16,12 @@ def written(path, **columns):
     return path
 
 
+def python_of(page):
+    """The code of a report."""
+    text = html.unescape(page.read_text(encoding="utf-8"))
+    return re.search(r"import numpy.*?(?=</code>)", text, flags=re.DOTALL)[0]
+
+
 def test_groups_of_noise_are_doubted_on_the_terminal_too(tmp_path):
     a, b = np.random.default_rng(0).normal(size=(2, 400))
     done = command("cluster", written(tmp_path / "t.csv", a=a, b=b))
@@ -91,10 +97,30 @@ def test_a_whole_table_needs_no_model_but_its_outliers_are_found(tmp_path, monke
         patch.setattr("regfactor.cli.complete.SubspaceImputer", None)
         done = command("complete", path, "--json")
     assert done.code == 0 and done.record["flagged_cells"] == [[7, "c"]] and done.record["certificate"] is None, done
-    page = html.unescape((tmp_path / "t.complete.html").read_text(encoding="utf-8"))
-    code = re.search(r"import numpy.*?(?=</code>)", page, flags=re.DOTALL)[0]
     names = {}
-    exec(code, names)
+    exec(python_of(tmp_path / "t.complete.html"), names)
     assert names["flagged"].to_numpy().nonzero() == ([7], [2])
     model = tmp_path / "m.skops"
     assert command("complete", path, "--force", "--save", model).code == 0 and model.exists()
+
+
+def test_two_words_are_zero_and_one_for_bernoulli(tmp_path):
+    rng = np.random.default_rng(0)
+    right = rng.random((80, 6)) < np.where(np.arange(80)[:, None] < 40, 0.1, 0.9)
+    words = {name: np.where(column, "yes", "no").astype(object) for name, column in zip("abcde", right.T, strict=False)}
+    words["b"][:3] = ""
+    path = written(tmp_path / "t.csv", **words, f=right[:, 5].astype(int))
+    job = ("cluster", path, "--divergence", "bernoulli", "--clusters", 2)
+    done = command(*job, "--save", tmp_path / "m.skops")
+    assert done.code == 0 and "1 is 'yes' in a, b, c, d, e" in done.err and done.out.count("Read t.csv") == 1, done
+    fitted = pd.read_csv(tmp_path / "t.cluster.csv")
+    share = (fitted["cluster"] == fitted["cluster"][0]).to_numpy()
+    assert share[:40].mean() > 0.9 and share[40:].mean() < 0.1
+    command("score", tmp_path / "m.skops", path)
+    pd.testing.assert_frame_equal(fitted, pd.read_csv(tmp_path / "t.score.csv"))
+    words["a"][:] = "perhaps"
+    done = command("score", tmp_path / "m.skops", written(tmp_path / "new.csv", **words, f=right[:, 5].astype(int)))
+    assert done.code == 0 and "'perhaps'; they are taken for missing" in done.err, done
+    names = {}
+    exec(python_of(tmp_path / "t.cluster.html"), names)
+    assert (names["model"].labels_ + 1 == fitted["cluster"]).all()

@@ -86,7 +86,11 @@ def cluster(
     settings: Settings,
     clusters: Annotated[int | None, typer.Option(help="How many; otherwise by silhouettes, 2 to 10.")] = None,
     divergence: Annotated[
-        str, typer.Option(help="squared; or kl, itakura_saito, bernoulli, ... on numbers as they are.")
+        str,
+        typer.Option(
+            help="squared; or kl, itakura_saito, ... on numbers as they are; or bernoulli, "
+            "on 0/1 and columns of two words."
+        ),
     ] = "squared",
 ) -> None:
     """Put rows into groups that are alike.

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from regfactor._params import Array
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, Understood
 from regfactor.cli.encode import encoder, encoder_code, encoder_imports, plain, rows_of, varied
-from regfactor.cli.errors import BadInput
+from regfactor.cli.errors import BadInput, listed
 from regfactor.cli.outliers import without_outliers
 from regfactor.cli.words import certificate_section, count, data_section, notes, reading_code, repeat_section
 from regfactor.cli.work import Work, free_name, quiet
@@ -31,12 +31,10 @@ SAME = 1 - 1e-9  # agreement of partitions that differ by rounding at most
 
 def run(work: Work, path: Path, clusters: int | None, divergence: str) -> None:
     """Cluster a table, and write it with a report."""
-    seen = varied(work.understand(work.read(path)))
-    if divergence != "squared" and (seen.of_kind(CATEGORY, FLAG, TEXT) or not seen.of_kind(NUMBER)):
-        others = {name: f"no number, which {divergence} needs" for name in seen.of_kind(CATEGORY, FLAG, TEXT)}
-        seen = seen.without(others)
-        work.tell(seen)
+    seen = _suited(varied(work.understand(work.read(path), tell=False)), divergence)
     seen.require(1, "cluster")
+    work.tell(seen)
+    _tell_ones(work, seen, divergence)
     encode = encoder(seen, scale=divergence == "squared")
     E = rows_of(encode.fit_transform(plain(without_outliers(work, seen)[0])))
     different = len(np.unique(E, axis=0)) if not hasattr(E, "tocsr") else E.shape[0]
@@ -65,6 +63,28 @@ def run(work: Work, path: Path, clusters: int | None, divergence: str) -> None:
     page = _page(work, seen, model, E, (lead, tried, stability, divergence))
     info = {"columns": seen.kinds}
     work.finish(_written(seen, model, E), page, make_pipeline(encode, model), info)
+
+
+def _suited(seen: Understood, divergence: str) -> Understood:
+    """Return the table without columns that a divergence cannot compare; bernoulli takes flags and pairs of words."""
+    if divergence == "squared":
+        return seen
+    if divergence == "bernoulli":
+        others = {c.name: f"neither 0/1 nor two words, which {divergence} needs" for c in seen.inputs
+                  if c.kind == TEXT or (c.kind == CATEGORY and c.levels != 2)}  # fmt: skip
+    else:
+        others = {name: f"no number, which {divergence} needs" for name in seen.of_kind(CATEGORY, FLAG, TEXT)}
+    return seen.without(others)
+
+
+def _tell_ones(work: Work, seen: Understood, divergence: str) -> None:
+    """Say which of two words stands for 1 where words are taken for numbers."""
+    ones: dict[str, list[str]] = {}
+    for name in seen.of_kind(CATEGORY) if divergence != "squared" else ():
+        ones.setdefault(max(map(str, seen.frame[name].dropna().unique())), []).append(name)
+    if ones:
+        words = "; ".join(f"{word!r} in {listed(names)}" for word, names in ones.items())
+        work.talk.note(f"Columns of two words were taken for 0 and 1. 1 is {words}.")
 
 
 def _silhouettes(model: Any, E: Any, most: int, seed: int) -> dict[int, float]:

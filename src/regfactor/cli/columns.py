@@ -110,7 +110,11 @@ class Understood:
     def require(self, least: int, what: str) -> None:
         """Raise unless enough columns are left for a command."""
         if len(self.inputs) < least:
-            left_out = listed([f"{c.name}: {c.why}" for c in self.ignored]) or "none was left out"
+            reasons = dict.fromkeys(c.why for c in self.ignored)
+            left_out = (
+                "; ".join(f"{listed(c.name for c in self.ignored if c.why == why)}: {why}" for why in reasons)
+                or "none was left out"
+            )
             raise BadInput(f"{self.table.path.name} has {_columns(len(self.inputs))} that can be used, and {what} "
                            f"needs at least {least} ({left_out}). --use COLUMN takes in one that was left "
                            "out.")  # fmt: skip

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, Understood
 from regfactor.cli.errors import listed
@@ -46,7 +46,10 @@ def rows_of(E: Any) -> Any:
 
 
 def encoder(seen: Understood, scale: bool = True) -> ColumnTransformer:
-    """Return a transformer of the inputs of a table; holes of numbers become medians."""
+    """Return a transformer of the inputs of a table; holes of numbers become medians.
+
+    Numbers that are not scaled are meant as they are, and so are categories then: of two, the later is 1.
+    """
     number = (
         make_pipeline(SimpleImputer(strategy="median"), StandardScaler()) if scale else SimpleImputer(strategy="median")
     )
@@ -56,23 +59,44 @@ def encoder(seen: Understood, scale: bool = True) -> ColumnTransformer:
     if seen.of_kind(FLAG):
         parts.append(("flag", SimpleImputer(strategy="most_frequent"), seen.of_kind(FLAG)))
     if seen.of_kind(CATEGORY):
-        parts.append(("category", OneHotEncoder(handle_unknown="ignore", sparse_output=False), seen.of_kind(CATEGORY)))
+        parts.append(("category", _one_hot() if scale else _binary(), seen.of_kind(CATEGORY)))
     least = 2 if len(seen.frame) >= 50 else 1
     parts += [(f"text{j}", TfidfVectorizer(max_features=MOST_WORDS, min_df=least, sublinear_tf=True), name)
               for j, name in enumerate(seen.of_kind(TEXT))]  # fmt: skip
     return ColumnTransformer(parts)
 
 
+def _one_hot() -> OneHotEncoder:
+    return OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+
+
+def _binary() -> Pipeline:
+    """Return a transformer of two words to 0 and 1, in the order of the alphabet; holes become the commoner one."""
+    return make_pipeline(
+        SimpleImputer(missing_values=NONE, strategy="most_frequent"),
+        OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan),
+        SimpleImputer(strategy="most_frequent"),
+    )
+
+
+BINARY_CODE = (
+    f'make_pipeline(SimpleImputer(missing_values="{NONE}", strategy="most_frequent"), '
+    'OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan), '
+    'SimpleImputer(strategy="most_frequent"))'
+)
+
+
 def warn_of_unseen(transformer: ColumnTransformer, X: Any) -> None:
     """Warn of categories of new rows that the transformer was not fitted to."""
     fitted = {name: (part, columns) for name, part, columns in transformer.transformers_}
     part, columns = fitted.get("category", (None, ()))
+    binary = isinstance(part, Pipeline)
     for j, name in enumerate(columns):
-        new = sorted(set(X[name]) - set(part.categories_[j]) - {NONE})
+        new = sorted(set(X[name]) - set((part[1] if binary else part).categories_[j]) - {NONE})
         if new:
+            counted = "are taken for missing" if binary else "count as none of those that were"
             warnings.warn(
-                f"Column {name!r} has categories that were not there in fit: {listed(map(repr, new))}; they count as "
-                "none of those that were.",
+                f"Column {name!r} has categories that were not there in fit: {listed(map(repr, new))}; they {counted}.",
                 stacklevel=2,
             )
 
@@ -107,10 +131,8 @@ def encoder_code(seen: Understood, scale: bool = True) -> str:
     if seen.of_kind(FLAG):
         parts.append(f'    ("flag", SimpleImputer(strategy="most_frequent"), {seen.of_kind(FLAG)!r}),')
     if seen.of_kind(CATEGORY):
-        parts.append(
-            '    ("category", OneHotEncoder(handle_unknown="ignore", sparse_output=False), '
-            f"{seen.of_kind(CATEGORY)!r}),"
-        )
+        category = 'OneHotEncoder(handle_unknown="ignore", sparse_output=False)' if scale else BINARY_CODE
+        parts.append(f'    ("category", {category}, {seen.of_kind(CATEGORY)!r}),')
     least = 2 if len(seen.frame) >= 50 else 1
     parts += [f'    ("text{j}", TfidfVectorizer(max_features={MOST_WORDS}, min_df={least}, sublinear_tf=True), '
               f"{name!r}),"
@@ -132,5 +154,5 @@ def encoder_imports(seen: Understood) -> str:
     if seen.of_kind(TEXT):
         lines.append("from sklearn.feature_extraction.text import TfidfVectorizer")
     lines += ["from sklearn.impute import SimpleImputer", "from sklearn.pipeline import make_pipeline",
-              "from sklearn.preprocessing import OneHotEncoder, StandardScaler"]  # fmt: skip
+              "from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler"]  # fmt: skip
     return "\n".join(lines)
