@@ -124,3 +124,19 @@ def test_two_words_are_zero_and_one_for_bernoulli(tmp_path):
     names = {}
     exec(python_of(tmp_path / "t.cluster.html"), names)
     assert (names["model"].labels_ + 1 == fitted["cluster"]).all()
+
+
+@pytest.mark.parametrize("job", [["complete"], ["embed"], ["denoise", "--views", "0:2,2:4"]], ids=lambda job: job[0])
+def test_rows_are_counted_from_one_where_people_read(tmp_path, job):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 1)) @ np.ones((1, 4)) + 0.1 * rng.normal(size=(40, 4))
+    X[4] = np.nan
+    path = written(tmp_path / "t.csv", **dict(zip("abcd", X.T.round(3), strict=True)))
+    done = command(job[0], path, *job[1:])
+    assert done.code == 0 and "Row 5 holds no value; nothing can be learned there." in done.err, done
+    assert "no observed entry" not in done.err
+
+
+def test_one_is_singular(tmp_path):
+    written(tmp_path / "t.csv", a=[1.5])
+    assert "Read t.csv: 1 row, 1 column." in command("embed", tmp_path / "t.csv").out

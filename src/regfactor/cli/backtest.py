@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from regfactor._params import Array
-from regfactor.cli.words import count
+from regfactor.cli.errors import count
 from regfactor.cli.work import quiet
 from regfactor.estimators import RegularizedARMA
 from regfactor.estimators.arma.fit import interpolated

@@ -14,9 +14,9 @@ from sklearn.pipeline import make_pipeline
 from regfactor._params import Array
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, Understood
 from regfactor.cli.encode import encoder, encoder_code, encoder_imports, plain, rows_of, varied
-from regfactor.cli.errors import BadInput, listed
+from regfactor.cli.errors import BadInput, count, listed
 from regfactor.cli.outliers import without_outliers
-from regfactor.cli.words import certificate_section, count, data_section, notes, reading_code, repeat_section
+from regfactor.cli.words import certificate_section, data_section, notes, reading_code, repeat_section
 from regfactor.cli.work import Work, free_name, quiet
 from regfactor.estimators import BregmanKMeans
 from regfactor.report import Figure, Grid, Note, Page, Section, Text, number

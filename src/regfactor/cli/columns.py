@@ -13,7 +13,7 @@ import numpy as np
 from regfactor._params import Array
 from regfactor.cli.checks import check_finite, check_spread
 from regfactor.cli.dates import are_dates, are_periods
-from regfactor.cli.errors import BadInput, listed
+from regfactor.cli.errors import BadInput, count, listed
 from regfactor.cli.tables import Table
 
 NUMBER, FLAG, CATEGORY, TEXT = "number", "flag", "category", "text"  # kinds that models take
@@ -115,18 +115,14 @@ class Understood:
                 "; ".join(f"{listed(c.name for c in self.ignored if c.why == why)}: {why}" for why in reasons)
                 or "none was left out"
             )
-            raise BadInput(f"{self.table.path.name} has {_columns(len(self.inputs))} that can be used, and {what} "
-                           f"needs at least {least} ({left_out}). --use COLUMN takes in one that was left "
+            raise BadInput(f"{self.table.path.name} has {count(len(self.inputs), 'column')} that can be used, and "
+                           f"{what} needs at least {least} ({left_out}). --use COLUMN takes in one that was left "
                            "out.")  # fmt: skip
 
 
 def replaced(column: Column, why: str) -> Column:
     """Return a column that is left out."""
     return column._replace(why=why)
-
-
-def _columns(n: int) -> str:
-    return "1 column" if n == 1 else f"{n} columns"
 
 
 class Wishes(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 
 from regfactor._params import Array
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, Understood
-from regfactor.cli.errors import BadInput
+from regfactor.cli.errors import BadInput, count
 from regfactor.cli.holdout import Hidden, hide_and_fill
 from regfactor.cli.outliers import (
     HEAVY,
@@ -24,7 +24,7 @@ from regfactor.cli.outliers import (
     search_code,
 )
 from regfactor.cli.tables import Table
-from regfactor.cli.words import certificate_section, count, data_section, gap_fact, notes, reading_code, repeat_section
+from regfactor.cli.words import certificate_section, data_section, gap_fact, notes, reading_code, repeat_section
 from regfactor.cli.work import Work, free_name
 from regfactor.estimators import SubspaceImputer
 from regfactor.report import Figure, Grid, Page, Section, Text, number

@@ -11,9 +11,9 @@ import numpy as np
 from regfactor._params import Array
 from regfactor.cli.columns import FLAG, NUMBER, Understood
 from regfactor.cli.complete import fill
-from regfactor.cli.errors import BadInput, listed
+from regfactor.cli.errors import BadInput, count, listed
 from regfactor.cli.outliers import outlier_code, without_outliers
-from regfactor.cli.words import certificate_section, count, data_section, gap_fact, notes, reading_code, repeat_section
+from regfactor.cli.words import certificate_section, data_section, gap_fact, notes, reading_code, repeat_section
 from regfactor.cli.work import Work, quiet
 from regfactor.estimators import TwoViewSubspace
 from regfactor.report import Figure, Page, Section, Text

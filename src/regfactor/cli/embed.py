@@ -10,9 +10,9 @@ import numpy as np
 from regfactor._params import Array
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, Understood
 from regfactor.cli.encode import varied
-from regfactor.cli.errors import BadInput
+from regfactor.cli.errors import BadInput, count
 from regfactor.cli.outliers import learned_rows, outlier_code, without_outliers
-from regfactor.cli.words import certificate_section, count, data_section, gap_fact, notes, reading_code, repeat_section
+from regfactor.cli.words import certificate_section, data_section, gap_fact, notes, reading_code, repeat_section
 from regfactor.cli.work import Work, free_name
 from regfactor.estimators import ConvexSubspace
 from regfactor.report import Figure, Grid, Note, Page, Section, Text

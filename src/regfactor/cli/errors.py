@@ -1,4 +1,4 @@
-"""What ends a command early, and with which exit code."""
+"""What ends a command early, and with which exit code; words of its sentences."""
 
 from __future__ import annotations
 
@@ -23,3 +23,8 @@ def listed(names: Iterable[object], most: int = 8) -> str:
     """Return names separated by commas, the first few."""
     all_ = [str(name) for name in names]
     return ", ".join(all_[:most]) + (f" and {len(all_) - most} more" if len(all_) > most else "")
+
+
+def count(n: int, what: str) -> str:
+    """Return 1 row, 2 rows, 10,000 rows."""
+    return f"{n:,} {what}" + ("" if n == 1 else "s")

@@ -11,10 +11,10 @@ import numpy as np
 from regfactor._params import Array
 from regfactor.cli.backtest import LEAST, Compared, Orders, Tried, candidates, compare, try_past, widened
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, TIMES, Understood
-from regfactor.cli.errors import BadInput, listed
+from regfactor.cli.errors import BadInput, count, listed
 from regfactor.cli.tables import Table
 from regfactor.cli.times import Clock, clock_of
-from regfactor.cli.words import certificate_section, count, data_section, gap_fact, notes, reading_code, repeat_section
+from regfactor.cli.words import certificate_section, data_section, gap_fact, notes, reading_code, repeat_section
 from regfactor.cli.work import Work, free_name, pandas
 from regfactor.report import Figure, Grid, Note, Page, Section, Text, number
 from regfactor.report.figures import fan

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from regfactor._params import Array
-from regfactor.cli.words import count
+from regfactor.cli.errors import count
 from regfactor.cli.work import fit_with_choice, quiet
 from regfactor.report import Figure, Section, Text
 from regfactor.report.figures import bars

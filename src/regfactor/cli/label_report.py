@@ -8,9 +8,10 @@ import numpy as np
 
 from regfactor.cli.conformal import LEVEL, right
 from regfactor.cli.encode import encoder_code, encoder_imports
+from regfactor.cli.errors import count
 from regfactor.cli.labeled import Labeled
 from regfactor.cli.targets import CLASSIFICATION
-from regfactor.cli.words import certificate_section, count, data_section, notes, reading_code, repeat_section
+from regfactor.cli.words import certificate_section, data_section, notes, reading_code, repeat_section
 from regfactor.cli.work import Work
 from regfactor.report import Figure, Grid, Note, Page, Section, Text, number
 from regfactor.report.figures import bars, histogram, scores

@@ -9,7 +9,8 @@ import numpy as np
 
 from regfactor._params import Array
 from regfactor.cli.columns import NUMBER, Understood
-from regfactor.cli.words import count, reading_code
+from regfactor.cli.errors import count
+from regfactor.cli.words import reading_code
 from regfactor.cli.work import Work, fit_with_choice, quiet
 from regfactor.estimators import ConvexSubspace
 

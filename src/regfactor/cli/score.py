@@ -13,11 +13,11 @@ from regfactor.cli.backtest import widened
 from regfactor.cli.columns import forced
 from regfactor.cli.complete import fill, within_range
 from regfactor.cli.encode import plain, warn_of_unseen
-from regfactor.cli.errors import BadInput
+from regfactor.cli.errors import BadInput, count
 from regfactor.cli.forecast import frame_of
 from regfactor.cli.tables import Table
 from regfactor.cli.times import Clock, parsed_times
-from regfactor.cli.words import count, notes
+from regfactor.cli.words import notes
 from regfactor.cli.work import Work, free_name, pandas
 from regfactor.report import Code, Page, Section, Text
 from regfactor.saving import UntrustedModel, load

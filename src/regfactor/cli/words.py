@@ -8,6 +8,7 @@ import numpy as np
 
 from regfactor.cli.code import wrapped
 from regfactor.cli.columns import TIMES, Understood
+from regfactor.cli.errors import count
 from regfactor.cli.work import Work
 from regfactor.report import Code, Figure, Grid, Note, Section, Text, at_most
 from regfactor.report.figures import convergence
@@ -99,11 +100,6 @@ def repeat_section(work: Work, code: str) -> Section:
 def notes(work: Work) -> list[Any]:
     """Return what was noted on the way."""
     return [Note(text) for text in work.talk.notes]
-
-
-def count(n: int, what: str) -> str:
-    """Return 1 row, 2 rows, 10,000 rows."""
-    return f"{n:,} {what}" + ("" if n == 1 else "s")
 
 
 def reading_code(seen: Understood) -> str:

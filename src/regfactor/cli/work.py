@@ -14,13 +14,14 @@ from typing import Any
 
 from regfactor.cli.checks import mark_of_missing
 from regfactor.cli.columns import NUMBER, Understood, Wishes, understand
-from regfactor.cli.errors import BAD_INPUT, DONE, INTERRUPTED, NOT_CONVERGED, BadInput
+from regfactor.cli.errors import BAD_INPUT, DONE, INTERRUPTED, NOT_CONVERGED, BadInput, count, listed
 from regfactor.cli.outputs import RENAMED, Outputs
 from regfactor.cli.tables import Reading, Table, read
 from regfactor.cli.talk import Talk
 from regfactor.report.page import Page
 from regfactor.saving import UntrustedModel, save
 
+EMPTY_ROWS = r"\d+ rows? ha(s|ve) no observed entry"  # a warning that counts from zero; people are told from one
 READS_TEXT = ("label", "cluster")
 NO_CHOICE = {  # what an estimator says where alpha="auto" cannot be, and what is lacking
     "too few observed entries": "There are too few cells",
@@ -92,7 +93,7 @@ class Work:
     def tell(self, seen: Understood, target: str | None = None) -> None:
         """Say what the columns were taken for, and the target."""
         rows, table = len(seen.frame), seen.table
-        self.talk.say(f"Read {table.path.name}: {rows:,} rows, {len(table.names):,} columns.")
+        self.talk.say(f"Read {table.path.name}: {count(rows, 'row')}, {count(len(table.names), 'column')}.")
         self.talk.lines([*seen.lines(), *([("target", target)] if target else [])])
         for name in seen.of_kind(NUMBER):
             mark = mark_of_missing(seen.frame[name].to_numpy())
@@ -117,7 +118,13 @@ class Work:
 
     def fit(self, what: str, model: Any, *data: Any) -> Any:
         """Fit a model under a progress bar; whether it converged decides the exit code."""
-        with self.talk.progress(what) as told:
+        empty = _empty_rows(data)
+        if empty:
+            held = f"Row {empty[0]} holds" if len(empty) == 1 else f"{len(empty):,} rows hold"
+            which = "" if len(empty) == 1 else f" ({listed(empty, 5)})"
+            self.talk.note(f"{held} no value{which}; nothing can be learned there.")
+        with self.talk.progress(what) as told, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", EMPTY_ROWS)
             why = fit_with_choice(model.set_params(callback=told), *data)
         if why:
             self.talk.note(f"{why} to choose the strength of the smoothing by; it was set to 1.")
@@ -212,6 +219,13 @@ def fit_with_choice(model: Any, *data: Any) -> str:
         model.set_params(**{k: v for k, v in plain.items() if k in model.get_params()}).fit(*data)
         return lacking
     return ""
+
+
+def _empty_rows(data: Sequence[Any]) -> list[int]:
+    """Return the rows that hold no value in any of the tables, counted from one as in the file."""
+    tables = [pandas().DataFrame(X) for X in data if not hasattr(X, "tocsr")]
+    empty = [X.index[X.isna().to_numpy().all(axis=1)] for X in tables]
+    return sorted(int(i) + 1 for i in set(empty[0]).intersection(*empty[1:])) if empty else []
 
 
 @contextlib.contextmanager
