@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -197,3 +199,32 @@ def test_a_missing_file_and_a_missing_folder_say_so(tmp_path):
 def test_what_is_no_model_and_a_file_is_named(given):
     with pytest.raises(ValueError, match=r"save\(model, 'model.skops'\); got"):
         regfactor.save(*given)
+
+
+@pytest.mark.parametrize("given", [{"a": 1}, regfactor.ConvexSubspace, regfactor.losses.Huber(), [1]], ids=repr)
+def test_what_is_no_estimator_is_not_saved(given, tmp_path):
+    with pytest.raises(ValueError, match="save keeps an estimator"):
+        regfactor.save(given, tmp_path / "model.skops")
+    assert not list(tmp_path.iterdir())
+
+
+def test_of_a_search_the_best_model_is_to_be_saved(tmp_path):
+    X = np.random.default_rng(0).normal(size=(30, 4))
+    search = GridSearchCV(regfactor.ExponentialFamilyPCA(1, family="gaussian"), {"alpha": [1.0, 2.0]}, cv=2).fit(X)
+    with pytest.raises(ValueError, match=r"save\(search.best_estimator_, path\)"):
+        regfactor.save(search, tmp_path / "model.skops")
+    regfactor.save(search.best_estimator_, tmp_path / "model.skops")
+
+
+class Stranger:
+    """A class of someone else."""
+
+
+def test_a_file_of_skops_alone_is_refused_by_what_it_names(tmp_path):
+    skops = pytest.importorskip("skops.io")
+    skops.dump(Stranger(), tmp_path / "model.skops")
+    with pytest.raises(UntrustedModel, match=r"names test_saving\.Stranger"):
+        regfactor.load(tmp_path / "model.skops")
+    skops.dump(LogisticRegression(), tmp_path / "model.skops")
+    with pytest.raises(UntrustedModel, match=r"not a file of regfactor\.save"):
+        regfactor.load(tmp_path / "model.skops")

@@ -46,13 +46,13 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
             f"then {type(path).__name__}."
         )
     skops, path = _skops(), Path(path)
+    _check_model(model)
     _check_place(path)
     content = io.BytesIO(skops.dumps(model))
     refused = _refused(skops, content.getvalue())
     if refused:
         raise ValueError(
-            f"{type(model).__name__} holds {', '.join(refused)}, which a saved model cannot carry: functions and "
-            "classes of your own are code. Set such parameters (callback, a callable kernel) to None before saving."
+            f"{type(model).__name__} holds {', '.join(refused)}, which a saved model cannot carry. {_remedy(model)}"
         )
     note = {"regfactor": version("regfactor"), "model": type(model).__name__}
     with zipfile.ZipFile(content, "a") as archive:
@@ -73,13 +73,15 @@ def load(path: str | os.PathLike[str]) -> Any:
         If the file names types that are not regfactor's, scikit-learn's, scipy's or numpy's own.
     """
     skops, content = _skops(), Path(path).read_bytes()
-    note = _note(content, path)
-    refused = _refused(skops, content)
+    note = _note(content)
+    refused = _refused(skops, content) if note else _foreign(skops, content)
     if refused:
         raise UntrustedModel(
             f"{os.fspath(path)} was not opened: it names {', '.join(refused)}, which no model of regfactor holds. "
             "If you know its author, look at it with skops.io.get_untrusted_types."
         )
+    if not note:
+        raise UntrustedModel(f"{os.fspath(path)} is not a file of regfactor.save, so it was not opened.")
     if note["regfactor"] != version("regfactor"):
         warnings.warn(
             f"{os.fspath(path)} was written by regfactor {note['regfactor']}, and this is {version('regfactor')}: if "
@@ -93,14 +95,20 @@ def _skops() -> ModuleType:
     return optional("skops.io", "A model in a file", install_hint("cli"))
 
 
-def _note(content: bytes, path: str | os.PathLike[str]) -> dict[str, str]:
-    """Return what `save` wrote about a file; anything but such a file is refused."""
-    known = zipfile.is_zipfile(io.BytesIO(content))
-    if known:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            if NOTE in archive.namelist():
-                return dict(json.loads(archive.read(NOTE)))
-    raise UntrustedModel(f"{os.fspath(path)} is not a file of regfactor.save, so it was not opened.")
+def _note(content: bytes) -> dict[str, str]:
+    """Return what `save` wrote about a file; nothing about any other."""
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        return {}
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return dict(json.loads(archive.read(NOTE))) if NOTE in archive.namelist() else {}
+
+
+def _foreign(skops: ModuleType, content: bytes) -> list[str]:
+    """Return the refused names in a file that `save` did not write; none where they cannot be read."""
+    try:
+        return _refused(skops, content)
+    except Exception:  # whatever bytes that are no skops file make it raise
+        return []
 
 
 def _refused(skops: ModuleType, content: bytes) -> list[str]:
@@ -119,6 +127,24 @@ def _ours(name: str) -> bool:
     except ModuleNotFoundError:  # of another version, or made up
         return False
     return inspect.isclass(found) and found.__module__ == module
+
+
+def _check_model(model: Any) -> None:
+    """Raise for anything but an estimator, of regfactor or around one."""
+    base = importlib.import_module("sklearn.base").BaseEstimator
+    if not isinstance(model, base):
+        got = f"the class {model.__name__}, not a model made of it" if inspect.isclass(model) else repr(model)[:60]
+        raise ValueError(f"save keeps an estimator, such as ConvexSubspace().fit(X); got {got}.")
+
+
+def _remedy(model: Any) -> str:
+    """Say what to save, or to set, where a model holds what no file may."""
+    if hasattr(model, "best_estimator_") or hasattr(model, "param_grid"):
+        return "Of a search save the model that it found: save(search.best_estimator_, path)."
+    return (
+        "Functions and classes of your own are code: set such parameters (callback, a callable kernel) to None before "
+        "saving."
+    )
 
 
 def _check_place(path: Path) -> None:
