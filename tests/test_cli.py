@@ -364,7 +364,9 @@ def test_two_views_are_denoised(tmp_path):
     assert np.abs(clean - truth)[seen].mean() < 0.7 * np.abs(X - truth)[seen].mean() and not np.isnan(clean).any()
     assert command("score", tmp_path / "m.skops", tmp_path / "t.npz").code == 0
     np.testing.assert_allclose(pd.read_csv(tmp_path / "t.score.csv").to_numpy(), clean, rtol=1e-5)
-    for wrong in ("0:5", "0:5,5:9", "0:5,4:8", "5:5,0:3", "a:b,c:d"):
+    assert command("denoise", tmp_path / "t.npz", "--views", "x0:x4,x5:x7", "--force").code == 0
+    np.testing.assert_array_equal(pd.read_csv(tmp_path / "t.denoise.csv").to_numpy(), clean)
+    for wrong in ("0:5", "0:5,5:9", "0:5,4:8", "5:5,0:3", "a:b,c:d", "x0:x4,x4:x7", "x4:x0,x5:x7", "x0:x4,x5:x7:x6"):
         refused(command("denoise", tmp_path / "t.npz", "--views", wrong, "--force"), "--views")
 
 
@@ -381,7 +383,9 @@ def test_a_gross_outlier_is_taken_for_missing(table, job, options):  # noqa: F81
 
 
 def test_atlas_and_experiments(tmp_path, monkeypatch):
-    assert "PCA" in command("atlas").out and "PCA" in command("atlas", "--json").record["table"]
+    rows = command("atlas", "--json").record["rows"]
+    assert "PCA" in command("atlas").out and "PCA" in [row["algorithm"] for row in rows]
+    assert set(rows[0]) == {"algorithm", "table", "model", "equals", "compared_by", "note"}
     monkeypatch.setattr("regfactor.cli.reproduce.PACKAGE", tmp_path / "nowhere")
     refused(command("reproduce", "aistats-1"), "checkout")
 

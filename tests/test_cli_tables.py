@@ -97,6 +97,9 @@ def test_files_that_are_not_there_suggest_the_nearest(tmp_path):
     (tmp_path / "people.csv").write_text("a\n1\n")
     with pytest.raises(BadInput, match=r"did you mean 'people.csv'"):
         read(tmp_path / "poeple.csv")
+    (tmp_path / "one.csv").write_text("a\n1\n")
+    with pytest.raises(BadInput, match=r"nope.csv\.$"):  # alike by its ending only
+        read(tmp_path / "nope.csv")
     with pytest.raises(BadInput, match="not a file"):
         read(tmp_path)
     (tmp_path / "t.xlsx").write_text("a")

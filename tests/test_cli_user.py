@@ -28,7 +28,7 @@ def test_the_version_and_the_atlas_in_a_process():
     done = process("--version")
     assert done == (0, f"regfactor {regfactor.__version__}\n", "")
     done = process("atlas", "--json")
-    assert done.code == 0 and "PCA" in done.record["table"]
+    assert done.code == 0 and "PCA" in [row["algorithm"] for row in done.record["rows"]]
 
 
 @pytest.mark.slow

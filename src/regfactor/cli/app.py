@@ -118,7 +118,14 @@ def embed(
 @sharing(FITTING, OUTPUT)
 def denoise(
     table: Source,
-    views: Annotated[str, typer.Option(help="Columns of both views, as in 0:20,20:40.", show_default=False)],
+    views: Annotated[
+        str,
+        typer.Option(
+            help="First and last column of both views, as in height:waist,pressure:age; or by numbers from 0, without "
+            "the end, as in 0:20,20:40.",
+            show_default=False,
+        ),
+    ],
     settings: Settings,
 ) -> None:
     """Clean two views of the same rows by what they share; holes and missing views are filled."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from regfactor.atlas import table
+from regfactor.atlas.row import HEAD
 from regfactor.cli.work import Work
 
 
 def run(work: Work) -> None:
-    """Print the table."""
+    """Print the table; machines get its rows."""
     atlas = table()
     work.talk.say(str(atlas))
-    work.talk.record |= {"command": "atlas", "table": str(atlas)}
+    head = [name.replace(" ", "_") for name in HEAD]
+    rows = [{**dict(zip(head, row.cells, strict=True)), "note": row.note} for row in atlas.rows]
+    others = [{"algorithm": stranger.name, "reason": stranger.reason} for stranger in atlas.strangers]
+    work.talk.record |= {"command": "atlas", "rows": rows, "not_members": others}

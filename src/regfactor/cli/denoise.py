@@ -11,7 +11,7 @@ import numpy as np
 from regfactor._params import Array
 from regfactor.cli.columns import FLAG, NUMBER, Understood
 from regfactor.cli.complete import fill
-from regfactor.cli.errors import BadInput, count, listed
+from regfactor.cli.errors import BadInput, count, listed, nearest
 from regfactor.cli.outliers import outlier_code, without_outliers
 from regfactor.cli.words import certificate_section, data_section, gap_fact, notes, reading_code, repeat_section
 from regfactor.cli.work import Work, quiet
@@ -63,18 +63,33 @@ def run(work: Work, path: Path, views: str) -> None:
 
 def _views(text: str, names: list[str]) -> tuple[list[str], list[str]]:
     """Return the columns of both views."""
-    found = [SPAN.match(part) for part in text.split(",")]
-    if len(found) != 2 or not all(found):
-        raise BadInput(f"--views {text!r} must name two spans of columns, counted from 0, such as 0:20,20:40.")
-    spans = [range(int(m[1]), int(m[2])) for m in found if m is not None]
-    for span in spans:
-        if not len(span) or span.stop > len(names):
-            raise BadInput(
-                f"--views {text!r}: {span.start}:{span.stop} is no span of the {len(names)} columns of the table."
-            )
-    if set(spans[0]) & set(spans[1]):
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 2:
+        raise BadInput(f"--views {text!r} must name two spans of columns, counted from 0, such as 0:20,20:40, or by "
+                       "the names of the first and the last of each, such as height:waist,pressure:age.")  # fmt: skip
+    first, second = (_span(text, part, names) for part in parts)
+    if set(first) & set(second):
         raise BadInput(f"--views {text!r}: the views share columns.")
-    return [names[j] for j in spans[0]], [names[j] for j in spans[1]]
+    return [names[j] for j in first], [names[j] for j in second]
+
+
+def _span(text: str, part: str, names: list[str]) -> range:
+    """Return the places of one view: by number without the end, by name with both ends, or one name."""
+    numbers = SPAN.match(part)
+    if numbers is not None:
+        span = range(int(numbers[1]), int(numbers[2]))
+    else:
+        ends = [part] if part in names else part.split(":")
+        ends = [end.strip() for end in (ends if len(ends) == 2 else ends * 2)]
+        unknown = [end for end in ends if end not in names]
+        if unknown or len(ends) != 2:
+            wrong = unknown[0] if unknown else part
+            raise BadInput(f"--views {text!r}: there is no column {wrong!r}{nearest(wrong, names)} Name two spans, "
+                           "such as height:waist,pressure:age, or 0:20,20:40 counted from 0.")  # fmt: skip
+        span = range(names.index(ends[0]), names.index(ends[1]) + 1)
+    if not len(span) or span.stop > len(names):
+        raise BadInput(f"--views {text!r}: {part} is no span of the {len(names)} columns of the table.")
+    return span
 
 
 def _require_numbers(seen: Understood, names: list[str]) -> None:
@@ -83,7 +98,7 @@ def _require_numbers(seen: Understood, names: list[str]) -> None:
              if seen.frame[name].dtype.kind not in "biuf" and kinds[name].kind not in (NUMBER, FLAG)]  # fmt: skip
     if wrong:
         raise BadInput(
-            f"Views hold numbers only, and these columns do not: {listed(wrong)}. Their columns are counted from 0."
+            f"Views hold numbers only, and these columns do not: {listed(wrong)}. Numbers in --views count from 0."
         )
 
 

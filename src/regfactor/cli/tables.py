@@ -107,8 +107,9 @@ def read(path: Path, reading: Reading | None = None) -> Table:
     """Return the table in a file."""
     reading = reading or Reading()
     if not path.exists():
-        others = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise BadInput(f"There is no file {path}{nearest(path.name, others)}")
+        others = [p for p in path.parent.iterdir() if p.is_file()] if path.parent.is_dir() else []
+        alike = [p.name for p in others if nearest(path.stem, [p.stem]) != "."]  # not by the ending alone
+        raise BadInput(f"There is no file {path}{nearest(path.name, alike)}")
     if not path.is_file():
         raise BadInput(f"{path} is not a file.")
     name = path.name.lower()
