@@ -73,7 +73,7 @@ def select_alpha(
     trials: Trials = _penalized
     if debias:
         trials = _Priors(fitted, groups) if debias == PRIOR else _Refits()
-    search = _Search(BETTER if isinstance(trials, _Refits) else 0.0)
+    search = Search(BETTER if isinstance(trials, _Refits) else 0.0)
     for alpha, solution in zip(alphas, along(fitted, alphas, tol=ROUGH), strict=False):
         if search.ended(trials(fitted.at(alpha), held, solution.point)):
             break
@@ -90,7 +90,7 @@ def select_prior(problem: Convex, groups: Array | None, random: np.random.Genera
             "debias='prior' holds out single entries, which a loss of whole rows does not allow; use True or False."
         )
     fitted, held = _parted(problem, groups, random)
-    search = _Search(0.0)
+    search = Search()
     search.ended(_Priors(fitted, groups)(fitted, held, solve(fitted, tol=ROUGH, max_rank=max_rank).point))
     return Selection("alphas", search.trials, search.choice("min"))
 
@@ -111,11 +111,11 @@ def select_rank(
 ) -> Selection:
     """Choose the number of atoms of a local fit."""
     train, held = problem.data.split(HELD_OUT, random, groups)
-    search = _Search(0.0)
-    for rank in _ranks(min(problem.data.shape)):
+    search = Search()
+    for rank in ranks(min(problem.data.shape)):
         fitted = replace(problem, data=train, rank=rank)
         solution = solve(fitted, random_state=seed, **options)
-        if search.ended([_trial(held, held.layout.entries(solution.point.factors), rank)]):
+        if search.ended([trial_of(held.losses(solution.point.factors), rank)]):
             break
     return Selection("ranks", search.trials, search.choice("min"))
 
@@ -130,10 +130,10 @@ def refit(problem: Convex, point: Point, rank: int, sweeps: int = 3) -> Point:
     return Point(rebalance(F), B)
 
 
-class _Search:
+class Search:
     """Candidates are drawn until several in a row are no better than the best."""
 
-    def __init__(self, better: float) -> None:
+    def __init__(self, better: float = 0.0) -> None:
         self.trials: list[Trial] = []
         self.better, self.best, self.rises = better, np.inf, 0
 
@@ -155,7 +155,7 @@ class _Search:
 
 
 def _penalized(problem: Convex, held: Data, point: Point) -> list[Trial]:
-    return [_trial(held, _predictor(problem, held, point), problem.alpha)]
+    return [trial_of(_losses(problem, held, point), problem.alpha)]
 
 
 class _Refits:
@@ -167,7 +167,7 @@ class _Refits:
     def __call__(self, problem: Convex, held: Data, point: Point) -> list[Trial]:
         self.penalized += _penalized(problem, held, point)
         return [
-            replace(_trial(held, _predictor(problem, held, refit(problem, point, rank, 2)), problem.alpha), rank=rank)
+            replace(trial_of(_losses(problem, held, refit(problem, point, rank, 2)), problem.alpha), rank=rank)
             for rank in _cuts(point.factors)
         ] or [replace(self.penalized[-1], rank=0)]
 
@@ -206,7 +206,7 @@ class _Priors:
         def loss(k: int) -> float:
             if k not in tried:
                 scored = with_prior(problem, point, float(self.strengths[k]))
-                trial = _trial(held, _predictor(problem, held, scored), problem.alpha)
+                trial = trial_of(_losses(problem, held, scored), problem.alpha)
                 tried[k] = replace(trial, prior=float(self.strengths[k]))
             return tried[k].loss
 
@@ -238,14 +238,14 @@ def deviations(problem: Convex, F: Factors) -> Array:
     return np.linalg.norm(F.codes, axis=0) / np.sqrt(np.sum(rows**-2.0))
 
 
-def _trial(held: Data, Z: Array, value: float) -> Trial:
-    losses = held.losses(Z)
+def trial_of(losses: Array, value: float) -> Trial:
+    """Return a candidate with the mean of its losses and its error."""
     spread = float(losses.std(ddof=1)) if len(losses) > 1 else 0.0
-    return Trial(float(value), float(losses.mean()), spread / np.sqrt(len(losses)))
+    return Trial(float(value), float(losses.mean(dtype=np.float64)), spread / np.sqrt(len(losses)))
 
 
-def _predictor(problem: Convex, held: Data, point: Point) -> Array:
-    return replace(problem, data=held).predictor(point.factors, point.free)
+def _losses(problem: Convex, held: Data, point: Point) -> Array:
+    return held.losses(replace(problem, data=held).predictor(point.factors, point.free))
 
 
 def _cuts(F: Factors) -> list[int]:
@@ -261,7 +261,7 @@ def _leading(F: Factors, rank: int) -> Factors:
     return Factors(F.codes[:, :rank], F.C[:rank])
 
 
-def _ranks(most: int) -> Iterator[int]:
+def ranks(most: int) -> Iterator[int]:
     """Yield 1, 2, 3, ... with steps that grow by a quarter."""
     rank = 1
     while rank <= most:

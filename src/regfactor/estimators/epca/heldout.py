@@ -11,7 +11,7 @@ from regfactor._params import Array, choose
 from regfactor.estimators.epca.deviance import null_point
 from regfactor.estimators.epca.families import FAINT
 from regfactor.estimators.epca.rowfit import Given
-from regfactor.estimators.selection import ALPHAS, HELD_OUT, RISES, RULES, SMALLEST, Selection, Trial
+from regfactor.estimators.selection import ALPHAS, HELD_OUT, RULES, SMALLEST, Search, Selection, ranks, trial_of
 from regfactor.factors import Factors, Point
 from regfactor.problems import Data, Design, Factored
 from regfactor.solvers import solve
@@ -55,27 +55,25 @@ def select_strength(
     if not largest > 0:
         raise ValueError("alpha='auto' found nothing to choose: intercepts alone explain the table. Give a number.")
     first = first_point(replace(fitted, alpha=0.0))
-    point, trials = first, []
+    point, search = first, Search()
     for alpha in np.geomspace(1.0, SMALLEST, ALPHAS) * largest:
         here = replace(fitted, alpha=float(alpha))
         start = Point(_revived(point.factors, first.factors, problem), point.free)
         point = solve(here, tol=ROUGH, max_iter=SWEEPS + 1, start=start).point
-        trials.append(_trial(here, held, point, float(alpha)))
-        if _rising(trials):
+        if search.ended([trial_of(_losses(here, held, point), alpha)]):
             break
-    return Selection("alphas", trials, _best(trials, rule)), largest
+    return Selection("alphas", search.trials, search.choice(rule)), largest
 
 
 def select_number(problem: Factored, seen: Array | None, random: np.random.Generator) -> Selection:
     """Choose the number of components at a given strength."""
     fitted, held = _parted(problem, seen, random)
-    trials: list[Trial] = []
-    rank, most = 1, min(problem.data.shape)
-    while rank <= most and not _rising(trials):
+    search = Search()
+    for rank in ranks(min(problem.data.shape)):
         here = replace(fitted, rank=rank)
-        trials.append(_trial(here, held, solve(here, tol=ROUGH, max_iter=10).point, rank))
-        rank = max(rank + 1, rank * 5 // 4)
-    return Selection("ranks", trials, _best(trials, "min"))
+        if search.ended([trial_of(_losses(here, held, solve(here, tol=ROUGH, max_iter=10).point), rank)]):
+            break
+    return Selection("ranks", search.trials, search.choice("min"))
 
 
 def selected(
@@ -140,22 +138,6 @@ def _revived(F: Factors, first: Factors, problem: Factored) -> Factors:
     return Factors(np.hstack([codes[:, :k], F.codes[:, have:]]), np.vstack([C[:k], F.C[have:]]))
 
 
-def _trial(problem: Factored, held: Data, point: Point, value: float) -> Trial:
+def _losses(problem: Factored, held: Data, point: Point) -> Array:
     F, B = point.factors, point.free
-    seen = held if problem.design is None or B is None else held.shifted(problem.design.D, B)
-    losses: Array = seen.losses(F)
-    spread = float(losses.std(ddof=1)) if len(losses) > 1 else 0.0
-    return Trial(float(value), float(losses.mean(dtype=np.float64)), spread / np.sqrt(len(losses)))
-
-
-def _rising(trials: list[Trial]) -> bool:
-    """Whether the last few candidates are all no better than the best before them."""
-    if len(trials) <= RISES:
-        return False
-    best = min(t.loss for t in trials[:-RISES])
-    return all(t.loss >= best for t in trials[-RISES:])
-
-
-def _best(trials: list[Trial], rule: str) -> Trial:
-    best = min(trials, key=lambda t: t.loss)
-    return best if rule == "min" else next(t for t in trials if t.loss <= best.loss + best.error)
+    return (held if problem.design is None or B is None else held.shifted(problem.design.D, B)).losses(F)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from regfactor._params import Array, choose
-from regfactor.estimators.selection import ALPHAS, HELD_OUT, ROUGH, RULES, SMALLEST, Selection, Trial, _Search
+from regfactor.estimators.selection import ALPHAS, HELD_OUT, ROUGH, RULES, SMALLEST, Search, Selection, trial_of
 from regfactor.problems import Convex, Data
 from regfactor.solvers.paths import along
 
@@ -21,12 +21,10 @@ def select_by_labels(problem: Convex, n_first: int, rule: str, random: np.random
     train = problem.data.kept(~(held[:, None] & labels))
     judged = problem.data.kept(held[:, None] & labels)
     fitted = replace(problem, data=train)
-    alphas, search = np.geomspace(1.0, SMALLEST, ALPHAS) * fitted.alpha_max(), _Search(0.0)
+    alphas, search = np.geomspace(1.0, SMALLEST, ALPHAS) * fitted.alpha_max(), Search()
     for alpha, solution in zip(alphas, along(fitted, alphas, tol=ROUGH), strict=False):
         P = replace(problem, data=judged).predictor(solution.point.factors, solution.point.free)
-        losses = judged.row_values(P)[held]
-        spread = float(losses.std(ddof=1)) if len(losses) > 1 else 0.0
-        if search.ended([Trial(float(alpha), float(losses.mean()), spread / np.sqrt(len(losses)))]):
+        if search.ended([trial_of(judged.row_values(P)[held], alpha)]):
             break
     return Selection("alphas", search.trials, search.choice(rule))
 
