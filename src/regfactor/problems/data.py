@@ -86,7 +86,7 @@ class Data:
         seen = np.ones(self.shape, bool)
         for t in self.terms:
             if t.w is not None:
-                seen[:, t.columns] = np.broadcast_to(t.w, t.x.shape) > 0
+                seen[:, t.columns] = t.weights > 0
         return seen
 
     @property
@@ -229,12 +229,12 @@ class Data:
 
     def _values(self, Z: Array | Factors) -> Array:
         Z = self.layout.entries(Z)
-        return self._collect(lambda t: t.losses(t.part(Z)))
+        return self.collect(lambda t: t.losses(t.part(Z)))
 
     def gradient(self, Z: Array | Factors) -> Array:
         """dL/dZ, zero at holes."""
         Z = self.layout.entries(Z)
-        return self._collect(lambda t: t.weigh(t.loss.gradient(t.legal(t.at(Z)), t.x)))
+        return self.collect(lambda t: t.weigh(t.loss.gradient(t.legal(t.at(Z)), t.x)))
 
     def value_and_gradient(self, Z: Array | Factors) -> tuple[float, Array]:
         """L(Z) and its gradient."""
@@ -244,7 +244,7 @@ class Data:
     def hessian(self, Z: Array | Factors) -> Array:
         """Return the second derivative of L in each entry, zero at holes."""
         Z = self.layout.entries(Z)
-        return self._collect(lambda t: t.weigh(t.loss.hessian(t.legal(t.at(Z)), t.x)))
+        return self.collect(lambda t: t.weigh(t.loss.hessian(t.legal(t.at(Z)), t.x)))
 
     def expansion(self, Z: Array | Factors, out: Expansion | None = None) -> Expansion:
         """Return loss, gradient and second derivative in each entry; the loss is infinite outside a link domain.
@@ -297,11 +297,11 @@ class Data:
             way = np.where(np.isfinite(best), best, newton)
             return way if t.w is None else np.where(t.w > 0, way, 0)
 
-        return self._collect(one)
+        return self.collect(one)
 
     def majorant(self) -> Array:
         """Return for each entry a bound of its second derivative (infinite for losses without one)."""
-        return self._collect(lambda t: t.weigh(np.full(t.x.shape, t.loss.curvature, t.x.dtype)))
+        return self.collect(lambda t: t.weigh(np.full(t.x.shape, t.loss.curvature, t.x.dtype)))
 
     def conjugate(self, Y: Array) -> float:
         """L*(Y), infinite for a Y that is not zero at holes."""
@@ -319,7 +319,7 @@ class Data:
     def feasible(self, Y: Array) -> Array:
         """Return Y moved into the domain of L*."""
         Y = self.layout.entries(Y)
-        return self._collect(lambda t: t.weigh(t.loss.feasible(t.in_units(t.part(Y)), t.x)))
+        return self.collect(lambda t: t.weigh(t.loss.feasible(t.in_units(t.part(Y)), t.x)))
 
     def room(self, Y: Array) -> Array:
         """Return how far each entry of Y can move: the curvature where L has gradient Y, within the domain of L*."""
@@ -333,7 +333,7 @@ class Data:
             inside = np.minimum(y - low, high - y)
             return t.weigh(np.maximum(np.fmin(bend, inside), 0))
 
-        return self._collect(one)
+        return self.collect(one)
 
     def reach(self, Y: Array, most: float = 1.0) -> float:
         """Return the largest s <= most such that s Y is in the domain of L*, which contains zero."""
@@ -375,13 +375,13 @@ class Data:
             z = z if t.w is None else np.where(t.w > 0, z, a)
             return z if t.offset is None else z - t.offset
 
-        return self._collect(one)
+        return self.collect(one)
 
     def predict(self, Z: Array) -> Array:
         """Return the predictions in the units of the data."""
-        return self._collect(lambda t: t.loss.predict(t.legal(t.at(Z))))
+        return self.collect(lambda t: t.loss.predict(t.legal(t.at(Z))))
 
-    def _collect(self, of: Callable[[Term], Array]) -> Array:
+    def collect(self, of: Callable[[Term], Array]) -> Array:
         """Lay the arrays of all terms side by side in the columns they stand for."""
         pieces = self._pieces
         first = of(pieces[0])

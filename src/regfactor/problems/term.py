@@ -36,6 +36,11 @@ class Term:
         return entries if self.columns is EVERYTHING else entries[..., self.columns]
 
     @property
+    def weights(self) -> Array:
+        """Return the weight of each entry."""
+        return np.ones_like(self.x) if self.w is None else np.broadcast_to(self.w, self.x.shape)
+
+    @property
     def size(self) -> float:
         """Return the median distance of the observed data from the offset, one where that is zero."""
         away = np.abs(self.x if self.offset is None else self.x - self.offset)

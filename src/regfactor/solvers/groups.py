@@ -27,9 +27,10 @@ def group_constants(problem: Factored, codes: Array, C: Array) -> Array:
     """Return min over c of the loss of each group and column; where nothing is observed it stays what it was."""
     C, labels = C.copy(), codes.argmax(axis=1)
     for t in problem.weighted.terms:
+        weights = t.weights
         for j in range(len(C)):
             members = labels == j
-            w = np.ones_like(t.x[members]) if t.w is None else np.broadcast_to(t.w, t.x.shape)[members]
+            w = weights[members]
             seen = w.sum(axis=0) > 0
             if seen.any():
                 C[j, np.arange(C.shape[1])[t.columns][seen]] = _constant(t, members, w)[seen]

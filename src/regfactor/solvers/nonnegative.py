@@ -105,7 +105,7 @@ class SquaredSide(Side):
         if self.data.complete:
             yield slice(0, target.shape[1]), (self.D.T @ self.D)[:, :, None], target
             return
-        for block, H in self.hessians(self.own(np.ones_like(t.x) if t.w is None else t.w)):
+        for block, H in self.hessians(self.own(t.weights)):
             yield block, H, target[:, block]
 
 

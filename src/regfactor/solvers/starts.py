@@ -137,11 +137,7 @@ def _weights(problem: Factored) -> Array | None:
     data = problem.weighted
     if all(t.w is None for t in data.terms):
         return None
-    w = np.ones(data.terms[0].x.shape if data.layout.sparse else data.shape, data.dtype)
-    for t in data.terms:
-        if t.w is not None:
-            w[... if t.columns is EVERYTHING else (slice(None), t.columns)] = t.w
-    return w
+    return np.ascontiguousarray(data.collect(lambda t: t.weights))  # those of rows have stride zero, slow to multiply
 
 
 def _regressed(D: Array, w: Array | None, y: Array, layout: Layout) -> Array:
@@ -230,13 +226,8 @@ def imputed_svd(data: Data, k: int) -> tuple[Array, Array, Array]:
 
 def _positive_part(data: Data) -> tuple[Array, Array]:
     """Return max(x - offset, 0) and the weights at the entries of a table."""
-    x = np.empty(data.terms[0].x.shape if data.layout.sparse else data.shape, data.dtype)
-    w = np.ones_like(x)
-    for t in data.terms:
-        at = ... if t.columns is EVERYTHING else (slice(None), t.columns)
-        x[at] = np.maximum(t.x if t.offset is None else t.x - t.offset, 0)
-        w[at] = 1 if t.w is None else t.w
-    return x, w
+    x = data.collect(lambda t: np.maximum(t.x if t.offset is None else t.x - t.offset, 0))
+    return x, data.collect(lambda t: t.weights)
 
 
 def _sum(layout: Layout, entries: Array, F: Factors) -> Any:

@@ -117,7 +117,7 @@ def split(data: Data, seen: Array | None, random: np.random.Generator) -> tuple[
         learned, tested = data.split(HELD_OUT, random)
         return learned, tested if data.layout.sparse else tested.compacted()
     t = data.terms[0]
-    w = np.ones_like(t.x) if t.w is None else t.w
+    w = t.weights
     held = (random.random(t.x.shape) < HELD_OUT) & seen
     means = (t.x * w).sum(axis=0) / w.sum(axis=0)
     faint = FAINT * w[seen].mean()

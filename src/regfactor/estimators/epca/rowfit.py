@@ -139,9 +139,8 @@ class RowFit:
 
     def _known(self, data: Data) -> Array:
         """Tell which rows have an observed entry; of shares nothing is known from a row without a count."""
-        t = data.terms[0]
-        w = np.ones_like(t.x) if t.w is None else t.w
-        return np.asarray(data.layout.row_sums(w * t.x if isinstance(self.reading.loss, Multinomial) else w) > 0)
+        t, shares = data.terms[0], isinstance(self.reading.loss, Multinomial)
+        return np.asarray(data.layout.row_sums(t.weights * t.x if shares else t.weights) > 0)
 
     def balanced(self, codes: Array, weights: Array) -> tuple[RowFit, Array]:
         """Return the same scoring with codes and components balanced, and those components.
