@@ -99,9 +99,7 @@ class Data:
         """The transposed table; only for one loss on all columns."""
         if len(self.terms) > 1 or self.terms[0].loss.rowwise:
             raise ValueError("Only a table with one elementwise loss can be transposed.")
-        if not isinstance(self.layout, Dense):
-            return Data(self.terms, self.shape[::-1], self.layout.T)
-        return Data((self.terms[0].mapped(lambda a: a.T),), self.shape[::-1], Dense(self.shape[::-1]))
+        return Data((self.terms[0].mapped(lambda a: a.T),), self.shape[::-1], self.layout.T)
 
     def only(self, term: Term) -> Data:
         """Return the data of one term as a table of its own."""
@@ -117,8 +115,7 @@ class Data:
 
     def weighted(self, rows: Array) -> Data:
         """Return the data with every row's loss multiplied by its weight."""
-        rows = rows.astype(self.dtype)
-        rows = rows[:, None] if isinstance(self.layout, Dense) else rows[self.layout.rows]
+        rows = self.layout.spread_rows(rows.astype(self.dtype))
         terms = (replace(t, w=np.broadcast_to(rows, t.x.shape) if t.w is None else t.w * rows) for t in self.terms)
         return replace(self, terms=tuple(terms))
 

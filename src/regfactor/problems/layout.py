@@ -29,6 +29,11 @@ class Dense:
     shape: tuple[int, int]
     sparse = False
 
+    @property
+    def T(self) -> Dense:
+        """The layout of the transposed array."""
+        return Dense(self.shape[::-1])
+
     def entries(self, Z: Any) -> Array:
         """Return Z at the entries of the table."""
         return Z.dense() if isinstance(Z, Factors) else Z
@@ -48,6 +53,10 @@ class Dense:
     def spread(self, columns: Array) -> Array:
         """Return a number for each column as a number for each entry, up to broadcasting."""
         return columns
+
+    def spread_rows(self, rows: Array) -> Array:
+        """Return a number for each row as a number for each entry, up to broadcasting."""
+        return rows[:, None]
 
     def pull(self, D: Array, entries: Array) -> Array:
         """D' times the matrix of entries."""
@@ -180,6 +189,10 @@ class Pattern:
         """Return a number for each column as a number for each entry."""
         return columns[self.indices]
 
+    def spread_rows(self, rows: Array) -> Array:
+        """Return a number for each row as a number for each entry."""
+        return rows[self.rows]
+
     def pull(self, D: Array, entries: Array) -> Array:
         """D' times the matrix of entries."""
         if self.dense and D.shape[1] >= NARROW:
@@ -290,7 +303,11 @@ class Turned:
 
     def spread(self, columns: Array) -> Array:
         """Return a number for each column as a number for each entry."""
-        return columns[self.pattern.rows]
+        return self.pattern.spread_rows(columns)
+
+    def spread_rows(self, rows: Array) -> Array:
+        """Return a number for each row as a number for each entry."""
+        return self.pattern.spread(rows)
 
     def pull(self, D: Array, entries: Array) -> Array:
         """D' times the matrix of entries."""

@@ -10,7 +10,7 @@ import scipy.sparse.linalg
 
 from regfactor._linalg import orthonormal, top_eigenpairs
 from regfactor._params import Array
-from regfactor.problems.layout import Dense, Layout
+from regfactor.problems.layout import Layout
 
 LARGEST_GRAM = 4000  # rows of a Gram matrix that is formed and factorized to prove a norm
 SMALLEST_LANCZOS = 50  # rows below which an iteration has no room, and nothing to gain
@@ -36,9 +36,7 @@ class Scattered:
     @property
     def T(self) -> Scattered:
         """The transpose."""
-        if isinstance(self.layout, Dense):
-            return Scattered(Dense(self.shape[::-1]), self.entries.T, self.columns, self.rows)
-        return Scattered(self.layout.T, self.entries, self.columns, self.rows)
+        return Scattered(self.layout.T, self.entries.T, self.columns, self.rows)
 
     def __matmul__(self, B: Array) -> Array:
         return _scaled(self.rows, self.layout.times(self.entries, _scaled(self.columns, B)))
@@ -59,11 +57,8 @@ class Scattered:
 
     def _of_entries(self, scale: Any, axis: int) -> Any:
         """Return the scale of each entry, up to broadcasting."""
-        if np.ndim(scale) == 0:
-            return scale
-        if isinstance(self.layout, Dense):
-            return scale[:, None] if axis == 0 else scale
-        return (self.layout if axis else self.layout.T).spread(scale)
+        spread = self.layout.spread if axis else self.layout.spread_rows
+        return spread(scale) if np.ndim(scale) else scale
 
     @property
     def frobenius(self) -> float:

@@ -14,7 +14,6 @@ from regfactor.loop import Iterate
 from regfactor.losses import Bregman, GammaLog, Squared
 from regfactor.penalties import Free, SquaredL2
 from regfactor.problems import Data, Factored
-from regfactor.problems.layout import Dense, Layout
 from regfactor.solvers.starts import loss_of_means
 
 SHARE = 1e-3  # of the excess of column means: the least excess against which a change is measured
@@ -116,7 +115,7 @@ def _improved_codes(problem: Factored, state: State) -> State:
     codes = np.hstack([state.Phi, state.A]).T
     ridge = _ridge(problem, problem.on_codes, k, len(E))
     turned = np.ascontiguousarray(held.T)
-    codes, new = improve_columns(expand, _turned(state.at), turned, codes, ridge, _other(data.layout))
+    codes, new = improve_columns(expand, _turned(state.at), turned, codes, ridge, data.layout.T)
     return replace(state, Phi=codes[:k].T, A=codes[k:].T, at=_turned(new), spare=state.at)
 
 
@@ -163,10 +162,8 @@ def _ridge(problem: Factored, penalty: object, k: int, free: int) -> Array:
 
 def _entry_weights(problem: Factored) -> Array | None:
     """Return the weights of rows as numbers for the entries."""
-    if problem.row_weights is None:
-        return None
-    rows, layout = problem.row_weights.astype(problem.data.dtype), problem.data.layout
-    return rows[:, None] if isinstance(layout, Dense) else rows[layout.rows]
+    rows, data = problem.row_weights, problem.data
+    return None if rows is None else data.layout.spread_rows(rows.astype(data.dtype))
 
 
 def _weigh(at: Expansion, weights: Array | None) -> Expansion:
@@ -180,7 +177,3 @@ def _weigh(at: Expansion, weights: Array | None) -> Expansion:
 def _turned(at: Expansion) -> Expansion:
     """Return an expansion for the turned layout, in which a sparse table keeps its order."""
     return at[0].T, at[1].T, at[2].T
-
-
-def _other(layout: Layout) -> Layout:
-    return Dense(layout.shape[::-1]) if isinstance(layout, Dense) else layout.T

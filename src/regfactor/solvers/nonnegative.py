@@ -20,7 +20,7 @@ import numpy as np
 from regfactor._params import Array
 from regfactor.losses import KL, Squared
 from regfactor.problems import Data
-from regfactor.problems.layout import Dense, Layout
+from regfactor.problems.layout import Layout
 
 PASSES = 4  # over the coordinates of a model: more would cost time before the other factor has its turn
 STEPS = 200  # of a minimization; it ends by itself after five to twenty, unless components are almost dependent
@@ -62,7 +62,7 @@ class Side(abc.ABC):
     @property
     def layout(self) -> Layout:
         """How entries of D @ B are held."""
-        return Dense(self.data.shape[::-1]) if self.turned else self.data.layout
+        return self.data.layout.T if self.turned else self.data.layout
 
     def predict(self, B: Array) -> Array:
         """D @ B."""
@@ -171,7 +171,7 @@ class KLSide(Side):
 
     def _largest(self, entries: Array) -> Array:
         """Return the largest entry of each column, at least zero."""
-        if isinstance(self.layout, Dense):
+        if not self.layout.sparse:
             return entries.max(axis=0, initial=0)
         most = np.zeros(self.layout.shape[1], entries.dtype)
         np.maximum.at(most, self.layout.spread(np.arange(len(most))), entries)

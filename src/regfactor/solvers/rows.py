@@ -86,7 +86,7 @@ def _newton_step(data: Data, codes: Array, C: Array, ridge: Array) -> tuple[Arra
     """Return the codes after a step that is halved, row by row, until it lowers the cost; and which rows arrived."""
     Z = codes @ C
     slope = data.gradient(Z) @ C.T + codes * ridge
-    step = solve_columns(C.T, data.hessian(Z).T, ridge, slope.T, Dense(data.shape[::-1])).T
+    step = solve_columns(C.T, data.hessian(Z).T, ridge, slope.T, data.layout.T).T
     costs, fall = _costs(data, codes, C, ridge), (slope * step).sum(axis=1)
     new, short, length = codes - step, np.arange(len(codes)), 1.0
     for _ in range(HALVINGS):

@@ -15,7 +15,7 @@ from regfactor.losses import KL, Gamma, Ordinal, Poisson, Squared
 from regfactor.losses.base import EVERYTHING
 from regfactor.penalties import Constraint, NonNegative, OneHot, Simplex
 from regfactor.problems import Data, Factored
-from regfactor.problems.layout import Dense, Layout
+from regfactor.problems.layout import Layout
 
 SMALL = 500  # rows or columns up to which the leading singular vectors are taken from a whole SVD
 BESIDE, POWERS = 5, 2  # directions beside those wanted, and products with X' X, of a rough SVD
@@ -47,20 +47,19 @@ def first_point(problem: Factored) -> Point:
     data, layout, k = problem.data, problem.data.layout, problem.rank
     y, w = _response(problem.weighted), _weights(problem)
     E = np.zeros((0, data.shape[1]), data.dtype) if problem.beside is None else problem.beside
-    turned: Layout = Dense(data.shape[::-1]) if isinstance(layout, Dense) else layout.T
     B, rest = None, y
     if problem.design is not None:
         B = _regressed(problem.design.D, w, rest, layout)
         rest = rest - layout.push(problem.design.D, B)
     A = np.zeros((data.shape[0], 0), data.dtype)
     if len(E):
-        A = _regressed(np.ascontiguousarray(E.T), None if w is None else w.T, rest.T, turned).T
+        A = _regressed(np.ascontiguousarray(E.T), None if w is None else w.T, rest.T, layout.T).T
         rest = rest - layout.push(A, E)
     root = np.ones((data.shape[0], 1), data.dtype)
     if problem.row_weights is not None:
         root = np.sqrt(problem.row_weights).astype(data.dtype)[:, None]
     if w is not None:
-        rest = np.where(w > 0, rest, 0) * (root if isinstance(layout, Dense) else root[layout.rows, 0])
+        rest = np.where(w > 0, rest, 0) * layout.spread_rows(root[:, 0])
     F = _shortened(problem, layout.matrix(rest), root) if k else Factors.zeros(*data.shape, data.dtype)
     codes, C = F.codes, F.C
     if not data.unbounded:
@@ -83,8 +82,7 @@ def _shortened(problem: Factored, rest: Any, root: Array) -> Factors:
 
 def _response(data: Data) -> Array:
     """Return the data in units of the predictor, at the entries: log counts, else one Newton step from a constant."""
-    sparse = data.layout.sparse
-    y = np.empty(data.terms[0].x.shape if sparse else data.shape, data.dtype)
+    y = np.empty(data.terms[0].x.shape if data.layout.sparse else data.shape, data.dtype)
     for t in data.terms:
         at = ... if t.columns is EVERYTHING else (slice(None), t.columns)
         if isinstance(t.loss, Poisson):

@@ -11,7 +11,6 @@ from regfactor._newton import minimize_columns, newton_step
 from regfactor._params import Array, UnsupportedProblem
 from regfactor.penalties import Free, NonNegative, OneHot, Penalty, PowerPenalty, Proximable, SquaredL2
 from regfactor.problems import Data
-from regfactor.problems.layout import Dense
 from regfactor.solvers.nonnegative import Side, improve, minimize, side_of_codes, side_of_components
 
 INNER = 10  # proximal steps on one factor before the other has its turn
@@ -72,13 +71,13 @@ def newton_rows(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float
         return newton_columns(data.T, D, Phi.T, ridge).T
     if data.quadratic:
         Z = Phi @ C
-        return newton_step(data.gradient(Z).T, data.hessian(Z).T, D, Phi.T, ridge, Dense(data.shape[::-1])).T
+        return newton_step(data.gradient(Z).T, data.hessian(Z).T, D, Phi.T, ridge, data.layout.T).T
 
     def evaluate(columns: Array) -> tuple[Array, Array, Array]:
         values, g, h = data.expansion(columns.T @ C)
         return data.layout.row_sums(values), g.T, h.T
 
-    return minimize_columns(evaluate, D, Phi.T, ridge, data.majorant().T, Dense(data.shape[::-1])).T
+    return minimize_columns(evaluate, D, Phi.T, ridge, data.majorant().T, data.layout.T).T
 
 
 def newton_columns(data: Data, D: Array, B: Array, ridge: Array) -> Array:
