@@ -20,16 +20,6 @@ from regfactor.solvers.mixture import log_joint
 
 
 @dataclass(frozen=True, eq=False)
-class MemberCenters(KernelCenters):
-    """Centers m_j = sum_i shares_ij phi(x_i); `weights` are those by which new rows have their degree."""
-
-    shares: Array
-
-    def inner(self, K: Array) -> Array:
-        return np.asarray(K @ self.shares)
-
-
-@dataclass(frozen=True, eq=False)
 class LabeledKernelClusters:
     """A clustering problem in feature space with the classes of some rows; `degrees` are weights of the graph."""
 
@@ -42,7 +32,7 @@ class LabeledKernelClusters:
         """Which rows have no class."""
         return np.asarray(self.codes == CLASSLESS)
 
-    def centers(self, Z: Array) -> tuple[MemberCenters, Array]:
+    def centers(self, Z: Array) -> tuple[KernelCenters, Array]:
         """Return the centers of memberships, and D_ij = |s_i phi(x_i) - m_j|^2 / 2."""
         space = self.space
         H = space.weights[:, None] * Z
@@ -50,7 +40,7 @@ class LabeledKernelClusters:
         full = np.where(masses > 0, masses, 1)
         inner = space.products(H) / full
         squares = np.einsum("ij,ij->j", H, inner) / full
-        centers = MemberCenters(np.empty(0, np.int32), self.degrees, masses, squares, H / full)
+        centers = KernelCenters(H / full, self.degrees, masses, squares)
         D = space.lengths[:, None] + centers.relative(space.scale[:, None] * inner)
         return centers, np.maximum(D, 0)
 

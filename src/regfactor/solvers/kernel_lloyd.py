@@ -71,10 +71,11 @@ class KernelClusters:
         H = np.zeros((n, k))
         H[np.arange(n), labels] = self.weights
         masses = np.bincount(labels, self.mass, minlength=k)
-        inner = self.products(H) / np.where(masses > 0, masses, 1)
-        sums = np.bincount(labels, self.weights * inner[np.arange(n), labels], minlength=k)
-        squares = sums / np.where(masses > 0, masses, 1)
-        return KernelCenters(labels, self.weights, masses, squares), self.scale[:, None] * inner
+        full = np.where(masses > 0, masses, 1)
+        inner = self.products(H) / full
+        squares = np.bincount(labels, self.weights * inner[np.arange(n), labels], minlength=k) / full
+        shares = one_hot(labels, k, self.weights / full[labels])
+        return KernelCenters(shares, self.weights, masses, squares), self.scale[:, None] * inner
 
     def objective(self, centers: KernelCenters) -> float:
         """Return the objective of labels with their own centers."""
@@ -84,18 +85,16 @@ class KernelClusters:
 
 @dataclass(frozen=True, eq=False)
 class KernelCenters:
-    """Centers m_j = sum over a cluster of w_i phi(x_i) / masses_j, and |m_j|^2."""
+    """Centers m_j = sum_i shares_ij phi(x_i), and |m_j|^2; `weights` are those by which new rows have their degree."""
 
-    labels: Array
+    shares: Any  # CSR of labels, an array of memberships
     weights: Array
     masses: Array
     squares: Array
 
     def inner(self, K: Array) -> Array:
         """<phi(x), m_j> of rows given by their kernel against the training rows."""
-        n, k = len(self.labels), len(self.masses)
-        H = scipy.sparse.csr_array((self.weights, self.labels, np.arange(n + 1)), (n, k))
-        return np.asarray((H.T @ K.T).T) / np.where(self.masses > 0, self.masses, 1)
+        return np.asarray(K @ self.shares)
 
     def relative(self, inner: Array) -> Array:
         """|s phi(x) - m_j|^2 / 2 without |s phi(x)|^2 / 2; an empty cluster is infinitely far."""
@@ -142,10 +141,10 @@ class KernelLloyd(Solver):
         return with_farthest(nearest, lengths + least, empty, (problem.weights, None), NOTHING * lengths.mean())
 
 
-def one_hot(labels: Array, k: int) -> Any:
-    """Return labels as the rows of a CSR array."""
-    n = len(labels)
-    return scipy.sparse.csr_array((np.ones(n), labels.astype(np.int32), np.arange(n + 1, dtype=np.int32)), (n, k))
+def one_hot(labels: Array, k: int, shares: Array | float = 1.0) -> Any:
+    """Return labels as the rows of a CSR array, a share in the place of each."""
+    n, places = len(labels), labels.astype(np.int32)
+    return scipy.sparse.csr_array((np.full(n, shares), places, np.arange(n + 1, dtype=np.int32)), (n, k))
 
 
 def spread_labels(problem: KernelClusters, random: np.random.RandomState) -> Array:
