@@ -17,11 +17,11 @@ import numpy as np
 import scipy.sparse
 
 from regfactor._params import Array, UnsupportedProblem
-from regfactor.factors import Factors, Point
+from regfactor.factors import Point
 from regfactor.loop import Iterate
 from regfactor.losses.divergences import Divergence, SquaredDistance
 from regfactor.problems.clusters import ENTRIES, SAMPLE, Clusters
-from regfactor.solvers.lloyd import Lloyd, refilled
+from regfactor.solvers.lloyd import Lloyd, at_centers, refilled
 from regfactor.solvers.mixture import Mixture
 from regfactor.solvers.nearest import Centers
 from regfactor.solvers.seeding import inner_rows, spread_rows, taken
@@ -129,7 +129,6 @@ def first_point(problem: LabeledClusters, free: Array, random: np.random.RandomS
 
     With no labeled row at all it is k-means++. `free` tells which rows can stand for a class.
     """
-    nobody = scipy.sparse.csr_array((problem.X.shape[0], problem.n_clusters))
     w = np.ones(len(free)) if problem.weights is None else problem.weights
     sums, masses = np.zeros((problem.n_clusters, problem.X.shape[1])), np.zeros(problem.n_clusters)
     for some, X in problem.labeled_blocks():
@@ -138,12 +137,12 @@ def first_point(problem: LabeledClusters, free: Array, random: np.random.RandomS
         sums += joins @ X
         masses += np.bincount(codes, w[some], minlength=problem.n_clusters)
     if not masses.any():
-        return Point(Factors(nobody, spread_rows(problem, random)))
+        return at_centers(problem, spread_rows(problem, random))
     M = sums / np.where(masses > 0, masses, 1)[:, None]
     known = masses > 0
     if not known.all():
         M = _with_farthest(problem, M, known, free)
-    return Point(Factors(nobody, M))
+    return at_centers(problem, M)
 
 
 def _with_farthest(problem: LabeledClusters, M: Array, known: Array, free: Array) -> Array:
@@ -168,7 +167,7 @@ def by_columns(problem: LabeledClusters, start: Point) -> Point:
     assert problem.started.parameters is not None, "only a covariance needs this start"
     simple = replace(problem, divergence=ScaledDistance(np.diag(problem.started.parameters)))
     *_, last = itertools.islice(LabeledLloyd().iterates(simple, start), SIMPLE)
-    return Point(Factors(start.factors.Phi, last.point.factors.C))
+    return at_centers(problem, last.point.factors.C)
 
 
 def sample_of_costs(problem: LabeledClusters, centers: Centers, labels: Array) -> tuple[Array, Array]:

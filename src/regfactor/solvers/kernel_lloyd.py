@@ -18,7 +18,7 @@ from regfactor.loop import Iterate
 from regfactor.losses.divergences import SquaredDistance
 from regfactor.problems.clusters import Clusters
 from regfactor.solvers.base import Solver
-from regfactor.solvers.lloyd import NOTHING, Lloyd, with_farthest
+from regfactor.solvers.lloyd import NOTHING, Lloyd, at_centers, with_farthest
 from regfactor.solvers.seeding import spread, spread_rows
 
 ENTRIES = 2**21  # numbers of a block of rows of the kernel
@@ -183,7 +183,7 @@ def spectral_labels(problem: KernelClusters, random: np.random.RandomState) -> A
     embedded = Clusters(np.ascontiguousarray(points), mass, SquaredDistance(), k)
     best, least = np.zeros(n, np.int32), np.inf
     for _ in range(10):
-        begin = Point(Factors(one_hot(best, k), spread_rows(embedded, random)))
+        begin = at_centers(embedded, spread_rows(embedded, random))
         *_, last = itertools.islice(_until_settled(Lloyd(0.0).iterates(embedded, begin)), 100)
         if last.objective < least:
             best, least = last.point.factors.Phi.indices, last.objective

@@ -123,6 +123,11 @@ def weighted_median(X: Array, w: Array | None, order: Array | None = None) -> Ar
     return X[order[at, columns], columns].astype(np.float64)
 
 
+def at_centers(problem: Clusters, M: Array) -> Point:
+    """Return the point of centers to which no row is assigned yet."""
+    return Point(Factors(scipy.sparse.csr_array((problem.X.shape[0], problem.n_clusters)), M))
+
+
 @dataclass
 class Lloyd(Solver):
     """Labels of the nearest centers, then the best centers of the labels, until no label changes.

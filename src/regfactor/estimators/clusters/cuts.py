@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -43,7 +42,7 @@ from regfactor.solvers.kernel_lloyd import (
     spectral_labels,
     spread_labels,
 )
-from regfactor.solvers.lloyd import Lloyd
+from regfactor.solvers.lloyd import Lloyd, at_centers
 from regfactor.solvers.nearest import Centers
 from regfactor.solvers.seeding import random_rows, spread_rows
 
@@ -170,8 +169,8 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
     def _fit_rows(self, problem: Clusters, degrees: Array, n_init: int, random: Any) -> Self:
         if not isinstance(self.init, str):
             raise ValueError("With a divergence other than 'squared' init must be 'k-means++' or 'random'.")
-        start, nobody = choose(self.init, ROW_STARTS, "init"), scipy.sparse.csr_array((len(degrees), self.n_clusters))
-        points = (Point(Factors(nobody, start(problem, random))) for _ in range(n_init))
+        start = choose(self.init, ROW_STARTS, "init")
+        points = (at_centers(problem, start(problem, random)) for _ in range(n_init))
         solution = best_run(self, (Lloyd(self.tol).iterates(problem, point) for point in points))
         divergence: Divergence = problem.started.at(solution.point.free)
         self.labels_, self.degrees_ = solution.point.factors.Phi.indices, degrees

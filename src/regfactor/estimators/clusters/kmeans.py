@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -34,7 +33,7 @@ from regfactor.kernels import is_pairwise, takes_sparse
 from regfactor.losses.divergences import SquaredDistance, as_divergence
 from regfactor.problems.clusters import Clusters
 from regfactor.solvers.kernel_lloyd import KernelLloyd, one_hot, random_labels, spread_labels
-from regfactor.solvers.lloyd import Lloyd
+from regfactor.solvers.lloyd import Lloyd, at_centers
 from regfactor.solvers.nearest import Centers
 from regfactor.solvers.seeding import random_rows, spread_rows
 
@@ -151,8 +150,7 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _fit_rows(self, problem: Clusters, n_init: int, random: np.random.RandomState) -> Self:
         X, k, first = problem.X, problem.n_clusters, self._centers_first(problem, random)
-        unlabeled = scipy.sparse.csr_array((X.shape[0], k))
-        starts = (Lloyd(self.tol).iterates(problem, Point(Factors(unlabeled, first()))) for _ in range(n_init))
+        starts = (Lloyd(self.tol).iterates(problem, at_centers(problem, first())) for _ in range(n_init))
         solution = best_run(self, starts)
         M, covariance = solution.point.factors.C, solution.point.free
         divergence = problem.started.at(covariance)

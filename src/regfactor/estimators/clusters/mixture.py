@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import Tags, check_random_state
@@ -30,7 +29,7 @@ from regfactor.factors import Factors, Point
 from regfactor.loop import Iterate, Solution, run
 from regfactor.losses.divergences import as_divergence
 from regfactor.problems.clusters import Clusters
-from regfactor.solvers.lloyd import Lloyd
+from regfactor.solvers.lloyd import Lloyd, at_centers
 from regfactor.solvers.mixture import Mixture, log_joint
 from regfactor.solvers.nearest import Centers
 from regfactor.solvers.seeding import spread_rows
@@ -228,8 +227,7 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
 
 def _hard(problem: Clusters, random: np.random.RandomState) -> Solution:
     """Return a hard clustering after a few iterations."""
-    nobody = scipy.sparse.csr_array((problem.X.shape[0], problem.n_clusters))
-    start = Point(Factors(nobody, spread_rows(problem, random)))
+    start = at_centers(problem, spread_rows(problem, random))
     return run(Lloyd().iterates(problem, start), tol=0.0, max_iter=FIRST)
 
 
