@@ -39,12 +39,89 @@ from regfactor.solvers.choose import prepared
 from regfactor.solvers.updates import is_ridge
 
 
-class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, abc.ABC):
-    """A problem in scikit-learn's clothes; a concrete estimator only states which problem."""
+class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A model of factors in scikit-learn's clothes: its codes, its certificate, and how strong it is."""
+
+    _schema: Schema | None = None
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
+        """Fit, and return the codes of the training rows."""
+        return np.asarray(self.fit(X, y, **fit_params).codes_)
+
+    @property
+    def certificate_(self) -> Certificate:
+        """How far the objective can be from the global optimum; its `str` is one plain sentence."""
+        check_is_fitted(self)
+        if self._certificate is None:
+            raise no_certificate(self, "with its penalties or rank it")
+        return self._certificate
+
+    @property
+    def gap_(self) -> float:
+        """Objective minus a lower bound of the global optimum."""
+        return self.certificate_.gap
+
+    @property
+    def relative_gap_(self) -> float:
+        """The gap as a share of the objective."""
+        return self.certificate_.relative_gap
+
+    @property
+    def _strength(self) -> float:
+        """The alpha that was given, or one in its place until it is chosen."""
+        return 1.0 if says(self.alpha, "auto") else self.alpha
+
+    @property
+    def _groups(self) -> Array | None:
+        """Which encoded columns stand for one column of a mixed table."""
+        return None if self._schema is None else self._schema.originals
+
+    def _chosen(
+        self, problem: Convex | Factored, random: np.random.Generator
+    ) -> tuple[Selection | None, Convex | Factored]:
+        """Return the problem at the strength that entries held out chose, where it is left to them."""
+        debias = getattr(self, "debias", False)
+        if not says(self.alpha, "auto"):
+            if not (isinstance(problem, Convex) and debias == PRIOR):
+                return None, problem
+            problem.check()
+            return select_prior(problem, self._groups, random, getattr(self, "max_rank", None)), problem
+        if not isinstance(problem, Convex):
+            raise UnsupportedProblem("alpha='auto' needs a convex model: leave rank=None and use gauge=Trace().")
+        problem.at(1.0).check()
+        chosen = select_alpha(problem, getattr(self, "rule", "min"), debias, self._groups, random)
+        return chosen, problem.at(chosen.best.value)
+
+    def _keep(self, chosen: Selection) -> None:
+        """Set what a search tried, and the loss of the entries held out."""
+        setattr(self, f"{chosen.of}_", np.array([t.value for t in chosen.trials]))
+        self.validation_loss_ = np.array([t.loss for t in chosen.trials])
+        self.validation_error_ = np.array([t.error for t in chosen.trials])
+
+    def _warn_unless_converged(self, solution: Solution) -> None:
+        if solution.status.converged:
+            return
+        how_far = f" Relative gap {self.relative_gap_:.2g}, tol {self.tol:g}." if self._certificate else ""
+        warnings.warn(
+            f"{type(self).__name__} did not converge: {solution.status.message}.{how_far}",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that holes are welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class FactorEstimator(FactorTransformer, abc.ABC):
+    """A problem whose rows are scored by their codes alone; a concrete estimator only states which problem."""
 
     sparse_zeros = "missing"
     mixed = False  # whether frames with categories are taken
-    _schema: Schema | None = None
 
     @abc.abstractmethod
     def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex | Factored:
@@ -92,22 +169,6 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Return the solver that an estimator insists on; None leaves it to the problem."""
         return None
 
-    def _chosen(
-        self, problem: Convex | Factored, random: np.random.Generator
-    ) -> tuple[Selection | None, Convex | Factored]:
-        """Return the problem at the strength that entries held out chose, where it is left to them."""
-        debias = getattr(self, "debias", False)
-        if not says(self.alpha, "auto"):
-            if not (isinstance(problem, Convex) and debias == PRIOR):
-                return None, problem
-            problem.check()
-            return select_prior(problem, self._groups, random, getattr(self, "max_rank", None)), problem
-        if not isinstance(problem, Convex):
-            raise UnsupportedProblem("alpha='auto' needs a convex model: leave rank=None and use gauge=Trace().")
-        problem.at(1.0).check()
-        chosen = select_alpha(problem, getattr(self, "rule", "min"), debias, self._groups, random)
-        return chosen, problem.at(chosen.best.value)
-
     def transform(self, X: Any) -> Array:
         """Return the codes of each row, scored alone with the components held fixed; holes (NaN) are allowed.
 
@@ -126,10 +187,6 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if self._score is None:
             raise ValueError(f"{type(self).__name__}: the norm on the codes couples rows, so none can be scored alone.")
         return self._score(table, self.components_.astype(table.dtype), self.intercept_.astype(table.dtype))
-
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
-        """Fit, and return the codes of the training rows."""
-        return np.asarray(self.fit(X, y, **fit_params).codes_)
 
     def inverse_transform(self, X: Any) -> Array:
         """Return the table that codes predict, in the units of the data.
@@ -165,24 +222,6 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         table = numbers(self, X, self._schema, reset=False)
         return filled(X, table, self.inverse_transform(self._codes(table)), self._schema)
 
-    @property
-    def certificate_(self) -> Certificate:
-        """How far the objective can be from the global optimum; its `str` is one plain sentence."""
-        check_is_fitted(self)
-        if self._certificate is None:
-            raise no_certificate(self, "with its penalties or rank it")
-        return self._certificate
-
-    @property
-    def gap_(self) -> float:
-        """Objective minus a lower bound of the global optimum."""
-        return self.certificate_.gap
-
-    @property
-    def relative_gap_(self) -> float:
-        """The gap as a share of the objective."""
-        return self.certificate_.relative_gap
-
     def _loss(self) -> Loss:
         """Return the loss on the encoded columns."""
         return self._as_loss(self.loss) if self._schema is None else self._schema.loss
@@ -194,18 +233,8 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return np.broadcast_to(self._schema.weights, X.shape) * (1 if entries is None else entries)
 
     @property
-    def _groups(self) -> Array | None:
-        """Which encoded columns stand for one column of a mixed table."""
-        return None if self._schema is None else self._schema.originals
-
-    @property
     def _column_weights(self) -> Any:
         return 1.0 if self._schema is None else self._schema.weights
-
-    @property
-    def _strength(self) -> float:
-        """The alpha that was given, or one in its place until it is chosen."""
-        return 1.0 if says(self.alpha, "auto") else self.alpha
 
     def _as_loss(self, loss: Any) -> Loss:
         """Return a loss, with names of columns replaced by their positions."""
@@ -245,9 +274,7 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             self._debias(X, entries, problem, Point(F, B), chosen)
         self._n_features_out = len(self.components_)
         if chosen is not None:
-            setattr(self, f"{chosen.of}_", np.array([t.value for t in chosen.trials]))
-            self.validation_loss_ = np.array([t.loss for t in chosen.trials])
-            self.validation_error_ = np.array([t.error for t in chosen.trials])
+            self._keep(chosen)
         self._warn_unless_converged(solution)
 
     def _debias(self, X: Any, entries: Any, problem: Convex, point: Point, chosen: Selection | None) -> None:
@@ -267,24 +294,6 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             self.components_, self.intercept_ = F.C.astype(X.dtype), _offsets(point.free, X)
             self._sizes = np.linalg.norm(F.codes, axis=0)
         self.codes_ = self._score(X, self.components_, self.intercept_, entries)
-
-    def _warn_unless_converged(self, solution: Solution) -> None:
-        if solution.status.converged:
-            return
-        how_far = f" Relative gap {self.relative_gap_:.2g}, tol {self.tol:g}." if self._certificate else ""
-        warnings.warn(
-            f"{type(self).__name__} did not converge: {solution.status.message}.{how_far}",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
-
-    def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that holes are welcome."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 def _positions(columns: Any, names: list[str]) -> Any:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor._params import Array
 from regfactor.estimators.attempt import all_or_nothing
-from regfactor.estimators.base import FactorEstimator, _check_limits, _print_progress
+from regfactor.estimators.base import FactorTransformer, _check_limits, _print_progress
 from regfactor.estimators.certificate import Certificate
 from regfactor.estimators.door import codes_of, entry_weights, filled, numbers, row_weights, warn_of_empty
 from regfactor.estimators.epca.deviance import warn_of_unbounded
@@ -21,7 +21,6 @@ from regfactor.estimators.epca.families import Reading, as_family, check_form, i
 from regfactor.estimators.epca.heldout import check_enough, selected
 from regfactor.estimators.epca.problem import fitted_values, restored, stated
 from regfactor.estimators.epca.rowfit import Given, as_offset, gram_of, row_fit
-from regfactor.estimators.scoring import Scoring
 from regfactor.estimators.selection import Selection
 from regfactor.factors import Factors
 from regfactor.kernels import as_kernel, is_pairwise
@@ -34,7 +33,7 @@ from regfactor.solvers.choose import prepared
 from regfactor.solvers.starts import first_point
 
 
-class ExponentialFamilyPCA(FactorEstimator):
+class ExponentialFamilyPCA(FactorTransformer):
     """min over Phi, C, b of sum of observed w (G(z_ij) - x_ij z_ij) + alpha/2 (|Phi|^2 + |C|^2), z = Phi C + b.
 
     Principal components for data that are not normal: z_ij is the natural parameter of entry x_ij, and the cumulant G
@@ -335,7 +334,7 @@ class ExponentialFamilyPCA(FactorEstimator):
             score, components = score.balanced(codes, given.weights)
             codes = codes @ score.turn
         self.codes_, self.components_, self.intercept_ = codes, components, score.intercept
-        self._rows, self._reading, self._loss_parts = score, reading, [(slice(None), reading.loss)]
+        self._rows, self._reading = score, reading
         if self.row_offset is not None:
             self.row_offset_ = level if self.row_offset == "fit" else reading.exposure(given.table, given.entries)
         values = fitted_values(self, given, data, problem, level)
@@ -351,9 +350,7 @@ class ExponentialFamilyPCA(FactorEstimator):
         elif largest is not None:
             self.alpha_max_ = largest
         for selection in chosen:
-            setattr(self, f"{selection.of}_", np.array([t.value for t in selection.trials]))
-            self.validation_loss_ = np.array([t.loss for t in selection.trials])
-            self.validation_error_ = np.array([t.error for t in selection.trials])
+            self._keep(selection)
 
     def _scored(self, table: Any, offset: Array | None) -> tuple[Array, Array]:
         """Return the codes and the levels of rows."""
@@ -377,10 +374,3 @@ class ExponentialFamilyPCA(FactorEstimator):
         tags.input_tags.allow_nan = table
         tags.input_tags.positive_only = table and is_non_negative(self.family)
         return tags
-
-    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex | Factored:
-        reading = Reading.of(X, rows, entries, self._family(), self.row_offset == "total")
-        return stated(self, reading.data(X, entries, None), reading, Given(X, rows, entries, None))
-
-    def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring | None:
-        return None  # rows have offsets and levels beside their codes: see RowFit
