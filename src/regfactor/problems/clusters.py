@@ -105,16 +105,15 @@ class Clusters:
 
     def base(self, divergence: Divergence) -> Array | None:
         """D(x_i || a) of every row; None where the divergence is not affine. Found once if nothing in it is fitted."""
-        if not isinstance(divergence, Affine):
-            return None
-        if divergence is self.divergence:
-            return self._fixed_base
-        return np.concatenate([divergence.base(X, self.anchor) for _, X in readable_blocks(self.X, divergence)])
+        return self._fixed_base if divergence is self.divergence else self._base(divergence)
 
     @cached_property
-    def _fixed_base(self) -> Array:
-        divergence = self.divergence
-        assert isinstance(divergence, Affine)
+    def _fixed_base(self) -> Array | None:
+        return self._base(self.divergence)
+
+    def _base(self, divergence: Divergence) -> Array | None:
+        if not isinstance(divergence, Affine):
+            return None
         return np.concatenate([divergence.base(X, self.anchor) for _, X in readable_blocks(self.X, divergence)])
 
     @cached_property

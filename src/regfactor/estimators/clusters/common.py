@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from regfactor._linalg import is_sparse
-from regfactor._params import Array, Interval, says
+from regfactor._params import Array, Interval, is_count, says
 from regfactor.estimators.base import _print_progress
 from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.door import row_weights, validated
@@ -55,7 +55,7 @@ def _libraries() -> Any:
 def check_count(estimator: Any, name: str) -> int:
     """Return a number of clusters or starts; raise unless it is a whole number >= 1."""
     value = getattr(estimator, name)
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+    if not is_count(value):
         raise ValueError(f"{name} must be a whole number >= 1, got {value!r}.")
     return int(value)
 
