@@ -393,6 +393,14 @@ def test_constant_tables_keep_the_number_of_components(family):
     assert np.isfinite(fit.inverse_transform(fit.codes_)).all() and np.isfinite(fit.deviance_explained_)
 
 
+@pytest.mark.parametrize("size", [1e3, 1e6])
+def test_a_large_offset_ends_no_fit_early(size):
+    X = table("gaussian", n=60, holes=0.2)
+    offset = size * np.random.default_rng(1).normal(size=X.shape)
+    far, near = ExponentialFamilyPCA().fit(X + offset, offset=offset), ExponentialFamilyPCA().fit(X)
+    assert far.objective_ == pytest.approx(near.objective_, rel=1e-8) and far.n_iter_ == near.n_iter_
+
+
 def test_large_counts_are_fitted_to_their_deviance():
     rng = np.random.default_rng(0)
     X = rng.poisson(1500 * np.exp(0.3 * rng.normal(size=(50, 2)) @ rng.normal(size=(2, 20)))).astype(float)

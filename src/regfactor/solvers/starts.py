@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -118,10 +119,15 @@ def loss_of_means(data: Data) -> float:
     """Return the loss of the best intercepts where nothing is added to them: -sum_j w_j f*(0; mean_j) + constant.
 
     Losses are linear in the datum, but for x^2/2 in some: then the spread around the means, which does not cancel.
+    Under the squared loss offsets may be added: they are taken off the data.
     """
     loss = 0.0
     for part in map(data.only, data.terms):
-        (t,), (weight, means) = part.terms, column_means(part)
+        (t,) = part.terms
+        if isinstance(t.loss, Squared) and t.offset is not None:
+            t = replace(t, x=t.x - t.offset)
+            part = replace(part, terms=(t,))
+        weight, means = column_means(part)
         seen = weight > 0
         loss -= float(weight[seen] @ t.loss.conjugate(np.zeros_like(means[seen]), means[seen]))
         if isinstance(t.loss, Squared | Ordinal):
