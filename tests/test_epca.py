@@ -421,6 +421,19 @@ def test_held_out_entries_choose_strength_and_number(family):
     assert simpler.alpha_ >= fit.alpha_
 
 
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("family", ["bernoulli", "poisson", "gaussian"])
+def test_nothing_is_left_from_the_alpha_max_of_a_search_on(family, fit_intercept):
+    X = table(family, n=60, holes=0.1)
+    options = {"fit_intercept": fit_intercept, "random_state": 0}
+    largest = model(family, k=2, alpha="auto", **options).fit(X).alpha_max_
+    convex = model(family, k=None, alpha=1.0, tol=1e-6, max_iter=5000, **options).fit(X)
+    assert largest == pytest.approx(convex.alpha_max_, rel=1e-4)
+    for share, size in ((0.9, 1), (1.01, 0)):
+        fit = model(family, k=2, alpha=share * largest, tol=1e-12, **options).fit(X)
+        assert (np.abs(fit.codes_ @ fit.components_).max() > 1e-3) == size
+
+
 def test_both_are_chosen_at_once():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 2)) @ rng.normal(size=(2, 20)) + 0.1 * rng.normal(size=(80, 20))

@@ -21,22 +21,22 @@ NEARLY = 1e-6  # a mean this near to the edge of its range is a likelihood that 
 
 
 def null_point(problem: Factored) -> tuple[Point, float]:
-    """Return the best free terms without any component, an intercept among them, and their loss."""
-    design = problem.design or Design.intercept(problem.data.shape[0], problem.data.dtype)
-    null = replace(problem, rank=0, alpha=0.0, design=design)
+    """Return the best free terms without any component, and their loss."""
+    null = replace(problem, rank=0, alpha=0.0)
     tol = 1e-9 if problem.data.dtype == np.float64 else 1e-5  # what a sum of single numbers can show
     solution = run(newton_sweeps(null, first_point(null)), tol=tol, max_iter=200)
     return solution.point, solution.objective
 
 
 def explained(data: Data, value: float, rows: Array | None, levels: bool) -> float:
-    """Return one minus the deviance at a value over the least without components, zero where that is perfect."""
+    """Return one minus the deviance at a value over the least of intercepts alone, zero where that is perfect."""
     whole = data if rows is None else data.weighted(rows)
     if _at_ends(whole):
         return 0.0
     if levels or data.terms[0].offset is not None:
-        beside = np.ones((1, data.shape[1])) if levels else None
-        null = null_point(Factored(data, SquaredL2(), SquaredL2(), row_weights=rows, beside=beside))[1]
+        beside, design = np.ones((1, data.shape[1])) if levels else None, Design.intercept(data.shape[0], data.dtype)
+        problem = Factored(data, SquaredL2(), SquaredL2(), row_weights=rows, design=design, beside=beside)
+        null = null_point(problem)[1]
     else:
         null = loss_of_means(whole)
     most = null - whole.infimum

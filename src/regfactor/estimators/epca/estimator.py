@@ -18,7 +18,7 @@ from regfactor.estimators.door import codes_of, entry_weights, filled, numbers, 
 from regfactor.estimators.epca.deviance import warn_of_unbounded
 from regfactor.estimators.epca.entries import Entries, at_entries
 from regfactor.estimators.epca.families import Reading, as_family, check_form, is_non_negative, log_likelihood
-from regfactor.estimators.epca.heldout import check_enough, selected
+from regfactor.estimators.epca.heldout import alpha_max, check_enough, selected
 from regfactor.estimators.epca.problem import fitted_values, restored, stated
 from regfactor.estimators.epca.rowfit import Given, as_offset, gram_of, row_fit
 from regfactor.estimators.selection import Selection
@@ -54,8 +54,9 @@ class ExponentialFamilyPCA(FactorTransformer):
         Distribution of an entry, with its canonical link: the variance of "gaussian" is one, and "gamma" is that of
         shape one (its shape only scales alpha). "multinomial" conditions on the total of each row.
     alpha : float or "auto", default=1.0
-        Strength of the ridge. "auto" tries 20 strengths from `alpha_max_` down to a thousandth, and takes the one that
-        predicts a tenth of the entries, held out at random, best; not for "multinomial" with `n_components=None`.
+        Strength of the ridge. "auto" tries 20 strengths, from that at which the entries not held out have no component
+        left beside intercepts down to a thousandth, and takes the one that predicts a tenth of the entries, held out at
+        random, best; not for "multinomial" with `n_components=None`.
     kernel : {"linear", "rbf", "poly", "precomputed"}, callable or Kernel, optional
         The table is then the Gram matrix of the rows, and new rows are scored by their kernel against the training
         rows; components have a number for each training row.
@@ -99,7 +100,7 @@ class ExponentialFamilyPCA(FactorTransformer):
     alpha_, objective_ : float
     alphas_, validation_loss_, validation_error_, alpha_max_ : ndarray, ndarray, ndarray, float
         With `alpha="auto"`: the strengths tried, the mean loss of the entries held out with its standard error, and
-        the largest strength. With `n_components="auto"`, `ranks_` are the numbers tried.
+        the strength from which on no component is left. With `n_components="auto"`, `ranks_` are the numbers tried.
     gap_, certificate_, alpha_max_ : float, Certificate, float
         With `n_components=None`.
 
@@ -164,7 +165,7 @@ class ExponentialFamilyPCA(FactorTransformer):
             data = reading.data(learned.table, learned.entries, learned.offset)
             random = check_random_state(self.random_state)
             held_out = np.random.default_rng(random.randint(2**31 - 1))
-            problem, chosen, largest = self._selected(stated(self, data, reading, learned), learned, held_out)
+            problem, chosen = self._selected(stated(self, data, reading, learned), learned, held_out)
             problem.check()
             warn_of_empty(learned.table)
             problem = prepared(problem) if isinstance(problem, Convex) else problem
@@ -178,7 +179,7 @@ class ExponentialFamilyPCA(FactorTransformer):
             self.status_, self.solver_ = solution.status, solution.solver
             self.n_iter_ = solution.n_iter
             self._record(given, reading, data, problem, solution)
-            self._record_choices(problem, chosen, largest)
+            self._record_choices(problem, chosen)
             if not problem.alpha:
                 layout = given.held.layout
                 Z = layout.entries(Factors(self.codes_, self.components_)) + layout.spread(self.intercept_)
@@ -310,11 +311,11 @@ class ExponentialFamilyPCA(FactorTransformer):
 
     def _selected(
         self, problem: Convex | Factored, given: Given, random: np.random.Generator
-    ) -> tuple[Convex | Factored, list[Selection], float | None]:
-        """Return the problem at what entries held out chose, the choices, and the largest strength."""
+    ) -> tuple[Convex | Factored, list[Selection]]:
+        """Return the problem at what entries held out chose, and the choices."""
         if isinstance(problem, Convex):
             one, stated = self._chosen(problem, random)
-            return stated, [] if one is None else [one], None
+            return stated, [] if one is None else [one]
         problem.check()
         strength, number = isinstance(self.alpha, str), isinstance(self.n_components, str)
         return selected(problem, given, strength, number, self.rule, random)
@@ -343,12 +344,12 @@ class ExponentialFamilyPCA(FactorTransformer):
         if isinstance(problem, Convex):
             self._certificate = Certificate(self.objective_, solution.bound, solution.rigorous, problem.floor)
 
-    def _record_choices(self, problem: Convex | Factored, chosen: list[Selection], largest: float | None) -> None:
+    def _record_choices(self, problem: Convex | Factored, chosen: list[Selection]) -> None:
         self._n_features_out, self.alpha_ = len(self.components_), float(problem.alpha)
         if isinstance(problem, Convex):
             self.alpha_max_ = problem.alpha_max()
-        elif largest is not None:
-            self.alpha_max_ = largest
+        elif isinstance(self.alpha, str):
+            self.alpha_max_ = alpha_max(problem)
         for selection in chosen:
             self._keep(selection)
 

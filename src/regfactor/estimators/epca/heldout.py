@@ -35,23 +35,25 @@ def check_enough(given: Given) -> None:
 
 def alpha_max(problem: Factored) -> float:
     """Return the strength from which on no component is left: the norm of the gradient at the null point."""
-    point, _ = null_point(problem)
-    data = problem.data
-    assert point.free is not None
-    design = problem.design or Design.intercept(data.shape[0], data.dtype)
-    g = data.shifted(design.D, point.free).gradient(point.factors)
+    problem = problem if problem.data.unbounded else _with_intercept(problem)  # zero is no predictor of all families
+    (point, _), data = null_point(problem), problem.data
+    if problem.design is not None and point.free is not None:
+        data = data.shifted(problem.design.D, point.free)
+    g = data.gradient(point.factors)
     root = 1.0 if problem.row_weights is None else np.sqrt(problem.row_weights)[:, None]
     matrix = data.layout.matrix(g)
     return spectral_norm(matrix * root)
 
 
-def select_strength(
-    problem: Factored, seen: Array | None, rule: str, random: np.random.Generator
-) -> tuple[Selection, float]:
-    """Choose alpha along a path of falling strengths, each begun where the last ended; and return the largest."""
+def _with_intercept(problem: Factored) -> Factored:
+    return replace(problem, design=problem.design or Design.intercept(problem.data.shape[0], problem.data.dtype))
+
+
+def select_strength(problem: Factored, seen: Array | None, rule: str, random: np.random.Generator) -> Selection:
+    """Choose alpha along a path of falling strengths, each begun where the last ended."""
     choose(rule, RULES, "rule")
     fitted, held = _parted(problem, seen, random)
-    largest = alpha_max(fitted)
+    largest = alpha_max(_with_intercept(fitted))  # above it a model without intercepts holds the means alone
     if not largest > 0:
         raise ValueError("alpha='auto' found nothing to choose: intercepts alone explain the table. Give a number.")
     first = first_point(replace(fitted, alpha=0.0))
@@ -62,7 +64,7 @@ def select_strength(
         point = solve(here, tol=ROUGH, max_iter=SWEEPS + 1, start=start).point
         if search.ended([trial_of(_losses(here, held, point), alpha)]):
             break
-    return Selection("alphas", search.trials, search.choice(rule)), largest
+    return Selection("alphas", search.trials, search.choice(rule))
 
 
 def select_number(problem: Factored, seen: Array | None, random: np.random.Generator) -> Selection:
@@ -78,17 +80,17 @@ def select_number(problem: Factored, seen: Array | None, random: np.random.Gener
 
 def selected(
     problem: Factored, given: Given, strength: bool, number: bool, rule: str, random: np.random.Generator
-) -> tuple[Factored, list[Selection], float | None]:
-    """Return the problem at the strength and the number that are left to held-out entries, the searches, alpha_max."""
+) -> tuple[Factored, list[Selection]]:
+    """Return the problem at the strength and the number that are left to held-out entries, and the searches."""
     seen = None if problem.data.unbounded else given.held.whole.w > 0
-    searches, largest = [], None
+    searches = []
     if strength:
-        search, largest = select_strength(problem, seen, rule, random)
-        problem, searches = replace(problem, alpha=search.best.value), [search]
+        searches.append(select_strength(problem, seen, rule, random))
+        problem = replace(problem, alpha=searches[0].best.value)
     if number:
         searches.append(select_number(problem, seen, random))
         problem = replace(problem, rank=int(searches[-1].best.value))
-    return problem, searches, largest
+    return problem, searches
 
 
 def _parted(problem: Factored, seen: Array | None, random: np.random.Generator) -> tuple[Factored, Data]:
