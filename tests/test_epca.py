@@ -438,7 +438,10 @@ def test_both_are_chosen_at_once():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 2)) @ rng.normal(size=(2, 20)) + 0.1 * rng.normal(size=(80, 20))
     fit = model("gaussian", k="auto", alpha="auto", random_state=0).fit(X)
-    assert len(fit.ranks_) and len(fit.alphas_) and 2 <= fit.codes_.shape[1] <= 4
+    assert 2 <= fit.codes_.shape[1] <= 4
+    for tried, kind, best in (("alphas_", "", fit.alpha_), ("ranks_", "rank_", fit.codes_.shape[1])):
+        loss, error = (getattr(fit, f"{kind}validation_{part}_") for part in ("loss", "error"))
+        assert len(loss) == len(error) == len(getattr(fit, tried)) and getattr(fit, tried)[loss.argmin()] == best
 
 
 def test_the_chosen_strength_predicts_new_entries_better():

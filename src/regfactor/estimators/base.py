@@ -92,11 +92,11 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         chosen = select_alpha(problem, getattr(self, "rule", "min"), debias, self._groups, random)
         return chosen, problem.at(chosen.best.value)
 
-    def _keep(self, chosen: Selection) -> None:
-        """Set what a search tried, and the loss of the entries held out."""
+    def _keep(self, chosen: Selection, prefix: str = "") -> None:
+        """Set what a search tried, and the loss of the entries held out with its error."""
         setattr(self, f"{chosen.of}_", np.array([t.value for t in chosen.trials]))
-        self.validation_loss_ = np.array([t.loss for t in chosen.trials])
-        self.validation_error_ = np.array([t.error for t in chosen.trials])
+        for part in ("loss", "error"):
+            setattr(self, f"{prefix}validation_{part}_", np.array([getattr(t, part) for t in chosen.trials]))
 
     def _warn_unless_converged(self, solution: Solution) -> None:
         if solution.status.converged:

@@ -85,8 +85,7 @@ class PathDisplay(Display):
         """
         remedy = 'Leave a choice to held-out data: alpha="auto", rank="auto", shrinkage="auto".'
         losses = drawn_from(cls, estimator, "validation_loss_", remedy)
-        # where both a rank and a strength were chosen, the losses are those of the last choice
-        kind = next(k for k in KINDS if len(getattr(estimator, k.tried, ())) == len(losses))
+        kind = next(k for k in KINDS if hasattr(estimator, k.tried))  # the strength, where a rank was chosen beside it
         chosen = getattr(estimator, kind.chosen)
         chosen = len(chosen) if kind.chosen == "components_" else chosen
         errors = getattr(estimator, "validation_error_", None)

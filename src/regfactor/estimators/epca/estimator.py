@@ -100,7 +100,10 @@ class ExponentialFamilyPCA(FactorTransformer):
     alpha_, objective_ : float
     alphas_, validation_loss_, validation_error_, alpha_max_ : ndarray, ndarray, ndarray, float
         With `alpha="auto"`: the strengths tried, the mean loss of the entries held out with its standard error, and
-        the strength from which on no component is left. With `n_components="auto"`, `ranks_` are the numbers tried.
+        the strength from which on no component is left.
+    ranks_, rank_validation_loss_, rank_validation_error_ : ndarray
+        With `n_components="auto"`: the numbers tried, at the strength chosen, with the same means and errors; where
+        `alpha` is given these are `validation_loss_` and `validation_error_`.
     gap_, certificate_, alpha_max_ : float, Certificate, float
         With `n_components=None`.
 
@@ -350,8 +353,8 @@ class ExponentialFamilyPCA(FactorTransformer):
             self.alpha_max_ = problem.alpha_max()
         elif isinstance(self.alpha, str):
             self.alpha_max_ = alpha_max(problem)
-        for selection in chosen:
-            self._keep(selection)
+        for prefix, selection in zip(("", "rank_"), chosen, strict=False):
+            self._keep(selection, prefix)
 
     def _scored(self, table: Any, offset: Array | None) -> tuple[Array, Array]:
         """Return the codes and the levels of rows."""
