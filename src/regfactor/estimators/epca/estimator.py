@@ -96,7 +96,7 @@ class ExponentialFamilyPCA(FactorTransformer):
     row_offset_ : ndarray of shape (n_samples,)
         With `row_offset`.
     deviance_explained_ : float
-        One minus the deviance over that of a model without components.
+        One minus the deviance over that of a model without components, which has intercepts in any case.
     alpha_, objective_ : float
     alphas_, validation_loss_, validation_error_, alpha_max_ : ndarray, ndarray, ndarray, float
         With `alpha="auto"`: the strengths tried, the mean loss of the entries held out with its standard error, and
