@@ -104,6 +104,11 @@ def test_there_is_something_to_check():
 
 
 @every_module
+def test_warnings_find_the_line_of_the_user(name):
+    assert name == "regfactor._params" or "stacklevel" not in MODULES[name].read_text(encoding="utf-8"), "use warn"
+
+
+@every_module
 def test_imports_go_one_way(name):
     assert room(name) in STOREY_OF, f"{name}: give the room {room(name)!r} its storey in STOREYS"
     higher = {i for i in imports(name) if STOREY_OF.get(room(i), -1) > STOREY_OF[room(name)]}

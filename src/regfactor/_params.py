@@ -7,6 +7,8 @@ import difflib
 import importlib
 import numbers
 import reprlib
+import sys
+import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from numbers import Integral
 from types import ModuleType
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 T = TypeVar("T")
+INSIDE = {"regfactor", "sklearn", "joblib", "contextlib"}  # packages whose lines are not the user's
 CLOSE = 0.75  # likeness, from 0 to 1, from which on one word may stand for another by mistake
 
 
@@ -119,6 +122,14 @@ def require_part(name: str, part: object, role: type, example: str) -> None:
     if isinstance(part, type) and issubclass(part, role):
         raise ValueError(f"{name} must be a part, not its class: write {part.__name__}().")
     raise ValueError(f"{name} must be a {role.__name__} such as {example}, got {reprlib.repr(part)}.")
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the user's own line: the first outside regfactor and what wraps its methods."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in INSIDE:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 def install_hint(extra: str) -> str:

@@ -8,14 +8,13 @@ import io
 import json
 import os
 import tempfile
-import warnings
 import zipfile
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from regfactor._params import install_hint, optional
+from regfactor._params import install_hint, optional, warn
 
 if TYPE_CHECKING:  # the command line, which imports this, answers --help without scikit-learn
     from sklearn.base import BaseEstimator
@@ -83,10 +82,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     if not note:
         raise UntrustedModel(f"{os.fspath(path)} is not a file of regfactor.save, so it was not opened.")
     if note["regfactor"] != version("regfactor"):
-        warnings.warn(
+        warn(
             f"{os.fspath(path)} was written by regfactor {note['regfactor']}, and this is {version('regfactor')}: if "
-            "the model misbehaves, fit it again.",
-            stacklevel=2,
+            "the model misbehaves, fit it again."
         )
     return skops.loads(content, trusted=skops.get_untrusted_types(data=content))
 

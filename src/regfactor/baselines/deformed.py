@@ -8,7 +8,6 @@ is any solver for support vector machines.
 from __future__ import annotations
 
 import abc
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import gen_batches
 
 from regfactor._linalg import is_sparse
-from regfactor._params import Array
+from regfactor._params import Array, warn
 from regfactor.baselines.basis import EPS, MOST_ROWS, Basis
 from regfactor.baselines.graphs import Power, conjugate_gradients
 
@@ -130,7 +129,7 @@ class IterativeSpace(Space):
                 f"Conjugate gradients ended after {solved.n_iter} steps at a relative residual of "
                 f"{solved.residual:.1e}, above tol={self.tol:g}; raise max_iter or gamma_A, or loosen tol."
             )
-            warnings.warn(message, ConvergenceWarning, stacklevel=5)
+            warn(message, ConvergenceWarning)
         return solved.X
 
     def ridge(self, rows: Array, Y: Array, intercept: bool) -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +13,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor._params import Array, require_count, require_positive
+from regfactor._params import Array, require_count, require_positive, warn
 from regfactor.baselines.graph_solvers import solve_definite
 from regfactor.baselines.graphs import NeighborGraph, Solved
 from regfactor.baselines.targets import TARGETS, Known, known
@@ -64,11 +63,10 @@ class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
             self.residual_ = max(s.residual for s in solved)
             self.transduction_ = given.completed(G[: len(X)], X.dtype)
             if not all(s.met for s in solved):
-                warnings.warn(
+                warn(
                     f"{type(self).__name__}: conjugate gradients stopped at a relative residual of "
                     f"{self.residual_:.2g}; raise max_iter, or bring the columns of X to a common scale of about one.",
                     ConvergenceWarning,
-                    stacklevel=2,
                 )
         return self
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from sklearn.utils import gen_batches
 
-from regfactor._params import Array, require_positive
+from regfactor._params import Array, require_positive, warn
 from regfactor.baselines.graph_regression import GraphRegressor
 from regfactor.baselines.tangents import BLOCK, Tangents, check_dimension, sparse_rows
 
@@ -90,11 +89,9 @@ def _warn_of_copies(X: Array, tangents: Tangents) -> None:
     """Warn of rows that have no neighbor at another place: they are tied to nothing."""
     alone = int(np.all(X[tangents.places[:, -1]] == X, axis=1).sum())  # even the farthest is a copy
     if alone:
-        warnings.warn(
+        warn(
             f"HessianRegression: all neighbors of {alone} rows are copies of them, so that nothing ties these rows to "
-            "others; raise n_neighbors, or remove duplicate rows.",
-            UserWarning,
-            stacklevel=4,
+            "others; raise n_neighbors, or remove duplicate rows."
         )
 
 

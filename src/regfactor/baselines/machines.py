@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC, LinearSVC
 
-from regfactor._params import Array
+from regfactor._params import Array, warn
 
 SHORTENINGS = 40
 PAIRS = 1000  # steps of libsvm, which moves two numbers at a time, for one of max_iter
@@ -51,7 +49,7 @@ def squared_hinge(Phi: Array, y: Array, intercept: bool, tol: float, max_iter: i
         if settled or (length == 1.0 and np.array_equal(inside, slack > 0)):
             return v, b, steps + 1
     message = "Newton's method did not reach tol; raise max_iter, or scale the inputs."
-    warnings.warn(message, ConvergenceWarning, stacklevel=5)
+    warn(message, ConvergenceWarning)
     return v, b, max_iter
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -13,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import gen_batches
 
 from regfactor._linalg import is_sparse
-from regfactor._params import Array, choose, require_count, require_not_negative, require_positive
+from regfactor._params import Array, choose, require_count, require_not_negative, require_positive, warn
 from regfactor.baselines.base import KernelMachine
 from regfactor.baselines.basis import MOST_FEATURES, Basis, basis_of
 from regfactor.baselines.graphs import conjugate_gradients
@@ -207,7 +206,7 @@ def _features_ridge(F: Any, Y: Array, weights: Array, center: Array) -> Array:
     solved = conjugate_gradients(apply, B, 1 + np.asarray(squares).ravel(), TOL, STEPS)
     if solved.residual > TOL:
         message = f"Conjugate gradients ended at a relative residual of {solved.residual:.1e}; lower C or C_unlabeled."
-        warnings.warn(message, ConvergenceWarning, stacklevel=4)
+        warn(message, ConvergenceWarning)
     return solved.X
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import sys
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor._params import Array, UnsupportedProblem, choose, says
+from regfactor._params import Array, UnsupportedProblem, choose, says, warn
 from regfactor.estimators.certificate import Certificate, no_certificate
 from regfactor.estimators.door import (
     codes_of,
@@ -102,11 +101,7 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         if solution.status.converged:
             return
         how_far = f" Relative gap {self.relative_gap_:.2g}, tol {self.tol:g}." if self._certificate else ""
-        warnings.warn(
-            f"{type(self).__name__} did not converge: {solution.status.message}.{how_far}",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
+        warn(f"{type(self).__name__} did not converge: {solution.status.message}.{how_far}", ConvergenceWarning)
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that holes are welcome."""

@@ -6,7 +6,6 @@ import abc
 import enum
 import numbers
 import reprlib
-import warnings
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._params import Array, is_number
+from regfactor._params import Array, is_number, warn
 from regfactor.losses import Loss
 from regfactor.losses.margin import Margin
 
@@ -364,10 +363,7 @@ def _positions(cells: Cells, codec: Line | OneHot | Steps) -> Array:
     unseen = np.unique(cells.values[np.isnan(out) & ~cells.holes]).astype(int)
     if len(unseen):
         labels = [cells.levels[j] for j in unseen[:5]]
-        warnings.warn(
-            f"Column {cells.name!r} has categories that were not there in fit: {labels}; they are taken for missing.",
-            UserWarning, stacklevel=4,
-        )  # fmt: skip
+        warn(f"Column {cells.name!r} has categories that were not there in fit: {labels}; they are taken for missing.")
     return np.asarray(out)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Sequence
 from datetime import date
 from typing import Any
@@ -13,7 +12,7 @@ import scipy.sparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from regfactor._linalg import is_sparse, summed
-from regfactor._params import Array, choose
+from regfactor._params import Array, choose, warn
 from regfactor.estimators.columns import as_table
 from regfactor.estimators.schema import AUTO, LABELS, Schema, places
 from regfactor.losses import by_columns
@@ -179,15 +178,12 @@ def warn_of_empty(X: Any, names: Sequence[Any] | None = None) -> None:
     if len(rows):
         some = _some(rows.tolist())
         have = "row has" if len(rows) == 1 else "rows have"
-        warnings.warn(f"{len(rows)} {have} no observed entry ({some}); the model cannot learn from them.",
-                      UserWarning, stacklevel=5)  # fmt: skip
+        warn(f"{len(rows)} {have} no observed entry ({some}); the model cannot learn from them.")
     if len(columns):
         known = list(dict.fromkeys(j if names is None else names[j] for j in columns.tolist()))
-        warnings.warn(
+        warn(
             f"These columns have no observed entry: {_some(known)}. The model cannot learn from them, and completes "
-            "them by what a predictor of 0 means: 0 under the squared loss, the first level for categories.",
-            UserWarning,
-            stacklevel=5,
+            "them by what a predictor of 0 means: 0 under the squared loss, the first level for categories."
         )
 
 

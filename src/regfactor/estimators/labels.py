@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from regfactor._params import Array, is_number
+from regfactor._params import Array, is_number, warn
 
 REMEDY = "Name the marker: unlabeled=-1, or unlabeled=float('nan') when -1 is a class (None counts as NaN)"
 
@@ -84,11 +83,9 @@ def encode_labels(y: Any, unlabeled: Any = None, classes: Iterable[Any] | None =
 def _warn_of_marker(found: Array) -> None:
     """Warn of the class "-1" among strings, which numpy makes of a marker -1; beside "1" alone it is a class."""
     if found.dtype.kind in "US" and "-1" in found and set(found.tolist()) != {"-1", "1"}:
-        warnings.warn(
+        warn(
             "The string '-1' in y is taken for a class: among strings, unlabeled rows are None, NaN or ''. If it marks "
-            "unlabeled rows, say unlabeled='-1'; if it is a class, say unlabeled=''.",
-            UserWarning,
-            stacklevel=5,
+            "unlabeled rows, say unlabeled='-1'; if it is a class, say unlabeled=''."
         )
 
 

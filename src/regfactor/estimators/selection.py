@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from regfactor._params import Array, UnsupportedProblem, choose
+from regfactor._params import Array, UnsupportedProblem, choose, warn
 from regfactor.estimators.scoring import TINY_RIDGE, Scoring
 from regfactor.estimators.tidy import TINY_ATOM, with_unit_rows
 from regfactor.factors import Factors, Point, rebalance
@@ -176,12 +175,10 @@ class _Refits:
         plain = min(self.penalized, key=lambda t: t.loss)
         if plain.loss < chosen.loss - chosen.error:
             kept = f"{chosen.rank} refitted components" if chosen.rank else "column offsets alone, the best refit found"
-            warnings.warn(
+            warn(
                 f"debias=True suits this table badly: entries held out are predicted worse by {kept} (mean loss "
                 f"{chosen.loss:.3g}) than by the penalized fit (at most {plain.loss:.3g}). Use debias='prior', or "
-                "debias=False.",
-                UserWarning,
-                stacklevel=7,
+                "debias=False."
             )
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import abc
 import itertools
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -27,7 +26,7 @@ from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 
 from regfactor._linalg import is_sparse, is_symmetric
-from regfactor._params import Array, require_count, require_positive
+from regfactor._params import Array, require_count, require_positive, warn
 from regfactor.kernels import widths
 from regfactor.kernels.base import Kernel, about_mean, kind
 
@@ -102,11 +101,9 @@ class Isomap(FromDistances):
         graph = kneighbors_graph(Y, _at_most(self.n_neighbors, Y, "other rows", 1), mode="distance")
         pieces, labels = connected_components(graph, directed=False)
         if pieces > 1:
-            warnings.warn(
+            warn(
                 f"The graph of {self.n_neighbors} neighbors is in {pieces} pieces, which are joined at their nearest "
-                "rows; raise n_neighbors to let the data join them.",
-                UserWarning,
-                stacklevel=3,
+                "rows; raise n_neighbors to let the data join them."
             )
             graph = _joined(graph, Y, labels)
         return shortest_path(graph, directed=False)
@@ -203,11 +200,9 @@ class Laplacian(FromGraph):
     def form(self, Y: Any) -> Array:
         most = Y.shape[0] - 1
         if self.n_neighbors is not None and 1 <= most < self.n_neighbors:
-            warnings.warn(
+            warn(
                 f"n_neighbors={self.n_neighbors}, but there are only {most} other rows, so all are neighbors; lower "
-                "n_neighbors.",
-                UserWarning,
-                stacklevel=3,
+                "n_neighbors."
             )
         squares, places = self._reach(None, Y)
         A = self._affinities(squares, Y)
@@ -294,11 +289,9 @@ def _pseudo_inverse(L: Array) -> Array:
     n, c = len(L), float(np.trace(L)) / len(L)
     pieces, labels = connected_components(scipy.sparse.csr_array(L), directed=False)
     if 1 < pieces < n:
-        warnings.warn(
+        warn(
             f"The graph of neighbors is in {pieces} pieces. Every one has the same mean in this kernel, which does not "
-            "tell them apart; raise n_neighbors.",
-            UserWarning,
-            stacklevel=4,
+            "tell them apart; raise n_neighbors."
         )
     E = np.eye(pieces)[labels] / np.sqrt(np.bincount(labels))
     constants = E @ E.T

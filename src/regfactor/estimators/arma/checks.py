@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
-from regfactor._params import Array, is_number, require_not_negative, says
+from regfactor._params import Array, is_number, require_not_negative, says, warn
 from regfactor.estimators.arma.fit import Fitted, Plan, Series, choose_order, interpolated, largest_order
 from regfactor.estimators.base import _check_limits
 from regfactor.losses import Loss, as_loss
@@ -90,11 +89,13 @@ def checked_inputs(exog: Any, rows: int, expected: int | None) -> Array:
 def warn_of(estimator: Any, fit: Fitted) -> None:
     """Warn of roots that were scaled, and of a run that ended before the tolerance."""
     if fit.scaled:
-        warnings.warn(
+        warn(
             f"The autoregression has spectral radius {fit.radius:.4g} > max_radius={estimator.max_radius:g}, so that "
             "forecasts would grow without end; its roots were scaled. Difference the series (d=1), raise max_radius, "
-            "or set it to None.", UserWarning, stacklevel=4)  # fmt: skip
+            "or set it to None."
+        )
     if not fit.solution.status.converged:
-        warnings.warn(
+        warn(
             f"{type(estimator).__name__} did not converge: {fit.solution.status.message}. Relative gap "
-            f"{fit.solution.relative_gap:.2g}, tol {estimator.tol:g}.", ConvergenceWarning, stacklevel=4)  # fmt: skip
+            f"{fit.solution.relative_gap:.2g}, tol {estimator.tol:g}.", ConvergenceWarning,
+        )  # fmt: skip

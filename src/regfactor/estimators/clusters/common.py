@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
@@ -13,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from regfactor._linalg import is_sparse
-from regfactor._params import Array, Interval, is_count, says
+from regfactor._params import Array, Interval, is_count, says, warn
 from regfactor.estimators.base import _print_progress
 from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.door import row_weights, validated
@@ -34,11 +33,10 @@ def warn_of_empty(labels: Array, weights: Array | None, k: int) -> None:
     """Warn, in scikit-learn's words, where fewer clusters than asked for have a row."""
     found = int(np.count_nonzero(np.bincount(labels, weights, minlength=k)))
     if found < k:
-        warnings.warn(
+        warn(
             f"Number of distinct clusters ({found}) found smaller than n_clusters ({k}). Possibly due to duplicate "
             "points in X.",
             ConvergenceWarning,
-            stacklevel=4,
         )
 
 
@@ -164,4 +162,4 @@ def publish_run(estimator: Any, solution: Solution, solver: str) -> None:
     estimator.n_iter_, estimator.history_ = solution.n_iter, solution.history
     if not solution.status.converged:
         message = f"{type(estimator).__name__} did not converge: {solution.status.message}."
-        warnings.warn(message, ConvergenceWarning, stacklevel=4)
+        warn(message, ConvergenceWarning)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
 from scipy.special import xlogy
 
-from regfactor._params import Array
+from regfactor._params import Array, warn
 from regfactor.factors import Factors, Point
 from regfactor.loop import run
 from regfactor.losses import Gamma, Loss, Squared
@@ -76,15 +75,13 @@ def _rounding(data: Data) -> float:
     return 1e-24 * float((squares if t.w is None else t.w * squares).sum())
 
 
-def warn_of_unbounded(loss: Loss, Z: Array, unit: float, stacklevel: int) -> None:
+def warn_of_unbounded(loss: Loss, Z: Array, unit: float) -> None:
     """Warn of a likelihood that grows for ever, which only a penalty can stop; `unit` is what a count of one is."""
     if isinstance(loss, Squared | Gamma):
         return
     mean, most = loss.predict(Z), loss.domain.high
     if np.any(mean < NEARLY * unit) or (np.isfinite(most) and np.any(mean > most - NEARLY)):
-        warnings.warn(
+        warn(
             "The likelihood is unbounded: some entries are fitted perfectly by predictors that grow for ever. Give "
-            "alpha > 0; the fit is where the solver stopped.",
-            UserWarning,
-            stacklevel=stacklevel,
+            "alpha > 0; the fit is where the solver stopped."
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, Self
 
@@ -10,7 +9,7 @@ import numpy as np
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor._params import Array
+from regfactor._params import Array, warn
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import FactorTransformer, _check_limits, _print_progress
 from regfactor.estimators.certificate import Certificate
@@ -186,7 +185,7 @@ class ExponentialFamilyPCA(FactorTransformer):
             if not problem.alpha:
                 layout = given.held.layout
                 Z = layout.entries(Factors(self.codes_, self.components_)) + layout.spread(self.intercept_)
-                warn_of_unbounded(reading.fitted, Z, reading.unit, stacklevel=2)
+                warn_of_unbounded(reading.fitted, Z, reading.unit)
             self._warn_unless_converged(solution)
         return self
 
@@ -286,10 +285,10 @@ class ExponentialFamilyPCA(FactorTransformer):
     def _added(self, offset: Any, table: Any) -> Array | None:
         """Return offsets of predictors; warn where there were some in `fit` and are none now."""
         if offset is None and self._offset_given:
-            warnings.warn(
+            warn(
                 "The model was fitted with offset=..., and none is given for these rows: zero is assumed, an exposure "
-                "of one. Pass their offset.", UserWarning, stacklevel=3,
-            )  # fmt: skip
+                "of one. Pass their offset."
+            )
         return as_offset(offset, table, self._reading.loss)
 
     def _family(self) -> Any:

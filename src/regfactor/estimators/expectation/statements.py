@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from regfactor._params import Array, optional
+from regfactor._params import Array, optional, warn
 from regfactor.constraints import ROUNDING, ClassBalance, Constraint
 from regfactor.problems.expectation import Statements
 
@@ -182,11 +181,7 @@ def stated(
         phi = constraint.features(X, names)[rows]
         total = float(weights @ phi) if constraint.relative else float(weights.sum())
         if not phi.any():
-            warnings.warn(
-                f"The constraint on {constraint} says nothing: no unlabeled row belongs to it. It is left out.",
-                UserWarning,
-                stacklevel=5,
-            )
+            warn(f"The constraint on {constraint} says nothing: no unlabeled row belongs to it. It is left out.")
             columns.append(None)
             continue
         columns.append(phi / total)
@@ -198,10 +193,8 @@ def warn_of_misses(report: ConstraintReport, scale: list[float]) -> None:
     missed = [line for line, size in zip(report, scale, strict=True) if line.violation > MISSED * size]
     if missed:
         worst = max(missed, key=lambda line: line.violation)
-        warnings.warn(
+        warn(
             f"{len(missed)} of {len(report)} stated expectations do not hold; the worst is {worst.label!r} among "
             f"{worst.constraint}: stated {worst.target:.3g} ± {worst.tolerance:.3g}, found {worst.expected:.3g}. They "
-            "may contradict each other or the labels; see constraint_report_, widen tolerances, or raise penalty.",
-            UserWarning,
-            stacklevel=4,
+            "may contradict each other or the labels; see constraint_report_, widen tolerances, or raise penalty."
         )

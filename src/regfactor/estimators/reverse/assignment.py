@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from regfactor._params import Array
+from regfactor._params import Array, warn
 from regfactor.estimators.clusters.common import best_run
 from regfactor.estimators.clusters.implicit import Implicit
 from regfactor.factors import Factors, Point
@@ -169,12 +168,10 @@ def _warn_of_merged(codes: Array, nearest: Array, found: Array, sharpness: float
         return
     before, after = (float(np.mean(classes[known] == codes[known])) for classes in (nearest, found))
     if after < MERGED * before:
-        warnings.warn(
+        warn(
             f"Soft classes ran into each other: {after:.0%} of the labeled rows are most probable in their own class, "
             f"and {before:.0%} were nearest to its center before. Use assignment='hard', or raise sharpness (now "
-            f"{sharpness:.3g}).",
-            UserWarning,
-            stacklevel=5,
+            f"{sharpness:.3g})."
         )
 
 

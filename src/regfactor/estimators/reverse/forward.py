@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor._linalg import is_sparse
-from regfactor._params import Array, require_not_negative
+from regfactor._params import Array, require_not_negative, warn
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _check_limits, _print_progress
 from regfactor.estimators.certificate import Uncertified
@@ -49,11 +48,9 @@ class TransferRegressor(Uncertified, MultiOutputMixin, RegressorMixin, BaseEstim
             X = self._kernel.gram(X, self._references, self._prepared)
         Z = X @ self.coef_.T + self.intercept_
         if isinstance(self._potential, potentials.Exp) and Z.max(initial=0.0) > MAX_EXPONENT:
-            warnings.warn(
+            warn(
                 f"Some rows lie so far outside the training rows that exp(x W) exceeds exp({MAX_EXPONENT:g}), at which "
-                "it is cut off; scale the inputs alike, or raise alpha.",
-                UserWarning,
-                stacklevel=2,
+                "it is cut off; scale the inputs alike, or raise alpha."
             )
         return np.asarray(self._potential.transfer(Z), X.dtype)
 
@@ -86,7 +83,7 @@ class TransferRegressor(Uncertified, MultiOutputMixin, RegressorMixin, BaseEstim
         )  # fmt: skip
         if not solution.status.converged:
             message = f"{type(self).__name__} did not converge: {solution.status.message}."
-            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+            warn(message, ConvergenceWarning)
         return solution
 
     def __sklearn_tags__(self) -> Tags:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
 
-from regfactor._params import Array, require_not_negative
+from regfactor._params import Array, require_not_negative, warn
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.door import row_weights
 from regfactor.estimators.linear import Linear, Targets, Task, check_range, positive_features
@@ -170,11 +169,9 @@ class ReverseRegressor(TransferRegressor):
         if problem.bounded:
             inner = np.minimum(T - problem.potential.range.low, problem.potential.range.high - T)
             if inner.min() < EDGE * inner.mean():
-                warnings.warn(
+                warn(
                     f"Some z_i U lies at the edge of the range {problem.potential.range} of the transfer, where the "
-                    "fit is unstable; another transfer may suit these inputs better.",
-                    UserWarning,
-                    stacklevel=3,
+                    "fit is unstable; another transfer may suit these inputs better."
                 )
         return solution
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +17,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor._linalg import is_sparse
-from regfactor._params import Array
+from regfactor._params import Array, warn
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _print_progress
 from regfactor.estimators.certificate import Uncertified
@@ -271,7 +270,7 @@ class SNFRegressor(LatentRegressor):
         )  # fmt: skip
         complaint = self._complaint(solution)
         if complaint is not None:
-            warnings.warn(f"{type(self).__name__} {complaint}.", ConvergenceWarning, stacklevel=3)
+            warn(f"{type(self).__name__} {complaint}.", ConvergenceWarning)
         return solution
 
     def _complaint(self, solution: Solution) -> str | None:

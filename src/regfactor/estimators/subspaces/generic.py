@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
-from regfactor._params import Array, UnsupportedProblem, require_part, says
+from regfactor._params import Array, UnsupportedProblem, require_part, says, warn
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import FactorEstimator
 from regfactor.estimators.scoring import Scoring
@@ -202,9 +201,7 @@ def _warn_without_minimum(on_codes: Penalty, on_components: Penalty) -> None:
     }
     for grows, held in (("on_components", "on_codes"), ("on_codes", "on_components")):
         if not any(sizes[grows]) and 0 < sizes[held][0] < sizes[held][1] < np.inf:
-            warnings.warn(
+            warn(
                 f"With {held}={sides[held]} and {grows}={sides[grows]} there is no minimum: one factor shrinks, the "
-                f"other grows, and the penalty tends to zero. Give {grows}=SquaredL2(), or {grows}=UnitBall().",
-                UserWarning,
-                stacklevel=6,
+                f"other grows, and the penalty tends to zero. Give {grows}=SquaredL2(), or {grows}=UnitBall()."
             )

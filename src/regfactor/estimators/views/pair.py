@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import scipy.linalg
 
 from regfactor._linalg import gram, is_sparse, leading_vectors
-from regfactor._params import Array
+from regfactor._params import Array, warn
 from regfactor.estimators.views.centered import EPS, Centered, Shifted, Units, deviations, rounding, varies
 
 MOST_CONDITION = 3e4  # of a factor of a Gram matrix: beyond it the squares lose too many digits
@@ -207,19 +206,15 @@ class Pair:
         pair = pair or cls._by_tables(X, Y, weights, ridge, scale)
         for name, moves in zip("Xy", pair.held.vary(), strict=True):
             if not moves:
-                warnings.warn(
+                warn(
                     f"All columns of {name} are constant, so that it correlates with nothing and is of no use here; "
-                    "predictions are the mean of y.",
-                    UserWarning,
-                    stacklevel=3,
+                    "predictions are the mean of y."
                 )
         ranks = pair.A.shape[1], pair.B.shape[1]
         if ridge == 0 and min(ranks) > 0 and sum(ranks) >= len(Y):
-            warnings.warn(
+            warn(
                 f"The tables have ranks {ranks[0]} and {ranks[1]} on {len(Y)} rows: some correlations are 1 "
-                "whatever the data; set ridge > 0.",
-                UserWarning,
-                stacklevel=3,
+                "whatever the data; set ridge > 0."
             )
         return pair
 
