@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy.special import gammaln
 from sklearn.base import clone, is_clusterer
 from sklearn.cluster import KMeans
+from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
@@ -520,6 +521,12 @@ def test_mahalanobis_is_invariant_to_linear_maps_and_finds_stretched_clusters():
         random.normal(size=(10, 40))
     )  # singular without shrinkage
     assert np.isfinite(wide.transform(random.normal(size=(3, 40)))).all()
+
+
+def test_mahalanobis_is_begun_from_ten_starts():
+    X = load_wine().data
+    one, ten, auto = (BregmanKMeans(3, "mahalanobis", n_init=n, random_state=0).fit(X) for n in (1, 10, "auto"))
+    assert auto.objective_ == ten.objective_ < one.objective_ - 50
 
 
 @pytest.mark.parametrize("unit", [0.1, 1e-2, 1e-4, 1e4])

@@ -30,7 +30,7 @@ from regfactor.estimators.clusters.common import (
 from regfactor.estimators.clusters.implicit import implicit_problem, labels_of
 from regfactor.factors import Factors, Point
 from regfactor.kernels import is_pairwise, takes_sparse
-from regfactor.losses.divergences import SquaredDistance, as_divergence
+from regfactor.losses.divergences import Mahalanobis, SquaredDistance, as_divergence
 from regfactor.problems.clusters import Clusters
 from regfactor.solvers.kernel_lloyd import KernelLloyd, one_hot, random_labels, spread_labels
 from regfactor.solvers.lloyd import Lloyd, at_centers
@@ -56,7 +56,8 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         k-means++ draws rows by the divergence itself. A callable is given (X, n_clusters, random_state). An array holds
         the first centers; with a kernel, the first label of every row.
     n_init : int or "auto", default="auto"
-        Starts of which the best is kept; "auto" is 10 for "random" and callables, else 1.
+        Starts of which the best is kept; "auto" is 10 for "random", callables and "mahalanobis", whose fits depend most
+        on where they begin, else 1.
     max_iter : int, default=300
     kernel : str, callable or Kernel, optional
         k-means in the feature space of a kernel, which is never formed: "linear", "rbf", "poly", "precomputed", ... It
@@ -205,7 +206,8 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _n_init(self) -> int:
         """Return the number of starts; from given centers there is only one."""
-        n_init = count_of_starts(self, auto=1 if says(self.init, "k-means++") else 10)
+        steady = says(self.init, "k-means++") and not isinstance(as_divergence(self.divergence), Mahalanobis)
+        n_init = count_of_starts(self, auto=1 if steady else 10)
         return n_init if isinstance(self.init, str) or callable(self.init) else 1
 
     def predict(self, X: Any) -> Array:
