@@ -627,3 +627,23 @@ def test_a_precomputed_kernel_is_split_by_rows_and_columns_as_a_word_and_as_a_pa
     for kernel, pairwise in (("precomputed", True), (Precomputed(), True), ("rbf", False)):
         model = clone(ESTIMATORS[name]).set_params(**{parameter: kernel})
         assert get_tags(model).input_tags.pairwise is pairwise
+
+
+TOLD = ("score", "score_samples", "predict", "predict_proba", "decision_function", "complete", "denoise")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+@pytest.mark.parametrize("name", [n for n, model in ESTIMATORS.items() if hasattr(model, "set_output")])
+def test_what_is_told_of_rows_does_not_depend_on_the_output_of_transform(name, kind):
+    model = clone(ESTIMATORS[name])
+    X = np.abs(np.random.default_rng(0).normal(size=(40, 4)))
+    y = np.repeat([0, 1], 20) if is_classifier(model) else X[:, 0]
+    options = {p: v for p, v in {"random_state": 0, "alpha": 0.01}.items() if p in model.get_params()}
+    fits = [clone(model).set_params(**options).set_output(transform=out).fit(X, y) for out in ("default", kind)]
+    for method in (m for m in TOLD if hasattr(fits[0], m)):
+        given = (X, y) if method == "score" else (X,)
+        a, b = (getattr(fit, method)(*given) for fit in fits)
+        for x, z in zip(a, b, strict=True) if isinstance(a, tuple) else [(a, b)]:
+            np.testing.assert_allclose(x, z, rtol=1e-9)  # frames lie otherwise in memory
+            assert type(x) is type(z)

@@ -237,9 +237,11 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         -------
         ndarray of shape (n_samples, n_clusters)
         """
+        return self._divergences(X)
+
+    def _divergences(self, X: Any) -> Array:
         check_is_fitted(self)
-        X = rows_of(self, X, as_divergence(self.divergence), reset=False)
-        return self._centers.between(X)
+        return self._centers.between(rows_of(self, X, as_divergence(self.divergence), reset=False))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return minus the sum of the divergences of rows from their centers.
@@ -254,7 +256,7 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         -------
         float
         """
-        least = self.transform(X).min(axis=1).astype(np.float64)
+        least = self._divergences(X).min(axis=1).astype(np.float64)
         w = weights_of(least[:, None], sample_weight)
         return -float(least.sum() if w is None else w @ least)
 
