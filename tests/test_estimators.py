@@ -27,6 +27,7 @@ from regfactor.penalties import Columns, Lasso, NonNegative, OneHot, Rows, Simpl
 
 
 @pytest.mark.filterwarnings("ignore:.*have no observed entry")  # as some rows of the sparse tables tried
+@pytest.mark.filterwarnings("ignore:.*has no component")  # at alpha=1, of a few cells
 @pytest.mark.filterwarnings("ignore:.*whatever the data")  # correlations of more columns than rows
 @pytest.mark.filterwarnings("ignore:Bregman.* did not converge")  # of checks that allow few iterations
 @pytest.mark.filterwarnings("ignore:Number of distinct clusters")  # of checks that repeat a few rows
@@ -395,13 +396,21 @@ def test_constant_columns_work(loss):
 def test_beyond_alpha_max_nothing_is_left():
     X = table()
     largest = ConvexSubspace().fit(X).alpha_max_
-    model = ConvexSubspace(alpha=1.0001 * largest).fit(X)
+    with pytest.warns(
+        UserWarning, match=f"no component: alpha={1.0001 * largest:g} .*alpha_max_={largest:.3g}.*'auto'"
+    ):
+        model = ConvexSubspace(alpha=1.0001 * largest).fit(X)
     assert model.codes_.shape == (len(X), 0) and model.relative_gap_ <= 1e-12
     assert model.transform(X).shape == (len(X), 0)
     np.testing.assert_allclose(model.complete(X)[np.isnan(X)][0], model.intercept_[np.isnan(X)[0]][0])
 
 
 def test_losses_stand_on_columns_by_name():
+@pytest.mark.parametrize("model", [ConvexSubspace(), ConvexSubspace("huber"), SubspaceImputer("logistic")])
+def test_a_constant_table_has_no_component_at_any_alpha_and_needs_no_warning(model):
+    assert not len(clone(model).fit(np.ones((20, 3))).components_)
+
+
     X = pd.DataFrame(table(holes=0.1), columns=[f"c{j}" for j in range(12)])
     X["c3"] = (X["c3"] > 0).astype(float)
     by_name = {f"c{j}": "logistic" if j == 3 else "squared" for j in range(12)}

@@ -95,6 +95,7 @@ def test_training_rows_get_their_codes_again():
     assert model.components_.shape[1] == 10  # three colors are three columns, and so are the steps between four sizes
 
 
+@pytest.mark.filterwarnings("ignore:.*has no component")
 def test_every_column_weighs_the_same_where_nothing_is_shared():
     holes = with_holes(complete_frame())
     model = ConvexSubspace(loss="auto", alpha=1e6).fit(holes)  # nothing but offsets

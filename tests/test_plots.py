@@ -247,6 +247,7 @@ def test_colors_of_codes_are_groups_or_a_scale(subspace):
         CodesDisplay.from_estimator(subspace, color=values[:3])
 
 
+@pytest.mark.filterwarnings("ignore:.*has no component")
 def test_one_code_is_drawn_over_rows_and_none_not_at_all(subspace):
     one = CodesDisplay(np.array([[3.0], [1.0]])).plot()
     assert np.array_equal(one.ax_.collections[0].get_offsets(), [[0, 3], [1, 1]]) and one.ax_.get_xlabel() == "row"

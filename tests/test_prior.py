@@ -199,6 +199,7 @@ def test_rows_of_holes_get_the_mean():
     np.testing.assert_allclose(model.complete(row)[0], model.intercept_)
 
 
+@pytest.mark.filterwarnings("ignore:.*has no component")
 def test_nothing_left_by_the_penalty_is_no_harm():
     X, _, _ = low_rank()
     model = ConvexSubspace(alpha=1e6, debias="prior", random_state=0).fit(X)

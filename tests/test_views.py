@@ -89,6 +89,7 @@ def test_an_unobserved_second_view_leaves_the_trace_norm_of_the_first(bounds):
     assert model.objective_ == pytest.approx(optimum, rel=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:.*has no component")
 def test_from_the_largest_alpha_on_the_fit_is_zero():
     X1, X2 = pair(3)
     largest = TwoViewSubspace(1.0).fit(X1, X2).alpha_max_
@@ -309,6 +310,7 @@ def test_units_of_the_views_do_not_matter_when_they_are_scaled():
     np.testing.assert_allclose(plain.scale_[:6], np.sqrt(np.mean((X1 - X1.mean(axis=0)) ** 2)))
 
 
+@pytest.mark.filterwarnings("ignore:.*has no component")
 def test_other_losses_are_weighted_to_the_same_cost_of_constants():
     X1, X2 = pair(15)
     model = TwoViewSubspace(1e3, loss=("squared", "logistic")).fit(X1, (X2 > 0).astype(float))
@@ -456,6 +458,7 @@ def test_generated_views_share_their_codes():
     assert np.array_equal(X1, make_two_view(100, (12, 9), 4, random_state=0).X1)
 
 
+@pytest.mark.filterwarnings("ignore:.*has no component")
 @pytest.mark.parametrize("noise", [0.0, 1e-14])
 def test_constant_views_are_not_scaled_by_their_rounding(noise):
     X = 3 + noise * np.random.default_rng(0).normal(size=(20, 4))

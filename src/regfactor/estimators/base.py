@@ -97,11 +97,17 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         for part in ("loss", "error"):
             setattr(self, f"{prefix}validation_{part}_", np.array([getattr(t, part) for t in chosen.trials]))
 
-    def _warn_unless_converged(self, solution: Solution) -> None:
-        if solution.status.converged:
-            return
-        how_far = f" Relative gap {self.relative_gap_:.2g}, tol {self.tol:g}." if self._certificate else ""
-        warn(f"{type(self).__name__} did not converge: {solution.status.message}.{how_far}", ConvergenceWarning)
+    def _warn(self, solution: Solution) -> None:
+        """Warn of a run that did not converge, and of an alpha so large that it leaves no component."""
+        if not solution.status.converged:
+            how_far = f" Relative gap {self.relative_gap_:.2g}, tol {self.tol:g}." if self._certificate else ""
+            warn(f"{type(self).__name__} did not converge: {solution.status.message}.{how_far}", ConvergenceWarning)
+        empty = self._certificate is not None and not len(self.components_) and not says(self.alpha, "auto")
+        if empty and self.alpha_ >= self.alpha_max_ > 0:  # at zero no alpha would leave one
+            warn(
+                f"{type(self).__name__} has no component: alpha={self.alpha_:g} is not below alpha_max_="
+                f"{self.alpha_max_:.3g}. Lower it, or use alpha='auto'."
+            )
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that holes are welcome."""
@@ -270,7 +276,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         self._n_features_out = len(self.components_)
         if chosen is not None:
             self._keep(chosen)
-        self._warn_unless_converged(solution)
+        self._warn(solution)
 
     def _debias(self, X: Any, entries: Any, problem: Convex, point: Point, chosen: Selection | None) -> None:
         """Refit the codes with next to no penalty; a rank chosen by entries held out refits the components too.

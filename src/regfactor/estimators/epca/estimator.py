@@ -186,7 +186,7 @@ class ExponentialFamilyPCA(FactorTransformer):
                 layout = given.held.layout
                 Z = layout.entries(Factors(self.codes_, self.components_)) + layout.spread(self.intercept_)
                 warn_of_unbounded(reading.fitted, Z, reading.unit)
-            self._warn_unless_converged(solution)
+            self._warn(solution)
         return self
 
     def transform(self, X: Any, offset: Any = None) -> Array:
