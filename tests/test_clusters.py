@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.special import gammaln
 from sklearn.base import clone, is_clusterer
 from sklearn.cluster import KMeans
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
@@ -45,6 +45,7 @@ REAL = {"check_clustering": "it draws negative numbers, whatever the tags of an 
     expected_failed_checks=lambda e: RANDOM_START | (REAL if e.divergence == "kl" else {}),
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of checks that allow few iterations
+@pytest.mark.filterwarnings("ignore:The means of all")  # of sharpness 1, whatever the table
 def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
 
@@ -449,6 +450,7 @@ def test_rounding_is_no_distance_from_a_center(name):
 
 
 @every_divergence
+@pytest.mark.filterwarnings("ignore:The means of all")
 def test_fewer_different_rows_than_clusters_is_no_crash(name):
     X = np.repeat(np.clip(rows(name, n=2), 0.3, None) if name == "bernoulli" else rows(name, n=2), 6, axis=0)
     distinct = len(np.unique(X, axis=0))
@@ -459,6 +461,18 @@ def test_fewer_different_rows_than_clusters_is_no_crash(name):
     assert model.inertia_ == pytest.approx(0, abs=1e-7) and np.isfinite(model.cluster_centers_).all()
     soft = BregmanMixture(5, name, random_state=0).fit(X)
     assert np.isfinite(soft.predict_proba(X)).all()
+
+
+@pytest.mark.parametrize(("name", "unit"), [("squared", 0.1), ("kl", 0.1), ("absolute", 0.1), ("sigmoid", 0.1)])
+def test_a_mixture_says_where_its_means_coincide(name, unit):
+    X = unit * load_iris().data
+    with pytest.warns(
+        UserWarning, match="means of all 3 components coincide: at sharpness=1 .*sharpness='auto'.*scale"
+    ):
+        BregmanMixture(3, name, random_state=0).fit(X)
+    BregmanMixture(3, name, "auto", random_state=0).fit(X)
+    BregmanMixture(1, name, random_state=0).fit(X)
+    BregmanMixture(3, name, random_state=0).fit(np.full((20, 2), 0.5))  # they can but coincide
 
 
 def test_plus_plus_spreads_centers_and_starts_are_counted():
@@ -556,6 +570,7 @@ def test_mahalanobis_learns_nothing_from_constant_columns(constant):
 
 @every_divergence
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # some draws are slow
+@pytest.mark.filterwarnings("ignore:The means of all")  # at any sharpness
 @settings(max_examples=8)
 @given(seed=st.integers(0, 2**31))
 def test_the_objective_of_a_mixture_never_rises_and_is_that_of_its_formula(name, seed):

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor._params import Array, is_number, says
+from regfactor._params import Array, is_number, says, warn
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _check_limits
 from regfactor.estimators.clusters.common import (
@@ -36,6 +36,8 @@ from regfactor.solvers.seeding import spread_rows
 
 FIRST = 10  # hard iterations before the soft ones
 NOTHING = 1e-9  # share of the mean divergence from a single center below which rows lie on theirs
+MERGED = 0.02  # sharpness times divergence, a mean log odds, below which components are one
+UNITS = "Use sharpness='auto', which has no units, or scale the columns up."
 
 
 class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
@@ -139,7 +141,18 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
                 self.covariance_ = solution.point.free.astype(X.dtype)
             self.converged_ = solution.status.converged
             publish_run(self, solution, "Mixture")
+            if k > 1 and problem.variance > 0:
+                self._warn_if_merged(M)
         return self
+
+    def _warn_if_merged(self, M: Array) -> None:
+        """Warn where all means coincide: as seen by this sharpness, rows lie in one place."""
+        if self.sharpness_ * float(self._centers.between(M).max()) < MERGED:
+            remedy = "Give a larger one." if says(self.sharpness, "auto") else UNITS
+            warn(
+                f"The means of all {len(M)} components coincide: at sharpness={self.sharpness_:.3g} rows are as good "
+                f"as one cluster. {remedy}"
+            )
 
     def _found_sharpness(self, problem: Clusters, hard: Iterable[Solution]) -> tuple[float, Iterable[Solution]]:
         """Return the sharpness, and the hard clusterings, all found beforehand only where it depends on them."""
