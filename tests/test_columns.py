@@ -324,7 +324,7 @@ ERRORS = {
     "one loss": ({"c": pd.Categorical(["a", "b"] * (ROWS // 2))}, "squared", r"'c' hold categories.*loss='auto'"),
     "wrong loss": ({"c": pd.Categorical(["a", "b"] * (ROWS // 2))}, {"c": "squared"}, r"'c' is an unordered category"),
     "not ordinal": ({"o": pd.Categorical(SIZES * 30, ordered=True)}, {"o": "logistic"}, r"'o' has 4.*'ordinal'"),
-    "not a count": ({"x": np.full(ROWS, -1.0)}, {"x": "poisson"}, r"Column 'x': The loss Poisson"),
+    "not a count": ({"x": np.full(ROWS, -1.0)}, {"x": "poisson"}, r"The loss Poisson.*column 'x'"),
     "unknown column": ({"x": np.ones(ROWS)}, {"y": "huber"}, r"'y'"),
     "out of range": ({"x": np.ones(ROWS)}, {5: "huber"}, r"columns 5.*\['x'\]"),
     "twice": ({"x": np.ones(ROWS)}, [("x", "huber"), (0, "squared")], r"\['x'\] are given several"),

@@ -19,6 +19,7 @@ from regfactor.estimators.door import (
     entry_weights,
     filled,
     names_of,
+    naming,
     numbers,
     row_weights,
     schema_of,
@@ -136,9 +137,9 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         _check_limits(self)
         self._schema = schema_of(X, self.loss) if self.mixed else None
         table = numbers(self, X, self._schema, reset=True)
-        return self._fit_table(
-            table, row_weights(table, sample_weight), entry_weights(table, entry_weight, self._schema)
-        )
+        weights = row_weights(table, sample_weight), entry_weights(table, entry_weight, self._schema)
+        with naming(names_of(self, self._schema, table.shape[1])):
+            return self._fit_table(table, *weights)
 
     def _fit_table(self, table: Any, rows: Array | None, all_entries: Any) -> Self:
         """Fit to numbers that have passed the door, with weights for rows and entries."""
@@ -182,7 +183,12 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        return self._codes(numbers(self, X, self._schema, reset=False))
+        return self._codes_of(numbers(self, X, self._schema, reset=False))
+
+    def _codes_of(self, table: Any) -> Array:
+        """Return the codes of a table whose columns are the user's."""
+        with naming(names_of(self, self._schema, table.shape[1])):
+            return self._codes(table)
 
     def _codes(self, table: Any) -> Array:
         if self._score is None:
@@ -221,7 +227,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         """
         check_is_fitted(self)
         table = numbers(self, X, self._schema, reset=False)
-        return filled(X, table, self.inverse_transform(self._codes(table)), self._schema)
+        return filled(X, table, self.inverse_transform(self._codes_of(table)), self._schema)
 
     def _loss(self) -> Loss:
         """Return the loss on the encoded columns."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date
 from typing import Any
 
@@ -16,7 +17,7 @@ from regfactor._params import Array, choose, warn
 from regfactor.estimators.columns import as_table
 from regfactor.estimators.schema import AUTO, LABELS, Schema, places
 from regfactor.losses import by_columns
-from regfactor.problems.checks import check_weights
+from regfactor.problems.checks import IllegalValues, check_weights
 
 ZEROS = {"missing": "missing", "observed": "observed"}
 WORDS = "Leave it out or turn it into numbers; SubspaceImputer, ConvexSubspace and FactorModel take it by loss='auto'."
@@ -198,6 +199,15 @@ def names_of(estimator: Any, schema: Schema | None, width: int) -> list[Any] | N
         return [schema.codecs[j].name for j in schema.originals]
     names = list(getattr(estimator, "feature_names_in_", ()))
     return names if len(names) == width else None
+
+
+@contextmanager
+def naming(names: Sequence[Any] | None) -> Iterator[None]:
+    """Let an error on illegal values name the columns as the user does, where they have names."""
+    try:
+        yield
+    except IllegalValues as error:
+        raise error if names is None else error.named(names) from None
 
 
 def filled(X: Any, table: Any, predicted: Array, schema: Schema | None) -> Any:

@@ -14,7 +14,7 @@ from regfactor.losses import Logistic, Loss, Multinomial, Ordinal, Squared, Stac
 from regfactor.losses.margin import Margin
 from regfactor.penalties import Trace
 from regfactor.problems import Convex, Data, Design
-from regfactor.problems.checks import check_term
+from regfactor.problems.checks import IllegalValues, check_term
 from regfactor.problems.layout import Dense
 from regfactor.problems.term import FILLER
 
@@ -273,8 +273,8 @@ def _encoded(codecs: tuple[Codec, ...], columns: list[Cells]) -> Array:
 def _check_legal(codec: Codec, block: Array, observed: Array) -> None:
     try:
         check_term(codec.loss, block, observed, Dense(block.shape))
-    except ValueError as error:
-        raise ValueError(f"Column {codec.name!r}: {error}") from None
+    except IllegalValues as error:
+        raise error.named([codec.name] * block.shape[1]) from None
 
 
 def _bands(codecs: tuple[Codec, ...], groups: list[tuple[list[int], Any]]) -> list[Band]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from regfactor._params import Array
-from regfactor.losses import Binomial, Loss, Robust
+from regfactor.losses import Binomial, Logistic, Loss, Ordinal, Robust
 from regfactor.losses.margin import Margin
 from regfactor.problems.layout import Layout
 
@@ -49,18 +50,41 @@ def check_weights(weights: Array, observed: Array) -> None:
         raise ValueError("All weights are zero; there is nothing to fit.")
 
 
-def check_term(loss: Loss, x: Array, observed: Array, layout: Layout) -> None:
-    """Raise for data that a loss cannot take: which column, how many, which loss instead."""
+class IllegalValues(ValueError):
+    """Values outside a domain: what refuses them, the columns that hold them, the remedy."""
+
+    def __init__(self, what: str, bad: Array, seen: Array, remedy: str, names: Sequence[Any] | None = None) -> None:
+        super().__init__(what, bad, seen, remedy, names)
+
+    def __str__(self) -> str:
+        what, bad, seen, remedy, names = self.args
+        return f"{what}{told(bad, seen, names)}. {remedy}"
+
+    def named(self, names: Sequence[Any]) -> IllegalValues:
+        """Return the error with the user's names of all columns of the table."""
+        what, bad, seen, remedy, places = self.args
+        places = range(len(bad)) if places is None else places
+        return IllegalValues(what, bad, seen, remedy, [names[j] for j in places])
+
+
+def told(bad: Array, seen: Array, names: Sequence[Any] | None = None) -> str:
+    """Return how many of the observed values of each column are bad, for the first three columns that have some."""
+    columns = np.flatnonzero(bad).tolist()
+    known = {j: j if names is None else names[j] for j in columns[:3]}
+    found = "; ".join(f"column {name!r}: {bad[j]:.0f} of {seen[j]:.0f} values" for j, name in known.items())
+    return found + (f" (and {len(columns) - 3} more columns)" if len(columns) > 3 else "")
+
+
+def check_term(loss: Loss, x: Array, observed: Array, layout: Layout, places: Sequence[int] | None = None) -> None:
+    """Raise for data that a loss cannot take: which column, how many, which loss instead.
+
+    `places` are those of its columns in the table, of which it may have a part.
+    """
     bad = layout.column_sums((~loss.legal(x) & observed).astype(float))
     if bad.any():
         seen = layout.column_sums(observed.astype(float))
-        columns = np.flatnonzero(bad)
-        found = "; ".join(f"column {j}: {bad[j]:.0f} of {seen[j]:.0f} observed values" for j in columns[:3])
-        more = f" (and {len(columns) - 3} more columns)" if len(columns) > 3 else ""
-        raise ValueError(
-            f"The loss {loss} cannot take these data; outside {loss.domain_text} are {found}{more}. "
-            f"{_advice(loss, x, observed)}"
-        )
+        what = f"The loss {loss} cannot take these data; outside {loss.domain_text} are "
+        raise IllegalValues(what, bad, seen, _advice(loss, x, observed), places)
     if loss.rowwise and np.any(observed.any(axis=1) != observed.all(axis=1)):
         raise ValueError(f"Under {loss} a row must be observed whole or not at all; fill or remove its holes.")
 
@@ -71,6 +95,14 @@ def check_row_weights(loss: Loss, w: Array | None) -> None:
         raise ValueError(f"Under {loss} all entries of a row must have the same weight; give weights of rows.")
 
 
+def as_bits(values: Array) -> str | None:
+    """Return how two values that are not 0 and 1 become them; None where there are more or fewer."""
+    ends = values.min(), values.max()
+    if ends[0] == ends[1] or not np.isin(values, ends).all():
+        return None
+    return f"There are two values, {ends[0]:g} and {ends[1]:g}: code them 0 and 1."
+
+
 def _advice(loss: Loss, x: Array, observed: Array) -> str:
     """Return which coding or which loss would take the data."""
     values, loss = x[observed], loss.loss if isinstance(loss, Robust) else loss
@@ -78,6 +110,10 @@ def _advice(loss: Loss, x: Array, observed: Array) -> str:
         return "Values are 0 and 1: code them -1 and +1, or use loss='logistic'."
     if np.isin(values, (-1, 1)).all():
         return "Values are -1 and +1: use a hinge loss, or code them 0 and 1 for loss='logistic'."
+    if isinstance(loss, Logistic) and (coded := as_bits(values)) is not None:
+        return coded
+    if isinstance(loss, Ordinal) and (values >= 0).all() and (values == np.round(values)).all():
+        return f"Give the number of levels: Ordinal(levels={values.max() + 1:.0f}) would take the largest value."
     if isinstance(loss, Binomial):
         return f"Give the number of trials: Binomial(trials={values.max():g}) would take the largest value."
     if (values >= 0).all() and (values == np.round(values)).all():

@@ -51,7 +51,7 @@ class Data:
                 None if w is None else w[:, columns],
                 None if offset is None else np.asarray(np.broadcast_to(offset, X.shape)[:, columns], X.dtype),
             )
-            check_term(part, term.x, observed[:, columns], Dense(term.x.shape))
+            check_term(part, term.x, observed[:, columns], Dense(term.x.shape), np.arange(X.shape[1])[columns].tolist())
             check_row_weights(part, term.w)
             terms.append(term)
         return Data(tuple(terms), X.shape, Dense(X.shape))

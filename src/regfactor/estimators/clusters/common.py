@@ -15,10 +15,11 @@ from regfactor._linalg import is_sparse
 from regfactor._params import Array, Interval, is_count, says, warn
 from regfactor.estimators.base import _print_progress
 from regfactor.estimators.certificate import Uncertified
-from regfactor.estimators.door import row_weights, validated
+from regfactor.estimators.door import names_of, naming, row_weights, validated
 from regfactor.loop import Iterate, Solution, Status, run
 from regfactor.losses.divergences import BregmanDivergence, Divergence, as_divergence, named
 from regfactor.losses.potentials import MultinomialEntropy
+from regfactor.problems.checks import IllegalValues, as_bits
 
 SUMS = 1e-6  # how far rows of proportions may be from one
 
@@ -85,7 +86,8 @@ def rows_of(estimator: Any, X: Any, divergence: Divergence, reset: bool, sparse:
     """Return legal rows as floats, an array in C order or a CSR array, whose absent entries are zeros."""
     accepted = "csr" if sparse else False
     X = validated(estimator, X, accept_sparse=accepted, dtype=[np.float64, np.float32], order="C", reset=reset)
-    check_domain(X, divergence)
+    with naming(names_of(estimator, None, X.shape[1])):
+        check_domain(X, divergence)
     return X
 
 
@@ -100,15 +102,9 @@ def check_domain(X: Any, divergence: Divergence, advice: str | None = None, what
     domain = divergence.reach(X.dtype)
     ends = [end for bound, end in ((domain.low, X.min), (domain.high, X.max)) if np.isfinite(bound)]
     if not all(domain.contains(end()) for end in ends):  # of a sparse table its zeros too
-        bad, lowest = _outside(X, domain), X.min()
-        columns = np.flatnonzero(bad)
-        found = "; ".join(f"column {j}: {bad[j]} of {X.shape[0]} values" for j in columns[:3])
-        more = f" (and {len(columns) - 3} more columns)" if len(columns) > 3 else ""
-        negative = f"Negative values in {what}: " if lowest < 0 <= domain.low else ""  # as scikit-learn begins
-        raise ValueError(
-            f"{negative}{named(divergence)} cannot take this {what}; outside {domain} are {found}{more}. "
-            f"{advice or _advice(lowest)}"
-        )
+        negative = f"Negative values in {what}: " if X.min() < 0 <= domain.low else ""  # as scikit-learn begins
+        refused = f"{negative}{named(divergence)} cannot take this {what}; outside {domain} are "
+        raise IllegalValues(refused, _outside(X, domain), np.full(X.shape[1], X.shape[0]), advice or _advice(X, domain))
     if isinstance(divergence, BregmanDivergence) and isinstance(divergence.potential, MultinomialEntropy):
         sums = np.asarray(X.sum(axis=1)).ravel()
         if np.abs(sums - 1).max() > SUMS:
@@ -128,8 +124,11 @@ def _outside(X: Any, domain: Interval) -> Array:
     return stored if domain.contains(np.zeros(())) else stored + n - np.bincount(X.indices, minlength=d)
 
 
-def _advice(lowest: float) -> str:
-    if lowest >= 0:
+def _advice(X: Any, domain: Interval) -> str:
+    bits = None if is_sparse(X) or (domain.low, domain.high) != (0, 1) else as_bits(X)
+    if bits is not None:
+        return bits
+    if X.min() >= 0:
         return "Values are not negative: use divergence='kl' (zeros are legal there), or 'squared'."
     return "Values are real numbers: use divergence='squared', 'sigmoid' or 'absolute', or transform the columns."
 

@@ -13,7 +13,16 @@ from regfactor._params import Array, warn
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import FactorTransformer, _check_limits, _print_progress
 from regfactor.estimators.certificate import Certificate
-from regfactor.estimators.door import codes_of, entry_weights, filled, numbers, row_weights, warn_of_empty
+from regfactor.estimators.door import (
+    codes_of,
+    entry_weights,
+    filled,
+    names_of,
+    naming,
+    numbers,
+    row_weights,
+    warn_of_empty,
+)
 from regfactor.estimators.epca.deviance import warn_of_unbounded
 from regfactor.estimators.epca.entries import Entries, at_entries
 from regfactor.estimators.epca.families import Reading, as_family, check_form, is_non_negative, log_likelihood
@@ -164,7 +173,8 @@ class ExponentialFamilyPCA(FactorTransformer):
             if isinstance(self.alpha, str) or isinstance(self.n_components, str):
                 check_enough(learned)
             reading = Reading.of(learned.table, learned.rows, learned.entries, loss, self.row_offset == "total")
-            data = reading.data(learned.table, learned.entries, learned.offset)
+            with naming(names_of(self, None, table.shape[1])):
+                data = reading.data(learned.table, learned.entries, learned.offset)
             random = check_random_state(self.random_state)
             held_out = np.random.default_rng(random.randint(2**31 - 1))
             problem, chosen = self._selected(stated(self, data, reading, learned), learned, held_out)
@@ -359,7 +369,8 @@ class ExponentialFamilyPCA(FactorTransformer):
         """Return the codes and the levels of rows."""
         if self._reading.fitted.unbounded and not Entries.of(table).count:
             return np.zeros((table.shape[0], len(self.components_)), table.dtype), np.zeros(table.shape[0], table.dtype)
-        return self._rows(self._reading.data(table, None, offset))
+        with naming(names_of(self, None, table.shape[1])):
+            return self._rows(self._reading.data(table, None, offset))
 
     def _predictors(self, table: Any, offset: Array | None, layout: Dense | Pattern) -> Array:
         """Return the predictors of a table where a layout has entries, offsets included."""

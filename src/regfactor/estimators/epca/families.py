@@ -15,6 +15,7 @@ from regfactor._params import Array, UnsupportedProblem, choose, is_count, says
 from regfactor.estimators.epca.entries import Entries, at_entries
 from regfactor.losses import Binomial, Gamma, Logistic, Loss, Multinomial, Poisson, Squared
 from regfactor.problems import Data
+from regfactor.problems.checks import IllegalValues, as_bits
 from regfactor.problems.layout import Pattern
 
 FAINT = 1e-3  # weight of a hole under a loss that restricts the predictor, as a share of the mean weight of an entry
@@ -76,20 +77,18 @@ def check_values(loss: Loss, table: Any) -> None:
         counts = [np.bincount(table.indices[part], minlength=table.shape[1]) for part in (bad, seen)]
     else:
         counts = [part.sum(axis=0) for part in (bad, seen)]
-    columns = np.flatnonzero(counts[0])
-    found = "; ".join(f"column {j}: {counts[0][j]} of {counts[1][j]} observed values" for j in columns[:3])
-    more = f" (and {len(columns) - 3} more columns)" if len(columns) > 3 else ""
     what = "Negative values in data" if (x[seen] < 0).any() else "Values outside the family's range"
     name = next(name for name, part in FAMILIES.items() if type(part(1)) is type(loss))
-    raise ValueError(
-        f"{what}: family={name!r} takes {loss.domain_text}; outside are {found}{more}. {_advice(loss, x[seen])}"
-    )
+    what = f"{what}: family={name!r} takes {loss.domain_text}; outside are "
+    raise IllegalValues(what, counts[0], counts[1], _advice(loss, x[seen]))
 
 
 def _advice(loss: Loss, values: Array) -> str:
     """Return which coding or which family would take the data."""
     if np.isin(values, (-1, 1)).all():
         return "Values are -1 and +1: code them 0 and 1 for family='bernoulli'."
+    if isinstance(loss, Logistic) and (coded := as_bits(values)) is not None:
+        return coded
     if (values < 0).any():
         return "family='gaussian' takes any number."
     if isinstance(loss, Binomial):
