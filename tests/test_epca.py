@@ -609,7 +609,8 @@ def test_strengths_of_gamma_are_chosen_under_small_weights():
 @pytest.mark.parametrize("k", [2, "auto"])
 @pytest.mark.parametrize("family", ["gamma", "poisson"])
 @pytest.mark.parametrize(
-    ("weight", "says"), [(np.nan, "finite and not negative"), (-1.0, "finite and not negative"), (0.0, "are zero")]
+    ("weight", "says"),
+    [(np.nan, "finite and not negative"), (-1.0, "finite and not negative"), (0.0, "entry_weight must not be zero")],
 )
 def test_weights_of_entries_are_refused_at_the_door(family, k, weight, says):
     X = table(family, holes=0.0) + 1

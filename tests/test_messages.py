@@ -5,13 +5,16 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
+import scipy.sparse
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 from regfactor import (
     BregmanKMeans,
     BregmanMixture,
+    BregmanNormalizedCut,
     CanonicalCorrelation,
     ConvexSubspace,
     ExponentialFamilyPCA,
@@ -97,3 +100,54 @@ def test_answers_coded_one_and_two_are_no_counts(model):
 def test_more_levels_than_an_ordinal_loss_has_are_counted():
     with pytest.raises(ValueError, match=r"Ordinal\(levels=8\)"):
         ConvexSubspace("ordinal").fit(np.arange(40).reshape(10, 4) % 8)
+
+
+DATED = pd.DataFrame({name: pd.date_range("2024-01-31", periods=20) for name in ("start", "end")})
+MESSAGES = {
+    "weights": (lambda: FactorModel().fit(X, entry_weight=-np.ones_like(X)), "entry_weight must be finite and not neg"),
+    "no weights": (
+        lambda: ExponentialFamilyPCA(1).fit(X, entry_weight=0 * X),
+        "entry_weight must not be zero at every",
+    ),
+    "affinity": (lambda: BregmanNormalizedCut(2, affinity="foo").fit(X), "Unknown affinity 'foo'"),
+    "no string": (lambda: KernelSubspace("isomap").fit(X), r"write kernel=regfactor.kernels.Isomap\(\)"),
+    "large": (lambda: KernelSubspace().fit(1e200 * X), "gamma='scale' finds no width: the rows are too large"),
+    "widths": (lambda: kernels.Gaussian(1.0).gram(X, X[:, :2]), "Rows have 4 columns, the reference rows 2"),
+    "masked": (lambda: BregmanKMeans(2).fit(np.ma.masked_less(X, 0)), "Input X contains NaN, and BregmanKMeans"),
+    "dates": (lambda: BregmanKMeans(2).fit(DATED), "Column 'start' of X holds 2024-01-31.*such as days since"),
+    "dates of polars": (lambda: KernelSubspace().fit(pl.from_pandas(DATED)), "Column 'start' of X holds 2024-01-31"),
+    "dates in an array": (lambda: ExponentialFamilyPCA(1).fit(DATED.to_numpy()), "Column 0 of X holds 2024-01-31"),
+}
+
+
+@pytest.mark.parametrize(("call", "told"), MESSAGES.values(), ids=MESSAGES)
+def test_an_error_names_what_the_user_gave(call, told):
+    with pytest.raises(ValueError, match=told):
+        call()
+
+
+def test_affinities_to_training_rows_are_refused_like_those_among_them():
+    K = kernels.Gaussian(1.0).gram(X)
+    model = BregmanNormalizedCut(2, affinity="precomputed", random_state=0).fit(K)
+    assert set(model.predict(K[:5])) <= {0, 1}
+    for table in (-K[:5], scipy.sparse.csr_array(-K[:5])):
+        with pytest.raises(ValueError, match="Affinities must not be negative"):
+            model.predict(table)
+
+
+def test_centers_in_a_feature_space_have_no_coordinates():
+    model = BregmanKMeans(2, kernel="rbf", random_state=0).fit(X)
+    assert not hasattr(model, "cluster_centers_") and not hasattr(BregmanKMeans(), "cluster_centers_")
+    with pytest.raises(AttributeError, match="feature space"):
+        print(model.cluster_centers_)
+
+
+@pytest.mark.parametrize("loss", ["squared", "auto"])
+@pytest.mark.parametrize("dtype", [float, np.float32, int])
+def test_what_is_masked_is_missing(loss, dtype):
+    values = (10 * X).astype(dtype)
+    masked = np.ma.masked_array(values, rng.random(X.shape) < 0.2)
+    holes = np.where(masked.mask, np.nan, values)
+    one, two = (SubspaceImputer(loss).fit(table) for table in (masked, holes))
+    np.testing.assert_array_equal(one.codes_, two.codes_)
+    np.testing.assert_array_equal(one.transform(masked), two.transform(holes))

@@ -74,11 +74,18 @@ def as_table(X: Any) -> Table:
     return PandasTable(X) if hasattr(X, "iloc") else PolarsTable(X)
 
 
+def unmasked(X: Any) -> Any:
+    """Return what is masked in an array of numpy as NaN; anything else as it is."""
+    if not isinstance(X, np.ma.MaskedArray):
+        return X
+    return np.ma.filled(X.astype(X.dtype if X.dtype.kind in "fO" else float), np.nan) if np.any(X.mask) else X.data
+
+
 class ArrayTable(Table):
     """An array; columns of objects are looked at one by one."""
 
     def __init__(self, X: Any) -> None:
-        array = np.asarray(X)
+        array = np.asarray(unmasked(X))
         if array.dtype.kind in "US" and not hasattr(X, "dtype"):  # numpy turns numbers beside strings into strings
             array = np.asarray(X, dtype=object)
         if array.ndim != 2:

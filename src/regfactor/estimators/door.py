@@ -14,13 +14,14 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 
 from regfactor._linalg import is_sparse, summed
 from regfactor._params import Array, choose, warn
-from regfactor.estimators.columns import as_table
+from regfactor.estimators.columns import as_table, unmasked
 from regfactor.estimators.schema import AUTO, LABELS, Schema, places
 from regfactor.losses import by_columns
 from regfactor.problems.checks import IllegalValues, check_weights
 
 ZEROS = {"missing": "missing", "observed": "observed"}
 WORDS = "Leave it out or turn it into numbers; SubspaceImputer, ConvexSubspace and FactorModel take it by loss='auto'."
+DATES = "Turn it into a number, such as days since the first, or leave it out."
 HOLES = "fill the holes before, by SubspaceImputer(loss='auto', alpha='auto') for instance, or leave these rows out"
 
 
@@ -88,14 +89,14 @@ def entry_weights(X: Any, entry_weight: Any, schema: Schema | None) -> Any:
         return None
     if is_sparse(X):
         stored = _stored_weights(X, entry_weight)
-        check_weights(stored.data, np.ones(X.nnz, bool))
+        check_weights(stored.data, np.ones(X.nnz, bool), "entry_weight")
         return stored
     weights = np.asarray(entry_weight, X.dtype)
     if schema is not None and weights.ndim == 2 and weights.shape[1] == len(schema.codecs):
         weights = schema.spread(weights)
     if weights.shape != X.shape:
         raise ValueError(f"entry_weight has shape {weights.shape}, the table {X.shape}; they must agree.")
-    check_weights(weights, ~np.isnan(X))
+    check_weights(weights, ~np.isnan(X), "entry_weight")
     return weights
 
 
@@ -112,8 +113,12 @@ def _stored_weights(X: Any, entry_weight: Any) -> Any:
 def validated(estimator: Any, *tables: Any, remedy: str = HOLES, **options: Any) -> Any:
     """Return tables as scikit-learn's `validate_data` does, sparse ones with every place stored once.
 
-    An error says which column holds a word, and who takes holes.
+    An error says which column holds a word or a date, and who takes holes; what is masked is one.
     """
+    tables = tuple(unmasked(table) for table in tables)
+    for table, name in zip(tables, "Xy", strict=False):
+        if _holds_dates(table):  # which scikit-learn takes for numbers where there is nothing else
+            refuse_words(table, name)
     try:
         found = validate_data(estimator, *tables, **options)
         X, *rest = found if isinstance(found, tuple) else (found,)
@@ -129,6 +134,11 @@ def validated(estimator: Any, *tables: Any, remedy: str = HOLES, **options: Any)
         raise
 
 
+def _holds_dates(table: Any) -> bool:
+    kinds = table.dtypes if hasattr(table, "columns") else [getattr(table, "dtype", "")]
+    return any(str(kind).lower().startswith("date") for kind in kinds)
+
+
 def refuse_words(table: Any, table_name: str = "X", remedy: str = WORDS) -> None:
     """Raise for a column that holds a word or a date, and say what to do with it; {column} is its name in `remedy`."""
     if hasattr(table, "columns"):
@@ -138,20 +148,24 @@ def refuse_words(table: Any, table_name: str = "X", remedy: str = WORDS) -> None
         columns = list(enumerate(cells.T)) if cells.ndim == 2 else []
     for column, series in columns:
         plain = np.asarray(series).dtype.kind in "biuf"
-        odd = None if plain else next((v for v in series if isinstance(v, str | date) and not _is_number(v)), None)
+        odd = None if plain else next((v for v in series if _is_odd(v)), None)
         if odd is not None:
             shown = repr(str(odd)) if isinstance(odd, str) else odd
+            remedy = remedy if isinstance(odd, str) or remedy is not WORDS else DATES
             raise ValueError(
                 f"Column {column!r} of {table_name} holds {shown}, which is no number. {remedy.format(column=column)}"
             )
 
 
-def _is_number(cell: Any) -> bool:
+def _is_odd(cell: Any) -> bool:
+    """Whether a cell is a date, or a word that is no number."""
+    if not isinstance(cell, str):
+        return isinstance(cell, date | np.datetime64)
     try:
         float(cell)
-    except (TypeError, ValueError):
-        return False
-    return True
+    except ValueError:
+        return True
+    return False
 
 
 def codes_of(X: Any, width: int) -> Array:

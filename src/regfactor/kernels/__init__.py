@@ -18,17 +18,26 @@ KERNELS: dict[str, Callable[[Any, Any, Any], Kernel]] = {
 }
 
 
-def as_kernel(kernel: Any, gamma: float | str = "scale", degree: int = 3, coef0: float = 1.0) -> Kernel:
+PARTS = {"isomap": Isomap, "laplacian": Laplacian, "locallylinear": LocallyLinear, "lle": LocallyLinear,
+         "classicalmds": ClassicalMDS, "mds": ClassicalMDS}  # fmt: skip
+
+
+def as_kernel(
+    kernel: Any, gamma: float | str = "scale", degree: int = 3, coef0: float = 1.0, what: str = "kernel"
+) -> Kernel:
     """Return the kernel that a string with its parameters, a function of two tables or a part stands for."""
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, type) and issubclass(kernel, Kernel):
-        raise ValueError(f"kernel must be a part, not its class: write {kernel.__name__}().")
+        raise ValueError(f"{what} must be a part, not its class: write {kernel.__name__}().")
     if isinstance(kernel, str):
-        return choose(kernel, KERNELS, "kernel")(gamma, degree, coef0)
+        part = PARTS.get(kernel.lower().replace("_", ""))
+        if part is not None:
+            raise ValueError(f"{what}={kernel!r} is a part: write {what}=regfactor.kernels.{part.__name__}().")
+        return choose(kernel, KERNELS, what)(gamma, degree, coef0)
     if callable(kernel):
         return Custom(kernel)
-    raise ValueError(f"kernel must be a string, a Kernel or a function of two tables, got {kernel!r}.")
+    raise ValueError(f"{what} must be a string, a Kernel or a function of two tables, got {kernel!r}.")
 
 
 def is_pairwise(kernel: Any) -> bool:

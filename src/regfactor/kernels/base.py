@@ -43,6 +43,8 @@ def about_mean(Y: Any, X: Any = None) -> tuple[Any, Any]:
 
     Distances do not see it, but where |x|^2 - 2 x'y + |y|^2 is their square they lose all digits far from the origin.
     """
+    if X is not None and np.shape(X)[1] != np.shape(Y)[1]:
+        raise ValueError(f"Rows have {np.shape(X)[1]} columns, the reference rows {np.shape(Y)[1]}; they must agree.")
     if is_sparse(Y) or is_sparse(X):
         return Y, X
     mean = np.mean(Y, axis=0, dtype=np.float64).astype(kind(Y))

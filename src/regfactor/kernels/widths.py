@@ -53,7 +53,14 @@ def check(part: object, gamma: float | str) -> None:
 
 def found(gamma: float | str, X: Any) -> float:
     """Return gamma as a number."""
-    return choose(gamma, RULES, "gamma")(X) if isinstance(gamma, str) else float(gamma)
+    if not isinstance(gamma, str):
+        return float(gamma)
+    with np.errstate(over="ignore"):
+        number = choose(gamma, RULES, "gamma")(X)
+    if not 0 < number < np.inf:
+        size = "small" if number > 0 else "large"
+        raise ValueError(f"gamma={gamma!r} finds no width: the rows are too {size} to be squared. Scale the columns.")
+    return number
 
 
 def _some(X: Any) -> Array:

@@ -42,12 +42,12 @@ def entry_weights(observed: Array, weights: Array | None, dtype: Any) -> Array |
     return None if np.all(weights == 1) else weights
 
 
-def check_weights(weights: Array, observed: Array) -> None:
+def check_weights(weights: Array, observed: Array, name: str = "Weights") -> None:
     """Raise for weights of entries that no loss can take, or that leave nothing to fit."""
     if not np.all(np.isfinite(weights)) or np.any(weights < 0):
-        raise ValueError("Weights must be finite and not negative; remove the rows or set their weights to zero.")
+        raise ValueError(f"{name} must be finite and not negative; where an entry should not count, zero.")
     if observed.any() and not weights[observed].any():
-        raise ValueError("All weights are zero; there is nothing to fit.")
+        raise ValueError(f"{name} must not be zero at every observed entry; there is nothing to fit.")
 
 
 class IllegalValues(ValueError):

@@ -18,6 +18,7 @@ from regfactor.estimators.arma.model import radius
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _print_progress
 from regfactor.estimators.certificate import Certificate
+from regfactor.estimators.columns import unmasked
 from regfactor.estimators.door import refuse_words
 
 
@@ -305,7 +306,7 @@ class RegularizedARMA(BaseEstimator):
             X = X.to_frame() if hasattr(X, "to_frame") else np.reshape(X, (-1, 1))
         index = "set it as the index, X.set_index({column!r})" if hasattr(X, "iloc") else "leave it out"
         refuse_words(X, remedy=f"If it tells the times of the rows, {index}; if not, correct it.")
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset)
+        X = validate_data(self, unmasked(X), dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset)
         if reset:
             self._dtype = X.dtype
         return np.asarray(X, np.float64)

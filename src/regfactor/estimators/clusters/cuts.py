@@ -126,7 +126,7 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
         with all_or_nothing(self):
             _check_limits(self)
             k, divergence, n_init = check_count(self, "n_clusters"), as_divergence(self.divergence), self._n_init()
-            part = as_kernel(self.affinity, self.gamma)
+            part = as_kernel(self.affinity, self.gamma, what="affinity")
             exact = isinstance(divergence, SquaredDistance)
             if isinstance(part, Precomputed) and not exact:
                 raise UnsupportedProblem(
@@ -198,6 +198,8 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = rows_of(self, X, as_divergence(self.divergence), reset=False)
+        if is_pairwise(self.affinity):
+            check_affinities(X)
         with one_thread():
             return self._centers.nearest(X)[0]
 
@@ -221,18 +223,23 @@ def check_mass(weights: Array, degrees: Array, dtype: Any) -> None:
         )
 
 
+def check_affinities(K: Any, first: int = 0) -> None:
+    """Raise where an affinity is negative; `first` is the number of the first row."""
+    if K.min() < 0:
+        i, j = np.unravel_index(int(K.argmin()), K.shape)
+        raise ValueError(
+            f"Affinities must not be negative; that of rows {first + int(i)} and {int(j)} is {K.min():g}. Use 'rbf', "
+            "or 'poly' of an even degree; a linear kernel is not an affinity."
+        )
+
+
 def degrees_of(rows: Any, weights: Array) -> Array:
     """Return K w; raise where an affinity is negative or a row has none."""
     n = len(weights)
     degrees = np.empty(n)
     for at in row_slices(n, n):
         K = rows(at)
-        if K.min() < 0:
-            i, j = np.unravel_index(int(K.argmin()), K.shape)
-            raise ValueError(
-                f"Affinities must not be negative; that of rows {at.start + int(i)} and {int(j)} is {K.min():g}. Use "
-                "'rbf', or 'poly' of an even degree; a linear kernel is not an affinity."
-            )
+        check_affinities(K, at.start)
         degrees[at] = K @ weights
     if not (degrees > 0).all():
         lonely = int(np.argmin(degrees))

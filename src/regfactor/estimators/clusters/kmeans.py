@@ -76,7 +76,7 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
-        Not set with a kernel, whose centers have no coordinates.
+        Not there with a kernel, whose centers have no coordinates.
     labels_ : ndarray of shape (n_samples,)
     inertia_ : float
         Sum of the (weighted) divergences of rows from their centers; half of scikit-learn's for "squared".
@@ -156,7 +156,8 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         M, covariance = solution.point.factors.C, solution.point.free
         divergence = problem.started.at(covariance)
         self._centers: Any = Centers(divergence, M, problem.anchor, problem.far)
-        self.cluster_centers_, self.labels_ = M.astype(X.dtype), solution.point.factors.Phi.indices
+        self._placed: Array | None = M.astype(X.dtype)
+        self.labels_ = solution.point.factors.Phi.indices
         self.inertia_ = max(solution.objective - divergence.extra(problem.mass), 0.0)  # rounding
         if covariance is not None:
             self.covariance_ = covariance.astype(X.dtype)
@@ -177,7 +178,7 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         points = (Point(Factors(one_hot(first(), k), np.zeros((k, 0)))) for _ in range(n_init))
         solution = best_run(self, (KernelLloyd().iterates(problem, point) for point in points))
         self.labels_, self.inertia_ = solution.point.factors.Phi.indices, max(solution.objective, 0.0)  # rounding
-        self._centers = implicit(problem.centers(self.labels_)[0])
+        self._centers, self._placed = implicit(problem.centers(self.labels_)[0]), None
         self._n_features_out = k
         publish_run(self, solution, "KernelLloyd")
         warn_of_empty(self.labels_, w, k)
@@ -209,6 +210,17 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         steady = says(self.init, "k-means++") and not isinstance(as_divergence(self.divergence), Mahalanobis)
         n_init = count_of_starts(self, auto=1 if steady else 10)
         return n_init if isinstance(self.init, str) or callable(self.init) else 1
+
+    @property
+    def cluster_centers_(self) -> Array:
+        """The centers, which have no coordinates in the feature space of a kernel."""
+        check_is_fitted(self)
+        if self._placed is None:
+            raise AttributeError(
+                "With a kernel, centers lie in its feature space and have no coordinates, so there is no "
+                "cluster_centers_: transform(X) gives the divergences from them, predict(X) the nearest."
+            )
+        return self._placed
 
     def predict(self, X: Any) -> Array:
         """Return the cluster of the nearest center of each row.
