@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
+from regfactor._params import warn
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, Understood
 from regfactor.cli.errors import listed
 
@@ -95,9 +95,8 @@ def warn_of_unseen(transformer: ColumnTransformer, X: Any) -> None:
         new = sorted(set(X[name]) - set((part[1] if binary else part).categories_[j]) - {NONE})
         if new:
             counted = "are taken for missing" if binary else "count as none of those that were"
-            warnings.warn(
-                f"Column {name!r} has categories that were not there in fit: {listed(map(repr, new))}; they {counted}.",
-                stacklevel=2,
+            warn(
+                f"Column {name!r} has categories that were not there in fit: {listed(map(repr, new))}; they {counted}."
             )
 
 
