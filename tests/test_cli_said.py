@@ -140,3 +140,12 @@ def test_rows_are_counted_from_one_where_people_read(tmp_path, job):
 def test_one_is_singular(tmp_path):
     written(tmp_path / "t.csv", a=[1.5])
     assert "Read t.csv: 1 row, 1 column." in command("embed", tmp_path / "t.csv").out
+
+
+def test_a_forecast_tells_of_gaps_as_times_alone_and_may_be_told_of_its_dates(tmp_path):
+    days = pd.date_range("2024-01-01", periods=80).strftime("%Y-%m-%d")
+    kept = np.delete(np.arange(80), [20, 21, 50])
+    path = written(tmp_path / "s.csv", day=days[kept], sales=np.sin(kept / 5).round(3))
+    done = command("forecast", path, "--horizon", 3, "--use", "day")
+    assert done.code == 0 and "3 times are missing" in done.out + done.err, done
+    assert "no value" not in done.out + done.err

@@ -913,3 +913,12 @@ def test_a_row_at_an_end_of_the_range_moves_no_other_row(family, end, dtype):
     more = ExponentialFamilyPCA(1, family, row_offset="fit").fit(np.vstack([X, np.full((1, 5), end, dtype)]))
     np.testing.assert_allclose(more.intercept_, fit.intercept_, atol=1e-2)
     np.testing.assert_allclose(more.row_offset_[:-1].mean(), 0, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{"fit_intercept": False}, {"alpha": 0.01}], ids=str)
+def test_large_counts_are_certified_in_single_precision_too(options):
+    rng = np.random.default_rng(1)
+    X = rng.poisson(10 * np.exp(rng.normal(size=(60, 2)) @ rng.normal(size=(2, 8)) + 1))
+    double, single = (ExponentialFamilyPCA(None, "poisson", **options).fit(X.astype(t)) for t in (float, np.float32))
+    assert single.status_.name == "CERTIFIED"
+    assert single.objective_ == pytest.approx(double.objective_, rel=2e-4)

@@ -397,9 +397,7 @@ def test_constant_columns_work(loss):
 def test_beyond_alpha_max_nothing_is_left():
     X = table()
     largest = ConvexSubspace().fit(X).alpha_max_
-    with pytest.warns(
-        UserWarning, match=f"no component: alpha={1.0001 * largest:g} .*alpha_max_={largest:.3g}.*'auto'"
-    ):
+    with pytest.warns(UserWarning, match=r"no component, since alpha is not below alpha_max_.*'auto'"):
         model = ConvexSubspace(alpha=1.0001 * largest).fit(X)
     assert model.codes_.shape == (len(X), 0) and model.relative_gap_ <= 1e-12
     assert model.transform(X).shape == (len(X), 0)
@@ -657,3 +655,19 @@ def test_what_is_told_of_rows_does_not_depend_on_the_output_of_transform(name, k
         for x, z in zip(a, b, strict=True) if isinstance(a, tuple) else [(a, b)]:
             np.testing.assert_allclose(x, z, rtol=1e-9)  # frames lie otherwise in memory
             assert type(x) is type(z)
+
+
+def test_a_table_of_arrow_is_taken_and_its_words_are_named():
+    arrow = pytest.importorskip("pyarrow")
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    table = arrow.table({f"c{j}": X[:, j] for j in range(3)})
+    model = regfactor.BregmanKMeans(2, random_state=0)
+    np.testing.assert_array_equal(clone(model).fit(table).labels_, clone(model).fit(X).labels_)
+    with pytest.raises(ValueError, match="holds 'x', which is no number"):
+        clone(model).fit(arrow.table({"a": X[:, 0], "b": ["x"] * 30}))
+
+
+def test_code_without_a_name_may_be_warned():
+    model = ConvexSubspace(alpha=1e9)
+    exec("model.fit(X)", {"__name__": None, "model": model, "X": table(holes=0.0)})  # of which Python tells nothing
+    assert model.codes_.shape == (40, 0)

@@ -127,7 +127,7 @@ def require_part(name: str, part: object, role: type, example: str) -> None:
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the user's own line: the first outside regfactor and what wraps its methods."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in INSIDE:
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in INSIDE:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
 

@@ -133,6 +133,7 @@ class Wishes(NamedTuple):
     ignore: tuple[str, ...] = ()
     use: tuple[str, ...] = ()
     words: bool = False  # whether the command can read text by its words
+    times: bool = False  # whether it reads dates as the times of rows
 
 
 def understand(table: Table, wishes: Wishes | None = None) -> Understood:
@@ -165,7 +166,7 @@ def _infer(table: Table, name: str, wishes: Wishes) -> tuple[Column, Any]:
         why += f"; --text {name} would use it"
     if name in wishes.ignore:
         why = SAID
-    elif wanted and why and name != wishes.target:
+    elif wanted and why and name != wishes.target and not (kind == DATE and wishes.times):
         raise BadInput(f"Column {name!r} cannot be used: {_refusal(kind, cells)}.")
     if kind == NUMBER and not why and name != wishes.target:
         check_finite(name, cells.to_numpy())

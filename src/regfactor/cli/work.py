@@ -22,7 +22,7 @@ from regfactor.report.page import Page
 from regfactor.saving import UntrustedModel, save
 
 EMPTY_ROWS = r"\d+ rows? ha(s|ve) no observed entry"  # a warning that counts from zero; people are told from one
-READS_TEXT = ("label", "cluster")
+READS_TEXT, READS_TIMES = ("label", "cluster"), ("forecast",)
 NO_CHOICE = {  # what an estimator says where alpha="auto" cannot be, and what is lacking
     "too few observed entries": "There are too few cells",
     "found nothing to choose": "Each column holds one value, or nearly: there is nothing",
@@ -85,7 +85,8 @@ class Work:
     def understand(self, table: Table, target: str | None = None, tell: bool = True) -> Understood:
         """Type the columns, and say what they were taken for."""
         s = self.settings
-        seen = understand(table, Wishes(target, s.text, s.ignore, s.use, self.command in READS_TEXT))
+        reads = self.command in READS_TEXT, self.command in READS_TIMES
+        seen = understand(table, Wishes(target, s.text, s.ignore, s.use, *reads))
         if tell:
             self.tell(seen)
         return seen
@@ -118,7 +119,7 @@ class Work:
 
     def fit(self, what: str, model: Any, *data: Any) -> Any:
         """Fit a model under a progress bar; whether it converged decides the exit code."""
-        empty = _empty_rows(data)
+        empty = [] if self.command in READS_TIMES else _empty_rows(data)  # rows of a series are times, not the file's
         if empty:
             held = f"Row {empty[0]} holds" if len(empty) == 1 else f"{len(empty):,} rows hold"
             which = "" if len(empty) == 1 else f" ({listed(empty, 5)})"

@@ -15,7 +15,7 @@ def all_or_nothing(estimator: Any) -> Iterator[None]:
     """
     before = dict(vars(estimator))
     for name in [n for n in before if n.endswith("_") and not n.startswith("_")]:  # this fit may not set all of them
-        delattr(estimator, name)
+        del vars(estimator)[name]
     try:
         yield
     except BaseException:  # an interrupt by the user too

@@ -105,10 +105,8 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             warn(f"{type(self).__name__} did not converge: {solution.status.message}.{how_far}", ConvergenceWarning)
         empty = self._certificate is not None and not len(self.components_) and not says(self.alpha, "auto")
         if empty and self.alpha_ >= self.alpha_max_ > 0:  # at zero no alpha would leave one
-            warn(
-                f"{type(self).__name__} has no component: alpha={self.alpha_:g} is not below alpha_max_="
-                f"{self.alpha_max_:.3g}. Lower it, or use alpha='auto'."
-            )
+            name = type(self).__name__  # and no numbers: a search tells of it once
+            warn(f"{name} has no component, since alpha is not below alpha_max_: lower it, or use alpha='auto'.")
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that holes are welcome."""

@@ -134,14 +134,19 @@ def validated(estimator: Any, *tables: Any, remedy: str = HOLES, **options: Any)
         raise
 
 
+def _is_frame(table: Any) -> bool:
+    """Whether a table has names of columns and their types, as those of pandas and polars, and not of arrow."""
+    return hasattr(table, "columns") and hasattr(table, "dtypes")
+
+
 def _holds_dates(table: Any) -> bool:
-    kinds = table.dtypes if hasattr(table, "columns") else [getattr(table, "dtype", "")]
+    kinds = set(table.dtypes) if _is_frame(table) else {getattr(table, "dtype", "")}
     return any(str(kind).lower().startswith("date") for kind in kinds)
 
 
 def refuse_words(table: Any, table_name: str = "X", remedy: str = WORDS) -> None:
     """Raise for a column that holds a word or a date, and say what to do with it; {column} is its name in `remedy`."""
-    if hasattr(table, "columns"):
+    if _is_frame(table):
         columns = [(name, table[name]) for name in table.columns]
     else:
         cells = np.asarray(table)

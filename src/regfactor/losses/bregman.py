@@ -11,7 +11,7 @@ from scipy.special import wrightomega, xlogy
 from regfactor._params import Array, Interval, require_positive
 from regfactor.losses import potentials
 from regfactor.losses.base import Loss
-from regfactor.losses.exponentials import bounded, bounded_exp, rising_exp
+from regfactor.losses.exponentials import bounded, bounded_exp, rising_exp, tamed
 from regfactor.losses.potentials import NEGATIVE, NON_NEGATIVE, POSITIVE, UNIT, Potential
 
 
@@ -68,13 +68,17 @@ class Poisson(Bregman):
     potential = potentials.Exp()
     domain = NON_NEGATIVE
 
+    def value(self, z: Array, x: Array) -> Array:
+        return super().value(tamed(z), x)
+
     def expand(self, z: Array, x: Array, value: Array, gradient: Array, hessian: Array) -> None:
         np.exp(inner := bounded(z), out=hessian)
-        np.multiply(x, z, out=value)
-        np.subtract(hessian, value, out=value)
         np.subtract(hessian, x, out=gradient)
         if inner is not z:  # along the tangent, as in rising_exp
-            value += hessian * (z - inner)
+            value[...] = self.value(z, x)
+            return
+        np.multiply(x, z, out=value)
+        np.subtract(hessian, value, out=value)
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
         return _root_of_exponential(a + x / w, w)

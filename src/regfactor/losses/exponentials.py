@@ -7,7 +7,7 @@ import numpy as np
 from regfactor._params import Array
 
 MAX_EXPONENT = 300.0  # exp of more would overflow once squared
-MAX_EXPONENT_SINGLE = 80.0  # exp of more would overflow in float32
+MAX_EXPONENT_SINGLE = 40.0  # the same in float32
 LAST_EXPONENT = {8: 700.0, 4: 85.0}  # by bytes of a number: exp of more would overflow once added up over some rows
 
 
@@ -25,7 +25,12 @@ def bounded(z: Array, out: Array | None = None) -> Array:
 def rising_exp(z: Array) -> Array:
     """Return exp(z), and beyond the bound of exponents its tangent there, which outweighs any multiple of z."""
     inner = bounded(z)
-    return np.exp(z) if inner is z else np.asarray(np.exp(inner) * (1 + (z - inner)))
+    return np.exp(z) if inner is z else np.asarray(np.exp(inner) * (1 + (tamed(z) - inner)))
+
+
+def tamed(z: Array) -> Array:
+    """Return z up to where that tangent, and any multiple of z, is still a number."""
+    return np.minimum(z, np.sqrt(np.finfo(np.asarray(z).dtype).max))
 
 
 def wide_exp(z: Array) -> Array:
