@@ -263,6 +263,9 @@ class ExponentialFamilyPCA(FactorTransformer):
     def score(self, X: Any, y: Any = None, offset: Any = None) -> float:
         """Return the mean log likelihood of an observed entry, base measure included.
 
+        The codes of a row are fitted to the entries that are scored, so that it grows with the number of components:
+        choose that by `n_components="auto"`, not by a search over this score.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
