@@ -33,6 +33,7 @@ COMPARATORS = [SingleViewSubspace(), LocalTwoView(), MultiViewRelaxation()]
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*have no observed entry")
 @pytest.mark.filterwarnings("ignore:.*did not converge")
+@pytest.mark.filterwarnings("ignore:.*has no component")
 @parametrize_with_checks(
     [clone(e) for e in COMPARATORS],
     expected_failed_checks=lambda e: RANDOM_START if isinstance(e, LocalTwoView) else {},
