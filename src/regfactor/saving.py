@@ -105,7 +105,7 @@ def _foreign(skops: ModuleType, content: bytes) -> list[str]:
     """Return the refused names in a file that `save` did not write; none where they cannot be read."""
     try:
         return _refused(skops, content)
-    except Exception:  # whatever bytes that are no skops file make it raise
+    except (zipfile.BadZipFile, AttributeError, LookupError, TypeError, ValueError):  # not of skops
         return []
 
 
