@@ -16,7 +16,7 @@ from sklearn.utils.extmath import svd_flip
 
 from catalogue import frozen
 from regfactor.estimators.views.correlation import CanonicalCorrelation, ReducedRankRegression
-from regfactor.estimators.views.pair import BLOCK
+from regfactor.estimators.views.pair import BLOCK, SAMPLE
 
 ATTRIBUTES = ["x_weights_", "y_weights_", "x_rotations_", "y_rotations_", "x_loadings_", "y_loadings_"]
 
@@ -448,7 +448,7 @@ def test_scores_of_another_width_and_squares_beyond_all_numbers_are_refused():
 def test_rows_unlike_all_others_cost_no_digits(gap):
     """The rows that are looked at first lie far from all others, and weigh next to nothing."""
     (X, Y), w = (np.array(T) for T in tables(3000)), np.ones(3000)
-    far = np.arange(0, 3000, 6)
+    far = np.arange(0, 3000, -(-3000 // SAMPLE))
     X[far], Y[far], w[far] = X[far] + gap, Y[far] - gap, 1e-20
     about = [(T - np.average(T, axis=0, weights=w)) * np.sqrt(w)[:, None] for T in (X, Y)]
     Qx, Qy = (np.linalg.qr(table)[0] for table in about)
@@ -465,3 +465,28 @@ def test_directions_that_single_precision_made_are_left_out_of_either_table():
     close(
         CanonicalCorrelation(3).fit(other, T).correlations_, CanonicalCorrelation(3).fit(T, other).correlations_, 1e-5
     )
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("n", [4, 50, 2 * BLOCK])  # fewer rows than columns, one block of rows, more
+@pytest.mark.parametrize("name", ["X", "y"])
+def test_numbers_that_are_not_finite_are_refused_in_arrays_as_in_frames(name, n, value):
+    X, Y = (np.array(T) for T in tables(n))
+    (X if name == "X" else Y)[-1, 2] = value
+    model = CanonicalCorrelation(2)
+    for first, second in [(X, Y), (pd.DataFrame(X), pd.DataFrame(Y)), (X.astype(np.float32), Y)]:
+        expected = "contains NaN, and CanonicalCorrelation wants complete rows" if np.isnan(value) else "infinity"
+        with pytest.raises(ValueError, match=f"Input {name} {expected}" if np.isnan(value) else f"{name}.*{expected}"):
+            model.fit(first, second)
+        assert not [attribute for attribute in vars(model) if attribute.endswith("_")]
+
+
+def test_arrays_give_what_other_tables_give():
+    X, Y = tables(700)
+    plain = CanonicalCorrelation(3).fit(X, Y)
+    others = [(X.tolist(), Y.tolist()), (np.asfortranarray(X), Y[:, ::1]), (X.astype(">f8"), Y.astype(">f8"))]
+    for first, second in others:
+        other = CanonicalCorrelation(3).fit(first, second)
+        assert other.coef_.dtype == np.float64 and other.coef_.dtype.isnative
+        for name in ["coef_", "intercept_", "correlations_", *ATTRIBUTES]:
+            close(getattr(other, name), getattr(plain, name), 1e-12)

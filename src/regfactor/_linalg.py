@@ -59,11 +59,12 @@ def top_eigenpairs(G: Array, k: int, lower: bool = True) -> tuple[Array, Array]:
     LAPACK's driver for some of them gives up on clusters of eigenvalues now and then; the one for all never does.
     """
     n = len(G)
-    try:
-        values, vectors = scipy.linalg.eigh(G, lower=lower, subset_by_index=[n - k, n - 1], check_finite=False)
-    except scipy.linalg.LinAlgError:
+    some = scipy.linalg.lapack.ssyevr if G.dtype == np.float32 else scipy.linalg.lapack.dsyevr  # eigh adds a third
+    values, vectors, _, _, failed = some(G, range="I", il=n - k + 1, iu=n, lower=lower)
+    if failed:
         values, vectors = scipy.linalg.eigh(G, lower=lower, check_finite=False, driver="evd")
-    return values[-k:], vectors[:, -k:]
+        return values[-k:], vectors[:, -k:]
+    return values[:k], vectors[:, :k]
 
 
 def leading_vectors(M: Array, k: int) -> tuple[Array, Array]:

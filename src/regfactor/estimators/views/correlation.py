@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+import scipy.linalg
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from regfactor._linalg import thin_svd
@@ -82,11 +83,24 @@ class CanonicalCorrelation(TwoTables):
         with all_or_nothing(self):
             require_count(self, n_components=self.n_components)
             require_not_negative(self, ridge=self.ridge)
-            X, Y, weights = self._tables(X, y, sample_weight)
-            ridge = self.ridge * degrees(float(X.shape[0] if weights is None else weights.sum()))
-            pair = Pair.of(X, Y, weights, ridge, self.scale)
-            self._publish(pair, _as_weights(*pair.directions(self.n_components)), X.dtype)
+            pair, dtype = self._pair(X, y, sample_weight)
+            self._publish(pair, _as_weights(*pair.directions(self.n_components)), dtype)
         return self
+
+    def _pair(self, X: Any, y: Any, sample_weight: Any) -> tuple[Pair, Any]:
+        """Return the whitened tables and the type of their numbers.
+
+        Products read every number, and tell along the way whether all are finite: plain arrays are looked through at
+        the door only where these do not serve.
+        """
+        X_, Y, weights = self._tables(X, y, sample_weight, look=False)
+        ridge = self.ridge * degrees(float(X_.shape[0] if weights is None else weights.sum()))
+        pair = Pair.by_products(X_, Y, weights, ridge, self.scale)
+        if pair is None:
+            X_, Y, weights = self._tables(X, y, sample_weight)
+            pair = Pair.by_tables(X_, Y, weights, ridge, self.scale)
+        pair.warn_of_chance(len(Y), ridge)
+        return pair, X_.dtype
 
     def _publish(self, pair: Pair, found: list[tuple[Array, Array]], dtype: Any) -> None:
         """Set the fitted attributes."""
@@ -259,19 +273,29 @@ def _as_weights(A: Array, B: Array) -> list[tuple[Array, Array]]:
     """
     pairs = []
     for directions in (A, B):
-        Q, R = np.linalg.qr(directions)
-        lengths = np.diag(R)
+        Q, lengths = _gram_schmidt(directions)
         pairs.append((Q * np.sign(lengths), directions / np.abs(lengths)))
     Q = pairs[0][0]
     signs = np.sign(Q[np.abs(Q).argmax(axis=0), np.arange(Q.shape[1])]) if Q.size else np.ones(Q.shape[1])
     return [(weights * signs, rotations * signs) for weights, rotations in pairs]
 
 
+def _gram_schmidt(A: Array) -> tuple[Array, Array]:
+    """Return an orthonormal basis of the columns of A, one after the other, and what is left of each, by LAPACK."""
+    if A.size == 0:
+        return A, np.ones(A.shape[1])
+    factored, scales, _, _ = scipy.linalg.lapack.dgeqrf(A)
+    return scipy.linalg.lapack.dorgqr(factored, scales)[0], factored.diagonal()
+
+
 def _inverse(G: Array) -> Array:
     """Return the inverse of a small Gram matrix; its null directions, of scores that do not vary, stay so."""
-    squares, V = np.linalg.eigh(G)
+    if G.size == 0:
+        return G
+    squares, V, _ = scipy.linalg.lapack.dsyevd(G)
     kept = squares > len(G) * EPS * squares.max(initial=0.0)
-    return np.asarray((V[:, kept] / squares[kept]) @ V[:, kept].T)
+    V = V[:, kept]
+    return np.asarray((V / squares[kept]) @ V.T)
 
 
 def _second(y: Any, columns: int) -> Array:

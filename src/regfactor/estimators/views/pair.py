@@ -16,7 +16,7 @@ MOST_CONDITION = 3e4  # of a factor of a Gram matrix: beyond it the squares lose
 MOST_SPREAD = 1e6  # of lengths of columns, between which a projection keeps its digits
 NOISE = 8  # roundings of a datum that a direction of a table may be made of
 BLOCK = 640  # rows: a block of both tables fits into cache
-SAMPLE = 64  # rows, about whose mean the others are taken
+SAMPLE = 32  # rows, about whose mean the others are taken
 
 
 def whitener(table: Centered, ridge: float) -> tuple[Array, bool]:
@@ -41,19 +41,21 @@ def cholesky_whitener(G: Array, ridge: float, noise: Array) -> Array | None:
 
     Both in units in which the columns have length one: then a small one is as good as a large one.
     """
-    units = np.sqrt(np.maximum(np.diag(G), 0) + ridge)
+    units = np.sqrt(np.maximum(G.diagonal(), 0) + ridge)
     if not units.all():
         return None
-    scaled = G / units / units[:, None]
+    scaled = G / units
+    scaled /= units[:, None]
     np.fill_diagonal(scaled, 1.0)
-    L, failed = scipy.linalg.lapack.dpotrf(scaled, lower=True)
+    L, failed = scipy.linalg.lapack.dpotrf(scaled.T, lower=True, overwrite_a=True)
     if failed:
         return None
-    inverse, failed = scipy.linalg.lapack.dtrtri(L, lower=True)
+    inverse, failed = scipy.linalg.lapack.dtrtri(L, lower=True, overwrite_c=True)
     most = MOST_CONDITION if ridge else min(MOST_CONDITION, 1 / (NOISE * float(np.linalg.norm(noise)) + EPS))
     if failed or np.sqrt(len(G)) * np.linalg.norm(inverse) >= most:  # rows of L have length one
         return None
-    return np.asarray((inverse / units).T)
+    inverse /= units
+    return np.asarray(inverse.T)
 
 
 def _row_space(table: Centered) -> Array:
@@ -97,12 +99,18 @@ class Products:
     across: Array
 
     @classmethod
-    @np.errstate(over="ignore", invalid="ignore")  # told by deviations
-    def of_dense(cls, X: Array, Y: Array, weights: Array | None, scale: bool) -> tuple[list[Centered], Products]:
-        """Neither table is copied as a whole; a column that varies by no more than its rounding becomes zero."""
+    @np.errstate(over="ignore", invalid="ignore")  # told by the squares
+    def of_dense(cls, X: Array, Y: Array, weights: Array | None, scale: bool) -> tuple[list[Centered], Products] | None:
+        """Neither table is copied as a whole; a column that varies by no more than its rounding becomes zero.
+
+        None where a number or a sum of squares is not finite.
+        """
         p, total = X.shape[1], float(len(X) if weights is None else weights.sum())
         mean, G = _about_means(X, Y, weights, total)
-        varied = deviations(np.maximum(np.diag(G), 0), total)
+        squares = np.maximum(G.diagonal(), 0)
+        if not np.isfinite(squares).all():
+            return None
+        varied = deviations(squares, total)
         kept = varies(mean, varied)
         deviation = np.where(kept, varied, 1.0) if scale else np.ones(len(mean))
         share = kept / deviation
@@ -139,33 +147,35 @@ def _about_means(X: Array, Y: Array, weights: Array | None, total: float) -> tup
     """
     some = slice(None, None, -(-len(X) // SAMPLE))
     shift = np.concatenate([table[some].mean(axis=0, dtype=np.float64) for table in (X, Y)])
-    rest, G = _about(shift, X, Y, weights, total)
-    if np.any((2 * total * np.square(rest) > np.diag(G)) & varies(shift, np.abs(rest))):
+    sums, G = _about(shift, X, Y, weights)
+    rest = sums[:-1] / total
+    if np.any((2 * total * np.square(rest) > G.diagonal()[:-1]) & varies(shift, np.abs(rest))):
         shift += rest
-        rest, G = _about(shift, X, Y, weights, total)
-    far = np.sqrt(total) * rest
-    G -= np.outer(far, far)
+        sums, G = _about(shift, X, Y, weights)
+        rest = sums[:-1] / total
+    G = scipy.linalg.blas.dsyr(-1 / total, sums, a=G, overwrite_a=True)[:-1, :-1]
+    G = G + G.T
+    np.fill_diagonal(G, G.diagonal() / 2)
     return shift + rest, G
 
 
-def _about(shift: Array, X: Array, Y: Array, weights: Array | None, total: float) -> tuple[Array, Array]:
-    """Return the means of the columns of both tables less a shift, and the products of these, by blocks of rows."""
-    p, d = X.shape[1], len(shift)
-    G, rest, buffer = np.zeros((d, d), order="F"), np.zeros(d), np.empty((min(BLOCK, len(X)), d))
-    share = np.full(len(X), 1 / total) if weights is None else weights / total
-    ones = np.ones(len(buffer))
+def _about(shift: Array, X: Array, Y: Array, weights: Array | None) -> tuple[Array, Array]:
+    """Return the sums of the columns of both tables less a shift, and of ones, and the products of all of these.
+
+    By blocks of rows; of the products only the upper triangle is meant.
+    """
+    p, d = X.shape[1], len(shift) + 1
+    G, buffer = np.zeros((d, d), order="F"), np.empty((min(BLOCK, len(X)), d))
+    ones, shifts = np.ones(len(buffer)), np.append(shift, 0.0)
     for start in range(0, len(X), BLOCK):
         rows = slice(start, start + BLOCK)
         block = buffer[: len(X[rows])]
-        block[:, :p], block[:, p:] = X[rows], Y[rows]
-        block = scipy.linalg.blas.dger(-1.0, shift, ones[: len(block)], a=block.T, overwrite_a=True).T  # less the shift
-        rest += share[rows] @ block
+        block[:, :p], block[:, p:-1], block[:, -1] = X[rows], Y[rows], 1.0
+        block = scipy.linalg.blas.dger(-1.0, shifts, ones[: len(block)], a=block.T, overwrite_a=True).T
         if weights is not None:
             block *= np.sqrt(weights[rows])[:, None]
-        G = scipy.linalg.blas.dsyrk(1.0, block.T, beta=1.0, c=G, overwrite_c=True)  # the upper triangle alone
-    G = G + G.T
-    np.fill_diagonal(G, np.diag(G) / 2)
-    return rest, G
+        G = scipy.linalg.blas.dsyrk(1.0, block.T, beta=1.0, c=G, overwrite_c=True)
+    return G[:, -1].copy(), G
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,42 +210,43 @@ class Pair:
     held: Products | Tables
 
     @classmethod
-    def of(cls, X: Any, Y: Array, weights: Array | None, ridge: float, scale: bool) -> Pair:
-        """Whiten both; warn of correlations that are one by counting alone, and of tables that have none."""
-        pair = cls._by_products(X, Y, weights, ridge, scale) if max(X.shape[1], Y.shape[1]) <= len(Y) else None
-        pair = pair or cls._by_tables(X, Y, weights, ridge, scale)
-        for name, moves in zip("Xy", pair.held.vary(), strict=True):
-            if not moves:
-                warn(
-                    f"All columns of {name} are constant, so that it correlates with nothing and is of no use here; "
-                    "predictions are the mean of y."
-                )
-        ranks = pair.A.shape[1], pair.B.shape[1]
-        if ridge == 0 and min(ranks) > 0 and sum(ranks) >= len(Y):
-            warn(
-                f"The tables have ranks {ranks[0]} and {ranks[1]} on {len(Y)} rows: some correlations are 1 "
-                "whatever the data; set ridge > 0."
-            )
-        return pair
-
-    @classmethod
-    def _by_products(cls, X: Any, Y: Array, weights: Array | None, ridge: float, scale: bool) -> Pair | None:
-        """Whiten by Cholesky factorizations, unless these lose too many digits."""
+    def by_products(cls, X: Any, Y: Array, weights: Array | None, ridge: float, scale: bool) -> Pair | None:
+        """Whiten by Cholesky factorizations; None where these lose too many digits, or a number is not finite."""
+        if max(X.shape[1], Y.shape[1]) > len(Y):
+            return None
         if is_sparse(X):
             x, y = (Centered.of(T, weights, scale=scale) for T in (X, Y))
             products = Products.of_views(x.values, y.values)
         else:
-            (x, y), products = Products.of_dense(X, Y, weights, scale)
+            found = Products.of_dense(X, Y, weights, scale)
+            if found is None:
+                return None
+            (x, y), products = found
         A = cholesky_whitener(products.within_x, ridge, x.noise)
         B = cholesky_whitener(products.within_y, ridge, y.noise)
         return None if A is None or B is None else cls([x.units, y.units], A, B, products)
 
     @classmethod
-    def _by_tables(cls, X: Any, Y: Array, weights: Array | None, ridge: float, scale: bool) -> Pair:
+    def by_tables(cls, X: Any, Y: Array, weights: Array | None, ridge: float, scale: bool) -> Pair:
         """Whiten by singular value decompositions where need be."""
         x, y = (Centered.of(T, weights, scale=scale) for T in (X, Y))
         (A, _), (B, _) = whitener(x, ridge), whitener(y, ridge)
         return cls([x.units, y.units], A, B, Tables(x.values, y.values))
+
+    def warn_of_chance(self, n: int, ridge: float) -> None:
+        """Warn of correlations that are one by counting alone, and of tables that have none."""
+        for name, moves in zip("Xy", self.held.vary(), strict=True):
+            if not moves:
+                warn(
+                    f"All columns of {name} are constant, so that it correlates with nothing and is of no use here; "
+                    "predictions are the mean of y."
+                )
+        ranks = self.A.shape[1], self.B.shape[1]
+        if ridge == 0 and min(ranks) > 0 and sum(ranks) >= n:
+            warn(
+                f"The tables have ranks {ranks[0]} and {ranks[1]} on {n} rows: some correlations are 1 "
+                "whatever the data; set ridge > 0."
+            )
 
     def directions(self, k: int) -> tuple[Array, Array]:
         """Return the k leading pairs of canonical directions."""

@@ -13,7 +13,7 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
@@ -30,8 +30,15 @@ class TwoTables(
 
     _locally, _why = False, "its global optimum is known in closed form"
 
-    def _tables(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Array | None]:
-        """Return both tables, validated, without the rows of weight zero."""
+    def _tables(self, X: Any, y: Any, sample_weight: Any, look: bool = True) -> tuple[Any, Array, Array | None]:
+        """Return both tables, validated, without the rows of weight zero.
+
+        Without a `look`, plain arrays may hold numbers that are not finite.
+        """
+        if not look and sample_weight is None and _are_plain(X, y):
+            X, Y = validate_data(self, X, y, skip_check_array=True)
+            self._one_target = False
+            return X, Y, None
         X, y = validated(
             self, X, y, remedy=HOLES, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True,
             y_numeric=True, ensure_min_samples=2,
@@ -76,6 +83,12 @@ class TwoTables(
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _are_plain(X: Any, y: Any) -> bool:
+    """Whether both are arrays of floats, of the same rows, in which nothing has to be converted."""
+    floats = all(type(T) is np.ndarray and T.ndim == 2 and T.dtype in (np.float64, np.float32) for T in (X, y))
+    return floats and len(X) == len(y) > 1 and X.size > 0 and y.size > 0
 
 
 def standardized(X: Any, mean: Array, deviation: Array | float, rotations: Array) -> Array:
