@@ -10,7 +10,7 @@ import scipy.linalg
 
 from regfactor._linalg import gram, is_sparse, leading_vectors
 from regfactor._params import Array, warn
-from regfactor.estimators.views.centered import EPS, Centered, Shifted, Units, deviations, rounding, varies
+from regfactor.estimators.views.centered import EPS, Centered, Shifted, Units, degrees, rounding, varies
 
 MOST_CONDITION = 3e4  # of a factor of a Gram matrix: beyond it the squares lose too many digits
 MOST_SPREAD = 1e6  # of lengths of columns, between which a projection keeps its digits
@@ -110,7 +110,7 @@ class Products:
         squares = np.maximum(G.diagonal(), 0)
         if not np.isfinite(squares).all():
             return None
-        varied = deviations(squares, total)
+        varied = np.sqrt(squares / degrees(total))
         kept = varies(mean, varied)
         deviation = np.where(kept, varied, 1.0) if scale else np.ones(len(mean))
         share = kept / deviation
@@ -149,7 +149,8 @@ def _about_means(X: Array, Y: Array, weights: Array | None, total: float) -> tup
     shift = np.concatenate([table[some].mean(axis=0, dtype=np.float64) for table in (X, Y)])
     sums, G = _about(shift, X, Y, weights)
     rest = sums[:-1] / total
-    if np.any((2 * total * np.square(rest) > G.diagonal()[:-1]) & varies(shift, np.abs(rest))):
+    far = 2 * rest * sums[:-1] > G.diagonal()[:-1]
+    if far.any() and varies(shift, np.abs(rest))[far].any():
         shift += rest
         sums, G = _about(shift, X, Y, weights)
         rest = sums[:-1] / total

@@ -13,7 +13,7 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
@@ -36,9 +36,8 @@ class TwoTables(
         Without a `look`, plain arrays may hold numbers that are not finite.
         """
         if not look and sample_weight is None and _are_plain(X, y):
-            X, Y = validate_data(self, X, y, skip_check_array=True)
-            self._one_target = False
-            return X, Y, None
+            self.n_features_in_, self._one_target = X.shape[1], False
+            return X, y, None
         X, y = validated(
             self, X, y, remedy=HOLES, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True,
             y_numeric=True, ensure_min_samples=2,
