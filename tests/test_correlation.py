@@ -15,8 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.extmath import svd_flip
 
 from catalogue import frozen
-from regfactor.estimators.views.correlation import CanonicalCorrelation, ReducedRankRegression
+from regfactor.estimators.views.correlation import CanonicalCorrelation
 from regfactor.estimators.views.pair import BLOCK, SAMPLE
+from regfactor.estimators.views.reduced_rank import ReducedRankRegression
 
 ATTRIBUTES = ["x_weights_", "y_weights_", "x_rotations_", "y_rotations_", "x_loadings_", "y_loadings_"]
 

@@ -18,7 +18,8 @@ from regfactor.estimators.subspaces.imputer import SubspaceImputer
 from regfactor.estimators.subspaces.robust import RobustSubspace
 from regfactor.estimators.subspaces.subspace import ConvexSparseCoding, ConvexSubspace
 from regfactor.estimators.views.convex_labels import ConvexFactorClassifier, ConvexFactorRegressor
-from regfactor.estimators.views.correlation import CanonicalCorrelation, ReducedRankRegression
+from regfactor.estimators.views.correlation import CanonicalCorrelation
+from regfactor.estimators.views.reduced_rank import ReducedRankRegression
 from regfactor.estimators.views.two_view import TwoViewSubspace
 
 __all__ = [
