@@ -56,15 +56,17 @@ def svd_above(W: Array, threshold: float) -> tuple[Array, Array, Array]:
 def top_eigenpairs(G: Array, k: int, lower: bool = True) -> tuple[Array, Array]:
     """Return the k greatest eigenvalues of a symmetric matrix, ascending, and their eigenvectors.
 
-    LAPACK's driver for some of them gives up on clusters of eigenvalues now and then; the one for all never does.
+    LAPACK's driver for some of them gives up on clusters of eigenvalues now and then, with an error or with fewer than
+    it was asked for; the one for all never does.
     """
     n = len(G)
-    some = scipy.linalg.lapack.ssyevr if G.dtype == np.float32 else scipy.linalg.lapack.dsyevr  # eigh adds a third
-    values, vectors, _, _, failed = some(G, range="I", il=n - k + 1, iu=n, lower=lower)
-    if failed:
-        values, vectors = scipy.linalg.eigh(G, lower=lower, check_finite=False, driver="evd")
-        return values[-k:], vectors[:, -k:]
-    return values[:k], vectors[:, :k]
+    # without the checks of scipy's eigh, which cost as much as a small matrix
+    some = scipy.linalg.lapack.ssyevr if G.dtype == np.float32 else scipy.linalg.lapack.dsyevr
+    values, vectors, found, _, failed = some(G, range="I", il=n - k + 1, iu=n, lower=lower)
+    if not failed and found == k:
+        return values[:k], vectors
+    values, vectors = scipy.linalg.eigh(G, lower=lower, check_finite=False, driver="evd")
+    return values[-k:], vectors[:, -k:]
 
 
 def leading_vectors(M: Array, k: int) -> tuple[Array, Array]:
