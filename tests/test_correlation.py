@@ -491,3 +491,37 @@ def test_arrays_give_what_other_tables_give():
         assert other.coef_.dtype == np.float64 and other.coef_.dtype.isnative
         for name in ["coef_", "intercept_", "correlations_", *ATTRIBUTES]:
             close(getattr(other, name), getattr(plain, name), 1e-12)
+
+
+def test_a_table_against_itself_in_other_units_correlates_wholly():
+    """All correlations are one, which leaves LAPACK a single cluster of eigenvalues to part."""
+    for seed in range(200):
+        X = np.random.default_rng(seed).normal(size=(300, 20))
+        model = CanonicalCorrelation(4).fit(X, X[:, ::-1] * 3 + 1)
+        np.testing.assert_allclose(model.correlations_, np.ones(4), rtol=1e-12)
+        np.testing.assert_allclose(model.x_weights_.T @ model.x_weights_, np.eye(4), atol=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1e-100, 1e100])
+def test_correlations_have_no_unit(unit):
+    X, Y = tables()
+    found = CanonicalCorrelation(3, scale=False).fit(unit * X, unit * Y)
+    np.testing.assert_allclose(found.correlations_, CanonicalCorrelation(3).fit(X, Y).correlations_, rtol=1e-10)
+
+
+def test_scores_without_variance_correlate_with_nothing():
+    """Two rows vary in one direction alone; under a ridge there is a second component, of rounding."""
+    for seed in range(40):
+        X, Y = np.random.default_rng(seed).normal(size=(2, 2, 2))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            assert np.isfinite(CanonicalCorrelation(2, ridge=0.1).fit(X, Y).correlations_).all()
+
+
+def test_tables_are_looked_through_once():
+    """A door that is passed twice tells everything twice."""
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(10, 20)))
+    frame[3] = pd.arrays.SparseArray(frame[3])
+    with pytest.warns(UserWarning) as told:
+        CanonicalCorrelation(2, ridge=1.0).fit(frame, frame.to_numpy()[:, :3])
+    assert sum("sparse columns found" in str(each.message) for each in told) == 1

@@ -13,7 +13,7 @@ from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.door import codes_of
 from regfactor.estimators.views.centered import EPS, degrees
 from regfactor.estimators.views.pair import Pair
-from regfactor.estimators.views.two_tables import TwoTables, standardized
+from regfactor.estimators.views.two_tables import TwoTables, are_plain, standardized
 
 
 class CanonicalCorrelation(TwoTables):
@@ -92,14 +92,15 @@ class CanonicalCorrelation(TwoTables):
         Products read every number, and tell along the way whether all are finite: plain arrays are looked through at
         the door only where these do not serve.
         """
-        X_, Y, weights = self._tables(X, y, sample_weight, look=False)
-        ridge = self.ridge * degrees(float(X_.shape[0] if weights is None else weights.sum()))
-        pair = Pair.by_products(X_, Y, weights, ridge, self.scale)
-        if pair is None:
-            X_, Y, weights = self._tables(X, y, sample_weight)
-            pair = Pair.by_tables(X_, Y, weights, ridge, self.scale)
-        pair.warn_of_chance(len(Y), ridge)
-        return pair, X_.dtype
+        plain = sample_weight is None and are_plain(X, y)
+        x, Y, weights = self._as_they_are(X, y) if plain else self._tables(X, y, sample_weight)
+        ridge = self.ridge * degrees(float(len(Y) if weights is None else weights.sum()))
+        pair = Pair.by_products(x, Y, weights, ridge, self.scale)
+        if pair is None and plain:
+            self._tables(x, Y, None)  # refuses what is not finite
+        pair = pair or Pair.by_tables(x, Y, weights, ridge, self.scale)
+        pair.warn_of_nothing_learned(len(Y), ridge)
+        return pair, x.dtype
 
     def _publish(self, pair: Pair, found: list[tuple[Array, Array]], dtype: Any) -> None:
         """Set the fitted attributes."""
@@ -112,7 +113,8 @@ class CanonicalCorrelation(TwoTables):
             setattr(self, f"{view}_rotations_", rotations.astype(dtype))
             setattr(self, f"{view}_loadings_", (own @ inverse).astype(dtype))
         self._x, self._y = ((mean.astype(dtype), deviation.astype(dtype)) for mean, deviation in pair.units)
-        norms = np.sqrt(np.diag(inner[0]) * np.diag(inner[1]))
+        lengths = [np.sqrt(np.maximum(each.diagonal(), 0)) for each in inner]  # roots first: squares may underflow
+        norms = lengths[0] * lengths[1]
         self.correlations_ = np.diag(cross) / np.where(norms > 0, norms, 1.0)
         coef = A @ inverses[0] @ predicted * y_deviation / x_deviation[:, None]
         self.coef_, self.intercept_ = coef.T.astype(dtype), (y_mean - x_mean @ coef).astype(dtype)
@@ -172,26 +174,29 @@ def _as_weights(A: Array, B: Array) -> list[tuple[Array, Array]]:
     """
     pairs = []
     for directions in (A, B):
-        Q, lengths = _gram_schmidt(directions)
+        Q, lengths = _qr(directions)
         pairs.append((Q * np.sign(lengths), directions / np.abs(lengths)))
     Q = pairs[0][0]
     signs = np.sign(Q[np.abs(Q).argmax(axis=0), np.arange(Q.shape[1])]) if Q.size else np.ones(Q.shape[1])
     return [(weights * signs, rotations * signs) for weights, rotations in pairs]
 
 
-def _gram_schmidt(A: Array) -> tuple[Array, Array]:
-    """Return an orthonormal basis of the columns of A, one after the other, and what is left of each, by LAPACK."""
+def _qr(A: Array) -> tuple[Array, Array]:
+    """Return Q and the diagonal of R in A = QR: numpy's takes longer to begin than a few columns need."""
     if A.size == 0:
         return A, np.ones(A.shape[1])
-    factored, scales, _, _ = scipy.linalg.lapack.dgeqrf(A)
-    return scipy.linalg.lapack.dorgqr(factored, scales)[0], factored.diagonal()
+    work = 64 * A.shape[1]
+    factored, scales, _, _ = scipy.linalg.lapack.dgeqrf(A, lwork=work)
+    return scipy.linalg.lapack.dorgqr(factored, scales, lwork=work)[0], factored.diagonal()
 
 
 def _inverse(G: Array) -> Array:
     """Return the inverse of a small Gram matrix; its null directions, of scores that do not vary, stay so."""
     if G.size == 0:
         return G
-    squares, V, _ = scipy.linalg.lapack.dsyevd(G)
+    squares, V, failed = scipy.linalg.lapack.dsyevd(G)
+    if failed:
+        raise np.linalg.LinAlgError("LAPACK found no eigenvalues of the products of scores.")
     kept = squares > len(G) * EPS * squares.max(initial=0.0)
     V = V[:, kept]
     return np.asarray((V / squares[kept]) @ V.T)

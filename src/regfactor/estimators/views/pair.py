@@ -10,7 +10,7 @@ import scipy.linalg
 
 from regfactor._linalg import gram, is_sparse, leading_vectors
 from regfactor._params import Array, warn
-from regfactor.estimators.views.centered import EPS, Centered, Shifted, Units, degrees, rounding, varies
+from regfactor.estimators.views.centered import EPS, Centered, Shifted, Units, deviations, rounding, varies
 
 MOST_CONDITION = 3e4  # of a factor of a Gram matrix: beyond it the squares lose too many digits
 MOST_SPREAD = 1e6  # of lengths of columns, between which a projection keeps its digits
@@ -110,7 +110,7 @@ class Products:
         squares = np.maximum(G.diagonal(), 0)
         if not np.isfinite(squares).all():
             return None
-        varied = np.sqrt(squares / degrees(total))
+        varied = deviations(squares, total)
         kept = varies(mean, varied)
         deviation = np.where(kept, varied, 1.0) if scale else np.ones(len(mean))
         share = kept / deviation
@@ -154,16 +154,17 @@ def _about_means(X: Array, Y: Array, weights: Array | None, total: float) -> tup
         shift += rest
         sums, G = _about(shift, X, Y, weights)
         rest = sums[:-1] / total
-    G = scipy.linalg.blas.dsyr(-1 / total, sums, a=G, overwrite_a=True)[:-1, :-1]
+    G = scipy.linalg.blas.dsyr(-1.0, sums / np.sqrt(total), a=G, overwrite_a=True)[:-1, :-1]
     G = G + G.T
     np.fill_diagonal(G, G.diagonal() / 2)
     return shift + rest, G
 
 
 def _about(shift: Array, X: Array, Y: Array, weights: Array | None) -> tuple[Array, Array]:
-    """Return the sums of the columns of both tables less a shift, and of ones, and the products of all of these.
+    """Return the sums and the products of the columns of both tables less a shift, by blocks of rows.
 
-    By blocks of rows; of the products only the upper triangle is meant.
+    Beside these columns stands one of ones, so that the last column of the products holds the sums. Of the products
+    only the upper triangle is meant.
     """
     p, d = X.shape[1], len(shift) + 1
     G, buffer = np.zeros((d, d), order="F"), np.empty((min(BLOCK, len(X)), d))
@@ -234,8 +235,8 @@ class Pair:
         (A, _), (B, _) = whitener(x, ridge), whitener(y, ridge)
         return cls([x.units, y.units], A, B, Tables(x.values, y.values))
 
-    def warn_of_chance(self, n: int, ridge: float) -> None:
-        """Warn of correlations that are one by counting alone, and of tables that have none."""
+    def warn_of_nothing_learned(self, n: int, ridge: float) -> None:
+        """Warn of correlations that are one by counting alone, and of constant tables, which have none."""
         for name, moves in zip("Xy", self.held.vary(), strict=True):
             if not moves:
                 warn(

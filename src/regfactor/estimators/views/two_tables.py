@@ -30,14 +30,8 @@ class TwoTables(
 
     _locally, _why = False, "its global optimum is known in closed form"
 
-    def _tables(self, X: Any, y: Any, sample_weight: Any, look: bool = True) -> tuple[Any, Array, Array | None]:
-        """Return both tables, validated, without the rows of weight zero.
-
-        Without a `look`, plain arrays may hold numbers that are not finite.
-        """
-        if not look and sample_weight is None and _are_plain(X, y):
-            self.n_features_in_, self._one_target = X.shape[1], False
-            return X, y, None
+    def _tables(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Array | None]:
+        """Return both tables, validated, without the rows of weight zero."""
         X, y = validated(
             self, X, y, remedy=HOLES, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True,
             y_numeric=True, ensure_min_samples=2,
@@ -53,6 +47,11 @@ class TwoTables(
             return X, Y, None
         counted = weights > 0
         return X[counted], Y[counted], weights[counted].astype(np.float64)
+
+    def _as_they_are(self, X: Array, y: Array) -> tuple[Array, Array, None]:
+        """Return plain arrays as `_tables` does, without looking for numbers that are not finite."""
+        self.n_features_in_, self._one_target = X.shape[1], False
+        return X, y, None
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -84,7 +83,7 @@ class TwoTables(
         return tags
 
 
-def _are_plain(X: Any, y: Any) -> bool:
+def are_plain(X: Any, y: Any) -> bool:
     """Whether both are arrays of floats, of the same rows, in which nothing has to be converted."""
     floats = all(type(T) is np.ndarray and T.ndim == 2 and T.dtype in (np.float64, np.float32) for T in (X, y))
     return floats and len(X) == len(y) > 1 and X.size > 0 and y.size > 0
