@@ -132,7 +132,7 @@ class _Tally:
         if it.stage != self.stage:  # another objective: the old best point is not comparable
             self.stage, self.objective = it.stage, np.inf
         fall = self.objective - it.objective
-        if self.point is None or it.objective < self.objective:
+        if self.point is None or it.objective <= self.objective:  # of equals the later has settled further
             self.point, self.objective = it.point, it.objective
         if it.bound > self.bound:
             self.bound, self.rigorous = it.bound, it.rigorous
