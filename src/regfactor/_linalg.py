@@ -26,9 +26,11 @@ def summed(X: Any) -> Any:
     return X
 
 
-def is_symmetric(K: Array) -> bool:
-    """Tell whether a square matrix is symmetric up to rounding."""
-    return bool(np.allclose(K, K.T, rtol=1e-6, atol=1e-9 * np.abs(K).max()))
+def is_symmetric(K: Any) -> bool:
+    """Tell whether a square matrix, which may be sparse, is symmetric up to rounding."""
+    if not is_sparse(K):
+        return bool(np.allclose(K, K.T, rtol=1e-6, atol=1e-9 * np.abs(K).max()))
+    return bool((abs(K - K.T) - 1e-6 * abs(K)).max() <= 1e-9 * abs(K).max())
 
 
 def svd_above(W: Array, threshold: float) -> tuple[Array, Array, Array]:

@@ -96,11 +96,14 @@ class Precomputed(Kernel):
     """X already holds k: one row for each row, one column for each reference row."""
 
     def gram(self, X: Any, Y: Any = None, prepared: Any = None) -> Array:
-        K = X.toarray() if is_sparse(X) else np.array(X)
-        references = K.shape[0] if Y is None else Y.shape[0]
-        if K.ndim != 2 or K.shape[1] != references:
+        K = self.checked(X if is_sparse(X) else np.array(X), X if Y is None else Y)
+        return K.toarray() if is_sparse(K) else K
+
+    def checked(self, K: Any, Y: Any) -> Any:
+        """Return the matrix as it is, sparse or dense; raise unless it has a column for each reference row."""
+        if K.ndim != 2 or K.shape[1] != Y.shape[0]:
             raise ValueError(
-                f"A precomputed kernel needs one column for each of the {references} reference rows, got shape "
+                f"A precomputed kernel needs one column for each of the {Y.shape[0]} reference rows, got shape "
                 f"{K.shape}: fit on the square matrix of the training rows, score rows by their kernel against these."
             )
         return K

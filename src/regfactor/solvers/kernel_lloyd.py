@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from regfactor._linalg import top_eigenpairs
+from regfactor._linalg import is_sparse, top_eigenpairs
 from regfactor._params import Array, UnsupportedProblem
 from regfactor.factors import Factors, Point
 from regfactor.loop import Iterate
@@ -24,12 +24,20 @@ from regfactor.solvers.seeding import spread, spread_rows
 ENTRIES = 2**21  # numbers of a block of rows of the kernel
 SMALL = 2000  # rows up to which all eigenvectors are found
 RISE = 1e-10  # relative rise of the objective that tells an indefinite kernel
+NEGATIVE = (
+    1e-5  # squared distance, beside the largest inner product, that tells one too; more than single precision errs
+)
 
 
 def row_slices(n: int, width: int) -> Iterator[slice]:
     """Yield slices of rows, of which a block of that width stays small."""
     rows = max(ENTRIES // max(width, 1), 16)
     return (slice(start, min(start + rows, n)) for start in range(0, n, rows))
+
+
+def slices_of(rows: Callable[[Any], Any], n: int) -> Iterator[slice]:
+    """Yield slices of the rows of a square matrix, of which a block stays small; one for all where it is sparse."""
+    return iter([slice(0, n)]) if is_sparse(rows(slice(0, 1))) else row_slices(n, n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +48,7 @@ class KernelClusters:
     (points phi/d of weight d; thesis, equation 3.25). `factor` and `offset` turn the sum into what is reported.
     """
 
-    rows: Callable[[Any], Array]  # rows of K by a slice or by places
+    rows: Callable[[Any], Any]  # rows of K by a slice or by places, in CSR where K is sparse
     diagonal: Array
     weights: Array
     scale: Array
@@ -61,9 +69,14 @@ class KernelClusters:
     def products(self, V: Array) -> Array:
         """K V, by blocks of rows."""
         out = np.empty((len(self.weights), V.shape[1]))
-        for at in row_slices(len(out), len(out)):
+        for at in slices_of(self.rows, len(out)):
             out[at] = self.rows(at) @ V
         return out
+
+    def dense_rows(self, at: Any) -> Array:
+        """Return some rows of K, by a slice or by places, as an array."""
+        rows = self.rows(at)
+        return np.asarray(rows.toarray() if is_sparse(rows) else rows)
 
     def centers(self, labels: Array) -> tuple[KernelCenters, Array]:
         """Return the centers of labels, and s_i times <phi(x_i), m_j>."""
@@ -81,6 +94,10 @@ class KernelClusters:
         """Return the objective of labels with their own centers."""
         half = (self.weights * self.scale) @ self.diagonal - centers.masses @ centers.squares
         return self.factor * float(half) / 2 + self.offset
+
+    def distances(self, centers: KernelCenters, inner: Array) -> Array:
+        """Return |s_i phi(x_i) - m_j|^2 / 2, which an indefinite K lets fall below zero."""
+        return self.lengths[:, None] + centers.relative(inner)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +122,8 @@ class KernelCenters:
 class KernelLloyd(Solver):
     """Lloyd's iteration in feature space: K_ii - 2 (KZ)_ij / n_j + (Z'KZ)_jj / n_j^2, until no label changes.
 
-    An empty cluster is given the row farthest from its own center. A kernel that is not positive semidefinite can make
-    the objective rise; the iteration then ends at the best labels.
+    An empty cluster is given the row farthest from its own center. Where K turns out not to be positive semidefinite,
+    as affinities without a diagonal are not, its steps can make the objective rise; `moved` goes on from the best.
     """
 
     def check(self, problem: KernelClusters) -> None:
@@ -116,29 +133,85 @@ class KernelLloyd(Solver):
     def iterates(self, problem: KernelClusters, start: Point | None) -> Iterator[Iterate]:
         """Yield labels, from given labels."""
         assert start is not None, "KernelLloyd needs labels to start from"
-        labels, k, old, last = start.factors.Phi.indices, problem.n_clusters, None, np.inf
-        none = np.zeros((k, 0))  # centers have no coordinates
+        labels, old, last = start.factors.Phi.indices, None, np.inf
         for step in itertools.count():
             centers, inner = problem.centers(labels)
-            value = problem.objective(centers)
+            value, D = problem.objective(centers), problem.distances(centers, inner)
+            rose = value > last + RISE * abs(last)
+            indefinite = rose or bool(D.min() < -NEGATIVE * np.abs(inner).max())
             still = old is not None and np.array_equal(labels, old)
-            yield Iterate(Point(Factors(one_hot(labels, k), none)), value, steps=min(step, 1), settled=still)
-            if value > last + RISE * abs(last):
+            yield _iterate(labels, value, step, problem, still and not indefinite)
+            if indefinite and (rose or still):
+                yield from moved(problem, old if rose and old is not None else labels)
                 return
             old, last = labels, value
-            labels = self._next(problem, centers, inner, labels)
+            labels = self._next(problem, D, labels)
 
-    def _next(self, problem: KernelClusters, centers: KernelCenters, inner: Array, labels: Array) -> Array:
-        D = centers.relative(inner)
+    def _next(self, problem: KernelClusters, D: Array, labels: Array) -> Array:
         least = D.min(axis=1)
-        at = np.arange(len(D))
-        nearest = np.where(D[at, labels] <= least, labels, D.argmin(axis=1)).astype(np.int32)  # ties stay
+        nearest = np.where(D[np.arange(len(D)), labels] <= least, labels, D.argmin(axis=1)).astype(
+            np.int32
+        )  # ties stay
         filled = np.bincount(nearest, problem.mass, minlength=problem.n_clusters)
         empty = np.flatnonzero(filled == 0)
         if not len(empty):
             return nearest
-        lengths = problem.lengths
-        return with_farthest(nearest, lengths + least, empty, (problem.weights, None), NOTHING * lengths.mean())
+        return with_farthest(nearest, least, empty, (problem.weights, None), NOTHING * problem.lengths.mean())
+
+
+def moved(problem: KernelClusters, labels: Array) -> Iterator[Iterate]:
+    """Yield labels after moves each of which lowers the objective, until no row can move: for any symmetric K.
+
+    What the move of a single row changes is known exactly (Hartigan 1975). All rows that would lower the objective move
+    at once if that lowers it, else the better half of them, and so on to the best one, which does. No cluster is
+    emptied.
+    """
+    labels = _without_empty(problem, labels)
+    value = problem.objective(problem.centers(labels)[0])
+    for step in itertools.count(1):
+        centers, inner = problem.centers(labels)
+        target, change = _changes(problem, problem.distances(centers, inner), centers.masses, labels)
+        movers = np.argsort(change, kind="stable")[: np.count_nonzero(change < -RISE * max(abs(value), RISE))]
+        new, lowered = labels, value
+        while len(movers) and not lowered < value:
+            new = labels.copy()
+            new[movers] = target[movers]
+            reached = problem.centers(new)[0]
+            lowered = problem.objective(reached) if (reached.masses > 0).sum() >= (centers.masses > 0).sum() else np.inf
+            movers = movers[: len(movers) // 2]
+        settled = not lowered < value
+        labels, value = (labels, value) if settled else (new, lowered)
+        if settled:  # rows without weight change nothing, and go where they would be placed
+            labels = np.where(problem.weights > 0, labels, target).astype(np.int32)
+        yield _iterate(labels, value, step, problem, settled)
+        if settled:
+            return
+
+
+def _changes(problem: KernelClusters, D: Array, masses: Array, labels: Array) -> tuple[Array, Array]:
+    """Return the best other cluster of each row, and by how much the objective changes when this row alone moves."""
+    mu, at = problem.mass[:, None], np.arange(len(labels))
+    joined = np.where(masses > 0, masses / (masses + mu) * D, 0.0)
+    left = masses[labels] - problem.mass
+    stays = left <= RISE * masses[labels]  # the last of its cluster
+    own = D[at, labels]
+    joined[at, labels] = np.where(problem.mass > 0, np.inf, own)
+    target = joined.argmin(axis=1).astype(np.int32)
+    change = joined[at, target] - masses[labels] / np.where(stays, 1, left) * own
+    return target, np.where(stays | (problem.mass == 0), np.inf, problem.factor * problem.mass * change)
+
+
+def _without_empty(problem: KernelClusters, labels: Array) -> Array:
+    """Return labels in which every cluster has a row, those farthest from their own centers."""
+    centers, inner = problem.centers(labels)
+    own = problem.distances(centers, inner)[np.arange(len(labels)), labels]
+    return with_farthest(labels, own, np.flatnonzero(centers.masses == 0), (problem.weights, None), -np.inf)
+
+
+def _iterate(labels: Array, value: float, step: int, problem: KernelClusters, settled: bool) -> Iterate:
+    none = np.zeros((problem.n_clusters, 0))  # centers have no coordinates
+    point = Point(Factors(one_hot(labels, problem.n_clusters), none))
+    return Iterate(point, value, steps=min(step, 1), settled=settled)
 
 
 def one_hot(labels: Array, k: int, shares: Array | float = 1.0) -> Any:
@@ -161,9 +234,18 @@ def random_labels(problem: KernelClusters, random: np.random.RandomState) -> Arr
 
 
 def _distances(problem: KernelClusters, chosen: Array) -> Array:
+    """Return halves of the squared distances from chosen rows.
+
+    Those of an indefinite K, which are none, are raised until no other row is nearer than a row is to itself.
+    """
     s, lengths = problem.scale, problem.lengths
-    inner = problem.rows(chosen).T * s[:, None] * s[chosen]
-    return np.maximum(lengths[:, None] + lengths[chosen] - inner, 0)
+    inner = problem.dense_rows(chosen).T * s[:, None] * s[chosen]
+    D = lengths[:, None] + lengths[chosen] - inner
+    least = float(D.min())
+    if least < -NEGATIVE * np.abs(inner).max():
+        D -= 2 * least
+    D[chosen, np.arange(len(chosen))] = 0
+    return np.maximum(D, 0)
 
 
 def spectral_labels(problem: KernelClusters, random: np.random.RandomState) -> Array:
@@ -175,7 +257,7 @@ def spectral_labels(problem: KernelClusters, random: np.random.RandomState) -> A
         return root[:, None] * problem.products(root[:, None] * V.reshape(n, -1))
 
     if n <= max(SMALL, 4 * k):
-        _, U = top_eigenpairs(root[:, None] * problem.rows(slice(None)) * root, k)
+        _, U = top_eigenpairs(root[:, None] * problem.dense_rows(slice(None)) * root, k)
     else:
         operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=np.float64)
         _, U = eigsh(operator, k, which="LA", v0=random.standard_normal(n), ncv=min(n, max(4 * k, 40)))

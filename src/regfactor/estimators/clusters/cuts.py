@@ -38,7 +38,7 @@ from regfactor.solvers.kernel_lloyd import (
     KernelLloyd,
     one_hot,
     random_labels,
-    row_slices,
+    slices_of,
     spectral_labels,
     spread_labels,
 )
@@ -62,8 +62,8 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
     ----------
     n_clusters : int, default=8
     affinity : str, callable or Kernel, default="rbf"
-        "rbf", "precomputed" (X is the matrix of affinities), any other kernel that is nowhere negative, or a function
-        of two tables.
+        "rbf", "precomputed" (X is the matrix of affinities, which may be sparse, with or without a diagonal), any other
+        kernel that is nowhere negative, or a function of two tables.
     gamma : float or str, default="median"
         Of "rbf": a number, "scale", "median" (1 / twice the median squared distance) or "neighbors".
     divergence : str or Potential, default="squared"
@@ -163,6 +163,7 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
         self.labels_, self.degrees_ = solution.point.factors.Phi.indices, 1 / problem.scale
         self._centers: Any = implicit(problem.centers(self.labels_)[0])
         publish_run(self, solution, "KernelLloyd")
+        self.objective_ = max(solution.objective, 0.0)  # rounding
         warn_of_empty(self.labels_, problem.weights, k)
         return self
 
@@ -186,7 +187,8 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """Return the cluster of each row, by its affinities to the training rows.
 
-        With a divergence other than "squared", by the nearest center.
+        Training rows are placed as new ones, which for affinities without a diagonal can differ from `labels_`. With a
+        divergence other than "squared", by the nearest center.
 
         Parameters
         ----------
@@ -237,7 +239,7 @@ def degrees_of(rows: Any, weights: Array) -> Array:
     """Return K w; raise where an affinity is negative or a row has none."""
     n = len(weights)
     degrees = np.empty(n)
-    for at in row_slices(n, n):
+    for at in slices_of(rows, n):
         K = rows(at)
         check_affinities(K, at.start)
         degrees[at] = K @ weights

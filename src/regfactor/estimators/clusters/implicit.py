@@ -68,6 +68,10 @@ def diagonal(kernel: Kernel, X: Any) -> Array:
 def kernel_rows(kernel: Kernel, X: Any) -> tuple[Callable[[Any], Array], Array, Any]:
     """Return how rows of the kernel matrix are found, its diagonal, and what is prepared for new rows."""
     n, prepared = X.shape[0], kernel.prepare(X)
+    if isinstance(kernel, Precomputed) and is_sparse(X):
+        K = kernel.checked(X, X).astype(np.float64)
+        check_symmetric(kernel, K)
+        return K.__getitem__, K.diagonal(), prepared
     if isinstance(kernel, POINTWISE) and n * n > HELD:
         return lambda at: kernel.gram(X[at], X, prepared).astype(np.float64, copy=False), diagonal(kernel, X), prepared
     K = np.asarray(kernel.gram(X, prepared=prepared), np.float64)

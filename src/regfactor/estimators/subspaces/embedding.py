@@ -28,9 +28,8 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     Isomap, locally linear embedding, Laplacian eigenmaps (not normalized) or classical scaling, and `transform` places
     new rows: the centered kernel k(x) of a new row against the training rows is placed at k(x)' Phi (Phi'Phi)^-1.
 
-    A training row given to `transform` is placed as a new row. For all kernels but two that is where `codes_` has it;
-    `Laplacian` and `LocallyLinear` place a new row at an average of its neighbors, so there `transform(X)` of the
-    training table is near `codes_` but not equal. `fit_transform` returns `codes_` for every kernel.
+    A training row given to `transform` is placed where `codes_` has it. `Laplacian` and `LocallyLinear` place any other
+    row at an average of its neighbors, so that a row beside a training row may be placed some way from it.
 
     Parameters
     ----------

@@ -1,0 +1,109 @@
+"""Cuts of graphs: affinities without a diagonal, sparse ones, rows without weight, kernels that are indefinite."""
+
+import itertools
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.metrics import adjusted_rand_score
+
+from regfactor import BregmanKMeans, BregmanNormalizedCut
+
+every_start = pytest.mark.parametrize("init", ["spectral", "k-means++", "random"])
+
+
+def graph(seed, n=60, k=3, inside=0.5, across=0.05):
+    """A graph of k groups, as a matrix of zeros and ones, and the groups."""
+    random, groups = np.random.default_rng(seed), np.arange(n) % k
+    A = np.triu(random.random((n, n)) < np.where(groups[:, None] == groups, inside, across), 1).astype(float)
+    return A + A.T, groups
+
+
+def cut(A, labels, k):
+    """The normalized cut from its definition."""
+    volumes = A.sum(axis=1)
+    return sum(A[labels == j][:, labels != j].sum() / volumes[labels == j].sum() for j in range(k))
+
+
+@every_start
+@pytest.mark.parametrize("seed", range(5))
+def test_graphs_without_a_diagonal_are_cut_where_no_node_can_move(init, seed):
+    A, groups = graph(seed)
+    model = BregmanNormalizedCut(3, affinity="precomputed", init=init, random_state=seed).fit(A)
+    assert adjusted_rand_score(model.labels_, groups) > 0.9
+    assert model.objective_ == pytest.approx(cut(A, model.labels_, 3), abs=1e-12)
+    for i, j in itertools.product(range(len(A)), range(3)):
+        labels = model.labels_.copy()
+        labels[i] = j
+        assert cut(A, labels, 3) >= model.objective_ - 1e-9
+
+
+@pytest.mark.parametrize("init", ["k-means++", "random"])
+def test_small_graphs_are_cut_best_from_many_starts(init):
+    for seed in range(12):
+        A = np.triu(np.random.default_rng(seed).random((8, 8)) < 0.6, 1).astype(float)
+        A += A.T
+        if A.sum(axis=1).all():
+            least = min(cut(A, np.array(z), 2) for z in itertools.product([0, 1], repeat=8) if 0 < sum(z) < 8)
+            model = BregmanNormalizedCut(2, affinity="precomputed", init=init, n_init=10, random_state=0).fit(A)
+            assert model.objective_ == pytest.approx(least, abs=1e-12)
+
+
+@every_start
+@pytest.mark.parametrize("diagonal", [0.0, 1.0])
+def test_sparse_affinities_are_cut_as_dense_ones(init, diagonal):
+    A = graph(7)[0] + diagonal * np.eye(60)
+    dense, sparse = (
+        BregmanNormalizedCut(3, affinity="precomputed", init=init, random_state=0).fit(K)
+        for K in (A, scipy.sparse.csr_array(A))
+    )
+    np.testing.assert_array_equal(sparse.labels_, dense.labels_)
+    np.testing.assert_allclose(sparse.objective_, dense.objective_, rtol=1e-12)
+    np.testing.assert_array_equal(sparse.predict(scipy.sparse.csr_array(A)), dense.predict(A))
+
+
+def test_sparse_affinities_stay_sparse():
+    n = 3000
+    ring = scipy.sparse.diags_array([np.ones(n - 1), np.ones(n - 1)], offsets=[1, -1], format="csr")
+    tracemalloc.start()
+    model = BregmanNormalizedCut(2, affinity="precomputed", random_state=0).fit(ring)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 8 * n * n / 4  # a dense matrix is four times that
+    assert model.objective_ == pytest.approx(2 / (n - 1), rel=0.02)  # one edge, next to the middle
+
+
+def test_sparse_matrices_that_are_no_affinities_are_refused():
+    A = scipy.sparse.csr_array(graph(0)[0])
+    for K, message in [
+        (-A, "must not be negative"),
+        (scipy.sparse.triu(A, format="csr"), "not symmetric"),
+        (A[:, :30], "one column for each of the 60"),
+        (scipy.sparse.csr_array(scipy.sparse.block_diag([A, [[0.0]]])), "Row 60 has no affinity"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            BregmanNormalizedCut(3, affinity="precomputed").fit(K)
+
+
+@pytest.mark.parametrize("model", [BregmanNormalizedCut(3, gamma=0.5), BregmanKMeans(3, kernel="rbf", gamma=0.5)])
+def test_rows_without_weight_are_labeled_as_new_ones(model):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(90, 2)) + 3 * np.repeat(np.eye(3, 2), 30, axis=0)
+    for seed in range(5):
+        weight = (random.random(90) < 0.6).astype(float)
+        model.set_params(random_state=seed).fit(X, sample_weight=weight)
+        np.testing.assert_array_equal(model.labels_, model.predict(X))
+
+
+def test_the_sum_of_an_indefinite_kernel_is_told():
+    K = np.random.default_rng(0).normal(size=(20, 20))
+    with pytest.warns(UserWarning, match="not positive semidefinite: .* sum to -"):
+        model = BregmanKMeans(3, kernel="precomputed", random_state=0).fit(K + K.T)
+    assert model.inertia_ == 0 > model.objective_
+    assert np.bincount(model.labels_, minlength=3).all()
+
+
+def test_parts_that_do_not_touch_cost_nothing():
+    A = np.kron(np.eye(3), np.ones((7, 7)) / 3)
+    assert BregmanNormalizedCut(3, affinity="precomputed", random_state=0).fit(A).objective_ == pytest.approx(0, abs=0)
