@@ -854,7 +854,9 @@ def test_exponentials_that_are_no_numbers_are_refused():
     assert np.isfinite(BregmanKMeans(2, "exp", random_state=0).fit(X).inertia_)
     with pytest.raises(ValueError, match=r"divergence='exp' cannot take.*\(-inf, 85\).*column 0: 30 of 40"):
         BregmanKMeans(2, "exp", random_state=0).fit(X.astype(np.float32))
-    with pytest.raises(ValueError, match=r"divergence='exp' cannot take.*\(-inf, 700\).*column 0: 4 of 40"):
+    with pytest.raises(ValueError, match="Give float64"):
+        BregmanKMeans(2, "exp", random_state=0).fit(X.astype(np.float32))
+    with pytest.raises(ValueError, match=r"divergence='exp' cannot take.*\(-inf, 700\).*column 0: 4 of 40.*Divide"):
         BregmanKMeans(2, "exp", random_state=0).fit(np.linspace(600, 710, 40)[:, None])
 
 
@@ -977,3 +979,80 @@ def test_a_cut_places_rows_beyond_all_affinities(dtype):
     model = BregmanNormalizedCut(3, random_state=0).fit(X)
     far = np.array([[1e3, 0], [0, 1e3], [-1e3, -1e3]], dtype)
     np.testing.assert_array_equal(model.predict(far), model.labels_[[30, 60, 0]])
+
+
+@pytest.mark.parametrize(
+    ("name", "large"),
+    [
+        ("squared", 1e7),
+        ("squared", 1e9),
+        ("exp", 40.0),
+        ("exp", 100.0),
+        ("cube", 1e4),
+        ("kl", 1e15),
+        ("absolute", 1e15),
+    ],
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_row_far_away_costs_the_inertia_no_digits(name, large, weighted):
+    """A cluster of its own, which costs nothing: the inertia is that of the others."""
+    X = np.abs(rng(0).normal(size=(60, 3)))
+    X[0, 0] = large
+    weight = 2.0 ** rng(1).integers(0, 3, size=60) if weighted else np.ones(60)  # its mean is the row itself
+    model = BregmanKMeans(3, name, random_state=0).fit(X, sample_weight=weight if weighted else None)
+    assert np.sum(model.labels_ == model.labels_[0]) == 1
+    rest = np.arange(60) > 0
+    D = as_divergence(name).between(X[rest], model.cluster_centers_, X[rest].mean(axis=0))
+    expected = weight[rest] @ D[np.arange(59), model.labels_[rest]]
+    assert model.inertia_ == pytest.approx(expected, rel=1e-9)
+    assert model.objective_ == model.inertia_
+    assert model.score(X, sample_weight=weight) == pytest.approx(-expected, rel=1e-9)
+
+
+@every_divergence
+def test_divergences_in_pairs_are_those_of_all_pairs(name):
+    X = rows(name, n=40)
+    part = as_divergence(name)
+    part = part.refitted(40 * np.cov(X.T), np.zeros((1, X.shape[1])), np.array([40.0]))
+    M = X[::-1] * 0.5 + X.mean(axis=0) * 0.5
+    D = part.between(X, M, X.mean(axis=0))
+    np.testing.assert_allclose(part.paired(X, M), np.diag(D), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("units", [[1.0, 1e3, 1e-3], [1.0, 1e6, 1e-6], [1e-9, 1e9, 1.0]])
+def test_mahalanobis_clusters_have_no_units_however_far_apart_they_are(units):
+    X = rng(0).normal(size=(200, 3))
+    for estimator in (
+        BregmanKMeans(3, "mahalanobis", random_state=0),
+        BregmanMixture(3, "mahalanobis", random_state=0),
+    ):
+        plain, scaled = clone(estimator).fit(X), clone(estimator).fit(X * units)
+        np.testing.assert_allclose(scaled.covariance_, plain.covariance_ * np.outer(units, units), rtol=1e-8)
+        shift = 200 * np.log(units).sum()
+        assert scaled.objective_ == pytest.approx(plain.objective_ + shift, rel=1e-9)
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.1, 1e6 + 0.1])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_constant_column_does_not_part_mahalanobis_clusters(constant, dtype):
+    X = rng(0).normal(size=(200, 3)).astype(dtype)
+    wide = np.column_stack([X, np.full(200, constant, dtype)])
+    plain, with_constant = (BregmanKMeans(3, "mahalanobis", random_state=0).fit(T) for T in (X, wide))
+    assert adjusted_rand_score(plain.labels_, with_constant.labels_) == 1
+    np.testing.assert_allclose(with_constant.inertia_, plain.inertia_, rtol=1e-4)
+
+
+def test_centers_are_means_where_the_objective_no_longer_shows_it():
+    """One cluster of exponentials is so large that float64 hides what the others gain."""
+    random = np.random.default_rng(0)
+    random.normal(size=(300, 2))
+    X = 20 * random.normal(size=(300, 2))
+    model = BregmanKMeans(8, "exp", random_state=0, tol=0).fit(X)
+    for j in range(8):
+        np.testing.assert_allclose(model.cluster_centers_[j], X[model.labels_ == j].mean(axis=0), rtol=1e-9)
+
+
+def test_a_merged_mixture_without_units_is_not_sent_to_what_has_none():
+    X = rng(0).normal(size=(200, 20))
+    with pytest.warns(UserWarning, match=r"coincide.*Give a larger one"):
+        BregmanMixture(3, "mahalanobis", sharpness=0.05, random_state=0).fit(X)

@@ -27,7 +27,7 @@ from regfactor.losses.potentials import Potential
 from regfactor.losses.sums import over_rows, row_sums, row_values, x_log_x
 
 TINY = float(np.finfo(np.float64).tiny)
-CONSTANT = 1e-10  # of the mean variance: a column of less may hold nothing but rounding
+ROUNDED = 64 * float(np.finfo(np.float64).eps)  # of a mean: what adding up its rows may leave of a constant column
 STEEPEST = -float(np.log(TINY))  # |f| at a center on the boundary of the domain, where the limit is infinite
 
 
@@ -52,9 +52,17 @@ class Divergence(Params, abc.ABC):
     def between(self, X: Array, M: Array, anchor: Array, base: Array | None = None) -> Array:
         """D(x_i, m_j) of all pairs, in float64; `base` is D(x_i || a) where that is known (X may then be sparse)."""
 
+    @abc.abstractmethod
+    def paired(self, X: Array, M: Array) -> Array:
+        """D(x_i, m_i) of rows and a center for each, in float64: to all digits, however far from the other rows."""
+
     def tally(self, X: Array, w: Array | None, anchor: Array, far: bool = False) -> Array:
         """What a block of rows adds to that from which `total` and `refitted` follow; `far` from the origin or not."""
         return np.zeros(())
+
+    def without_rounding(self, tally: Array, anchor: Array, mass: float, eps: float) -> Array:
+        """Return the tally of all rows, in which what is rounding of the data alone is nothing."""
+        return tally
 
     def total(self, tally: Array) -> float:
         """Return the sum of w D(x || a) where D is affine, zero where costs are added up row by row."""
@@ -108,6 +116,9 @@ class Affine(Divergence):
     @abc.abstractmethod
     def values(self, X: Array) -> Array:
         """F(x_i) of every row, in the precision of the data."""
+
+    def paired(self, X: Array, M: Array) -> Array:
+        return self.values(X - M)  # of a quadratic F
 
     def curved(self, X: Array) -> Array:
         """F(x_i) of every row up to some affine function of x, which sums to the same over rows and over their mean."""
@@ -183,9 +194,13 @@ class Mahalanobis(Affine):
         Y = Y if w is None else Y * np.sqrt(w)[:, None]
         return Y.T @ Y - (len(X) if w is None else w.sum()) * np.outer(off, off)
 
+    def without_rounding(self, tally: Array, anchor: Array, mass: float, eps: float) -> Array:
+        varies = np.diag(tally) > mass * np.square((ROUNDED + 2 * eps) * anchor)
+        return np.where(varies & varies[:, None], tally, 0.0)
+
     def spread(self, variances: Array) -> Array:
-        mean = float(variances.mean())
-        return np.maximum(variances, CONSTANT * mean) if mean > 0 else np.ones(len(variances))
+        mean = float(variances.mean())  # a constant column has no unit of its own
+        return np.where(variances > 0, variances, mean) if mean > 0 else np.ones(len(variances))
 
     def total(self, tally: Array) -> float:
         return float(np.trace(scipy.linalg.cho_solve((self._root, True), tally, check_finite=False))) / 2
@@ -255,6 +270,12 @@ class BregmanDivergence(Affine):
     def curved(self, X: Array) -> Array:
         return over_rows(x_log_x, X) if isinstance(self.potential, potentials.Entropy) else self.values(X)
 
+    def paired(self, X: Array, M: Array) -> Array:
+        value = wide_exp if isinstance(self.potential, potentials.Exp) else self.potential.value
+        X = X.astype(np.float64, copy=False)
+        D = value(X) - value(M) - self._transfer(M) * (X - M)
+        return np.maximum((D if self.potential.rowwise else np.maximum(D, 0)).sum(axis=1), 0)
+
     def links(self, M: Array, anchor: Array) -> tuple[Array, Array]:
         f, a = self._transfer(M), anchor[None]
         c = row_values(self.potential, a)[0] - row_values(self.potential, M)
@@ -275,6 +296,9 @@ class Manhattan(Divergence):
 
     def between(self, X: Array, M: Array, anchor: Array, base: Array | None = None) -> Array:
         return np.asarray(cdist(X, M, "cityblock"))
+
+    def paired(self, X: Array, M: Array) -> Array:
+        return np.asarray(np.abs(X - M).sum(axis=1))
 
 
 DIVERGENCES: dict[str, Divergence] = {

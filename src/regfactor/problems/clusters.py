@@ -123,7 +123,7 @@ class Clusters:
         if isinstance(self.divergence, Affine):
             for at, X in readable_blocks(self.X, self.divergence):
                 total = total + self.divergence.tally(X, None if w is None else w[at], self.anchor, self.far)
-        return total
+        return self.divergence.without_rounding(total, self.anchor, self.mass, float(np.finfo(self.X.dtype).eps))
 
     @cached_property
     def started(self) -> Divergence:

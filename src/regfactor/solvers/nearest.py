@@ -45,8 +45,11 @@ class Centers:
         """D(x_i, m_{z_i}) of every row and its own center."""
         out = np.empty(X.shape[0])
         for at, block in readable_blocks(X, self.divergence):
-            D = self.divergence.between(block, self.M, self.anchor)
-            out[at] = np.take_along_axis(D, labels[at, None].astype(np.intp), 1)[:, 0]
+            if is_sparse(block):  # compared with all centers as it stands
+                D = self.divergence.between(block, self.M, self.anchor)
+                out[at] = np.take_along_axis(D, labels[at, None].astype(np.intp), 1)[:, 0]
+            else:
+                out[at] = self.divergence.paired(block, self.M[labels[at]])
         return out
 
     def nearest(self, X: Any, w: Array | None = None, sizes: Array | None = None) -> tuple[Array, float]:

@@ -104,7 +104,9 @@ def check_domain(X: Any, divergence: Divergence, advice: str | None = None, what
     if not all(domain.contains(end()) for end in ends):  # of a sparse table its zeros too
         negative = f"Negative values in {what}: " if X.min() < 0 <= domain.low else ""  # as scikit-learn begins
         refused = f"{negative}{named(divergence)} cannot take this {what}; outside {domain} are "
-        raise IllegalValues(refused, _outside(X, domain), np.full(X.shape[1], X.shape[0]), advice or _advice(X, domain))
+        raise IllegalValues(
+            refused, _outside(X, domain), np.full(X.shape[1], X.shape[0]), advice or _advice(X, divergence)
+        )
     if isinstance(divergence, BregmanDivergence) and isinstance(divergence.potential, MultinomialEntropy):
         sums = np.asarray(X.sum(axis=1)).ravel()
         if np.abs(sums - 1).max() > SUMS:
@@ -124,7 +126,11 @@ def _outside(X: Any, domain: Interval) -> Array:
     return stored if domain.contains(np.zeros(())) else stored + n - np.bincount(X.indices, minlength=d)
 
 
-def _advice(X: Any, domain: Interval) -> str:
+def _advice(X: Any, divergence: Divergence) -> str:
+    domain = divergence.domain
+    if not np.isfinite(domain.high) and np.isfinite(divergence.reach(X.dtype).high):  # what exponents can reach
+        double = X.dtype != np.float64 and X.max() <= divergence.reach(np.float64).high
+        return "Give float64, which reaches that far." if double else "Divide the columns, or use divergence='squared'."
     bits = None if is_sparse(X) or (domain.low, domain.high) != (0, 1) else as_bits(X)
     if bits is not None:
         return bits

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor._params import Array, UnsupportedProblem, choose, says
+from regfactor._params import Array, UnsupportedProblem, choose, says, warn
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _check_limits
 from regfactor.estimators.clusters.common import (
@@ -32,13 +32,14 @@ from regfactor.factors import Factors, Point
 from regfactor.kernels import is_pairwise, takes_sparse
 from regfactor.losses.divergences import Mahalanobis, SquaredDistance, as_divergence
 from regfactor.problems.clusters import Clusters
-from regfactor.solvers.kernel_lloyd import KernelLloyd, one_hot, random_labels, spread_labels
+from regfactor.solvers.kernel_lloyd import NEGATIVE, KernelLloyd, one_hot, random_labels, spread_labels
 from regfactor.solvers.lloyd import Lloyd, at_centers
 from regfactor.solvers.nearest import Centers
 from regfactor.solvers.seeding import random_rows, spread_rows
 
 STARTS = {"k-means++": spread_rows, "random": random_rows}
 KERNEL_STARTS = {"k-means++": spread_labels, "random": random_labels}
+LOST = 1 / 3  # power of the rounding: a sum of that share of what it is the difference of has two thirds of its digits
 
 
 class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -158,11 +159,13 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self._centers: Any = Centers(divergence, M, problem.anchor, problem.far)
         self._placed: Array | None = M.astype(X.dtype)
         self.labels_ = solution.point.factors.Phi.indices
-        self.inertia_ = max(solution.objective - divergence.extra(problem.mass), 0.0)  # rounding
+        extra = divergence.extra(problem.mass)
+        self.inertia_ = _inertia(problem, self._centers, self.labels_, solution.objective - extra)
         if covariance is not None:
             self.covariance_ = covariance.astype(X.dtype)
         self._n_features_out = k
         publish_run(self, solution, "Lloyd")
+        self.objective_ = self.inertia_ + extra
         warn_of_empty(self.labels_, problem.weights, k)
         return self
 
@@ -178,6 +181,11 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         points = (Point(Factors(one_hot(first(), k), np.zeros((k, 0)))) for _ in range(n_init))
         solution = best_run(self, (KernelLloyd().iterates(problem, point) for point in points))
         self.labels_, self.inertia_ = solution.point.factors.Phi.indices, max(solution.objective, 0.0)  # rounding
+        if solution.objective < -NEGATIVE * float(problem.weights @ np.abs(problem.diagonal)):
+            warn(
+                f"The kernel is not positive semidefinite: squared distances from the centers sum to "
+                f"{solution.objective:.3g}, and inertia_ is 0. Labels minimize that sum all the same."
+            )
         self._centers, self._placed = implicit(problem.centers(self.labels_)[0]), None
         self._n_features_out = k
         publish_run(self, solution, "KernelLloyd")
@@ -268,7 +276,12 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         -------
         float
         """
-        least = self._divergences(X).min(axis=1).astype(np.float64)
+        check_is_fitted(self)
+        X = rows_of(self, X, as_divergence(self.divergence), reset=False)
+        if isinstance(self._centers, Centers):
+            least = self._centers.own(X, self._centers.nearest(X)[0])
+        else:
+            least = self._centers.between(X).min(axis=1).astype(np.float64)
         w = weights_of(least[:, None], sample_weight)
         return -float(least.sum() if w is None else w @ least)
 
@@ -280,3 +293,15 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         tags.input_tags.positive_only = is_non_negative(self.divergence)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _inertia(problem: Clusters, centers: Centers, labels: Array, value: float) -> float:
+    """Return the sum of divergences: the objective, or row by row where rows far away have taken its digits.
+
+    The objective is the divergence from a single center less what the others gain, two numbers of the size of the
+    largest row.
+    """
+    if value > float(np.finfo(problem.X.dtype).eps) ** LOST * centers.divergence.total(problem.tally):
+        return value
+    own = centers.own(problem.X, labels)
+    return float(own.sum() if problem.weights is None else problem.weights @ own)

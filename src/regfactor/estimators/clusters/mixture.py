@@ -148,7 +148,8 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
     def _warn_if_merged(self, M: Array) -> None:
         """Warn where all means coincide: as seen by this sharpness, rows lie in one place."""
         if self.sharpness_ * float(self._centers.between(M).max()) < MERGED:
-            remedy = "Give a larger one." if says(self.sharpness, "auto") else UNITS
+            unitless = says(self.sharpness, "auto") or self._centers.divergence.parameters is not None
+            remedy = "Give a larger one." if unitless else UNITS
             warn(
                 f"The means of all {len(M)} components coincide: at sharpness={self.sharpness_:.3g} rows are as good "
                 f"as one cluster. {remedy}"
