@@ -234,11 +234,14 @@ class Convex:
         """Return a dual point in the domain of L* freed of D.
 
         Where rows of it are constrained too, one repair undoes a little of the other, so they take turns: what is left
-        falls by some ten times in each.
+        falls by some ten times in each. A column that has left the domain, as one of data at an end of their range does
+        under offsets, is leveled instead.
         """
         if self.design is None:
             return Y
-        Y = self.design.annihilate(Y, self.data.room(Y), self.data.layout)
+        given, Y = Y, self.design.annihilate(Y, self.data.room(Y), self.data.layout)
+        if not self._coupled and (stuck := self.data.stuck(Y)).any():
+            Y = np.where(self.data.layout.spread(stuck), self.design.leveled(given, self.data.layout), Y)
         for _ in range(TURNS if self._coupled else 0):
             inside = self.data.feasible(Y)
             if np.abs(inside - Y).max(initial=0) <= ROUNDINGS * np.finfo(Y.dtype).eps * np.abs(Y).max(initial=0):

@@ -334,17 +334,22 @@ class Data:
 
     def reach(self, Y: Array, most: float = 1.0) -> float:
         """Return the largest s <= most such that s Y is in the domain of L*, which contains zero."""
-        s, Y = most, self.layout.entries(Y)
-        for t in self._pieces:
-            slopes = t.loss.slopes(t.x)
-            if all(np.ndim(end) == 0 and np.isinf(end) for end in slopes):  # the whole line
-                continue
-            y = t.in_units(t.part(Y))
-            low, high = (np.broadcast_to(end, y.shape) for end in slopes)
-            with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-                ends = np.where(most * y > high, high / y, np.where(most * y < low, low / y, most))
-                s = min(s, float(np.nanmin(ends, initial=most)))
-        return max(float(s), 0.0)
+        Y = self.layout.entries(Y)
+        ends = (t.reaches(t.part(Y), most) for t in self._pieces)
+        least = (float(np.nanmin(each, initial=most)) for each in ends if each is not None)
+        return max(min([float(most), *least]), 0.0)
+
+    def stuck(self, Y: Array) -> Array:
+        """Tell the columns of which less than half of Y is in the domain of L*."""
+        Y = self.layout.entries(Y)
+
+        def one(t: Term) -> Array:
+            ends = t.reaches(t.part(Y), 1.0)
+            return np.zeros_like(t.x) if ends is None else (ends < 0.5).astype(t.x.dtype)
+
+        if all(t.whole_line for t in self.terms):
+            return np.zeros(self.shape[1], bool)
+        return self.layout.column_sums(self.collect(one)) > 0
 
     @property
     def unbounded(self) -> bool:

@@ -100,8 +100,18 @@ class Design:
         left = np.abs(layout.pull(D, Y)) > np.finfo(Y.dtype).eps ** 0.75 * layout.pull(np.abs(D), np.abs(Y))
         if not left.any():
             return Y
-        # a column without room to move: shrink its heavier side, or with several regressors give up its part
-        return np.where(layout.spread(left.any(axis=0)), _leveled(Y, D, layout) if D.shape[1] == 1 else 0, Y)
+        return np.where(layout.spread(left.any(axis=0)), self.leveled(Y, layout), Y)  # columns without room to move
+
+    def leveled(self, Y: Array, layout: Layout) -> Array:
+        """Return Y with parts of it shrunk until D'Y = 0 over the free rows; nothing leaves the domain of L* so.
+
+        With one regressor it is the heavier side of every column, with several everything.
+        """
+        D = self.D[:, self.strengths == 0]
+        if not D.shape[1]:
+            return Y
+        leveled = _leveled(Y, D, layout) if D.shape[1] == 1 else np.zeros_like(Y)
+        return leveled if self.columns is None else np.where(layout.spread(self.columns), leveled, Y)
 
     def dual_cost(self, Y: Array, layout: Layout) -> float:
         """Return sum |(D'Y)_i|^2 / (2 ridge_i) over the penalized rows."""

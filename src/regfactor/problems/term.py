@@ -55,6 +55,20 @@ class Term:
         """Return the values times their weights; at a hole zero, whatever the value."""
         return values if self.w is None else self.w * np.where(self.w > 0, values, 0)
 
+    @property
+    def whole_line(self) -> bool:
+        """Whether the domain of L* is."""
+        return all(np.ndim(end) == 0 and bool(np.isinf(end)) for end in self.loss.slopes(self.x))
+
+    def reaches(self, Y: Array, most: float) -> Array | None:
+        """Return the largest s <= most of each entry such that s Y is in the domain of L*; None: all of them are."""
+        if self.whole_line:
+            return None
+        y = self.in_units(Y)
+        low, high = (np.broadcast_to(end, y.shape) for end in self.loss.slopes(self.x))
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            return np.where(most * y > high, high / y, np.where(most * y < low, low / y, most))
+
     def in_units(self, y: Array) -> Array:
         """Return y per unit of weight, zero at holes."""
         return y if self.w is None else np.where(self.w > 0, y / np.where(self.w > 0, self.w, 1), 0)
