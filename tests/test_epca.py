@@ -22,6 +22,7 @@ from regfactor.penalties import Trace
 from regfactor.problems import Convex, Data, Design
 from regfactor.problems.layout import Dense
 from regfactor.solvers import starts
+from regfactor.solvers.forward import separable
 from regfactor.solvers.proximal import Fista
 from regfactor.solvers.updates import newton_rows
 
@@ -922,3 +923,112 @@ def test_large_counts_are_certified_in_single_precision_too(options):
     double, single = (ExponentialFamilyPCA(None, "poisson", **options).fit(X.astype(t)) for t in (float, np.float32))
     assert single.status_.name == "CERTIFIED"
     assert single.objective_ == pytest.approx(double.objective_, rel=2e-4)
+
+
+# --- likelihoods without a maximum -----------------------------------------------------------------------------------
+
+
+def says_unbounded(model, X, **fit):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model.fit(X, **fit)
+    return any("likelihood is unbounded" in str(each.message) for each in told)
+
+
+def rates(n=200, d=6, seed=0):
+    random = np.random.default_rng(seed)
+    return random.poisson(np.exp(np.abs(random.normal(size=(n, 1))) * np.linspace(0.5, 2, d))) + 1.0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_column_at_an_end_of_its_range_is_told(seed):
+    counts = rates(seed=seed)
+    counts[:, 1] = 0
+    assert says_unbounded(ExponentialFamilyPCA(1, "poisson", alpha=0.0), counts)
+    assert says_unbounded(ExponentialFamilyPCA(1, "poisson", alpha=0.0), counts, offset=np.full(200, -16.0))
+    shares = np.clip(np.random.default_rng(seed).binomial(5, 0.5, (60, 6)), 1, 4).astype(float)
+    shares[:, 2] = 5 * (seed % 2)
+    assert says_unbounded(ExponentialFamilyPCA(1, "binomial", alpha=0.0, trials=5), shares)
+
+
+def test_offsets_rows_without_weight_and_holes_raise_no_alarm():
+    X, model = rates(), ExponentialFamilyPCA(1, "poisson", alpha=0.0)
+    assert not says_unbounded(model, X)
+    assert not says_unbounded(model, X, offset=np.full(200, np.log(1e7)))
+    assert not says_unbounded(model, np.vstack([X, np.zeros(6)]), sample_weight=np.append(np.ones(200), 0.0))
+    n = np.nan  # its likelihood has a maximum, at which one of the holes is e^-21
+    holes = [
+        [7, 11, 11, 8, 10],
+        [9, 10, n, 45, 8],
+        [3, 4, 6, n, n],
+        [14, n, 6, 8, 4],
+        [n, 4, 2, n, 2],
+        [8, 10, 5, 2, 5],
+    ]
+    assert not says_unbounded(model, np.array(holes))
+
+
+def test_what_is_told_of_answers_is_what_linear_programs_find():
+    """Rows given the components, and columns given the codes and an intercept, that can be parted."""
+    told = []
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        Z = random.normal(size=(400, 1)) @ random.normal(size=(1, 25))
+        answers = (random.random(Z.shape) < 1 / (1 + np.exp(-Z))).astype(float)
+        model = ExponentialFamilyPCA(1, "bernoulli", alpha=0.0)
+        told.append(says_unbounded(model, answers))
+        sign, D = 2 * answers - 1, np.column_stack([model.codes_, np.ones(400)])
+        parted = any(separable(model.components_.T, row) for row in sign) or any(separable(D, s) for s in sign.T)
+        assert told[-1] == parted, seed
+    assert 0 < sum(told) < 5
+
+
+# --- what the rows of a table lack ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "form", [{"n_components": 2}, {"n_components": None}, {"n_components": 2, "fit_intercept": False}]
+)
+def test_a_row_of_counts_of_which_nothing_is_known_has_the_total_of_a_mean_row(form):
+    X = np.random.default_rng(5).multinomial(24, [0.1, 0.3, 0.1, 0.1, 0.2, 0.1, 0.1], 60).astype(float)
+    model = ExponentialFamilyPCA(family="multinomial", **form).fit(X)
+    unknown = model.complete(np.full((1, 7), np.nan))
+    assert unknown.sum() == pytest.approx(24)
+    np.testing.assert_allclose(unknown / 24, model.inverse_transform(np.zeros((1, model.codes_.shape[1]))), rtol=1e-6)
+    empty = np.zeros((1, 7))
+    empty[0, 3] = np.nan
+    assert model.complete(empty).sum() == 0
+
+
+def test_levels_of_rows_are_taken_back_by_the_mean_response():
+    X = np.random.default_rng(0).gamma(1.0, 1.0, (50, 6))
+    model = ExponentialFamilyPCA(2, "gamma", row_offset="fit").fit(X)
+    mean = model.inverse_transform(model.codes_, offset=model.row_offset_)
+    assert mean.shape == X.shape and (mean > 0).all()
+    with pytest.raises(ValueError, match="log exposure"):
+        ExponentialFamilyPCA(2, "gamma").fit(X).inverse_transform(np.zeros((1, 2)), offset=[0.1])
+
+
+def test_an_exposure_is_counted_once():
+    """The total of a row holds all of its exposure, what is given as an offset too."""
+    random = np.random.default_rng(0)
+    depth = random.normal(size=80)
+    X = random.poisson(np.exp(depth[:, None] + 0.5 * random.normal(size=(80, 2)) @ random.normal(size=(2, 10)) + 1))
+    total = ExponentialFamilyPCA(2, "poisson", row_offset="total").fit(X.astype(float))
+    both = ExponentialFamilyPCA(2, "poisson", row_offset="total").fit(X.astype(float), offset=depth)
+    assert both.objective_ == pytest.approx(total.objective_, rel=1e-9)
+    np.testing.assert_allclose(both.row_offset_, total.row_offset_ - depth, atol=1e-9)
+    np.testing.assert_allclose(both.transform(X, offset=depth), total.transform(X), atol=1e-7)
+
+
+@pytest.mark.parametrize("family", ["poisson", "bernoulli"])
+@pytest.mark.parametrize("end", [0.0, 1.0])
+def test_a_constant_column_under_offsets_keeps_no_proof_away(family, end):
+    random = np.random.default_rng(0)
+    X = random.poisson(3.0, (40, 5)).astype(float) if family == "poisson" else random.integers(0, 2, (40, 5)) * 1.0
+    X[:, 0] = 0 if family == "poisson" else end
+    offset = random.normal(size=40)
+    model = ExponentialFamilyPCA(None, family, alpha=2.0).fit(X, offset=offset)
+    without = ExponentialFamilyPCA(None, family, alpha=2.0).fit(X[:, 1:], offset=offset)
+    assert model.relative_gap_ <= 1e-4 and model.n_iter_ < 200
+    assert model.objective_ == pytest.approx(without.objective_, rel=3e-4)

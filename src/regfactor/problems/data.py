@@ -341,15 +341,13 @@ class Data:
 
     def stuck(self, Y: Array) -> Array:
         """Tell the columns of which less than half of Y is in the domain of L*."""
-        Y = self.layout.entries(Y)
+        Y, whole = self.layout.entries(Y), all(t.whole_line for t in self.terms)
 
         def one(t: Term) -> Array:
             ends = t.reaches(t.part(Y), 1.0)
             return np.zeros_like(t.x) if ends is None else (ends < 0.5).astype(t.x.dtype)
 
-        if all(t.whole_line for t in self.terms):
-            return np.zeros(self.shape[1], bool)
-        return self.layout.column_sums(self.collect(one)) > 0
+        return np.zeros(self.shape[1], bool) if whole else self.layout.column_sums(self.collect(one)) > 0
 
     @property
     def unbounded(self) -> bool:

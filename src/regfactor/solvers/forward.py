@@ -105,10 +105,10 @@ def without_minimum(D: Array, Y: Array, potential: Potential) -> Array:
         return np.full(Y.shape[1], _shares_separable(D, Y))
     low, high = potential.range.low, potential.range.high
     ends = (Y == high).astype(float) - (Y == low)
-    return np.array([_separable(D, sign) for sign in ends.T])
+    return np.array([separable(D, sign) for sign in ends.T])
 
 
-def _separable(D: Array, sign: Array) -> bool:
+def separable(D: Array, sign: Array) -> bool:
     """Whether some v has sign_i d_i v >= 0 for all i, not zero for all, and d_i v = 0 where sign_i = 0."""
     if not sign.any():
         return False

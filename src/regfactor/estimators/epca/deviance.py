@@ -1,4 +1,4 @@
-"""The deviance of a fit, that of a model without components, and likelihoods that have no maximum."""
+"""The deviance of a fit, and that of a model without components."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import xlogy
 
-from regfactor._params import Array, warn
+from regfactor._params import Array
 from regfactor.factors import Factors, Point
 from regfactor.loop import run
-from regfactor.losses import Gamma, Loss, Squared
+from regfactor.losses import Squared
 from regfactor.penalties import SquaredL2
 from regfactor.problems import Data, Design, Factored
 from regfactor.solvers.newton import newton_sweeps
 from regfactor.solvers.starts import column_means, first_point, loss_of_means
-
-NEARLY = 1e-6  # a mean this near to the edge of its range is a likelihood that grows for ever
 
 
 def null_point(problem: Factored) -> tuple[Point, float]:
@@ -73,15 +71,3 @@ def _rounding(data: Data) -> float:
         return 1e-12 * abs(data.infimum)
     squares = np.square(t.x)
     return 1e-24 * float((squares if t.w is None else t.w * squares).sum())
-
-
-def warn_of_unbounded(loss: Loss, Z: Array, unit: float) -> None:
-    """Warn of a likelihood that grows for ever, which only a penalty can stop; `unit` is what a count of one is."""
-    if isinstance(loss, Squared | Gamma):
-        return
-    mean, most = loss.predict(Z), loss.domain.high
-    if np.any(mean < NEARLY * unit) or (np.isfinite(most) and np.any(mean > most - NEARLY)):
-        warn(
-            "The likelihood is unbounded: some entries are fitted perfectly by predictors that grow for ever. Give "
-            "alpha > 0; the fit is where the solver stopped."
-        )

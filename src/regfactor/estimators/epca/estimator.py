@@ -23,17 +23,16 @@ from regfactor.estimators.door import (
     row_weights,
     warn_of_empty,
 )
-from regfactor.estimators.epca.deviance import warn_of_unbounded
 from regfactor.estimators.epca.entries import Entries, at_entries
 from regfactor.estimators.epca.families import Reading, as_family, check_form, is_non_negative, log_likelihood
 from regfactor.estimators.epca.heldout import alpha_max, check_enough, selected
 from regfactor.estimators.epca.problem import fitted_values, restored, stated
 from regfactor.estimators.epca.rowfit import Given, as_offset, gram_of, row_fit
+from regfactor.estimators.epca.unbounded import warn_of_unbounded
 from regfactor.estimators.selection import Selection
 from regfactor.factors import Factors
 from regfactor.kernels import as_kernel, is_pairwise
 from regfactor.loop import Solution
-from regfactor.losses import Multinomial
 from regfactor.problems import Convex, Data, Factored
 from regfactor.problems.layout import Dense, Pattern
 from regfactor.solvers import solve
@@ -67,14 +66,16 @@ class ExponentialFamilyPCA(FactorTransformer):
         random, best; not for "multinomial" with `n_components=None`.
     kernel : {"linear", "rbf", "poly", "precomputed"}, callable or Kernel, optional
         The table is then the Gram matrix of the rows, and new rows are scored by their kernel against the training
-        rows; components have a number for each training row.
+        rows; components have a number for each training row. A sample weight counts the row of that matrix, and not
+        its column, as equal rows would.
     fit_intercept : bool, default=True
         Whether to fit unpenalized column offsets.
     row_offset : {"total", "fit"}, optional
         A number for each row that is added to all its predictors. "total", for the family "poisson", takes the log of
         the row's total, divided by what the mean of its observed columns would make: the exposure, or sequencing
-        depth. "fit" estimates it without penalty, for new rows too, with (weighted) mean zero over the training rows
-        where there is an intercept; rows that are all zeros (or all ones), whose own has no bound, are left out of it.
+        depth, of which an offset given to `fit` is a part. "fit" estimates it without penalty, for new rows too, with
+        (weighted) mean zero over the training rows where there is an intercept; rows that are all zeros (or all ones),
+        whose own has no bound, are left out of it.
     trials : float, default=1
         Number of trials of the family "binomial".
     gamma, degree, coef0 : default="scale", 3, 1.0
@@ -192,10 +193,6 @@ class ExponentialFamilyPCA(FactorTransformer):
             self.n_iter_ = solution.n_iter
             self._record(given, reading, data, problem, solution)
             self._record_choices(problem, chosen)
-            if not problem.alpha:
-                layout = given.held.layout
-                Z = layout.entries(Factors(self.codes_, self.components_)) + layout.spread(self.intercept_)
-                warn_of_unbounded(reading.fitted, Z, reading.unit)
             self._warn(solution)
         return self
 
@@ -231,7 +228,7 @@ class ExponentialFamilyPCA(FactorTransformer):
         """
         check_is_fitted(self)
         Z = codes_of(X, len(self.components_)) @ self.components_ + self.intercept_
-        added = as_offset(offset, Z, self._reading.loss)
+        added = as_offset(offset, Z, self._reading.loss, self.row_offset == "fit")
         return self._reading.predict(Z if added is None else Z + added)
 
     def complete(self, X: Any, offset: Any = None) -> Any:
@@ -255,10 +252,7 @@ class ExponentialFamilyPCA(FactorTransformer):
             raise ValueError("The table of a kernel model is a Gram matrix, which has no holes to fill.")
         table = self._table(X, False)
         Z = self._predictors(table, self._added(offset, table), Dense(table.shape))
-        mean = (
-            self._reading.fitted.predict(Z) if isinstance(self._reading.loss, Multinomial) else self._reading.predict(Z)
-        )
-        return filled(X, table, mean, None)
+        return filled(X, table, self._reading.response(Z, table), None)
 
     def score(self, X: Any, y: Any = None, offset: Any = None) -> float:
         """Return the mean log likelihood of an observed entry, base measure included.
@@ -352,12 +346,16 @@ class ExponentialFamilyPCA(FactorTransformer):
         self.codes_, self.components_, self.intercept_ = codes, components, score.intercept
         self._rows, self._reading = score, reading
         if self.row_offset is not None:
-            self.row_offset_ = level if self.row_offset == "fit" else reading.exposure(given.table, given.entries)
+            self.row_offset_ = (
+                level if self.row_offset == "fit" else reading.exposure(given.table, given.entries, given.offset)
+            )
         values = fitted_values(self, given, data, problem, level)
         self.objective_, self.deviance_explained_, self._certificate = values.objective, values.explained, None
         self.history_ = [replace(record, objective=record.objective - values.more) for record in solution.history]
         if isinstance(problem, Convex):
             self._certificate = Certificate(self.objective_, solution.bound, solution.rigorous, problem.floor)
+        if not problem.alpha:
+            warn_of_unbounded(self, given, level)
 
     def _record_choices(self, problem: Convex | Factored, chosen: list[Selection]) -> None:
         self._n_features_out, self.alpha_ = len(self.components_), float(problem.alpha)

@@ -53,7 +53,8 @@ def check_form(n_components: Any, row_offset: Any, loss: Loss) -> None:
     if row_offset not in (None, "total", "fit"):
         raise ValueError(f"row_offset must be None, 'total' or 'fit', got {row_offset!r}.")
     if row_offset == "total" and not isinstance(loss, Poisson):
-        raise ValueError("row_offset='total' is an exposure of counts: use family='poisson', or row_offset='fit'.")
+        other = "row_offset=None" if isinstance(loss, Multinomial) else "row_offset='fit'"
+        raise ValueError(f"row_offset='total' is an exposure of counts: use family='poisson', or {other}.")
     if row_offset == "fit" and isinstance(loss, Multinomial):
         raise ValueError("family='multinomial' has a free level for each row already: leave row_offset=None.")
     k, auto = n_components, says(n_components, "auto")
@@ -174,19 +175,25 @@ class Reading:
         """The loss of single entries that is minimized."""
         return Poisson() if isinstance(self.loss, Multinomial) else self.loss
 
-    def exposure(self, table: Any, entries: Any) -> Array:
-        """Return the log of each row's total over what the means of its observed columns would make."""
-        held = Entries.of(table, entries)
-        total = held.layout.row_sums(held.seen * held.x)
-        expected = held.layout.times(held.seen, self.means[:, None])[:, 0]
+    def exposure(self, table: Any, entries: Any, given: Array | None) -> Array:
+        """Return the log of each row's total over what the means of its observed columns would make.
+
+        Where an offset is given it is what the row has beside that: the total counts all of its exposure.
+        """
+        held, level = Entries.of(table, entries), np.zeros(table.shape[0])
+        total, weights = held.layout.row_sums(held.seen * held.x), held.seen
+        if given is not None:
+            level = given.max(axis=1).astype(np.float64)
+            weights = held.seen * at_entries(held.layout, np.exp(given - level[:, None]))
+        expected = held.layout.times(weights, self.means[:, None])[:, 0]
         ratio = np.maximum(total, LEAST_TOTAL * self.unit) / np.where(expected > 0, expected, 1)
-        return np.where(expected > 0, np.log(ratio), 0).astype(table.dtype)
+        return np.where(expected > 0, np.log(ratio) - level, 0).astype(table.dtype)
 
     def offset(self, table: Any, entries: Any, given: Array | None) -> Array | None:
         """Return what is added to the predictors: the offset given and the exposures."""
         if not self.totals:
             return given
-        by_total = self.exposure(table, entries)[:, None]
+        by_total = self.exposure(table, entries, given)[:, None]
         return by_total if given is None else given + by_total
 
     def data(self, table: Any, entries: Any, given: Array | None) -> Data:
@@ -213,6 +220,19 @@ class Reading:
             return Data.of(x, self.loss, None if entries is None else w)
         x = np.where(w > 0, x, self.means).astype(table.dtype)
         return Data.of(x, self.loss, np.where(w > 0, w, FAINT if entries is None else FAINT * self.weight))
+
+    def response(self, Z: Array, table: Any) -> Array:
+        """Return the means of the entries of a table at predictors; of counts with a free level at their rows' levels.
+
+        The level of a row is known by its counts: one without any has none in its holes either, and one of which
+        nothing is known has the total of a mean row.
+        """
+        if not isinstance(self.loss, Multinomial):
+            return self.predict(Z)
+        held = Entries.of(table)
+        counts, known = held.layout.row_sums(held.seen * held.x), held.layout.row_sums(held.seen) > 0
+        none = np.where(known, 0, self.means.sum())[:, None] * self.predict(Z)
+        return np.where((counts > 0)[:, None], self.fitted.predict(Z), none).astype(table.dtype)
 
     def predict(self, Z: Array) -> Array:
         """Return the means at predictors; the shares of a row of counts."""

@@ -56,11 +56,11 @@ class Given:
         return np.ones(self.table.shape[0]) if self.rows is None else self.rows
 
 
-def as_offset(offset: Any, table: Any, loss: Loss) -> Array | None:
-    """Return offsets of the predictors as a column or a table."""
+def as_offset(offset: Any, table: Any, loss: Loss, levels: bool = False) -> Array | None:
+    """Return offsets of the predictors as a column or a table; `levels` of rows may be among them."""
     if offset is None:
         return None
-    if isinstance(loss, Gamma):
+    if isinstance(loss, Gamma) and not levels:
         raise ValueError("offset is a log exposure, and the canonical link of family='gamma' is no log: leave it out.")
     values = np.asarray(offset, table.dtype)
     values = values[:, None] if values.ndim == 1 else values
