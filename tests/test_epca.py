@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+import scipy.special
 import scipy.stats
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -1032,3 +1034,23 @@ def test_a_constant_column_under_offsets_keeps_no_proof_away(family, end):
     without = ExponentialFamilyPCA(None, family, alpha=2.0).fit(X[:, 1:], offset=offset)
     assert model.relative_gap_ <= 1e-4 and model.n_iter_ < 200
     assert model.objective_ == pytest.approx(without.objective_, rel=3e-4)
+
+
+@pytest.mark.parametrize("level", [1e2, 1e3, 1e4, 1e5])
+def test_large_counts_are_certified_by_their_deviance(level):
+    """Their likelihood is a large negative number, beside which a poor fit would be near the best one."""
+    random = np.random.default_rng(0)
+    X = random.poisson(level * np.exp(0.5 * random.normal(size=(100, 2)) @ random.normal(size=(2, 12)))).astype(float)
+    convex = ExponentialFamilyPCA(None, "poisson", alpha=10.0).fit(X)
+    ridge = ExponentialFamilyPCA(12, "poisson", alpha=10.0, tol=1e-8, max_iter=5000).fit(X)
+    deviance = ridge.objective_ - (X - scipy.special.xlogy(X, X)).sum()
+    assert convex.status_ is Status.CERTIFIED
+    assert 0 <= convex.gap_ <= 1e-4 * deviance * 1.01
+    assert convex.objective_ - ridge.objective_ <= 2e-4 * deviance
+
+
+def test_counts_too_large_to_be_certified_say_by_what():
+    random = np.random.default_rng(0)
+    X = random.poisson(1e6 * np.exp(0.5 * random.normal(size=(100, 2)) @ random.normal(size=(2, 12)))).astype(float)
+    with pytest.warns(ConvergenceWarning, match="more than tol 0.0001 times the loss above its least value"):
+        ExponentialFamilyPCA(None, "poisson", alpha=10.0).fit(X)

@@ -146,6 +146,7 @@ def run(
     tol: float,
     max_iter: int,
     floor: float = 0.0,
+    scale: Callable[[float], float] | None = None,
     time_limit: float | None = None,
     callback: Callable[[Iterate], bool | None] | None = None,
     progress: Callable[[Record], None] | None = None,
@@ -153,7 +154,8 @@ def run(
     """Draw iterates until the relative gap is at most `tol`.
 
     A solver that offers no bound is stopped when its objective changes by less than `tol`, relatively.
-    `floor` is the smallest scale against which a gap is measured. Limits are looked at between iterates, each of which
+    `floor` is the smallest scale against which a gap is measured, and `scale` a smaller one than the objective itself,
+    where there is one. Limits are looked at between iterates, each of which
     may be several steps of its solver; a callback that returns something true ends the run.
     """
     tally, history = _Tally(), []
@@ -165,7 +167,7 @@ def run(
         if progress is not None:
             progress(history[-1])
         stop = callback is not None and bool(callback(it))
-        ended = _ended(it, tally, fall, tol, floor)
+        ended = _ended(it, tally, fall, tol, floor, scale)
         if ended is None and stop:
             ended = Status.STOPPED
         if ended is None and tally.n_iter >= max_iter:
@@ -183,12 +185,15 @@ def run(
     return Solution(tally.point, tally.objective, tally.bound, tally.rigorous, status, tally.n_iter, history, floor)
 
 
-def _ended(it: Iterate, tally: _Tally, fall: float, tol: float, floor: float) -> Status | None:
+def _ended(
+    it: Iterate, tally: _Tally, fall: float, tol: float, floor: float, size: Callable[[float], float] | None
+) -> Status | None:
     if not np.isfinite(it.objective):
         return Status.DIVERGED
     if tally.bound > -np.inf:
-        share = relative(tally.objective - tally.bound, tally.objective, floor)
-        if share <= tol:
+        gap = tally.objective - tally.bound
+        share = relative(gap, tally.objective, floor)
+        if share <= tol and (size is None or gap <= tol * size(tally.objective)):
             return Status.CERTIFIED if share > -CONTRADICTION else Status.DIVERGED
         return (Status.RANK_LIMIT if it.limited else Status.STALLED) if it.settled else None
     # no bound, no proof: the first iterate of a stage has nothing to be compared with (fall = inf)

@@ -278,6 +278,16 @@ class Convex:
         """
         return max(1e-3 * abs(self.null_objective()), self.data.least())
 
+    def scale(self, objective: float) -> float:
+        """Return the size of an objective beside which a gap must be small: its own, or what is above the least loss.
+
+        The likelihood of large counts is a number so far below zero that beside it any fit would be near the best.
+        """
+        size, least = max(abs(objective), self.floor), self.data.infimum
+        if least >= 0:
+            return size
+        return min(size, max(objective - least, 1e-3 * (self.null_objective() - least), self.data.least()))
+
     @cached_property
     def _null_norm(self) -> tuple[Array, float, bool]:
         """The feasible dual point of Z = 0, its dual norm, and whether that is proven."""

@@ -209,7 +209,7 @@ class Descent:
         was formed to test the level has them; where it is small it is looked at once before there is hope.
         """
         problem, now, G = self.problem, self.now, self.problem.scattered(Y)
-        size = max(abs(now.objective), problem.floor)
+        size = problem.scale(now.objective)
         rounding = ROUNDING * float(np.finfo(self.dtype).eps)
         target = now.objective - max(MARGIN * self.solver.tol - rounding, 0.5 * self.solver.tol) * size
         level = problem.level(Y, target)

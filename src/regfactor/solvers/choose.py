@@ -106,6 +106,7 @@ def solve(
         tol=max(tol, least),
         max_iter=max_iter,
         floor=problem.floor,
+        scale=problem.scale if isinstance(problem, Convex) else None,
         time_limit=time_limit,
         callback=callback,
         progress=progress,
