@@ -109,3 +109,11 @@ def test_the_sum_of_an_indefinite_kernel_is_told():
 def test_parts_that_do_not_touch_cost_nothing():
     A = np.kron(np.eye(3), np.ones((7, 7)) / 3)
     assert BregmanNormalizedCut(3, affinity="precomputed", random_state=0).fit(A).objective_ == pytest.approx(0, abs=0)
+
+
+@pytest.mark.parametrize("unit", [1e-21, 1e21])
+def test_moves_under_an_indefinite_kernel_have_no_unit(unit):
+    K = np.random.default_rng(0).normal(size=(60, 60))
+    with pytest.warns(UserWarning, match="not positive semidefinite"):
+        one, other = (BregmanKMeans(4, kernel="precomputed", random_state=0).fit(u * (K + K.T)) for u in (1.0, unit))
+    assert other.objective_ == pytest.approx(unit * one.objective_, rel=1e-9)

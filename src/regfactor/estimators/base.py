@@ -103,7 +103,7 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         if not solution.status.converged:
             how_far = f" Relative gap {self.relative_gap_:.2g}, tol {self.tol:g}." if self._certificate else ""
             if self._certificate and self.relative_gap_ <= self.tol:  # large counts: the objective is far below zero
-                how_far = f" Gap {self.gap_:.2g}, more than tol {self.tol:g} times the loss above its least value."
+                how_far = f"{how_far[:-1]}, which is asked of the loss above its least value too; gap {self.gap_:.2g}."
             warn(f"{type(self).__name__} did not converge: {solution.status.message}.{how_far}", ConvergenceWarning)
         empty = self._certificate is not None and not len(self.components_) and not says(self.alpha, "auto")
         if empty and self.alpha_ >= self.alpha_max_ > 0:  # at zero no alpha would leave one

@@ -28,6 +28,7 @@ from regfactor.losses.sums import over_rows, row_sums, row_values, x_log_x
 
 TINY = float(np.finfo(np.float64).tiny)
 ROUNDED = 64 * float(np.finfo(np.float64).eps)  # of a mean: what adding up its rows may leave of a constant column
+MIXED = 16  # units of rounding of the widest column that one computed from it, such as an empty component, may hold
 STEEPEST = -float(np.log(TINY))  # |f| at a center on the boundary of the domain, where the limit is infinite
 
 
@@ -54,7 +55,7 @@ class Divergence(Params, abc.ABC):
 
     @abc.abstractmethod
     def paired(self, X: Array, M: Array) -> Array:
-        """D(x_i, m_i) of rows and a center for each, in float64: to all digits, however far from the other rows."""
+        """D(x_i, m_i) of rows and a center for each, in float64: whatever other rows there are, far away or not."""
 
     def tally(self, X: Array, w: Array | None, anchor: Array, far: bool = False) -> Array:
         """What a block of rows adds to that from which `total` and `refitted` follow; `far` from the origin or not."""
@@ -195,7 +196,9 @@ class Mahalanobis(Affine):
         return Y.T @ Y - (len(X) if w is None else w.sum()) * np.outer(off, off)
 
     def without_rounding(self, tally: Array, anchor: Array, mass: float, eps: float) -> Array:
-        varies = np.diag(tally) > mass * np.square((ROUNDED + 2 * eps) * anchor)
+        squares = np.diag(tally)
+        own, widest = (ROUNDED + 2 * eps) * anchor, (ROUNDED + MIXED * eps) * np.sqrt(squares.max() / mass)
+        varies = squares > mass * np.square(np.maximum(np.abs(own), widest))
         return np.where(varies & varies[:, None], tally, 0.0)
 
     def spread(self, variances: Array) -> Array:

@@ -18,7 +18,14 @@ from regfactor.problems.data import Data, data_of
 from regfactor.problems.design import Design
 from regfactor.problems.scattered import Scattered
 
-STRENGTHLESS = ("null", "_null_norm", "_majorant", "_null_objective", "floor")  # cached, and the same for every alpha
+STRENGTHLESS = (
+    "null",
+    "_null_norm",
+    "_majorant",
+    "_null_objective",
+    "floor",
+    "_least_above",
+)  # cached, and the same for every alpha
 NEGATIVE = "loss='gamma_log', or ExponentialFamilyPCA(family='gamma')"  # instead of factors of predictors < 0
 POSITIVE = "FactorModel with on_codes=NonNegative() and on_components=NonNegative(), or a loss on the whole line"
 STIFFNESSES = tuple(10.0**k for k in range(-2, 8))  # curvatures of the envelopes that stand for a loss with kinks
@@ -281,12 +288,18 @@ class Convex:
     def scale(self, objective: float) -> float:
         """Return the size of an objective beside which a gap must be small: its own, or what is above the least loss.
 
-        The likelihood of large counts is a number so far below zero that beside it any fit would be near the best.
+        The likelihood of large counts is a number so far below zero that beside it any fit would be near the best. On
+        observed entries alone, where the last digits take long, a hundred times as much is allowed.
         """
         size, least = max(abs(objective), self.floor), self.data.infimum
         if least >= 0:
             return size
-        return min(size, max(objective - least, 1e-3 * (self.null_objective() - least), self.data.least()))
+        allowed = 100.0 if self.data.layout.sparse else 1.0
+        return min(size, allowed * max(objective - least, self._least_above))
+
+    @cached_property
+    def _least_above(self) -> float:
+        return max(1e-3 * (self.null_objective() - self.data.infimum), self.data.least())
 
     @cached_property
     def _null_norm(self) -> tuple[Array, float, bool]:

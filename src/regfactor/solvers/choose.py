@@ -178,6 +178,6 @@ def in_double(problem: Convex, solution: Solution, tol: float) -> Solution:
     best = max(bounds, key=lambda b: b.value)
     objective = exact.objective(point.factors, point.free)
     judged = replace(solution, objective=objective, bound=best.value, rigorous=best.rigorous, floor=exact.floor)
-    met = judged.relative_gap <= tol
+    met = judged.relative_gap <= tol  # beside the objective itself: single numbers hold no more digits
     status = solution.status if solution.status is not Status.CERTIFIED or met else Status.STALLED
     return replace(judged, status=status)

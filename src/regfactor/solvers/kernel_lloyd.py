@@ -163,15 +163,15 @@ def moved(problem: KernelClusters, labels: Array) -> Iterator[Iterate]:
     """Yield labels after moves each of which lowers the objective, until no row can move: for any symmetric K.
 
     What the move of a single row changes is known exactly (Hartigan 1975). All rows that would lower the objective move
-    at once if that lowers it, else the better half of them, and so on to the best one, which does. No cluster is
-    emptied.
+    at once if that lowers it, else the better half of them, and so on to the best one, which does. No move empties a
+    cluster.
     """
     labels = _without_empty(problem, labels)
     value = problem.objective(problem.centers(labels)[0])
     for step in itertools.count(1):
         centers, inner = problem.centers(labels)
         target, change = _changes(problem, problem.distances(centers, inner), centers.masses, labels)
-        movers = np.argsort(change, kind="stable")[: np.count_nonzero(change < -RISE * max(abs(value), RISE))]
+        movers = np.argsort(change, kind="stable")[: np.count_nonzero(change < -RISE * abs(value))]
         new, lowered = labels, value
         while len(movers) and not lowered < value:
             new = labels.copy()

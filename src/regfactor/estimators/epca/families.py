@@ -180,14 +180,16 @@ class Reading:
 
         Where an offset is given it is what the row has beside that: the total counts all of its exposure.
         """
-        held, level = Entries.of(table, entries), np.zeros(table.shape[0])
-        total, weights = held.layout.row_sums(held.seen * held.x), held.seen
+        held = Entries.of(table, entries)
+        total, weights, level = held.layout.row_sums(held.seen * held.x), held.seen, np.zeros(table.shape[0])
         if given is not None:
-            level = given.max(axis=1).astype(np.float64)
-            weights = held.seen * at_entries(held.layout, np.exp(given - level[:, None]))
+            added = at_entries(held.layout, given)
+            level[:] = given.min(axis=1)
+            np.maximum.at(level, held.rows, added[held.w > 0])  # the highest of what is observed
+            weights = held.seen * np.exp(np.minimum(added - at_entries(held.layout, level[:, None]), 0))
         expected = held.layout.times(weights, self.means[:, None])[:, 0]
         ratio = np.maximum(total, LEAST_TOTAL * self.unit) / np.where(expected > 0, expected, 1)
-        return np.where(expected > 0, np.log(ratio) - level, 0).astype(table.dtype)
+        return (np.where(expected > 0, np.log(ratio), 0) - level).astype(table.dtype)
 
     def offset(self, table: Any, entries: Any, given: Array | None) -> Array | None:
         """Return what is added to the predictors: the offset given and the exposures."""

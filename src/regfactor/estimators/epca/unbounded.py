@@ -19,7 +19,8 @@ from regfactor.problems.layout import Dense
 from regfactor.solvers.forward import separable
 
 NEAR = 1e-2  # of the range: what runs away has come this near to its end when the solver stops
-TRIED = 25  # rows and columns that are looked at, those nearest to an end first
+TRIED = 8  # rows and columns that are looked at, those nearest to an end first
+ENDLESS = 100.0  # what components add to a predictor only on its way to an end that it never reaches
 
 
 def warn_of_unbounded(model: Any, given: Given, level: Array) -> None:
@@ -29,7 +30,8 @@ def warn_of_unbounded(model: Any, given: Given, level: Array) -> None:
         return
     held, offset = learned.held, reading.offset(learned.table, learned.entries, learned.offset)
     codes, C, level = model.codes_[given.counted], model.components_, level[given.counted, None]
-    Z = held.layout.entries(Factors(codes, C)) + held.layout.spread(model.intercept_)
+    inner = held.layout.entries(Factors(codes, C))
+    Z = inner + held.layout.spread(model.intercept_)
     Z = Z + at_entries(held.layout, level if offset is None else level + offset)
     seen = held.w > 0
     rows, columns = _places(held.layout, seen)
@@ -37,7 +39,8 @@ def warn_of_unbounded(model: Any, given: Given, level: Array) -> None:
     sign = (x >= domain.high).astype(float) - (x <= domain.low)
     room = np.where(sign < 0, mean / reading.unit, np.where(sign > 0, domain.high - mean, np.inf))
     by_columns, by_rows = _with_ones(codes, model.fit_intercept), _with_ones(C.T, model._rows.levels)
-    if _runs_away(columns, by_columns, rows, sign, room) or _runs_away(rows, by_rows, columns, sign, room):
+    endless = bool((sign * inner[seen] > ENDLESS).any())  # of both factors together, where neither runs away alone
+    if endless or _runs_away(columns, by_columns, rows, sign, room) or _runs_away(rows, by_rows, columns, sign, room):
         warn(
             "The likelihood is unbounded: some entries are fitted perfectly by predictors that grow for ever. Give "
             "alpha > 0; the fit is where the solver stopped."
