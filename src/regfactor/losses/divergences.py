@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +25,7 @@ from regfactor._params import Array, Interval, Params, choose, require_positive
 from regfactor.losses import potentials
 from regfactor.losses.exponentials import LAST_EXPONENT, wide_exp
 from regfactor.losses.potentials import Potential
-from regfactor.losses.sums import over_rows, row_sums, row_values, x_log_x
+from regfactor.losses.sums import less, over_rows, row_sums, row_values, x_log_x
 
 TINY = float(np.finfo(np.float64).tiny)
 ROUNDED = 64 * float(np.finfo(np.float64).eps)  # of a mean: what adding up its rows may leave of a constant column
@@ -191,7 +192,7 @@ class Mahalanobis(Affine):
     def tally(self, X: Array, w: Array | None, anchor: Array, far: bool = False) -> Array:
         # the scatter, from which D follows for any S; over all rows it is about the mean, not what stands for that here
         origin = anchor.astype(X.dtype)
-        Y, off = X - origin, anchor - origin
+        Y, off = less(X, origin), anchor - origin
         Y = Y if w is None else Y * np.sqrt(w)[:, None]
         return Y.T @ Y - (len(X) if w is None else w.sum()) * np.outer(off, off)
 
@@ -231,7 +232,7 @@ class Mahalanobis(Affine):
     def volume(self) -> float:
         return float(np.log(np.diag(self._root)).sum())  # log det S / 2
 
-    @property
+    @cached_property
     def _root(self) -> Array:
         assert self.covariance is not None, "refitted() gives the covariance"
         return np.asarray(scipy.linalg.cholesky(self.covariance, lower=True, check_finite=False))
