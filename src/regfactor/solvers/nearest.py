@@ -16,12 +16,13 @@ import numpy as np
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
 from regfactor.losses.divergences import Affine, Divergence, named
-from regfactor.problems.clusters import ENTRIES, blocks, readable_blocks, small_blocks
+from regfactor.problems.clusters import ENTRIES, Clusters, blocks, readable_blocks, small_blocks
 
 MANY = 128  # centers from which on a row of scores is long enough to be searched as it stands
 HUGE = 1e37  # up to here nothing overflows in float32
 # scores or entries of a block that stays in the cache, and its rows: no powers of two, or rows of scores meet there
 SCORED, LEAST, MOST = 500_000, 500, 20_000
+LOST = 1 / 3  # power of the rounding: a sum of that share of what it is the difference of has two thirds of its digits
 VANISHING = 2.0**-60  # covers what underflows in float32
 
 
@@ -51,6 +52,17 @@ class Centers:
             else:
                 out[at] = self.divergence.paired(block, self.M[labels[at]])
         return out
+
+    def inertia(self, problem: Clusters, labels: Array, value: float) -> float:
+        """Return the sum of divergences: the objective, or row by row where rows far away have taken its digits.
+
+        The objective is the divergence from a single center less what the others gain, two numbers of the size of the
+        largest row.
+        """
+        if value > float(np.finfo(problem.X.dtype).eps) ** LOST * self.divergence.total(problem.tally):
+            return value
+        own = self.own(problem.X, labels)
+        return float(own.sum() if problem.weights is None else problem.weights @ own)
 
     def nearest(self, X: Any, w: Array | None = None, sizes: Array | None = None) -> tuple[Array, float]:
         """Return the label of every row, and the sum of w (D(x || anchor) - D(x || own center)).

@@ -39,7 +39,6 @@ from regfactor.solvers.seeding import random_rows, spread_rows
 
 STARTS = {"k-means++": spread_rows, "random": random_rows}
 KERNEL_STARTS = {"k-means++": spread_labels, "random": random_labels}
-LOST = 1 / 3  # power of the rounding: a sum of that share of what it is the difference of has two thirds of its digits
 
 
 class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -160,7 +159,7 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self._placed: Array | None = M.astype(X.dtype)
         self.labels_ = solution.point.factors.Phi.indices
         extra = divergence.extra(problem.mass)
-        self.inertia_ = _inertia(problem, self._centers, self.labels_, solution.objective - extra)
+        self.inertia_ = self._centers.inertia(problem, self.labels_, solution.objective - extra)
         if covariance is not None:
             self.covariance_ = covariance.astype(X.dtype)
         self._n_features_out = k
@@ -293,15 +292,3 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         tags.input_tags.positive_only = is_non_negative(self.divergence)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _inertia(problem: Clusters, centers: Centers, labels: Array, value: float) -> float:
-    """Return the sum of divergences: the objective, or row by row where rows far away have taken its digits.
-
-    The objective is the divergence from a single center less what the others gain, two numbers of the size of the
-    largest row.
-    """
-    if value > float(np.finfo(problem.X.dtype).eps) ** LOST * centers.divergence.total(problem.tally):
-        return value
-    own = centers.own(problem.X, labels)
-    return float(own.sum() if problem.weights is None else problem.weights @ own)
