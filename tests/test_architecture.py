@@ -24,7 +24,7 @@ from regfactor.penalties import Gauge, Penalty
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "regfactor"
 STOREYS = [
-    {"loop", "factors", "_linalg", "_newton", "_params"},
+    {"loop", "factors", "_blas", "_linalg", "_newton", "_params"},
     {"losses", "norms", "kernels", "maps"},
     {"penalties", "constraints"},
     {"problems"},

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from functools import cache
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array, Interval, is_count, says, warn
@@ -39,16 +37,6 @@ def warn_of_empty(labels: Array, weights: Array | None, k: int) -> None:
             "points in X.",
             ConvergenceWarning,
         )
-
-
-def one_thread() -> Any:
-    """Return a context in which BLAS has one thread: on small blocks more of them cost more than they gain."""
-    return _libraries().limit(limits=1, user_api="blas")
-
-
-@cache
-def _libraries() -> Any:
-    return ThreadpoolController()  # to look for them takes as long as some fits, so once
 
 
 def check_count(estimator: Any, name: str) -> int:

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from regfactor._blas import one_thread
 from regfactor._params import Array, UnsupportedProblem, choose, says, warn
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _check_limits
@@ -21,7 +22,6 @@ from regfactor.estimators.clusters.common import (
     check_enough,
     count_of_starts,
     is_non_negative,
-    one_thread,
     publish_run,
     rows_of,
     warn_of_empty,

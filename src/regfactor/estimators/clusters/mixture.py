@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from regfactor._blas import one_thread
 from regfactor._params import Array, is_number, says, warn
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _check_limits
@@ -20,7 +21,6 @@ from regfactor.estimators.clusters.common import (
     check_count,
     check_enough,
     is_non_negative,
-    one_thread,
     publish_run,
     rows_of,
     weights_of,

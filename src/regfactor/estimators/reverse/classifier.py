@@ -12,11 +12,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
+from regfactor._blas import one_thread
 from regfactor._params import Array, choose, is_number, says
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _check_limits
 from regfactor.estimators.certificate import Uncertified
-from regfactor.estimators.clusters.common import check_domain, one_thread, publish_run, rows_of, weights_of
+from regfactor.estimators.clusters.common import check_domain, publish_run, rows_of, weights_of
 from regfactor.estimators.clusters.cuts import degrees_of
 from regfactor.estimators.clusters.implicit import Implicit, kernel_rows
 from regfactor.estimators.labels import Labels, encode_labels
