@@ -32,7 +32,7 @@ from regfactor.losses.sums import row_values
 from regfactor.problems.clusters import Clusters
 from regfactor.solvers import nearest
 from regfactor.solvers.kernel_lloyd import KernelClusters
-from regfactor.solvers.lloyd import weighted_median
+from regfactor.solvers.lloyd import Means, weighted_median
 
 NAMES = sorted(DIVERGENCES)
 every_divergence = pytest.mark.parametrize("name", NAMES)
@@ -152,6 +152,44 @@ def test_scores_in_single_precision_never_decide_wrongly(case, d, k, name):
         single = (X.astype(np.float32) @ f.astype(np.float32).T - (c + f @ anchor).astype(np.float32)).argmax(axis=1)
         off = scores.max(axis=1) - np.take_along_axis(scores, single[:, None], 1)[:, 0]
         assert (off > 1e-14 * d * size).mean() > 0.01
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["squared", "kl", "absolute"])
+def test_of_equal_centers_the_first_has_the_rows(name, dtype):
+    X = rng(0).gamma(2.0, size=(1300, 60)).astype(dtype)
+    M = X[[0, 1, 2, 1, 3, 0, 4, 5, 6, 0, 7]].astype(float)
+    centers, sizes = nearest.Centers(DIVERGENCES[name], M, X.mean(axis=0, dtype=float)), np.linalg.norm(X, axis=1)
+    for rows, lengths in ((X, None), (X[:7], None), (X, sizes.astype(np.float32))):
+        assert set(centers.nearest(rows, sizes=lengths)[0]) <= {0, 1, 2, 4, 6, 7, 8, 10}
+    assert set(centers.nearest(X)[0]) > {0, 1}
+
+
+@pytest.mark.parametrize("small", [True, False], ids=["tiles", "whole"])
+@pytest.mark.parametrize("n", [1, 249, 250, 1251])
+def test_scores_are_the_same_by_small_products_and_by_large_ones(n, small, monkeypatch):
+    monkeypatch.setattr(nearest, "likes_small_products", lambda: small)
+    X, f, c = rng(0).normal(size=(n, 20)), rng(1).normal(size=(9, 20)), rng(2).normal(size=9)
+    out = np.full((9, n), np.nan)
+    assert nearest._scorer(f, c)(X, out) is out
+    np.testing.assert_allclose(out, f @ X.T - c[:, None], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_means_of_many_rows_and_of_those_that_change_are_exact(dtype, weighted):
+    X, labels = (rng(0).normal(size=(70_000, 3)) + [0, 1, 2]).astype(dtype), rng(1).integers(4, size=70_000)
+    w = rng(2).gamma(1.0, size=70_000) if weighted else None
+    means, old = Means(Clusters(X, w, DIVERGENCES["squared"], 5)), None
+    for changed in (0, 0, 10, 30_000):  # all rows, none, some of one chunk, and so many that all are added up again
+        labels = labels.astype(np.int32)
+        labels[:changed] = (labels[:changed] + 1) % 4
+        masses = np.bincount(labels, w, minlength=5)
+        M = means(labels, old, np.full((5, 3), 7.0), masses)
+        sums = np.stack([np.bincount(labels, x if w is None else w * x, minlength=5) for x in X.T.astype(float)], 1)
+        np.testing.assert_allclose(M[:4], sums[:4] / masses[:4, None], atol=2e-6 if dtype == np.float32 else 1e-13)
+        np.testing.assert_array_equal(M[4], 7.0)
+        old = labels.copy()
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "absolute"])  # whose centers are no means

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from regfactor._blas import likes_small_products
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
 from regfactor.losses.divergences import Affine, Divergence, named
@@ -22,6 +23,7 @@ MANY = 128  # centers from which on a row of scores is long enough to be searche
 HUGE = 1e37  # up to here nothing overflows in float32
 # scores or entries of a block that stays in the cache, and its rows: no powers of two, or rows of scores meet there
 SCORED, LEAST, MOST = 500_000, 500, 20_000
+TILE, STEPS, SEVERAL = 250, 10**6, 8  # rows of a small product, how many steps it may take, and its least centers
 LOST = 1 / 3  # power of the rounding: a sum of that share of what it is the difference of has two thirds of its digits
 VANISHING = 2.0**-60  # covers what underflows in float32
 
@@ -76,6 +78,7 @@ class Centers:
         origin = self.anchor.astype(X.dtype) if self.far else None
         c = c + f @ (self.anchor if origin is None else self.anchor - origin)
         doubt = None if sizes is None or self.far else Doubt.of(f, c, sizes)
+        c[self.repeated] = np.inf  # there and here: BLAS may round the scores of equal centers differently
         dtype = X.dtype if doubt is None else np.float32
         labels = np.empty(X.shape[0], np.int32)
         search = _by_columns if len(f) < MANY and not is_sparse(X) else _by_rows
@@ -96,6 +99,15 @@ class Centers:
         """f(m_j) - f(anchor), and D(anchor || m_j)."""
         assert isinstance(self.divergence, Affine)
         return self.divergence.links(self.M, self.anchor)
+
+    @cached_property
+    def repeated(self) -> Array:
+        """Which centers stand before: no row is given to them."""
+        out = np.ones(len(self.M), bool)
+        if len(np.unique(self.M.sum(axis=1))) == len(out):  # as nearly always
+            return ~out
+        out[np.unique(self.M, axis=0, return_index=True)[1]] = False
+        return out
 
     def _nearest_of_all(self, X: Any, w: Array | None) -> tuple[Array, float]:
         labels, cost = np.empty(X.shape[0], np.int32), 0.0
@@ -176,12 +188,23 @@ def _scorer(f: Array, c: Array) -> Callable[[Array, Array], Array]:
     """Return what writes the scores f x' - c of rows x over an array (k x rows).
 
     A product with rows as they stand is up to three times faster than one that turns them. Its scores must be turned,
-    which costs less where they are fewer than the entries of the rows.
+    which costs less where they are fewer than the entries of the rows, and still less a few rows at a time.
     """
-    across, lows = np.ascontiguousarray(f.T), c[:, None]
-    if f.shape[1] > len(f):
-        return lambda rows, out: np.subtract((rows @ across).T, lows, out=out)
-    return lambda rows, out: np.subtract(np.matmul(f, rows.T, out=out), lows, out=out)
+    across, lows, (k, d) = np.ascontiguousarray(f.T), c[:, None], f.shape
+
+    def turned(rows: Array, out: Array) -> Array:
+        return np.subtract((rows @ across).T, lows, out=out)
+
+    def tiled(rows: Array, out: Array) -> Array:
+        whole = len(rows) - len(rows) % TILE
+        places = out[:, :whole].reshape(k, -1, TILE).transpose(1, 0, 2)  # a view
+        np.subtract((rows[:whole].reshape(-1, TILE, d) @ across).transpose(0, 2, 1), lows, out=places)
+        turned(rows[whole:], out[:, whole:])
+        return out
+
+    if d <= k:
+        return lambda rows, out: np.subtract(np.matmul(f, rows.T, out=out), lows, out=out)
+    return tiled if likes_small_products() and k >= SEVERAL and TILE * k * d <= STEPS else turned
 
 
 def _by_rows(X: Any, links: Links, w: Array | None, labels: Array, doubt: Doubt | None) -> float:
