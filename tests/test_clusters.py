@@ -1020,6 +1020,40 @@ def test_a_cut_places_rows_beyond_all_affinities(dtype):
     np.testing.assert_array_equal(model.predict(far), model.labels_[[30, 60, 0]])
 
 
+def relative_entropy(x, m):
+    t = (x - m) / m
+    return m * ((1 + t) * np.log1p(t) - t)
+
+
+CLOSE = {  # center, deviation, and D in a form in which no digits cancel
+    "kl": (1e6, 2.0, relative_entropy),
+    "itakura_saito": (1e6, 2.0, lambda x, m: (x - m) / m - np.log1p((x - m) / m)),
+    "exp": (5.0, 1e-5, lambda x, m: np.exp(m) * (np.expm1(x - m) - (x - m))),
+    "cube": (1e3, 1e-2, lambda x, m: np.square(x - m) * (x * x + 2 * x * m + 3 * m * m) / 4),
+    "sigmoid": (10.0, 1e-4, lambda x, m: np.log1p(np.expm1(x - m) / (1 + np.exp(-m))) - (x - m) / (1 + np.exp(-m))),
+    "relaxed_sigmoid": (1e6, 2.0, lambda x, m: relative_entropy(1 + x, 1 + m)),
+    "bernoulli": (0.5, 1e-6, lambda x, m: relative_entropy(x, m) + relative_entropy(1 - x, 1 - m)),
+}
+
+
+@pytest.mark.parametrize("name", CLOSE)
+def test_divergences_between_neighbors_keep_their_digits(name):
+    mean, deviation, exact = CLOSE[name]
+    P = mean + 3 * deviation * rng(0).normal(size=(3, 4))
+    X = P[rng(1).integers(3, size=300)] + deviation * rng(2).normal(size=(300, 4))
+    model = BregmanKMeans(3, name, random_state=0).fit(X)
+    D = exact(X.astype(np.longdouble), model.cluster_centers_[model.labels_].astype(np.longdouble)).sum(axis=1)
+    np.testing.assert_allclose(DIVERGENCES[name].paired(X, model.cluster_centers_[model.labels_]), D, rtol=1e-9)
+    assert -model.score(X) == pytest.approx(float(D.sum()), rel=1e-11)
+    assert model.inertia_ == pytest.approx(float(D.sum()), rel=1e-7)
+
+
+def test_a_divergence_over_a_steep_slope_is_no_quadrature():
+    """F'' of the logistic potential falls by e^20 from 30 to 50, where D is a millionth of a millionth of F."""
+    D = DIVERGENCES["sigmoid"].paired(np.array([[50.0]]), np.array([[30.0]]))[0]
+    assert D == pytest.approx(19 * np.exp(-30.0), rel=2e-2)
+
+
 @pytest.mark.parametrize(
     ("name", "large"),
     [
