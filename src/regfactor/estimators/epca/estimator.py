@@ -156,6 +156,7 @@ class ExponentialFamilyPCA(FactorTransformer):
         sample_weight : array-like of shape (n_samples,), optional
             A row of weight w stands for w equal rows.
         entry_weight : array-like of shape (n_samples, n_features), optional
+            How much each entry counts here; `transform` counts the entries of a row alike.
         offset : array-like of shape (n_samples,) or (n_samples, n_features), optional
             Added to the predictors: the log of the exposure of a row, or of an entry.
 

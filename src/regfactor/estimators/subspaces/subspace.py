@@ -130,6 +130,7 @@ class ConvexSubspace(ConvexEstimator):
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
         entry_weight : array-like of shape (n_samples, n_features), optional
+            How much each entry counts here; `transform` counts the entries of a row alike.
 
         Returns
         -------
