@@ -5,10 +5,12 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.sparse
 from sklearn.metrics import adjusted_rand_score
 
 from regfactor import BregmanKMeans, BregmanNormalizedCut
+from regfactor.solvers import spectral
 
 every_start = pytest.mark.parametrize("init", ["spectral", "k-means++", "random"])
 
@@ -117,3 +119,35 @@ def test_moves_under_an_indefinite_kernel_have_no_unit(unit):
     with pytest.warns(UserWarning, match="not positive semidefinite"):
         one, other = (BregmanKMeans(4, kernel="precomputed", random_state=0).fit(u * (K + K.T)) for u in (1.0, unit))
     assert other.objective_ == pytest.approx(unit * one.objective_, rel=1e-9)
+
+
+def path(n):
+    """A graph that is a path of n nodes."""
+    return scipy.sparse.diags_array([np.ones(n - 1), np.ones(n - 1)], offsets=[-1, 1], format="csr")
+
+
+@pytest.mark.parametrize("restarts", [1, 10**6], ids=["factored", "Lanczos"])
+def test_leading_eigenvectors_of_a_graph_are_the_same_by_factors_and_by_lanczos(restarts, monkeypatch):
+    monkeypatch.setattr(spectral, "RESTARTS", restarts)
+    A = path(200)
+    root = 1 / np.sqrt(A.sum(axis=1))
+    N = scipy.sparse.csc_array(A.multiply(root[:, None] * root))
+    found = spectral._leading_of_graph(N, 3, {"v0": np.random.default_rng(0).normal(size=200), "ncv": 20})
+    exact = np.linalg.eigh(N.toarray())[1][:, -3:]
+    assert scipy.linalg.subspace_angles(found, exact).max() < 1e-6
+
+
+def test_a_long_path_is_cut_into_pieces():
+    """Its eigenvalues lie a millionth apart: Lanczos alone took minutes."""
+    A = path(10_000)
+    model = BregmanNormalizedCut(4, affinity="precomputed", random_state=0).fit(A)
+    assert np.count_nonzero(np.diff(model.labels_)) == 3
+    sizes = np.sort(np.bincount(model.labels_))  # 1/a + 2/b + 2/b + 1/a is least at b = sqrt(2) a
+    np.testing.assert_allclose(sizes, [2071, 2071, 2929, 2929], rtol=0.05)
+
+
+def test_pieces_of_a_graph_are_clusters():
+    pieces = scipy.sparse.block_diag([path(n) for n in (900, 1000, 1100)], format="csr")
+    model = BregmanNormalizedCut(3, affinity="precomputed", random_state=0).fit(pieces)
+    assert model.objective_ == pytest.approx(0, abs=1e-12)
+    assert adjusted_rand_score(model.labels_, np.repeat([0, 1, 2], (900, 1000, 1100))) == 1

@@ -9,20 +9,16 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from scipy.sparse.linalg import LinearOperator, eigsh
 
-from regfactor._linalg import is_sparse, top_eigenpairs
+from regfactor._linalg import is_sparse
 from regfactor._params import Array, UnsupportedProblem
 from regfactor.factors import Factors, Point
 from regfactor.loop import Iterate
-from regfactor.losses.divergences import SquaredDistance
-from regfactor.problems.clusters import Clusters
 from regfactor.solvers.base import Solver
-from regfactor.solvers.lloyd import NOTHING, Lloyd, at_centers, with_farthest
-from regfactor.solvers.seeding import spread, spread_rows
+from regfactor.solvers.lloyd import NOTHING, with_farthest
+from regfactor.solvers.seeding import spread
 
 ENTRIES = 2**21  # numbers of a block of rows of the kernel
-SMALL = 2000  # rows up to which all eigenvectors are found
 RISE = 1e-10  # relative rise of the objective that tells an indefinite kernel
 NEGATIVE = (
     1e-5  # squared distance, beside the largest inner product, that tells one too; more than single precision errs
@@ -246,34 +242,3 @@ def _distances(problem: KernelClusters, chosen: Array) -> Array:
         D -= 2 * least
     D[chosen, np.arange(len(chosen))] = 0
     return np.maximum(D, 0)
-
-
-def spectral_labels(problem: KernelClusters, random: np.random.RandomState) -> Array:
-    """Return labels by k-means on the leading eigenvectors, the relaxation of the problem (Shi & Malik 2000)."""
-    n, k, mass = len(problem.weights), problem.n_clusters, problem.mass
-    root = np.sqrt(problem.weights * problem.scale)  # M^1/2 S K S M^1/2, with M = W/S
-
-    def product(V: Array) -> Array:
-        return root[:, None] * problem.products(root[:, None] * V.reshape(n, -1))
-
-    if n <= max(SMALL, 4 * k):
-        _, U = top_eigenpairs(root[:, None] * problem.dense_rows(slice(None)) * root, k)
-    else:
-        operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=np.float64)
-        _, U = eigsh(operator, k, which="LA", v0=random.standard_normal(n), ncv=min(n, max(4 * k, 40)))
-    points = U / np.where(mass > 0, np.sqrt(mass), 1)[:, None]
-    embedded = Clusters(np.ascontiguousarray(points), mass, SquaredDistance(), k)
-    best, least = np.zeros(n, np.int32), np.inf
-    for _ in range(10):
-        begin = at_centers(embedded, spread_rows(embedded, random))
-        *_, last = itertools.islice(_until_settled(Lloyd(0.0).iterates(embedded, begin)), 100)
-        if last.objective < least:
-            best, least = last.point.factors.Phi.indices, last.objective
-    return best
-
-
-def _until_settled(iterates: Iterator[Iterate]) -> Iterator[Iterate]:
-    for it in iterates:
-        yield it
-        if it.settled:
-            return

@@ -39,12 +39,12 @@ from regfactor.solvers.kernel_lloyd import (
     one_hot,
     random_labels,
     slices_of,
-    spectral_labels,
     spread_labels,
 )
 from regfactor.solvers.lloyd import Lloyd, at_centers
 from regfactor.solvers.nearest import Centers
 from regfactor.solvers.seeding import random_rows, spread_rows
+from regfactor.solvers.spectral import spectral_labels
 
 STARTS = {"spectral": spectral_labels, "k-means++": spread_labels, "random": random_labels}
 ROW_STARTS = {"spectral": spread_rows, "k-means++": spread_rows, "random": random_rows}
