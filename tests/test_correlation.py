@@ -10,6 +10,7 @@ import scipy.sparse
 from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.cross_decomposition import CCA
+from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.extmath import svd_flip
@@ -525,3 +526,26 @@ def test_tables_are_looked_through_once():
     with pytest.warns(UserWarning) as told:
         CanonicalCorrelation(2, ridge=1.0).fit(frame, frame.to_numpy()[:, :3])
     assert sum("sparse columns found" in str(each.message) for each in told) == 1
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("offset", [0, 100, 1000, 10_000])
+def test_regressions_in_single_precision_are_those_of_double_far_from_zero(offset, sparse):
+    """Columns of deviations from .003 to 570, beside which the rounding of the data grows with the offset."""
+    D = load_breast_cancer().data
+    X, Y = (D[:, :15] + offset).astype(np.float32), D[:, 15:].astype(np.float32)
+    single = ReducedRankRegression(3).fit(scipy.sparse.csr_array(X) if sparse else X, Y)
+    double = ReducedRankRegression(3).fit(X.astype(float), Y.astype(float))
+    assert single.objective_ == pytest.approx(double.objective_, rel=0.1 if offset == 10_000 else 1e-9)
+    assert single.score(X, Y) == pytest.approx(double.score(X, Y), abs=5e-3)
+
+
+def test_a_column_of_rounding_leaves_the_others_their_correlations():
+    iris, random = load_iris().data, np.random.default_rng(0)
+    X, Y = iris[:, :2].astype(np.float32), iris[:, 2:].astype(np.float32)
+    rough = np.c_[X, 1e5 + random.integers(-1, 2, size=150) / 20].astype(np.float32)
+    both = [CanonicalCorrelation(2).fit(table, Y) for table in (X, rough)]
+    np.testing.assert_allclose(both[0].correlations_, both[1].correlations_, rtol=1e-5)
+    regression = ReducedRankRegression(2).fit(rough, Y)
+    np.testing.assert_allclose(regression.coef_[:, :2], ReducedRankRegression(2).fit(X, Y).coef_, rtol=1e-4)
+    np.testing.assert_array_equal(regression.coef_[:, 2], 0)

@@ -15,6 +15,7 @@ from regfactor.estimators.views.centered import EPS, Centered, Shifted, Units, d
 MOST_CONDITION = 3e4  # of a factor of a Gram matrix: beyond it the squares lose too many digits
 MOST_SPREAD = 1e6  # of lengths of columns, between which a projection keeps its digits
 NOISE = 8  # roundings of a datum that a direction of a table may be made of
+MOVED = 1e-4  # of scores of length one, by coefficients of least norm: up to here what was left out of a table is null
 BLOCK = 640  # rows: a block of both tables fits into cache
 SAMPLE = 32  # rows, about whose mean the others are taken
 
@@ -32,7 +33,7 @@ def whitener(table: Centered, ridge: float) -> tuple[Array, bool]:
             return A, True
     if ridge == 0:
         return _row_space(table), False
-    s, V = _right_vectors(X, 0.0)
+    s, V = _right_vectors(X, np.zeros(p))
     return V / np.sqrt(np.square(s) + ridge), False
 
 
@@ -61,33 +62,39 @@ def cholesky_whitener(G: Array, ridge: float, noise: Array) -> Array | None:
 def _row_space(table: Centered) -> Array:
     """Return A in the row space of X with A'X'XA = I; its rank is judged with columns of length one.
 
-    Where lengths of columns are so far apart that leaving that space is beyond rounding, it is the row space of those.
+    A column that may be all rounding is left out. Where lengths of columns are so far apart that leaving that space is
+    beyond rounding, or what was taken for null is not, it is the row space of columns of length one.
     """
     X = table.values
     squares = X.squares() if isinstance(X, Shifted) else np.einsum("ij,ij->j", X, X)
-    units = np.where(squares > 0, np.sqrt(squares), 1.0)
-    scaled = X.over(units) if isinstance(X, Shifted) else X / units
-    s, V = _right_vectors(scaled, NOISE * float(np.linalg.norm(table.noise)))
-    A = V / s / units[:, None]
-    if A.shape[1] == len(A) or units.max() > MOST_SPREAD * units.min():
-        return np.asarray(A)
-    Q = np.linalg.qr(V * units[:, None])[0]
-    return np.asarray(Q @ (Q.T @ A))
+    lengths = np.where(squares > 0, np.sqrt(squares), 1.0)
+    units = np.where(NOISE * table.noise < 1, lengths, np.inf)
+    s, V = _right_vectors(X.over(units) if isinstance(X, Shifted) else X / units, table.noise)
+    A = np.asarray(V / s / units[:, None])
+    if A.shape[1] == len(A) or lengths.max() > MOST_SPREAD * lengths.min():
+        return A
+    Q = np.linalg.qr(V * lengths[:, None])[0]
+    least = np.asarray(Q @ (Q.T @ A))
+    moved = np.linalg.norm(X @ (least - A), axis=0)
+    return least if moved.max(initial=0.0) <= MOVED else A
 
 
-def _right_vectors(X: Any, noise: float) -> tuple[Array, Array]:
-    """Return the singular values above some noise and above rounding, and right singular vectors."""
+def _right_vectors(X: Any, noise: Array) -> tuple[Array, Array]:
+    """Return the singular values above rounding and above some noise in every column, and right singular vectors."""
     n, p = X.shape
     if not isinstance(X, Shifted):
         _, s, Vt = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
-        keep = s > max(noise, max(n, p) * EPS * s.max(initial=0.0))
-        return s[keep], Vt[keep].T
-    squares, V = scipy.linalg.eigh(X.gram() if p <= n else X.T.gram(), check_finite=False)
-    # rounding of a Gram matrix: that of all that was added up and taken away again
-    total = float(np.vdot(X.S.data, X.S.data)) + float(X.u @ X.u) * float(X.m @ X.m)
-    keep = squares > max(noise**2, NOISE * np.sqrt(max(n, p)) * EPS * total)
-    s, V = np.sqrt(squares[keep])[::-1], V[:, keep][:, ::-1]
-    return s, V if p <= n else (X.T @ V) / s
+        keep, V = s > max(n, p) * EPS * s.max(initial=0.0), Vt.T
+    else:
+        squares, V = scipy.linalg.eigh(X.gram() if p <= n else X.T.gram(), check_finite=False)
+        # rounding of a Gram matrix: that of all that was added up and taken away again
+        total = float(np.vdot(X.S.data, X.S.data)) + float(X.u @ X.u) * float(X.m @ X.m)
+        squares, V = squares[::-1], V[:, ::-1]
+        keep, s = squares > NOISE * np.sqrt(max(n, p)) * EPS * total, np.sqrt(np.maximum(squares, 0))
+    s, V = s[keep], V[:, keep]
+    V = (X.T @ V) / s if isinstance(X, Shifted) and p > n else V
+    keep = s > NOISE * np.linalg.norm(noise[:, None] * V, axis=0)
+    return s[keep], V[:, keep]
 
 
 @dataclass(frozen=True, eq=False)
