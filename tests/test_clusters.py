@@ -799,7 +799,7 @@ def test_cuts_separate_rings_and_new_rows_follow(monkeypatch):
     same = model.labels_[0] == truth[0]
     np.testing.assert_array_equal(model.labels_ == truth, np.full(400, same))
     np.testing.assert_array_equal(model.predict(X * 1.02), model.labels_)
-    monkeypatch.setattr("regfactor.solvers.kernel_lloyd.SMALL", 100)  # eigenvectors by iteration
+    monkeypatch.setattr("regfactor.solvers.spectral.SMALL", 100)  # eigenvectors by iteration
     large = BregmanNormalizedCut(2, gamma=8.0, random_state=0).fit(np.repeat(X, 3, axis=0))
     np.testing.assert_array_equal(large.labels_[::3] == truth, np.full(400, large.labels_[0] == truth[0]))
     weighted = BregmanNormalizedCut(2, gamma=8.0, random_state=0).fit(X, sample_weight=np.full(400, 3.0))

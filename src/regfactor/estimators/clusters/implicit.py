@@ -41,14 +41,14 @@ class Implicit:
                 f"Distances from centers need k(x, x), which {self.kernel} does not tell of new rows; predict() works "
                 "without it, and inertia_ is that of the training rows."
             )
-        D = self.relative(X) + diagonal(self.kernel, _from(X, self.origin))[:, None] / 2
+        D = self.relative(X) + diagonal(self.kernel, less_origin(X, self.origin))[:, None] / 2
         return np.maximum(D, 0).astype(X.dtype)
 
     def relative(self, X: Any) -> Array:
         """`between` without the share of the row itself, which no comparison of centers needs."""
         out = np.empty((X.shape[0], len(self.centers.masses)))
         for at in row_slices(X.shape[0], self.X.shape[0]):
-            K = np.asarray(self.kernel.gram(_from(X[at], self.origin), self.X, self.prepared), np.float64)
+            K = np.asarray(self.kernel.gram(less_origin(X[at], self.origin), self.X, self.prepared), np.float64)
             if self.cut and isinstance(self.kernel, Gaussian) and not (near := K.any(axis=1)).all():
                 K[~near] = self.kernel.scaled(X[at][~near], self.X)  # affinities count beside each other alone
             inner = self.centers.inner(K)
@@ -89,16 +89,23 @@ def implicit_problem(
     X: Any, w: Array | None, k: int, kernel: tuple[Any, Any, Any, Any]
 ) -> tuple[Callable[[KernelCenters], Implicit], KernelClusters]:
     """Return k-means in the feature space of a kernel with its parameters found on the rows, and what scores rows."""
-    part, origin, n = as_kernel(*kernel).resolved(X), None, X.shape[0]
-    if isinstance(part, Linear) and not is_sparse(X):  # distances do not see it, but inner products lose digits by it
-        origin = np.average(X, axis=0, weights=w).astype(X.dtype)
-        X = X - origin
+    part, n = as_kernel(*kernel).resolved(X), X.shape[0]
+    origin = origin_of(part, X, w)
+    X = less_origin(X, origin)
     rows, own, prepared = kernel_rows(part, X)
     problem = KernelClusters(rows, own, np.ones(n) if w is None else w, np.ones(n), k)
     return partial(Implicit, part, X, prepared, origin=origin), problem
 
 
-def _from(X: Any, origin: Array | None) -> Any:
+def origin_of(kernel: Kernel, X: Any, w: Array | None = None) -> Array | None:
+    """Return what is taken off all rows of a linear kernel: distances do not see it, but products lose digits by it."""
+    if not isinstance(kernel, Linear) or is_sparse(X):
+        return None
+    return np.asarray(np.average(X, axis=0, weights=w), X.dtype)
+
+
+def less_origin(X: Any, origin: Array | None) -> Any:
+    """Return rows less an origin, where there is one."""
     return X if origin is None else X - origin
 
 

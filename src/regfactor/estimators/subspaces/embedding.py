@@ -12,9 +12,9 @@ from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor._linalg import top_eigenpairs
-from regfactor._params import Array, require_count
+from regfactor._params import Array, require_count, warn
 from regfactor.estimators.attempt import all_or_nothing
-from regfactor.estimators.clusters.implicit import check_symmetric
+from regfactor.estimators.clusters.implicit import check_symmetric, less_origin, origin_of
 from regfactor.estimators.door import validated
 from regfactor.kernels import Kernel, as_kernel, is_pairwise, takes_sparse
 
@@ -95,6 +95,8 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             part = self._part()
             X = self._rows(X, reset=True)
             kernel = part.resolved(X)
+            origin = origin_of(kernel, X)
+            X = less_origin(X, origin)
             prepared = kernel.prepare(X)
             K = kernel.gram(X, prepared=prepared).astype(np.float64, copy=False)
             check_symmetric(kernel, K)
@@ -102,6 +104,9 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             K = K - means - means[:, None] + means.mean()
             values, vectors = _leading(K, min(self.n_components, len(K)))
             self.kernel_, self._references, self._prepared, self._means = kernel, X, prepared, means
+            self._origin = origin
+            if not len(values):
+                warn("Under this kernel all rows are equal, or no direction is positive: there is no component.")
             self.eigenvalues_ = values
             self.codes_ = np.asarray(vectors * np.sqrt(values), X.dtype)
             self.objective_ = float(max(np.vdot(K, K) - np.vdot(values, values), 0.0))
@@ -120,7 +125,7 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         array of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        X = self._rows(X, reset=False)
+        X = less_origin(self._rows(X, reset=False), self._origin)
         K = self.kernel_.gram(X, self._references, self._prepared).astype(np.float64, copy=False)
         K = K - self._means - K.mean(axis=1, keepdims=True) + self._means.mean()
         return np.asarray(K @ (self.codes_ / self.eigenvalues_), X.dtype)
