@@ -376,6 +376,20 @@ def test_sparse_rows_are_read_as_they_stand(potential):
     np.testing.assert_allclose(centers.own(sparse, labels), centers.own(X, labels), rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.parametrize(("dtype", "shift", "tol"), [("float64", 1e7, 1e-7), ("float32", 1e5, 1e-4)])
+@pytest.mark.parametrize("name", ["squared", "kl"])
+def test_sparse_rows_far_from_zero_are_clustered_as_dense_ones(name, dtype, shift, tol):
+    X = load_iris().data.astype(dtype)
+    X[:, 0] += shift  # in every row, beside a column with many zeros
+    X[:, 1] *= rng(0).random(150) < 0.3
+    dense, sparse = (
+        BregmanKMeans(3, name, n_init=10, random_state=0).fit(table) for table in (X, scipy.sparse.csr_array(X))
+    )
+    np.testing.assert_array_equal(sparse.labels_, dense.labels_)
+    assert sparse.inertia_ == pytest.approx(dense.inertia_, rel=tol)
+    assert -sparse.score(scipy.sparse.csr_array(X)) == pytest.approx(sparse.inertia_, rel=tol)
+
+
 def test_columns_far_from_zero_keep_their_digits_in_sparse_tables():
     X = rows("squared") * (rng(1).random((300, 4)) < 0.4)
     X[:, 0] += 1e8

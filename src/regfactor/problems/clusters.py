@@ -75,7 +75,7 @@ class Clusters:
         w = np.ones(X.shape[0]) if self.weights is None else self.weights[::step]
         variance = _squares(X, w, self.anchor) / max(float(w.sum()), np.finfo(np.float64).tiny)
         spread = np.sqrt(self.divergence.spread(variance))
-        far = not is_sparse(self.X) and bool((np.abs(self.anchor) > FAR * spread).any())
+        far = bool((np.abs(self.anchor) > FAR * spread).any())
         return float(variance.mean()), far, bool((np.abs(self.anchor) <= NEAR * np.sqrt(variance)).all())
 
     @property

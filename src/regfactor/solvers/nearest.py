@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from regfactor._blas import likes_small_products
 from regfactor._linalg import is_sparse
@@ -75,7 +76,7 @@ class Centers:
         if not isinstance(self.divergence, Affine):
             return self._nearest_of_all(X, w)
         f, c = self.links
-        origin = self.anchor.astype(X.dtype) if self.far else None
+        origin = self._origin(X) if self.far else None
         c = c + f @ (self.anchor if origin is None else self.anchor - origin)
         doubt = None if sizes is None or self.far else Doubt.of(f, c, sizes)
         c[self.repeated] = np.inf  # there and here: BLAS may round the scores of equal centers differently
@@ -99,6 +100,13 @@ class Centers:
         """f(m_j) - f(anchor), and D(anchor || m_j)."""
         assert isinstance(self.divergence, Affine)
         return self.divergence.links(self.M, self.anchor)
+
+    def _origin(self, X: Any) -> Array:
+        """Return what is taken off rows far from zero: the anchor; of sparse rows in columns that all of them store."""
+        origin = self.anchor.astype(X.dtype)
+        return (
+            np.where(np.bincount(X.indices, minlength=X.shape[1]) == X.shape[0], origin, 0) if is_sparse(X) else origin
+        )
 
     @cached_property
     def repeated(self) -> Array:
@@ -207,13 +215,18 @@ def _scorer(f: Array, c: Array) -> Callable[[Array, Array], Array]:
     return tiled if likes_small_products() and k >= SEVERAL and TILE * k * d <= STEPS else turned
 
 
+def _less_stored(rows: Any, origin: Array) -> Any:
+    """Return sparse rows whose stored numbers are less by those of an origin."""
+    return scipy.sparse.csr_array((rows.data - origin[rows.indices], rows.indices, rows.indptr), rows.shape)
+
+
 def _by_rows(X: Any, links: Links, w: Array | None, labels: Array, doubt: Doubt | None) -> float:
     """Label rows by blocks of scores (rows x k), for many centers or sparse rows."""
     f, c, origin = links
     gain, fT, size = 0.0, np.ascontiguousarray(f.T), max(4 * ENTRIES // len(f), 64)
     for start in range(0, X.shape[0], size):
         at = slice(start, min(start + size, X.shape[0]))
-        rows = X[at] if origin is None else X[at] - origin
+        rows = X[at] if origin is None else _less_stored(X[at], origin) if is_sparse(X) else X[at] - origin
         D = np.asarray(rows.astype(f.dtype, copy=False) @ fT)
         D -= c
         found = D.argmax(axis=1)
