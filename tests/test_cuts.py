@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 import scipy.sparse
+from sklearn.datasets import load_digits
 from sklearn.metrics import adjusted_rand_score
 
 from regfactor import BregmanKMeans, BregmanNormalizedCut
@@ -151,3 +152,11 @@ def test_pieces_of_a_graph_are_clusters():
     model = BregmanNormalizedCut(3, affinity="precomputed", random_state=0).fit(pieces)
     assert model.objective_ == pytest.approx(0, abs=1e-12)
     assert adjusted_rand_score(model.labels_, np.repeat([0, 1, 2], (900, 1000, 1100))) == 1
+
+
+@pytest.mark.parametrize("init", ["spectral", "k-means++", np.arange(300) % 3], ids=["spectral", "k-means++", "labels"])
+def test_rows_without_weight_and_next_to_no_degree_are_placed_as_new_ones(init):
+    X, w = load_digits().data[:300], np.random.default_rng(1).integers(0, 4, size=300)
+    model = BregmanNormalizedCut(3, gamma=0.5, init=init, random_state=0).fit(X, sample_weight=w)
+    assert model.degrees_[w == 0].min() < 1e-40
+    np.testing.assert_array_equal(model.predict(X)[w == 0], model.labels_[w == 0])

@@ -20,9 +20,8 @@ from regfactor.solvers.seeding import spread
 
 ENTRIES = 2**21  # numbers of a block of rows of the kernel
 RISE = 1e-10  # relative rise of the objective that tells an indefinite kernel
-NEGATIVE = (
-    1e-5  # squared distance, beside the largest inner product, that tells one too; more than single precision errs
-)
+NEGATIVE = 1e-5  # squared distance, beside the largest product, that tells one too: more than single precision errs
+LONGEST = 1e300  # squared length of a point
 
 
 def row_slices(n: int, width: int) -> Iterator[slice]:
@@ -59,8 +58,9 @@ class KernelClusters:
 
     @property
     def lengths(self) -> Array:
-        """Return |s_i phi(x_i)|^2 / 2."""
-        return np.square(self.scale) * self.diagonal / 2
+        """Return |s_i phi(x_i)|^2 / 2, of a row with next to no degree as much as can be told."""
+        with np.errstate(over="ignore"):
+            return np.minimum(np.square(self.scale) * self.diagonal / 2, LONGEST)
 
     def products(self, V: Array) -> Array:
         """K V, by blocks of rows."""
@@ -133,6 +133,7 @@ class KernelLloyd(Solver):
         for step in itertools.count():
             centers, inner = problem.centers(labels)
             value, D = problem.objective(centers), problem.distances(centers, inner)
+            relative = centers.relative(inner)
             rose = value > last + RISE * abs(last)
             indefinite = rose or bool(D.min() < -NEGATIVE * np.abs(inner).max())
             still = old is not None and np.array_equal(labels, old)
@@ -141,17 +142,18 @@ class KernelLloyd(Solver):
                 yield from moved(problem, old if rose and old is not None else labels)
                 return
             old, last = labels, value
-            labels = self._next(problem, D, labels)
+            labels = self._next(problem, relative, labels)
 
-    def _next(self, problem: KernelClusters, D: Array, labels: Array) -> Array:
-        least = D.min(axis=1)
-        nearest = np.where(D[np.arange(len(D)), labels] <= least, labels, D.argmin(axis=1)).astype(
-            np.int32
-        )  # ties stay
+    def _next(self, problem: KernelClusters, relative: Array, labels: Array) -> Array:
+        # without |s phi(x)|^2, which of a row with next to no degree leaves no digit of the others
+        least = relative.min(axis=1)
+        stays = relative[np.arange(len(labels)), labels] <= least  # ties do
+        nearest = np.where(stays, labels, relative.argmin(axis=1)).astype(np.int32)
         filled = np.bincount(nearest, problem.mass, minlength=problem.n_clusters)
         empty = np.flatnonzero(filled == 0)
         if not len(empty):
             return nearest
+        least = problem.lengths + least
         return with_farthest(nearest, least, empty, (problem.weights, None), NOTHING * problem.lengths.mean())
 
 
@@ -178,7 +180,7 @@ def moved(problem: KernelClusters, labels: Array) -> Iterator[Iterate]:
         settled = not lowered < value
         labels, value = (labels, value) if settled else (new, lowered)
         if settled:  # rows without weight change nothing, and go where they would be placed
-            labels = np.where(problem.weights > 0, labels, target).astype(np.int32)
+            labels = np.where(problem.weights > 0, labels, centers.relative(inner).argmin(axis=1)).astype(np.int32)
         yield _iterate(labels, value, step, problem, settled)
         if settled:
             return
@@ -191,7 +193,7 @@ def _changes(problem: KernelClusters, D: Array, masses: Array, labels: Array) ->
     left = masses[labels] - problem.mass
     stays = left <= RISE * masses[labels]  # the last of its cluster
     own = D[at, labels]
-    joined[at, labels] = np.where(problem.mass > 0, np.inf, own)
+    joined[at, labels] = np.inf
     target = joined.argmin(axis=1).astype(np.int32)
     change = joined[at, target] - masses[labels] / np.where(stays, 1, left) * own
     return target, np.where(stays | (problem.mass == 0), np.inf, problem.factor * problem.mass * change)
