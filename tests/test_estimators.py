@@ -671,3 +671,18 @@ def test_code_without_a_name_may_be_warned():
     model = ConvexSubspace(alpha=1e9)
     exec("model.fit(X)", {"__name__": None, "model": model, "X": table(holes=0.0)})  # of which Python tells nothing
     assert model.codes_.shape == (40, 0)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_words_are_no_truth_values(name):
+    model = clone(ESTIMATORS[name])
+    flags = [p for p in ("fit_intercept", "scale", "intercept", "standardize", "shocks", "normalized_cut",
+                         "match_balance", "annealing") if p in model.get_params()]  # fmt: skip
+    X = np.abs(np.random.default_rng(0).normal(size=(40, 4)))
+    y = np.repeat([0, 1], 20) if is_classifier(model) else X[:, 0]
+    for flag in flags:
+        with pytest.raises(ValueError, match=f"{flag} must be True or False, got 'no'"):
+            clone(model).set_params(**{flag: "no"}).fit(X, y)
+    assert flags or not [
+        v for p, v in model.get_params().items() if isinstance(v, bool) and p not in ("verbose", "debias")
+    ]
