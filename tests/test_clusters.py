@@ -872,7 +872,9 @@ BAD = {
     "starts from given labels": (BregmanNormalizedCut(2, init=np.arange(40) % 2, n_init="many"), X, "or 'auto'"),
     "no starts": (BregmanMixture(2, n_init=0), X, "n_init must be"),
     "unknown start": (BregmanKMeans(2, init="k-means+"), X, "Did you mean 'k-means\\+\\+'"),
-    "shape of centers": (BregmanKMeans(2, init=np.ones((3, 4))), X, "2 finite centers of 4 features"),
+    "shape of centers": (BregmanKMeans(2, init=np.ones((3, 4))), X, "2 centers of 4 features"),
+    "holes in centers": (BregmanKMeans(2, init=[[1, 2, 3, 4], [1, np.nan, 3, 4]]), X, "center 1 has nan in column 1"),
+    "words for centers": (BregmanKMeans(2, init=[["a", "b", "c", "d"]] * 2), X, "init must hold numbers"),
     "centers outside": (
         BregmanKMeans(2, "kl", init=-np.ones((2, 3))),
         np.eye(3),

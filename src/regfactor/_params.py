@@ -84,6 +84,14 @@ def says(value: object, word: str) -> bool:
     return isinstance(value, str) and value == word
 
 
+def as_floats(values: Any, what: str) -> Array:
+    """Return numbers in float64; raise for words, naming the argument that holds them."""
+    try:
+        return np.array(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{what} must hold numbers: {error}.") from error
+
+
 def is_number(value: object) -> TypeGuard[float]:
     """Whether a value is a real number, numpy's included, and not a truth value."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)

@@ -13,7 +13,7 @@ import scipy.sparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from regfactor._linalg import is_sparse, summed
-from regfactor._params import Array, choose, warn
+from regfactor._params import Array, as_floats, choose, warn
 from regfactor.estimators.columns import as_table, unmasked
 from regfactor.estimators.schema import AUTO, LABELS, Schema, places
 from regfactor.losses import by_columns
@@ -77,6 +77,7 @@ def row_weights(X: Any, sample_weight: Any) -> Array | None:
     """Return the weights of rows, None where all are one."""
     if sample_weight is None:
         return None
+    as_floats(sample_weight, "sample_weight")
     rows = np.asarray(_check_sample_weight(sample_weight, X, ensure_non_negative=True))
     if not rows.any():
         raise ValueError("All sample weights are zero; there is nothing to fit.")

@@ -85,9 +85,8 @@ class Centers:
         search = _by_columns if len(f) < MANY and not is_sparse(X) else _by_rows
         gain = search(X, (f.astype(dtype), c.astype(dtype), origin), w, labels, doubt)
         if not np.isfinite(gain):
-            raise ValueError(
-                f"{named(self.divergence)} overflows on these data in {X.dtype}; scale them down, or use float64."
-            )
+            wider = "" if X.dtype == np.float64 else ", or use float64"
+            raise ValueError(f"{named(self.divergence)} overflows on these data in {X.dtype}; scale them down{wider}.")
         return labels, gain
 
     def gain(self, sums: Array, masses: Array) -> float:

@@ -11,7 +11,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor._blas import one_thread
-from regfactor._params import Array, UnsupportedProblem, choose, says, warn
+from regfactor._params import Array, UnsupportedProblem, as_floats, choose, says, warn
 from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.base import _check_limits
 from regfactor.estimators.clusters.common import (
@@ -198,12 +198,13 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
             return lambda: start(problem, random)
 
         def given() -> Array:
-            M = np.array(self._given(problem.X, random), np.float64)
-            if M.shape != (problem.n_clusters, problem.X.shape[1]) or not np.isfinite(M).all():
-                raise ValueError(
-                    f"init must hold {problem.n_clusters} finite centers of {problem.X.shape[1]} features, got shape "
-                    f"{M.shape}."
-                )
+            M = as_floats(self._given(problem.X, random), "init")
+            k, d = problem.n_clusters, problem.X.shape[1]
+            if M.shape != (k, d):
+                raise ValueError(f"init must hold {k} centers of {d} features, got shape {M.shape}.")
+            if not np.isfinite(M).all():
+                row, column = np.argwhere(~np.isfinite(M))[0]
+                raise ValueError(f"init must be finite: center {row} has {M[row, column]} in column {column}.")
             check_domain(M, problem.divergence, what="init")
             return M
 

@@ -96,6 +96,10 @@ def _advice(loss: Loss, values: Array) -> str:
         return f"Give the number of trials: trials={values.max():g} would take the largest value."
     if (values == np.round(values)).all():
         return "Values are counts: use family='poisson', 'multinomial' for rows of counts, or 'binomial' with trials."
+    if isinstance(loss, Gamma):
+        return (
+            "Zeros are no gamma data: use family='poisson', which takes any number from zero on, or mark them by NaN."
+        )
     return "Values are not negative: use family='poisson' or, where none is zero, 'gamma'."
 
 
