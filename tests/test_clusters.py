@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import re
 import tracemalloc
 
 import numpy as np
@@ -1145,6 +1146,17 @@ def test_a_merged_mixture_without_units_is_not_sent_to_what_has_none():
     X = rng(0).normal(size=(200, 20))
     with pytest.warns(UserWarning, match=r"coincide.*Give a larger one"):
         BregmanMixture(3, "mahalanobis", sharpness=0.05, random_state=0).fit(X)
+
+
+@pytest.mark.parametrize(("name", "noise"), [("squared", 13), ("mahalanobis", 0)])
+def test_a_mixture_that_auto_merges_is_told_what_parts_it(name, noise):
+    X, y = load_wine(return_X_y=True)
+    X = np.hstack([(X - X.mean(axis=0)) / X.std(axis=0), rng(0).normal(size=(178, noise))])
+    with pytest.warns(UserWarning, match="coincide") as told:
+        BregmanMixture(3, name, "auto", random_state=0).fit(X)
+    larger = re.search(r"Give sharpness=([\d.e+-]+), that of \d+ columns", str(told[0].message))[1]
+    parted = BregmanMixture(3, name, float(larger), random_state=0).fit(X)
+    assert adjusted_rand_score(parted.predict(X), y) > 0.8
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -37,7 +37,9 @@ from regfactor.solvers.seeding import spread_rows
 FIRST = 10  # hard iterations before the soft ones
 NOTHING = 1e-9  # share of the mean divergence from a single center below which rows lie on theirs
 MERGED = 0.02  # sharpness times divergence, a mean log odds, below which components are one
-UNITS = "Use sharpness='auto', which has no units, or scale the columns up."
+UNITS = (
+    "Use sharpness='auto', which has no units (and names a larger one where it is too low), or scale the columns up."
+)
 
 
 class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
@@ -54,8 +56,9 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
     divergence : str or Potential, default="squared"
         As in `BregmanKMeans`.
     sharpness : float or "auto", default=1.0
-        "auto" is one over the mean divergence within clusters of a hard clustering, which has no units; at a number,
-        data in other units are other data, and small ones may all lie in one component.
+        "auto" is one over the mean divergence within clusters of a hard clustering, which has no units; it judges a row
+        as one number, so that with many columns clusters merge (told, with a number that parts them). At a number, data
+        in other units are other data, and small ones may all lie in one component.
     n_init : int, default=1
         Starts of which the best is kept: k-means++, then a few hard iterations.
     max_iter : int, default=1000
@@ -148,8 +151,12 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
     def _warn_if_merged(self, M: Array) -> None:
         """Warn where all means coincide: as seen by this sharpness, rows lie in one place."""
         if self.sharpness_ * float(self._centers.between(M).max()) < MERGED:
-            unitless = says(self.sharpness, "auto") or self._centers.divergence.parameters is not None
-            remedy = "Give a larger one." if unitless else UNITS
+            remedy = UNITS if self._centers.divergence.parameters is None else "Give a larger one."
+            if says(self.sharpness, "auto"):  # which judges a row as one number, by its mean divergence
+                d = M.shape[1]
+                remedy = (
+                    f"Give sharpness={self.sharpness_ * max(d / 2, 2):.3g}, that of {d} columns instead of one row."
+                )
             warn(
                 f"The means of all {len(M)} components coincide: at sharpness={self.sharpness_:.3g} rows are as good "
                 f"as one cluster. {remedy}"
