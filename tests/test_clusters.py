@@ -182,7 +182,13 @@ def test_means_of_many_rows_and_of_those_that_change_are_exact(dtype, weighted):
     X, labels = (rng(0).normal(size=(70_000, 3)) + [0, 1, 2]).astype(dtype), rng(1).integers(4, size=70_000)
     w = rng(2).gamma(1.0, size=70_000) if weighted else None
     means, old = Means(Clusters(X, w, DIVERGENCES["squared"], 5)), None
-    for changed in (0, 0, 10, 30_000):  # all rows, none, some of one chunk, and so many that all are added up again
+    for changed in (
+        0,
+        0,
+        10,
+        30_000,
+        65_536,
+    ):  # all rows, none, some of one chunk, and so many that all are added up again
         labels = labels.astype(np.int32)
         labels[:changed] = (labels[:changed] + 1) % 4
         masses = np.bincount(labels, w, minlength=5)
@@ -1063,6 +1069,34 @@ def test_divergences_between_neighbors_keep_their_digits(name):
     np.testing.assert_allclose(DIVERGENCES[name].paired(X, model.cluster_centers_[model.labels_]), D, rtol=1e-9)
     assert -model.score(X) == pytest.approx(float(D.sum()), rel=1e-11)
     assert model.inertia_ == pytest.approx(float(D.sum()), rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("potential", "x", "m", "exact"),
+    [
+        (potentials.Exp(), 600.00001, 600.0, np.exp(600.0) * 5.0000166667e-11),  # bounded elsewhere beyond 300
+        (potentials.Sigmoid(), -800.0, 1e7, 800.0),  # F'' vanishes at both ends, and not between
+        (potentials.Steps(4), -800.0, 1e7, 3 * 800 + 4.5),
+        (potentials.Entropy(), 1.0001e160, 1e160, 1e160 * 4.99983334e-9),  # whose squares are no numbers
+        (potentials.Entropy(), 1.0001e-160, 1e-160, 1e-160 * 4.99983334e-9),
+        (potentials.Burg(), 1.0001e160, 1e160, 4.99966669e-9),
+        (potentials.Burg(), 1.0001e-170, 1e-170, 4.99966669e-9),
+        (potentials.BinomialEntropy(), 1.2151e-14, 1.2159e-14, 2.632e-21),
+        (potentials.Entropy(), np.e * (1 + 1e-6), np.e, np.e * 0.49999983333e-12),  # where F is zero
+        (potentials.Burg(), (1 + 1e-6) / np.e, 1 / np.e, 0.49999966667e-12),
+    ],
+)
+def test_divergences_of_numbers_at_the_ends_of_what_there_is(potential, x, m, exact):
+    D = BregmanDivergence(potential).paired(np.array([[x]]), np.array([[m]]))[0]
+    rough = m < 1e-10 or m > 1e10  # where the data or F'' have not all digits
+    assert D == pytest.approx(exact, rel=1e-3 if rough else 1e-7, abs=0)
+
+
+def test_weights_that_single_precision_takes_for_nothing_have_means():
+    X = np.repeat([[0.0, 1.0], [5.0, 6.0]], 50, axis=0).astype(np.float32) + rng(0).normal(size=(100, 2)).astype("f")
+    w = np.repeat([1.0, 1e-50], 50)
+    model = BregmanKMeans(2, init=X[[0, 99]]).fit(X, sample_weight=w)
+    np.testing.assert_allclose(model.cluster_centers_[1], X[model.labels_ == 1].mean(axis=0), rtol=1e-5)
 
 
 def test_a_divergence_over_a_steep_slope_is_no_quadrature():

@@ -2,12 +2,14 @@
 
 import itertools
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
 import scipy.linalg
 import scipy.sparse
 from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from regfactor import BregmanKMeans, BregmanNormalizedCut
@@ -132,8 +134,8 @@ def test_leading_eigenvectors_of_a_graph_are_the_same_by_factors_and_by_lanczos(
     monkeypatch.setattr(spectral, "RESTARTS", restarts)
     A = path(200)
     root = 1 / np.sqrt(A.sum(axis=1))
-    N = scipy.sparse.csc_array(A.multiply(root[:, None] * root))
-    found = spectral._leading_of_graph(N, 3, {"v0": np.random.default_rng(0).normal(size=200), "ncv": 20})
+    N = scipy.sparse.csr_array(A.multiply(root[:, None] * root))
+    found = spectral.leading_of_graph(N, 3, np.random.default_rng(0).normal(size=200), 20)
     exact = np.linalg.eigh(N.toarray())[1][:, -3:]
     assert scipy.linalg.subspace_angles(found, exact).max() < 1e-6
 
@@ -160,3 +162,22 @@ def test_rows_without_weight_and_next_to_no_degree_are_placed_as_new_ones(init):
     model = BregmanNormalizedCut(3, gamma=0.5, init=init, random_state=0).fit(X, sample_weight=w)
     assert model.degrees_[w == 0].min() < 1e-40
     np.testing.assert_array_equal(model.predict(X)[w == 0], model.labels_[w == 0])
+
+
+def test_graphs_without_small_separators_are_not_factored():
+    """Each node has some eight neighbors anywhere: a factorization would fill a third of the matrix."""
+    random, n = np.random.default_rng(0), 10_000
+    places = np.tile(np.arange(n), 4), np.concatenate([random.permutation(n) for _ in range(4)])
+    A = scipy.sparse.csr_array((np.ones(4 * n), places), (n, n))
+    assert spectral.work_of_factors(A + A.T) > spectral.WORK
+    assert spectral.work_of_factors(path(n)) == pytest.approx(n, rel=1e-3)
+
+
+def test_edges_of_all_sizes_are_cut_though_eigenvalues_crowd():
+    edges = 10.0 ** np.random.default_rng(0).uniform(-8, 8, size=2999)
+    A = scipy.sparse.diags_array([edges, edges], offsets=[-1, 1], format="csr")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = BregmanNormalizedCut(3, affinity="precomputed", random_state=0).fit(A)
+    assert model.objective_ < 1e-6
+    assert len(set(model.labels_)) == 3

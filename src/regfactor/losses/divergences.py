@@ -31,9 +31,9 @@ from regfactor.losses.sums import less, over_rows, row_sums, row_values, x_log_x
 TINY = float(np.finfo(np.float64).tiny)
 ROUNDED = 64 * float(np.finfo(np.float64).eps)  # of a mean: what adding up its rows may leave of a constant column
 MIXED = 16  # units of rounding of the widest column that one computed from it, such as an empty component, may hold
-CANCELED = 1e-4  # share of two numbers below which too many digits of their difference are lost
-NODES = tuple(zip(*scipy.special.roots_sh_jacobi(4, 2, 1), strict=True))  # of Gauss, under the weight 1 - s on [0, 1]
-STEADY = 0.5  # change of F'' up to which these are enough
+CANCELED = 1e-4  # share of the terms of a sum below which too many of its digits are lost
+GAUSS = tuple(zip(*scipy.special.roots_sh_jacobi(4, 2, 1), strict=True))  # nodes and weights for 1 - s on [0, 1]
+STEADY = 0.5  # share of F'' by which it may change where these are enough
 STEEPEST = -float(np.log(TINY))  # |f| at a center on the boundary of the domain, where the limit is infinite
 
 
@@ -263,10 +263,8 @@ class BregmanDivergence(Affine):
 
     def base(self, X: Array, anchor: Array) -> Array:
         X, a = X.astype(np.float64, copy=False), anchor[None]
-        slope = self._transfer(a)[0]
-        rest = float(slope @ anchor - row_values(self.potential, a)[0])
-        values = self.values(X)
-        D = values - X @ slope + rest
+        slope, values = self._transfer(a)[0], self.values(X)
+        D = values - X @ slope + float(slope @ anchor - row_values(self.potential, a)[0])
         if not is_sparse(X):
             lost = np.flatnonzero(np.abs(D) < CANCELED * np.abs(values))
             D[lost] = self.paired(X[lost], np.broadcast_to(a, (len(lost), len(anchor))))
@@ -283,28 +281,39 @@ class BregmanDivergence(Affine):
         return over_rows(x_log_x, X) if isinstance(self.potential, potentials.Entropy) else self.values(X)
 
     def paired(self, X: Array, M: Array) -> Array:
-        value = wide_exp if isinstance(self.potential, potentials.Exp) else self.potential.value
         X = X.astype(np.float64, copy=False)
-        high, low, moved = value(X), value(M), X - M
-        D = high - low - self._transfer(M) * moved
-        if not self.potential.rowwise:
-            lost = np.abs(D) < CANCELED * (np.abs(high) + np.abs(low))
-            D[lost] = self._integral(M[lost], moved[lost], D[lost])
-        return np.maximum(D.sum(axis=1), 0)
+        high, low, link, moved = self._value(X), self._value(M), self._transfer(M), X - M
+        D = high - low - link * moved
+        if self.potential.rowwise:
+            return np.maximum(D.sum(axis=1), 0)
+        lost = np.abs(D) < CANCELED * (np.abs(high) + np.abs(low) + np.abs(link) * (np.abs(X) + np.abs(M)))
+        D[lost] = self._integral(M[lost], moved[lost], D[lost])
+        return np.maximum(D, 0, out=D).sum(axis=1)
 
+    @np.errstate(all="ignore")  # what is no number is not steady
     def _integral(self, m: Array, moved: Array, rough: Array) -> Array:
         """D(m + moved || m) as moved^2 times the integral of (1 - s) F''(m + s moved), in which no digits cancel.
 
         Where F'' changes so much over s in [0, 1] that few nodes do not tell its integral, what is known roughly stays.
         """
-        slope = self.potential.slope
-        first, last = slope(m), slope(m + moved)
-        exact = moved * moved * sum(weight * slope(m + s * moved) for s, weight in NODES)
-        return np.where(np.abs(last - first) <= STEADY * first, exact, np.maximum(rough, 0))
+        first, inner = self._slope(m), [self._slope(m + s * moved) for s, _ in GAUSS]
+        change = np.max([np.abs(slope - first) for slope in (*inner, self._slope(m + moved))], axis=0)
+        exact = moved * (moved * sum(weight * slope for (_, weight), slope in zip(GAUSS, inner, strict=True)))
+        return np.where((first > 0) & (change <= STEADY * first) & np.isfinite(exact), exact, rough)
 
     def links(self, M: Array, anchor: Array) -> tuple[Array, Array]:
-        a = np.broadcast_to(anchor, M.shape)
-        return self._transfer(M) - self._transfer(a), self.paired(a, M)
+        f, a = self._transfer(M), anchor[None]
+        values, least = row_values(self.potential, M), float(row_values(self.potential, a)[0])
+        c = least - values + np.einsum("ij,ij->i", f, M - anchor)
+        lost = np.flatnonzero(np.abs(c) < CANCELED * (np.abs(values) + abs(least)))
+        c[lost] = self.paired(np.broadcast_to(a, (len(lost), len(anchor))), M[lost])
+        return f - self._transfer(a), np.maximum(c, 0)
+
+    def _value(self, X: Array) -> Array:
+        return wide_exp(X) if isinstance(self.potential, potentials.Exp) else self.potential.value(X)
+
+    def _slope(self, X: Array) -> Array:
+        return wide_exp(X) if isinstance(self.potential, potentials.Exp) else self.potential.slope(X)
 
     def _transfer(self, M: Array) -> Array:
         if isinstance(self.potential, potentials.Exp):

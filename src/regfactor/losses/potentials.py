@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, logsumexp, xlogy
+from scipy.special import expit, logsumexp, xlog1py, xlogy
 
 from regfactor._params import Array, Interval, Params, require_positive
 from regfactor.losses.exponentials import bounded, bounded_exp, rising_exp, softplus
@@ -39,7 +39,7 @@ class Potential(Params, abc.ABC):
 
     @abc.abstractmethod
     def slope(self, x: Array) -> Array:
-        """f'(x) = F''(x)."""
+        """f'(x) = F''(x); where F(x) - F(m) loses its digits, divergences are integrals of it."""
 
     @abc.abstractmethod
     def conjugate(self, y: Array) -> Array:
@@ -287,7 +287,7 @@ class BinomialEntropy(Potential):
 
     def value(self, x: Array) -> Array:
         N = self.trials
-        return np.asarray(xlogy(x, x / N) + xlogy(N - x, (N - x) / N))
+        return np.asarray(xlogy(x, x / N) + xlog1py(N - x, -x / N))
 
     def transfer(self, x: Array) -> Array:
         with np.errstate(divide="ignore"):

@@ -21,6 +21,8 @@ from regfactor.solvers.nearest import Centers
 
 CHUNK = 65_536  # rows looked at together, of which those that change their cluster are copied
 SHORT = 8192  # rows whose sum is taken in float32, or of which a copy in float64 is made
+MANY = 2000  # centers whose sums take as long to be added up as those of some thousand rows
+TINY = 1e-30  # share of the largest weight
 FEW = 0.08  # share of the rows up to which their changes cost less than all sums
 REFRESH = 20  # iterations after which sums are taken afresh, since differences gather rounding
 NOTHING = 1e-11  # share of the mean divergence below which a row lies on its center
@@ -33,7 +35,7 @@ class Means:
         self.problem, self.age = problem, 0
         self.sums = np.zeros((problem.n_clusters, problem.X.shape[1]))
         self.unit = 1.0 if problem.weights is None else float(problem.weights.max())
-        self.dtype = problem.X.dtype if problem.near else np.dtype(np.float64)  # float32 loses digits of large numbers
+        self.dtype = problem.X.dtype if problem.near and not self._has_tiny_weights() else np.dtype(np.float64)
 
     def __call__(self, labels: Array, old: Array | None, M: Array, masses: Array) -> Array:
         """Return the means; a cluster without weight keeps its center."""
@@ -54,7 +56,8 @@ class Means:
         X, w = self.problem.X, self.problem.weights
         if old is None:
             self.sums[...] = 0
-        step = SHORT if old is None and X.dtype != self.dtype else CHUNK
+        in_parts = X.dtype == self.dtype and self.problem.n_clusters <= MANY
+        step = CHUNK if old is not None or X.dtype == np.float64 or in_parts else SHORT
         for start in range(0, len(labels), step):
             at: Any = slice(start, start + step)
             if old is not None:
@@ -65,14 +68,19 @@ class Means:
                 self.sums -= self._sums(rows, old[at], weights)
 
     def _sums(self, X: Any, labels: Array, w: Array | None) -> Array:
-        """Return the sums of the rows of each label: of some rows each in float32, then of these in float64."""
+        """Return the sums of the rows of each label; in float32 those of some rows at a time, of columns near zero."""
         k, n = self.problem.n_clusters, len(labels)
         data = np.ones(n, self.dtype) if w is None else (w / self.unit).astype(self.dtype)
-        starts, parts = np.arange(n + 1, dtype=np.int32), 1 if self.dtype == np.float64 else n // SHORT + 1
+        starts, parts = np.arange(n + 1, dtype=np.int32), 1 if self.dtype == np.float64 else max(-(-n // SHORT), 1)
         places = labels if parts == 1 else labels + k * (starts[:-1] // SHORT)
         sums = scipy.sparse.csc_array((data, places, starts), (k * parts, n)) @ X
         sums = sums.toarray() if is_sparse(sums) else sums
         return self.unit * sums.reshape(parts, k, X.shape[1]).sum(axis=0, dtype=np.float64)
+
+    def _has_tiny_weights(self) -> bool:
+        """Whether float32 would take weights for nothing."""
+        w = self.problem.weights
+        return w is not None and bool(((w > 0) & (w < TINY * self.unit)).any())
 
     def _doubtful(self, masses: Array) -> bool:
         """Whether rounding in the differences may hide that a mean lies on the boundary of the domain."""

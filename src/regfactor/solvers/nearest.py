@@ -24,7 +24,7 @@ MANY = 128  # centers from which on a row of scores is long enough to be searche
 HUGE = 1e37  # up to here nothing overflows in float32
 # scores or entries of a block that stays in the cache, and its rows: no powers of two, or rows of scores meet there
 SCORED, LEAST, MOST = 500_000, 500, 20_000
-TILE, STEPS, SEVERAL = 250, 10**6, 8  # rows of a small product, how many steps it may take, and its least centers
+TILE, SMALLEST, LARGEST = 250, 300, 4000  # rows of a small product, and numbers of centers where these are quick
 LOST = 1 / 3  # power of the rounding: a sum of that share of what it is the difference of has two thirds of its digits
 VANISHING = 2.0**-60  # covers what underflows in float32
 
@@ -78,15 +78,14 @@ class Centers:
         f, c = self.links
         origin = self._origin(X) if self.far else None
         c = c + f @ (self.anchor if origin is None else self.anchor - origin)
+        c[self.repeated] = np.inf  # BLAS may round the scores of equal centers differently
         doubt = None if sizes is None or self.far else Doubt.of(f, c, sizes)
-        c[self.repeated] = np.inf  # there and here: BLAS may round the scores of equal centers differently
         dtype = X.dtype if doubt is None else np.float32
+        self._check_finite(X, float(np.minimum(c, 0).sum()))  # a center may be infinitely far, but c no NaN
         labels = np.empty(X.shape[0], np.int32)
         search = _by_columns if len(f) < MANY and not is_sparse(X) else _by_rows
         gain = search(X, (f.astype(dtype), c.astype(dtype), origin), w, labels, doubt)
-        if not np.isfinite(gain):
-            wider = "" if X.dtype == np.float64 else ", or use float64"
-            raise ValueError(f"{named(self.divergence)} overflows on these data in {X.dtype}; scale them down{wider}.")
+        self._check_finite(X, gain)
         return labels, gain
 
     def gain(self, sums: Array, masses: Array) -> float:
@@ -100,6 +99,11 @@ class Centers:
         assert isinstance(self.divergence, Affine)
         return self.divergence.links(self.M, self.anchor)
 
+    def _check_finite(self, X: Any, number: float) -> None:
+        if not np.isfinite(number):
+            wider = "" if X.dtype == np.float64 else ", or use float64"
+            raise ValueError(f"{named(self.divergence)} overflows on these data in {X.dtype}; scale them down{wider}.")
+
     def _origin(self, X: Any) -> Array:
         """Return what is taken off rows far from zero: the anchor; of sparse rows in columns that all of them store."""
         origin = self.anchor.astype(X.dtype)
@@ -109,12 +113,10 @@ class Centers:
 
     @cached_property
     def repeated(self) -> Array:
-        """Which centers stand before: no row is given to them."""
-        out = np.ones(len(self.M), bool)
-        if len(np.unique(self.M.sum(axis=1))) == len(out):  # as nearly always
-            return ~out
-        out[np.unique(self.M, axis=0, return_index=True)[1]] = False
-        return out
+        """Places of centers that stand before: no row is given to them."""
+        first: dict[bytes, int] = {}
+        places = [first.setdefault(row.tobytes(), j) for j, row in enumerate(self.M + 0.0)]  # zero has one sign
+        return np.flatnonzero(np.asarray(places) < np.arange(len(places)))
 
     def _nearest_of_all(self, X: Any, w: Array | None) -> tuple[Array, float]:
         labels, cost = np.empty(X.shape[0], np.int32), 0.0
@@ -144,7 +146,7 @@ class Doubt:
     def of(cls, f: Array, c: Array, sizes: Array) -> Doubt | None:
         """Return the doubt about scores <x, f_j> - c_j of rows of these sizes; None if they might overflow."""
         unit = (f.shape[1] + 8) * float(np.finfo(np.float32).eps) / 2
-        steepest, highest = float(np.linalg.norm(f, axis=1).max()), float(np.abs(c).max())
+        steepest, highest = float(np.linalg.norm(f, axis=1).max()), float(np.abs(c[c < np.inf]).max(initial=0.0))
         farthest = float(sizes.max())
         if not max(farthest, steepest, farthest * steepest + highest) < HUGE:
             return None
@@ -211,7 +213,7 @@ def _scorer(f: Array, c: Array) -> Callable[[Array, Array], Array]:
 
     if d <= k:
         return lambda rows, out: np.subtract(np.matmul(f, rows.T, out=out), lows, out=out)
-    return tiled if likes_small_products() and k >= SEVERAL and TILE * k * d <= STEPS else turned
+    return tiled if likes_small_products() and SMALLEST <= k * d <= LARGEST else turned
 
 
 def _less_stored(rows: Any, origin: Array) -> Any:
