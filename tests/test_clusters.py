@@ -28,7 +28,8 @@ from regfactor.estimators.clusters.kmeans import BregmanKMeans
 from regfactor.estimators.clusters.mixture import BregmanMixture
 from regfactor.kernels import Gaussian, as_kernel
 from regfactor.losses import potentials
-from regfactor.losses.divergences import DIVERGENCES, BregmanDivergence, Mahalanobis, as_divergence
+from regfactor.losses.distances import Mahalanobis
+from regfactor.losses.divergences import DIVERGENCES, BregmanDivergence, as_divergence
 from regfactor.losses.sums import row_values
 from regfactor.problems.clusters import Clusters
 from regfactor.solvers import nearest

@@ -24,7 +24,8 @@ from regfactor.estimators.reverse.classifier import ReverseClassifier
 from regfactor.factors import Factors, Point
 from regfactor.kernels import Gaussian, as_kernel
 from regfactor.losses import potentials
-from regfactor.losses.divergences import Mahalanobis, SquaredDistance, as_divergence
+from regfactor.losses.distances import Mahalanobis, SquaredDistance
+from regfactor.losses.divergences import as_divergence
 from regfactor.losses.transfers import TRANSFERS
 from regfactor.model_selection import compare_with_supervised
 from regfactor.problems.clusters import Clusters

@@ -11,7 +11,7 @@ import numpy as np
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
-from regfactor.losses.divergences import Affine, Divergence
+from regfactor.losses.distances import Affine, Divergence
 
 BLOCK = 4096  # rows added up together
 ENTRIES = 2**17  # numbers of a block that is turned to float64, or made dense

@@ -19,7 +19,7 @@ import scipy.sparse
 from regfactor._params import Array, UnsupportedProblem
 from regfactor.factors import Point
 from regfactor.loop import Iterate
-from regfactor.losses.divergences import Divergence, SquaredDistance
+from regfactor.losses.distances import Divergence, SquaredDistance
 from regfactor.problems.clusters import ENTRIES, SAMPLE, Clusters
 from regfactor.solvers.lloyd import Lloyd, at_centers, refilled
 from regfactor.solvers.mixture import Mixture

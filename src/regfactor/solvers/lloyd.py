@@ -14,7 +14,7 @@ from regfactor._linalg import is_sparse
 from regfactor._params import Array, UnsupportedProblem
 from regfactor.factors import Factors, Point
 from regfactor.loop import Iterate
-from regfactor.losses.divergences import Affine
+from regfactor.losses.distances import Affine
 from regfactor.problems.clusters import ENTRIES, Clusters
 from regfactor.solvers.base import Solver
 from regfactor.solvers.nearest import Centers

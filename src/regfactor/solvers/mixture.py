@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from regfactor._params import Array, UnsupportedProblem, require_positive
 from regfactor.factors import Factors, Point
 from regfactor.loop import Iterate
-from regfactor.losses.divergences import Affine, Divergence
+from regfactor.losses.distances import Affine, Divergence
 from regfactor.problems.clusters import Clusters, small_blocks
 from regfactor.solvers.base import Solver
 from regfactor.solvers.lloyd import weighted_median

@@ -17,7 +17,8 @@ import scipy.sparse
 from regfactor._blas import likes_small_products
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
-from regfactor.losses.divergences import Affine, Divergence, named
+from regfactor.losses.distances import Affine, Divergence
+from regfactor.losses.divergences import named
 from regfactor.problems.clusters import ENTRIES, Clusters, blocks, readable_blocks, small_blocks
 
 MANY = 128  # centers from which on a row of scores is long enough to be searched as it stands

@@ -9,7 +9,7 @@ import numpy as np
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array
-from regfactor.losses.divergences import Divergence
+from regfactor.losses.distances import Divergence
 from regfactor.problems.clusters import Clusters, small_blocks
 
 INWARD = 0.25  # how far a row on the boundary of the domain is moved towards the mean to be a center

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from regfactor._linalg import is_sparse, top_eigenpairs
 from regfactor._params import Array, warn
 from regfactor.loop import Iterate
-from regfactor.losses.divergences import SquaredDistance
+from regfactor.losses.distances import SquaredDistance
 from regfactor.problems.clusters import Clusters
 from regfactor.solvers.kernel_lloyd import KernelClusters, spread_labels
 from regfactor.solvers.lloyd import Lloyd, at_centers

@@ -15,7 +15,8 @@ from regfactor.estimators.base import _print_progress
 from regfactor.estimators.certificate import Uncertified
 from regfactor.estimators.door import names_of, naming, row_weights, validated
 from regfactor.loop import Iterate, Solution, Status, run
-from regfactor.losses.divergences import BregmanDivergence, Divergence, as_divergence, named
+from regfactor.losses.distances import Divergence
+from regfactor.losses.divergences import BregmanDivergence, as_divergence, named
 from regfactor.losses.potentials import MultinomialEntropy
 from regfactor.problems.checks import IllegalValues, as_bits
 

@@ -30,7 +30,8 @@ from regfactor.estimators.clusters.common import (
 from regfactor.estimators.clusters.implicit import Implicit, kernel_rows, labels_of
 from regfactor.factors import Factors, Point
 from regfactor.kernels import Precomputed, as_kernel, is_pairwise, takes_sparse
-from regfactor.losses.divergences import Divergence, SquaredDistance, as_divergence
+from regfactor.losses.distances import Divergence, SquaredDistance
+from regfactor.losses.divergences import as_divergence
 from regfactor.problems.clusters import Clusters
 from regfactor.solvers.kernel_lloyd import (
     KernelCenters,

@@ -30,7 +30,8 @@ from regfactor.estimators.clusters.common import (
 from regfactor.estimators.clusters.implicit import implicit_problem, labels_of
 from regfactor.factors import Factors, Point
 from regfactor.kernels import is_pairwise, takes_sparse
-from regfactor.losses.divergences import Mahalanobis, SquaredDistance, as_divergence
+from regfactor.losses.distances import Mahalanobis, SquaredDistance
+from regfactor.losses.divergences import as_divergence
 from regfactor.problems.clusters import Clusters
 from regfactor.solvers.kernel_lloyd import NEGATIVE, KernelLloyd, one_hot, random_labels, spread_labels
 from regfactor.solvers.lloyd import Lloyd, at_centers

@@ -23,7 +23,8 @@ from regfactor.estimators.clusters.implicit import Implicit, kernel_rows
 from regfactor.estimators.labels import Labels, encode_labels
 from regfactor.estimators.reverse.assignment import Balance, Fit, fit_kernel, fit_rows
 from regfactor.kernels import Kernel, as_kernel, is_pairwise, takes_sparse
-from regfactor.losses.divergences import Divergence, Mahalanobis, SquaredDistance, as_divergence
+from regfactor.losses.distances import Divergence, Mahalanobis, SquaredDistance
+from regfactor.losses.divergences import as_divergence
 from regfactor.losses.transfers import TRANSFERS
 from regfactor.solvers.assignment import LabeledClusters
 from regfactor.solvers.kernel_assignment import LabeledKernelClusters
