@@ -1093,6 +1093,18 @@ def test_divergences_of_numbers_at_the_ends_of_what_there_is(potential, x, m, ex
     assert D == pytest.approx(exact, rel=1e-3 if rough else 1e-7, abs=0)
 
 
+@pytest.mark.parametrize(("name", "zero"), [("kl", np.e), ("itakura_saito", 1 / np.e)])
+def test_clusters_where_the_potential_is_zero_are_told_apart(name, zero):
+    """Rows of one sum, about where F is zero: its sums over columns cancel, and their terms do not."""
+    truth = np.repeat([0, 1, 2], 100)
+    z = np.array([0.0, 1.0, 3.0])[truth] + 0.05 * rng(0).normal(size=300)
+    X = zero * (1 + 1e-7 * np.c_[z - z.mean(), z.mean() - z])
+    model = BregmanKMeans(3, name, n_init=5, random_state=0).fit(X)
+    assert adjusted_rand_score(truth, model.labels_) == 1
+    D = CLOSE[name][2](X.astype(np.longdouble), model.cluster_centers_[model.labels_].astype(np.longdouble))
+    assert model.inertia_ == pytest.approx(float(D.sum()), rel=1e-4)
+
+
 def test_weights_that_single_precision_takes_for_nothing_have_means():
     X = np.repeat([[0.0, 1.0], [5.0, 6.0]], 50, axis=0).astype(np.float32) + rng(0).normal(size=(100, 2)).astype("f")
     w = np.repeat([1.0, 1e-50], 50)

@@ -20,7 +20,8 @@ def all_or_nothing(estimator: Any) -> Iterator[None]:
     Fits replace what they learned before and never write into it, so that the attributes alone need be kept.
     """
     for name in _flags(estimator.__class__):
-        check_flag(estimator, name)
+        if name in vars(estimator):
+            _check_flag(name, vars(estimator)[name])
     before = dict(vars(estimator))
     for name in [n for n in before if n.endswith("_") and not n.startswith("_")]:  # this fit may not set all of them
         del vars(estimator)[name]
@@ -32,9 +33,8 @@ def all_or_nothing(estimator: Any) -> Iterator[None]:
         raise
 
 
-def check_flag(estimator: Any, name: str) -> None:
+def _check_flag(name: str, value: Any) -> None:
     """Raise unless a parameter is a truth value, or the number zero or one; a word such as "no" would count as true."""
-    value = getattr(estimator, name)
     if not (isinstance(value, bool | np.bool_) or (is_number(value) and value in (0, 1))):
         raise ValueError(f"{name} must be True or False, got {value!r}.")
 

@@ -51,8 +51,8 @@ class BregmanDivergence(Affine):
         slope, values = self._transfer(a)[0], self.values(X)
         D = values - X @ slope + float(slope @ anchor - row_values(self.potential, a)[0])
         if not is_sparse(X):
-            lost = np.flatnonzero(np.abs(D) < CANCELED * np.abs(values))
-            D[lost] = self.paired(X[lost], np.broadcast_to(a, (len(lost), len(anchor))))
+            size = np.abs(values) + np.abs(X) @ np.abs(slope) + float(np.abs(slope) @ np.abs(anchor))
+            self._refine(D, size, X, np.broadcast_to(a, X.shape))
         return np.maximum(D, 0, out=D)
 
     @property
@@ -72,8 +72,15 @@ class BregmanDivergence(Affine):
         if self.potential.rowwise:
             return np.maximum(D.sum(axis=1), 0)
         lost = np.abs(D) < CANCELED * (np.abs(high) + np.abs(low) + np.abs(link) * (np.abs(X) + np.abs(M)))
-        D[lost] = self._integral(M[lost], moved[lost], D[lost])
+        if lost.any():
+            D[lost] = self._integral(M[lost], moved[lost], D[lost])
         return np.maximum(D, 0, out=D).sum(axis=1)
+
+    def _refine(self, D: Array, size: Array, X: Array, M: Array) -> None:
+        """Take D(x_i || m_i) again where a sum of terms of some size has lost its digits."""
+        lost = np.flatnonzero(np.abs(D) < CANCELED * size)
+        if len(lost):
+            D[lost] = self.paired(X[lost], M[lost])
 
     @np.errstate(all="ignore")  # what is no number is not steady
     def _integral(self, m: Array, moved: Array, rough: Array) -> Array:
@@ -90,8 +97,8 @@ class BregmanDivergence(Affine):
         f, a = self._transfer(M), anchor[None]
         values, least = row_values(self.potential, M), float(row_values(self.potential, a)[0])
         c = least - values + np.einsum("ij,ij->i", f, M - anchor)
-        lost = np.flatnonzero(np.abs(c) < CANCELED * (np.abs(values) + abs(least)))
-        c[lost] = self.paired(np.broadcast_to(a, (len(lost), len(anchor))), M[lost])
+        size = np.abs(values) + abs(least) + np.einsum("ij,ij->i", np.abs(f), np.abs(M) + np.abs(anchor))
+        self._refine(c, size, np.broadcast_to(a, M.shape), M)
         return f - self._transfer(a), np.maximum(c, 0)
 
     def _value(self, X: Array) -> Array:
