@@ -171,7 +171,8 @@ def test_of_equal_centers_the_first_has_the_rows(name, dtype):
 @pytest.mark.parametrize("n", [1, 249, 250, 1251])
 def test_scores_are_the_same_by_small_products_and_by_large_ones(n, small, monkeypatch):
     monkeypatch.setattr(nearest, "likes_small_products", lambda: small)
-    X, f, c = rng(0).normal(size=(n, 20)), rng(1).normal(size=(9, 20)), rng(2).normal(size=9)
+    X, f, c = rng(0).normal(size=(n, 40)), rng(1).normal(size=(9, 40)), rng(2).normal(size=9)
+    assert nearest.SMALLEST <= f.size <= nearest.LARGEST
     out = np.full((9, n), np.nan)
     assert nearest._scorer(f, c)(X, out) is out
     np.testing.assert_allclose(out, f @ X.T - c[:, None], rtol=1e-12, atol=1e-12)

@@ -137,6 +137,7 @@ def test_leading_eigenvectors_of_a_graph_are_the_same_by_factors_and_by_lanczos(
     N = scipy.sparse.csr_array(A.multiply(root[:, None] * root))
     found = spectral.leading_of_graph(N, 3, np.random.default_rng(0).normal(size=200), 20)
     exact = np.linalg.eigh(N.toarray())[1][:, -3:]
+    assert found.shape == (200, 3)
     assert scipy.linalg.subspace_angles(found, exact).max() < 1e-6
 
 
