@@ -26,6 +26,11 @@ def summed(X: Any) -> Any:
     return X
 
 
+def stored_by_all(X: Any) -> Array:
+    """Tell which columns of a CSR array all rows store: only there can a mean be large beside how much they vary."""
+    return np.asarray(np.bincount(X.indices, minlength=X.shape[1]) == X.shape[0])
+
+
 def is_symmetric(K: Any) -> bool:
     """Tell whether a square matrix, which may be sparse, is symmetric up to rounding."""
     if not is_sparse(K):

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.linalg
 from scipy.spatial.distance import cdist
 
-from regfactor._linalg import is_sparse
+from regfactor._linalg import is_sparse, stored_by_all
 from regfactor._params import Array, Interval, Params, require_positive
 from regfactor.losses.sums import less, over_rows, row_sums
 
@@ -141,7 +141,7 @@ class SquaredDistance(Affine):
         if not is_sparse(X):
             return self.values(X - anchor)
         # what is absent is a away; nothing is in columns that all rows store, as data far from zero do
-        away = np.where(np.bincount(X.indices, minlength=X.shape[1]) < X.shape[0], anchor, 0)
+        away = np.where(stored_by_all(X), 0, anchor)
         stored = np.square(X.data - anchor[X.indices]) - np.square(away[X.indices])
         return np.maximum(row_sums(X, stored) + away @ away, 0) / 2
 

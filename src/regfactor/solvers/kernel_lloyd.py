@@ -132,8 +132,8 @@ class KernelLloyd(Solver):
         labels, old, last = start.factors.Phi.indices, None, np.inf
         for step in itertools.count():
             centers, inner = problem.centers(labels)
-            value, D = problem.objective(centers), problem.distances(centers, inner)
-            relative = centers.relative(inner)
+            value, relative = problem.objective(centers), centers.relative(inner)
+            D = problem.lengths[:, None] + relative
             rose = value > last + RISE * abs(last)
             indefinite = rose or bool(D.min() < -NEGATIVE * np.abs(inner).max())
             still = old is not None and np.array_equal(labels, old)

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse
 
 from regfactor._blas import likes_small_products
-from regfactor._linalg import is_sparse
+from regfactor._linalg import is_sparse, stored_by_all
 from regfactor._params import Array
 from regfactor.losses.distances import Affine, Divergence
 from regfactor.losses.divergences import named
@@ -108,9 +108,7 @@ class Centers:
     def _origin(self, X: Any) -> Array:
         """Return what is taken off rows far from zero: the anchor; of sparse rows in columns that all of them store."""
         origin = self.anchor.astype(X.dtype)
-        return (
-            np.where(np.bincount(X.indices, minlength=X.shape[1]) == X.shape[0], origin, 0) if is_sparse(X) else origin
-        )
+        return np.where(stored_by_all(X), origin, 0) if is_sparse(X) else origin
 
     @cached_property
     def repeated(self) -> Array:
@@ -177,7 +175,7 @@ def _by_columns(X: Any, links: Links, w: Array | None, labels: Array, doubt: Dou
     best, code = np.empty(size, dtype), np.empty(size, np.uint8)
     for at, block in blocks(X, size):
         n = len(block)
-        E, rows = marks[: k * n].reshape(k, n), block if origin is None else block - origin
+        E, rows = marks[: k * n].reshape(k, n), _about(block, origin)
         D = score(rows.astype(dtype, copy=False), scores[: k * n].reshape(k, n))
         top = np.maximum.reduce(D, axis=0, out=best[:n])
         if doubt is None:
@@ -217,8 +215,10 @@ def _scorer(f: Array, c: Array) -> Callable[[Array, Array], Array]:
     return tiled if likes_small_products() and SMALLEST <= k * d <= LARGEST else turned
 
 
-def _less_stored(rows: Any, origin: Array) -> Any:
-    """Return sparse rows whose stored numbers are less by those of an origin."""
+def _about(rows: Any, origin: Array | None) -> Any:
+    """Return rows less an origin; of sparse ones the numbers that are stored."""
+    if origin is None or not is_sparse(rows):
+        return rows if origin is None else rows - origin
     return scipy.sparse.csr_array((rows.data - origin[rows.indices], rows.indices, rows.indptr), rows.shape)
 
 
@@ -228,7 +228,7 @@ def _by_rows(X: Any, links: Links, w: Array | None, labels: Array, doubt: Doubt 
     gain, fT, size = 0.0, np.ascontiguousarray(f.T), max(4 * ENTRIES // len(f), 64)
     for start in range(0, X.shape[0], size):
         at = slice(start, min(start + size, X.shape[0]))
-        rows = X[at] if origin is None else _less_stored(X[at], origin) if is_sparse(X) else X[at] - origin
+        rows = _about(X[at], origin)
         D = np.asarray(rows.astype(f.dtype, copy=False) @ fT)
         D -= c
         found = D.argmax(axis=1)

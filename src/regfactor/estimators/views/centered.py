@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from regfactor._linalg import gram, is_sparse
+from regfactor._linalg import gram, is_sparse, stored_by_all
 from regfactor._params import Array
 
 Units = tuple[Array, Array]  # means and deviations of the columns of a table
@@ -97,9 +97,9 @@ class Centered:
     @classmethod
     def _of_sparse(cls, X: Any, w: Array, center: bool, scale: bool, eps: float) -> Centered:
         """Shift the data themselves where a column has all of them: only there can a mean be large beside them."""
-        total, (n, p) = float(w.sum()), X.shape
+        total, p = float(w.sum()), X.shape[1]
         stored = np.repeat(w, np.diff(X.indptr))
-        full = np.bincount(X.indices, minlength=p) == n
+        full = stored_by_all(X)
         absent = np.where(full, 0, np.maximum(total - np.bincount(X.indices, stored, minlength=p), 0))
         mean = np.zeros(p)
         for _ in range(2 if center else 0):  # the second time takes off the rounding of the first
