@@ -26,7 +26,9 @@ def keep(name: str, markdown: str) -> Path:
 def main(arguments: list[str]) -> None:
     """Exit with the list of names when there is not exactly one known name."""
     if len(arguments) != 1 or arguments[0].replace("-", "_") not in names():
-        sys.exit(f"usage: python -m benchmarks NAME, where NAME is one of: {', '.join(names()) or '(none yet)'}")
+        sys.exit(
+            f"usage: python -m benchmarks NAME, where NAME is one of: {', '.join(names()) or '(none yet)'}"
+        )
     name = arguments[0].replace("-", "_")
     markdown = importlib.import_module(f"benchmarks.{name}").main().rstrip() + "\n"
     print(markdown)

@@ -49,12 +49,18 @@ def installed(name: str) -> bool:
 
 def versions(*packages: str) -> str:
     """Name packages with their versions."""
-    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("numpy", "scipy", *packages))
+    return ", ".join(
+        f"{name} {importlib.metadata.version(name)}" for name in ("numpy", "scipy", *packages)
+    )
 
 
 def table(head: str, rows: list[list[str]]) -> list[str]:
     """Return the lines of a Markdown table; the head is written `a | b | c`."""
-    return [f"| {head} |", "|---" * (head.count("|") + 1) + "|", *(f"| {' | '.join(row)} |" for row in rows)]
+    return [
+        f"| {head} |",
+        "|---" * (head.count("|") + 1) + "|",
+        *(f"| {' | '.join(row)} |" for row in rows),
+    ]
 
 
 def cpu(call: Callable[[], Any]) -> tuple[float, Any]:

@@ -52,7 +52,9 @@ def counted() -> Iterator[list[int]]:
     """Count the products with the table, X w and X'v one each."""
     count, originals = [0], (Table.times, Table.pull)
 
-    def counting(product: Callable[[Table, np.ndarray], np.ndarray]) -> Callable[[Table, np.ndarray], np.ndarray]:
+    def counting(
+        product: Callable[[Table, np.ndarray], np.ndarray],
+    ) -> Callable[[Table, np.ndarray], np.ndarray]:
         def call(self: Table, vector: np.ndarray) -> np.ndarray:
             count[0] += 1
             return product(self, vector)
@@ -89,14 +91,28 @@ def large(seed: int) -> list[str]:
         seconds, model = cpu(lambda: ExpectationSVC(BALANCE).fit(X, seen))
     product = (before + product_seconds(X)) / 2
     alone = LinearSVC().fit(X[labeled], y[labeled]).predict(X)
-    many = LinearSVC(C=0.1).fit(X[: DOCUMENTS // 5], y[: DOCUMENTS // 5]).predict(X[DOCUMENTS // 5 :])
-    right = [np.mean(guess == y[rows]) for guess, rows in (
-        (alone[free], free), (model.transduction_[free], free), (many, slice(DOCUMENTS // 5, None)))]  # fmt: skip
+    many = (
+        LinearSVC(C=0.1).fit(X[: DOCUMENTS // 5], y[: DOCUMENTS // 5]).predict(X[DOCUMENTS // 5 :])
+    )
+    right = [
+        np.mean(guess == y[rows])
+        for guess, rows in (
+            (alone[free], free),
+            (model.transduction_[free], free),
+            (many, slice(DOCUMENTS // 5, None)),
+        )
+    ]
     return [
-        str(seed), f"{X.nnz / 1e6:.1f}M", f"**{count[0]}**", f"{seconds:.1f} s", f"{1000 * product:.1f} ms",
-        f"{seconds / (count[0] * product):.2f}", f"**{seconds / (MOST * product):.2f}**", str(model.n_iter_),
+        str(seed),
+        f"{X.nnz / 1e6:.1f}M",
+        f"**{count[0]}**",
+        f"{seconds:.1f} s",
+        f"{1000 * product:.1f} ms",
+        f"{seconds / (count[0] * product):.2f}",
+        f"**{seconds / (MOST * product):.2f}**",
+        str(model.n_iter_),
         *(f"{share:.3f}" for share in right),
-    ]  # fmt: skip
+    ]
 
 
 def ours(draw: Draw) -> np.ndarray:
@@ -112,14 +128,23 @@ def compared(draws: list[Draw]) -> list[list[str]]:
     for name, predicted in methods.items():
         runs = [cpu(lambda draw=draw, predicted=predicted: predicted(draw)) for draw in draws]
         accuracy = [
-            float(np.mean((labels == draw[1])[draw[2] < 0])) for (_, labels), draw in zip(runs, draws, strict=True)
+            float(np.mean((labels == draw[1])[draw[2] < 0]))
+            for (_, labels), draw in zip(runs, draws, strict=True)
         ]
         measured[name] = float(np.mean([seconds for seconds, _ in runs])), accuracy
     mine = measured["ours"][0]
     rows = [["best possible", f"{np.mean([draw[3] for draw in draws]):.3f}", "", "", ""]]
     for name, (seconds, accuracy) in measured.items():
         each = " ".join(f"{a:.3f}" for a in accuracy)
-        rows.append([name, f"**{np.mean(accuracy):.3f}**", each, f"{seconds:.2f} s", f"{seconds / mine:.1f}"])
+        rows.append(
+            [
+                name,
+                f"**{np.mean(accuracy):.3f}**",
+                each,
+                f"{seconds:.2f} s",
+                f"{seconds / mine:.1f}",
+            ]
+        )
     return rows
 
 

@@ -27,7 +27,9 @@ GOALS = {1e-3: 100, 1e-6: 400}
 SIZES = (2,) if QUICK else (2, 3, 4)
 SERIES = 20 if QUICK else 200
 HORIZONS = (1, 2, 5, 10)
-PLAN = Plan(P, Q, 0, 0, True, 1e-3, Squared(), False, True, 1.0)  # the estimator's defaults at these orders
+PLAN = Plan(
+    P, Q, 0, 0, True, 1e-3, Squared(), False, True, 1.0
+)  # the estimator's defaults at these orders
 
 
 def problem(T: int, seed: int, shrinkage: float) -> Convex:
@@ -56,7 +58,10 @@ def in_units(given: Convex, call: Callable[[], Any]) -> tuple[float, float]:
     assert given.design is not None
     D, Y = given.design.D, given.data.terms[0].x
     call()
-    pairs = [(seconds(lambda: np.linalg.lstsq(D, Y, rcond=None), 10), seconds(call)) for _ in range(TURNS)]
+    pairs = [
+        (seconds(lambda: np.linalg.lstsq(D, Y, rcond=None), 10), seconds(call))
+        for _ in range(TURNS)
+    ]
     unit, whole = np.median(pairs, axis=0)
     return float(whole / unit), float(unit)
 
@@ -64,18 +69,26 @@ def in_units(given: Convex, call: Callable[[], Any]) -> tuple[float, float]:
 def to_gap(T: int, tol: float, shrinkage: float) -> list[str]:
     """Return one row: units of lstsq to a proven gap over several series."""
     cases = [problem(T, seed, shrinkage) for seed in SEEDS]
-    units = [in_units(case, lambda case=case: solved(case, tol, DouglasRachford(tol))) for case in cases]
+    units = [
+        in_units(case, lambda case=case: solved(case, tol, DouglasRachford(tol))) for case in cases
+    ]
     answers = [solved(case, tol, DouglasRachford(tol)) for case in cases]
     slow = in_units(cases[0], lambda: solved(cases[0], tol, Fista()))[0] if T == 200 else np.nan
     middle = float(np.median([u for u, _ in units]))
     goal = f"{GOALS[tol]}" if T == 200 and shrinkage == 0.1 else ""
     proven = sum(a.relative_gap <= tol and a.rigorous for a in answers)
     return [
-        f"{T}", f"{tol:g}", f"{shrinkage:g}", f"{np.median([a.n_iter for a in answers]):.0f}", f"**{middle:.0f}**",
-        f"{min(u for u, _ in units):.0f} - {max(u for u, _ in units):.0f}", goal,
-        f"{middle * np.median([s for _, s in units]) * 1e3:.0f} ms", f"{proven} of {len(cases)}",
+        f"{T}",
+        f"{tol:g}",
+        f"{shrinkage:g}",
+        f"{np.median([a.n_iter for a in answers]):.0f}",
+        f"**{middle:.0f}**",
+        f"{min(u for u, _ in units):.0f} - {max(u for u, _ in units):.0f}",
+        goal,
+        f"{middle * np.median([s for _, s in units]) * 1e3:.0f} ms",
+        f"{proven} of {len(cases)}",
         "" if np.isnan(slow) else f"{slow:.0f}",
-    ]  # fmt: skip
+    ]
 
 
 def against_varmax(n: int) -> list[str]:
@@ -85,19 +98,32 @@ def against_varmax(n: int) -> list[str]:
     for seed in SEEDS:
         X = make_varma(200, n, 1, 1, random_state=seed)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # statsmodels on identification, starting values and convergence: see flags
+            warnings.simplefilter(
+                "ignore"
+            )  # statsmodels on identification, starting values and convergence: see flags
             peer = VARMAX(X, order=(1, 1), trend="c")
             took, fitted = cpu(lambda peer=peer: peer.fit(maxiter=50, disp=False))
         theirs.append(took)
         flags.append(bool(fitted.mle_retvals["converged"]))
         for tol, times in ours.items():
             model = RegularizedARMA(1, 1, tol=tol)
-            times.append(float(np.median([cpu(lambda model=model, X=X: model.fit(X))[0] for _ in range(TURNS)])))
-    peer_time, middles = float(np.median(theirs)), [float(np.median(times)) for times in ours.values()]
+            times.append(
+                float(
+                    np.median([cpu(lambda model=model, X=X: model.fit(X))[0] for _ in range(TURNS)])
+                )
+            )
+    peer_time, middles = (
+        float(np.median(theirs)),
+        [float(np.median(times)) for times in ours.values()],
+    )
     return [
-        f"{n}", f"{peer_time:.2f} s", f"{sum(flags)} of {len(flags)}", *(f"{m * 1e3:.1f} ms" for m in middles),
-        *(f"**{peer_time / m:.0f}**" for m in middles), "60",
-    ]  # fmt: skip
+        f"{n}",
+        f"{peer_time:.2f} s",
+        f"{sum(flags)} of {len(flags)}",
+        *(f"{m * 1e3:.1f} ms" for m in middles),
+        *(f"**{peer_time / m:.0f}**" for m in middles),
+        "60",
+    ]
 
 
 def coverage(q: int, shrinkage: float) -> list[str]:
@@ -126,19 +152,26 @@ def main() -> str:
         f"in turn with it; medians of {TURNS} turns, then over {len(SEEDS)} series. The last column is FISTA with "
         "restart on the first series.",
         "",
-        *table("T | gap | shrinkage | steps | in lstsq | range | goal | CPU | proven | FISTA, in lstsq", gaps),
+        *table(
+            "T | gap | shrinkage | steps | in lstsq | range | goal | CPU | proven | FISTA, in lstsq",
+            gaps,
+        ),
         "",
         "Complete fits of VARMA(1, 1), T = 200: statsmodels' `VARMAX` (maximum likelihood, at most 50 iterations) and "
         f"ours at the default gap of 1e-4 and at 1e-6 (another objective, strongly shrunk); medians over {len(SEEDS)} "
         "series.",
         "",
-        *table("n | VARMAX | converged | ours, 1e-4 | ours, 1e-6 | ratio, 1e-4 | ratio, 1e-6 | goal",
-               [against_varmax(n) for n in SIZES]),
+        *table(
+            "n | VARMAX | converged | ours, 1e-4 | ours, 1e-6 | ratio, 1e-4 | ratio, 1e-6 | goal",
+            [against_varmax(n) for n in SIZES],
+        ),
         "",
         f"Share of {SERIES} series of length 150 (n = 3) whose continuation lies in the nominal 95 % interval. Goal: "
         "91 to 97 %.",
         "",
-        *table("model | shrinkage | " + " | ".join(f"h = {h}" for h in HORIZONS),
-               [coverage(q, shrinkage) for q in (1, 3) for shrinkage in (0.2, 0.05)]),
-    ]  # fmt: skip
+        *table(
+            "model | shrinkage | " + " | ".join(f"h = {h}" for h in HORIZONS),
+            [coverage(q, shrinkage) for q in (1, 3) for shrinkage in (0.2, 0.05)],
+        ),
+    ]
     return "\n".join(lines) + "\n"

@@ -45,7 +45,9 @@ FITS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def measured(kind: str, seed: int) -> tuple[str, str, np.ndarray, dict[str, float], dict[str, float]]:
+def measured(
+    kind: str, seed: int
+) -> tuple[str, str, np.ndarray, dict[str, float], dict[str, float]]:
     """Return a draw, its correlations, CPU of all, in turns, and how far their correlations are from those by QR."""
     X, Y = draw(STRENGTHS[kind], seed)
     truth, errors = exact(X, Y), {}
@@ -58,10 +60,18 @@ def measured(kind: str, seed: int) -> tuple[str, str, np.ndarray, dict[str, floa
         for name, fit in FITS.items():
             if turn == 0 or name != TIGHT:
                 times[name].append(cpu(lambda fit=fit: fit(X, Y))[0])
-    return kind, str(seed), truth, {name: float(np.median(each)) for name, each in times.items()}, errors
+    return (
+        kind,
+        str(seed),
+        truth,
+        {name: float(np.median(each)) for name, each in times.items()},
+        errors,
+    )
 
 
-def row(kind: str, seed: str, truth: np.ndarray, cpus: dict[str, float], errors: dict[str, float]) -> list[str]:
+def row(
+    kind: str, seed: str, truth: np.ndarray, cpus: dict[str, float], errors: dict[str, float]
+) -> list[str]:
     """Return the cells of a draw, or of all of them together."""
     ours, theirs, zoo, tight = cpus.values()
     return [

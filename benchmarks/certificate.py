@@ -39,7 +39,9 @@ def random_problem(rng: np.random.Generator) -> tuple[str, str, Convex]:
     return name, kind, Convex(problem.data, problem.gauge, alpha, design=design)
 
 
-def _data(name: str, Z: np.ndarray, first: int, rng: np.random.Generator) -> tuple[Loss, np.ndarray]:
+def _data(
+    name: str, Z: np.ndarray, first: int, rng: np.random.Generator
+) -> tuple[Loss, np.ndarray]:
     noise = Z + 0.1 * rng.normal(size=Z.shape)
     noise = np.where(rng.random(Z.shape) < 0.05, noise + rng.uniform(-5, 5, Z.shape), noise)
     binary = (rng.random(Z.shape) < 1 / (1 + np.exp(-Z))).astype(float)

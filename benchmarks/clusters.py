@@ -17,8 +17,18 @@ ROWS = 20_000 if QUICK else 200_000
 REPEATS = 3 if QUICK else 7
 ITERATIONS = 10
 GOALS = {"float64": 1.05, "float32": 1.1}
-DIVERGENCES = ("squared", "kl", "itakura_saito", "bernoulli", "sigmoid", "softmax", "exp", "cube", "relaxed_sigmoid",
-               "mahalanobis")  # fmt: skip
+DIVERGENCES = (
+    "squared",
+    "kl",
+    "itakura_saito",
+    "bernoulli",
+    "sigmoid",
+    "softmax",
+    "exp",
+    "cube",
+    "relaxed_sigmoid",
+    "mahalanobis",
+)
 SHAPES = ((50, 5), (50, 100), (50, 300), (10, 20), (10, 5), (200, 20))
 
 
@@ -26,7 +36,9 @@ def draw(divergence: str, d: int, k: int, dtype: str) -> tuple[np.ndarray, np.nd
     """Return rows of k overlapping groups in the domain of a divergence, and first centers."""
     random = np.random.default_rng(0)
     n = ROWS if d < 100 else ROWS // 4
-    Z = 0.6 * random.normal(size=(k, d))[random.integers(k, size=n)] + 0.75 * random.normal(size=(n, d))
+    Z = 0.6 * random.normal(size=(k, d))[random.integers(k, size=n)] + 0.75 * random.normal(
+        size=(n, d)
+    )
     X = {
         "kl": lambda: random.poisson(np.exp(Z)).astype(float),
         "itakura_saito": lambda: np.exp(Z),
@@ -38,12 +50,16 @@ def draw(divergence: str, d: int, k: int, dtype: str) -> tuple[np.ndarray, np.nd
 
 def ours(X: np.ndarray, M: np.ndarray, divergence: str, w: Any = None) -> BregmanKMeans:
     """Fit ours."""
-    return BregmanKMeans(len(M), divergence, init=M, max_iter=ITERATIONS, tol=0.0).fit(X, sample_weight=w)
+    return BregmanKMeans(len(M), divergence, init=M, max_iter=ITERATIONS, tol=0.0).fit(
+        X, sample_weight=w
+    )
 
 
 def theirs(X: np.ndarray, M: np.ndarray, w: Any = None) -> KMeans:
     """Fit scikit-learn's."""
-    return KMeans(len(M), init=M, n_init=1, max_iter=ITERATIONS, tol=0.0, algorithm="lloyd").fit(X, sample_weight=w)
+    return KMeans(len(M), init=M, n_init=1, max_iter=ITERATIONS, tol=0.0, algorithm="lloyd").fit(
+        X, sample_weight=w
+    )
 
 
 def interleaved(*calls: Callable[[], Any]) -> list[tuple[float, int]]:
@@ -63,7 +79,14 @@ def compared(divergence: str, d: int, k: int, dtype: str, weighted: bool = False
     peer, own = interleaved(lambda: theirs(X, M, w), lambda: ours(X, M, divergence, w))
     name = f"{divergence}, weighted" if weighted else divergence
     shown = [f"{seconds * 1e3:.0f} ms / {n}" for seconds, n in (peer, own)]
-    return [name, f"{len(X)} x {d}, k = {k}", dtype, *shown, f"**{own[0] / peer[0]:.2f}**", f"{GOALS[dtype]}"]
+    return [
+        name,
+        f"{len(X)} x {d}, k = {k}",
+        dtype,
+        *shown,
+        f"**{own[0] / peer[0]:.2f}**",
+        f"{GOALS[dtype]}",
+    ]
 
 
 def agreement(dtype: str, weighted: bool) -> list[str]:
@@ -85,7 +108,11 @@ def memory(which: str, divergence: str, dtype: str) -> float:
     """Return the MB that a fit allocates at its peak beyond the data; for a fresh process."""
     warnings.simplefilter("ignore", ConvergenceWarning)
     X, M = draw(divergence, 50, 20, dtype)
-    fit = (lambda rows: ours(rows, M, divergence)) if which == "ours" else (lambda rows: theirs(rows, M))
+    fit = (
+        (lambda rows: ours(rows, M, divergence))
+        if which == "ours"
+        else (lambda rows: theirs(rows, M))
+    )
     fit(X[:1000].copy())
     return traced(lambda: fit(X))
 
@@ -98,7 +125,14 @@ def main() -> str:
     cases += [("squared", d, k, dtype, False) for d, k in SHAPES for dtype in GOALS]
     head = "divergence | table | precision | KMeans CPU / iterations | ours CPU / iterations | ratio | goal"
     held = [
-        [dtype, name, *(f"{in_fresh_process(memory, which, name, dtype):.1f} MB" for which in ("ours", "theirs"))]
+        [
+            dtype,
+            name,
+            *(
+                f"{in_fresh_process(memory, which, name, dtype):.1f} MB"
+                for which in ("ours", "theirs")
+            ),
+        ]
         for dtype in GOALS
         for name in ("squared", "kl")
     ]

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from benchmarks._peers import QUICK, cpu, fancyimpute, grown, in_fresh_process, table, traced, versions
+from benchmarks._peers import (
+    QUICK,
+    cpu,
+    fancyimpute,
+    grown,
+    in_fresh_process,
+    table,
+    traced,
+    versions,
+)
 from regfactor import ConvexSubspace, solve
 from regfactor.losses import Squared
 from regfactor.penalties import Trace
@@ -33,7 +42,11 @@ class Setting:
     def draw(self, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the table without noise, with noise, and where it is observed."""
         rng = np.random.default_rng(seed)
-        Z = rng.normal(size=(self.n, self.rank)) @ rng.normal(size=(self.d, self.rank)).T / np.sqrt(self.rank)
+        Z = (
+            rng.normal(size=(self.n, self.rank))
+            @ rng.normal(size=(self.d, self.rank)).T
+            / np.sqrt(self.rank)
+        )
         return Z, Z + self.noise * rng.normal(size=Z.shape), rng.random(Z.shape) < self.density
 
     def sparse(self, seed: int) -> scipy.sparse.csr_array:
@@ -45,7 +58,9 @@ class Setting:
 
 SMALL = Setting(60, 40, 2, 0.1, 0.5)
 MEDIUM = Setting(1000, 500, 10, 0.1, 0.3)
-LARGE, LARGE_ALPHA = (Setting(1500, 600, 5, 0.3, 0.1), 6.6) if QUICK else (Setting(5000, 2000, 20, 0.3, 0.1), 12.0)
+LARGE, LARGE_ALPHA = (
+    (Setting(1500, 600, 5, 0.3, 0.1), 6.6) if QUICK else (Setting(5000, 2000, 20, 0.3, 0.1), 12.0)
+)
 NOISES, RMSE_GOALS = (0.1, 0.5, 1.0), (1.0, 1.02, 1.02)
 LARGE_GOALS = {1e-3: 0.3, 1e-4: 0.45}
 TURNS = 3  # of which the medians are taken
@@ -125,7 +140,9 @@ def speed(seed: int) -> list[str]:
         lambda: ConvexSubspace(alpha=alpha, fit_intercept=False, tol=1e-4).fit(X),
     )
     turns = [[cpu(fit) for fit in fits] for _ in range(TURNS)]
-    theirs, ours, whole = (float(np.median([turn[j][0] for turn in turns])) for j in range(len(fits)))
+    theirs, ours, whole = (
+        float(np.median([turn[j][0] for turn in turns])) for j in range(len(fits))
+    )
     filled, solution, model = (found for _, found in turns[-1])
     factors, referee = solution.point.factors, Referee(X, observed, alpha)
     bound = referee.best_bound(factors.dense(), solution.point.dual)
@@ -150,7 +167,9 @@ def warm_up() -> None:
     """Load what is loaded once, so that no timed call pays for it."""
     _, X, observed = SMALL.draw(0)
     X = with_holes(X, observed)
-    fancyimpute("soft_impute").SoftImpute(shrinkage_value=1.0, max_rank=5, verbose=False).fit_transform(X)
+    fancyimpute("soft_impute").SoftImpute(
+        shrinkage_value=1.0, max_rank=5, verbose=False
+    ).fit_transform(X)
     ConvexSubspace(alpha=1.0, fit_intercept=False).fit(X)
 
 
@@ -183,7 +202,12 @@ def error(noise: float, seed: int) -> dict[str, float]:
     model = ConvexSubspace(alpha="auto", debias=True, fit_intercept=False)
     ours, completed = cpu(lambda: model.fit(X).complete(X))
     rmse = [float(np.sqrt(np.square((F - Z)[~observed]).mean())) for F in (completed, filled)]
-    return {"ours": rmse[0], "theirs": rmse[1], "cpu": ours / theirs, "rank": len(model.components_)}
+    return {
+        "ours": rmse[0],
+        "theirs": rmse[1],
+        "cpu": ours / theirs,
+        "rank": len(model.components_),
+    }
 
 
 def error_row(noise: float, goal: float) -> list[str]:
@@ -213,7 +237,9 @@ def error_section() -> list[str]:
         f", which is told neither rank nor noise; seeds {', '.join(map(str, ERROR_SEEDS))}. The CPU is that of "
         "choosing, fitting and filling.",
         "",
-        *table(head, [error_row(noise, goal) for noise, goal in zip(NOISES, RMSE_GOALS, strict=True)]),
+        *table(
+            head, [error_row(noise, goal) for noise, goal in zip(NOISES, RMSE_GOALS, strict=True)]
+        ),
     ]
 
 
@@ -260,7 +286,9 @@ def large(seed: int) -> list[list[str]]:
         how = f"{solution.solver}, {solution.n_iter}, {solution.point.factors.rank}{_proven(solution.rigorous)}"
         for route, seconds, pair in zip(ROUTES, (ours, whole), gaps, strict=True):
             shares = [f"{unit:.1f} s", f"{seconds:.2f} s", f"**{seconds / unit:.2f}**", f"{goal}"]
-            rows.append([str(seed), f"{tol:g}", route, *shares, f"{pair[0]:.1e} / {pair[1]:.1e}", how])
+            rows.append(
+                [str(seed), f"{tol:g}", route, *shares, f"{pair[0]:.1e} / {pair[1]:.1e}", how]
+            )
     return rows
 
 
@@ -270,9 +298,7 @@ def memory_row(route: str, tol: float) -> list[str]:
 
 
 def large_section() -> list[str]:
-    head = (
-        "seed | tol | through | thin SVD | CPU | in SVDs | goal | gap claimed / recomputed | solver, iterations, rank"
-    )
+    head = "seed | tol | through | thin SVD | CPU | in SVDs | goal | gap claimed / recomputed | solver, iterations, rank"
     return [
         f"## {LARGE.n} x {LARGE.d}, a sparse table with {LARGE.density:.0%} stored",
         "",
@@ -286,7 +312,8 @@ def large_section() -> list[str]:
         "allocations in a run of its own. Goal: 150 MB.",
         "",
         *table(
-            "through | tol | resident | traced", [memory_row(route, tol) for tol in LARGE_GOALS for route in ROUTES]
+            "through | tol | resident | traced",
+            [memory_row(route, tol) for tol in LARGE_GOALS for route in ROUTES],
         ),
     ]
 
@@ -294,5 +321,10 @@ def large_section() -> list[str]:
 def main() -> str:
     """Run the three parts and return the tables."""
     warm_up()
-    lines = ["# Matrix completion", "", f"One thread, CPU seconds; {versions('scikit-learn', 'fancyimpute')}.", ""]
+    lines = [
+        "# Matrix completion",
+        "",
+        f"One thread, CPU seconds; {versions('scikit-learn', 'fancyimpute')}.",
+        "",
+    ]
     return "\n".join([*lines, *speed_section(), "", *error_section(), "", *large_section()]) + "\n"

@@ -35,7 +35,9 @@ class Workload:
         """Return a table and its true natural parameters: scale N N' and column offsets 0.5 N."""
         rng = np.random.default_rng(seed)
         (n, d), k = self.shape, self.rank
-        theta = self.scale * rng.normal(size=(n, k)) @ rng.normal(size=(k, d)) + 0.5 * rng.normal(size=d)
+        theta = self.scale * rng.normal(size=(n, k)) @ rng.normal(size=(k, d)) + 0.5 * rng.normal(
+            size=d
+        )
         if self.family == "bernoulli":
             return (rng.random((n, d)) < expit(theta)).astype(float), theta
         theta = np.minimum(theta, CAP)
@@ -114,7 +116,9 @@ def many(work: Workload, share: float) -> list[str]:
 
 def main() -> str:
     """Run all workloads and return the tables."""
-    ours(WORKLOADS[0], WORKLOADS[0].draw(0)[0])  # imports and caches are paid before anything is measured
+    ours(
+        WORKLOADS[0], WORKLOADS[0].draw(0)[0]
+    )  # imports and caches are paid before anything is measured
     rows = [row for work in WORKLOADS for seed in SEEDS for row in compared(work, seed)]
     lines = [
         "# Exponential-family PCA",

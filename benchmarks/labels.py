@@ -27,7 +27,14 @@ PER_CLASS = 10  # labels
 MANY, CLASSES, LABELS = (50_000 if QUICK else 1_000_000), 10, 100
 ITERATIONS, TURNS = 20, 3
 APART = 2.6
-SHIFTED_BY_NUMPY = ("min", "max", "round", "pow", "abs", "bool")  # numpy 2 exports these, numpy 1 did not
+SHIFTED_BY_NUMPY = (
+    "min",
+    "max",
+    "round",
+    "pow",
+    "abs",
+    "bool",
+)  # numpy 2 exports these, numpy 1 did not
 Draw = tuple[np.ndarray, np.ndarray, np.ndarray, float]
 
 
@@ -35,7 +42,9 @@ def qn_s3vm() -> Any:
     """Return the module of QN-S3VM, made to run with numpy 2; the package around it wants torch."""
     package = importlib.util.find_spec("semisupervised")
     assert package is not None and package.origin is not None, "semisupervised is not installed"
-    spec = importlib.util.spec_from_file_location("qns3vm", Path(package.origin).with_name("qns3vm.py"))
+    spec = importlib.util.spec_from_file_location(
+        "qns3vm", Path(package.origin).with_name("qns3vm.py")
+    )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     with warnings.catch_warnings():  # it turns warnings into errors for everyone
@@ -92,7 +101,11 @@ def labels_only(draw: Draw) -> np.ndarray:
 
 def self_trained(draw: Draw) -> np.ndarray:
     """Predict by self-training."""
-    return SelfTrainingClassifier(LogisticRegression(max_iter=1000)).fit(draw[0], draw[2]).predict(draw[0])
+    return (
+        SelfTrainingClassifier(LogisticRegression(max_iter=1000))
+        .fit(draw[0], draw[2])
+        .predict(draw[0])
+    )
 
 
 def spread(draw: Draw) -> np.ndarray:
@@ -133,12 +146,16 @@ def compared(draws: list[Draw]) -> list[list[str]]:
             seconds.append(spent)
             accuracy.append(float(np.mean((labels == draw[1])[draw[2] < 0])))
         measured[name] = seconds, accuracy
-    reference = float(np.mean(measured.get("QN-S3VM", measured["SelfTrainingClassifier(LogisticRegression)"])[0]))
+    reference = float(
+        np.mean(measured.get("QN-S3VM", measured["SelfTrainingClassifier(LogisticRegression)"])[0])
+    )
     rows = [["best possible", f"{np.mean([draw[3] for draw in draws]):.3f}", "", "", ""]]
     for name, (seconds, accuracy) in measured.items():
         each = " ".join(f"{a:.3f}" for a in accuracy)
         ratio = f"1/{reference / np.mean(seconds):.0f}" if np.mean(seconds) < reference else "1"
-        rows.append([name, f"**{np.mean(accuracy):.3f}**", each, f"{np.mean(seconds):.2f} s", ratio])
+        rows.append(
+            [name, f"**{np.mean(accuracy):.3f}**", each, f"{np.mean(seconds):.2f} s", ratio]
+        )
     return rows
 
 
@@ -170,7 +187,9 @@ def large() -> tuple[list[float], list[float], int, int, float]:
     """Return CPU seconds of both in turns, their iterations, and how much memory ours took at first."""
     warnings.simplefilter("ignore", ConvergenceWarning)
     X, codes, M = many()
-    fit_many(X[:2000].copy(), codes[np.flatnonzero(codes >= 0)[np.arange(2000) % LABELS]])  # imports and buffers
+    fit_many(
+        X[:2000].copy(), codes[np.flatnonzero(codes >= 0)[np.arange(2000) % LABELS]]
+    )  # imports and buffers
     memory, model = grown(lambda: fit_many(X, codes))
     mine, theirs = [], []
     for _ in range(TURNS):
@@ -187,7 +206,9 @@ def main() -> str:
     head = "method | mean accuracy on unlabeled rows | each seed | CPU of a fit | share of the S3VM's CPU"
     wide = APART * 4 / 3
     counter = [interleaved(seed) for seed in range(SEEDS)]
-    verdict = compare_with_supervised(ReverseClassifier(), counter[0][0], counter[0][2], cv=5).verdict
+    verdict = compare_with_supervised(
+        ReverseClassifier(), counter[0][0], counter[0][2], cv=5
+    ).verdict
     mine, theirs, n, m, memory = in_fresh_process(large)
     ratio = (np.median(mine) / n) / (np.median(theirs) / m)
     lines = [
@@ -226,8 +247,14 @@ def main() -> str:
         "",
         *table(
             "ours CPU / iterations | KMeans CPU / iterations | ratio per iteration | memory growth of ours",
-            [[f"{np.median(mine):.2f} s / {n}", f"{np.median(theirs):.2f} s / {m}", f"**{ratio:.2f}**",
-              f"{memory:.0f} MB"]],
+            [
+                [
+                    f"{np.median(mine):.2f} s / {n}",
+                    f"{np.median(theirs):.2f} s / {m}",
+                    f"**{ratio:.2f}**",
+                    f"{memory:.0f} MB",
+                ]
+            ],
         ),
-    ]  # fmt: skip
+    ]
     return "\n".join(lines) + "\n"

@@ -69,7 +69,9 @@ def load(name: str) -> pd.DataFrame:
     frame = frame.drop(columns=list(source.drop)).iloc[:: source.every].reset_index(drop=True)
     for column in frame:
         text = not pd.api.types.is_numeric_dtype(frame[column])
-        frame[column] = _typed(frame[column], source.kinds.get(column, UNORDERED if text else source.others))
+        frame[column] = _typed(
+            frame[column], source.kinds.get(column, UNORDERED if text else source.others)
+        )
     return frame
 
 
@@ -78,7 +80,9 @@ def _typed(column: pd.Series, kind: str) -> pd.Series:
         return (column == column.max()).astype("boolean")
     if kind == NUMERIC:
         return column.astype(float)
-    return column.astype(pd.CategoricalDtype(sorted(column.dropna().unique()), ordered=kind == ORDERED))
+    return column.astype(
+        pd.CategoricalDtype(sorted(column.dropna().unique()), ordered=kind == ORDERED)
+    )
 
 
 def kind_of(column: pd.Series) -> str:
@@ -121,7 +125,9 @@ def peer(imputer: Callable[[int], Any]) -> Callable[[pd.DataFrame, int], pd.Data
     """Return a peer that works on our encoding, but on levels 0, 1, ..., standardized where it is not 0 and 1."""
 
     def fill(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
-        schema = Schema.of(frame, {name: "squared" for name in frame if kind_of(frame[name]) == ORDERED})
+        schema = Schema.of(
+            frame, {name: "squared" for name in frame if kind_of(frame[name]) == ORDERED}
+        )
         E = schema.encode(frame)
         scale = np.nanstd(E, axis=0)
         scale[(scale == 0) | np.isin(np.nan_to_num(E), (0.0, 1.0)).all(axis=0)] = 1.0
@@ -155,7 +161,9 @@ def measure(name: str) -> tuple[pd.DataFrame, dict[str, dict[str, float]], dict[
     """Return a table, the errors by kind and method, averaged over seeds, and the seconds each method took."""
     truth, found, seconds = load(name), defaultdict(lambda: defaultdict(list)), defaultdict(float)
     for seed in SEEDS:
-        hidden = (np.random.default_rng(seed).random(truth.shape) < HIDDEN) & truth.notna().to_numpy()
+        hidden = (
+            np.random.default_rng(seed).random(truth.shape) < HIDDEN
+        ) & truth.notna().to_numpy()
         holed = truth.mask(hidden)
         for method, fill in METHODS.items():
             started = time.process_time()
@@ -185,19 +193,26 @@ def main() -> str:
             cells = [f"**{e:.3f}**" if e == least else f"{e:.3f}" for e in error.values()]
             rows.append([name, f"{len(truth)} x {truth.shape[1]}", kind, *cells])
     head = ["table", "size", "kind", *METHODS]
-    return "\n".join([
-        "# Holes in mixed tables",
-        "",
-        f"{HIDDEN:.0%} of the entries hidden at random, means over {len(SEEDS)} seeds. Errors on hidden entries: "
-        "numeric RMSE in standard deviations of the column, boolean and unordered share of wrong labels, ordered mean "
-        "distance in levels. Peers have their default settings and our encoding, with columns that are not 0 and 1 "
-        "standardized and ordered categories as 0, 1, ... .",
-        "",
-        f"| {' | '.join(head)} |",
-        "|---" * len(head) + "|",
-        *(f"| {' | '.join(row)} |" for row in rows),
-        "| CPU s | | | " + " | ".join(f"{total[m]:.0f}" for m in METHODS) + " |",
-        "",
-        *(f"- {m}: better than all three peers in every kind on {len(t)} of {len(TABLES)} tables ({', '.join(t)})."
-          for m, t in won.items()),
-    ]) + "\n"  # fmt: skip
+    return (
+        "\n".join(
+            [
+                "# Holes in mixed tables",
+                "",
+                f"{HIDDEN:.0%} of the entries hidden at random, means over {len(SEEDS)} seeds. Errors on hidden entries: "
+                "numeric RMSE in standard deviations of the column, boolean and unordered share of wrong labels, ordered mean "
+                "distance in levels. Peers have their default settings and our encoding, with columns that are not 0 and 1 "
+                "standardized and ordered categories as 0, 1, ... .",
+                "",
+                f"| {' | '.join(head)} |",
+                "|---" * len(head) + "|",
+                *(f"| {' | '.join(row)} |" for row in rows),
+                "| CPU s | | | " + " | ".join(f"{total[m]:.0f}" for m in METHODS) + " |",
+                "",
+                *(
+                    f"- {m}: better than all three peers in every kind on {len(t)} of {len(TABLES)} tables ({', '.join(t)})."
+                    for m, t in won.items()
+                ),
+            ]
+        )
+        + "\n"
+    )

@@ -49,7 +49,9 @@ def without_holes(name: str, X: np.ndarray) -> list[str]:
     peer_seconds, W = cpu(lambda: peer.fit_transform(X))
     reference = problem.objective(Factors(W, peer.components_))
     enough = (1 + WITHIN) * reference
-    equal_seconds, equal = cpu(lambda: ours(name, callback=lambda it: it.objective <= enough).fit(X))
+    equal_seconds, equal = cpu(
+        lambda: ours(name, callback=lambda it: it.objective <= enough).fit(X)
+    )
     seconds, model = cpu(lambda: ours(name).fit(X))
     scoring, _ = cpu(lambda: model.transform(X))
     peer_scoring, _ = cpu(lambda: peer.transform(X))
@@ -57,8 +59,24 @@ def without_holes(name: str, X: np.ndarray) -> list[str]:
     long_seconds, W = cpu(lambda: longer.fit_transform(X))
     longest = problem.objective(Factors(W, longer.components_))
     return [
-        _row(name, "scikit-learn NMF, tol 1e-4", reference, peer.n_iter_, peer_seconds, peer_seconds, peer_scoring),
-        _row(name, "scikit-learn NMF, tol 1e-6", longest, longer.n_iter_, long_seconds, peer_seconds, None),
+        _row(
+            name,
+            "scikit-learn NMF, tol 1e-4",
+            reference,
+            peer.n_iter_,
+            peer_seconds,
+            peer_seconds,
+            peer_scoring,
+        ),
+        _row(
+            name,
+            "scikit-learn NMF, tol 1e-6",
+            longest,
+            longer.n_iter_,
+            long_seconds,
+            peer_seconds,
+            None,
+        ),
         _row(
             name,
             "ours, to the objective of the first",
@@ -68,11 +86,21 @@ def without_holes(name: str, X: np.ndarray) -> list[str]:
             peer_seconds,
             None,
         ),
-        _row(name, "ours, tol 1e-4", model.objective_, model.n_iter_, seconds, peer_seconds, scoring),
+        _row(
+            name, "ours, tol 1e-4", model.objective_, model.n_iter_, seconds, peer_seconds, scoring
+        ),
     ]
 
 
-def _row(name: str, who: str, objective: float, steps: int, seconds: float, unit: float, scoring: float | None) -> str:
+def _row(
+    name: str,
+    who: str,
+    objective: float,
+    steps: int,
+    seconds: float,
+    unit: float,
+    scoring: float | None,
+) -> str:
     scored = "" if scoring is None else f"{scoring:.2f}"
     return f"| {name} | {who} | {objective:.0f} | {steps} | {seconds:.2f} | {seconds / unit:.2f} | {scored} |"
 
@@ -113,10 +141,17 @@ def main() -> str:
     """Run both losses and return the tables."""
     X = load_digits().data
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fit that is stopped at an objective says that it was stopped
+        warnings.simplefilter(
+            "ignore"
+        )  # the fit that is stopped at an objective says that it was stopped
         complete = [row for name in LOSSES for row in without_holes(name, X)]
         tables = {"digits": X, "planted counts": planted(X.shape)}
-        hidden = [row for table in tables for name in LOSSES for row in with_holes(table, name, tables[table])]
+        hidden = [
+            row
+            for table in tables
+            for name in LOSSES
+            for row in with_holes(table, name, tables[table])
+        ]
     lines = [
         "# Non-negative factorization of the digits",
         "",

@@ -14,7 +14,11 @@ import scipy.sparse
 from benchmarks._peers import QUICK, cpu, installed, table, versions
 from regfactor import ConvexSubspace
 
-FILES = ("ratings.csv", "ratings.dat", "u.data")  # the names that MovieLens gives its tables, plain or gzipped
+FILES = (
+    "ratings.csv",
+    "ratings.dat",
+    "u.data",
+)  # the names that MovieLens gives its tables, plain or gzipped
 LOWEST, HIGHEST, STEP = 0.5, 5.0, 0.5
 HELD_OUT, VALIDATION = 0.1, 0.05
 DAMPING = (15.0, 10.0)  # ratings of the mean that a user and an item begin with
@@ -43,7 +47,12 @@ class Ratings:
     def tenth(self) -> Ratings:
         """Return the ratings of every tenth user."""
         some = self.take(self.users % 10 == 0)
-        return Ratings(some.users // 10, some.items, some.stars, (int(some.users.max()) // 10 + 1, self.shape[1]))
+        return Ratings(
+            some.users // 10,
+            some.items,
+            some.stars,
+            (int(some.users.max()) // 10 + 1, self.shape[1]),
+        )
 
     def split(self, share: float, seed: int) -> tuple[Ratings, Ratings]:
         """Return the ratings without and those of a random share."""
@@ -62,7 +71,11 @@ def found() -> Path | None:
     """Return the first MovieLens table below REGFACTOR_DATA."""
     root = os.environ.get("REGFACTOR_DATA")
     names = {name + end for name in FILES for end in ("", ".gz")}
-    return next((path for path in sorted(Path(root).rglob("*")) if path.name in names), None) if root else None
+    return (
+        next((path for path in sorted(Path(root).rglob("*")) if path.name in names), None)
+        if root
+        else None
+    )
 
 
 def read(path: Path) -> Ratings:
@@ -98,7 +111,9 @@ class StandIn:
         stars = self._stars(users, items, appeal, rng)
         return Ratings(users, items, stars, (self.users, self.items))
 
-    def _pairs(self, popularity: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    def _pairs(
+        self, popularity: np.ndarray, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return distinct pairs: a user rates the items whose exponential clocks ring before the user is through."""
         rates = (popularity / popularity.sum()).astype(np.float32)
         patience = self._patience(rates, rng)
@@ -106,7 +121,9 @@ class StandIn:
         users, items = [], []
         for start in range(0, self.users, rows):
             block = patience[start : start + rows, None].astype(np.float32)
-            user, item = np.nonzero(rng.standard_exponential((len(block), self.items), np.float32) < block * rates)
+            user, item = np.nonzero(
+                rng.standard_exponential((len(block), self.items), np.float32) < block * rates
+            )
             users.append((user + start).astype(np.int32))
             items.append(item.astype(np.int32))
         return np.concatenate(users), np.concatenate(items)
@@ -122,15 +139,24 @@ class StandIn:
         expected = np.array([-np.expm1(-patience * rates.astype(float)).sum() for patience in grid])
         return np.interp(wanted, expected, grid)
 
-    def _stars(self, users: np.ndarray, items: np.ndarray, appeal: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def _stars(
+        self, users: np.ndarray, items: np.ndarray, appeal: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
         """Return biases, tastes of falling strength and noise, rounded to half stars."""
         strength = np.arange(1.0, self.tastes + 1) ** -0.5
         strength *= 0.5 / np.linalg.norm(strength)  # a taste moves a rating by half a star
         U = rng.normal(size=(self.users, self.tastes)) * strength
         V = rng.normal(size=(self.items, self.tastes))
-        of_item = 3.15 + 0.25 * appeal + 0.35 * rng.normal(size=self.items)  # popular films are liked more
+        of_item = (
+            3.15 + 0.25 * appeal + 0.35 * rng.normal(size=self.items)
+        )  # popular films are liked more
         of_user = 0.43 * rng.normal(size=self.users)
-        stars = of_item[items] + of_user[users] + products(U, V, users, items) + 0.7 * rng.normal(size=len(users))
+        stars = (
+            of_item[items]
+            + of_user[users]
+            + products(U, V, users, items)
+            + 0.7 * rng.normal(size=len(users))
+        )
         return np.clip(np.rint(stars / STEP) * STEP, LOWEST, HIGHEST)
 
 
@@ -179,9 +205,14 @@ def ours_on_user_means(train: Ratings, alpha: float, max_rank: int | None = None
     mean = train.stars.mean()
     of_user = damped_means(train.users, train.stars - mean, train.shape[0], DAMPING[0])
     left = train.stars - mean - of_user[train.users]
-    model = ConvexSubspace(alpha=alpha, tol=TOL, max_rank=max_rank, time_limit=TIME_LIMIT, random_state=0)
+    model = ConvexSubspace(
+        alpha=alpha, tol=TOL, max_rank=max_rank, time_limit=TIME_LIMIT, random_state=0
+    )
     model.fit(train.sparse(left))
-    return Fitted(lambda users, items: mean + of_user[users] + predicted(model, users, items), described_fit(model))
+    return Fitted(
+        lambda users, items: mean + of_user[users] + predicted(model, users, items),
+        described_fit(model),
+    )
 
 
 def ours_on_biases(train: Ratings, alpha: float, max_rank: int | None = None) -> Fitted:
@@ -189,9 +220,17 @@ def ours_on_biases(train: Ratings, alpha: float, max_rank: int | None = None) ->
     base = biases(train).predict
     left = train.stars - base(train.users, train.items)
     model = ConvexSubspace(
-        alpha=alpha, fit_intercept=False, tol=TOL, max_rank=max_rank, time_limit=TIME_LIMIT, random_state=0
+        alpha=alpha,
+        fit_intercept=False,
+        tol=TOL,
+        max_rank=max_rank,
+        time_limit=TIME_LIMIT,
+        random_state=0,
     ).fit(train.sparse(left))
-    return Fitted(lambda users, items: base(users, items) + predicted(model, users, items), described_fit(model))
+    return Fitted(
+        lambda users, items: base(users, items) + predicted(model, users, items),
+        described_fit(model),
+    )
 
 
 def predicted(model: ConvexSubspace, users: np.ndarray, items: np.ndarray) -> np.ndarray:
@@ -208,7 +247,9 @@ def cmf(train: Ratings, strength: float) -> Fitted:
     """cmfrec's CMF: the same objective with ATOMS atoms and penalized biases, by alternating ridge regression."""
     from cmfrec import CMF
 
-    model = CMF(k=ATOMS, lambda_=strength, nthreads=1, precompute_for_predictions=False, verbose=False)
+    model = CMF(
+        k=ATOMS, lambda_=strength, nthreads=1, precompute_for_predictions=False, verbose=False
+    )
     model.fit(scipy.sparse.coo_matrix((train.stars, (train.users, train.items)), shape=train.shape))
     return Fitted(lambda users, items: np.asarray(model.predict(users, items)), f"{ATOMS} atoms")
 
@@ -231,8 +272,12 @@ def by_user(train: Ratings) -> dict[int, list[tuple[int, float]]]:
     """Return the ratings as Surprise wants them: a list of pairs for each user."""
     order = np.argsort(train.users, kind="stable")
     ends = np.cumsum(np.bincount(train.users, minlength=train.shape[0]))[:-1]
-    columns = zip(np.split(train.items[order], ends), np.split(train.stars[order], ends), strict=True)
-    return {user: list(zip(i.tolist(), s.tolist(), strict=True)) for user, (i, s) in enumerate(columns)}
+    columns = zip(
+        np.split(train.items[order], ends), np.split(train.stars[order], ends), strict=True
+    )
+    return {
+        user: list(zip(i.tolist(), s.tolist(), strict=True)) for user, (i, s) in enumerate(columns)
+    }
 
 
 # --- the comparison ---------------------------------------------------------------------------------------------------
@@ -262,7 +307,9 @@ def compared(ratings: Ratings) -> list[str]:
         f"ConvexSubspace(max_rank={ATOMS}) on user means, item offsets": lambda: ours_on_user_means(
             train, strength, ATOMS
         ),
-        f"ConvexSubspace(max_rank={ATOMS}) on biases": lambda: ours_on_biases(train, strength, ATOMS),
+        f"ConvexSubspace(max_rank={ATOMS}) on biases": lambda: ours_on_biases(
+            train, strength, ATOMS
+        ),
     }
     if len(ratings) <= SMALL:
         models["ConvexSubspace on biases"] = lambda: ours_on_biases(train, strength)
@@ -298,7 +345,10 @@ def tables() -> Iterator[tuple[str, Ratings]]:
     """Yield the file there is, or stand-ins for it; of a large table first a tenth of its users."""
     path = found()
     if path is None:
-        yield "A tenth of a generated stand-in for MovieLens 10M", StandIn(users=7_200, ratings=1_000_000).draw()
+        yield (
+            "A tenth of a generated stand-in for MovieLens 10M",
+            StandIn(users=7_200, ratings=1_000_000).draw(),
+        )
         if not QUICK:
             yield "A generated stand-in for MovieLens 10M", StandIn().draw()
         return
@@ -311,7 +361,9 @@ def tables() -> Iterator[tuple[str, Ratings]]:
 
 def main() -> str:
     """Compare the models on every table."""
-    peers = [name for name in ("cmfrec", "scikit-surprise") if installed(name.removeprefix("scikit-"))]
+    peers = [
+        name for name in ("cmfrec", "scikit-surprise") if installed(name.removeprefix("scikit-"))
+    ]
     lines = [
         "# Ratings",
         "",

@@ -65,7 +65,9 @@ def pursuit(X: np.ndarray) -> Convex:
 
 def objective(X: np.ndarray, Z: np.ndarray) -> float:
     """The same, of a matrix that comes without factors."""
-    return float(np.abs(X - Z).sum() + np.sqrt(max(X.shape)) * np.linalg.svd(Z, compute_uv=False).sum())
+    return float(
+        np.abs(X - Z).sum() + np.sqrt(max(X.shape)) * np.linalg.svd(Z, compute_uv=False).sum()
+    )
 
 
 def theirs(X: np.ndarray, tol: float = 1e-7) -> np.ndarray:
@@ -94,11 +96,20 @@ def huber(seed: int) -> list[float]:
     truth, X = NOISY.draw(seed)
     unit, _ = least_cpu(lambda: np.linalg.svd(X, full_matrices=False))
     alpha = NOISY.edge
-    problem = Convex(Data.of(X, Robust(Squared(), alpha / np.sqrt(max(X.shape)))), Trace(), float(alpha))
+    problem = Convex(
+        Data.of(X, Robust(Squared(), alpha / np.sqrt(max(X.shape)))), Trace(), float(alpha)
+    )
     splitting, fit = least_cpu(lambda: solve(problem, solver=Admm()))
     chosen, other = least_cpu(lambda: solve(problem))
     found = fit.point.factors.dense()
-    return [1e3 * unit, splitting / unit, fit.relative_gap, chosen / unit, other.relative_gap, error(found, truth)]
+    return [
+        1e3 * unit,
+        splitting / unit,
+        fit.relative_gap,
+        chosen / unit,
+        other.relative_gap,
+        error(found, truth),
+    ]
 
 
 def harder(setting: Setting) -> list[str]:
@@ -118,16 +129,34 @@ def harder(setting: Setting) -> list[str]:
 
 def main() -> str:
     """Run everything and return the tables."""
-    for warm_up in (lambda: theirs(CLEAN.draw(99)[1]), lambda: solve(pursuit(CLEAN.draw(99)[1]), solver=Pursuit())):
+    for warm_up in (
+        lambda: theirs(CLEAN.draw(99)[1]),
+        lambda: solve(pursuit(CLEAN.draw(99)[1]), solver=Pursuit()),
+    ):
         warm_up()
-    pursuits, hubers = np.array([exact(seed) for seed in SEEDS]), np.array([huber(seed) for seed in SEEDS])
+    pursuits, hubers = (
+        np.array([exact(seed) for seed in SEEDS]),
+        np.array([huber(seed) for seed in SEEDS]),
+    )
     proven = "all" if pursuits[:, 7].all() else "not all"
     seen = [[f"{v:.2g}" for v in (c.min(), np.median(c), c.max())] for c in pursuits.T[:7]]
     what = [
-        "ours, CPU ms", "ours / pyrpca", f"ours / pyrpca at its tol={LOOSE:g}", "relative error of Z, ours",
-        "pyrpca", f"pyrpca at its tol={LOOSE:g}", "relative gap, ours",
-    ]  # fmt: skip
-    units = ["thin SVD, CPU ms", "Admm, in thin SVDs", "its gap", "what `solve` chooses", "its gap", "error of Z"]
+        "ours, CPU ms",
+        "ours / pyrpca",
+        f"ours / pyrpca at its tol={LOOSE:g}",
+        "relative error of Z, ours",
+        "pyrpca",
+        f"pyrpca at its tol={LOOSE:g}",
+        "relative gap, ours",
+    ]
+    units = [
+        "thin SVD, CPU ms",
+        "Admm, in thin SVDs",
+        "its gap",
+        "what `solve` chooses",
+        "its gap",
+        "error of Z",
+    ]
     in_svds = [[f"{v:.2g}" for v in (c.min(), np.median(c), c.max())] for c in hubers.T]
     return "\n".join(
         [
@@ -141,11 +170,17 @@ def main() -> str:
             f"Solver Pursuit at tol=3e-6; bounds proven by a factorization: {proven}. pyrpca offers no gap; it stops",
             "at a residual of 1e-7 unless told otherwise.",
             "",
-            *table("| least | median | most", [[name, *row] for name, row in zip(what, seen, strict=True)]),
+            *table(
+                "| least | median | most",
+                [[name, *row] for name, row in zip(what, seen, strict=True)],
+            ),
             "",
             f"## The Huber form: {NOISY}, alpha at the edge of the noise, beta='auto', tol=1e-4",
             "",
-            *table("| least | median | most", [[name, *row] for name, row in zip(units, in_svds, strict=True)]),
+            *table(
+                "| least | median | most",
+                [[name, *row] for name, row in zip(units, in_svds, strict=True)],
+            ),
             "",
             "## Harder tables for exact pursuit, seed 0",
             "",

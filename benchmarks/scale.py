@@ -17,12 +17,22 @@ from regfactor.problems import Convex, Data
 
 PLOT = Path(__file__).parent / "results" / "scale.png"
 COLUMNS, PER_ROW, RANK, NOISE, TOL = 500, 20, 10, 0.3, 1e-3
-ABOVE_NOISE = 1.5  # alpha in units of the largest singular value of the noise on the observed entries
+ABOVE_NOISE = (
+    1.5  # alpha in units of the largest singular value of the noise on the observed entries
+)
 ROWS = {"even": (10**3, 10**4, 10**5, 10**6), "uneven": (10**3, 10**4, 10**5)}
 LARGEST = 10**4 if QUICK else 10**6
-FEWEST, MOST, ROW_SLOPE, COLUMN_SLOPE = 3, 400, 0.8, 0.8  # uneven: entries of a row ~ 1/place^0.8, so are columns
+FEWEST, MOST, ROW_SLOPE, COLUMN_SLOPE = (
+    3,
+    400,
+    0.8,
+    0.8,
+)  # uneven: entries of a row ~ 1/place^0.8, so are columns
 BLOCK = 5000  # rows drawn at once
-FIRST_VERSION, FIRST_RANK = 76.0, 5  # CPU seconds that a first version took for 10^6 rows, and their rank
+FIRST_VERSION, FIRST_RANK = (
+    76.0,
+    5,
+)  # CPU seconds that a first version took for 10^6 rows, and their rank
 
 
 def row_counts(n: int, pattern: str) -> np.ndarray:
@@ -46,14 +56,22 @@ def popularity(pattern: str) -> np.ndarray:
     return np.ones(COLUMNS) if pattern == "even" else (1.0 + np.arange(COLUMNS)) ** -COLUMN_SLOPE
 
 
-def observed_columns(counts: np.ndarray, chances: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def observed_columns(
+    counts: np.ndarray, chances: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
     """Return distinct columns for each row, one row after the other.
 
     The columns whose exponential clocks ring first are a sample without replacement.
     """
-    clocks = rng.standard_exponential((len(counts), COLUMNS), np.float32) / chances.astype(np.float32)
+    clocks = rng.standard_exponential((len(counts), COLUMNS), np.float32) / chances.astype(
+        np.float32
+    )
     most = int(counts.max())
-    first = np.argpartition(clocks, most - 1, axis=1)[:, :most] if most < COLUMNS else np.argsort(clocks, axis=1)
+    first = (
+        np.argpartition(clocks, most - 1, axis=1)[:, :most]
+        if most < COLUMNS
+        else np.argsort(clocks, axis=1)
+    )
     order = np.argsort(np.take_along_axis(clocks, first, axis=1), axis=1)
     ringing = np.take_along_axis(first, order, axis=1)
     ringing[np.arange(most) >= counts[:, None]] = COLUMNS  # the last of those too late
@@ -73,11 +91,17 @@ def draw(n: int, pattern: str, rank: int = RANK) -> tuple[scipy.sparse.csr_array
         entries = slice(indptr[block.start], indptr[block.stop])
         indices[entries] = observed_columns(counts[block], chances, rng)
         predictions = rng.normal(size=(block.stop - block.start, rank)) @ V.T
-        clean[entries] = predictions[np.repeat(np.arange(len(predictions)), counts[block]), indices[entries]]
-    noise = scipy.sparse.csr_array((NOISE * rng.normal(size=len(clean)), indices, indptr), (n, COLUMNS))
+        clean[entries] = predictions[
+            np.repeat(np.arange(len(predictions)), counts[block]), indices[entries]
+        ]
+    noise = scipy.sparse.csr_array(
+        (NOISE * rng.normal(size=len(clean)), indices, indptr), (n, COLUMNS)
+    )
     strongest = scipy.sparse.linalg.svds(noise, k=1, return_singular_vectors=False, rng=rng)[0]
     clean += noise.data
-    return scipy.sparse.csr_array((clean, indices, indptr), (n, COLUMNS)), ABOVE_NOISE * float(strongest)
+    return scipy.sparse.csr_array((clean, indices, indptr), (n, COLUMNS)), ABOVE_NOISE * float(
+        strongest
+    )
 
 
 def certified(X: Any, alpha: float) -> Any:
@@ -131,7 +155,11 @@ def series(pattern: str) -> list[dict[str, Any]]:
 
 def slope(runs: list[dict[str, Any]]) -> float:
     """Return the power of the number of entries by which CPU grows."""
-    return float(np.polyfit(np.log([run["entries"] for run in runs]), np.log([run["cpu"] for run in runs]), 1)[0])
+    return float(
+        np.polyfit(
+            np.log([run["entries"] for run in runs]), np.log([run["cpu"] for run in runs]), 1
+        )[0]
+    )
 
 
 def row(run: dict[str, Any]) -> list[str]:
@@ -172,14 +200,23 @@ def plot(all_runs: dict[str, list[dict[str, Any]]]) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-    for ax, key, label in zip(axes, ("cpu", "memory"), ("CPU seconds", "memory beyond the data, MB"), strict=True):
+    for ax, key, label in zip(
+        axes, ("cpu", "memory"), ("CPU seconds", "memory beyond the data, MB"), strict=True
+    ):
         for (pattern, runs), marker in zip(all_runs.items(), "os", strict=True):
-            ax.loglog([run["entries"] for run in runs], [run[key] for run in runs], marker=marker, label=pattern)
+            ax.loglog(
+                [run["entries"] for run in runs],
+                [run[key] for run in runs],
+                marker=marker,
+                label=pattern,
+            )
         ax.set(xlabel="observed entries", ylabel=label)
         ax.grid(alpha=0.3)
     first, last = all_runs["even"][0], all_runs["even"][-1]
     entries = np.array([first["entries"], last["entries"]])
-    axes[0].loglog(entries, last["cpu"] * entries / entries[-1], "k:", linewidth=1, label="proportional")
+    axes[0].loglog(
+        entries, last["cpu"] * entries / entries[-1], "k:", linewidth=1, label="proportional"
+    )
     axes[0].legend()
     for ax in axes:
         ax.minorticks_off()
@@ -204,7 +241,9 @@ def main() -> str:
     """Measure both patterns, draw the plot and return the tables."""
     runs = {pattern: series(pattern) for pattern in ROWS}
     plot(runs)
-    uneven = f"up to {MOST} entries in a row and columns of unequal popularity, both after Zipf's law"
+    uneven = (
+        f"up to {MOST} entries in a row and columns of unequal popularity, both after Zipf's law"
+    )
     lines = [
         "# Growth with the rows",
         "",

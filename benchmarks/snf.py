@@ -35,7 +35,9 @@ def latent(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return latent rows, inputs that are quadratic in them with noise, and a target."""
     rng = np.random.default_rng(seed)
     Z = rng.normal(size=(n, DIMENSIONS))
-    bent = Z @ rng.normal(size=(DIMENSIONS, INPUTS)) + 0.3 * Z**2 @ rng.normal(size=(DIMENSIONS, INPUTS))
+    bent = Z @ rng.normal(size=(DIMENSIONS, INPUTS)) + 0.3 * Z**2 @ rng.normal(
+        size=(DIMENSIONS, INPUTS)
+    )
     y = Z[:, 0] + Z[:, 1] * Z[:, 2] + 0.1 * rng.normal(size=n)
     return Z, bent + 0.3 * rng.normal(size=bent.shape), y
 
@@ -81,7 +83,13 @@ def watched(stop: float, **parameters: Any) -> tuple[float, list[tuple[float, fl
         way.append((time.process_time() - started, it.objective))
         return way[-1][0] > stop
 
-    shape = {"degree": DEGREE, "back_constraint": None, "target_weight": 1.0, "tol": 0.0, "callback": look}
+    shape = {
+        "degree": DEGREE,
+        "back_constraint": None,
+        "target_weight": 1.0,
+        "tol": 0.0,
+        "callback": look,
+    }
     return SNFRegressor(**shape, **parameters).fit(X, seen).objective_, way
 
 
@@ -124,8 +132,16 @@ def main() -> str:
     graphs = []
     for model in (LaplacianRegression(1e-2), HessianRegression(1e-4), ParallelFieldRegression()):
         seconds, fit, growth, error = in_fresh_process(graph, model)
-        graphs.append([type(fit).__name__, f"{seconds:.1f} s", str(fit.n_iter_), f"{fit.residual_:.1e}",
-                       f"{growth:.0f} MB", f"{error:.2g}"])  # fmt: skip
+        graphs.append(
+            [
+                type(fit).__name__,
+                f"{seconds:.1f} s",
+                str(fit.n_iter_),
+                f"{fit.residual_:.1e}",
+                f"{growth:.0f} MB",
+                f"{error:.2g}",
+            ]
+        )
     lines = [
         "# Supervised nonlinear factorization",
         "",
@@ -138,8 +154,15 @@ def main() -> str:
         "",
         *table(
             "value and gradient | product | ratio | memory growth | one table n x R",
-            [[f"{1000 * ours:.0f} ms", f"{1000 * product:.1f} ms", f"**{ours / product:.1f}**", f"{memory:.0f} MB",
-              f"{MANY * SIZE * 8 / 2**20:.0f} MB"]],
+            [
+                [
+                    f"{1000 * ours:.0f} ms",
+                    f"{1000 * product:.1f} ms",
+                    f"**{ours / product:.1f}**",
+                    f"{memory:.0f} MB",
+                    f"{MANY * SIZE * 8 / 2**20:.0f} MB",
+                ]
+            ],
         ),
         "",
         f"## L-BFGS and the paper's sweeps: {SOME} rows, a tenth labeled, free latent rows, the same objective",
@@ -154,6 +177,9 @@ def main() -> str:
         "",
         f"Conjugate gradients to 1e-8. A dense matrix of all pairs would take {GRAPH**2 * 8 / 2**20:.0f} MB.",
         "",
-        *table("method | CPU of a fit | steps | relative residual | memory growth | mean squared error", graphs),
-    ]  # fmt: skip
+        *table(
+            "method | CPU of a fit | steps | relative residual | memory growth | mean squared error",
+            graphs,
+        ),
+    ]
     return "\n".join(lines) + "\n"

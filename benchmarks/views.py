@@ -67,7 +67,9 @@ def fitted(X: np.ndarray, loss: Loss, d: int, alpha: float, tol: float) -> Solut
 def speed(kind: str, d: int, n: int) -> list[str]:
     """Solve to both tolerances at a tenth of the largest alpha; the unit is a thin SVD in the same process."""
     X, loss = KINDS[kind](d, n)
-    unit = min(cpu(lambda: np.linalg.svd(np.nan_to_num(X), full_matrices=False))[0] for _ in range(REPEATS))
+    unit = min(
+        cpu(lambda: np.linalg.svd(np.nan_to_num(X), full_matrices=False))[0] for _ in range(REPEATS)
+    )
     alpha = 0.1 * Convex(Data.of(X, loss), TwoView(d), 1.0).alpha_max()
     row = [f"{d}+{d} x {n}", kind, f"{1e3 * unit:.2g}"]
     for tol in TOLERANCES:
@@ -95,9 +97,11 @@ def random_problem(seed: int, wide: bool) -> Convex:
         "smoothed_l1": (noisy * scale, SmoothedL1(0.1)),
         "logistic": (binary, Logistic()),
         "poisson": (rng.poisson(np.exp(np.clip(Z, -3, 3))).astype(float), Poisson()),
-        "mixed": (np.where(np.arange(d1 + d2) < d1, noisy * scale, binary),
-                  Stacked(((slice(0, d1), Squared()), (slice(d1, None), Logistic())))),
-    }[str(name)]  # fmt: skip
+        "mixed": (
+            np.where(np.arange(d1 + d2) < d1, noisy * scale, binary),
+            Stacked(((slice(0, d1), Squared()), (slice(d1, None), Logistic()))),
+        ),
+    }[str(name)]
     if rng.random() < 0.5:
         X = np.where(rng.random(X.shape) < 0.7, X, np.nan)
         X[0] = np.where(np.isnan(X[0]), 1.0, X[0])
@@ -124,8 +128,12 @@ def large() -> list[str]:
     indptr = np.arange(n + 1) * (2 * d // 5)
     indices = np.concatenate(rows)
     values = np.concatenate([codes[i] @ C[:, row] for i, row in enumerate(rows)])
-    X = scipy.sparse.csr_array((values + 0.5 * rng.normal(size=len(values)), indices, indptr), shape=(n, 2 * d))
-    strength = 2 * 0.5 * np.sqrt(0.2) * (np.sqrt(n) + np.sqrt(2 * d)) * np.sqrt(2)  # twice the norm of the noise
+    X = scipy.sparse.csr_array(
+        (values + 0.5 * rng.normal(size=len(values)), indices, indptr), shape=(n, 2 * d)
+    )
+    strength = (
+        2 * 0.5 * np.sqrt(0.2) * (np.sqrt(n) + np.sqrt(2 * d)) * np.sqrt(2)
+    )  # twice the norm of the noise
     del rows, values
 
     def fit() -> Any:
@@ -135,8 +143,14 @@ def large() -> list[str]:
     (memory, (seconds, found)) = grown(lambda: cpu(fit))
     kind = "proven" if found.rigorous else "numerical"
     size = f"{n} x ({d} + {d})"
-    return [size, f"{unit:.3g}", f"{seconds / unit:.3g}", f"{found.relative_gap:.0e} {kind}",
-            str(found.point.factors.rank), f"{memory:.0f}"]  # fmt: skip
+    return [
+        size,
+        f"{unit:.3g}",
+        f"{seconds / unit:.3g}",
+        f"{found.relative_gap:.0e} {kind}",
+        str(found.point.factors.rank),
+        f"{memory:.0f}",
+    ]
 
 
 def main() -> str:
@@ -154,7 +168,10 @@ def main() -> str:
             "",
             "smoothed_l1 has sigma 0.1 and 5 % outliers. Tables are those of `make_two_view` with rank 5.",
             "",
-            *table("table | loss | SVD, ms | to 1e-4, SVDs | gap | steps | to 1e-6, SVDs | gap | steps | rank", speeds),
+            *table(
+                "table | loss | SVD, ms | to 1e-4, SVDs | gap | steps | to 1e-6, SVDs | gap | steps | rank",
+                speeds,
+            ),
             "",
             f"## Random problems to 1e-6, at most {MOST} steps",
             "",
@@ -162,12 +179,18 @@ def main() -> str:
             "10^[-.7, .7], alpha from .01 to .8 of the largest. Wide: [.1, 10], 10^[-2, 2], from .003. Gaps are those",
             "of the returned factors.",
             "",
-            *table("sweep | problems | <= 1e-6 | <= 1e-5 | <= 1e-3 | steps, median / 90 % | worst gap", sweeps),
+            *table(
+                "sweep | problems | <= 1e-6 | <= 1e-5 | <= 1e-3 | steps, median / 90 % | worst gap",
+                sweeps,
+            ),
             "",
             "## A large table: rank 10, 20 % observed, squared, to 1e-3",
             "",
             "The SVD is timed on a quarter of the rows and multiplied by four.",
             "",
-            *table("table | dense SVD, s | ours, SVDs | gap | rank | memory growth, MB", [in_fresh_process(large)]),
+            *table(
+                "table | dense SVD, s | ours, SVDs | gap | rank | memory growth, MB",
+                [in_fresh_process(large)],
+            ),
         ]
     )

@@ -17,7 +17,9 @@ def show(script: str, example: Callable[[], tuple[str, Any]]) -> None:
     """Run an example, which returns what to say and a figure; `--out` names the folder of the figure."""
     name = Path(script).stem
     parser = argparse.ArgumentParser(prog=f"{name}.py")
-    parser.add_argument("--out", type=Path, default=Path("examples-output"), help="folder of the figure")
+    parser.add_argument(
+        "--out", type=Path, default=Path("examples-output"), help="folder of the figure"
+    )
     out = parser.parse_args().out
     said, figure = example()
     out.mkdir(parents=True, exist_ok=True)

@@ -35,14 +35,29 @@ def example() -> tuple[str, Any]:
     rows = sorted(atlas.table().rows, key=lambda row: list(COLORS).index(kind(row)), reverse=True)
     differences = [max(row.difference(atlas.Sample(seed)) for seed in range(SEEDS)) for row in rows]
     figure, axes = plt.subplots(figsize=(9, 7), layout="constrained")
-    axes.barh([row.name for row in rows], np.maximum(differences, 1e-16), color=[COLORS[kind(row)] for row in rows])
+    axes.barh(
+        [row.name for row in rows],
+        np.maximum(differences, 1e-16),
+        color=[COLORS[kind(row)] for row in rows],
+    )
     for place, (row, difference) in enumerate(zip(rows, differences, strict=True)):
-        axes.text(2 * max(difference, 1e-16), place, f"{row.seen}  =  {row.equals}", va="center", fontsize=7)
-    axes.set(xscale="log", xlim=(1e-16, 1), xlabel=f"largest relative difference over {SEEDS} samples")
+        axes.text(
+            2 * max(difference, 1e-16),
+            place,
+            f"{row.seen}  =  {row.equals}",
+            va="center",
+            fontsize=7,
+        )
+    axes.set(
+        xscale="log", xlim=(1e-16, 1), xlabel=f"largest relative difference over {SEEDS} samples"
+    )
     handles = [plt.Rectangle((0, 0), 1, 1, color=color) for color in COLORS.values()]
     axes.legend(handles, COLORS, loc="lower right", frameon=False)
     worst = rows[int(np.argmax(differences))]
-    return f"{len(rows)} algorithms, largest difference {max(differences):.1e} ({worst.name}).", figure
+    return (
+        f"{len(rows)} algorithms, largest difference {max(differences):.1e} ({worst.name}).",
+        figure,
+    )
 
 
 if __name__ == "__main__":

@@ -25,7 +25,9 @@ PEOPLE, QUESTIONS, TRAITS = 600, 40, 2
 def draw(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Answers with NaN at holes, all answers, and their probabilities."""
     rng = np.random.default_rng(seed)
-    theta = 1.3 * rng.normal(size=(PEOPLE, TRAITS)) @ rng.normal(size=(TRAITS, QUESTIONS)) + rng.normal(size=QUESTIONS)
+    theta = 1.3 * rng.normal(size=(PEOPLE, TRAITS)) @ rng.normal(
+        size=(TRAITS, QUESTIONS)
+    ) + rng.normal(size=QUESTIONS)
     probability = 1 / (1 + np.exp(-theta))
     answers = (rng.random(theta.shape) < probability).astype(float)
     return np.where(rng.random(theta.shape) < 1 / 3, np.nan, answers), answers, probability
@@ -42,7 +44,9 @@ def predictions(seen: np.ndarray) -> dict[str, np.ndarray]:
     mean = np.nanmean(seen, axis=0)
     filled = np.where(np.isnan(seen), mean, seen)
     pca = PCA(TRAITS).fit(filled)
-    binary = ExponentialFamilyPCA(TRAITS, family="bernoulli", alpha="auto", random_state=0).fit(seen)
+    binary = ExponentialFamilyPCA(TRAITS, family="bernoulli", alpha="auto", random_state=0).fit(
+        seen
+    )
     return {
         "share of the question": np.broadcast_to(mean, seen.shape),
         "PCA, holes filled by means": pca.inverse_transform(pca.transform(filled)),
@@ -62,8 +66,12 @@ def example() -> tuple[str, Any]:
     for name, p in predictions(seen).items():
         p = np.clip(p[hidden], 0, 1)
         right = ((p > 0.5) == answers[hidden]).mean()
-        lines.append(f"{name}: {right:.1%} right, {log_loss(p, answers[hidden]):.3f} bits of surprise")
-        axes.plot(*calibration_curve(answers[hidden], p, n_bins=10)[::-1], "o-", markersize=3, label=name)
+        lines.append(
+            f"{name}: {right:.1%} right, {log_loss(p, answers[hidden]):.3f} bits of surprise"
+        )
+        axes.plot(
+            *calibration_curve(answers[hidden], p, n_bins=10)[::-1], "o-", markersize=3, label=name
+        )
     axes.set(xlabel="predicted probability of yes", ylabel="share of yes among the hidden answers")
     axes.legend(frameon=False)
     return "\n".join(lines), figure

@@ -28,7 +28,9 @@ SETTING: dict[str, Any] = {"alpha": 0.02, "reconstruction_weight": 10.0, "bounds
 
 def draw(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Inputs, all labels, and the labels of which most are hidden (-1)."""
-    X, y, partial, _ = make_low_rank_labels(ROWS, COLUMNS, 2, noise=4.0, labeled=LABELS / ROWS, random_state=seed)
+    X, y, partial, _ = make_low_rank_labels(
+        ROWS, COLUMNS, 2, noise=4.0, labeled=LABELS / ROWS, random_state=seed
+    )
     return X, y, partial
 
 
@@ -39,7 +41,9 @@ def accuracies(seed: int) -> tuple[float, float]:
     alone = GridSearchCV(LogisticRegression(max_iter=1000), {"C": np.geomspace(1e-3, 10, 6)}, cv=3)
     alone.fit(X[~hidden], y[~hidden])
     semi = ConvexFactorClassifier(**SETTING, tol=1e-3).fit(X, partial)
-    return float(alone.score(X[hidden], y[hidden])), float(np.mean(semi.transduction_[hidden] == y[hidden]))
+    return float(alone.score(X[hidden], y[hidden])), float(
+        np.mean(semi.transduction_[hidden] == y[hidden])
+    )
 
 
 def example() -> tuple[str, Any]:
@@ -53,17 +57,32 @@ def example() -> tuple[str, Any]:
     found = np.array([accuracies(seed) for seed in range(DRAWS)])
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.5), layout="constrained")
     strongest = np.argsort(-np.linalg.norm(model.codes_, axis=0))[:2]
-    left.scatter(*model.codes_[:, strongest].T, c=model.transduction_, cmap="coolwarm", s=10, alpha=0.6)
     left.scatter(
-        *model.codes_[partial >= 0][:, strongest].T, c=partial[partial >= 0], cmap="coolwarm", s=60, edgecolor="k"
+        *model.codes_[:, strongest].T, c=model.transduction_, cmap="coolwarm", s=10, alpha=0.6
     )
-    left.set(xlabel="strongest code", ylabel="second", title=f"{LABELS} labels (ringed) and what follows")
+    left.scatter(
+        *model.codes_[partial >= 0][:, strongest].T,
+        c=partial[partial >= 0],
+        cmap="coolwarm",
+        s=60,
+        edgecolor="k",
+    )
+    left.set(
+        xlabel="strongest code", ylabel="second", title=f"{LABELS} labels (ringed) and what follows"
+    )
     steps = [record.n_iter for record in model.history_]
     middle.plot(steps, [record.objective for record in model.history_], label="objective")
-    middle.plot(steps, [record.bound for record in model.history_], label="lower bound of every objective")
-    middle.axhline(local.objective_, color="0.6", linestyle="--", label="alternation at the same rank, its end")
+    middle.plot(
+        steps, [record.bound for record in model.history_], label="lower bound of every objective"
+    )
+    middle.axhline(
+        local.objective_, color="0.6", linestyle="--", label="alternation at the same rank, its end"
+    )
     middle.set(
-        xscale="log", xlabel="step", ylim=(0.9 * model.objective_, 1.1 * model.objective_), title="the certificate"
+        xscale="log",
+        xlabel="step",
+        ylim=(0.9 * model.objective_, 1.1 * model.objective_),
+        title="the certificate",
     )
     middle.legend(frameon=False)
     right.plot([0, 1], found.T, "o-", color="tab:blue", alpha=0.3)

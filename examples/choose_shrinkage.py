@@ -54,8 +54,12 @@ def example() -> tuple[str, Any]:
         best = losses.argmin(axis=1)
         axes.plot(best, losses.min(axis=1), "x", color="black", label="chosen")
         axes.axhline(1, color="0.5", linewidth=0.8)
-        axes.set(title=f"{kind} ({SEEDS} series)", xticks=places, xlabel="shrinkage (1: ridge VAR)",
-                 xticklabels=[f"{s:g}" for s in shrinkages])  # fmt: skip
+        axes.set(
+            title=f"{kind} ({SEEDS} series)",
+            xticks=places,
+            xlabel="shrinkage (1: ridge VAR)",
+            xticklabels=[f"{s:g}" for s in shrinkages],
+        )
         axes.legend(fontsize=8)
         ahead = np.mean(np.array(ratios) < 1)
         lines.append(

@@ -29,8 +29,13 @@ def stations(out: Path) -> None:
     pd.DataFrame(readings.round(2), columns=hours).to_csv(out / "stations.csv", index=False)
     regfactor("complete", out / "stations.csv")
     filled, holes = pd.read_csv(out / "stations.complete.csv")[hours].to_numpy(), np.isnan(readings)
-    off, usual = (np.median(np.abs(guess - truth)[holes]) for guess in (filled, np.nanmedian(readings, axis=0)))
-    print(f"\nAgainst the truth: filled holes are off by {off:.2f} degrees in the median, where the usual temperature")
+    off, usual = (
+        np.median(np.abs(guess - truth)[holes])
+        for guess in (filled, np.nanmedian(readings, axis=0))
+    )
+    print(
+        f"\nAgainst the truth: filled holes are off by {off:.2f} degrees in the median, where the usual temperature"
+    )
     print(f"of the hour is off by {usual:.2f}; {nonsense.sum()} readings are nonsense.\n")
 
 
@@ -43,24 +48,32 @@ def wines(out: Path) -> None:
     regfactor("label", out / "wines.csv", "--target", "grower")
     found = pd.read_csv(out / "wines.label.csv")["grower"]
     right = np.delete((found == growers).to_numpy(), known)
-    print(f"\nAgainst the truth: {right.mean():.0%} of the {len(right)} unlabeled wines have their grower.\n")
+    print(
+        f"\nAgainst the truth: {right.mean():.0%} of the {len(right)} unlabeled wines have their grower.\n"
+    )
 
 
 def regfactor(command: str, table: Path, *options: str) -> None:
     """Run the command line as a user does, and show the line."""
     print(f"$ regfactor {' '.join([command, str(table), *options])}", flush=True)
-    subprocess.run([sys.executable, "-m", "regfactor", command, str(table), *options, "--force"], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "regfactor", command, str(table), *options, "--force"], check=True
+    )
 
 
 def main() -> None:
     """Run the demonstration."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("demo-output"), help="folder of the tables and reports")
+    parser.add_argument(
+        "--out", type=Path, default=Path("demo-output"), help="folder of the tables and reports"
+    )
     out = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
     stations(out)
     wines(out)
-    print(f"Open the reports in a browser: {out / 'stations.complete.html'}, {out / 'wines.label.html'}")
+    print(
+        f"Open the reports in a browser: {out / 'stations.complete.html'}, {out / 'wines.label.html'}"
+    )
 
 
 if __name__ == "__main__":

@@ -30,16 +30,23 @@ def draw(seed: int, noise: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Sensors, noisy spectra, and the spectra as they should be."""
     rng = np.random.default_rng(seed)
     amounts = rng.gamma(2.0, 0.5, (SAMPLES, SUBSTANCES))
-    place, width = rng.uniform(5, CHANNELS - 5, (SUBSTANCES, 3, 1)), rng.uniform(2, 6, (SUBSTANCES, 3, 1))
+    place, width = (
+        rng.uniform(5, CHANNELS - 5, (SUBSTANCES, 3, 1)),
+        rng.uniform(2, 6, (SUBSTANCES, 3, 1)),
+    )
     peaks = np.exp(-(((np.arange(CHANNELS) - place) / width) ** 2)).sum(axis=1)
-    sensors = amounts @ rng.uniform(0, 1, (SUBSTANCES, SENSORS)) + 0.02 * rng.normal(size=(SAMPLES, SENSORS))
+    sensors = amounts @ rng.uniform(0, 1, (SUBSTANCES, SENSORS)) + 0.02 * rng.normal(
+        size=(SAMPLES, SENSORS)
+    )
     spectra = amounts @ peaks
     return sensors, spectra + noise * rng.normal(size=spectra.shape), spectra
 
 
 def chosen(fit: Callable[[float, np.ndarray], np.ndarray], noisy: np.ndarray) -> np.ndarray:
     """Denoise at the strength that predicts a tenth of the noisy entries, held out, best."""
-    warnings.filterwarnings("ignore", ".*has no component")  # the largest may leave none, and are not chosen then
+    warnings.filterwarnings(
+        "ignore", ".*has no component"
+    )  # the largest may leave none, and are not chosen then
     hidden = np.random.default_rng(1).random(noisy.shape) < 0.1
     seen = np.where(hidden, np.nan, noisy)
     errors = [np.square((fit(alpha, seen) - noisy)[hidden]).mean() for alpha in STRENGTHS]
@@ -69,7 +76,9 @@ def example() -> tuple[str, Any]:
     """Compare at several levels of noise, and look at one spectrum."""
     import matplotlib.pyplot as plt
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.6), layout="constrained", width_ratios=[2, 1])
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(11, 3.6), layout="constrained", width_ratios=[2, 1]
+    )
     errors: dict[str, list[float]] = {}
     for level in LEVELS:
         sensors, noisy, spectra = draw(0, level)
@@ -85,12 +94,18 @@ def example() -> tuple[str, Any]:
     left.legend(frameon=False)
     for name, line in errors.items():
         right.plot(LEVELS, line, "o-", label=name)
-    right.set(xlabel="noise", ylabel="root mean square error", title=f"{SAMPLES} spectra", ylim=(0, None))
+    right.set(
+        xlabel="noise", ylabel="root mean square error", title=f"{SAMPLES} spectra", ylim=(0, None)
+    )
     right.legend(frameon=False)
-    lines = [f"{SAMPLES} noisy spectra of {CHANNELS} channels, with {SENSORS} exact sensors of the same samples."]
+    lines = [
+        f"{SAMPLES} noisy spectra of {CHANNELS} channels, with {SENSORS} exact sensors of the same samples."
+    ]
     for level, alone, both in zip(LEVELS, errors["alone"], errors["with the sensors"], strict=True):
         change = f"{abs(1 - both / alone):.0%} {'less' if both < alone else 'more'}"
-        lines.append(f"Noise {level:g}: off by {alone:.3f} denoised alone, {both:.3f} with the sensors, {change}.")
+        lines.append(
+            f"Noise {level:g}: off by {alone:.3f} denoised alone, {both:.3f} with the sensors, {change}."
+        )
     return "\n".join(lines), figure
 
 

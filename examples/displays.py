@@ -33,14 +33,18 @@ def series(ax: Any, rng: np.random.Generator) -> None:
     """A fan chart, and what came."""
     X = make_varma(160, 2, p=1, q=1, random_state=3)
     model = RegularizedARMA(p=1, q=1).fit(X[:-AHEAD])
-    plots.ForecastDisplay.from_estimator(model, horizon=AHEAD, actual=X[-AHEAD:], columns=[0], ax=ax)
+    plots.ForecastDisplay.from_estimator(
+        model, horizon=AHEAD, actual=X[-AHEAD:], columns=[0], ax=ax
+    )
 
 
 def evidence(ax: Any, rng: np.random.Generator) -> None:
     """Whether unlabeled rows helped."""
     y = np.arange(400) % 2
     X = rng.normal(size=(400, 20)) + np.outer(2 * y - 1, np.arange(20) == 0) * 1.5
-    plots.EvidenceDisplay.from_estimator(ReverseClassifier(), X, np.where(np.arange(400) < 30, y, -1), cv=6, ax=ax)
+    plots.EvidenceDisplay.from_estimator(
+        ReverseClassifier(), X, np.where(np.arange(400) < 30, y, -1), cv=6, ax=ax
+    )
 
 
 def statements(ax: Any, rng: np.random.Generator) -> None:
@@ -63,13 +67,17 @@ def views(ax: Any, rng: np.random.Generator) -> None:
 def clusters(ax: Any, rng: np.random.Generator) -> None:
     """Where clusters lie."""
     X = rng.poisson(np.repeat([[9, 1, 1, 3], [1, 9, 1, 3], [2, 2, 8, 3]], 70, axis=0)).astype(float)
-    plots.ClusterDisplay.from_estimator(BregmanKMeans(3, divergence="kl", random_state=0).fit(X), X, ax=ax)
+    plots.ClusterDisplay.from_estimator(
+        BregmanKMeans(3, divergence="kl", random_state=0).fit(X), X, ax=ax
+    )
 
 
 def strength(ax: Any, rng: np.random.Generator) -> None:
     """Which strength predicts held-out entries best."""
     X = rng.normal(size=(150, 3)) @ rng.normal(size=(3, 20)) + rng.normal(size=(150, 20))
-    plots.PathDisplay.from_estimator(ConvexSubspace(alpha="auto", rule="1se", random_state=0).fit(X), ax=ax)
+    plots.PathDisplay.from_estimator(
+        ConvexSubspace(alpha="auto", rule="1se", random_state=0).fit(X), ax=ax
+    )
 
 
 def example() -> tuple[str, Any]:

@@ -21,7 +21,10 @@ from regfactor import ReverseClassifier
 from regfactor.model_selection import compare_with_supervised
 
 ROWS, COLUMNS, LABELS, DRAWS = 600, 20, 16, 30
-TABLES = {"one cloud for each class": ((-1.3, 1.3), 0.0), "two clouds for each class": ((-1.3, 1.3), 7.0)}
+TABLES = {
+    "one cloud for each class": ((-1.3, 1.3), 0.0),
+    "two clouds for each class": ((-1.3, 1.3), 7.0),
+}
 
 
 def draw(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -34,7 +37,9 @@ def draw(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     X = rng.normal(size=(ROWS, COLUMNS))
     X[:, :2] += np.column_stack([np.where(y == 0, left, right), apart * side])
     seen = np.full(ROWS, -1)
-    labeled = np.concatenate([rng.choice(np.flatnonzero(y == c), LABELS // 2, replace=False) for c in (0, 1)])
+    labeled = np.concatenate(
+        [rng.choice(np.flatnonzero(y == c), LABELS // 2, replace=False) for c in (0, 1)]
+    )
     seen[labeled] = y[labeled]
     return X, y, seen
 
@@ -60,7 +65,9 @@ def example() -> tuple[str, Any]:
         axes[place].scatter(*X[:, :2].T, c=semi.transduction_, cmap="coolwarm", s=6, alpha=0.5)
         for c, marker in ((0, "s"), (1, "^")):
             axes[place].scatter(*X[seen == c, :2].T, marker=marker, c="black", s=28)
-        axes[place].scatter(*semi.cluster_centers_[:, :2].T, marker="x", c="gold", s=90, linewidths=3)
+        axes[place].scatter(
+            *semi.cluster_centers_[:, :2].T, marker="x", c="gold", s=90, linewidths=3
+        )
         axes[place].set(title=name, xlabel="first two columns", xticks=[], yticks=[])
         found = np.array([accuracies(name, seed) for seed in range(DRAWS)])
         axes[2].plot([0, 1], found.T, color=f"C{place}", alpha=0.25)
@@ -73,7 +80,11 @@ def example() -> tuple[str, Any]:
             f"rows, better in {(found[:, 1] > found[:, 0]).sum()} of {DRAWS} draws.\n"
             f"  What the {LABELS} labels of the first draw say: {told.verdict}"
         )
-    axes[2].set(xticks=[0, 1], xticklabels=["labels alone", "with unlabeled rows"], title="accuracy on hidden labels")
+    axes[2].set(
+        xticks=[0, 1],
+        xticklabels=["labels alone", "with unlabeled rows"],
+        title="accuracy on hidden labels",
+    )
     axes[2].legend(frameon=False, loc="lower left")
     return "\n".join(lines), figure
 

@@ -30,8 +30,15 @@ def fan(axes: Any, model: RegularizedARMA, start: int, series: int) -> None:
     times = np.arange(start, start + AHEAD)
     for level, shade in zip(LEVELS, (0.15, 0.25, 0.35), strict=True):
         forecast = model.forecast(AHEAD, level=level)
-        axes.fill_between(times, forecast.lower[:, series], forecast.upper[:, series], color="tab:red", alpha=shade,
-                          linewidth=0, label=f"{level:.0%}")  # fmt: skip
+        axes.fill_between(
+            times,
+            forecast.lower[:, series],
+            forecast.upper[:, series],
+            color="tab:red",
+            alpha=shade,
+            linewidth=0,
+            label=f"{level:.0%}",
+        )
     axes.plot(times, model.forecast(AHEAD).mean[:, series], color="tab:red", label="forecast")
 
 
@@ -53,17 +60,26 @@ def example() -> tuple[str, Any]:
 
     X = make_varma(SEEN + 300, 2, p=1, q=2, ar_radius=0.95, ma_radius=0.8, random_state=1)
     model = RegularizedARMA(p=1, q=2).fit(X[:SEEN])
-    figure, panels = plt.subplots(2, 2, figsize=(10, 5), sharex=True, sharey="row", layout="constrained")
+    figure, panels = plt.subplots(
+        2, 2, figsize=(10, 5), sharex=True, sharey="row", layout="constrained"
+    )
     for column, start in enumerate((SEEN, SEEN + LATER)):
         if start > SEEN:
             model.update(X[SEEN:start])
         for series, axes in enumerate(panels[:, column]):
             fan(axes, model, start, series)
             axes.plot(np.arange(SHOWN, start), X[SHOWN:start, series], color="black", label="seen")
-            axes.plot(np.arange(start, start + AHEAD), X[start : start + AHEAD, series], ":", color="black",
-                      label="what came")  # fmt: skip
+            axes.plot(
+                np.arange(start, start + AHEAD),
+                X[start : start + AHEAD, series],
+                ":",
+                color="black",
+                label="what came",
+            )
             axes.axvline(start - 0.5, color="0.7", linewidth=0.8)
-        panels[0, column].set_title("fitted to 200 rows" if column == 0 else f"{LATER} rows later, not fitted again")
+        panels[0, column].set_title(
+            "fitted to 200 rows" if column == 0 else f"{LATER} rows later, not fitted again"
+        )
     for axes, name in zip(panels[:, 0], SERIES, strict=True):
         axes.set_ylabel(name)
     panels[1, 0].set_xlabel("time")

@@ -55,7 +55,9 @@ def example() -> tuple[str, Any]:
     lines = []
     for axes, hidden in zip(both, (True, False), strict=True):
         tables = [errors(hidden, labels) for labels in LABELS]
-        for j, name in enumerate(("SNFRegressor, all rows", "tuned ridge regression, labels alone")):
+        for j, name in enumerate(
+            ("SNFRegressor, all rows", "tuned ridge regression, labels alone")
+        ):
             means = [t[:, j].mean() for t in tables]
             spread = [t[:, j].std(ddof=1) / np.sqrt(DRAWS) for t in tables]
             axes.errorbar(LABELS, means, spread, marker="o", markersize=3, label=name)
@@ -69,7 +71,9 @@ def example() -> tuple[str, Any]:
         )
     both[0].set_ylabel("share of variance left unexplained")
     both[0].legend(frameon=False)
-    lines.append("Rows without a target help where few quantities lie behind the inputs, and can hurt where none do.")
+    lines.append(
+        "Rows without a target help where few quantities lie behind the inputs, and can hurt where none do."
+    )
     return "\n".join(lines), figure
 
 

@@ -32,7 +32,9 @@ def make_table(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return readings, truth, nonsense & ~np.isnan(readings)
 
 
-def summary(model: RobustSubspace, readings: np.ndarray, truth: np.ndarray, nonsense: np.ndarray) -> str:
+def summary(
+    model: RobustSubspace, readings: np.ndarray, truth: np.ndarray, nonsense: np.ndarray
+) -> str:
     """What was done, how good it is, and the certificate in plain words."""
     holes = np.isnan(readings)
     filled = model.complete(readings)
@@ -71,7 +73,9 @@ def draw(model: RobustSubspace, readings: np.ndarray, stations: int = 60) -> Fig
     figure = Figure(figsize=(11, 5), layout="constrained")
     axes = figure.subplots(1, 3, sharey=True)
     for axis, (title, (values, colors, limits)) in zip(axes, panels.items(), strict=True):
-        image = axis.imshow(values[:stations], aspect="auto", cmap=colors, vmin=limits[0], vmax=limits[1])
+        image = axis.imshow(
+            values[:stations], aspect="auto", cmap=colors, vmin=limits[0], vmax=limits[1]
+        )
         axis.set(title=title, xlabel="hour")
         figure.colorbar(image, ax=axis, shrink=0.8, label="degrees")
     axes[0].set_ylabel("station")

@@ -30,7 +30,9 @@ def draw(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     place = np.linspace(0, 1, COLUMNS)
     profiles = np.stack([np.sin(2 * np.pi * place), np.cos(3 * np.pi * place)])
     centers = np.array([[2.5, 0.0], [-1.2, 2.0], [-1.2, -2.0]])
-    X = (centers[group] + 0.5 * rng.normal(size=(ROWS, 2))) @ profiles + 0.8 * rng.normal(size=(ROWS, COLUMNS))
+    X = (centers[group] + 0.5 * rng.normal(size=(ROWS, 2))) @ profiles + 0.8 * rng.normal(
+        size=(ROWS, COLUMNS)
+    )
     return np.where(rng.random(X.shape) < 1 / 3, np.nan, X), GROUPS[group]
 
 
@@ -45,8 +47,12 @@ def example() -> tuple[str, Any]:
     path = PathDisplay.from_estimator(model, ax=axes[0, 1])
     CodesDisplay.from_estimator(model, color=group, ax=axes[1, 0])
     ComponentsDisplay.from_estimator(model, ax=axes[1, 1])
-    titles = ("solved? the gap closes", "how strong? held-out entries decide", "rows: groups it was not told",
-              "components: profiles over the columns")  # fmt: skip
+    titles = (
+        "solved? the gap closes",
+        "how strong? held-out entries decide",
+        "rows: groups it was not told",
+        "components: profiles over the columns",
+    )
     for ax, title in zip(axes.flat, titles, strict=True):
         ax.set_title(title, loc="left", fontsize=11, weight="bold")
     lines = [

@@ -27,7 +27,10 @@ from regfactor.baselines.keywords import KeywordVote
 from regfactor.constraints import Constraint, labeled_feature
 
 GROUPS = ("rec.sport.baseball", "sci.space")
-WORDS = (("pitcher", "inning", "hit", "league", "fans"), ("orbit", "nasa", "launch", "moon", "satellite"))
+WORDS = (
+    ("pitcher", "inning", "hit", "league", "fans"),
+    ("orbit", "nasa", "launch", "moon", "satellite"),
+)
 GUESS, TOLERANCE = 0.8, 0.1
 DOCUMENTS, VOCABULARY, LENGTH, TOPICAL = 2000, 3000, 40, 300
 SPREAD, RARE = 0.25, 40  # how much topical words differ, and from which rank on they may be stated
@@ -38,12 +41,22 @@ Corpus = tuple[scipy.sparse.csr_array, np.ndarray, list[str], tuple[tuple[str, .
 
 def newsgroups() -> Corpus:
     """Return 20 newsgroups from scikit-learn's cache."""
-    texts = fetch_20newsgroups(categories=GROUPS, remove=("headers", "footers", "quotes"), download_if_missing=False)
+    texts = fetch_20newsgroups(
+        categories=GROUPS, remove=("headers", "footers", "quotes"), download_if_missing=False
+    )
     vectorizer = TfidfVectorizer(min_df=3, stop_words="english", sublinear_tf=True)
     X = vectorizer.fit_transform(texts.data)
     names = vectorizer.get_feature_names_out().tolist()
-    words = tuple(tuple(word for word in group if word in vectorizer.vocabulary_) for group in WORDS)
-    return scipy.sparse.csr_array(X), texts.target, names, words, "20 newsgroups, baseball and space"
+    words = tuple(
+        tuple(word for word in group if word in vectorizer.vocabulary_) for group in WORDS
+    )
+    return (
+        scipy.sparse.csr_array(X),
+        texts.target,
+        names,
+        words,
+        "20 newsgroups, baseball and space",
+    )
 
 
 def generated() -> Corpus:
@@ -77,7 +90,9 @@ def statements(names: list[str], words: tuple[tuple[str, ...], ...]) -> list[Con
     ]
 
 
-def accuracies(X: Any, y: np.ndarray, given: list[Constraint], count: int, seed: int) -> tuple[float, float]:
+def accuracies(
+    X: Any, y: np.ndarray, given: list[Constraint], count: int, seed: int
+) -> tuple[float, float]:
     """Return the accuracy of words and labels together, and of labels alone, on the other rows."""
     rng, seen = np.random.default_rng(seed), np.full(len(y), -1)
     for c in (0, 1):
@@ -96,7 +111,9 @@ def example() -> tuple[str, Any]:
 
     X, y, names, words, what = corpus()
     given = statements(names, words)
-    found = np.array([[accuracies(X, y, given, count, seed) for seed in range(DRAWS)] for count in COUNTS]).mean(axis=1)
+    found = np.array(
+        [[accuracies(X, y, given, count, seed) for seed in range(DRAWS)] for count in COUNTS]
+    ).mean(axis=1)
     vote = float((KeywordVote(given).fit(X, np.full(len(y), -1)).transduction_ == y).mean())
     covered = float(np.mean(sum(c.features(X) for c in given) > 0))
     model = ExpectationSVC(given, C_unlabeled=1.0).fit(X, np.full(len(y), -1))
@@ -106,7 +123,12 @@ def example() -> tuple[str, Any]:
     left.plot(at, found[:, 0], "o-", label="ten words, and labels")
     left.plot(at, found[:, 1], "s-", label="labels alone")
     left.axhline(vote, color="gray", linestyle="--", label="voting by the ten words")
-    left.set(xticks=at, xticklabels=COUNTS, xlabel="labeled documents of each group", title="accuracy on the others")
+    left.set(
+        xticks=at,
+        xticklabels=COUNTS,
+        xlabel="labeled documents of each group",
+        title="accuracy on the others",
+    )
     left.set_ylim(bottom=min(vote, np.nanmin(found)) - 0.15)
     left.legend(frameon=False, loc="lower right")
     stated = {c.column for c in given}

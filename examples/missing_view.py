@@ -28,11 +28,22 @@ def views(seed: int = 0) -> tuple[str, np.ndarray, np.ndarray, tuple[int, int]]:
         table = datasets.load("mfeat")
     except datasets.DatasetNotFound:
         shape = (15, 16)
-        rows, columns = rng.random((TRAINED + TESTED, 5)) < 0.4, rng.random((TRAINED + TESTED, 5)) < 0.4
-        across, down = np.repeat(rows, 3, axis=1), np.pad(np.repeat(columns, 3, axis=1), ((0, 0), (0, 1)))
+        rows, columns = (
+            rng.random((TRAINED + TESTED, 5)) < 0.4,
+            rng.random((TRAINED + TESTED, 5)) < 0.4,
+        )
+        across, down = (
+            np.repeat(rows, 3, axis=1),
+            np.pad(np.repeat(columns, 3, axis=1), ((0, 0), (0, 1))),
+        )
         pictures = np.maximum(across[:, :, None], down[:, None, :])
         pictures = 6.0 * pictures.reshape(len(rows), -1)
-        return "bars", pictures @ rng.normal(size=(240, 60)) + rng.normal(size=(len(rows), 60)), pictures, shape
+        return (
+            "bars",
+            pictures @ rng.normal(size=(240, 60)) + rng.normal(size=(len(rows), 60)),
+            pictures,
+            shape,
+        )
     order = rng.permutation(len(table.data))[: TRAINED + TESTED]
     return "digits", table.views[0][order], table.views[4][order], (16, 15)
 
@@ -44,7 +55,9 @@ def example() -> tuple[str, Any]:
     name, first, pictures, shape = views()
     spread = first[:TRAINED].std(axis=0)
     first = (first - first[:TRAINED].mean(axis=0)) / np.where(spread > 0, spread, 1)
-    model = TwoViewSubspace("auto", rule="1se", tol=1e-3, random_state=0).fit(first[:TRAINED], pictures[:TRAINED])
+    model = TwoViewSubspace("auto", rule="1se", tol=1e-3, random_state=0).fit(
+        first[:TRAINED], pictures[:TRAINED]
+    )
     truth, found = pictures[TRAINED:], model.predict_view(X1=first[TRAINED:])
     mean = np.broadcast_to(pictures[:TRAINED].mean(axis=0), truth.shape)
     explained = 1 - np.square(found - truth).sum() / np.square(mean - truth).sum()
@@ -55,7 +68,9 @@ def example() -> tuple[str, Any]:
             line[place].set(xticks=[], yticks=[])
     axes[0, 0].set_ylabel("true")
     axes[1, 0].set_ylabel("predicted")
-    figure.suptitle(f"{name}: pictures of new rows from their first view, {explained:.0%} of the variance")
+    figure.suptitle(
+        f"{name}: pictures of new rows from their first view, {explained:.0%} of the variance"
+    )
     said = (
         f"{TRAINED} {name} with both views, {TESTED} new ones of which the second view is missing.\n"
         f"Predicted pictures explain {explained:.1%} of the variance about the mean picture;"

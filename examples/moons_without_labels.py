@@ -70,21 +70,38 @@ def example() -> tuple[str, Any]:
         line, share = (axes[0].axhline, axes[0].axvline)[1 - column], y[inside(X, name)].mean()
         line(border, color="C0", linewidth=1)
         place = {0: (border + 0.06 * side, 1.4), 1: (-1.5, border + 0.05 * side)}[column]
-        axes[0].text(*place, f"{name}: {share:.0%}", color="C0", fontsize=9,
-                     ha={1: "left", -1: "right"}[side] if column == 0 else "left",
-                     va={1: "bottom", -1: "top"}[side] if column == 1 else "center")  # fmt: skip
+        axes[0].text(
+            *place,
+            f"{name}: {share:.0%}",
+            color="C0",
+            fontsize=9,
+            ha={1: "left", -1: "right"}[side] if column == 0 else "left",
+            va={1: "bottom", -1: "top"}[side] if column == 1 else "center",
+        )
     axes[0].set(title="what is known: shares of the red kind", xlim=(-1.6, 2.6), ylim=(-1.1, 1.6))
-    axes[1].contourf(grid[..., 0], grid[..., 1], f, levels=np.linspace(-1.5, 1.5, 13), cmap="coolwarm", alpha=0.5,
-                     extend="both")  # fmt: skip
+    axes[1].contourf(
+        grid[..., 0],
+        grid[..., 1],
+        f,
+        levels=np.linspace(-1.5, 1.5, 13),
+        cmap="coolwarm",
+        alpha=0.5,
+        extend="both",
+    )
     axes[1].contour(grid[..., 0], grid[..., 1], f, levels=[0], colors="black", linewidths=1)
     axes[1].scatter(*X.T, c=np.where(y == 1, "firebrick", "navy"), s=9)
     axes[1].set(title="what is found: f, and the true kinds", xlim=(-1.6, 2.6), ylim=(-1.1, 1.6))
     found = np.array([accuracies(seed) for seed in SEEDS])
     names = ["no label,\nfour statements", "two labels,\nSVC", "two labels,\nLabelSpreading"]
     axes[2].plot(np.arange(3), found.T, "o", color="gray", alpha=0.4, markersize=4)
-    axes[2].plot(np.arange(3), found.mean(axis=0), "_", color="C3", markersize=40, markeredgewidth=3)
+    axes[2].plot(
+        np.arange(3), found.mean(axis=0), "_", color="C3", markersize=40, markeredgewidth=3
+    )
     axes[2].set(
-        xticks=range(3), xticklabels=names, title=f"accuracy, {len(found)} draws and their mean", xlim=(-0.5, 2.5)
+        xticks=range(3),
+        xticklabels=names,
+        title=f"accuracy, {len(found)} draws and their mean",
+        xlim=(-0.5, 2.5),
     )
     said = (
         f"No label, four statements: accuracy {found[:, 0].mean():.3f} over {len(found)} draws (worst"

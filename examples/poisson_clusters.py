@@ -39,7 +39,9 @@ def found(X: np.ndarray, seed: int) -> dict[str, np.ndarray]:
     return {
         "KMeans, counts": kmeans.fit_predict(X),
         "KMeans, roots": kmeans.fit_predict(np.sqrt(X)),
-        "BregmanKMeans, KL": BregmanKMeans(KINDS, divergence="kl", n_init=10, random_state=seed).fit_predict(X),
+        "BregmanKMeans, KL": BregmanKMeans(
+            KINDS, divergence="kl", n_init=10, random_state=seed
+        ).fit_predict(X),
     }
 
 
@@ -57,11 +59,18 @@ def example() -> tuple[str, Any]:
     axes.plot([1, 2, 3], table.T, color="0.8", zorder=1)
     axes.boxplot(table, tick_labels=list(scores), widths=0.4)
     axes.set(
-        ylabel="adjusted Rand index", title=f"Counts of {KINDS} kinds, {SEEDS} draws (gray: one draw)", ylim=(0, 1.02)
+        ylabel="adjusted Rand index",
+        title=f"Counts of {KINDS} kinds, {SEEDS} draws (gray: one draw)",
+        ylim=(0, 1.02),
     )
     best = table[:, 2] - table[:, :2].max(axis=1)
-    lines = [f"{name}: adjusted Rand {np.mean(v):.3f} (lowest {min(v):.3f})" for name, v in scores.items()]
-    lines.append(f"KL is ahead of the better of the other two in {(best > 0).sum()} of {SEEDS} draws.")
+    lines = [
+        f"{name}: adjusted Rand {np.mean(v):.3f} (lowest {min(v):.3f})"
+        for name, v in scores.items()
+    ]
+    lines.append(
+        f"KL is ahead of the better of the other two in {(best > 0).sum()} of {SEEDS} draws."
+    )
     return "\n".join(lines), figure
 
 

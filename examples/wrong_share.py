@@ -70,11 +70,18 @@ def example() -> tuple[str, Any]:
     models = {r: ExpectationSVC(class_balance({0: 1 - r, 1: r})).fit(X, seen) for r in (TRUE, 0.6)}
     for r, model in models.items():
         f = model.decision_function(X)
-        axes[2].hist(f, bins=40, histtype="step", label=f"stated {r:g}: {np.mean(f > 0):.0%} positive")
+        axes[2].hist(
+            f, bins=40, histtype="step", label=f"stated {r:g}: {np.mean(f > 0):.0%} positive"
+        )
     axes[2].axvline(0, color="black", linewidth=0.8)
     axes[0].axvline(TRUE, color="black", linewidth=0.8)
-    axes[0].set(xlabel="stated share of the second kind (true: line)", title="accuracy on rows without a label")
-    axes[1].set(xlabel="share tried instead of 0.3", title="predictions that change", ylim=(0, None))
+    axes[0].set(
+        xlabel="stated share of the second kind (true: line)",
+        title="accuracy on rows without a label",
+    )
+    axes[1].set(
+        xlabel="share tried instead of 0.3", title="predictions that change", ylim=(0, None)
+    )
     axes[2].set(xlabel="f", title="overlapping groups: where f puts the rows")
     axes[2].set_ylim(0, 1.35 * axes[2].get_ylim()[1])
     for axis in axes:

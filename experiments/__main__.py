@@ -19,11 +19,19 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("list", help="name the experiments")
     go = commands.add_parser("run", help="run experiments; go on where a run was stopped")
     go.add_argument("ids", nargs="+", metavar="ID")
-    go.add_argument("--splits", type=int, help="splits or seeds of each data set (the experiment's own number)")
+    go.add_argument(
+        "--splits", type=int, help="splits or seeds of each data set (the experiment's own number)"
+    )
     go.add_argument("--jobs", type=int, default=1, help="processes, each with one BLAS thread (1)")
-    go.add_argument("--quick", action="store_true", help="two splits, results apart: does everything run?")
-    go.add_argument("--redo", metavar="TEXT", help="compute again the cells in whose description TEXT occurs")
-    go.add_argument("--out", type=Path, default=RESULTS, help="directory of the results (experiments/results)")
+    go.add_argument(
+        "--quick", action="store_true", help="two splits, results apart: does everything run?"
+    )
+    go.add_argument(
+        "--redo", metavar="TEXT", help="compute again the cells in whose description TEXT occurs"
+    )
+    go.add_argument(
+        "--out", type=Path, default=RESULTS, help="directory of the results (experiments/results)"
+    )
     return top
 
 
@@ -51,7 +59,10 @@ def main(arguments: list[str]) -> int:
             print(f"kept in {os.path.relpath(report)}", file=sys.stderr)
             failed += failures
     except KeyboardInterrupt:
-        print("\nstopped; finished cells are kept, the same command goes on from here", file=sys.stderr)
+        print(
+            "\nstopped; finished cells are kept, the same command goes on from here",
+            file=sys.stderr,
+        )
         return 130
     return 1 if failed else 0
 

@@ -38,7 +38,10 @@ def alternated(problem: Convex, rank: int, seed: int) -> Iterator[Turn]:
         lagged = [E[q - j : q - j + N] for j in range(q + 1)]
         regressors = np.hstack([D, *lagged])
         coefficients = np.linalg.solve(regressors.T @ regressors + np.diag(ridge), regressors.T @ Y)
-        C, B = coefficients[: D.shape[1]], coefficients[D.shape[1] :].reshape(q + 1, rank, n).transpose(0, 2, 1)
+        C, B = (
+            coefficients[: D.shape[1]],
+            coefficients[D.shape[1] :].reshape(q + 1, rank, n).transpose(0, 2, 1),
+        )
         R = Y - D @ C
         E = innovations(R, B, lam, problem)
         left = R - sum(E[q - j : q - j + N] @ B[j].T for j in range(q + 1))
@@ -61,4 +64,6 @@ def innovations(R: Array, B: Array, lam: float, problem: Convex) -> Array:
             band[offset[lower], met, a[lower]] += products[:, None]
     band[0] += lam
     target = problem.map.adjoint(R) @ B.reshape(-1, k)
-    return scipy.linalg.solveh_banded(band.reshape(blocks * k, -1), target.ravel(), lower=True).reshape(N + q, k)
+    return scipy.linalg.solveh_banded(
+        band.reshape(blocks * k, -1), target.ravel(), lower=True
+    ).reshape(N + q, k)

@@ -25,9 +25,14 @@ from regfactor.estimators.reverse.classifier import ReverseClassifier
 from regfactor.estimators.views.convex_labels import ConvexFactorClassifier
 
 DOCUMENTS, WORDS, LENGTH = 1000, 1000, 30
-STATED, ROUGH = 5, 0.7  # words of each class, and the share that a rough guess gives to the word's class
+STATED, ROUGH = (
+    5,
+    0.7,
+)  # words of each class, and the share that a rough guess gives to the word's class
 load, load_splits = functools.cache(datasets.load), functools.cache(datasets.load_splits)
-Predict = Callable[[Draw, np.ndarray], np.ndarray]  # a draw and y with unlabeled rows marked -> labels of all rows
+Predict = Callable[
+    [Draw, np.ndarray], np.ndarray
+]  # a draw and y with unlabeled rows marked -> labels of all rows
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,9 @@ def text(labels: int) -> Source:
         frequency, y = 1 / (np.arange(WORDS) + 5), rng.integers(2, size=DOCUMENTS)
         side = np.where(rng.random(WORDS) < 0.2, 0.6 * rng.normal(size=WORDS), 0)
         p = frequency * np.exp(np.outer([-1, 1], side))
-        counts = np.array([rng.multinomial(max(rng.poisson(LENGTH), 1), p[c] / p[c].sum()) for c in y])
+        counts = np.array(
+            [rng.multinomial(max(rng.poisson(LENGTH), 1), p[c] / p[c].sum()) for c in y]
+        )
         split = datasets.random_split(y, labels, random_state=number)
         return Draw(normalize(np.log1p(counts)), y, split.labeled, split.unlabeled)
 
@@ -83,7 +90,9 @@ def shares(draw: Draw, mask: np.ndarray | None = None) -> dict[int, float]:
 def word_statements(draw: Draw, rough: bool) -> list[Constraint]:
     """Return statements on the words whose presence tells most about the class, by true or by rough shares."""
     present = draw.X > 0
-    rates = np.array([(present[draw.y == c].sum(axis=0) + 1) / ((draw.y == c).sum() + 2) for c in (0, 1)])
+    rates = np.array(
+        [(present[draw.y == c].sum(axis=0) + 1) / ((draw.y == c).sum() + 2) for c in (0, 1)]
+    )
     telling = np.log(rates[1] / rates[0]) * (present.sum(axis=0) > 0.02 * len(draw.y))
     order, found = np.argsort(telling), []
     for c, columns in enumerate((order[:STATED], order[::-1][:STATED])):
@@ -98,7 +107,11 @@ def ours(kernel: str, stated: bool = True, annealing: bool = True) -> Predict:
 
     def predict(draw: Draw, seen: np.ndarray) -> np.ndarray:
         given = [class_balance(shares(draw))] if stated else []
-        return ExpectationSVC(given, kernel=kernel, annealing=annealing).fit(draw.X, seen).transduction_
+        return (
+            ExpectationSVC(given, kernel=kernel, annealing=annealing)
+            .fit(draw.X, seen)
+            .transduction_
+        )
 
     return predict
 
@@ -107,7 +120,11 @@ def by_words(rough: bool) -> Predict:
     """Return how ExpectationSVC is run with labeled words."""
 
     def predict(draw: Draw, seen: np.ndarray) -> np.ndarray:
-        return ExpectationSVC(word_statements(draw, rough), C_unlabeled=1.0).fit(draw.X, seen).transduction_
+        return (
+            ExpectationSVC(word_statements(draw, rough), C_unlabeled=1.0)
+            .fit(draw.X, seen)
+            .transduction_
+        )
 
     return predict
 
@@ -134,7 +151,11 @@ def transduced(make: Callable[[], Any]) -> Predict:
 
 def self_trained(draw: Draw, seen: np.ndarray) -> np.ndarray:
     """Predict by self-training; its transduction leaves rows out."""
-    return SelfTrainingClassifier(LogisticRegression(C=10.0, max_iter=1000)).fit(draw.X, seen).predict(draw.X)
+    return (
+        SelfTrainingClassifier(LogisticRegression(C=10.0, max_iter=1000))
+        .fit(draw.X, seen)
+        .predict(draw.X)
+    )
 
 
 @dataclass(frozen=True)
@@ -156,7 +177,11 @@ class SideBySide(Experiment):
         ]
 
     def _count(self, source: Source, entry: Entry, plan: Plan) -> int:
-        return 0 if entry.words and not source.name.startswith("text") else plan.n_splits(source.splits or 12)
+        return (
+            0
+            if entry.words and not source.name.startswith("text")
+            else plan.n_splits(source.splits or 12)
+        )
 
     def run(self, cell: Cell) -> dict[str, Any]:
         source = next(s for s in self.sources if s.name == cell["dataset"])
@@ -169,19 +194,35 @@ class SideBySide(Experiment):
         rows = []
         for source in self.sources:
             for entry in self.entries:
-                cells = [{"dataset": source.name, "method": entry.name, "split": i}
-                         for i in range(self._count(source, entry, plan))]  # fmt: skip
+                cells = [
+                    {"dataset": source.name, "method": entry.name, "split": i}
+                    for i in range(self._count(source, entry, plan))
+                ]
                 records = [done[key(cell)] for cell in cells]
-                errors = np.array([record["result"]["error"] for record in records if "result" in record])
+                errors = np.array(
+                    [record["result"]["error"] for record in records if "result" in record]
+                )
                 if not len(cells):
                     continue
-                row: dict[str, Any] = {"dataset": source.name, "method": entry.name, "told": entry.told}
+                row: dict[str, Any] = {
+                    "dataset": source.name,
+                    "method": entry.name,
+                    "told": entry.told,
+                }
                 row["printed"] = self.printed.get(source.name, {}).get(entry.name)
                 row |= {"n": len(errors), "failed": len(records) - len(errors)}
                 if len(errors):
-                    spread = float(errors.std(ddof=1) / np.sqrt(len(errors))) if len(errors) > 1 else None
+                    spread = (
+                        float(errors.std(ddof=1) / np.sqrt(len(errors)))
+                        if len(errors) > 1
+                        else None
+                    )
                     seconds = float(np.median([record["seconds"] for record in records]))
-                    row |= {"mean": float(errors.mean()), "standard_error": spread, "seconds": seconds}
+                    row |= {
+                        "mean": float(errors.mean()),
+                        "standard_error": spread,
+                        "seconds": seconds,
+                    }
                     row["errors"] = [round(float(error), 6) for error in errors]
                 rows.append(row)
         return rows
@@ -200,7 +241,11 @@ class SideBySide(Experiment):
 
 def verdicts(summary: list[dict[str, Any]]) -> str:
     """Return on which data sets a method has the lower errors than another, told alike or not, on the same splits."""
-    rows = {(row["dataset"], row["method"]): row for row in summary if row.get("errors") and not row["failed"]}
+    rows = {
+        (row["dataset"], row["method"]): row
+        for row in summary
+        if row.get("errors") and not row["failed"]
+    }
     names = list(dict.fromkeys(row["dataset"] for row in summary))
     lines = [VERDICTS]
     for one, other in COMPARED:
@@ -209,8 +254,13 @@ def verdicts(summary: list[dict[str, Any]]) -> str:
             if (name, one) in rows and (name, other) in rows:
                 gaps = np.subtract(*(rows[name, method]["errors"] for method in (other, one)))
                 found[judged(gaps)].append(f"{name} by {100 * abs(gaps.mean()):.1f}")
-        told = [f"{word}: {'; '.join(found[v]) or 'none'}" for v, word in ((HOLDS, "lower"), (FAILS, "higher"))]
-        lines.append(f"- **{one}** against {other}: {'. '.join(told)}. Not decided: {len(found[OPEN])}.")
+        told = [
+            f"{word}: {'; '.join(found[v]) or 'none'}"
+            for v, word in ((HOLDS, "lower"), (FAILS, "higher"))
+        ]
+        lines.append(
+            f"- **{one}** against {other}: {'. '.join(told)}. Not decided: {len(found[OPEN])}."
+        )
     return "## Verdicts\n\n" + "\n".join(lines)
 
 
@@ -226,35 +276,60 @@ VERDICTS = (
     " Wilcoxon's signed-rank test at 5 % in two tails, not corrected for the number of tests.\n"
 )
 COMPARED = [
-    *((f"ExpectationSVC, {kernel}, balance of labels", f"SVM, {kernel}") for kernel in ("linear", "rbf")),
-    *((f"ExpectationSVC, {kernel}, balance", f"ExpectationSVC, {kernel}, balance, without annealing")
-      for kernel in ("linear", "rbf")),
+    *(
+        (f"ExpectationSVC, {kernel}, balance of labels", f"SVM, {kernel}")
+        for kernel in ("linear", "rbf")
+    ),
+    *(
+        (
+            f"ExpectationSVC, {kernel}, balance",
+            f"ExpectationSVC, {kernel}, balance, without annealing",
+        )
+        for kernel in ("linear", "rbf")
+    ),
     ("ExpectationSVC, rbf, balance", "ExpectationSVC, rbf, balance of labels"),
-    *(("ExpectationSVC, rbf, balance of labels", other)
-      for other in ("LabelSpreading", "SelfTraining", "ReverseClassifier", "LaplacianSVM")),
+    *(
+        ("ExpectationSVC, rbf, balance of labels", other)
+        for other in ("LabelSpreading", "SelfTraining", "ReverseClassifier", "LaplacianSVM")
+    ),
     ("ExpectationSVC, words", "keyword vote"),
     ("ExpectationSVC, words, rough", "keyword vote"),
     ("ExpectationSVC, words", "SVM, linear"),
-]  # fmt: skip
+]
 NOTHING, BALANCE = "nothing", "true shares of classes"
 ENTRIES = [
     Entry("ExpectationSVC, linear, balance", BALANCE, ours("linear")),
     Entry("ExpectationSVC, rbf, balance", BALANCE, ours("rbf")),
     Entry("ExpectationSVC, linear, balance of labels", NOTHING, ours("linear", stated=False)),
     Entry("ExpectationSVC, rbf, balance of labels", NOTHING, ours("rbf", stated=False)),
-    Entry("ExpectationSVC, linear, balance, without annealing", BALANCE, ours("linear", annealing=False)),
+    Entry(
+        "ExpectationSVC, linear, balance, without annealing",
+        BALANCE,
+        ours("linear", annealing=False),
+    ),
     Entry("ExpectationSVC, rbf, balance, without annealing", BALANCE, ours("rbf", annealing=False)),
     Entry("ExpectationSVC, words", "10 words, true shares", by_words(rough=False), words=True),
-    Entry("ExpectationSVC, words, rough", f"10 words, {ROUGH:g} for all", by_words(rough=True), words=True),
+    Entry(
+        "ExpectationSVC, words, rough",
+        f"10 words, {ROUGH:g} for all",
+        by_words(rough=True),
+        words=True,
+    ),
     Entry("keyword vote", f"10 words, {ROUGH:g} for all", vote, words=True),
     Entry("SVM, linear", NOTHING, supervised("linear")),
     Entry("SVM, rbf", NOTHING, supervised("rbf")),
     Entry(
-        "LabelSpreading", NOTHING, transduced(lambda: LabelSpreading("knn", n_neighbors=10, alpha=0.99, max_iter=1000))
+        "LabelSpreading",
+        NOTHING,
+        transduced(lambda: LabelSpreading("knn", n_neighbors=10, alpha=0.99, max_iter=1000)),
     ),
     Entry("SelfTraining", NOTHING, self_trained),
     Entry("ReverseClassifier", NOTHING, transduced(ReverseClassifier)),
-    Entry("ReverseClassifier, mahalanobis", NOTHING, transduced(lambda: ReverseClassifier("mahalanobis"))),
+    Entry(
+        "ReverseClassifier, mahalanobis",
+        NOTHING,
+        transduced(lambda: ReverseClassifier("mahalanobis")),
+    ),
     Entry("ConvexFactorClassifier", NOTHING, transduced(ConvexFactorClassifier)),
     Entry("LaplacianSVM", NOTHING, transduced(lambda: LaplacianSVM(gamma="neighbors"))),
 ]

@@ -16,11 +16,17 @@ from experiments._series import METHODS, Array, Forecaster, Outcome, Search, leg
 
 BASE = "MEAN"
 STABLE = 1.01  # spectral radius up to which the thesis calls a model stable
-FAR = 10.0  # times the largest training value: beyond it a forecast without roots is called unstable
+FAR = (
+    10.0  # times the largest training value: beyond it a forecast without roots is called unstable
+)
 HEAVY = 2.0  # times the median from which on a mean needs it beside it
 CAPPED = " + roots scaled"
 LEVEL = 0.05
-PAIRS = (("RARMA, tuned", "ridge VAR, tuned"), ("RARMA, default", "ridge VAR, default"), ("RARMA, default", "AR(BIC)"))
+PAIRS = (
+    ("RARMA, tuned", "ridge VAR, tuned"),
+    ("RARMA, default", "ridge VAR, default"),
+    ("RARMA, default", "AR(BIC)"),
+)
 READING = (
     "Numbers are the mean squared error of forecasts 1, ..., h over that of the training mean, each summed over the"
     " variables and over n trials (generated series, patches or origins); ± is the standard error by the jackknife over"
@@ -68,7 +74,10 @@ class Forecasts(Experiment):
 
     def cells(self, done: dict[str, Record], plan: Plan) -> list[Cell]:
         return [
-            self._cell(s, m, i) for s in self.sources for i in range(plan.n_splits(s.splits)) for m in self._names(s)
+            self._cell(s, m, i)
+            for s in self.sources
+            for i in range(plan.n_splits(s.splits))
+            for m in self._names(s)
         ]
 
     def run(self, cell: Cell) -> dict[str, Any]:
@@ -78,18 +87,27 @@ class Forecasts(Experiment):
             outcome = iterated(case, horizon)
         else:
             outcome = self.methods[cell["method"]](case.past, horizon, source.search)
-        result = {"mse": errors(outcome.forecast, case.future, source.horizons), "chosen": outcome.chosen}
+        result = {
+            "mse": errors(outcome.forecast, case.future, source.horizons),
+            "chosen": outcome.chosen,
+        }
         result |= {"stable": bool(is_stable(outcome, case)), "radius": rounded(outcome.radius)}
-        return result if outcome.capped is None else {
-            **result, "capped": errors(outcome.capped, case.future, source.horizons)
-        }  # fmt: skip
+        return (
+            result
+            if outcome.capped is None
+            else {**result, "capped": errors(outcome.capped, case.future, source.horizons)}
+        )
 
     def summary(self, done: dict[str, Record], plan: Plan) -> list[dict[str, Any]]:
         rows = []
         for source in self.sources:
             found = self._collected(source, done, plan)
             rows += [self._row(source, name, found) for name in found]
-            rows += [pair(source, ours, other, found) for ours, other in self.pairs if {ours, other} <= set(found)]
+            rows += [
+                pair(source, ours, other, found)
+                for ours, other in self.pairs
+                if {ours, other} <= set(found)
+            ]
         return rows
 
     def report(self, summary: list[dict[str, Any]]) -> str:
@@ -101,16 +119,25 @@ class Forecasts(Experiment):
             lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
             lines += [line(row, source.name in self.printed) for row in rows]
             parts.append(f"## {source.name}\n\n{source.protocol}\n\n" + "\n".join(lines))
-        return "\n\n".join([*parts, verdicts([row for row in summary if "pair" in row], self.sources)])
+        return "\n\n".join(
+            [*parts, verdicts([row for row in summary if "pair" in row], self.sources)]
+        )
 
     def _names(self, source: Source) -> list[str]:
         names = [*self.methods, *([self.oracle] if self.oracle else [])]
         return [name for name in names if name not in source.without]
 
     def _cell(self, source: Source, method: str, split: int) -> Cell:
-        return {"dataset": source.name, "method": method, "split": split, "horizon": max(source.horizons)}
+        return {
+            "dataset": source.name,
+            "method": method,
+            "split": split,
+            "horizon": max(source.horizons),
+        }
 
-    def _collected(self, source: Source, done: dict[str, Record], plan: Plan) -> dict[str, dict[str, Any]]:
+    def _collected(
+        self, source: Source, done: dict[str, Record], plan: Plan
+    ) -> dict[str, dict[str, Any]]:
         """Return for every row of the table its errors (series x horizons, inf where not finite) and the rest."""
         found: dict[str, dict[str, Any]] = {}
         splits = range(plan.n_splits(source.splits))
@@ -131,9 +158,13 @@ class Forecasts(Experiment):
         both = [i for i in mine if i in base]
         places = [list(source.horizons).index(h) for h in source.columns]
         row: dict[str, Any] = {"dataset": source.name, "method": name, "n": len(both)}
-        row["ratios"] = [ratio(*(np.array([e[i][k] for i in both]) for e in (mine, base))) for k in places]
+        row["ratios"] = [
+            ratio(*(np.array([e[i][k] for i in both]) for e in (mine, base))) for k in places
+        ]
         results = found[name]["results"]
-        row["stable"] = 1.0 if name.endswith(CAPPED) else statistics.fmean(r["stable"] for r in results)
+        row["stable"] = (
+            1.0 if name.endswith(CAPPED) else statistics.fmean(r["stable"] for r in results)
+        )
         row["chosen"] = None if name.endswith(CAPPED) else favorite([r["chosen"] for r in results])
         numbers_printed = self.printed.get(source.name, {})
         if name in numbers_printed:
@@ -173,7 +204,10 @@ def is_stable(outcome: Outcome, case: Case) -> bool:
     """Whether roots lie inside the thesis' circle or, without roots, forecasts stay near the training values."""
     if outcome.radius is not None:
         return outcome.radius < STABLE
-    return bool(np.isfinite(outcome.forecast).all() and np.abs(outcome.forecast).max() < FAR * np.abs(case.past).max())
+    return bool(
+        np.isfinite(outcome.forecast).all()
+        and np.abs(outcome.forecast).max() < FAR * np.abs(case.past).max()
+    )
 
 
 def ratio(mine: Array, base: Array) -> dict[str, Any]:
@@ -183,13 +217,21 @@ def ratio(mine: Array, base: Array) -> dict[str, Any]:
     if n > 1 and np.isfinite(total):
         left_out = (mine.sum() - mine) / (base.sum() - base)
         spread = rounded(np.sqrt((n - 1) / n * np.square(left_out - left_out.mean()).sum()))
-    return {"mean": rounded(total), "standard_error": spread, "median": rounded(np.median(mine / base))}
+    return {
+        "mean": rounded(total),
+        "standard_error": spread,
+        "median": rounded(np.median(mine / base)),
+    }
 
 
 def favorite(chosen: list[dict[str, Any]]) -> str | None:
     """Return what was chosen most often, and how often."""
     counts = collections.Counter(", ".join(f"{k}={v:g}" for k, v in c.items()) for c in chosen if c)
-    return f"{counts.most_common(1)[0][0]} ({counts.most_common(1)[0][1]} of {len(chosen)})" if counts else None
+    return (
+        f"{counts.most_common(1)[0][0]} ({counts.most_common(1)[0][1]} of {len(chosen)})"
+        if counts
+        else None
+    )
 
 
 def pair(source: Source, ours: str, other: str, found: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -202,16 +244,27 @@ def pair(source: Source, ours: str, other: str, found: dict[str, dict[str, Any]]
         x, y = (np.array([e[i][k] for i in both]) for e in (a, b))
         logs = np.log(x / y)[np.isfinite(x) & np.isfinite(y)]
         moved = logs[logs != 0]
-        p = float(scipy.stats.ttest_1samp(logs, 0.0).pvalue) if len(logs) > 2 and moved.size > 1 else None
+        p = (
+            float(scipy.stats.ttest_1samp(logs, 0.0).pvalue)
+            if len(logs) > 2 and moved.size > 1
+            else None
+        )
         size = rounded(logs.mean()) if len(logs) else None
-        row["tests"].append({"h": h, "log_ratio": size, "wins": float((logs < 0).mean()), "p": rounded(p)})
+        row["tests"].append(
+            {"h": h, "log_ratio": size, "wins": float((logs < 0).mean()), "p": rounded(p)}
+        )
     return row
 
 
 def line(row: dict[str, Any], with_printed: bool) -> str:
     """Return a row in Markdown."""
     cells = [row["method"], *([row.get("printed", "-")] if with_printed else [])]
-    cells += [*(shown(r) for r in row["ratios"]), f"{row['stable']:.2f}", str(row["n"]), row["chosen"] or "-"]
+    cells += [
+        *(shown(r) for r in row["ratios"]),
+        f"{row['stable']:.2f}",
+        str(row["n"]),
+        row["chosen"] or "-",
+    ]
     return f"| {' | '.join(cells)} |"
 
 
@@ -228,9 +281,13 @@ def shown(value: dict[str, Any]) -> str:
 def verdicts(rows: list[dict[str, Any]], sources: Sequence[Source]) -> str:
     """Say for every pair where it helps, where it hurts and where there is no telling, from the tests alone."""
     free = {s.name for s in sources if s.independent}
-    overlap = "" if all(row["dataset"] in free for row in rows) else (
-        " Origins of one series overlap, so that their p are too small; they are called 'seemingly'."
-    )  # fmt: skip
+    overlap = (
+        ""
+        if all(row["dataset"] in free for row in rows)
+        else (
+            " Origins of one series overlap, so that their p are too small; they are called 'seemingly'."
+        )
+    )
     lines = [
         "## Verdicts\n",
         f"Computed from paired t tests of log errors on the same trials; 'lower' and 'higher' mean p < {LEVEL} / the"
@@ -271,6 +328,8 @@ def tally(rows: list[dict[str, Any]]) -> str:
             place = found.setdefault(test["h"], [0, 0, 0])
             sure = test["p"] is not None and test["p"] < LEVEL / counts[tuple(row["pair"])]
             place[2 if not sure else 0 if test["log_ratio"] < 0 else 1] += 1
-    words = [f"h = {h}: lower in {low}, higher in {high}, no difference shown in {same}"
-             for h, (low, high, same) in sorted(found.items())]  # fmt: skip
+    words = [
+        f"h = {h}: lower in {low}, higher in {high}, no difference shown in {same}"
+        for h, (low, high, same) in sorted(found.items())
+    ]
     return "The moving-average part, against ridge VARs, by horizon: " + "; ".join(words) + "."

@@ -23,7 +23,11 @@ from regfactor.estimators.reverse.regression import ReverseRegressor
 
 WIDTHS = (0.01, 0.1, 1.0, 5.0, 10.0)  # of Gaussian kernels, as in the papers
 KERNELS = ("linear", *WIDTHS)
-FEWER = ("linear", 1.0, 5.0)  # for dear methods: on rows of length one 0.01 is the identity, 10 much the same as 5
+FEWER = (
+    "linear",
+    1.0,
+    5.0,
+)  # for dear methods: on rows of length one 0.01 is the identity, 10 much the same as 5
 RIDGES = (1e-8, 1e-4, 1e-2, 1e-1, 1.0)  # the papers do not give theirs
 
 
@@ -48,7 +52,9 @@ class RidgeClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> RidgeClassifier:
         self.classes_ = np.unique(y)
-        self.ridge_ = ridge(self.kernel, self.alpha).fit(X, (y[:, None] == self.classes_).astype(float))
+        self.ridge_ = ridge(self.kernel, self.alpha).fit(
+            X, (y[:, None] == self.classes_).astype(float)
+        )
         return self
 
     def predict(self, X: np.ndarray) -> np.ndarray:
@@ -72,7 +78,9 @@ class Grams:
         if self.X is not X:
             self.X, self.kept = X, {}
         if kernel not in self.kept:
-            self.kept[kernel] = X @ X.T if kernel == "linear" else rbf_kernel(X, gamma=gamma(float(kernel)))
+            self.kept[kernel] = (
+                X @ X.T if kernel == "linear" else rbf_kernel(X, gamma=gamma(float(kernel)))
+            )
         return self.kept[kernel]
 
 
@@ -86,7 +94,9 @@ class OnGram:
         self.model, self.kernel = model, kernel
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Any:
-        if y.dtype.kind != "f" and len(known := np.unique(y[y >= 0])) == 1:  # in a fold: there is nothing to learn
+        if (
+            y.dtype.kind != "f" and len(known := np.unique(y[y >= 0])) == 1
+        ):  # in a fold: there is nothing to learn
             return SimpleNamespace(transduction_=np.full_like(y, known[0]))
         return self.model.fit(gram(X, self.kernel), y)
 
@@ -101,7 +111,14 @@ def laplacian(machine: Callable[..., Any], **fixed: Any) -> Callable[..., Any]:
     """
 
     def make(kernel: str | float, degree: int, n_neighbors: int) -> OnGram:
-        model = machine(1e-6, 0.01, kernel="precomputed", n_neighbors=n_neighbors, laplacian_degree=degree, **fixed)
+        model = machine(
+            1e-6,
+            0.01,
+            kernel="precomputed",
+            n_neighbors=n_neighbors,
+            laplacian_degree=degree,
+            **fixed,
+        )
         return OnGram(model, kernel)
 
     return make
@@ -134,10 +151,16 @@ CLASSIFICATION_GRID = COMMON_GRID + (
 MEAN = Method(CONSTANT, DummyRegressor, supervised=True)
 COMMONEST = Method(CONSTANT, DummyClassifier, supervised=True)
 SUP_REGRESSION = Method("sup-kernel", ridge, {"kernel": KERNELS, "alpha": RIDGES}, supervised=True)
-SUP_CLASSIFICATION = Method("sup-kernel", RidgeClassifier, {"kernel": KERNELS, "alpha": RIDGES}, supervised=True)
+SUP_CLASSIFICATION = Method(
+    "sup-kernel", RidgeClassifier, {"kernel": KERNELS, "alpha": RIDGES}, supervised=True
+)
 MANIFOLD = {"kernel": FEWER, "degree": (1, 2, 5), "n_neighbors": (5, 20)}
-LAP_RLS = Method("Lap-RLS", laplacian(LaplacianRLS, task="regression"), {**MANIFOLD, "kernel": KERNELS})
-LAP_RLSC = Method("LapRLSC", laplacian(LaplacianRLS, task="classification", average=False), MANIFOLD)
+LAP_RLS = Method(
+    "Lap-RLS", laplacian(LaplacianRLS, task="regression"), {**MANIFOLD, "kernel": KERNELS}
+)
+LAP_RLSC = Method(
+    "LapRLSC", laplacian(LaplacianRLS, task="classification", average=False), MANIFOLD
+)
 LAP_SVM = Method("LapSVM", laplacian(LaplacianSVM, average=False, fit_intercept=False), MANIFOLD)
 TRANS_REG = Method(
     "trans-reg",
@@ -154,7 +177,12 @@ class Reverse:
     """
 
     def __init__(
-        self, transfer: str, assignment: str, cut: bool, kernel: str | float | None, **parameters: Any
+        self,
+        transfer: str,
+        assignment: str,
+        cut: bool,
+        kernel: str | float | None,
+        **parameters: Any,
     ) -> None:
         self.model = ReverseClassifier(transfer, assignment, **parameters)
         self.kernel, self.cut = kernel, cut
@@ -184,9 +212,16 @@ class Imputing(ReverseRegressor):
     """Reverse regression whose imputed targets count alone: no forward model of them, which new rows would need."""
 
     def _forward(
-        self, features: np.ndarray, Z: np.ndarray, weights: np.ndarray, potential: Any, names: list[str]
+        self,
+        features: np.ndarray,
+        Z: np.ndarray,
+        weights: np.ndarray,
+        potential: Any,
+        names: list[str],
     ) -> Linear:
-        return Linear(np.full((features.shape[1], Z.shape[1]), np.nan), np.full(Z.shape[1], np.nan), np.nan)
+        return Linear(
+            np.full((features.shape[1], Z.shape[1]), np.nan), np.full(Z.shape[1], np.nan), np.nan
+        )
 
 
 class ReverseRegression:
@@ -215,5 +250,10 @@ SWEEPS = 10  # of reverse regression; more are needed only where errors are huge
 REVERSE_CLASSIFICATION = [
     reverse(f"{assignment} {name}", transfer, assignment, cut=name.endswith("NC"))
     for assignment in ("hard", "soft")
-    for name, transfer in (("Euc", "identity"), ("sig", "sigmoid"), ("softmax", "softmax"), ("sig NC", "sigmoid"))
+    for name, transfer in (
+        ("Euc", "identity"),
+        ("sig", "sigmoid"),
+        ("softmax", "softmax"),
+        ("sig NC", "sigmoid"),
+    )
 ]

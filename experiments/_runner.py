@@ -52,7 +52,9 @@ class Experiment(abc.ABC):
     """One table or figure of a paper."""
 
     title: str
-    twins: Sequence[str] = ()  # experiments in which a cell of the same description is the same computation
+    twins: Sequence[
+        str
+    ] = ()  # experiments in which a cell of the same description is the same computation
 
     @abc.abstractmethod
     def cells(self, done: dict[str, Record], plan: Plan) -> list[Cell]:
@@ -84,7 +86,9 @@ def names(package: str = PACKAGE) -> list[str]:
 def find(name: str, package: str = PACKAGE) -> Experiment:
     """Return an experiment by its name; an unknown one is answered with the nearest."""
     if name not in names(package):
-        from regfactor._params import choose  # not above: what only runs cells starts faster without
+        from regfactor._params import (
+            choose,
+        )  # not above: what only runs cells starts faster without
 
         choose(name, dict.fromkeys(names(package), ""), "experiment")
     module = name.replace("-", "_").replace(".", "_")
@@ -111,7 +115,10 @@ class Store:
         self.runs: list[dict[str, Any]] = []
         if self.whole.exists():
             kept = json.loads(self.whole.read_text(encoding="utf-8"))
-            self.runs, self.records = kept["runs"], {key(record["cell"]): record for record in kept["cells"]}
+            self.runs, self.records = (
+                kept["runs"],
+                {key(record["cell"]): record for record in kept["cells"]},
+            )
         since = self.partial.read_text(encoding="utf-8") if self.partial.exists() else ""
         for line in since.splitlines():
             with contextlib.suppress(json.JSONDecodeError):  # a line that a kill cut off
@@ -133,7 +140,11 @@ class Store:
     def borrow(self, other: Store, cells: list[Cell]) -> None:
         """Take over what another experiment has of some cells, with the runs that computed it."""
         places: dict[int, int] = {}
-        for record in [other.records[key(cell)] for cell in cells if "result" in other.records.get(key(cell), {})]:
+        for record in [
+            other.records[key(cell)]
+            for cell in cells
+            if "result" in other.records.get(key(cell), {})
+        ]:
             if record["run"] not in places:
                 places[record["run"]] = len(self.runs)
                 self.add(other.runs[record["run"]])
@@ -145,7 +156,10 @@ class Store:
 
     def finish(self, **head: Any) -> None:
         """Write everything into one file, whole or not at all, one line for each cell."""
-        lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in {**head, "runs": self.runs}.items()]
+        lines = [
+            f"{json.dumps(name)}: {json.dumps(value)}"
+            for name, value in {**head, "runs": self.runs}.items()
+        ]
         cells = ",\n".join(json.dumps(self.records[k]) for k in sorted(self.records))
         replace_text(self.whole, "{\n" + ",\n".join([*lines, f'"cells": [\n{cells}\n]']) + "\n}\n")
         self.partial.unlink(missing_ok=True)
@@ -159,7 +173,13 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def run(
-    name: str, plan: Plan, folder: Path, *, jobs: int = 1, redo: str | None = None, package: str = PACKAGE
+    name: str,
+    plan: Plan,
+    folder: Path,
+    *,
+    jobs: int = 1,
+    redo: str | None = None,
+    package: str = PACKAGE,
 ) -> tuple[Path, int]:
     """Compute what is missing of an experiment; return the path of its Markdown and the number of failed cells."""
     experiment = find(name, package)
@@ -170,7 +190,9 @@ def run(
         if number is None:  # a run that has something to do
             number = len(store.runs)
             started = time.strftime("%Y-%m-%d %H:%M")
-            store.add({"started": started, "jobs": jobs, "plan": asdict(plan), "versions": versions()})
+            store.add(
+                {"started": started, "jobs": jobs, "plan": asdict(plan), "versions": versions()}
+            )
         with progress(name, len(pending)) as tick:
             for record in computed(name, pending, jobs, package):
                 store.add({**record, "run": number})
@@ -182,17 +204,30 @@ def run(
     failures = [record for record in wanted.values() if "error" in record]
     figures = [f"![{path.stem}]({path.name})" for path in experiment.draw(summary, folder)]
     tables = experiment.report(summary)
-    markdown = [f"# {name}: {experiment.title}", tables, *figures, *_failed(failures), _footer(store, wanted)]
+    markdown = [
+        f"# {name}: {experiment.title}",
+        tables,
+        *figures,
+        *_failed(failures),
+        _footer(store, wanted),
+    ]
     report = folder / f"{name}.md"
     replace_text(report, "\n\n".join(markdown) + "\n")
     return report, len(failures)
 
 
 def _pending(
-    experiment: Experiment, store: Store, plan: Plan, folder: Path, tried: set[str], redo: str | None
+    experiment: Experiment,
+    store: Store,
+    plan: Plan,
+    folder: Path,
+    tried: set[str],
+    redo: str | None,
 ) -> list[Cell]:
     """Return the cells to compute, after what a twin has computed is taken over."""
-    while pending := [c for c in experiment.cells(store.records, plan) if _open(c, store, tried, redo)]:
+    while pending := [
+        c for c in experiment.cells(store.records, plan) if _open(c, store, tried, redo)
+    ]:
         known = len(store.records)
         for twin in experiment.twins if redo is None else ():
             store.borrow(Store(folder, twin), [c for c in pending if key(c) not in store.records])
@@ -221,7 +256,9 @@ def computed(name: str, cells: list[Cell], jobs: int, package: str = PACKAGE) ->
     try:
         waiting = [pool.submit(compute, name, cell, package) for cell in cells]
         yield from (future.result() for future in as_completed(waiting))
-    except BaseException:  # interrupted, or a worker died: what is running is given up, what is finished is kept
+    except (
+        BaseException
+    ):  # interrupted, or a worker died: what is running is given up, what is finished is kept
         for child in set(multiprocessing.active_children()) - before:
             child.terminate()
         raise
@@ -273,7 +310,10 @@ def progress(name: str, total: int) -> Iterator[Any]:
 def versions() -> dict[str, str]:
     """Return what the numbers were computed with."""
     packages = ("regfactor", "numpy", "scipy", "scikit-learn")
-    return {"python": platform.python_version(), **{p: importlib.metadata.version(p) for p in packages}}
+    return {
+        "python": platform.python_version(),
+        **{p: importlib.metadata.version(p) for p in packages},
+    }
 
 
 def _failed(records: list[Record]) -> list[str]:
@@ -286,7 +326,9 @@ def _failed(records: list[Record]) -> list[str]:
 
 def _footer(store: Store, wanted: dict[str, Record]) -> str:
     used = sorted({record["run"] for record in wanted.values()})
-    stacks = dict.fromkeys(", ".join(f"{k} {v}" for k, v in store.runs[i]["versions"].items()) for i in used)
+    stacks = dict.fromkeys(
+        ", ".join(f"{k} {v}" for k, v in store.runs[i]["versions"].items()) for i in used
+    )
     seconds = sum(record["seconds"] for record in wanted.values())
     total = sum((Counter(record.get("warnings", {})) for record in wanted.values()), Counter())
     noted = "; ".join(f"{count} {name}" for name, count in sorted(total.items()))

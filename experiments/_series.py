@@ -16,7 +16,11 @@ from regfactor.estimators.arma.model import radius
 
 Array = np.ndarray
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)
-WITH_MA = (1e-4, 1e-3, 1e-2)  # with a small lam a strong ridge leaves nothing of the autoregression (spec rarma 8)
+WITH_MA = (
+    1e-4,
+    1e-3,
+    1e-2,
+)  # with a small lam a strong ridge leaves nothing of the autoregression (spec rarma 8)
 SHRINKAGES = (0.5, 0.2, 0.1, 0.05, 0.02)
 LAST = 0.1  # of the training rows, on which settings are compared, as in the thesis
 EM_STEPS, EM_TOL = 50, 1e-5
@@ -92,7 +96,9 @@ def autoregression(criterion: str) -> Forecaster:
         scores = np.array(found["bic"])[-largest:]
         if criterion == "aicc":
             sizes = np.array(found["aic"])[-largest:] - 2 / rows * (orders * n**2 + n)
-            scores = np.array([aicc(size, rows, n, p * n + 1) for size, p in zip(sizes, orders, strict=True)])
+            scores = np.array(
+                [aicc(size, rows, n, p * n + 1) for size, p in zip(sizes, orders, strict=True)]
+            )
         p = int(orders[np.argmin(scores)])
         fitted = model.fit(p, trend="c")
         return Outcome(fitted.forecast(X[-p:], horizon), radius(fitted.coefs), {"p": p})
@@ -144,7 +150,11 @@ def tuned_arma(X: Array, horizon: int, search: Search) -> Outcome:
 
 def ridge_settings(search: Search) -> list[dict[str, Any]]:
     """All ridge VARs that are tried."""
-    return [{"p": p, "q": 0, "ridge": ridge, "shrinkage": 1.0} for p in search.orders for ridge in RIDGES]
+    return [
+        {"p": p, "q": 0, "ridge": ridge, "shrinkage": 1.0}
+        for p in search.orders
+        for ridge in RIDGES
+    ]
 
 
 def best(X: Array, settings: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -164,7 +174,11 @@ def final(setting: dict[str, Any], X: Array, horizon: int) -> Outcome:
     """Fit a chosen setting to all rows, with the roots as they are and, where they exceed one, scaled."""
     model = RegularizedARMA(**setting, max_radius=None).fit(X)
     forecast = model.forecast(horizon).mean
-    capped = RegularizedARMA(**setting, max_radius=1.0).fit(X).forecast(horizon).mean if model.radius_ > 1 else forecast
+    capped = (
+        RegularizedARMA(**setting, max_radius=1.0).fit(X).forecast(horizon).mean
+        if model.radius_ > 1
+        else forecast
+    )
     return Outcome(forecast, model.radius_, setting, capped)
 
 

@@ -39,10 +39,18 @@ BUDGET = 24  # settings of every method
 FOLDS, FEW = 3, 9
 DRAWS = 10
 TABLES = {  # as the paper calls them
-    "A.Price": "autoprice", "B.ball": "baseball", "Bears": "bears", "B.Fat": "bodyfat", "F.Fires": "forestfires",
-    "B.Hous.": "boston_housing", "M.Cpu": "machine_cpu", "Mpg": "autompg", "Pyrim": "pyrim", "Triaz.": "triazines",
+    "A.Price": "autoprice",
+    "B.ball": "baseball",
+    "Bears": "bears",
+    "B.Fat": "bodyfat",
+    "F.Fires": "forestfires",
+    "B.Hous.": "boston_housing",
+    "M.Cpu": "machine_cpu",
+    "Mpg": "autompg",
+    "Pyrim": "pyrim",
+    "Triaz.": "triazines",
     "WiscBC.": "wpbc",
-}  # fmt: skip
+}
 
 
 class MeanOfLabels(BaseEstimator):
@@ -62,7 +70,9 @@ class OnLabels(BaseEstimator):
     def fit(self, X: np.ndarray, y: np.ndarray) -> OnLabels:
         if self.n_components is not None:
             most = min(X.shape)
-            X = PCA(min(max(1, round(self.n_components * X.shape[1])), most), random_state=0).fit_transform(X)
+            X = PCA(
+                min(max(1, round(self.n_components * X.shape[1])), most), random_state=0
+            ).fit_transform(X)
         seen = ~np.isnan(y)
         shift = y[seen].mean()
         self.transduction_ = self.model.fit(X[seen], y[seen] - shift).predict(X) + shift
@@ -88,8 +98,13 @@ class Tuned:
 
 
 WIDTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # gamma times the number of inputs
-LATENT = {"n_components": (0.5, 0.75), "lambda_x": (0.01, 0.1, 1.0), "lambda_y": (0.01, 0.1, 1.0),
-          "lambda_z": (0.01, 0.1, 1.0), "max_iter": (15, 60)}  # fmt: skip
+LATENT = {
+    "n_components": (0.5, 0.75),
+    "lambda_x": (0.01, 0.1, 1.0),
+    "lambda_y": (0.01, 0.1, 1.0),
+    "lambda_z": (0.01, 0.1, 1.0),
+    "max_iter": (15, 60),
+}
 
 
 def _machine(d: int, ridge: float, width: float) -> Any:
@@ -124,31 +139,81 @@ def plain(kind: Callable[..., Any], **fixed: Any) -> Callable[..., Any]:
 
 METHODS = [
     Tuned(REFERENCE, _machine, {"ridge": (1e-4, 1e-2, 0.1, 1.0), "width": WIDTHS}),
-    Tuned("Laplacian", plain(LaplacianRegression),
-          {"penalty": (1e-3, 1e-2, 0.1, 1.0), "n_neighbors": (3, 5, 10), "graph_gamma": (None, "median")}),
-    Tuned("Hessian", plain(HessianRegression),
-          [{"penalty": (1e-5, 1e-3, 0.1, 10.0), "n_neighbors": (10, 20), "dimension": (1, 2)},
-           {"penalty": (1e-5, 1e-3, 0.1, 10.0), "n_neighbors": (20, 30), "dimension": (3,)}]),
-    Tuned("PFR", plain(ParallelFieldRegression),
-          {"field_penalty": (0.1, 1.0, 10.0), "parallel_penalty": (0.01, 0.1), "n_neighbors": (5, 15),
-           "dimension": (2, 4)}),
+    Tuned(
+        "Laplacian",
+        plain(LaplacianRegression),
+        {
+            "penalty": (1e-3, 1e-2, 0.1, 1.0),
+            "n_neighbors": (3, 5, 10),
+            "graph_gamma": (None, "median"),
+        },
+    ),
+    Tuned(
+        "Hessian",
+        plain(HessianRegression),
+        [
+            {"penalty": (1e-5, 1e-3, 0.1, 10.0), "n_neighbors": (10, 20), "dimension": (1, 2)},
+            {"penalty": (1e-5, 1e-3, 0.1, 10.0), "n_neighbors": (20, 30), "dimension": (3,)},
+        ],
+    ),
+    Tuned(
+        "PFR",
+        plain(ParallelFieldRegression),
+        {
+            "field_penalty": (0.1, 1.0, 10.0),
+            "parallel_penalty": (0.01, 0.1),
+            "n_neighbors": (5, 15),
+            "dimension": (2, 4),
+        },
+    ),
     Tuned("LLR", plain(LinearLatentReconstruction), {**LATENT, "target_weight": (1.0,)}),
-    Tuned("SNF", plain(SNFRegressor, back_constraint=None), {**LATENT, "target_weight": (1.0, 10.0),
-                                                             "degree": (1, 2, 3)}),
-    Tuned("SNF, back-constrained", plain(SNFRegressor),
-          {**LATENT, "target_weight": (10.0, 100.0), "degree": (1, 2), "back_constraint": ("linear", "kernel")}),
+    Tuned(
+        "SNF",
+        plain(SNFRegressor, back_constraint=None),
+        {**LATENT, "target_weight": (1.0, 10.0), "degree": (1, 2, 3)},
+    ),
+    Tuned(
+        "SNF, back-constrained",
+        plain(SNFRegressor),
+        {
+            **LATENT,
+            "target_weight": (10.0, 100.0),
+            "degree": (1, 2),
+            "back_constraint": ("linear", "kernel"),
+        },
+    ),
     Tuned(OURS, plain(SNFRegressorCV, random_state=0), {}),
-    Tuned("LapRLS", _laplacian_rls,
-          {"width": (0.1, 0.3, 1.0), "gamma_A": (1e-4, 1e-2), "gamma_I": (0.01, 0.1, 1.0, 10.0)}),
-    Tuned("ReverseRegressor", _reverse, {"kernel": (None, "rbf"), "unlabeled_weight": (1e-3, 1e-2, 0.1, 1.0),
-                                         "alpha": (1e-3, 0.1, 1.0)}),
-    Tuned("ConvexFactorRegressor", _convex,
-          {"alpha": (1e-3, 3e-3, 1e-2, 3e-2), "reconstruction_weight": (0.3, 1.0, 3.0), "bound": (1.0, 3.0)}),
+    Tuned(
+        "LapRLS",
+        _laplacian_rls,
+        {"width": (0.1, 0.3, 1.0), "gamma_A": (1e-4, 1e-2), "gamma_I": (0.01, 0.1, 1.0, 10.0)},
+    ),
+    Tuned(
+        "ReverseRegressor",
+        _reverse,
+        {
+            "kernel": (None, "rbf"),
+            "unlabeled_weight": (1e-3, 1e-2, 0.1, 1.0),
+            "alpha": (1e-3, 0.1, 1.0),
+        },
+    ),
+    Tuned(
+        "ConvexFactorRegressor",
+        _convex,
+        {
+            "alpha": (1e-3, 3e-3, 1e-2, 3e-2),
+            "reconstruction_weight": (0.3, 1.0, 3.0),
+            "bound": (1.0, 3.0),
+        },
+    ),
     Tuned("kernel ridge", _kernel_ridge, {"alpha": (1e-4, 1e-2, 0.1, 1.0), "width": WIDTHS}),
-    Tuned("PCA + ridge", _components,
-          {"alpha": (1e-4, 1e-2, 0.1, 1.0, 10.0, 100.0), "n_components": (0.25, 0.5, 0.75, 1.0)}),
+    Tuned(
+        "PCA + ridge",
+        _components,
+        {"alpha": (1e-4, 1e-2, 0.1, 1.0, 10.0, 100.0), "n_components": (0.25, 0.5, 0.75, 1.0)},
+    ),
     Tuned(CONTROL, plain(MeanOfLabels), {}),
-]  # fmt: skip
+]
 
 
 @functools.cache
@@ -185,7 +250,10 @@ def chosen(method: Tuned, name: str, rows: np.ndarray) -> dict[str, Any]:
     errors = np.full(len(method.settings), np.inf)
     for i, setting in enumerate(method.settings):
         try:
-            wrong = [np.square(predicted(method, name, kept, setting)[held] - y[held]) for kept, held in folds]
+            wrong = [
+                np.square(predicted(method, name, kept, setting)[held] - y[held])
+                for kept, held in folds
+            ]
         except (ValueError, np.linalg.LinAlgError):
             continue
         errors[i] = np.concatenate(wrong).mean()
@@ -198,17 +266,35 @@ class LabelsOnly(Experiment):
     """Methods x tables at some shares of labels; `printed[table][method]` is the paper's number."""
 
     def __init__(
-        self, title: str, shares: Sequence[float], printed: Mapping[str, Mapping[str, str]], names: Sequence[str],
+        self,
+        title: str,
+        shares: Sequence[float],
+        printed: Mapping[str, Mapping[str, str]],
+        names: Sequence[str],
         twins: Sequence[str] = (),
-    ) -> None:  # fmt: skip
-        self.title, self.shares, self.printed, self.names, self.twins = title, shares, printed, names, twins
+    ) -> None:
+        self.title, self.shares, self.printed, self.names, self.twins = (
+            title,
+            shares,
+            printed,
+            names,
+            twins,
+        )
 
     def cells(self, done: dict[str, Record], plan: Plan) -> list[Cell]:
         return [
-            {"table": name, "method": method.name, "settings": _mark(method), "share": share, "draw": draw}
-            for share in self.shares for name in self.names for method in METHODS
+            {
+                "table": name,
+                "method": method.name,
+                "settings": _mark(method),
+                "share": share,
+                "draw": draw,
+            }
+            for share in self.shares
+            for name in self.names
+            for method in METHODS
             for draw in range(plan.n_splits(DRAWS))
-        ]  # fmt: skip
+        ]
 
     def run(self, cell: Cell) -> dict[str, Any]:
         method = next(m for m in METHODS if m.name == cell["method"])
@@ -223,13 +309,24 @@ class LabelsOnly(Experiment):
         for share in self.shares:
             for name in self.names:
                 for method in METHODS:
-                    cells = [c for c in self.cells(done, plan)
-                             if (c["share"], c["table"], c["method"]) == (share, name, method.name)]  # fmt: skip
+                    cells = [
+                        c
+                        for c in self.cells(done, plan)
+                        if (c["share"], c["table"], c["method"]) == (share, name, method.name)
+                    ]
                     records = [done.get(key(c), {}).get("result") for c in cells]
                     errors = [r["error"] if r else None for r in records]
                     count = next((r["labels"] for r in records if r), None)
-                    out.append({"share": share, "table": name, "method": method.name, "errors": errors,
-                                "labels": count, "printed": self.printed.get(name, {}).get(method.name)})  # fmt: skip
+                    out.append(
+                        {
+                            "share": share,
+                            "table": name,
+                            "method": method.name,
+                            "errors": errors,
+                            "labels": count,
+                            "printed": self.printed.get(name, {}).get(method.name),
+                        }
+                    )
         return out
 
     def report(self, summary: list[dict[str, Any]]) -> str:

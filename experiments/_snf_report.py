@@ -10,7 +10,10 @@ import numpy as np
 from experiments._verdicts import FAILS, HOLDS, parsed
 
 OURS, REFERENCE, CONTROL, PAPERS = "SNF, cross-validated", "LS-SVM", "mean of the labels", "SNF"
-GOAL_SHARE, GOAL = 0.1, 9  # of the labels, and tables on which ours is to be no worse than the reference
+GOAL_SHARE, GOAL = (
+    0.1,
+    9,
+)  # of the labels, and tables on which ours is to be no worse than the reference
 Errors = Sequence[float | None]
 Row = dict[str, Any]
 Rows = Mapping[tuple[str, str], Row]  # by table and method
@@ -32,7 +35,8 @@ def legend(budget: int, folds: int, few: int) -> str:
 def report(summary: list[Row], head: str) -> str:
     """Return the legend, a section for each share of labels, and the verdicts."""
     shares = {
-        share: {(r["table"], r["method"]): r for r in summary if r["share"] == share} for share in _of(summary, "share")
+        share: {(r["table"], r["method"]): r for r in summary if r["share"] == share}
+        for share in _of(summary, "share")
     }
     sections = [section(share, rows) for share, rows in shares.items()]
     verdicts = [line for share, rows in shares.items() for line in judgements(share, rows)]
@@ -54,7 +58,9 @@ def section(share: float, rows: Rows) -> str:
 
 def leaders(errors: Mapping[str, Errors]) -> set[str]:
     """Return the methods that have the lowest mean error, or are within one standard error of a paired difference."""
-    whole = {m: np.array(e, float) for m, e in errors.items() if e and None not in e and m != CONTROL}
+    whole = {
+        m: np.array(e, float) for m, e in errors.items() if e and None not in e and m != CONTROL
+    }
     if not whole:
         return set()
     first = min(whole, key=lambda m: whole[m].mean())
@@ -78,7 +84,9 @@ def against(rows: Rows) -> str:
             continue
         gap = pair[0] - pair[1]
         spread = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else float("nan")
-        lines.append(f"| {name} | {gap.mean():+.2g} ± {spread:.2g} | {'no' if worse(*pair) else 'yes'} |")
+        lines.append(
+            f"| {name} | {gap.mean():+.2g} ± {spread:.2g} | {'no' if worse(*pair) else 'yes'} |"
+        )
     return "\n".join(lines)
 
 
@@ -99,7 +107,9 @@ def _printed_wins(share: float, rows: Rows) -> list[str]:
     """Return whether the paper's method wins as often as printed, against the methods that it is printed beside."""
     wins, ours, among = 0, 0, 0
     for name in _of(rows.values(), "table"):
-        printed = {m: parsed(r["printed"]) for (n, m), r in rows.items() if n == name and r["printed"]}
+        printed = {
+            m: parsed(r["printed"]) for (n, m), r in rows.items() if n == name and r["printed"]
+        }
         means = {m: found[0] for m, found in printed.items() if found is not None}
         if PAPERS not in means:
             continue
@@ -134,5 +144,11 @@ def _cell(row: dict[str, Any], best: bool) -> str:
         return "failed"
     spread = f" ± {np.std(errors, ddof=1) / np.sqrt(len(errors)):.2g}" if len(errors) > 1 else ""
     text = f"{np.mean(errors):.3g}{spread}"
-    failed = f", {len(row['errors']) - len(errors)} failed" if len(errors) < len(row["errors"]) else ""
-    return (f"**{text}**" if best else text) + (f" ({row['printed']})" if row["printed"] else "") + failed
+    failed = (
+        f", {len(row['errors']) - len(errors)} failed" if len(errors) < len(row["errors"]) else ""
+    )
+    return (
+        (f"**{text}**" if best else text)
+        + (f" ({row['printed']})" if row["printed"] else "")
+        + failed
+    )

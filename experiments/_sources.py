@@ -27,7 +27,10 @@ def synthetic_regression(preset: str) -> Source:
         " a kernel, or with one of width 1: on the seeds tried (three of syn-gauss, one of the others) linear and width"
         " 5 were no better, and far dearer."
     )
-    grid = [{"kernel": (None,), "unlabeled_weight": (1e-3, 1e-1)}, {"kernel": (1.0,), "unlabeled_weight": (1e-1,)}]
+    grid = [
+        {"kernel": (None,), "unlabeled_weight": (1e-3, 1e-1)},
+        {"kernel": (1.0,), "unlabeled_weight": (1e-1,)},
+    ]
     return Source(preset, draw, protocol, grids=dict.fromkeys(("semi cubed", "semi exp"), grid))
 
 
@@ -41,8 +44,12 @@ def synthetic_classification(preset: str, noise: float) -> Source:
         return Draw(X, y, split.labeled, split.unlabeled)
 
     sizes = f"{design.n_features} features, {design.n_classes} classes, 10 labeled and 100 unlabeled rows"
-    return Source(preset, draw, f"Printed and here: {sizes}. The noise, {noise}, was fitted to the printed errors, so"
-                  " that only differences within a column say something.")  # fmt: skip
+    return Source(
+        preset,
+        draw,
+        f"Printed and here: {sizes}. The noise, {noise}, was fitted to the printed errors, so"
+        " that only differences within a column say something.",
+    )
 
 
 def codes(target: np.ndarray) -> np.ndarray:
@@ -100,7 +107,12 @@ def _secstr(number: int) -> Draw:
     labeled = split.labeled[number % 2 :: 2]
     others = np.random.default_rng(number).choice(split.unlabeled, 400, replace=False)
     rows = np.concatenate([labeled, others])
-    return Draw(datasets.normalize_rows(table.data[rows]), codes(table.target)[rows], np.arange(50), np.arange(50, 450))
+    return Draw(
+        datasets.normalize_rows(table.data[rows]),
+        codes(table.target)[rows],
+        np.arange(50),
+        np.arange(50, 450),
+    )
 
 
 KIN = published(
@@ -109,7 +121,12 @@ KIN = published(
     " Here: the authors' file, 32 columns, and their splits, 20 and 100.",
     100,
 )
-PUMA = published("puma8nm", "Printed and here: 8 columns, 20 labeled and 100 unlabeled rows.", 100, setting="author1")
+PUMA = published(
+    "puma8nm",
+    "Printed and here: 8 columns, 20 labeled and 100 unlabeled rows.",
+    100,
+    setting="author1",
+)
 CALIFORNIA = published(
     "calhousing",
     "Printed: 5 columns, 50 labeled and 300 unlabeled rows."

@@ -29,8 +29,11 @@ LEGEND = (
     " cross-validation on its labeled rows."
 )
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
-MEAN_ERRORS = {"paper": "best on the grid, as in the paper", "fresh": "the same setting, fresh seeds",
-               "honest": "tuned on labels only"}  # fmt: skip
+MEAN_ERRORS = {
+    "paper": "best on the grid, as in the paper",
+    "fresh": "the same setting, fresh seeds",
+    "honest": "tuned on labels only",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +60,9 @@ class Source:
     draw: Callable[[int], Draw]
     protocol: str
     splits: int | None = None  # how many there are; None: seeds, as many as wanted
-    grids: Mapping[str, Grid] = field(default_factory=dict)  # of methods that are tuned otherwise on these data
+    grids: Mapping[str, Grid] = field(
+        default_factory=dict
+    )  # of methods that are tuned otherwise on these data
 
 
 @dataclass(frozen=True)
@@ -118,12 +123,15 @@ class Table(Experiment):
         source, method = self._named(cell)
         draw = source.draw(cell["split"])
         if "setting" in cell:
-            return {"error": self._error(draw, method, draw.labeled, draw.unlabeled, cell["setting"])}
+            return {
+                "error": self._error(draw, method, draw.labeled, draw.unlabeled, cell["setting"])
+            }
         outcomes = [self._outcome(draw, method, setting) for setting in method.settings]
         failures = {str(i): o for i, o in enumerate(outcomes) if isinstance(o, str)}
         pairs = [(None, None) if isinstance(o, str) else o for o in outcomes]
         errors, validation = (
-            [v if v is None else float(f"{v:.8g}") for v in column] for column in zip(*pairs, strict=True)
+            [v if v is None else float(f"{v:.8g}") for v in column]
+            for column in zip(*pairs, strict=True)
         )
         return {"errors": errors, "validation": validation, "failures": failures}
 
@@ -132,9 +140,15 @@ class Table(Experiment):
         for source in self.sources:
             ours = {method.name: method for method in self._methods(source)}
             for name in dict.fromkeys([*self.paper.get(source.name, {}), *ours]):
-                row: dict[str, Any] = {"dataset": source.name, "protocol": source.protocol, "method": name}
+                row: dict[str, Any] = {
+                    "dataset": source.name,
+                    "protocol": source.protocol,
+                    "method": name,
+                }
                 row["printed"] = self.paper.get(source.name, {}).get(name)
-                rows.append(row | self._ours(source, ours[name], done, plan) if name in ours else row)
+                rows.append(
+                    row | self._ours(source, ours[name], done, plan) if name in ours else row
+                )
         return rows
 
     def report(self, summary: list[dict[str, Any]]) -> str:
@@ -151,7 +165,11 @@ class Table(Experiment):
                 "setting that was best",
                 "failed fits",
             ]
-            lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|", *(_line(row, columns) for row in rows)]
+            lines = [
+                f"| {' | '.join(head)} |",
+                "|---" * len(head) + "|",
+                *(_line(row, columns) for row in rows),
+            ]
             parts.append(f"## {source.name}\n\n{source.protocol}\n\n" + "\n".join(lines))
         parts.append(section(self.claims, summary))
         return "\n\n".join(parts)
@@ -162,7 +180,9 @@ class Table(Experiment):
         cell = {"dataset": source.name, "method": method.name, "grid": grid}
         return [{**cell, "split": i} for i in range(self._n_splits(source, plan))]
 
-    def _fresh(self, source: Source, method: Method, done: dict[str, Record], plan: Plan) -> list[Cell]:
+    def _fresh(
+        self, source: Source, method: Method, done: dict[str, Record], plan: Plan
+    ) -> list[Cell]:
         errors = self._collected(source, method, done, plan)[0]
         best = _best(errors)
         if source.splits is not None or best is None:
@@ -179,42 +199,75 @@ class Table(Experiment):
         return source, next(m for m in self._methods(source) if m.name == cell["method"])
 
     def _methods(self, source: Source) -> list[Method]:
-        return [replace(m, grid=source.grids[m.name]) if m.name in source.grids else m for m in self.methods]
+        return [
+            replace(m, grid=source.grids[m.name]) if m.name in source.grids else m
+            for m in self.methods
+        ]
 
-    def _error(self, draw: Draw, method: Method, labeled: np.ndarray, scored: np.ndarray, setting: Any) -> float:
+    def _error(
+        self, draw: Draw, method: Method, labeled: np.ndarray, scored: np.ndarray, setting: Any
+    ) -> float:
         error = self.error(draw.y[scored], method.predicted(draw, labeled, setting)[scored])
         if not np.isfinite(error):
             raise FloatingPointError("the error is not finite")
         return error
 
-    def _outcome(self, draw: Draw, method: Method, setting: dict[str, Any]) -> tuple[float, float] | str:
+    def _outcome(
+        self, draw: Draw, method: Method, setting: dict[str, Any]
+    ) -> tuple[float, float] | str:
         """Return the error on unlabeled rows and the one by cross-validation on labels, or why there is none."""
         try:
-            errors, folds = [], LabeledKFold(self.folds, shuffle=True, random_state=0, unlabeled=np.nan)
+            errors, folds = (
+                [],
+                LabeledKFold(self.folds, shuffle=True, random_state=0, unlabeled=np.nan),
+            )
             for train, held in folds.split(None, draw.y[draw.labeled]):
                 kept = draw.labeled[train]
-                errors.append(self._error(draw, method, kept, draw.labeled[held], setting) * len(held))
+                errors.append(
+                    self._error(draw, method, kept, draw.labeled[held], setting) * len(held)
+                )
             error = self._error(draw, method, draw.labeled, draw.unlabeled, setting)
             return error, float(np.sum(errors) / len(draw.labeled))
-        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as reason:  # this setting cannot do this split
+        except (
+            ValueError,
+            ArithmeticError,
+            np.linalg.LinAlgError,
+        ) as reason:  # this setting cannot do this split
             return f"{type(reason).__name__}: {reason}"
 
-    def _collected(self, source: Source, method: Method, done: Any, plan: Plan) -> tuple[Any, Any, list[str]]:
+    def _collected(
+        self, source: Source, method: Method, done: Any, plan: Plan
+    ) -> tuple[Any, Any, list[str]]:
         """Return errors and validation errors, splits x settings with NaN where a fit failed, and why fits failed."""
         records = [done[key(cell)] for cell in self._tuned(source, method, plan)]
         good = [record["result"] for record in records if "result" in record]
         shape = len(good), len(method.settings)
-        errors, validation = (np.array([r[k] for r in good], float).reshape(shape) for k in ("errors", "validation"))
+        errors, validation = (
+            np.array([r[k] for r in good], float).reshape(shape) for k in ("errors", "validation")
+        )
         reasons = [reason for result in good for reason in result["failures"].values()]
-        return errors, validation, reasons + [record["error"] for record in records if "error" in record]
+        return (
+            errors,
+            validation,
+            reasons + [record["error"] for record in records if "error" in record],
+        )
 
-    def _ours(self, source: Source, method: Method, done: dict[str, Record], plan: Plan) -> dict[str, Any]:
+    def _ours(
+        self, source: Source, method: Method, done: dict[str, Record], plan: Plan
+    ) -> dict[str, Any]:
         errors, validation, reasons = self._collected(source, method, done, plan)
-        row: dict[str, Any] = {"n": len(errors), "failed": len(reasons), "reason": reasons[0] if reasons else None}
+        row: dict[str, Any] = {
+            "n": len(errors),
+            "failed": len(reasons),
+            "reason": reasons[0] if reasons else None,
+        }
         best = _best(errors)
         if best is not None:
             row |= {"paper": _mean(errors[:, best]), "setting": method.settings[best]}
-            fresh = [done.get(key(cell), {}).get("result") for cell in self._fresh(source, method, done, plan)]
+            fresh = [
+                done.get(key(cell), {}).get("result")
+                for cell in self._fresh(source, method, done, plan)
+            ]
             if fresh and all(fresh):
                 row["fresh"] = _mean(np.array([result["error"] for result in fresh]))
         if len(errors) and np.isfinite(validation).any(axis=1).all():
@@ -233,12 +286,20 @@ def _mean(errors: np.ndarray) -> dict[str, float]:
     spread = float(errors.std(ddof=1) / np.sqrt(len(errors))) if len(errors) > 1 else None
     mean, median = float(errors.mean()), float(np.median(errors))
     kept = [float(f"{e:.6g}") for e in errors]
-    return {"mean": mean, "standard_error": spread, "median": median, "n": len(errors), "errors": kept}
+    return {
+        "mean": mean,
+        "standard_error": spread,
+        "median": median,
+        "n": len(errors),
+        "errors": kept,
+    }
 
 
 def _line(row: dict[str, Any], columns: list[str]) -> str:
     cells = [row["method"], row["printed"] or "-"]
-    cells += [_number(row[c]) if c in row else "failed" if row.get("reason") else "-" for c in columns]
+    cells += [
+        _number(row[c]) if c in row else "failed" if row.get("reason") else "-" for c in columns
+    ]
     setting = ", ".join(f"{k}={v}" for k, v in row.get("setting", {}).items())
     failed = f"{row['failed']}: {textwrap.shorten(row['reason'], 90)}" if row.get("reason") else "-"
     cells += [str(row.get("n", "-")), setting or "-", failed]

@@ -40,7 +40,9 @@ class Claim:
         """Return the verdict under every tuning that all its methods have."""
         kinds = [c for c in COLUMNS if all(c in rows[m] for m in self.methods)]
         parts = [
-            f"{COLUMNS[c]} **{verdict}** ({numbers})" for c in kinds for verdict, numbers in [self.decide(rows, c)]
+            f"{COLUMNS[c]} **{verdict}** ({numbers})"
+            for c in kinds
+            for verdict, numbers in [self.decide(rows, c)]
         ]
         return f"- {self.dataset}, {self.text}: {'; '.join(parts) or f'**{OPEN}**, a fit failed in every setting'}."
 
@@ -73,11 +75,17 @@ def ahead(dataset: str, better: str, worse: str, by: float = 0.0) -> Claim:
 
     def decide(rows: Rows, column: str) -> Decision:
         gaps = gains(rows[worse][column], rows[better][column])
-        mean, error = float(gaps.mean()), gaps.std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else np.nan
+        mean, error = (
+            float(gaps.mean()),
+            gaps.std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else np.nan,
+        )
         mean = mean if abs(mean) > 1e-12 * np.abs(gaps).max() else 0.0  # not what rounding leaves
         verdict = judged(gaps)
         test = f"; a test of more than {by:.3g} {judged(gaps - by)}" if by else ""
-        return FAILS if verdict == HOLDS and mean <= by else verdict, f"by {mean:.3g} ± {error:.2g}{test}"
+        return (
+            FAILS if verdict == HOLDS and mean <= by else verdict,
+            f"by {mean:.3g} ± {error:.2g}{test}",
+        )
 
     return Claim(dataset, f"{better} is better than {worse}{margin}", (better, worse), decide)
 
@@ -105,7 +113,9 @@ def parsed(printed: str | None) -> tuple[float, float] | None:
 
 def orders(dataset: str, rows: Rows) -> list[str]:
     """Return how many of the printed differences between two methods are found here, too, and the best of both."""
-    shown = {m: numbers for m, row in rows.items() if (numbers := parsed(row["printed"])) is not None}
+    shown = {
+        m: numbers for m, row in rows.items() if (numbers := parsed(row["printed"])) is not None
+    }
     lines = []
     for column, title in COLUMNS.items():
         ours = {m: rows[m][column] for m in shown if column in rows[m]}
@@ -118,7 +128,10 @@ def orders(dataset: str, rows: Rows) -> list[str]:
                 continue
             counts[judged(gains(ours[high], ours[low]))] += 1
         close = sum(abs(ours[m]["mean"] - shown[m][0]) <= 0.2 * shown[m][0] for m in ours)
-        best, theirs = min(ours, key=lambda m: ours[m]["mean"]), min(shown, key=lambda m: shown[m][0])
+        best, theirs = (
+            min(ours, key=lambda m: ours[m]["mean"]),
+            min(shown, key=lambda m: shown[m][0]),
+        )
         lines.append(
             f"- {dataset}, {title}: of {sum(counts.values())} printed differences {counts[HOLDS]} hold, {counts[OPEN]}"
             f" are not decided, {counts[FAILS]} are reversed; {close} of {len(ours)} errors within 20 % of the printed;"

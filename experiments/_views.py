@@ -59,7 +59,9 @@ def rounded(value: Any) -> Any:
         return {k: rounded(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [rounded(v) for v in value]
-    return float(f"{float(value):.{PRECISION}g}") if isinstance(value, float | np.floating) else value
+    return (
+        float(f"{float(value):.{PRECISION}g}") if isinstance(value, float | np.floating) else value
+    )
 
 
 def results(done: dict[str, Record], **wanted: Any) -> list[dict[str, Any]]:
@@ -135,6 +137,8 @@ def labeled_rows(name: str, seed: int) -> Labeled:
         return Labeled(datasets.normalize_rows(X), y)
     table = _load(COLLECTIONS[name])
     X = np.asarray(table.data, float)
-    if name == "WBC":  # the sample's number is one of the ten columns, all scaled to [-1, 1], as the authors have it
+    if (
+        name == "WBC"
+    ):  # the sample's number is one of the ten columns, all scaled to [-1, 1], as the authors have it
         X = 2 * (X - X.min(axis=0)) / np.ptp(X, axis=0) - 1
     return Labeled(datasets.normalize_rows(X), np.unique(table.target, return_inverse=True)[1])

@@ -7,7 +7,12 @@ from experiments._verdicts import ahead, below
 
 EXPERIMENT = Table(
     title="semi-supervised regression (White & Schuurmans 2012, table 1)",
-    sources=[*map(synthetic_regression, ("syn-gauss", "syn-cubed", "syn-exp")), KIN, PUMA, CALIFORNIA],
+    sources=[
+        *map(synthetic_regression, ("syn-gauss", "syn-cubed", "syn-exp")),
+        KIN,
+        PUMA,
+        CALIFORNIA,
+    ],
     methods=[MEAN, SUP_REGRESSION, TRANS_REG, *REVERSE_REGRESSION],
     error=squared_error,
     notes="Printed: 5 splits; calhousing tuned by cross-validation, all else on the unlabeled rows."

@@ -6,7 +6,10 @@ SETS = ("ssl_g241c", "ssl_g241n", "ssl_digit1", "ssl_usps", "ssl_coil2", "ssl_bc
 
 EXPERIMENT = SideBySide(
     title="learning from expectations (Bellare 2009) on the sets of Chapelle, Schölkopf & Zien (2006)",
-    sources=[*(book(name, labels) for name in SETS for labels in (10, 100)), *(text(labels) for labels in (10, 100))],
+    sources=[
+        *(book(name, labels) for name in SETS for labels in (10, 100)),
+        *(text(labels) for labels in (10, 100)),
+    ],
     entries=ENTRIES,
     printed={
         "g241c, 10 labels": {"SVM, linear": "47.3"},

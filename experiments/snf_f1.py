@@ -26,8 +26,17 @@ class Figure1(LabelsOnly):
                 errors = [np.array([e for e in r["errors"] if e is not None]) for r in rows]
                 means = [e.mean() if len(e) else np.nan for e in errors]
                 spreads = [e.std(ddof=1) / np.sqrt(len(e)) if len(e) > 1 else 0.0 for e in errors]
-                axes.errorbar([100 * r["share"] for r in rows], means, spreads, marker="o", markersize=3, label=method)
-            axes.set(title=name, xlabel="labeled rows, %", ylabel="mean squared error", yscale="log")
+                axes.errorbar(
+                    [100 * r["share"] for r in rows],
+                    means,
+                    spreads,
+                    marker="o",
+                    markersize=3,
+                    label=method,
+                )
+            axes.set(
+                title=name, xlabel="labeled rows, %", ylabel="mean squared error", yscale="log"
+            )
         axes.legend(frameon=False, fontsize=8)
         path = folder / "snf-f1.png"
         figure.savefig(path, dpi=110)

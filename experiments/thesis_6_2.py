@@ -1,6 +1,13 @@
 """White's thesis (2014), table 6.2: semi-supervised regression on real data."""
 
-from experiments._papers import LAP_RLS, MEAN, REGRESSION_GRID, REVERSE_REGRESSION, SUP_REGRESSION, TRANS_REG
+from experiments._papers import (
+    LAP_RLS,
+    MEAN,
+    REGRESSION_GRID,
+    REVERSE_REGRESSION,
+    SUP_REGRESSION,
+    TRANS_REG,
+)
 from experiments._sources import CALIFORNIA, KIN, PARKINSONS
 from experiments._tables import Table, squared_error
 from experiments._verdicts import ahead, near

@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 
 from experiments._runner import Cell, Experiment, Plan, Record
-from experiments._views import Watch, cpu, labeled_rows, markdown, mean, results, rounded, shown, verdicts
+from experiments._views import (
+    Watch,
+    cpu,
+    labeled_rows,
+    markdown,
+    mean,
+    results,
+    rounded,
+    shown,
+    verdicts,
+)
 from regfactor import ConvexFactorClassifier
 from regfactor.baselines import AlternatingLabels, StagedLabels
 
@@ -15,19 +25,31 @@ ALPHA, WEIGHTS, REPEATS = 0.02, (10.0, 0.1), 5
 LONGER = 3  # times the CPU time of S-RFM that ALT is given
 TOL = 1e-5
 PRINTED: dict[str, dict[float, dict[str, tuple[str, str]]]] = {  # objective and seconds
-    "COIL": {10.0: {"S-RFM": ("0.70", "156"), "ALT": ("0.72", "2084"), "STAGE": ("30.052", "94")},
-             0.1: {"S-RFM": ("0.6809", "93"), "ALT": ("0.6951", "3439"), "STAGE": ("0.6934", "597")}},
-    "WBC": {10.0: {"S-RFM": ("1.13", "27"), "ALT": ("1.14", "292"), "STAGE": ("1.19", "166")},
-            0.1: {"S-RFM": ("0.6711", "4"), "ALT": ("0.6796", "872"), "STAGE": ("0.6981", "163")}},
-    "BCI": {10.0: {"S-RFM": ("0.69", "43"), "ALT": ("0.69", "288"), "STAGE": ("0.74", "105")},
-            0.1: {"S-RFM": ("0.6483", "12"), "ALT": ("0.6534", "528"), "STAGE": ("0.6936", "158")}},
-    "IONOSPHERE": {10.0: {"S-RFM": ("0.78", "75"), "ALT": ("0.78", "167"), "STAGE": ("0.84", "71")},
-                   0.1: {"S-RFM": ("0.6434", "5"), "ALT": ("0.6477", "320"), "STAGE": ("0.6946", "103")}},
-    "G241N": {10.0: {"S-RFM": ("0.70", "111"), "ALT": ("2.17", "1886"), "STAGE": ("30.54", "81")},
-              0.1: {"S-RFM": ("0.6809", "94"), "ALT": ("0.6966", "3782"), "STAGE": ("0.6934", "568")}},
-    "SYNTHETIC": {10.0: {"S-RFM": ("0.90", "15"), "ALT": ("0.90", "155"), "STAGE": ("0.94", "83")},
-                  0.1: {"S-RFM": ("0.6503", "4"), "ALT": ("0.6556", "384"), "STAGE": ("0.6956", "128")}},
-}  # fmt: skip
+    "COIL": {
+        10.0: {"S-RFM": ("0.70", "156"), "ALT": ("0.72", "2084"), "STAGE": ("30.052", "94")},
+        0.1: {"S-RFM": ("0.6809", "93"), "ALT": ("0.6951", "3439"), "STAGE": ("0.6934", "597")},
+    },
+    "WBC": {
+        10.0: {"S-RFM": ("1.13", "27"), "ALT": ("1.14", "292"), "STAGE": ("1.19", "166")},
+        0.1: {"S-RFM": ("0.6711", "4"), "ALT": ("0.6796", "872"), "STAGE": ("0.6981", "163")},
+    },
+    "BCI": {
+        10.0: {"S-RFM": ("0.69", "43"), "ALT": ("0.69", "288"), "STAGE": ("0.74", "105")},
+        0.1: {"S-RFM": ("0.6483", "12"), "ALT": ("0.6534", "528"), "STAGE": ("0.6936", "158")},
+    },
+    "IONOSPHERE": {
+        10.0: {"S-RFM": ("0.78", "75"), "ALT": ("0.78", "167"), "STAGE": ("0.84", "71")},
+        0.1: {"S-RFM": ("0.6434", "5"), "ALT": ("0.6477", "320"), "STAGE": ("0.6946", "103")},
+    },
+    "G241N": {
+        10.0: {"S-RFM": ("0.70", "111"), "ALT": ("2.17", "1886"), "STAGE": ("30.54", "81")},
+        0.1: {"S-RFM": ("0.6809", "94"), "ALT": ("0.6966", "3782"), "STAGE": ("0.6934", "568")},
+    },
+    "SYNTHETIC": {
+        10.0: {"S-RFM": ("0.90", "15"), "ALT": ("0.90", "155"), "STAGE": ("0.94", "83")},
+        0.1: {"S-RFM": ("0.6503", "4"), "ALT": ("0.6556", "384"), "STAGE": ("0.6956", "128")},
+    },
+}
 METHODS = ("S-RFM", "ALT", "STAGE")
 
 
@@ -38,26 +60,46 @@ class Table65(Experiment):
 
     def cells(self, done: dict[str, Record], plan: Plan) -> list[Cell]:
         repeats = range(plan.n_splits(REPEATS))
-        return [{"dataset": d, "weight": w, "repeat": r} for d in PRINTED for w in WEIGHTS for r in repeats]
+        return [
+            {"dataset": d, "weight": w, "repeat": r}
+            for d in PRINTED
+            for w in WEIGHTS
+            for r in repeats
+        ]
 
     def run(self, cell: Cell) -> dict[str, Any]:
         X, y = labeled_rows(cell["dataset"], cell["repeat"])
         kept = np.random.default_rng(cell["repeat"]).permutation(len(y)) < round(2 * len(y) / 3)
-        partial, same = np.where(kept, y, -1), {"reconstruction_weight": cell["weight"], "fit_intercept": False}
+        partial, same = (
+            np.where(kept, y, -1),
+            {"reconstruction_weight": cell["weight"], "fit_intercept": False},
+        )
         seconds, best = cpu(lambda: ConvexFactorClassifier(ALPHA, **same, tol=TOL).fit(X, partial))
         rank, watch = max(best.codes_.shape[1], 1), Watch(LONGER * seconds)
         started = {"random_state": cell["repeat"], "tol": 0.1 * TOL, "max_iter": 10**6}
         alternating_seconds, alternating = cpu(
-            lambda: AlternatingLabels(rank, ALPHA, **same, **started, callback=watch).fit(X, partial)
+            lambda: AlternatingLabels(rank, ALPHA, **same, **started, callback=watch).fit(
+                X, partial
+            )
         )
-        staged_seconds, staged = cpu(lambda: StagedLabels(rank, ALPHA, **same, **started).fit(X, partial))
-        return rounded({
-            "S-RFM": best.objective_, "ALT": alternating.objective_, "STAGE": staged.objective_, "rank": rank,
-            "gap": best.relative_gap_, "S-RFM seconds": seconds, "ALT seconds": alternating_seconds,
-            "STAGE seconds": staged_seconds, "ALT at the time of S-RFM": watch.at(seconds) or watch.objectives[0],
-            "ALT near": watch.reaches(best.objective_ * (1 + 1e-3)),
-            "nothing learned": float(np.log(2) + cell["weight"] * np.square(X).mean() / 2),
-        })  # fmt: skip
+        staged_seconds, staged = cpu(
+            lambda: StagedLabels(rank, ALPHA, **same, **started).fit(X, partial)
+        )
+        return rounded(
+            {
+                "S-RFM": best.objective_,
+                "ALT": alternating.objective_,
+                "STAGE": staged.objective_,
+                "rank": rank,
+                "gap": best.relative_gap_,
+                "S-RFM seconds": seconds,
+                "ALT seconds": alternating_seconds,
+                "STAGE seconds": staged_seconds,
+                "ALT at the time of S-RFM": watch.at(seconds) or watch.objectives[0],
+                "ALT near": watch.reaches(best.objective_ * (1 + 1e-3)),
+                "nothing learned": float(np.log(2) + cell["weight"] * np.square(X).mean() / 2),
+            }
+        )
 
     def summary(self, done: dict[str, Record], plan: Plan) -> list[dict[str, Any]]:
         rows = []
@@ -65,8 +107,15 @@ class Table65(Experiment):
             for weight in WEIGHTS:
                 found = results(done, dataset=name, weight=weight)
                 cells = {key: [f[key] for f in found] for key in (found[0] if found else ())}
-                rows.append({"dataset": name, "weight": weight, "n": len(found), "cells": cells,
-                             **{key: mean(values) for key, values in cells.items()}})  # fmt: skip
+                rows.append(
+                    {
+                        "dataset": name,
+                        "weight": weight,
+                        "n": len(found),
+                        "cells": cells,
+                        **{key: mean(values) for key, values in cells.items()},
+                    }
+                )
         return rows
 
     def report(self, summary: list[dict[str, Any]]) -> str:
@@ -101,11 +150,19 @@ def _lines(row: dict[str, Any]) -> list[list[str]]:
     for method in METHODS:
         first = method == METHODS[0]
         at_time = shown(row["ALT at the time of S-RFM"], 4) if method == "ALT" else ""
-        lines.append([
-            f"{row['dataset']}" if first else "", method, printed[method][0], shown(row[method], 4), printed[method][1],
-            shown(row[f"{method} seconds"], 2), shown(row["rank"]) if first else "", at_time,
-            f"{row['nothing learned']['mean']:.4f}" if first else "",
-        ])  # fmt: skip
+        lines.append(
+            [
+                f"{row['dataset']}" if first else "",
+                method,
+                printed[method][0],
+                shown(row[method], 4),
+                printed[method][1],
+                shown(row[f"{method} seconds"], 2),
+                shown(row["rank"]) if first else "",
+                at_time,
+                f"{row['nothing learned']['mean']:.4f}" if first else "",
+            ]
+        )
     return lines
 
 
@@ -124,9 +181,15 @@ def _verdicts(summary: list[dict[str, Any]]) -> list[str]:
     )
     beyond = 1 + 2 * TOL
     near = [v for row in summary for v in row["cells"]["ALT near"]]
-    times = [s / v for row in summary
-             for v, s in zip(row["cells"]["S-RFM seconds"], row["cells"]["ALT near"], strict=True) if s]  # fmt: skip
-    trivial = sum(abs(row["S-RFM"]["mean"] - row["nothing learned"]["mean"]) < 1e-3 for row in summary)
+    times = [
+        s / v
+        for row in summary
+        for v, s in zip(row["cells"]["S-RFM seconds"], row["cells"]["ALT near"], strict=True)
+        if s
+    ]
+    trivial = sum(
+        abs(row["S-RFM"]["mean"] - row["nothing learned"]["mean"]) < 1e-3 for row in summary
+    )
     staged_printed = [PRINTED[row["dataset"]][row["weight"]]["STAGE"][0] for row in summary]
     alike = sum(
         f"{row['nothing learned']['mean']:.{len(text.split('.')[1])}f}" == text
@@ -150,11 +213,15 @@ def _verdicts(summary: list[dict[str, Any]]) -> list[str]:
         f" mean and {np.max(alternating / best - 1):.2%} at most; at the time of S-RFM by"
         f" {np.mean(early / best - 1):.2%} in the mean.",
         f"ALT came within 0.1 % of the optimum in {sum(v is not None for v in near)} of {len(near)} fits"
-        + (f", after {np.median(times):.2g} times the CPU time of S-RFM (median); " if times else "; ")
+        + (
+            f", after {np.median(times):.2g} times the CPU time of S-RFM (median); "
+            if times
+            else "; "
+        )
         + "where it does, local is as good as global but does not know it.",
         f"STAGE ends above ALT in {(staged > alternating * (1 + 1e-4)).sum()} of {len(best)} fits, by"
         f" {np.mean(staged / alternating - 1):.2%} in the mean: training in stages is what costs, as printed.",
-    ]  # fmt: skip
+    ]
 
 
 EXPERIMENT = Table65()

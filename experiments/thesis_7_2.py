@@ -39,7 +39,11 @@ ATLANTIC = {
     "HR(BIC)": (6.8, 2.85, 1.0),
     "RARMA, tuned": (0.8, 0.35, 1.0),
 }
-COUNTS = {"sst_pacific_cac_anom": 10, "sst_pacific_cobe2": 10, "sst_atlantic_cobe2": 9}  # patches that are all sea
+COUNTS = {
+    "sst_pacific_cac_anom": 10,
+    "sst_pacific_cobe2": 10,
+    "sst_atlantic_cobe2": 9,
+}  # patches that are all sea
 ROWS = {"sst_pacific_cac_anom": 399, "sst_pacific_cobe2": 399, "sst_atlantic_cobe2": 564}
 
 
@@ -53,7 +57,11 @@ def patches(name: str) -> np.ndarray:
         X = np.where(grid.data[:, grid.feature_names.index("land")].astype(float) > 0, np.nan, X)
     area = X.reshape(len(X), -1, across)[:, :side, :side]
     k = side // SIDE
-    cut = area.reshape(len(X), k, SIDE, k, SIDE).transpose(1, 3, 0, 2, 4).reshape(k * k, len(X), SIDE * SIDE)
+    cut = (
+        area.reshape(len(X), k, SIDE, k, SIDE)
+        .transpose(1, 3, 0, 2, 4)
+        .reshape(k * k, len(X), SIDE * SIDE)
+    )
     return cut[~np.isnan(cut).any(axis=(1, 2))][::every]
 
 
@@ -75,7 +83,9 @@ def source(name: str) -> Source:
         + f": {ROWS[name] - ahead} months seen, one forecast of the next {ahead}."
     )
     columns = (1, 6, 12, 30, ahead)
-    return Source(name, lambda i: draw(name, i), protocol, range(1, ahead + 1), columns, COUNTS[name], SEARCH)
+    return Source(
+        name, lambda i: draw(name, i), protocol, range(1, ahead + 1), columns, COUNTS[name], SEARCH
+    )
 
 
 EXPERIMENT = Forecasts(

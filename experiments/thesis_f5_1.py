@@ -14,7 +14,12 @@ ROWS, COLUMNS = 50, 30
 BLOCKS, MATRICES = 10, 100  # 1000 matrices in all, as in the thesis
 POWERS: dict[str, float] = {"l0": 0, "l1": 1, "l2": 2, "l10": 10, "l_inf": np.inf}
 SHOWN = (0, 1, 2, 4, 8, 12, 16, 25, 40, 49)
-PRINTED = {"l0": "never below 1", "l1": "never below 1", "l2": "below 1 after 12 rows", "l10": "below 1 after 4 rows"}
+PRINTED = {
+    "l0": "never below 1",
+    "l1": "never below 1",
+    "l2": "below 1 after 12 rows",
+    "l10": "below 1 after 4 rows",
+}
 
 
 def norm(A: np.ndarray, p: float) -> np.ndarray:
@@ -35,7 +40,9 @@ class Figure51(Experiment):
         rng = np.random.default_rng(cell["block"])
         A = rng.standard_normal((cell["matrices"], ROWS, COLUMNS))
         order = np.argsort(rng.random((cell["matrices"], ROWS * COLUMNS)), axis=1).reshape(A.shape)
-        found: dict[str, dict[str, list[float]]] = {name: {"rows": [], "entries": []} for name in POWERS}
+        found: dict[str, dict[str, list[float]]] = {
+            name: {"rows": [], "entries": []} for name in POWERS
+        }
         for k in range(ROWS):
             zeroed = {
                 "rows": np.where(np.arange(ROWS)[:, None] < k, 0, A),
@@ -49,19 +56,33 @@ class Figure51(Experiment):
     def summary(self, done: dict[str, Record], plan: Plan) -> list[dict[str, Any]]:
         blocks, lines = results(done), []
         for name in POWERS:
-            values = {kind: np.mean([block[name][kind] for block in blocks], axis=0) for kind in ("rows", "entries")}
-            spread = np.std([np.divide(b[name]["rows"], b[name]["entries"]) for b in blocks], axis=0, ddof=1)
-            lines.append(rounded({
-                "norm": name, "printed": PRINTED.get(name), "matrices": len(blocks) * MATRICES,
-                "ratio": list(values["rows"] / values["entries"]),
-                "standard_error": list(spread / np.sqrt(len(blocks))),
-                "entries": list(values["entries"] / values["entries"][0]),
-            }))  # fmt: skip
+            values = {
+                kind: np.mean([block[name][kind] for block in blocks], axis=0)
+                for kind in ("rows", "entries")
+            }
+            spread = np.std(
+                [np.divide(b[name]["rows"], b[name]["entries"]) for b in blocks], axis=0, ddof=1
+            )
+            lines.append(
+                rounded(
+                    {
+                        "norm": name,
+                        "printed": PRINTED.get(name),
+                        "matrices": len(blocks) * MATRICES,
+                        "ratio": list(values["rows"] / values["entries"]),
+                        "standard_error": list(spread / np.sqrt(len(blocks))),
+                        "entries": list(values["entries"] / values["entries"][0]),
+                    }
+                )
+            )
         return lines
 
     def report(self, summary: list[dict[str, Any]]) -> str:
         head = ["norm", "printed", *(f"{k} rows" for k in SHOWN)]
-        ratios = [[row["norm"], row["printed"] or "-", *(f"{row['ratio'][k]:.3f}" for k in SHOWN)] for row in summary]
+        ratios = [
+            [row["norm"], row["printed"] or "-", *(f"{row['ratio'][k]:.3f}" for k in SHOWN)]
+            for row in summary
+        ]
         sparse = [[row["norm"], *(f"{row['entries'][k]:.3f}" for k in SHOWN)] for row in summary]
         count = summary[0]["matrices"]
         return "\n\n".join(
@@ -108,8 +129,16 @@ class Figure51(Experiment):
             left.plot(row["ratio"], label=row["norm"])
             right.plot(row["entries"], label=row["norm"])
         left.axhline(1, color="0.8", zorder=0)
-        left.set(xlabel="zeroed rows", ylabel="norm over that with zeros anywhere", title="whole rows or anywhere?")
-        right.set(xlabel="zeroed entries / 30", ylabel="norm over that of the whole matrix", title="zeros anywhere")
+        left.set(
+            xlabel="zeroed rows",
+            ylabel="norm over that with zeros anywhere",
+            title="whole rows or anywhere?",
+        )
+        right.set(
+            xlabel="zeroed entries / 30",
+            ylabel="norm over that of the whole matrix",
+            title="zeros anywhere",
+        )
         right.legend(frameon=False)
         path = folder / "thesis-f5.1.png"
         figure.savefig(path, dpi=110)

@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 
 from experiments._runner import Cell, Experiment, Plan, Record
-from experiments._views import Watch, cpu, markdown, mean, results, rounded, shown, signal_to_noise, verdicts
+from experiments._views import (
+    Watch,
+    cpu,
+    markdown,
+    mean,
+    results,
+    rounded,
+    shown,
+    signal_to_noise,
+    verdicts,
+)
 from regfactor import TwoViewSubspace
 from regfactor.baselines import LocalTwoView, SingleViewSubspace
 from regfactor.datasets import make_two_view
@@ -21,7 +31,10 @@ COLUMNS, RANK, ROWS = 20, 5, 200  # of each view; the thesis leaves rank and row
 REPEATS = 5
 LONGER = 5  # times the CPU time of the global fit that the local one is given
 NEAR = 0.01
-SMALL, USEFUL = 1e-3, 10.0  # alpha of the thesis; and, at 200 rows, one at which outliers are not fitted
+SMALL, USEFUL = (
+    1e-3,
+    10.0,
+)  # alpha of the thesis; and, at 200 rows, one at which outliers are not fitted
 PLAIN = {"loss": SmoothedL1(0.1), "scale": False, "fit_intercept": False}
 
 
@@ -37,13 +50,19 @@ class Figure54(Experiment):
 
     def cells(self, done: dict[str, Record], plan: Plan) -> list[Cell]:
         repeats = range(plan.n_splits(REPEATS))
-        alphas = [{"part": "alpha", "alpha": alpha, "repeat": r} for alpha in ALPHAS for r in repeats]
-        return alphas + [{"part": "samples", "rows": rows, "repeat": r} for rows in SAMPLES for r in repeats]
+        alphas = [
+            {"part": "alpha", "alpha": alpha, "repeat": r} for alpha in ALPHAS for r in repeats
+        ]
+        return alphas + [
+            {"part": "samples", "rows": rows, "repeat": r} for rows in SAMPLES for r in repeats
+        ]
 
     def run(self, cell: Cell) -> dict[str, Any]:
         rows = cell.get("rows", ROWS)
         views = make_two_view(rows, (COLUMNS, COLUMNS), RANK, random_state=cell["repeat"])
-        return rounded(_over_alpha(cell, views) if cell["part"] == "alpha" else _over_rows(rows, views))
+        return rounded(
+            _over_alpha(cell, views) if cell["part"] == "alpha" else _over_rows(rows, views)
+        )
 
     def summary(self, done: dict[str, Record], plan: Plan) -> list[dict[str, Any]]:
         lines = []
@@ -52,12 +71,21 @@ class Figure54(Experiment):
                 found = results(done, part=part, **{name: value})
                 keys = found[0] if found else ()
                 cells = {key: [f[key] for f in found] for key in keys}
-                lines.append({"part": part, name: value, "n": len(found), "cells": cells,
-                              **{key: mean(column) for key, column in cells.items()}})  # fmt: skip
+                lines.append(
+                    {
+                        "part": part,
+                        name: value,
+                        "n": len(found),
+                        "cells": cells,
+                        **{key: mean(column) for key, column in cells.items()},
+                    }
+                )
         return lines
 
     def report(self, summary: list[dict[str, Any]]) -> str:
-        alphas, samples = ([row for row in summary if row["part"] == part] for part in ("alpha", "samples"))
+        alphas, samples = (
+            [row for row in summary if row["part"] == part] for part in ("alpha", "samples")
+        )
         return "\n\n".join(
             [
                 f"Views of {COLUMNS} columns each and rank {RANK}, 5 % of the entries replaced by outliers, smoothed L1"
@@ -77,19 +105,41 @@ class Figure54(Experiment):
     def draw(self, summary: list[dict[str, Any]], folder: Path) -> list[Path]:
         from matplotlib.figure import Figure
 
-        alphas, samples = ([row for row in summary if row["part"] == part] for part in ("alpha", "samples"))
+        alphas, samples = (
+            [row for row in summary if row["part"] == part] for part in ("alpha", "samples")
+        )
         figure = Figure(figsize=(13, 3.6), layout="constrained")
         left, middle, right = figure.subplots(1, 3)
-        for name, label in (("once", "1 x the time of MSL"), ("longer", f"{LONGER} x the time of MSL")):
+        for name, label in (
+            ("once", "1 x the time of MSL"),
+            ("longer", f"{LONGER} x the time of MSL"),
+        ):
             left.plot(ALPHAS, [row[name]["mean"] for row in alphas], "o-", label=f"LSL, {label}")
         left.plot(ALPHAS, [1.0] * len(ALPHAS), "k--", label="MSL")
-        left.set(xscale="log", yscale="log", xlabel="alpha", ylabel="objective / that of MSL", title="same rank")
+        left.set(
+            xscale="log",
+            yscale="log",
+            xlabel="alpha",
+            ylabel="objective / that of MSL",
+            title="same rank",
+        )
         for name, label in (("msl_seconds", "MSL"), ("ssl_seconds", "SSL")):
             middle.plot(ALPHAS, [row[name]["mean"] for row in alphas], "o-", label=label)
             right.plot(SAMPLES, [row[name]["mean"] for row in samples], "o-", label=label)
-        right.plot(SAMPLES, [row["recovery_seconds"]["mean"] for row in samples], "o-", label="recovery of MSL")
+        right.plot(
+            SAMPLES,
+            [row["recovery_seconds"]["mean"] for row in samples],
+            "o-",
+            label="recovery of MSL",
+        )
         middle.set(xscale="log", xlabel="alpha", ylabel="CPU seconds", title=f"{ROWS} rows")
-        right.set(xscale="log", yscale="log", xlabel="rows", ylabel="CPU seconds", title=f"alpha = {SMALL:g}")
+        right.set(
+            xscale="log",
+            yscale="log",
+            xlabel="rows",
+            ylabel="CPU seconds",
+            title=f"alpha = {SMALL:g}",
+        )
         for axes in (left, middle, right):
             axes.legend(frameon=False, fontsize=8)
         path = folder / "thesis-f5.4.png"
@@ -102,56 +152,106 @@ def _over_alpha(cell: Cell, views: Any) -> dict[str, Any]:
     seconds, two = cpu(lambda: TwoViewSubspace(alpha, **PLAIN).fit(X1, X2))
     one_seconds, one = cpu(lambda: SingleViewSubspace(alpha, **PLAIN).fit(X1, X2))
     watch, rank = Watch(LONGER * seconds), max(two.codes_.shape[1], 1)
-    local = LocalTwoView(rank, alpha, **PLAIN, tol=1e-9, max_iter=10**6, callback=watch, random_state=cell["repeat"])
+    local = LocalTwoView(
+        rank, alpha, **PLAIN, tol=1e-9, max_iter=10**6, callback=watch, random_state=cell["repeat"]
+    )
     local.fit(X1, X2)
     best = two.objective_
     return {
-        "msl": best, "gap": two.relative_gap_, "rank": rank, "msl_seconds": seconds, "ssl": one.objective_ / best,
-        "ssl_seconds": one_seconds, "once": (watch.at(seconds) or watch.objectives[0]) / best,
-        "longer": watch.objectives[-1] / best, "near": watch.reaches((1 + NEAR) * best), "sweeps": len(watch.seconds),
-        "msl_snr": quality(two, views), "ssl_snr": quality(one, views), "lsl_snr": quality(local, views),
-    }  # fmt: skip
+        "msl": best,
+        "gap": two.relative_gap_,
+        "rank": rank,
+        "msl_seconds": seconds,
+        "ssl": one.objective_ / best,
+        "ssl_seconds": one_seconds,
+        "once": (watch.at(seconds) or watch.objectives[0]) / best,
+        "longer": watch.objectives[-1] / best,
+        "near": watch.reaches((1 + NEAR) * best),
+        "sweeps": len(watch.seconds),
+        "msl_snr": quality(two, views),
+        "ssl_snr": quality(one, views),
+        "lsl_snr": quality(local, views),
+    }
 
 
 def _over_rows(rows: int, views: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     X1, X2 = views[:2]
     for name, model in (("msl", TwoViewSubspace), ("ssl", SingleViewSubspace)):
-        found[f"{name}_seconds"], fitted = cpu(lambda model=model: model(SMALL, **PLAIN).fit(X1, X2))
+        found[f"{name}_seconds"], fitted = cpu(
+            lambda model=model: model(SMALL, **PLAIN).fit(X1, X2)
+        )
         found[f"{name}_gap"] = fitted.relative_gap_
         useful = model(USEFUL * np.sqrt(rows / ROWS), **PLAIN).fit(X1, X2)
         found[f"{name}_snr"], found[f"{name}_rank"] = quality(useful, views), useful.codes_.shape[1]
         if name == "msl":
             Z = fitted.codes_ @ fitted.components_
-            found["recovery_seconds"] = min(cpu(lambda Z=Z: TwoView(COLUMNS).recover(Z))[0] for _ in range(3))
+            found["recovery_seconds"] = min(
+                cpu(lambda Z=Z: TwoView(COLUMNS).recover(Z))[0] for _ in range(3)
+            )
     return found
 
 
 def _alpha_table(rows: list[dict[str, Any]]) -> str:
-    head = ["alpha", "MSL objective", "worst gap", "rank", "MSL, s", "SSL / MSL", "SSL, s", "LSL / MSL at 1 x",
-            f"LSL / MSL at {LONGER} x", f"LSL within {NEAR:.0%} of MSL", "SNR MSL / SSL / LSL"]  # fmt: skip
+    head = [
+        "alpha",
+        "MSL objective",
+        "worst gap",
+        "rank",
+        "MSL, s",
+        "SSL / MSL",
+        "SSL, s",
+        "LSL / MSL at 1 x",
+        f"LSL / MSL at {LONGER} x",
+        f"LSL within {NEAR:.0%} of MSL",
+        "SNR MSL / SSL / LSL",
+    ]
     lines = []
     for row in rows:
         near = row["cells"]["near"]
         count = sum(v is not None for v in near)
-        when = "" if row["near"] is None else f", after {row['near']['mean'] / row['msl_seconds']['mean']:.2g} x"
+        when = (
+            ""
+            if row["near"] is None
+            else f", after {row['near']['mean'] / row['msl_seconds']['mean']:.2g} x"
+        )
         snr = " / ".join(f"{row[f'{m}_snr']['mean']:.3g}" for m in ("msl", "ssl", "lsl"))
-        lines.append([
-            f"{row['alpha']:g}", shown(row["msl"]), f"{max(row['cells']['gap']):.0e}", shown(row["rank"]),
-            shown(row["msl_seconds"], 2), f"{row['ssl']['mean']:.5f}", shown(row["ssl_seconds"], 2),
-            shown(row["once"]), shown(row["longer"], 4), f"{count} of {len(near)}{when}", snr,
-        ])  # fmt: skip
+        lines.append(
+            [
+                f"{row['alpha']:g}",
+                shown(row["msl"]),
+                f"{max(row['cells']['gap']):.0e}",
+                shown(row["rank"]),
+                shown(row["msl_seconds"], 2),
+                f"{row['ssl']['mean']:.5f}",
+                shown(row["ssl_seconds"], 2),
+                shown(row["once"]),
+                shown(row["longer"], 4),
+                f"{count} of {len(near)}{when}",
+                snr,
+            ]
+        )
     return markdown(head, lines)
 
 
 def _sample_table(rows: list[dict[str, Any]]) -> str:
     head = ["rows", "MSL, s", "SSL, s", "recovery, s", "worst gap", "SNR MSL", "SNR SSL", "rank"]
-    return markdown(head, [
-        [row["rows"], shown(row["msl_seconds"], 2), shown(row["ssl_seconds"], 2), shown(row["recovery_seconds"], 2),
-         f"{max(row['cells']['msl_gap']):.0e}", shown(row["msl_snr"], 4), shown(row["ssl_snr"], 4),
-         shown(row["msl_rank"])]
-        for row in rows
-    ])  # fmt: skip
+    return markdown(
+        head,
+        [
+            [
+                row["rows"],
+                shown(row["msl_seconds"], 2),
+                shown(row["ssl_seconds"], 2),
+                shown(row["recovery_seconds"], 2),
+                f"{max(row['cells']['msl_gap']):.0e}",
+                shown(row["msl_snr"], 4),
+                shown(row["ssl_snr"], 4),
+                shown(row["msl_rank"]),
+            ]
+            for row in rows
+        ],
+    )
 
 
 def _verdicts(alphas: list[dict[str, Any]], samples: list[dict[str, Any]]) -> list[str]:
@@ -159,8 +259,12 @@ def _verdicts(alphas: list[dict[str, Any]], samples: list[dict[str, Any]]) -> li
     worse = [sum(v > 1 + 1e-4 for v in row["cells"]["longer"]) for row in alphas]
     excess = [row["longer"]["mean"] - 1 for row in alphas]
     near = sum(v is not None for row in alphas for v in row["cells"]["near"])
-    slower = [row["msl_seconds"]["mean"] / row["ssl_seconds"]["mean"] for row in [*alphas, *samples]]
-    lead = np.array([np.subtract(row["cells"]["msl_snr"], row["cells"]["ssl_snr"]) for row in samples])
+    slower = [
+        row["msl_seconds"]["mean"] / row["ssl_seconds"]["mean"] for row in [*alphas, *samples]
+    ]
+    lead = np.array(
+        [np.subtract(row["cells"]["msl_snr"], row["cells"]["ssl_snr"]) for row in samples]
+    )
     share = max(row["recovery_seconds"]["mean"] / row["msl_seconds"]["mean"] for row in samples)
     usual = alphas[-1]
     behind = usual["lsl_snr"]["mean"] / usual["msl_snr"]["mean"]
@@ -178,10 +282,16 @@ def _verdicts(alphas: list[dict[str, Any]], samples: list[dict[str, Any]]) -> li
         f"MSL takes {min(slower):.2g} to {max(slower):.2g} times the CPU time of SSL; the printed 4000-fold advantage"
         " over LSL was not looked for, since LSL was stopped.",
         f"Signal to noise: MSL is ahead of SSL in {(lead > 0).sum()} of {lead.size} draws over rows (mean difference"
-        f" {lead.mean():.3g}): " + ("two bounds help." if lead.mean() > 2 * _error(lead) else
-                                    "one bound is ahead." if lead.mean() < -2 * _error(lead) else "no difference."),
+        f" {lead.mean():.3g}): "
+        + (
+            "two bounds help."
+            if lead.mean() > 2 * _error(lead)
+            else "one bound is ahead."
+            if lead.mean() < -2 * _error(lead)
+            else "no difference."
+        ),
         f"Recovery takes at most {share:.1%} of the time of the fit.",
-    ]  # fmt: skip
+    ]
 
 
 def _error(values: np.ndarray) -> float:

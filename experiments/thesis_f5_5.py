@@ -9,13 +9,27 @@ from typing import Any
 import numpy as np
 
 from experiments._runner import Cell, Experiment, Plan, Record, key
-from experiments._views import Watch, cpu, markdown, mean, results, rounded, shown, signal_to_noise, verdicts
+from experiments._views import (
+    Watch,
+    cpu,
+    markdown,
+    mean,
+    results,
+    rounded,
+    shown,
+    signal_to_noise,
+    verdicts,
+)
 from regfactor import TwoViewSubspace, datasets
 from regfactor.baselines import LocalTwoView, SingleViewSubspace
 from regfactor.losses import SmoothedL1
 
 NOISES, ALPHAS, REPEATS = (0.05, 0.1), (20.0, 40.0, 60.0), 5
-TRAINED, SIDE, SHRUNK = 28, 100, 2  # subjects; pixels of the images, and how many of them become one
+TRAINED, SIDE, SHRUNK = (
+    28,
+    100,
+    2,
+)  # subjects; pixels of the images, and how many of them become one
 LONGER = 2  # times the CPU time of MSL that LSL is given
 PLAIN = {"loss": SmoothedL1(0.1), "scale": False, "fit_intercept": False}
 METHODS = ("MSL", "SSL", "LSL")
@@ -40,9 +54,19 @@ def fitted(cell: Cell) -> tuple[dict[str, Any], dict[str, dict[str, float]], tup
     alpha, models, facts = cell["alpha"], dict[str, Any](), dict[str, dict[str, float]]()
     for name in METHODS:
         if name == "LSL":
-            rank, watch = max(models["MSL"].codes_.shape[1], 1), Watch(LONGER * facts["MSL"]["seconds"])
-            model: Any = LocalTwoView(rank, alpha, **PLAIN, tol=1e-9, max_iter=10**6, callback=watch,
-                                      random_state=cell["repeat"])  # fmt: skip
+            rank, watch = (
+                max(models["MSL"].codes_.shape[1], 1),
+                Watch(LONGER * facts["MSL"]["seconds"]),
+            )
+            model: Any = LocalTwoView(
+                rank,
+                alpha,
+                **PLAIN,
+                tol=1e-9,
+                max_iter=10**6,
+                callback=watch,
+                random_state=cell["repeat"],
+            )
         else:
             model = (TwoViewSubspace if name == "MSL" else SingleViewSubspace)(alpha, **PLAIN)
         seconds, models[name] = cpu(lambda model=model: model.fit(first[train], noisy[train]))
@@ -51,12 +75,14 @@ def fitted(cell: Cell) -> tuple[dict[str, Any], dict[str, dict[str, float]], tup
             models[name].denoise(first[~train], noisy[~train]),
         )
         facts[name] = {
-            "seconds": seconds, "objective": models[name].objective_, "rank": models[name].codes_.shape[1],
+            "seconds": seconds,
+            "objective": models[name].objective_,
+            "rank": models[name].codes_.shape[1],
             "train": signal_to_noise((first[train], clean[train]), found),
             "train noisy view": signal_to_noise((clean[train],), (found[1],)),
             "test": signal_to_noise((first[~train], clean[~train]), tested),
             "test noisy view": signal_to_noise((clean[~train],), (tested[1],)),
-        }  # fmt: skip
+        }
     return models, facts, (first[train], clean[train], noisy[train])
 
 
@@ -67,10 +93,15 @@ class Figure55(Experiment):
 
     def cells(self, done: dict[str, Record], plan: Plan) -> list[Cell]:
         repeats = range(plan.n_splits(REPEATS))
-        cells = [{"noise": v, "alpha": a, "repeat": r} for v in NOISES for a in ALPHAS for r in repeats]
+        cells = [
+            {"noise": v, "alpha": a, "repeat": r} for v in NOISES for a in ALPHAS for r in repeats
+        ]
         if all(key(cell) in done for cell in cells):
-            cells += [{"noise": v, "alpha": self._best(done, v, name), "repeat": 0, "face": name}
-                      for v in NOISES for name in METHODS]  # fmt: skip
+            cells += [
+                {"noise": v, "alpha": self._best(done, v, name), "repeat": 0, "face": name}
+                for v in NOISES
+                for name in METHODS
+            ]
         return cells
 
     def run(self, cell: Cell) -> dict[str, Any]:
@@ -89,28 +120,70 @@ class Figure55(Experiment):
                 alpha = self._best(done, noise, name)
                 found = [f[name] for f in results(done, noise=noise, alpha=alpha, face=None)]
                 cells = {k: [f[k] for f in found] for k in found[0]}
-                rows.append({"noise": noise, "method": name, "alpha": alpha, "n": len(found), "cells": cells,
-                             **{k: mean(v) for k, v in cells.items()}})  # fmt: skip
+                rows.append(
+                    {
+                        "noise": noise,
+                        "method": name,
+                        "alpha": alpha,
+                        "n": len(found),
+                        "cells": cells,
+                        **{k: mean(v) for k, v in cells.items()},
+                    }
+                )
             same = [results(done, noise=noise, alpha=a, face=None) for a in ALPHAS]
-            rows.append({"noise": noise, "objectives": [
-                [f["LSL"]["objective"] / f["MSL"]["objective"] for f in found] for found in same]})  # fmt: skip
+            rows.append(
+                {
+                    "noise": noise,
+                    "objectives": [
+                        [f["LSL"]["objective"] / f["MSL"]["objective"] for f in found]
+                        for found in same
+                    ],
+                }
+            )
             pictures = results(done, noise=noise, repeat=0)
-            rows.append({"noise": noise, "faces": {k: v for p in pictures if "clean" in p for k, v in p.items()}})
+            rows.append(
+                {
+                    "noise": noise,
+                    "faces": {k: v for p in pictures if "clean" in p for k, v in p.items()},
+                }
+            )
         return rows
 
     def _best(self, done: dict[str, Record], noise: float, name: str) -> float:
         """Return the alpha of the highest mean ratio on the training faces, by which the thesis chooses, too."""
-        means = [np.mean([f[name]["train"] for f in results(done, noise=noise, alpha=a, face=None)] or [0.0])
-                 for a in ALPHAS]  # fmt: skip
+        means = [
+            np.mean(
+                [f[name]["train"] for f in results(done, noise=noise, alpha=a, face=None)] or [0.0]
+            )
+            for a in ALPHAS
+        ]
         return ALPHAS[int(np.argmax(means))]
 
     def report(self, summary: list[dict[str, Any]]) -> str:
         rows = [row for row in summary if "method" in row]
-        head = ["pixels set to 1", "method", "alpha", "SNR train", "SNR train, noisy view", "SNR test",
-                "SNR test, noisy view", "rank", "CPU s", "n"]  # fmt: skip
+        head = [
+            "pixels set to 1",
+            "method",
+            "alpha",
+            "SNR train",
+            "SNR train, noisy view",
+            "SNR test",
+            "SNR test, noisy view",
+            "rank",
+            "CPU s",
+            "n",
+        ]
         keys = ("train", "train noisy view", "test", "test noisy view", "rank", "seconds")
-        lines = [[f"{row['noise']:.0%}", row["method"], f"{row['alpha']:g}", *(shown(row[k]) for k in keys), row["n"]]
-                 for row in rows]  # fmt: skip
+        lines = [
+            [
+                f"{row['noise']:.0%}",
+                row["method"],
+                f"{row['alpha']:g}",
+                *(shown(row[k]) for k in keys),
+                row["n"],
+            ]
+            for row in rows
+        ]
         side = SIDE // SHRUNK
         return "\n\n".join(
             [
@@ -124,7 +197,11 @@ class Figure55(Experiment):
                 " without numbers: MSL ten times the SNR of SSL, LSL only slightly worse.",
                 markdown(head, lines),
                 verdicts(
-                    [s for noise in NOISES for s in _verdicts(noise, [r for r in summary if r["noise"] == noise])]
+                    [
+                        s
+                        for noise in NOISES
+                        for s in _verdicts(noise, [r for r in summary if r["noise"] == noise])
+                    ]
                 ),
             ]
         )
@@ -167,16 +244,22 @@ def _verdicts(noise: float, rows: list[dict[str, Any]]) -> list[str]:
             error = ratio.std(ddof=1) / np.sqrt(len(ratio)) if len(ratio) > 1 else np.inf
             verdict = "MSL is better" if ratio.mean() > 1 else f"{other} is better"
             verdict = "not decided" if abs(ratio.mean() - 1) <= 2 * error else verdict
-            said.append(f"{noise:.0%}, {where}: SNR of MSL over that of {other} {ratio.mean():.3f} ± {error:.1g} in"
-                        f" {len(ratio)} draws, each at its best alpha: {verdict}.")  # fmt: skip
-    edge = [row["method"] for row in rows if "method" in row and row["alpha"] in (ALPHAS[0], ALPHAS[-1])]
+            said.append(
+                f"{noise:.0%}, {where}: SNR of MSL over that of {other} {ratio.mean():.3f} ± {error:.1g} in"
+                f" {len(ratio)} draws, each at its best alpha: {verdict}."
+            )
+    edge = [
+        row["method"] for row in rows if "method" in row and row["alpha"] in (ALPHAS[0], ALPHAS[-1])
+    ]
     if edge:
         said.append(
             f"{noise:.0%}: the best alpha of {', '.join(edge)} is at an end of the grid, so that others may be better."
         )
     flat = np.concatenate(objectives)
-    said.append(f"{noise:.0%}: at the same rank and {LONGER} times the CPU time LSL ends {flat.mean() - 1:.2%} above"
-                f" MSL in the mean over all alphas ({flat.min() - 1:.2%} to {flat.max() - 1:.2%}).")  # fmt: skip
+    said.append(
+        f"{noise:.0%}: at the same rank and {LONGER} times the CPU time LSL ends {flat.mean() - 1:.2%} above"
+        f" MSL in the mean over all alphas ({flat.min() - 1:.2%} to {flat.max() - 1:.2%})."
+    )
     return said
 
 

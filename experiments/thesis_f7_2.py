@@ -44,7 +44,9 @@ class Curves(Experiment):
         rows = []
         for source in TABLE.sources:
             for method in STYLES:
-                records = [r for r in done.values() if _of(r, source.name, method) and "result" in r]
+                records = [
+                    r for r in done.values() if _of(r, source.name, method) and "result" in r
+                ]
                 curves = np.array([numbers(r["result"]["mse"]) for r in records])
                 row = {"dataset": source.name, "method": method, "n": len(curves)}
                 rows.append(row | {"curve": [rounded(v) for v in curves.mean(axis=0)]})
@@ -61,8 +63,10 @@ class Curves(Experiment):
             head = ["method", *(f"h = {h}" for h in source.columns), "n"]
             lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
             for row in rows:
-                cells = ["not finite" if row["curve"][h - 1] is None else f"{row['curve'][h - 1]:.3g}"
-                         for h in source.columns]  # fmt: skip
+                cells = [
+                    "not finite" if row["curve"][h - 1] is None else f"{row['curve'][h - 1]:.3g}"
+                    for h in source.columns
+                ]
                 lines.append(f"| {row['method']} | {' | '.join(cells)} | {row['n']} |")
             parts.append(f"## {source.name}\n\n" + "\n".join(lines) + f"\n\n{verdict(rows)}")
         return "\n\n".join(parts)
@@ -75,10 +79,14 @@ class Curves(Experiment):
         for axes, source in zip(panels, TABLE.sources, strict=True):
             for row in (r for r in summary if r["dataset"] == source.name):
                 values = [np.nan if v is None else v for v in row["curve"]]
-                axes.plot(range(1, len(values) + 1), values, label=row["method"], **STYLES[row["method"]])
+                axes.plot(
+                    range(1, len(values) + 1), values, label=row["method"], **STYLES[row["method"]]
+                )
             axes.set(title=source.name, xlabel="months ahead, h", yscale="log", ylim=(0.1, 40))
         panels[0].set_ylabel("cumulative squared error")
-        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", fontsize=8, ncols=10)
+        figure.legend(
+            *panels[0].get_legend_handles_labels(), loc="outside lower center", fontsize=8, ncols=10
+        )
         path = folder / "thesis-f7.2.png"
         figure.savefig(path, dpi=110)
         return [path]

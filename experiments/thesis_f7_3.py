@@ -40,7 +40,10 @@ METHODS: dict[str, tuple[Callable[[Array], Any], int]] = {  # what is timed, and
     "RARMA, gap 1e-3": (lambda X: RegularizedARMA(P, Q, tol=1e-3).fit(X), 3200),
     "RARMA, gap 1e-6": (lambda X: RegularizedARMA(P, Q, tol=1e-6, max_iter=20_000).fit(X), 3200),
 }
-IMPORTED = {"AR(3), statsmodels": "tsa.api", "EM-Kalman": "tsa.statespace.dynamic_factor_mq"}  # before timing
+IMPORTED = {
+    "AR(3), statsmodels": "tsa.api",
+    "EM-Kalman": "tsa.statespace.dynamic_factor_mq",
+}  # before timing
 LOCAL, GRADIENT = "local alternation, to 1e-3", "VARMAX(3, 3), one gradient"
 VARMAX, OURS = "VARMAX(1, 1)", "RARMA(1, 1), gap 1e-6"
 NOTES = (
@@ -66,12 +69,21 @@ class Times(Experiment):
         cells = [
             {"method": name, "n": N, "T": T, "seed": seed}
             for T in lengths
-            for name, (_, most) in [*METHODS.items(), (LOCAL, (None, 3200)), (GRADIENT, (None, 400))]
+            for name, (_, most) in [
+                *METHODS.items(),
+                (LOCAL, (None, 3200)),
+                (GRADIENT, (None, 400)),
+            ]
             for seed in (seeds if name != GRADIENT else range(1))
             if most >= T
         ]
-        return cells + [{"method": name, "n": n, "T": T, "seed": seed} for T in small for n in SIZES for seed in seeds
-                        for name in (VARMAX, OURS)]  # fmt: skip
+        return cells + [
+            {"method": name, "n": n, "T": T, "seed": seed}
+            for T in small
+            for n in SIZES
+            for seed in seeds
+            for name in (VARMAX, OURS)
+        ]
 
     def run(self, cell: Cell) -> dict[str, Any]:
         if cell["n"] == N:
@@ -86,7 +98,9 @@ class Times(Experiment):
             return {"seconds": timed(lambda: call(X))}
         X = make_varma(cell["T"], cell["n"], 1, 1, random_state=cell["seed"])
         if cell["method"] == OURS:
-            return {"seconds": timed(lambda: RegularizedARMA(1, 1, tol=1e-6, max_iter=20_000).fit(X))}
+            return {
+                "seconds": timed(lambda: RegularizedARMA(1, 1, tol=1e-6, max_iter=20_000).fit(X))
+            }
         return maximum_likelihood(X)
 
     def summary(self, done: dict[str, Record], plan: Plan) -> list[dict[str, Any]]:
@@ -95,11 +109,15 @@ class Times(Experiment):
             if "result" in record:
                 cell = record["cell"]
                 rows.setdefault((cell["n"], cell["method"], cell["T"]), []).append(record["result"])
-        return [{"n": n, "method": method, "T": T, "runs": len(results), **digest(results)}
-                for (n, method, T), results in rows.items()]  # fmt: skip
+        return [
+            {"n": n, "method": method, "T": T, "runs": len(results), **digest(results)}
+            for (n, method, T), results in rows.items()
+        ]
 
     def report(self, summary: list[dict[str, Any]]) -> str:
-        large, small = ([row for row in summary if (row["n"] == N) == whole] for whole in (True, False))
+        large, small = (
+            [row for row in summary if (row["n"] == N) == whole] for whole in (True, False)
+        )
         parts = [NOTES, f"## n = {N}, p = q = {P}", table(large), local(large)]
         parts += [
             "## VARMA(1, 1), statsmodels' VARMAX by maximum likelihood, at most 50 iterations",
@@ -114,12 +132,27 @@ class Times(Experiment):
         figure = Figure(figsize=(7, 4.6), layout="constrained")
         axes = figure.subplots()
         for name in dict.fromkeys(row["method"] for row in summary if row["n"] == N):
-            points = [(row["T"], row["seconds"]) for row in summary
-                      if row["method"] == name and row["n"] == N and row["seconds"]]  # fmt: skip
+            points = [
+                (row["T"], row["seconds"])
+                for row in summary
+                if row["method"] == name and row["n"] == N and row["seconds"]
+            ]
             ours = name.startswith("RARMA")
-            axes.plot(*zip(*sorted(points), strict=True), marker="o", label=name, linewidth=2.5 if ours else 1.2)
-        axes.set(xscale="log", yscale="log", xlabel="rows, T", ylabel="CPU seconds", xticks=LENGTHS,
-                 xticklabels=LENGTHS, title=f"One fit, n = {N}, p = q = {P}, one thread")  # fmt: skip
+            axes.plot(
+                *zip(*sorted(points), strict=True),
+                marker="o",
+                label=name,
+                linewidth=2.5 if ours else 1.2,
+            )
+        axes.set(
+            xscale="log",
+            yscale="log",
+            xlabel="rows, T",
+            ylabel="CPU seconds",
+            xticks=LENGTHS,
+            xticklabels=LENGTHS,
+            title=f"One fit, n = {N}, p = q = {P}, one thread",
+        )
         axes.minorticks_off()
         figure.legend(loc="outside right upper", fontsize=8)
         path = folder / "thesis-f7.3.png"
@@ -164,15 +197,21 @@ def to_the_bound(X: Array, seed: int) -> dict[str, Any]:
         if excess <= NEAR or turn.seconds > LIMIT:
             break
     reached = excess <= NEAR
-    return {"seconds": turn.seconds if reached else None, "turns": turns, "excess": float(f"{excess:.3g}")}
+    return {
+        "seconds": turn.seconds if reached else None,
+        "turns": turns,
+        "excess": float(f"{excess:.3g}"),
+    }
 
 
 def one_gradient(X: Array) -> dict[str, Any]:
     """Return the CPU time of one complex likelihood of VARMAX(3, 3) times its number of parameters."""
     model = varmax(X, (P, Q))
     start = np.asarray(model.start_params)
-    return {"seconds": len(start) * timed(lambda: model.loglike(start, complex_step=True)),
-            "parameters": len(start)}  # fmt: skip
+    return {
+        "seconds": len(start) * timed(lambda: model.loglike(start, complex_step=True)),
+        "parameters": len(start),
+    }
 
 
 def maximum_likelihood(X: Array) -> dict[str, Any]:
@@ -197,7 +236,10 @@ def digest(results: list[dict[str, Any]]) -> dict[str, Any]:
     row: dict[str, Any] = {"seconds": float(f"{np.median(reached):.4g}") if reached else None}
     row["missed"] = len(results) - len(reached)
     if "excess" in results[0]:
-        row |= {"excess": max(r["excess"] for r in results), "turns": int(np.median([r["turns"] for r in results]))}
+        row |= {
+            "excess": max(r["excess"] for r in results),
+            "turns": int(np.median([r["turns"] for r in results])),
+        }
     if "converged" in results[0]:
         row["converged"] = sum(r["converged"] for r in results)
     return row
@@ -206,7 +248,10 @@ def digest(results: list[dict[str, Any]]) -> dict[str, Any]:
 def table(rows: list[dict[str, Any]], title: str = "") -> str:
     """Return seconds by method and length."""
     lengths = sorted({row["T"] for row in rows})
-    lines = [f"| {title}method | {' | '.join(f'T = {T}' for T in lengths)} |", "|---" * (len(lengths) + 1) + "|"]
+    lines = [
+        f"| {title}method | {' | '.join(f'T = {T}' for T in lengths)} |",
+        "|---" * (len(lengths) + 1) + "|",
+    ]
     for name in dict.fromkeys(row["method"] for row in rows):
         found = {row["T"]: row for row in rows if row["method"] == name}
         lines.append(f"| {name} | {' | '.join(entry(found.get(T)) for T in lengths)} |")
@@ -225,7 +270,9 @@ def entry(row: dict[str, Any] | None) -> str:
 
 def local(rows: list[dict[str, Any]]) -> str:
     found = [row for row in rows if row["method"] == LOCAL]
-    told = ", ".join(f"{row['excess']:.2g} after {row['turns']} turns at T = {row['T']}" for row in found)
+    told = ", ".join(
+        f"{row['excess']:.2g} after {row['turns']} turns at T = {row['T']}" for row in found
+    )
     return f"Largest distance of local alternation from the certified bound when it was stopped: {told}."
 
 
@@ -242,11 +289,22 @@ def verdict(large: list[dict[str, Any]], small: list[dict[str, Any]]) -> str:
             f"- {name}: {min(units):.0f} to {max(units):.0f} times one least-squares fit, time growing as"
             f" T^{slope:.2f}."
         )
-    ahead = [other for other in dict.fromkeys(row["method"] for row in large)
-             if all(seconds.get((other, T)) is None or seconds[other, T] > seconds["RARMA, gap 1e-3", T]
-                    for T in lengths)]  # fmt: skip
-    lines.append(f"- Slower than RARMA (gap 1e-3) at every length at which it was run: {', '.join(ahead) or 'none'}.")
-    ratios = [seconds[LOCAL, T] / seconds["RARMA, gap 1e-3", T] for T in lengths if seconds.get((LOCAL, T))]
+    ahead = [
+        other
+        for other in dict.fromkeys(row["method"] for row in large)
+        if all(
+            seconds.get((other, T)) is None or seconds[other, T] > seconds["RARMA, gap 1e-3", T]
+            for T in lengths
+        )
+    ]
+    lines.append(
+        f"- Slower than RARMA (gap 1e-3) at every length at which it was run: {', '.join(ahead) or 'none'}."
+    )
+    ratios = [
+        seconds[LOCAL, T] / seconds["RARMA, gap 1e-3", T]
+        for T in lengths
+        if seconds.get((LOCAL, T))
+    ]
     if ratios:
         lines.append(
             f"- Local alternation takes {min(ratios):.0f} to {max(ratios):.0f} times as long as RARMA to 1e-3."

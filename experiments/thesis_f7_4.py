@@ -52,7 +52,12 @@ class HeatMaps(Experiment):
 
     def cells(self, done: dict[str, Record], plan: Plan) -> list[Cell]:
         seeds = range(plan.n_splits(SEEDS))
-        return [{"p": p, "log_variance": v, "seed": seed} for p in LAGS for v in LOG_VARIANCES for seed in seeds]
+        return [
+            {"p": p, "log_variance": v, "seed": seed}
+            for p in LAGS
+            for v in LOG_VARIANCES
+            for seed in seeds
+        ]
 
     def run(self, cell: Cell) -> dict[str, dict[str, float]]:
         p = cell["p"]
@@ -63,27 +68,47 @@ class HeatMaps(Experiment):
         for name, (lags, q) in models.items():
             model = RegularizedARMA(lags, q).fit(X[:seen])
             gaps = np.abs(model.forecast(AHEAD).mean - X[seen:])
-            sizes = {"one step": gaps[0].sum(), "forecast": gaps.sum(), "coefficients": np.abs(model.ar_[:p] - A).sum()}
+            sizes = {
+                "one step": gaps[0].sum(),
+                "forecast": gaps.sum(),
+                "coefficients": np.abs(model.ar_[:p] - A).sum(),
+            }
             result[name] = {measure: float(f"{size:.6g}") for measure, size in sizes.items()}
         mean = np.abs(X[:seen].mean(axis=0) - X[seen:])
-        result["MEAN"] = {"one step": float(f"{mean[0].sum():.6g}"), "forecast": float(f"{mean.sum():.6g}")}
+        result["MEAN"] = {
+            "one step": float(f"{mean[0].sum():.6g}"),
+            "forecast": float(f"{mean.sum():.6g}"),
+        }
         return result
 
     def summary(self, done: dict[str, Record], plan: Plan) -> list[dict[str, Any]]:
         groups: dict[tuple[int, float], list[Any]] = {}
         for record in done.values():
             if "result" in record:
-                groups.setdefault((record["cell"]["p"], record["cell"]["log_variance"]), []).append(record["result"])
+                groups.setdefault((record["cell"]["p"], record["cell"]["log_variance"]), []).append(
+                    record["result"]
+                )
         rows = []
         for (p, v), results in groups.items():
             for other in (AR, LONG, "MEAN"):
                 for measure in results[0][other]:
                     logs = np.log([r[other][measure] / r[WHOLE][measure] for r in results])
                     spread = logs.std(ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else None
-                    row = {"p": p, "log_variance": v, "against": other, "measure": measure, "n": len(logs)}
-                    rows.append(row | {"median": float(f"{np.exp(np.median(logs)):.4g}"),
-                                       "log_mean": float(f"{logs.mean():.4g}"),
-                                       "log_error": None if spread is None else float(f"{spread:.4g}")})  # fmt: skip
+                    row = {
+                        "p": p,
+                        "log_variance": v,
+                        "against": other,
+                        "measure": measure,
+                        "n": len(logs),
+                    }
+                    rows.append(
+                        row
+                        | {
+                            "median": float(f"{np.exp(np.median(logs)):.4g}"),
+                            "log_mean": float(f"{logs.mean():.4g}"),
+                            "log_error": None if spread is None else float(f"{spread:.4g}"),
+                        }
+                    )
         return rows
 
     def report(self, summary: list[dict[str, Any]]) -> str:
@@ -106,10 +131,20 @@ class HeatMaps(Experiment):
                 rows = [r for r in summary if r["measure"] == measure and r["against"] == other]
                 values = np.full((len(LOG_VARIANCES), len(LAGS)), np.nan)
                 for r in rows:
-                    values[LOG_VARIANCES.index(r["log_variance"]), LAGS.index(r["p"])] = np.log2(r["median"])
-                image = axes.imshow(values, cmap="RdBu", vmin=-2, vmax=2, origin="lower", aspect="auto")
-                axes.set(title=f"{words}: {other}", xticks=range(len(LAGS)), xticklabels=LAGS, xlabel="p = q = n",
-                         yticks=range(len(LOG_VARIANCES)), yticklabels=[f"e^{v:g}" for v in LOG_VARIANCES])  # fmt: skip
+                    values[LOG_VARIANCES.index(r["log_variance"]), LAGS.index(r["p"])] = np.log2(
+                        r["median"]
+                    )
+                image = axes.imshow(
+                    values, cmap="RdBu", vmin=-2, vmax=2, origin="lower", aspect="auto"
+                )
+                axes.set(
+                    title=f"{words}: {other}",
+                    xticks=range(len(LAGS)),
+                    xticklabels=LAGS,
+                    xlabel="p = q = n",
+                    yticks=range(len(LOG_VARIANCES)),
+                    yticklabels=[f"e^{v:g}" for v in LOG_VARIANCES],
+                )
                 axes.title.set_fontsize(9)
         bar = figure.colorbar(image, ax=panels, ticks=[-2, -1, 0, 1, 2])
         bar.set_ticklabels(["0.25", "0.5", "1", "2", "4"])
@@ -122,7 +157,10 @@ class HeatMaps(Experiment):
 def grid(rows: list[dict[str, Any]]) -> str:
     """Return medians by variance (down) and lag (across)."""
     found = {(r["p"], r["log_variance"]): r["median"] for r in rows}
-    lines = [f"| variance | {' | '.join(f'p = {p}' for p in LAGS)} |", "|---" * (len(LAGS) + 1) + "|"]
+    lines = [
+        f"| variance | {' | '.join(f'p = {p}' for p in LAGS)} |",
+        "|---" * (len(LAGS) + 1) + "|",
+    ]
     for v in LOG_VARIANCES:
         cells = (f"{found[p, v]:.3g}" if (p, v) in found else "-" for p in LAGS)
         lines.append(f"| exp({v:g}) | {' | '.join(cells)} |")
@@ -134,7 +172,11 @@ def verdicts(summary: list[dict[str, Any]]) -> str:
     lines = []
     for measure, words in MEASURES.items():
         for other in (AR, LONG):
-            rows = [r for r in summary if r["measure"] == measure and r["against"] == other and r["log_error"]]
+            rows = [
+                r
+                for r in summary
+                if r["measure"] == measure and r["against"] == other and r["log_error"]
+            ]
             bound = critical(len(rows))
             up = sum(r["log_mean"] > bound * r["log_error"] for r in rows)
             down = sum(r["log_mean"] < -bound * r["log_error"] for r in rows)

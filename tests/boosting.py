@@ -30,7 +30,9 @@ def two_view_value(Z, n_first, bounds):
 
 def subgradient(Z, n_first, bounds, eta):
     """Gamma: the transposed thesis matrix E^-1 U V', d x n, with <Gamma', Z> = |||Z||| and dual norm 1."""
-    weights = np.repeat([np.sqrt(eta) / bounds[0], np.sqrt(1 - eta) / bounds[1]], [n_first, Z.shape[1] - n_first])
+    weights = np.repeat(
+        [np.sqrt(eta) / bounds[0], np.sqrt(1 - eta) / bounds[1]], [n_first, Z.shape[1] - n_first]
+    )
     U, S, Vt = np.linalg.svd(weights[:, None] * Z.T, full_matrices=False)
     rank = int((S > 1e-10 * S[0]).sum())
     return weights[:, None] * (U[:, :rank] @ Vt[:rank]), weights, U[:, :rank]
@@ -42,7 +44,11 @@ def balanced_direction(space, form):
     low, high = min(values[0], 0.0), max(values[-1], 0.0)
     if high - low < 1e-12:
         return space[:, 0]
-    return space @ (np.sqrt(high) * vectors[:, 0] + np.sqrt(-low) * vectors[:, -1]) / np.sqrt(high - low)
+    return (
+        space
+        @ (np.sqrt(high) * vectors[:, 0] + np.sqrt(-low) * vectors[:, -1])
+        / np.sqrt(high - low)
+    )
 
 
 def steepest_multiplier(T, form):
@@ -79,7 +85,9 @@ def boost(Z, n_first, bounds=(1.0, 1.0), tolerance=1e-9, most=400):
     size, eta = two_view_value(Z, n_first, bounds)
     Gamma, weights, left = subgradient(Z, n_first, bounds, eta)
     target = Z.T / size
-    basis, _ = np.linalg.qr(left / weights[:, None])  # the null space of l1 I1 + l2 I2 - Gamma Gamma', known exactly
+    basis, _ = np.linalg.qr(
+        left / weights[:, None]
+    )  # the null space of l1 I1 + l2 I2 - Gamma Gamma', known exactly
     first, second = basis[:n_first], basis[n_first:]
     form = bounds[1] ** 2 * first.T @ first - bounds[0] ** 2 * second.T @ second
     atoms, M = [], np.zeros((Z.shape[1], Z.shape[1]))

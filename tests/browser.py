@@ -11,10 +11,14 @@ import sys
 import time
 from typing import NamedTuple
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ("--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-         "--disable-component-update --disable-sync --disable-extensions --hide-scrollbars --disable-dev-shm-usage "
-         "--remote-debugging-pipe").split()  # fmt: skip
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --disable-extensions --hide-scrollbars --disable-dev-shm-usage "
+    "--remote-debugging-pipe"
+).split()
 PHONE = 600  # pixels below which a window is that of a phone
 PATIENCE = 120  # seconds for one answer, on a machine that has other work
 OWN = ("file:", "data:", "about:")  # addresses for which nothing leaves the computer
@@ -45,7 +49,9 @@ class Browser:
         words = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
         start = [sys.executable, "-c", CHILD, str(ours), str(theirs), *words]
         silent = subprocess.DEVNULL
-        self.process = subprocess.Popen(start, pass_fds=(ours, theirs), stdout=silent, stderr=silent)
+        self.process = subprocess.Popen(
+            start, pass_fds=(ours, theirs), stdout=silent, stderr=silent
+        )
         os.close(ours)
         os.close(theirs)
         self.numbers, self.pending, self.events = itertools.count(1), b"", []
@@ -90,20 +96,32 @@ class Browser:
 
     def open(self, path, width=1000, scheme="light", media="screen"):
         """Open a file as a window of some width shows it, in light or dark; return what it did."""
-        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=1400, deviceScaleFactor=1,
-                 mobile=width < PHONE)  # fmt: skip
-        self.ask("Emulation.setEmulatedMedia", media=media,
-                 features=[{"name": "prefers-color-scheme", "value": scheme}])  # fmt: skip
+        self.ask(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=1400,
+            deviceScaleFactor=1,
+            mobile=width < PHONE,
+        )
+        self.ask(
+            "Emulation.setEmulatedMedia",
+            media=media,
+            features=[{"name": "prefers-color-scheme", "value": scheme}],
+        )
         self.events = []
         self.ask("Page.navigate", url=path.as_uri())
         while not any(e.get("method") == "Page.loadEventFired" for e in self.events):
             self.events.append(self._next())
-        wide, room = json.loads(self.value("JSON.stringify([document.documentElement.scrollWidth, innerWidth])"))
+        wide, room = json.loads(
+            self.value("JSON.stringify([document.documentElement.scrollWidth, innerWidth])")
+        )
         return Seen(self._said(), self._asked(), wide, room)
 
     def value(self, expression):
         """Return what an expression of the page gives."""
-        return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
+        return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)[
+            "result"
+        ].get("value")
 
     def shoot(self, path):
         """Write a picture of the whole page."""
@@ -116,5 +134,9 @@ class Browser:
         return [json.dumps(e["params"]) for e in self.events if e.get("method") in kinds]
 
     def _asked(self):
-        urls = [e["params"]["request"]["url"] for e in self.events if e.get("method") == "Network.requestWillBeSent"]
+        urls = [
+            e["params"]["request"]["url"]
+            for e in self.events
+            if e.get("method") == "Network.requestWillBeSent"
+        ]
         return [url for url in urls if not url.startswith(OWN)]

@@ -152,12 +152,20 @@ def draw_data(loss, random, shape):
         case losses.Softmax():
             return np.eye(shape[-1])[random.integers(0, shape[-1], shape[:-1])]
         case losses.Multinomial():
-            return random.multinomial(6, np.full(shape[-1], 1 / shape[-1]), shape[:-1]).astype(float)
+            return random.multinomial(6, np.full(shape[-1], 1 / shape[-1]), shape[:-1]).astype(
+                float
+            )
     low, high = loss.domain.low, loss.domain.high
     if np.isfinite(low) and np.isfinite(high):  # both ends belong to the domain and are drawn
-        return np.where(random.random(shape) < 0.5, random.uniform(low, high, shape), random.choice([low, high], shape))
+        return np.where(
+            random.random(shape) < 0.5,
+            random.uniform(low, high, shape),
+            random.choice([low, high], shape),
+        )
     if low == 0:  # zero itself where it is legal
-        return random.uniform(0.3, 4.0, shape) * (random.random(shape) < (0.8 if loss.domain.low_closed else 1.0))
+        return random.uniform(0.3, 4.0, shape) * (
+            random.random(shape) < (0.8 if loss.domain.low_closed else 1.0)
+        )
     return random.normal(scale=2.0, size=shape)
 
 
@@ -208,7 +216,11 @@ ESTIMATORS = {
     "ReverseRegressor": regfactor.ReverseRegressor(),
     "SNFRegressor": regfactor.SNFRegressor(),
     "SNFRegressorCV": regfactor.SNFRegressorCV(
-        [{"max_iter": (0, 15)}, {"kernel": "rbf", "n_components": 1.0, "gamma": 0.1, "max_iter": 0}], ridges=(1e-3, 0.1)
+        [
+            {"max_iter": (0, 15)},
+            {"kernel": "rbf", "n_components": 1.0, "gamma": 0.1, "max_iter": 0},
+        ],
+        ridges=(1e-3, 0.1),
     ),
     "ExpectationSVC": regfactor.ExpectationSVC(),
 }
@@ -226,9 +238,15 @@ FOLDS = {
     f"check_sample_weight_equivalence_on_{kind}_data": "a row of weight 2 is in one fold, two equal rows may be in two"
     for kind in ("dense", "sparse")
 }
-MARKER = {"check_classifiers_classes": "it has a class -1, which marks unlabeled rows; with unlabeled=nan it holds"}
-UNCHECKED = ("RegularizedARMA",)  # rows are times, not samples; it passes the checks of parameters, clones and pickles
-EXEMPT = dict.fromkeys(["BregmanKMeans", "BregmanMixture", "BregmanNormalizedCut"], RANDOM_START) | {
+MARKER = {
+    "check_classifiers_classes": "it has a class -1, which marks unlabeled rows; with unlabeled=nan it holds"
+}
+UNCHECKED = (
+    "RegularizedARMA",
+)  # rows are times, not samples; it passes the checks of parameters, clones and pickles
+EXEMPT = dict.fromkeys(
+    ["BregmanKMeans", "BregmanMixture", "BregmanNormalizedCut"], RANDOM_START
+) | {
     "ReverseClassifier": MARKER,
     "ConvexFactorClassifier": MARKER,
     "ExpectationSVC": MARKER,

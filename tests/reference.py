@@ -29,7 +29,9 @@ class Problem:
     seed: int = 0
 
     def __str__(self):
-        words = ["holes"] * self.holes + ["weighted"] * self.weighted + ["intercept"] * self.intercept
+        words = (
+            ["holes"] * self.holes + ["weighted"] * self.weighted + ["intercept"] * self.intercept
+        )
         return "-".join([self.loss, self.gauge, *words])
 
     @cached_property
@@ -37,7 +39,9 @@ class Problem:
         """A noisy rank-two table in the units of the loss, with holes where they are asked for."""
         random = np.random.default_rng(self.seed)
         n, d = self.shape
-        signal = random.normal(size=(n, 2)) @ random.normal(size=(2, d)) + 0.3 * random.normal(size=(n, d))
+        signal = random.normal(size=(n, 2)) @ random.normal(size=(2, d)) + 0.3 * random.normal(
+            size=(n, d)
+        )
         match self.loss:
             case "logistic":
                 X = (random.random((n, d)) < expit(2 * signal)).astype(float)
@@ -153,8 +157,12 @@ def trace_certificate(problem, Z, b):
     P = Z + b
     objective = loss_value(problem, P) + problem.alpha * np.linalg.svd(Z, compute_uv=False).sum()
     Y = loss_gradient(problem, P)
-    if problem.intercept:  # column sums must vanish: move where the loss is curved, so that Y stays in its domain
-        h = np.maximum(1e-6, np.abs(Y - loss_gradient(problem, P + 1e-3)) / 1e-3) * (problem.entry_weights > 0)
+    if (
+        problem.intercept
+    ):  # column sums must vanish: move where the loss is curved, so that Y stays in its domain
+        h = np.maximum(1e-6, np.abs(Y - loss_gradient(problem, P + 1e-3)) / 1e-3) * (
+            problem.entry_weights > 0
+        )
         Y = Y - h * (Y.sum(axis=0) / h.sum(axis=0))
     scale = min(1.0, problem.alpha / np.linalg.svd(Y, compute_uv=False)[0])
     return objective, -loss_conjugate(problem, scale * Y)
@@ -201,7 +209,10 @@ def conic_loss(problem, P):
         case "mixed":
             real, binary = P[:, :N_FIRST], P[:, N_FIRST:]
             f = cp.hstack(
-                [cp.square(real - X[:, :N_FIRST]) / 2, cp.logistic(binary) - cp.multiply(X[:, N_FIRST:], binary)]
+                [
+                    cp.square(real - X[:, :N_FIRST]) / 2,
+                    cp.logistic(binary) - cp.multiply(X[:, N_FIRST:], binary),
+                ]
             )
     return cp.sum(cp.multiply(W, f))
 
@@ -213,6 +224,10 @@ def optimum(problem):
     Z, b = cp.Variable((n, d)), cp.Variable((1, d))
     offset = np.ones((n, 1)) @ b if problem.intercept else np.zeros((n, d))
     gauge, constraints = conic_gauge(problem, Z)
-    program = cp.Problem(cp.Minimize(conic_loss(problem, Z + offset) + problem.alpha * gauge), constraints)
-    program.solve(solver=cp.CLARABEL, max_step_fraction=0.9)  # longer steps fail on some Poisson tables
+    program = cp.Problem(
+        cp.Minimize(conic_loss(problem, Z + offset) + problem.alpha * gauge), constraints
+    )
+    program.solve(
+        solver=cp.CLARABEL, max_step_fraction=0.9
+    )  # longer steps fail on some Poisson tables
     return float(program.value), Z.value, b.value if problem.intercept else np.zeros((1, d))

@@ -10,14 +10,35 @@ from regfactor import baselines, constraints, model_selection, penalties
 from regfactor.baselines import timeseries
 
 RUN = {
-    "max_iter": 1000, "tol": 1e-4, "time_limit": None, "verbose": 0, "random_state": None, "callback": None,
-}  # fmt: skip
+    "max_iter": 1000,
+    "tol": 1e-4,
+    "time_limit": None,
+    "verbose": 0,
+    "random_state": None,
+    "callback": None,
+}
 BOUNDS = (1.0, 1.0)
-SUBSPACE = {"loss": "squared", "alpha": 1.0, "fit_intercept": True, "debias": False, "max_rank": None}
-LABELS = {"alpha": 0.02, "reconstruction_weight": 1.0, "loss": "logistic", "reconstruction_loss": "squared"}
+SUBSPACE = {
+    "loss": "squared",
+    "alpha": 1.0,
+    "fit_intercept": True,
+    "debias": False,
+    "max_rank": None,
+}
+LABELS = {
+    "alpha": 0.02,
+    "reconstruction_weight": 1.0,
+    "loss": "logistic",
+    "reconstruction_loss": "squared",
+}
 CONSTRUCTORS = {
     "FactorModel": {
-        "loss": "squared", "gauge": None, "on_codes": None, "on_components": None, "rank": None, "alpha": 1.0,
+        "loss": "squared",
+        "gauge": None,
+        "on_codes": None,
+        "on_components": None,
+        "rank": None,
+        "alpha": 1.0,
         "require": None,
     },
     "ConvexSubspace": SUBSPACE,
@@ -25,57 +46,142 @@ CONSTRUCTORS = {
     "RobustSubspace": {"alpha": 1.0, "beta": "auto", "loss": "squared"},
     "ConvexSparseCoding": {"loss": "squared", "alpha": 1.0, "q": 2},
     "ExponentialFamilyPCA": {
-        "n_components": 2, "family": "gaussian", "alpha": 1.0, "kernel": None, "fit_intercept": True,
+        "n_components": 2,
+        "family": "gaussian",
+        "alpha": 1.0,
+        "kernel": None,
+        "fit_intercept": True,
         "row_offset": None,
     },
     "BregmanKMeans": {
-        "n_clusters": 8, "divergence": "squared", "init": "k-means++", "n_init": "auto", "max_iter": 300,
+        "n_clusters": 8,
+        "divergence": "squared",
+        "init": "k-means++",
+        "n_init": "auto",
+        "max_iter": 300,
         "kernel": None,
     },
     "BregmanMixture": {"n_components": 8, "divergence": "squared", "sharpness": 1.0},
-    "BregmanNormalizedCut": {"n_clusters": 8, "affinity": "rbf", "gamma": "median", "divergence": "squared"},
+    "BregmanNormalizedCut": {
+        "n_clusters": 8,
+        "affinity": "rbf",
+        "gamma": "median",
+        "divergence": "squared",
+    },
     "CanonicalCorrelation": {"n_components": 2, "ridge": 0.0},
     "ReducedRankRegression": {"rank": 2, "alpha": 0.0},
     "BregmanRegressor": {"transfer": "identity", "alpha": 0.1, "kernel": None},
-    "TwoViewSubspace": {"alpha": 1.0, "bounds": BOUNDS, "loss": "squared", "n_first": None, "scale": True},
+    "TwoViewSubspace": {
+        "alpha": 1.0,
+        "bounds": BOUNDS,
+        "loss": "squared",
+        "n_first": None,
+        "scale": True,
+    },
     "ReverseClassifier": {
-        "transfer": "identity", "assignment": "hard", "unlabeled_weight": "balanced", "sharpness": "auto",
-        "kernel": None, "normalized_cut": False, "classes": None,
+        "transfer": "identity",
+        "assignment": "hard",
+        "unlabeled_weight": "balanced",
+        "sharpness": "auto",
+        "kernel": None,
+        "normalized_cut": False,
+        "classes": None,
     },
     "ReverseRegressor": {
-        "transfer": "identity", "unlabeled_weight": 0.1, "alpha": 0.1, "kernel": None, "fit_intercept": False,
+        "transfer": "identity",
+        "unlabeled_weight": 0.1,
+        "alpha": 0.1,
+        "kernel": None,
+        "fit_intercept": False,
     },
     "ConvexFactorClassifier": {**LABELS, "bounds": BOUNDS},
     "ConvexFactorRegressor": {**LABELS, "loss": "squared", "bounds": BOUNDS},
     "SNFRegressor": {
-        "n_components": 0.5, "kernel": "poly", "degree": 1, "back_constraint": "linear", "lambda_x": 0.1,
-        "lambda_y": 0.1, "lambda_z": 0.1, "target_weight": 10.0, "max_iter": 60, "clip": 0.1, "scale": True,
+        "n_components": 0.5,
+        "kernel": "poly",
+        "degree": 1,
+        "back_constraint": "linear",
+        "lambda_x": 0.1,
+        "lambda_y": 0.1,
+        "lambda_z": 0.1,
+        "target_weight": 10.0,
+        "max_iter": 60,
+        "clip": 0.1,
+        "scale": True,
         "solver": "lbfgs",
     },
     "ExpectationSVC": {
-        "constraints": (), "C": None, "C_unlabeled": "auto", "loss": "squared_hinge", "kernel": "linear",
-        "gamma": "neighbors", "penalty": 1e3, "classes": None, "match_balance": False,
+        "constraints": (),
+        "C": None,
+        "C_unlabeled": "auto",
+        "loss": "squared_hinge",
+        "kernel": "linear",
+        "gamma": "neighbors",
+        "penalty": 1e3,
+        "classes": None,
+        "match_balance": False,
     },
     "RegularizedARMA": {
-        "p": "bic", "q": "auto", "d": 0, "shrinkage": 0.1, "ridge": 1e-3, "loss": "squared", "intercept": True,
-        "exog_lags": 0, "max_radius": 1.0, "standardize": True,
+        "p": "bic",
+        "q": "auto",
+        "d": 0,
+        "shrinkage": 0.1,
+        "ridge": 1e-3,
+        "loss": "squared",
+        "intercept": True,
+        "exog_lags": 0,
+        "max_radius": 1.0,
+        "standardize": True,
     },
-}  # fmt: skip
-CLOSED = ("CanonicalCorrelation", "ReducedRankRegression")  # in closed form, so that there is no run to limit
+}
+CLOSED = (
+    "CanonicalCorrelation",
+    "ReducedRankRegression",
+)  # in closed form, so that there is no run to limit
 ALSO = {
-    "rule": ("FactorModel", "ConvexSubspace", "SubspaceImputer", "RobustSubspace", "ConvexSparseCoding",
-             "ExponentialFamilyPCA", "TwoViewSubspace", "ConvexFactorClassifier", "ConvexFactorRegressor"),
+    "rule": (
+        "FactorModel",
+        "ConvexSubspace",
+        "SubspaceImputer",
+        "RobustSubspace",
+        "ConvexSparseCoding",
+        "ExponentialFamilyPCA",
+        "TwoViewSubspace",
+        "ConvexFactorClassifier",
+        "ConvexFactorRegressor",
+    ),
     "unlabeled": ("ReverseClassifier", "ConvexFactorClassifier", "ExpectationSVC"),
-}  # fmt: skip
+}
 SPARSE = {
-    "missing": ("FactorModel", "ConvexSubspace", "SubspaceImputer", "RobustSubspace", "TwoViewSubspace"),
-    "observed": ("ConvexSparseCoding", "ExponentialFamilyPCA", "ConvexFactorClassifier", "ConvexFactorRegressor"),
+    "missing": (
+        "FactorModel",
+        "ConvexSubspace",
+        "SubspaceImputer",
+        "RobustSubspace",
+        "TwoViewSubspace",
+    ),
+    "observed": (
+        "ConvexSparseCoding",
+        "ExponentialFamilyPCA",
+        "ConvexFactorClassifier",
+        "ConvexFactorRegressor",
+    ),
 }
 BASELINES = (
-    "LaplacianRLS", "LaplacianSVM", "TransductiveRegression", "LeastSquaresSVM", "HessianRegression",
-    "ParallelFieldRegression", "LinearLatentReconstruction", "SingleViewSubspace", "LocalTwoView", "AlternatingLabels",
-    "StagedLabels", "MatrixCompletionLabels", "MultiViewRelaxation",
-)  # fmt: skip
+    "LaplacianRLS",
+    "LaplacianSVM",
+    "TransductiveRegression",
+    "LeastSquaresSVM",
+    "HessianRegression",
+    "ParallelFieldRegression",
+    "LinearLatentReconstruction",
+    "SingleViewSubspace",
+    "LocalTwoView",
+    "AlternatingLabels",
+    "StagedLabels",
+    "MatrixCompletionLabels",
+    "MultiViewRelaxation",
+)
 
 
 def defaults_of(function):
@@ -116,11 +222,26 @@ def test_functions_have_the_promised_parameters():
     assert defaults_of(constraints.class_balance)["tolerance"] == 0.02
     assert defaults_of(constraints.labeled_feature)["tolerance"] == 0.05
     assert defaults_of(constraints.region)["tolerance"] == 0.05
-    assert list(defaults_of(constraints.expectation)) == ["features", "target", "tolerance", "label"]
+    assert list(defaults_of(constraints.expectation)) == [
+        "features",
+        "target",
+        "tolerance",
+        "label",
+    ]
     compared = defaults_of(model_selection.compare_with_supervised)
     assert list(compared)[:5] == ["estimator", "X", "y", "cv", "supervised"]
     assert (compared["cv"], compared["supervised"]) == (5, None)
-    for name in ("atlas", "solve", "path", "save", "load", "losses", "penalties", "norms", "kernels"):
+    for name in (
+        "atlas",
+        "solve",
+        "path",
+        "save",
+        "load",
+        "losses",
+        "penalties",
+        "norms",
+        "kernels",
+    ):
         assert hasattr(regfactor, name), name
 
 
@@ -128,31 +249,69 @@ def test_functions_have_the_promised_parameters():
 rng = np.random.default_rng(0)
 REAL = rng.normal(size=(24, 2)) @ rng.normal(size=(2, 5)) + 0.1 * rng.normal(size=(24, 5))
 BINARY, POSITIVE = (REAL > 0).astype(float), np.exp(REAL / 2)
-COUNTS, SIGNS, STEPS = np.floor(POSITIVE), np.where(REAL > 0, 1.0, -1.0), np.clip(np.round(REAL + 2), 0, 4)
+COUNTS, SIGNS, STEPS = (
+    np.floor(POSITIVE),
+    np.where(REAL > 0, 1.0, -1.0),
+    np.clip(np.round(REAL + 2), 0, 4),
+)
 CHOICES = np.eye(5)[rng.permutation(np.arange(24) % 5)]
 CLASSES = np.where(np.arange(24) < 10, REAL[:, 0] > 0, -1).astype(int)
 TARGETS = np.where(np.arange(24) < 12, REAL[:, 0], np.nan)
 
 LOSSES = {
-    "squared": REAL, "huber": REAL, "smoothed_l1": REAL, "absolute": REAL, "logistic": BINARY, "poisson": COUNTS,
-    "gamma_log": POSITIVE, "binomial": BINARY, "multinomial": COUNTS + 1, "softmax": CHOICES, "hinge": SIGNS,
-    "smoothed_hinge": SIGNS, "squared_hinge": SIGNS, "ordinal": STEPS, "kl": POSITIVE,
-}  # fmt: skip
-FAMILIES = {
-    "gaussian": REAL, "bernoulli": BINARY, "binomial": BINARY, "poisson": COUNTS, "gamma": POSITIVE,
+    "squared": REAL,
+    "huber": REAL,
+    "smoothed_l1": REAL,
+    "absolute": REAL,
+    "logistic": BINARY,
+    "poisson": COUNTS,
+    "gamma_log": POSITIVE,
+    "binomial": BINARY,
     "multinomial": COUNTS + 1,
-}  # fmt: skip
+    "softmax": CHOICES,
+    "hinge": SIGNS,
+    "smoothed_hinge": SIGNS,
+    "squared_hinge": SIGNS,
+    "ordinal": STEPS,
+    "kl": POSITIVE,
+}
+FAMILIES = {
+    "gaussian": REAL,
+    "bernoulli": BINARY,
+    "binomial": BINARY,
+    "poisson": COUNTS,
+    "gamma": POSITIVE,
+    "multinomial": COUNTS + 1,
+}
 DIVERGENCES = {
-    "squared": REAL, "mahalanobis": REAL, "kl": COUNTS, "itakura_saito": POSITIVE, "bernoulli": BINARY, "sigmoid": REAL,
-    "softmax": REAL, "exp": REAL, "cube": REAL, "relaxed_sigmoid": REAL, "absolute": REAL,
-}  # fmt: skip
+    "squared": REAL,
+    "mahalanobis": REAL,
+    "kl": COUNTS,
+    "itakura_saito": POSITIVE,
+    "bernoulli": BINARY,
+    "sigmoid": REAL,
+    "softmax": REAL,
+    "exp": REAL,
+    "cube": REAL,
+    "relaxed_sigmoid": REAL,
+    "absolute": REAL,
+}
 SHARES = np.exp(REAL[:, :3]) / np.exp(REAL[:, :3]).sum(axis=1, keepdims=True)
 TRANSFERS = {
-    "identity": REAL[:, 0], "mahalanobis": REAL[:, 0], "sigmoid": 1 / (1 + np.exp(-REAL[:, 0])), "softmax": SHARES,
-    "exp": POSITIVE[:, 0], "cube": REAL[:, 0], "relaxed_sigmoid": REAL[:, 0],
-}  # fmt: skip
+    "identity": REAL[:, 0],
+    "mahalanobis": REAL[:, 0],
+    "sigmoid": 1 / (1 + np.exp(-REAL[:, 0])),
+    "softmax": SHARES,
+    "exp": POSITIVE[:, 0],
+    "cube": REAL[:, 0],
+    "relaxed_sigmoid": REAL[:, 0],
+}
 WIDTHS = (0.3, "scale", "median", "neighbors")
-KERNELS = [("linear", {}), ("poly", {"degree": 2, "coef0": 1.0}), *(("rbf", {"gamma": width}) for width in WIDTHS)]
+KERNELS = [
+    ("linear", {}),
+    ("poly", {"degree": 2, "coef0": 1.0}),
+    *(("rbf", {"gamma": width}) for width in WIDTHS),
+]
 
 
 def test_the_strings_are_all_of_the_promised_ones():
@@ -172,7 +331,9 @@ def test_every_loss_is_taken_by_a_subspace(loss):
     X = LOSSES[loss]
     if loss == "kl":  # no gauge keeps predictors positive
         part = penalties.NonNegative()
-        model = regfactor.FactorModel(loss, on_codes=part, on_components=part, rank=2, random_state=0).fit(X)
+        model = regfactor.FactorModel(
+            loss, on_codes=part, on_components=part, rank=2, random_state=0
+        ).fit(X)
     else:
         model = regfactor.ConvexSubspace(loss).fit(X)
         assert model.relative_gap_ <= 1e-4
@@ -189,9 +350,15 @@ def test_every_family_is_taken(family):
 @pytest.mark.parametrize("divergence", DIVERGENCES)
 def test_every_divergence_is_taken_by_every_clustering(divergence):
     X = DIVERGENCES[divergence]
-    assert np.isfinite(regfactor.BregmanKMeans(3, divergence, random_state=0).fit(X).cluster_centers_).all()
-    assert np.isfinite(regfactor.BregmanMixture(3, divergence, random_state=0).fit(X).score_samples(X)).all()
-    assert set(regfactor.BregmanNormalizedCut(3, divergence=divergence, random_state=0).fit_predict(X)) <= {0, 1, 2}
+    assert np.isfinite(
+        regfactor.BregmanKMeans(3, divergence, random_state=0).fit(X).cluster_centers_
+    ).all()
+    assert np.isfinite(
+        regfactor.BregmanMixture(3, divergence, random_state=0).fit(X).score_samples(X)
+    ).all()
+    assert set(
+        regfactor.BregmanNormalizedCut(3, divergence=divergence, random_state=0).fit_predict(X)
+    ) <= {0, 1, 2}
 
 
 @pytest.mark.parametrize("transfer", TRANSFERS)
@@ -208,10 +375,14 @@ def test_every_transfer_is_taken_in_both_directions(transfer):
 def test_every_kernel_and_width_is_taken(kernel, options):
     fitted = [
         regfactor.ExponentialFamilyPCA(kernel=kernel, **options).fit(REAL).codes_,
-        regfactor.BregmanKMeans(3, kernel=kernel, random_state=0, **options).fit(REAL).transform(REAL),
+        regfactor.BregmanKMeans(3, kernel=kernel, random_state=0, **options)
+        .fit(REAL)
+        .transform(REAL),
         regfactor.BregmanRegressor(kernel=kernel, **options).fit(REAL, REAL[:, 0]).predict(REAL),
         regfactor.ReverseRegressor(kernel=kernel, **options).fit(REAL, TARGETS).predict(REAL),
-        regfactor.ReverseClassifier(kernel=kernel, **options).fit(REAL, CLASSES).predict_proba(REAL),
+        regfactor.ReverseClassifier(kernel=kernel, **options)
+        .fit(REAL, CLASSES)
+        .predict_proba(REAL),
         regfactor.ExpectationSVC(kernel=kernel, **options).fit(REAL, CLASSES).predict_proba(REAL),
     ]
     assert all(np.isfinite(out).all() for out in fitted)
@@ -246,7 +417,12 @@ def test_every_run_tells_how_it_went(name):
     model, rest = LOCAL[name]
     model.fit(REAL, *rest)
     assert np.isfinite(model.objective_)
-    assert model.status_.message and model.n_iter_ >= 1 and len(model.history_) and isinstance(model.solver_, str)
+    assert (
+        model.status_.message
+        and model.n_iter_ >= 1
+        and len(model.history_)
+        and isinstance(model.solver_, str)
+    )
 
 
 def test_one_random_state_gives_one_future():

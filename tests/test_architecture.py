@@ -91,7 +91,9 @@ def body_lines(function):
 def parts(module, role):
     """The concrete public classes of a role, by name."""
     names = getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
-    classes = {name: getattr(module, name) for name in names if inspect.isclass(getattr(module, name))}
+    classes = {
+        name: getattr(module, name) for name in names if inspect.isclass(getattr(module, name))
+    }
     return {
         name: cls
         for name, cls in classes.items()
@@ -105,7 +107,9 @@ def test_there_is_something_to_check():
 
 @every_module
 def test_warnings_find_the_line_of_the_user(name):
-    assert name == "regfactor._params" or "stacklevel" not in MODULES[name].read_text(encoding="utf-8"), "use warn"
+    assert name == "regfactor._params" or "stacklevel" not in MODULES[name].read_text(
+        encoding="utf-8"
+    ), "use warn"
 
 
 @every_module
@@ -124,7 +128,9 @@ def test_no_file_imports_itself_through_others():
 
 @every_module
 def test_imports_are_absolute(name):
-    relative = [n.lineno for n in ast.walk(TREES[name]) if isinstance(n, ast.ImportFrom) and n.level]
+    relative = [
+        n.lineno for n in ast.walk(TREES[name]) if isinstance(n, ast.ImportFrom) and n.level
+    ]
     assert not relative, f"{name}: relative imports in lines {relative}"
 
 
@@ -163,7 +169,8 @@ def test_contributing_shows_the_code_as_it_is():
 
 def test_rooms_are_reached_from_the_package_alone():
     done = subprocess.run(
-        [sys.executable, "-c", "import regfactor; print(regfactor.atlas.table())"], capture_output=True
+        [sys.executable, "-c", "import regfactor; print(regfactor.atlas.table())"],
+        capture_output=True,
     )
     assert done.returncode == 0 and b"Isomap" in done.stdout
     for name in regfactor.ROOMS:

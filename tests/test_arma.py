@@ -33,20 +33,39 @@ from regfactor.solvers.lagged import DouglasRachford
 
 ORACLES = {  # T, n, p, q, lam, gamma; objective, lam_max, coefficients by rows, forecast of T + 1
     "O1": ((20, 1, 1, 1, 0.5, 0.1), 0.80159304, 2.79815154, [0.821998], [1.471986]),
-    "O2": ((20, 2, 1, 1, 0.5, 0.1), 1.27924651, 3.81137932, [0.469763, -0.602948, 0.406061, 1.158742],
-           [1.44638, 0.939563]),
-    "O3": ((20, 2, 2, 2, 0.3, 1.0), 1.07779423, 1.31977648,
-           [0.296333, 0.058661, 0.250412, 0.480857, 0.064057, -0.2534, 0.03378, -0.017216], [1.313361, 1.009584]),
-    "O4": ((15, 2, 1, 2, 1.0, 0.5), 1.75491282, 2.94485040, [0.427408, -0.531689, 0.430295, 1.037992],
-           [-1.108397, -1.21885]),
+    "O2": (
+        (20, 2, 1, 1, 0.5, 0.1),
+        1.27924651,
+        3.81137932,
+        [0.469763, -0.602948, 0.406061, 1.158742],
+        [1.44638, 0.939563],
+    ),
+    "O3": (
+        (20, 2, 2, 2, 0.3, 1.0),
+        1.07779423,
+        1.31977648,
+        [0.296333, 0.058661, 0.250412, 0.480857, 0.064057, -0.2534, 0.03378, -0.017216],
+        [1.313361, 1.009584],
+    ),
+    "O4": (
+        (15, 2, 1, 2, 1.0, 0.5),
+        1.75491282,
+        2.94485040,
+        [0.427408, -0.531689, 0.430295, 1.037992],
+        [-1.108397, -1.21885],
+    ),
     "O6": ((12, 1, 1, 1, 0.5, 0.1), 0.54983161, None, [0.765459], None),
-}  # fmt: skip
+}
 EMPTY = np.zeros((0, 0))
 
 
 def wave(T, n):
     t, i = np.arange(1, T + 1)[:, None], np.arange(n)
-    return np.sin(0.7 * t + 0.3 * i) + 0.5 * np.cos(0.31 * t * (i + 1)) + 0.1 * (((7 + 3 * i) * t % 11) - 5) / 5
+    return (
+        np.sin(0.7 * t + 0.3 * i)
+        + 0.5 * np.cos(0.31 * t * (i + 1))
+        + 0.1 * (((7 + 3 * i) * t % 11) - 5) / 5
+    )
 
 
 def table(X, p, intercept=False):
@@ -59,11 +78,15 @@ def stated(X, p, q, lam, gamma, intercept=False, gauge=None, loss=None):
     strengths = np.full(D.shape[1], float(gamma))
     strengths[D.shape[1] - intercept :] = 0
     design = Design(D, strengths) if D.shape[1] else None
-    return Convex(Data.of(np.ascontiguousarray(Y), loss or Squared()), gauge or Trace(), lam, Lags(q), design)
+    return Convex(
+        Data.of(np.ascontiguousarray(Y), loss or Squared()), gauge or Trace(), lam, Lags(q), design
+    )
 
 
 def tight(problem, tol=1e-9, solver=None, start=None, max_iter=20_000):
-    return solve(problem, tol=tol, solver=solver or DouglasRachford(tol), start=start, max_iter=max_iter)
+    return solve(
+        problem, tol=tol, solver=solver or DouglasRachford(tol), start=start, max_iter=max_iter
+    )
 
 
 def plain(X, p, q, lam, gamma, **choices):
@@ -71,7 +94,10 @@ def plain(X, p, q, lam, gamma, **choices):
     Y, D = table(X, p)
     ridge = gamma / (np.square(D).sum() / max(D.shape[1], 1)) if p else 0.0
     shrinkage = lam / stated(X, p, q, 1.0, gamma).alpha_max()
-    given = dict(intercept=False, standardize=False, max_radius=None, tol=1e-9, max_iter=20_000) | choices
+    given = (
+        dict(intercept=False, standardize=False, max_radius=None, tol=1e-9, max_iter=20_000)
+        | choices
+    )
     return RegularizedARMA(p, q, shrinkage=shrinkage, ridge=ridge, **given).fit(X)
 
 
@@ -79,7 +105,12 @@ def moving_average_forecasts(problem, W):
     """The MA part of forecasts: the entries of W that no loss sees."""
     q, n = problem.map.q, problem.data.shape[1]
     T = len(W)
-    return np.array([sum(W[T - 1 + h - j, j * n : (j + 1) * n] for j in range(h, q + 1)) for h in range(1, q + 1)])
+    return np.array(
+        [
+            sum(W[T - 1 + h - j, j * n : (j + 1) * n] for j in range(h, q + 1))
+            for h in range(1, q + 1)
+        ]
+    )
 
 
 def series(T=120, n=3, p=1, q=1, seed=0, **choices):
@@ -104,7 +135,9 @@ def test_the_present_block_alone_is_a_denoised_autoregression(solver):
     solution = tight(problem, solver=solver)
     assert solution.objective == pytest.approx(1.58429321, abs=2e-8)
     assert problem.alpha_max() == pytest.approx(2.86039867, abs=2e-8)
-    np.testing.assert_allclose(solution.point.free.ravel(), [0.473702, -0.603943, 0.37482, 1.157305], atol=2e-5)
+    np.testing.assert_allclose(
+        solution.point.free.ravel(), [0.473702, -0.603943, 0.37482, 1.157305], atol=2e-5
+    )
     np.testing.assert_allclose(X[-1] @ solution.point.free, [1.265902, 0.707786], atol=5e-5)
 
 
@@ -136,7 +169,11 @@ def test_huber_agrees_with_a_conic_solver():
     N, n = Y.shape
     W, C = cp.Variable((N + q, n * (q + 1))), cp.Variable((D.shape[1], n))
     S = sum(W[q - j : q - j + N, j * n : (j + 1) * n] for j in range(q + 1))
-    loss = cp.sum(cp.huber(Y - D @ C - S, 0.5)) / 2 + gamma / 2 * cp.sum_squares(C) + lam * cp.normNuc(W)
+    loss = (
+        cp.sum(cp.huber(Y - D @ C - S, 0.5)) / 2
+        + gamma / 2 * cp.sum_squares(C)
+        + lam * cp.normNuc(W)
+    )
     reference = cp.Problem(cp.Minimize(loss)).solve(solver=cp.CLARABEL)
     solution = tight(stated(X, p, q, lam, gamma, loss=Huber(0.5)), 1e-7, Fista())
     assert solution.objective == pytest.approx(reference, rel=1e-6)
@@ -148,11 +185,18 @@ def test_huber_agrees_with_a_conic_solver():
         (stated(wave(12, 2), 1, 1, 0.5, 0.1, loss=Huber()), "Fista"),
         (Convex(Data.of(np.eye(3), Squared()), Trace(), 1.0, RowScale(np.arange(1.0, 4))), "Fista"),
         (Convex(Data.of(np.eye(3), Squared()), Trace(np.ones(3)), 1.0), "Admm"),
-        (Convex(Data.of(np.eye(3), Squared()), Trace(), 1.0, design=Design(np.ones((3, 1)), 0.0, np.array([1, 0, 1]))),
-         "Fista"),
+        (
+            Convex(
+                Data.of(np.eye(3), Squared()),
+                Trace(),
+                1.0,
+                design=Design(np.ones((3, 1)), 0.0, np.array([1, 0, 1])),
+            ),
+            "Fista",
+        ),
     ],
     ids=["loss", "map", "gauge", "columns"],
-)  # fmt: skip
+)
 def test_the_fast_solver_names_another_where_it_does_not_fit(problem, remedy):
     with pytest.raises(ValueError, match=remedy):
         solve(problem, solver=DouglasRachford())
@@ -161,7 +205,9 @@ def test_the_fast_solver_names_another_where_it_does_not_fit(problem, remedy):
 def test_the_fast_solver_takes_plain_tables_too():
     X = wave(20, 4)
     problem = Convex(Data.of(X, Squared()), Trace(), 0.8, design=Design.intercept(20))
-    assert tight(problem, 1e-8).objective == pytest.approx(solve(problem, tol=1e-9).objective, rel=1e-7)
+    assert tight(problem, 1e-8).objective == pytest.approx(
+        solve(problem, tol=1e-9).objective, rel=1e-7
+    )
     wide = Convex(Data.of(np.ascontiguousarray(X.T), Squared()), Trace(), 0.8)
     assert tight(wide, 1e-8).objective == pytest.approx(solve(wide, tol=1e-9).objective, rel=1e-7)
 
@@ -171,9 +217,15 @@ def test_partitioned_norms_need_no_model_of_their_own(count):
     """|E|_F^2 + max_j |B_j|_F^2 costs 2 max over eta in the simplex of |diag(sqrt eta) Z|_tr (thesis, theorem 10)."""
     Z = np.random.default_rng(0).normal(size=(2 * count, 3))
     blocks = [slice(2 * j, 2 * j + 2) for j in range(count)]
-    K, t, L = cp.Variable((2 * count, 2 * count), PSD=True), cp.Variable(), cp.Variable((3, 3), symmetric=True)
+    K, t, L = (
+        cp.Variable((2 * count, 2 * count), PSD=True),
+        cp.Variable(),
+        cp.Variable((3, 3), symmetric=True),
+    )
     whole = cp.bmat([[K, Z], [Z.T, L]])
-    sdp = cp.Problem(cp.Minimize(cp.trace(L) + t), [whole >> 0, *(cp.trace(K[b, b]) <= t for b in blocks)])
+    sdp = cp.Problem(
+        cp.Minimize(cp.trace(L) + t), [whole >> 0, *(cp.trace(K[b, b]) <= t for b in blocks)]
+    )
     left = sdp.solve(solver=cp.CLARABEL)
     lengths = np.linspace(0, 1, 2001 if count == 2 else 201)
     simplex = [eta for eta in itertools.product(lengths, repeat=count - 1) if sum(eta) <= 1 + 1e-12]
@@ -189,7 +241,9 @@ def test_from_the_largest_lam_on_there_are_no_innovations():
     at, below = tight(problem.at(top)), tight(problem.at(0.999 * top), 1e-11)
     assert not at.point.factors.dense().any()
     Y, D = table(X, 2)
-    np.testing.assert_allclose(at.point.free, np.linalg.solve(D.T @ D + 0.2 * np.eye(4), D.T @ Y), atol=1e-12)
+    np.testing.assert_allclose(
+        at.point.free, np.linalg.solve(D.T @ D + 0.2 * np.eye(4), D.T @ Y), atol=1e-12
+    )
     assert np.abs(below.point.factors.dense()).max() > 1e-4
 
 
@@ -198,7 +252,9 @@ def test_the_certificate_holds_and_vanishes():
     optimum = tight(problem, 1e-10).objective
     for tol in (1e-2, 1e-4, 1e-7):
         solution = tight(problem, tol)
-        assert solution.bound <= optimum * (1 + 1e-12) and solution.objective >= optimum * (1 - 1e-12)
+        assert solution.bound <= optimum * (1 + 1e-12) and solution.objective >= optimum * (
+            1 - 1e-12
+        )
         assert 0 <= solution.relative_gap <= tol and solution.rigorous
 
 
@@ -219,17 +275,23 @@ def test_a_rotation_of_the_series_rotates_the_coefficients():
 
 def test_constants_do_not_matter_with_an_intercept():
     X = wave(40, 2)
-    one, other = (RegularizedARMA(1, 1, tol=1e-9, max_iter=5000).fit(Z) for Z in (X, X + [5.0, -3.0]))
+    one, other = (
+        RegularizedARMA(1, 1, tol=1e-9, max_iter=5000).fit(Z) for Z in (X, X + [5.0, -3.0])
+    )
     assert other.objective_ == pytest.approx(one.objective_, rel=1e-8)
     np.testing.assert_allclose(other.ar_, one.ar_, atol=1e-6)
-    np.testing.assert_allclose(other.forecast(5).mean, one.forecast(5).mean + [5.0, -3.0], atol=1e-5)
+    np.testing.assert_allclose(
+        other.forecast(5).mean, one.forecast(5).mean + [5.0, -3.0], atol=1e-5
+    )
 
 
 def test_units_do_not_matter_when_standardized():
     X, units = wave(60, 2), np.array([1e3, 1e-2])
     one, other = (RegularizedARMA(2, 1, tol=1e-8, max_iter=5000).fit(Z) for Z in (X, X * units))
     assert other.objective_ == pytest.approx(one.objective_, rel=1e-9)
-    np.testing.assert_allclose(other.forecast(4, level=0.9).upper, one.forecast(4, level=0.9).upper * units, rtol=1e-6)
+    np.testing.assert_allclose(
+        other.forecast(4, level=0.9).upper, one.forecast(4, level=0.9).upper * units, rtol=1e-6
+    )
 
 
 def test_without_autoregression_time_may_run_backwards():
@@ -276,7 +338,11 @@ def test_the_optimum_is_a_likelihood_without_its_determinant():
     C, kappa = solution.point.free, lag_sums(solution.point.factors.dense(), q)
     Y, D = table(X, 1)
     r, sigma = (Y - D @ C).ravel(), covariance(kappa / lam, len(Y), np.ones(Y.shape))
-    value = r @ np.linalg.solve(sigma, r) / 2 + lam / 2 * np.trace(kappa[0]) + gamma / 2 * np.square(C).sum()
+    value = (
+        r @ np.linalg.solve(sigma, r) / 2
+        + lam / 2 * np.trace(kappa[0])
+        + gamma / 2 * np.square(C).sum()
+    )
     assert value == pytest.approx(solution.objective, rel=1e-8)
 
 
@@ -285,7 +351,11 @@ def test_filter_forecasts_are_those_of_the_solution():
     model = plain(X, 1, 2, 0.6, 0.1, tol=1e-12)
     problem = stated(X, 1, 2, 0.6, 0.1)
     solution = tight(problem, 1e-12)
-    ma, expected, last = moving_average_forecasts(problem, solution.point.factors.dense()), [], X[-1]
+    ma, expected, last = (
+        moving_average_forecasts(problem, solution.point.factors.dense()),
+        [],
+        X[-1],
+    )
     for h in range(5):
         last = last @ solution.point.free + (ma[h] if h < 2 else 0)
         expected.append(last)
@@ -304,7 +374,9 @@ def covariance(C, N, noise):
 
 def average(q=2, n=2, seed=0):
     B = np.random.default_rng(seed).normal(size=(q + 1, n, 3))
-    return MovingAverage(np.array([sum(B[j + d] @ B[j].T for j in range(q + 1 - d)) for d in range(q + 1)]))
+    return MovingAverage(
+        np.array([sum(B[j + d] @ B[j].T for j in range(q + 1 - d)) for d in range(q + 1)])
+    )
 
 
 @pytest.mark.parametrize("q", [0, 1, 3])
@@ -317,7 +389,11 @@ def test_the_filter_predicts_as_the_whole_covariance_does(q, cuts):
         part, memory = ma.filter(rows, variances, memory)
         errors.append(part)
     G = covariance(ma.covariances, N + 4, np.vstack([noise, np.ones((4, n))]))
-    told = lambda t, rows: G[t * n : (t + rows) * n, : t * n] @ np.linalg.solve(G[: t * n, : t * n], R[:t].ravel())  # noqa: E731
+
+    def told(t, rows):
+        seen = slice(None, t * n)
+        return G[t * n : (t + rows) * n, seen] @ np.linalg.solve(G[seen, seen], R[:t].ravel())
+
     expected = [R[t] - (told(t, 1) if t else 0) for t in range(N)]
     np.testing.assert_allclose(np.vstack(errors), expected, atol=1e-10)
     np.testing.assert_allclose(ma.forecast(memory, 4), told(N, 4).reshape(4, n), atol=1e-10)
@@ -342,9 +418,14 @@ def test_without_shrinkage_room_and_ridge_it_is_the_var_of_statsmodels(p):
     np.testing.assert_allclose(model.ar_, peer.coefs, atol=1e-9)
     np.testing.assert_allclose(model.intercept_, peer.intercept, atol=1e-9)
     np.testing.assert_allclose(model.residuals_, peer.resid, atol=1e-9)
-    np.testing.assert_allclose(model.sigma_ * (len(model.residuals_) - 3 * p - 1),
-                               model.residuals_[10:].T @ model.residuals_[10:] * len(model.residuals_)
-                               / (len(model.residuals_) - 10), rtol=1e-9)  # fmt: skip
+    np.testing.assert_allclose(
+        model.sigma_ * (len(model.residuals_) - 3 * p - 1),
+        model.residuals_[10:].T
+        @ model.residuals_[10:]
+        * len(model.residuals_)
+        / (len(model.residuals_) - 10),
+        rtol=1e-9,
+    )
     np.testing.assert_allclose(model.forecast(8).mean, peer.forecast(X[-p:], 8), atol=1e-9)
     np.testing.assert_allclose(model.impulse_response(6), peer.ma_rep(6), atol=1e-9)
 
@@ -368,8 +449,12 @@ def test_forecasts_follow_the_recursion_of_statsmodels():
     X = series(80, 2)
     model = RegularizedARMA(1, 1, tol=1e-6, max_radius=0.95).fit(X)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # statsmodels on the identification of VARMA, which is not estimated here
-        peer = VARMAX(X, order=(1, 1), trend="c", enforce_stationarity=False, enforce_invertibility=False)
+        warnings.simplefilter(
+            "ignore"
+        )  # statsmodels on the identification of VARMA, which is not estimated here
+        peer = VARMAX(
+            X, order=(1, 1), trend="c", enforce_stationarity=False, enforce_invertibility=False
+        )
     root = np.linalg.cholesky(model.sigma_)
     names = dict(zip(peer.param_names, range(len(peer.param_names)), strict=True))
     given = np.zeros(len(names))
@@ -390,7 +475,11 @@ def test_forecasts_follow_the_recursion_of_statsmodels():
 
 @pytest.mark.parametrize("d", [1, 2])
 def test_differences_are_summed_back_exactly(d):
-    X = np.cumsum(series(90, 2), axis=0) if d == 1 else np.cumsum(np.cumsum(series(90, 2), axis=0), axis=0)
+    X = (
+        np.cumsum(series(90, 2), axis=0)
+        if d == 1
+        else np.cumsum(np.cumsum(series(90, 2), axis=0), axis=0)
+    )
     model = RegularizedARMA(1, 1, d=d).fit(X)
     inner = RegularizedARMA(1, 1).fit(np.diff(X, n=d, axis=0))
     np.testing.assert_allclose(model.ar_, inner.ar_, atol=1e-12)
@@ -416,9 +505,15 @@ def test_new_rows_pass_the_filter_as_if_they_had_been_there(d, cuts):
             predicted.append(model.forecast(1, exog=u[None]).mean[0])
             model.update(row[None], exog=u[None])
     np.testing.assert_allclose(predicted, np.vstack(expected), atol=1e-9)
-    whole = RegularizedARMA(2, 2, d=d, exog_lags=1).fit(X[:130], exog=U[:130]).update(X[130:], exog=U[130:])
+    whole = (
+        RegularizedARMA(2, 2, d=d, exog_lags=1)
+        .fit(X[:130], exog=U[:130])
+        .update(X[130:], exog=U[130:])
+    )
     ahead = np.zeros((6, 1))
-    np.testing.assert_allclose(model.forecast(6, ahead).mean, whole.forecast(6, ahead).mean, atol=1e-9)
+    np.testing.assert_allclose(
+        model.forecast(6, ahead).mean, whole.forecast(6, ahead).mean, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("loss", ["huber", "smoothed_l1"])
@@ -429,7 +524,9 @@ def test_losses_against_outliers_keep_the_coefficients(loss):
     rows = [30, 70, 71, 110, 133]
     X[rows] += 15 * np.sign(U[rows])
     choices = {"shrinkage": 0.9, "tol": 1e-3}
-    robust, squared = (RegularizedARMA(0, 1, loss=name, **choices).fit(X, exog=U) for name in (loss, "squared"))
+    robust, squared = (
+        RegularizedARMA(0, 1, loss=name, **choices).fit(X, exog=U) for name in (loss, "squared")
+    )
     error = lambda model: np.abs(model.exog_[0, :, 0] - [2, -1]).max()  # noqa: E731
     assert error(robust) < 0.12 and error(robust) < error(squared) / 2
     assert robust.relative_gap_ <= 1e-3
@@ -440,8 +537,16 @@ def test_losses_against_outliers_keep_the_coefficients(loss):
 def test_filters_of_other_losses_forecast_as_their_solution_does(loss):
     random = np.random.default_rng(0)
     X = random.poisson(3.0, size=(40, 2)).astype(float) if loss == "poisson" else 3 * wave(40, 2)
-    model = RegularizedARMA(0, 2, shrinkage=0.3, loss=loss, intercept=False, standardize=False, tol=1e-8,
-                            max_iter=20_000).fit(X)  # fmt: skip
+    model = RegularizedARMA(
+        0,
+        2,
+        shrinkage=0.3,
+        loss=loss,
+        intercept=False,
+        standardize=False,
+        tol=1e-8,
+        max_iter=20_000,
+    ).fit(X)
     problem = stated(X, 0, 2, model.lam_, 0.0, loss=model._model.loss)
     W = tight(problem, 1e-8, Fista()).point.factors.dense()
     means = model._model.errors.forecast(model._past.memory, 3)
@@ -458,7 +563,9 @@ def test_counts_and_answers_are_predicted_through_their_link(loss):
     for t in range(1, 160):
         z = 0.3 + X[t - 1] @ [[0.25, 0.1], [0.0, 0.2]]
         X[t] = (
-            random.poisson(np.minimum(np.exp(z), 20)) if loss == "poisson" else random.random(2) < 1 / (1 + np.exp(-z))
+            random.poisson(np.minimum(np.exp(z), 20))
+            if loss == "poisson"
+            else random.random(2) < 1 / (1 + np.exp(-z))
         )
     model = RegularizedARMA(1, 1, loss=loss, tol=1e-3).fit(X)
     assert model.relative_gap_ <= 1e-3
@@ -486,7 +593,12 @@ def test_inputs_act_with_their_lags():
     random = np.random.default_rng(0)
     U, X = random.normal(size=(300, 1)), np.zeros((300, 2))
     for t in range(1, 300):
-        X[t] = 0.6 * X[t - 1] + U[t] * [1.5, -0.7] + U[t - 1] * [0.0, 0.5] + 0.1 * random.normal(size=2)
+        X[t] = (
+            0.6 * X[t - 1]
+            + U[t] * [1.5, -0.7]
+            + U[t - 1] * [0.0, 0.5]
+            + 0.1 * random.normal(size=2)
+        )
     free = RegularizedARMA(1, 1, shrinkage=1.0, ridge=1e-6, exog_lags=1).fit(X, exog=U)
     np.testing.assert_allclose(free.exog_[:, :, 0], [[1.5, -0.7], [0, 0.5]], atol=0.05)
     model = RegularizedARMA(1, 1, exog_lags=1).fit(X, exog=U)
@@ -494,7 +606,13 @@ def test_inputs_act_with_their_lags():
     by_hand, last, inputs = [], X[-1], np.vstack([U[-1:], future])
     for h in range(3):
         ma = model._model.errors.forecast(model._past.memory, 3)[h]
-        last = model.ar_[0] @ last + model.exog_[0] @ inputs[h + 1] + model.exog_[1] @ inputs[h] + model.intercept_ + ma
+        last = (
+            model.ar_[0] @ last
+            + model.exog_[0] @ inputs[h + 1]
+            + model.exog_[1] @ inputs[h]
+            + model.intercept_
+            + ma
+        )
         by_hand.append(last)
     np.testing.assert_allclose(model.forecast(3, exog=future).mean, by_hand, atol=1e-10)
     with pytest.raises(ValueError, match="exog"):
@@ -509,7 +627,9 @@ def test_roots_are_scaled_with_one_warning():
     assert len(caught) == 1 and capped.scaled_ and not free.scaled_
     assert capped.radius_ == pytest.approx(0.9, rel=1e-9)
     c = 0.9 / free.radius_
-    np.testing.assert_allclose(capped.ar_, free.ar_ * np.array([c, c * c])[:, None, None], atol=1e-10)
+    np.testing.assert_allclose(
+        capped.ar_, free.ar_ * np.array([c, c * c])[:, None, None], atol=1e-10
+    )
     assert np.abs(capped.residuals_.mean(axis=0)).max() < np.abs(X).max() * 0.02
 
 
@@ -532,7 +652,9 @@ def test_holes_are_tolerated():
     new = X[:4].copy()
     new[1] = np.nan
     skipped = clone(model).fit(holed).update(new[:1])
-    np.testing.assert_allclose(model.update(new[:2]).forecast(3).mean, skipped.forecast(4).mean[1:], atol=1e-9)
+    np.testing.assert_allclose(
+        model.update(new[:2]).forecast(3).mean, skipped.forecast(4).mean[1:], atol=1e-9
+    )
 
 
 def test_pandas_times_go_on_into_the_future():
@@ -542,12 +664,19 @@ def test_pandas_times_go_on_into_the_future():
     forecast = RegularizedARMA(1, 1).fit(frame).forecast(3, level=0.9)
     made = forecast.to_frame()
     assert list(made.columns) == ["a", "b", "a_lower", "b_lower", "a_upper", "b_upper"]
-    pd.testing.assert_index_equal(made.index, pd.date_range("2006-01-31", periods=3, freq="ME", name="when"))
+    pd.testing.assert_index_equal(
+        made.index, pd.date_range("2006-01-31", periods=3, freq="ME", name="when")
+    )
     np.testing.assert_array_equal(made[["a", "b"]], forecast.mean)
     quarters = frame.set_axis(pd.period_range("2000Q1", periods=60, freq="Q"))
     made = RegularizedARMA(1, 1).fit(quarters).forecast(2).to_frame()
     assert [str(t) for t in made.index] == ["2015Q1", "2015Q2"]
-    bare = RegularizedARMA(1, 1).fit(frame.set_axis(pd.DatetimeIndex(list(months)))).forecast(1).to_frame()
+    bare = (
+        RegularizedARMA(1, 1)
+        .fit(frame.set_axis(pd.DatetimeIndex(list(months))))
+        .forecast(1)
+        .to_frame()
+    )
     assert bare.index[0] == pd.Timestamp("2006-01-31")
     uneven = frame.set_axis(months[:59].append(pd.DatetimeIndex(["2030-01-01"])))
     with pytest.raises(ValueError, match="frequency"):
@@ -576,7 +705,9 @@ def test_polars_arrays_and_vectors_are_taken():
     frame = pl.DataFrame(X, schema=["a", "b"])
     model = RegularizedARMA(1, 1).fit(frame)
     made = model.forecast(2, level=0.8).to_frame()
-    assert isinstance(made, pl.DataFrame) and made.columns[:2] == ["a", "b"] and made.shape == (2, 6)
+    assert (
+        isinstance(made, pl.DataFrame) and made.columns[:2] == ["a", "b"] and made.shape == (2, 6)
+    )
     assert isinstance(model.predict(), pl.DataFrame)
     array = RegularizedARMA(1, 1).fit(X)
     np.testing.assert_allclose(array.forecast(2).mean, model.forecast(2).mean)
@@ -610,7 +741,9 @@ def test_score_tells_how_much_one_step_predictions_explain():
     X = series(160, 2, seed=2)
     model = RegularizedARMA(1, 1).fit(X[:120])
     before = model.forecast(1).mean
-    inside = 1 - np.square(model.residuals_).sum() / np.square(X[1:120] - X[:120].mean(axis=0)).sum()
+    inside = (
+        1 - np.square(model.residuals_).sum() / np.square(X[1:120] - X[:120].mean(axis=0)).sum()
+    )
     assert model.score() == pytest.approx(inside)
     assert 0 < model.score(X[120:]) < 1
     np.testing.assert_array_equal(model.forecast(1).mean, before)
@@ -622,7 +755,9 @@ def test_models_are_cloned_pickled_and_shown():
     assert "shrinkage=0.2" in repr(model) and RegularizedARMA().set_params(q=3).q == 3
     fitted = model.fit(X)
     again = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(again.forecast(3, level=0.9).upper, fitted.forecast(3, level=0.9).upper)
+    np.testing.assert_array_equal(
+        again.forecast(3, level=0.9).upper, fitted.forecast(3, level=0.9).upper
+    )
     assert not {"B_", "E_", "W_", "codes_", "components_"} & set(vars(fitted))
     assert "global optimum" in str(fitted.certificate_)
 
@@ -654,7 +789,9 @@ def test_scikit_learns_checks_of_parameters_and_pickles_pass(check):
 def test_the_run_can_be_watched_and_stopped(capsys):
     seen = []
     with pytest.warns(ConvergenceWarning, match="callback"):
-        RegularizedARMA(2, 2, tol=1e-12, callback=lambda it: seen.append(it.objective) or len(seen) > 2).fit(series())
+        RegularizedARMA(
+            2, 2, tol=1e-12, callback=lambda it: seen.append(it.objective) or len(seen) > 2
+        ).fit(series())
     assert len(seen) == 3
     RegularizedARMA(1, 1, verbose=1).fit(series())
     assert "objective" in capsys.readouterr().err
@@ -668,7 +805,9 @@ def test_a_failed_fit_leaves_nothing_to_forecast_with():
         model.forecast(1)
 
 
-@pytest.mark.parametrize("row", [lambda X: X[0], lambda X: X[0].tolist(), lambda X: pd.DataFrame(X).iloc[0]])
+@pytest.mark.parametrize(
+    "row", [lambda X: X[0], lambda X: X[0].tolist(), lambda X: pd.DataFrame(X).iloc[0]]
+)
 @pytest.mark.parametrize("call", ["update", "score"])
 def test_a_row_without_its_table_is_answered_with_how_to_give_it(row, call):
     X = series(60, 2)
@@ -679,11 +818,15 @@ def test_a_row_without_its_table_is_answered_with_how_to_give_it(row, call):
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
-@pytest.mark.parametrize("dates", [["2010-01-01"] * 60, list(pd.date_range("2010-01-01", periods=60))])
+@pytest.mark.parametrize(
+    "dates", [["2010-01-01"] * 60, list(pd.date_range("2010-01-01", periods=60))]
+)
 def test_a_column_of_dates_is_named_with_what_to_do(kind, dates):
     X = series(60, 2)
     frame = kind({"month": dates, "a": X[:, 0], "b": X[:, 1]})
-    remedy = r"set it as the index, X.set_index\('month'\)" if kind is pd.DataFrame else "leave it out"
+    remedy = (
+        r"set it as the index, X.set_index\('month'\)" if kind is pd.DataFrame else "leave it out"
+    )
     with pytest.raises(ValueError, match=f"Column 'month' of X holds .*2010-01-01.*{remedy}"):
         RegularizedARMA(1, 1).fit(frame)
     with pytest.raises(ValueError, match="'b' of X holds 'soon', which is no number"):
@@ -700,7 +843,10 @@ def test_predict_takes_the_series_that_was_fitted_and_nothing_else(d, holes):
     model.update(X[:3])
     np.testing.assert_array_equal(model.predict(X), model.predict())
     for other in (5, "nonsense", X[:5], X + 1, X[:, :1], X[::-1], np.where(np.isnan(X), 0.0, 3.0)):
-        with pytest.raises(ValueError, match=r"None or the series that was fitted.*forecast\(horizon\).*update\(X\)"):
+        with pytest.raises(
+            ValueError,
+            match=r"None or the series that was fitted.*forecast\(horizon\).*update\(X\)",
+        ):
             model.predict(other)
 
 
@@ -754,7 +900,9 @@ def coverage(seeds, T=150, n=3, shrinkage=0.2, q=1, horizons=(1, 2, 5, 10)):
         X = make_varma(T + 10, n, 1, q, ar_radius=0.8, ma_radius=0.7, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # a scaled radius
-            forecast = RegularizedARMA(1, q, shrinkage=shrinkage).fit(X[:T]).forecast(10, level=0.95)
+            forecast = (
+                RegularizedARMA(1, q, shrinkage=shrinkage).fit(X[:T]).forecast(10, level=0.95)
+            )
         inside = (X[T:] >= forecast.lower) & (X[T:] <= forecast.upper)
         hits.append([inside[h - 1].mean() for h in horizons])
     return np.mean(hits, axis=0)

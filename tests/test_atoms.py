@@ -8,7 +8,16 @@ import scipy.sparse
 
 from regfactor._params import UnsupportedProblem
 from regfactor.factors import Factors
-from regfactor.losses import Absolute, Huber, Logistic, Poisson, SmoothedL1, Softmax, Squared, Stacked
+from regfactor.losses import (
+    Absolute,
+    Huber,
+    Logistic,
+    Poisson,
+    SmoothedL1,
+    Softmax,
+    Squared,
+    Stacked,
+)
 from regfactor.maps import Lags, RowScale
 from regfactor.penalties import Rows, SquaredL2, Trace
 from regfactor.problems import Convex, Data, Design, Factored
@@ -42,7 +51,9 @@ def problems(loss, intercept, share=0.2, **shape):
     design = Design.intercept(len(X)) if intercept else None
     dense = Convex(Data.of(X, loss), Trace(), 1.0, design=design)
     alpha = share * dense.alpha_max()
-    return replace(dense, alpha=alpha), Convex(Data.of_sparse(as_sparse(X), loss), Trace(), alpha, design=design)
+    return replace(dense, alpha=alpha), Convex(
+        Data.of_sparse(as_sparse(X), loss), Trace(), alpha, design=design
+    )
 
 
 def optimum(problem, tol=1e-8):
@@ -81,7 +92,9 @@ def test_balanced_factors_of_sufficient_rank_agree(solver):
     """|Z|_tr = min (|Phi|^2 + |C|^2) / 2 over Z = Phi C (theorem 3): two local solvers are a second opinion."""
     _, sparse = problems(Squared(), False, 0.3)
     found = solve(sparse, tol=1e-8, solver=Atoms(tol=1e-8))
-    ridges = Factored(sparse.data, SquaredL2(), SquaredL2(), found.point.factors.rank + 3, sparse.alpha)
+    ridges = Factored(
+        sparse.data, SquaredL2(), SquaredL2(), found.point.factors.rank + 3, sparse.alpha
+    )
     local = solve(ridges, tol=1e-13, max_iter=3000, solver=solver)
     assert found.bound <= local.objective
     assert local.objective == pytest.approx(found.objective, rel=1e-6)
@@ -89,7 +102,9 @@ def test_balanced_factors_of_sufficient_rank_agree(solver):
 
 def test_finds_the_exact_rank():
     dense, sparse = problems(Squared(), False, 0.3)
-    rank = (np.linalg.svd(optimum(dense, 1e-12).point.factors.dense(), compute_uv=False) > 1e-6).sum()
+    rank = (
+        np.linalg.svd(optimum(dense, 1e-12).point.factors.dense(), compute_uv=False) > 1e-6
+    ).sum()
     assert solve(sparse, tol=1e-8, solver=Atoms(tol=1e-8)).point.factors.rank == rank
 
 
@@ -106,8 +121,17 @@ def test_nothing_is_left_from_alpha_max_on(share, intercept):
 def test_scaled_rows_and_columns():
     rng = np.random.default_rng(3)
     X = table(Squared())
-    maps, gauge = RowScale(rng.uniform(0.5, 2, len(X))), Trace(scale=rng.uniform(0.5, 2, X.shape[1]))
-    dense = Convex(Data.of(X, Squared(), rng.uniform(0.5, 2, X.shape)), gauge, 2.0, maps, Design.intercept(len(X)))
+    maps, gauge = (
+        RowScale(rng.uniform(0.5, 2, len(X))),
+        Trace(scale=rng.uniform(0.5, 2, X.shape[1])),
+    )
+    dense = Convex(
+        Data.of(X, Squared(), rng.uniform(0.5, 2, X.shape)),
+        gauge,
+        2.0,
+        maps,
+        Design.intercept(len(X)),
+    )
     found = solve(dense, tol=1e-7, solver=Atoms(tol=1e-7))
     assert found.relative_gap <= 1e-7
     assert found.objective == pytest.approx(optimum(dense).objective, rel=1e-6)

@@ -35,7 +35,11 @@ ESTIMATORS = [
 def exempt(estimator):
     """In this check scikit-learn spares its own semi-supervised classifiers, by name, a class of -1."""
     marks = is_classifier(estimator) and estimator.unlabeled is None
-    return {"check_classifiers_classes": "its class -1 is the marker of unlabeled rows"} if marks else {}
+    return (
+        {"check_classifiers_classes": "its class -1 is the marker of unlabeled rows"}
+        if marks
+        else {}
+    )
 
 
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=exempt)
@@ -90,7 +94,9 @@ def test_the_laplacian_measures_variation_over_the_graph(dtype):
     scaled = f / np.sqrt(W.sum(axis=1))
     normalized = NeighborGraph(4, "median").laplacian(X)
     assert f @ (normalized @ f) == pytest.approx((W * (scaled[:, None] - scaled) ** 2).sum() / 2)
-    np.testing.assert_allclose(Power(normalized, 3) @ f, np.linalg.matrix_power(normalized.toarray(), 3) @ f)
+    np.testing.assert_allclose(
+        Power(normalized, 3) @ f, np.linalg.matrix_power(normalized.toarray(), 3) @ f
+    )
 
 
 def test_equal_rows_and_few_rows_have_a_graph():
@@ -101,7 +107,8 @@ def test_equal_rows_and_few_rows_have_a_graph():
 def test_a_gram_matrix_has_the_graph_of_its_rows():
     X = rows()
     np.testing.assert_array_equal(
-        NeighborGraph(4).affinities_of_gram(X @ X.T).toarray(), NeighborGraph(4).affinities(X).toarray()
+        NeighborGraph(4).affinities_of_gram(X @ X.T).toarray(),
+        NeighborGraph(4).affinities(X).toarray(),
     )
 
 
@@ -139,13 +146,21 @@ def test_without_the_graph_least_squares_is_kernel_ridge(kernel):
 def test_least_squares_satisfies_the_printed_equations(intercept, average):
     X, y = rows(), targets(rows())
     model = LaplacianRLS(
-        0.01, 3.0, gamma=0.3, n_neighbors=5, laplacian_degree=2, fit_intercept=intercept, average=average
+        0.01,
+        3.0,
+        gamma=0.3,
+        n_neighbors=5,
+        laplacian_degree=2,
+        fit_intercept=intercept,
+        average=average,
     ).fit(X, y)
     K, L = rbf_kernel(X, gamma=0.3), NeighborGraph(5).laplacian(X).toarray()
     c = 3.0 / 60**2 if average else 3.0
     J = np.diag((np.arange(60) < 15).astype(float))
     b = model.intercept_
-    a = np.linalg.solve(J @ K + 0.01 * 15 * np.eye(60) + c * 15 * L @ L @ K, J @ (np.nan_to_num(y) - b))
+    a = np.linalg.solve(
+        J @ K + 0.01 * 15 * np.eye(60) + c * 15 * L @ L @ K, J @ (np.nan_to_num(y) - b)
+    )
     np.testing.assert_allclose(model.dual_coef_, a, atol=1e-8 * abs(a).max())
     f = K @ a + b
     assert (b != 0) == intercept
@@ -164,7 +179,9 @@ def test_a_heavy_graph_leaves_what_does_not_vary_over_it():
     apart = np.vstack([X, X + 100])  # each piece of the graph has its own constant
     both = np.concatenate([y, y + 5])
     model = LaplacianRLS(1e-9, 1e9, gamma=0.3, normalized=False).fit(apart, both)
-    np.testing.assert_allclose(model.predict(apart), np.repeat([np.mean(y[:15]), np.mean(y[:15]) + 5], 60), atol=1e-2)
+    np.testing.assert_allclose(
+        model.predict(apart), np.repeat([np.mean(y[:15]), np.mean(y[:15]) + 5], 60), atol=1e-2
+    )
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -172,7 +189,9 @@ def test_a_heavy_graph_leaves_what_does_not_vary_over_it():
 def test_all_ways_to_solve_agree(intercept, sparse, monkeypatch):
     X, y = rows(), targets(rows())
     X = scipy.sparse.csr_array(np.where(abs(X) < 0.5, 0, X)) if sparse else X
-    model = LaplacianRLS(0.01, 5.0, "linear", laplacian_degree=2, fit_intercept=intercept, tol=1e-12)
+    model = LaplacianRLS(
+        0.01, 5.0, "linear", laplacian_degree=2, fit_intercept=intercept, tol=1e-12
+    )
     primal = clone(model).fit(X, y)
     iterative = clone(model).set_params(solver="cg").fit(X, y)
     monkeypatch.setattr("regfactor.baselines.basis.MOST_FEATURES", 2)
@@ -183,11 +202,14 @@ def test_all_ways_to_solve_agree(intercept, sparse, monkeypatch):
         assert other.objective_ == pytest.approx(primal.objective_, rel=1e-8)
 
 
-@pytest.mark.parametrize("model", [
-    LaplacianRLS(1e-2, 5.0, gamma=0.3, task="classification"),
-    LaplacianSVM(1e-2, 5.0, gamma=0.3),
-    LaplacianSVM(1e-2, 5.0, gamma=0.3, loss="squared_hinge"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "model",
+    [
+        LaplacianRLS(1e-2, 5.0, gamma=0.3, task="classification"),
+        LaplacianSVM(1e-2, 5.0, gamma=0.3),
+        LaplacianSVM(1e-2, 5.0, gamma=0.3, loss="squared_hinge"),
+    ],
+)
 def test_landmarks_at_all_rows_are_exact(model):
     X, _, seen = three_classes()
     exact = model.fit(X, seen).decision_function(X + 0.1)
@@ -210,7 +232,9 @@ def test_conjugate_gradients_that_end_early_say_so():
         LaplacianRLS(1e-6, 1.0, "linear", solver="cg", max_iter=2).fit(X, y)
 
 
-@pytest.mark.parametrize("model", [LaplacianRLS(gamma=0.3), LaplacianSVM(gamma=0.3), TransductiveRegression(gamma=0.3)])
+@pytest.mark.parametrize(
+    "model", [LaplacianRLS(gamma=0.3), LaplacianSVM(gamma=0.3), TransductiveRegression(gamma=0.3)]
+)
 @pytest.mark.parametrize("landmarks", ["auto", 40])
 def test_a_precomputed_kernel_is_the_kernel(model, landmarks):
     X = rows()
@@ -219,7 +243,9 @@ def test_a_precomputed_kernel_is_the_kernel(model, landmarks):
     given = clone(plain).set_params(kernel="precomputed").fit(rbf_kernel(X, gamma=0.3), y)
     np.testing.assert_array_equal(given.transduction_.round(6), plain.transduction_.round(6))
     new = rows(7, 4, 9)
-    np.testing.assert_allclose(given.predict(rbf_kernel(new, X, gamma=0.3)), plain.predict(new), atol=1e-6)
+    np.testing.assert_allclose(
+        given.predict(rbf_kernel(new, X, gamma=0.3)), plain.predict(new), atol=1e-6
+    )
 
 
 def test_targets_may_be_missing_one_by_one():
@@ -253,7 +279,9 @@ def test_without_the_graph_the_svm_is_the_svm():
 @pytest.mark.parametrize("intercept", [False, True])
 def test_no_step_lowers_the_objective_of_the_svm(loss, intercept):
     X, y, seen = moons(80, each=6)
-    model = LaplacianSVM(0.02, 4.0, gamma=2.0, n_neighbors=5, loss=loss, fit_intercept=intercept).fit(X, seen)
+    model = LaplacianSVM(
+        0.02, 4.0, gamma=2.0, n_neighbors=5, loss=loss, fit_intercept=intercept
+    ).fit(X, seen)
     K, L = rbf_kernel(X, gamma=2.0), NeighborGraph(5).laplacian(X).toarray()
     labeled, side = seen >= 0, 2.0 * seen - 1
 
@@ -293,11 +321,14 @@ def test_the_hinge_is_solved_exactly():
 # --- what users meet
 
 
-@pytest.mark.parametrize("model", [
-    LaplacianRLS(gamma_I=100.0, gamma=5.0),
-    LaplacianSVM(gamma_I=100.0, gamma=5.0),
-    LaplacianSVM(gamma_I=100.0, gamma=5.0, loss="squared_hinge"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "model",
+    [
+        LaplacianRLS(gamma_I=100.0, gamma=5.0),
+        LaplacianSVM(gamma_I=100.0, gamma=5.0),
+        LaplacianSVM(gamma_I=100.0, gamma=5.0, loss="squared_hinge"),
+    ],
+)
 def test_two_labels_of_each_moon_suffice(model):
     accuracies = []
     for seed in range(5):
@@ -326,7 +357,9 @@ def test_classes_are_named_and_unlabeled_rows_marked_as_users_do(model):
     np.testing.assert_array_equal(shifted.transduction_, plain.transduction_ - 1)
     np.testing.assert_array_equal(plain.transduction_[:12], seen[:12])
     frame = pd.DataFrame(X, columns=list("abc"))
-    np.testing.assert_array_equal(clone(model).fit(frame, pd.Series(seen)).predict(frame), plain.predict(X))
+    np.testing.assert_array_equal(
+        clone(model).fit(frame, pd.Series(seen)).predict(frame), plain.predict(X)
+    )
     assert list(clone(model).fit(frame, seen).feature_names_in_) == list("abc")
 
 
@@ -345,21 +378,24 @@ def test_the_task_is_what_y_holds():
     assert counts.score(X, X[:, 0]) == pytest.approx(1 - np.mean(residual**2) / np.var(X[:, 0]))
 
 
-@pytest.mark.parametrize(("model", "match"), [
-    (LaplacianRLS(gamma_A=0), "gamma_A > 0"),
-    (LaplacianRLS(gamma_I=-1), "gamma_I >= 0"),
-    (LaplacianRLS(laplacian_degree=0), "laplacian_degree >= 1"),
-    (LaplacianRLS(n_neighbors=0), "n_neighbors >= 1"),
-    (LaplacianRLS(solver="cgs"), "Did you mean 'cg'"),
-    (LaplacianRLS(task="regresion"), "Did you mean 'regression'"),
-    (LaplacianRLS(landmarks="all"), "landmarks must be"),
-    (LaplacianRLS(landmarks=0), "landmarks >= 1"),
-    (LaplacianSVM(loss="logistic"), "Unknown loss"),
-    (LaplacianSVM(kernel="precomputed"), "one column for each"),
-    (TransductiveRegression(C=0), "C > 0"),
-    (TransductiveRegression(local="median"), "Did you mean 'mean'"),
-    (TransductiveRegression(radius=-1.0), "radius > 0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("model", "match"),
+    [
+        (LaplacianRLS(gamma_A=0), "gamma_A > 0"),
+        (LaplacianRLS(gamma_I=-1), "gamma_I >= 0"),
+        (LaplacianRLS(laplacian_degree=0), "laplacian_degree >= 1"),
+        (LaplacianRLS(n_neighbors=0), "n_neighbors >= 1"),
+        (LaplacianRLS(solver="cgs"), "Did you mean 'cg'"),
+        (LaplacianRLS(task="regresion"), "Did you mean 'regression'"),
+        (LaplacianRLS(landmarks="all"), "landmarks must be"),
+        (LaplacianRLS(landmarks=0), "landmarks >= 1"),
+        (LaplacianSVM(loss="logistic"), "Unknown loss"),
+        (LaplacianSVM(kernel="precomputed"), "one column for each"),
+        (TransductiveRegression(C=0), "C > 0"),
+        (TransductiveRegression(local="median"), "Did you mean 'mean'"),
+        (TransductiveRegression(radius=-1.0), "radius > 0"),
+    ],
+)
 def test_what_is_wrong_is_said_before_anything_is_fitted(model, match):
     X = rows()
     y = np.where(np.arange(60) < 15, X[:, 0] > 0, -1) if is_classifier(model) else targets(X)
@@ -374,7 +410,9 @@ def test_what_cannot_be_solved_is_said_with_a_remedy(monkeypatch):
         LaplacianRLS(1e-9, 1.0, "linear", average=False).fit(np.hstack([X, X]), y)
     monkeypatch.setattr(deformed, "MOST_ROWS", 10)
     with pytest.raises(ValueError, match="at most 10 labeled rows, got 12"):
-        LaplacianSVM(kernel="linear", solver="cg").fit(rows(), np.where(np.arange(60) < 12, np.arange(60) % 2, -1))
+        LaplacianSVM(kernel="linear", solver="cg").fit(
+            rows(), np.where(np.arange(60) < 12, np.arange(60) % 2, -1)
+        )
 
 
 def test_rows_without_any_label_are_refused():
@@ -386,11 +424,17 @@ def test_rows_without_any_label_are_refused():
         LaplacianSVM().fit(X, np.where(np.arange(60) < 3, 2, -1))
 
 
-@pytest.mark.parametrize("model", [LaplacianRLS(), LaplacianSVM(), TransductiveRegression(),
-                                   LaplacianRLS(kernel="linear")])  # fmt: skip
+@pytest.mark.parametrize(
+    "model",
+    [LaplacianRLS(), LaplacianSVM(), TransductiveRegression(), LaplacianRLS(kernel="linear")],
+)
 def test_single_precision_stays_and_is_as_good(model):
     X = rows().astype(np.float32)
-    y = np.where(np.arange(60) < 15, X[:, 0] > 0, -1) if is_classifier(model) else targets(X).astype(np.float32)
+    y = (
+        np.where(np.arange(60) < 15, X[:, 0] > 0, -1)
+        if is_classifier(model)
+        else targets(X).astype(np.float32)
+    )
     single, double = clone(model).fit(X, y), clone(model).fit(X.astype(float), y)
     score = "decision_function" if is_classifier(model) else "predict"
     assert getattr(single, score)(X).dtype == np.float32
@@ -425,7 +469,9 @@ def test_without_local_estimates_transduction_is_kernel_ridge():
 def test_local_estimates_come_from_labeled_rows_within_reach(local):
     X, y = rows(), targets(rows())
     radius = 0.9
-    model = TransductiveRegression(gamma=0.3, n_neighbors=None, radius=radius, local=local, alpha=0.2).fit(X, y)
+    model = TransductiveRegression(
+        gamma=0.3, n_neighbors=None, radius=radius, local=local, alpha=0.2
+    ).fit(X, y)
     K = rbf_kernel(X, gamma=0.3)
     for i in range(60):
         near = [j for j in range(15) if np.sqrt(2 - 2 * K[i, j]) <= radius]
@@ -441,13 +487,17 @@ def test_local_estimates_come_from_labeled_rows_within_reach(local):
     both = np.where(used, model.local_estimates_, y)
     rows_ = ~np.isnan(both)
     weights = np.where(used, 10.0 / used.sum(), 100.0 / 15)[rows_]
-    ridge = KernelRidge(kernel="rbf", gamma=0.3, alpha=1.0).fit(X[rows_], both[rows_], sample_weight=weights)
+    ridge = KernelRidge(kernel="rbf", gamma=0.3, alpha=1.0).fit(
+        X[rows_], both[rows_], sample_weight=weights
+    )
     np.testing.assert_allclose(model.predict(X), ridge.predict(X), rtol=1e-8)
 
 
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_transduction_is_the_same_by_rows_by_features_and_by_gradients(intercept, sparse, monkeypatch):
+def test_transduction_is_the_same_by_rows_by_features_and_by_gradients(
+    intercept, sparse, monkeypatch
+):
     X, y = rows(60, 6), targets(rows(60, 6))
     X = scipy.sparse.csr_array(np.where(abs(X) < 0.5, 0, X)) if sparse else X
     model = TransductiveRegression(kernel="linear", n_neighbors=7, fit_intercept=intercept)
@@ -466,14 +516,17 @@ def test_transduction_is_the_same_by_rows_by_features_and_by_gradients(intercept
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("model", "wide"), [
-    (LaplacianRLS(kernel="linear", task="classification"), False),
-    (LaplacianRLS(kernel="linear", task="classification"), True),
-    (LaplacianRLS(task="classification", random_state=0), False),
-    (LaplacianSVM(random_state=0), False),
-    (LaplacianSVM(kernel="linear", gamma_A=0.1), True),
-    (TransductiveRegression(random_state=0), False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("model", "wide"),
+    [
+        (LaplacianRLS(kernel="linear", task="classification"), False),
+        (LaplacianRLS(kernel="linear", task="classification"), True),
+        (LaplacianRLS(task="classification", random_state=0), False),
+        (LaplacianSVM(random_state=0), False),
+        (LaplacianSVM(kernel="linear", gamma_A=0.1), True),
+        (TransductiveRegression(random_state=0), False),
+    ],
+)
 def test_twenty_thousand_rows_need_no_matrix_of_all_pairs(model, wide):
     """Its size would be 3.2 GB."""
     n = 20_000
@@ -482,7 +535,9 @@ def test_twenty_thousand_rows_need_no_matrix_of_all_pairs(model, wide):
         truth = random.normal(size=n)
         topical = random.integers(30, size=(n, 20)) + 30 * (truth[:, None] > 0)
         words = np.where(random.random((n, 20)) < 0.3, topical, random.integers(60, 5000, (n, 20)))
-        X = scipy.sparse.csr_array((np.ones(words.size), (np.repeat(np.arange(n), 20), words.ravel())), (n, 5000))
+        X = scipy.sparse.csr_array(
+            (np.ones(words.size), (np.repeat(np.arange(n), 20), words.ravel())), (n, 5000)
+        )
     else:
         X = random.normal(size=(n, 5))
         truth = X[:, 0] + 0.5 * X[:, 1]
@@ -496,7 +551,11 @@ def test_twenty_thousand_rows_need_no_matrix_of_all_pairs(model, wide):
     tracemalloc.stop()
     assert peak < 8e8
     predicted = fit.predict(X)
-    good = np.corrcoef(predicted, truth)[0, 1] if is_regressor(model) else np.mean(predicted == (truth > 0))
+    good = (
+        np.corrcoef(predicted, truth)[0, 1]
+        if is_regressor(model)
+        else np.mean(predicted == (truth > 0))
+    )
     assert good > 0.9
 
 

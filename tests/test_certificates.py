@@ -5,7 +5,16 @@ from functools import cache
 
 import numpy as np
 import pytest
-from reference import HUBER, N_FIRST, SIGMA, Problem, loss_gradient, loss_value, optimum, trace_certificate
+from reference import (
+    HUBER,
+    N_FIRST,
+    SIGMA,
+    Problem,
+    loss_gradient,
+    loss_value,
+    optimum,
+    trace_certificate,
+)
 
 import catalogue
 from catalogue import frozen, rng
@@ -47,23 +56,52 @@ ALPHA = {"rows_1": 0.3}
 
 # every loss with every gauge; holes, weights and intercepts take turns so that each pair of them meets
 PROBLEMS = [
-    Problem(loss, gauge, ALPHA.get(gauge, 0.8), (i + j) % 2 == 1, j % 3 == 1, (i + j) // 2 % 2 == 1, seed=i)
+    Problem(
+        loss,
+        gauge,
+        ALPHA.get(gauge, 0.8),
+        (i + j) % 2 == 1,
+        j % 3 == 1,
+        (i + j) // 2 % 2 == 1,
+        seed=i,
+    )
     for i, loss in enumerate(LOSSES)
     for j, gauge in enumerate(GAUGES)
 ]
 PROBLEMS += [
-    Problem("squared", "trace", 0.8, holes=True, weighted=True, intercept=True, shape=(12, 11), seed=7),
-    Problem("squared", "two_view", 1.5, bounds=(0.5, 2.0), holes=True, intercept=True, shape=(12, 11), seed=8),
+    Problem(
+        "squared", "trace", 0.8, holes=True, weighted=True, intercept=True, shape=(12, 11), seed=7
+    ),
+    Problem(
+        "squared",
+        "two_view",
+        1.5,
+        bounds=(0.5, 2.0),
+        holes=True,
+        intercept=True,
+        shape=(12, 11),
+        seed=8,
+    ),
     Problem("smoothed_l1", "two_view", 2.0, bounds=(2.0, 0.5), weighted=True, seed=9),
     Problem("logistic", "trace", 0.3, holes=True, seed=10),
     Problem("poisson", "trace", 2.0, intercept=True, seed=11),
     # just below the largest alpha; and dual points all of whose singular values are equal
     Problem("smoothed_l1", "rows_2", 2.6427620630635182, intercept=True, shape=(6, 7), seed=683563),
-    Problem("squared", "two_view", 0.27092024251642344, intercept=True, shape=(9, 8), bounds=(0.7, 1.6), seed=451465),
+    Problem(
+        "squared",
+        "two_view",
+        0.27092024251642344,
+        intercept=True,
+        shape=(9, 8),
+        bounds=(0.7, 1.6),
+        seed=451465,
+    ),
 ]
 SMOOTH = [problem for problem in PROBLEMS if problem.loss != "absolute"]
 TRACE = [problem for problem in SMOOTH if problem.gauge == "trace" and problem.loss != "mixed"]
-FEW = [PROBLEMS[k] for k in (0, 1, 5, 8, 14, 18, 23, 24, 27, 41, 42, 43)]  # a cross-section for the dearer laws
+FEW = [
+    PROBLEMS[k] for k in (0, 1, 5, 8, 14, 18, 23, 24, 27, 41, 42, 43)
+]  # a cross-section for the dearer laws
 every_problem = pytest.mark.parametrize("problem", PROBLEMS, ids=str)
 every_smooth_problem = pytest.mark.parametrize("problem", SMOOTH, ids=str)
 some_problems = pytest.mark.parametrize("problem", FEW, ids=str)
@@ -93,7 +131,9 @@ def solved(problem):
 def assert_proven(problem, solution, gap=1e-6):
     """The objective is that of the returned factors, the bound is below it, and they all but meet."""
     point = solution.point
-    assert solution.objective == pytest.approx(problem.objective(point.factors, point.free), rel=1e-9, abs=1e-12)
+    assert solution.objective == pytest.approx(
+        problem.objective(point.factors, point.free), rel=1e-9, abs=1e-12
+    )
     scale = max(abs(solution.objective), 1e-3 * abs(problem.null_objective()))
     assert -1e-12 * scale <= solution.objective - solution.bound <= gap * scale
     assert solution.gap == pytest.approx(solution.objective - solution.bound, abs=1e-12 * scale)
@@ -118,7 +158,9 @@ def test_the_factors_of_a_solution_cost_what_their_product_is_worth(problem):
     assert gauge.cost(factors) == pytest.approx(gauge.value(factors.dense()), rel=1e-8)
     on_codes, on_components = FACTOR_NORMS[problem.gauge](problem)
     assert on_components.value(factors.C).max(initial=0) <= 1 + 1e-9
-    assert on_codes.value(factors.codes.T).sum() == pytest.approx(gauge.value(factors.dense()), rel=1e-8)
+    assert on_codes.value(factors.codes.T).sum() == pytest.approx(
+        gauge.value(factors.dense()), rel=1e-8
+    )
 
 
 @pytest.mark.parametrize("problem", TRACE, ids=str)
@@ -127,9 +169,13 @@ def test_gaps_are_found_again_by_plain_numpy(problem):
     Z = solution.point.factors.dense()
     b = solution.point.free if problem.intercept else np.zeros((1, problem.shape[1]))
     objective, bound = trace_certificate(problem, Z, b)
-    paid = np.linalg.norm(solution.point.factors.codes, axis=0) @ np.linalg.norm(solution.point.factors.C, axis=1)
+    paid = np.linalg.norm(solution.point.factors.codes, axis=0) @ np.linalg.norm(
+        solution.point.factors.C, axis=1
+    )
     scale = max(abs(objective), 1e-2 * problem.null_scale)
-    assert solution.objective == pytest.approx(loss_value(problem, Z + b) + problem.alpha * paid, rel=1e-10)
+    assert solution.objective == pytest.approx(
+        loss_value(problem, Z + b) + problem.alpha * paid, rel=1e-10
+    )
     assert solution.objective == pytest.approx(objective, abs=1e-9 * scale)
     assert objective - bound <= 1e-3 * scale  # the scaled gradient is a first-order certificate
     assert solution.bound <= optimum(problem)[0] + 1e-6 * scale
@@ -174,7 +220,9 @@ def test_the_gradient_at_the_optimum_proves_it(problem):
     value, Z, _ = optimum(problem)
     ours = convex(problem)
     _, G, _ = ours.evaluate(Z)
-    assert ours.bound(G).value == pytest.approx(value, abs=1e-3 * max(abs(value), problem.null_scale))
+    assert ours.bound(G).value == pytest.approx(
+        value, abs=1e-3 * max(abs(value), problem.null_scale)
+    )
 
 
 @every_problem
@@ -189,14 +237,18 @@ def test_no_factors_have_an_objective_below_a_bound(problem):
         free = random.normal(size=(1, d)) if problem.intercept else None
         objective = ours.objective(factors, free)
         assert objective >= value - slack
-        assert ours.bound(ours.data.value_and_gradient(factors.dense())[1]).value <= objective + slack
+        assert (
+            ours.bound(ours.data.value_and_gradient(factors.dense())[1]).value <= objective + slack
+        )
 
 
 @every_smooth_problem
 def test_the_best_offsets_are_taken_where_none_are_given(problem):
     ours = convex(problem)
     random = rng(4)
-    factors = Factors(0.3 * random.normal(size=(problem.shape[0], 2)), random.normal(size=(2, problem.shape[1])))
+    factors = Factors(
+        0.3 * random.normal(size=(problem.shape[0], 2)), random.normal(size=(2, problem.shape[1]))
+    )
     best = ours.objective(factors)
     assert best <= ours.objective(factors, ours.evaluate(factors.dense())[2]) + 1e-9
     if problem.intercept:
@@ -212,12 +264,19 @@ def test_evaluation_gives_the_loss_and_its_slope(problem):
     ours = convex(problem)
     Z = 0.7 * rng(5).normal(size=problem.shape)
     value, G, B = ours.evaluate(Z)
-    assert value == pytest.approx(loss_value(problem, Z + (B if problem.intercept else 0)), rel=1e-9)
+    assert value == pytest.approx(
+        loss_value(problem, Z + (B if problem.intercept else 0)), rel=1e-9
+    )
     assert (B is None) == (not problem.intercept)
     step = 1e-4
     for direction in np.random.default_rng(6).normal(size=(5, *problem.shape)):
-        ahead, behind = ours.evaluate(Z + step * direction)[0], ours.evaluate(Z - step * direction)[0]
-        assert (G * direction).sum() == pytest.approx((ahead - behind) / (2 * step), rel=1e-5, abs=1e-5)
+        ahead, behind = (
+            ours.evaluate(Z + step * direction)[0],
+            ours.evaluate(Z - step * direction)[0],
+        )
+        assert (G * direction).sum() == pytest.approx(
+            (ahead - behind) / (2 * step), rel=1e-5, abs=1e-5
+        )
 
 
 @every_smooth_problem
@@ -274,7 +333,11 @@ def test_weights_of_rows_repeat_rows():
 
 def test_an_offset_shifts_the_predictor():
     random = rng(10)
-    X, Z, offset = random.poisson(2.0, (4, 3)).astype(float), random.normal(size=(4, 3)), random.normal(size=(4, 3))
+    X, Z, offset = (
+        random.poisson(2.0, (4, 3)).astype(float),
+        random.normal(size=(4, 3)),
+        random.normal(size=(4, 3)),
+    )
     data = Data.of(X, Poisson(), offset=offset)
     plain = Data.of(X, Poisson())
     value, G = data.value_and_gradient(Z)
@@ -306,7 +369,15 @@ def test_the_data_are_not_touched(loss):
         (np.array([[1.0, 2.0]]), Squared(), np.array([[1.0, np.nan]])),
         (np.array([[1.0, 2.0]]), Squared(), np.array([1.0, 1.0, 1.0])),
     ],
-    ids=["negative-count", "class-two", "infinite", "nothing-observed", "negative-weight", "nan-weight", "wrong-shape"],
+    ids=[
+        "negative-count",
+        "class-two",
+        "infinite",
+        "nothing-observed",
+        "negative-weight",
+        "nan-weight",
+        "wrong-shape",
+    ],
 )
 def test_illegal_data_are_refused(X, loss, weights):
     with pytest.raises(ValueError):
@@ -348,7 +419,9 @@ def test_the_largest_alpha_is_the_polar_of_the_gradient_at_nothing():
     X = rng(13).normal(size=(6, 4))
     assert squared(X, Trace(), 1.0).alpha_max() == pytest.approx(np.linalg.norm(X, 2))
     assert squared(X, Rows(L2()), 1.0).alpha_max() == pytest.approx(np.linalg.norm(X, axis=1).max())
-    assert squared(X, Columns(LInf()), 1.0).alpha_max() == pytest.approx(np.abs(X).sum(axis=0).max())
+    assert squared(X, Columns(LInf()), 1.0).alpha_max() == pytest.approx(
+        np.abs(X).sum(axis=0).max()
+    )
     centered = Convex(Data.of(X, Squared()), Trace(), 1.0, design=Design.intercept(6))
     assert centered.alpha_max() == pytest.approx(np.linalg.norm(X - X.mean(axis=0), 2))
     assert centered.null_objective() == pytest.approx(((X - X.mean(axis=0)) ** 2).sum() / 2)
@@ -359,7 +432,8 @@ def test_the_largest_alpha_is_the_polar_of_the_gradient_at_nothing():
 WHOLE_LINE = [
     name
     for name, loss in catalogue.LOSSES.items()
-    if name not in catalogue.COMPOSITE and np.isinf([loss.link_domain.low, loss.link_domain.high]).all()
+    if name not in catalogue.COMPOSITE
+    and np.isinf([loss.link_domain.low, loss.link_domain.high]).all()
 ]
 
 
@@ -382,11 +456,16 @@ def drawn(name, intercept):
 def test_bounds_stay_below_objectives_for_every_loss(name, intercept):
     problem = drawn(name, intercept)
     random = rng(62)
-    bounds = [problem.bound(scale * random.normal(size=(9, 4))).value for scale in (0.01, 0.3, 1.0, 10.0, 1e6)]
+    bounds = [
+        problem.bound(scale * random.normal(size=(9, 4))).value
+        for scale in (0.01, 0.3, 1.0, 10.0, 1e6)
+    ]
     objectives = [problem.null_objective()]
     for size in (0.1, 0.5, 1.0):
         factors = Factors(size * random.normal(size=(9, 2)), random.normal(size=(2, 4)))
-        objectives.append(problem.objective(factors, random.normal(size=(1, 4)) if intercept else None))
+        objectives.append(
+            problem.objective(factors, random.normal(size=(1, 4)) if intercept else None)
+        )
     assert max(bounds) <= min(objectives) + 1e-9 * abs(min(objectives))
     assert np.isfinite(max(bounds))
 
@@ -448,7 +527,9 @@ def test_complete_tables_under_squared_loss_have_closed_solutions(gauge, expecte
 def test_centering_is_an_intercept_under_squared_loss():
     X = rng(15).normal(size=(8, 5)) + 3
     solution = tight(Convex(Data.of(X, Squared()), Trace(), 0.7, design=Design.intercept(8)))
-    np.testing.assert_allclose(solution.point.factors.dense(), thresholded(X - X.mean(axis=0), 0.7), atol=1e-5)
+    np.testing.assert_allclose(
+        solution.point.factors.dense(), thresholded(X - X.mean(axis=0), 0.7), atol=1e-5
+    )
     np.testing.assert_allclose(solution.point.free, X.mean(axis=0, keepdims=True), atol=1e-5)
 
 
@@ -506,7 +587,9 @@ def test_huber_is_squared_loss_with_the_outliers_eliminated():
     Z = solution.point.factors.dense()
     residual = np.where(np.isnan(problem.X), 0, problem.filled - Z)
     S = soft(residual, HUBER)
-    explicit = ((residual - S) ** 2).sum() / 2 + HUBER * np.abs(S).sum() + 0.8 * np.linalg.norm(Z, "nuc")
+    explicit = (
+        ((residual - S) ** 2).sum() / 2 + HUBER * np.abs(S).sum() + 0.8 * np.linalg.norm(Z, "nuc")
+    )
     assert S.any()
     assert solution.objective == pytest.approx(explicit, rel=1e-9)
 
@@ -546,7 +629,9 @@ def test_a_hole_is_an_entry_of_weight_zero():
 # --- shapes and symmetries --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("gauge", [Trace(), Rows(L2()), Columns(L2()), Rows(LInf()), Columns(L1())], ids=str)
+@pytest.mark.parametrize(
+    "gauge", [Trace(), Rows(L2()), Columns(L2()), Rows(LInf()), Columns(L1())], ids=str
+)
 @pytest.mark.parametrize("loss", [Squared(), Huber(HUBER)], ids=str)
 def test_the_transposed_problem_has_the_transposed_solution(gauge, loss):
     X = rng(27).normal(size=(8, 5))
@@ -555,7 +640,9 @@ def test_the_transposed_problem_has_the_transposed_solution(gauge, loss):
     assert back.objective == pytest.approx(there.objective, rel=1e-6)
     assert problem.T.alpha_max() == pytest.approx(problem.alpha_max(), rel=1e-9)
     if loss == Squared():
-        np.testing.assert_allclose(back.point.factors.dense(), there.point.factors.dense().T, atol=1e-4)
+        np.testing.assert_allclose(
+            back.point.factors.dense(), there.point.factors.dense().T, atol=1e-4
+        )
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Poisson()], ids=str)
@@ -569,7 +656,9 @@ def test_transposed_problems_with_holes_and_weights_have_the_same_value(loss):
     assert tight(problem.T).objective == pytest.approx(tight(problem).objective, rel=1e-6)
 
 
-@pytest.mark.parametrize("gauge", [Trace(), Rows(L2()), Columns(L2()), Rows(LInf()), TwoView(1)], ids=str)
+@pytest.mark.parametrize(
+    "gauge", [Trace(), Rows(L2()), Columns(L2()), Rows(LInf()), TwoView(1)], ids=str
+)
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1)], ids=str)
 @pytest.mark.parametrize("loss", [Squared(), Logistic(), SmoothedL1(SIGMA)], ids=str)
 def test_single_rows_and_columns_are_solved(gauge, shape, loss):
@@ -590,11 +679,15 @@ def test_constant_and_empty_columns_are_solved(intercept):
 def test_ridged_designs_are_proven_too():
     random = rng(30)
     X, D = random.normal(size=(9, 4)), random.normal(size=(9, 2))
-    problem = Convex(Data.of(X, Squared()), Trace(), 0.5, design=Design(D, ridge=np.array([0.0, 0.7])))
+    problem = Convex(
+        Data.of(X, Squared()), Trace(), 0.5, design=Design(D, ridge=np.array([0.0, 0.7]))
+    )
     solution = tight(problem)
     B = solution.point.free
     Z = solution.point.factors.dense()
-    explicit = ((Z + D @ B - X) ** 2).sum() / 2 + 0.35 * (B[1] ** 2).sum() + 0.5 * np.linalg.norm(Z, "nuc")
+    explicit = (
+        ((Z + D @ B - X) ** 2).sum() / 2 + 0.35 * (B[1] ** 2).sum() + 0.5 * np.linalg.norm(Z, "nuc")
+    )
     assert solution.objective == pytest.approx(explicit, rel=1e-9)
     assert_proven(problem, solution)
     for Y in rng(31).normal(size=(5, 9, 4)):
@@ -604,7 +697,13 @@ def test_ridged_designs_are_proven_too():
 def test_lagged_problems_are_proven_too():
     random = rng(32)
     X = random.normal(size=(15, 2))
-    problem = Convex(Data.of(X, Squared()), Trace(), 1.0, map=Lags(1), design=Design(random.normal(size=(15, 2)), 0.5))
+    problem = Convex(
+        Data.of(X, Squared()),
+        Trace(),
+        1.0,
+        map=Lags(1),
+        design=Design(random.normal(size=(15, 2)), 0.5),
+    )
     solution = tight(problem)
     assert solution.point.factors.shape == (16, 4)
     assert_proven(problem, solution)

@@ -21,23 +21,38 @@ def code_of(report):
     """The Python code of a report, as a reader would copy it."""
     import html
 
-    blocks = re.findall(r"<pre><code>(.*?)</code></pre>", report.read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(
+        r"<pre><code>(.*?)</code></pre>", report.read_text(encoding="utf-8"), re.DOTALL
+    )
     return html.unescape(blocks[-1])
 
 
 def test_help_and_version():
     done = command("--help")
     assert done.code == 0
-    for name in ("label", "complete", "cluster", "embed", "denoise", "forecast", "score", "atlas", "reproduce"):
+    for name in (
+        "label",
+        "complete",
+        "cluster",
+        "embed",
+        "denoise",
+        "forecast",
+        "score",
+        "atlas",
+        "reproduce",
+    ):
         assert name in done.out and command(name, "--help").code == 0
     assert command("--version").out == f"regfactor {regfactor.__version__}\n"
 
 
 def test_help_waits_for_no_library_beneath():
-    script = (
-        "import sys, regfactor.cli.app; print([m for m in ('sklearn', 'pandas', 'scipy.stats') if m in sys.modules])"
+    script = "import sys, regfactor.cli.app; print([m for m in ('sklearn', 'pandas', 'scipy.stats') if m in sys.modules])"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True
+        ).stdout.strip()
+        == "[]"
     )
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip() == "[]"
 
 
 def test_a_user_completes_a_table(table):  # noqa: F811
@@ -52,7 +67,9 @@ def test_a_user_completes_a_table(table):  # noqa: F811
     assert after["flagged"][7] == "waist" and (after["flagged"] != "").sum() == 1
     truth = people()[0]
     holes = ~given["age"]
-    assert holes.any() and not after["age"][holes].str.contains(".", regex=False).any()  # whole numbers stay whole
+    assert (
+        holes.any() and not after["age"][holes].str.contains(".", regex=False).any()
+    )  # whole numbers stay whole
     assert set(after["size"]) == set(truth["size"].dropna())
     report = table.with_name("people.complete.html").read_text(encoding="utf-8")
     assert "regfactor complete people.csv" in report and "can be better by more than" in report
@@ -65,7 +82,9 @@ def test_a_user_completes_a_table(table):  # noqa: F811
 
 def test_marks_and_earlier_flags_are_not_spread_over_all_rows(table):  # noqa: F811
     marks = np.where(np.arange(60) % 9 == 0, "x", "")
-    flags = np.where(np.arange(60) == 3, "waist; age", np.where(np.arange(60) % 20 == 5, "height", ""))
+    flags = np.where(
+        np.arange(60) == 3, "waist; age", np.where(np.arange(60) % 20 == 5, "height", "")
+    )
     people()[0].assign(vip=marks, flagged=flags).to_csv(table, index=False)
     done = command("complete", table)
     assert done.code == 0 and "vip (one value only, so that blanks may mean no)" in done.out, done
@@ -80,7 +99,9 @@ def test_completing_is_better_than_means(table):  # noqa: F811
     done = command("complete", table, "--json")
     assert done.code == 0
     record = done.record
-    assert record["filled"] == sum(c["missing"] for c in record["columns"].values() if c["ignored"] is None)
+    assert record["filled"] == sum(
+        c["missing"] for c in record["columns"].values() if c["ignored"] is None
+    )
     assert record["flagged_cells"] == [[7, "waist"]] and record["exit"] == 0
     assert np.mean([line["gain"] for line in record["hidden"]["columns"].values()]) > 0.3
     assert record["relative_gap"] < 1e-4
@@ -92,10 +113,14 @@ def test_the_code_in_the_report_repeats_the_result(table):  # noqa: F811
     exec(code_of(table.with_name("people.complete.html")), scope)
     after = cells(table.with_name("people.complete.csv"))
     holes = scope["frame"]["weight"].isna().to_numpy()
-    np.testing.assert_allclose(scope["completed"]["weight"][holes], after["weight"][holes].astype(float), rtol=1e-5)
+    np.testing.assert_allclose(
+        scope["completed"]["weight"][holes], after["weight"][holes].astype(float), rtol=1e-5
+    )
     assert scope["completed"]["waist"][7] == 840  # flagged, and kept
     for name in ("height", "weight", "age", "waist", "smokes"):  # holes of whole numbers are whole
-        np.testing.assert_allclose(scope["completed"][name].astype(float), after[name].astype(float), rtol=1e-5)
+        np.testing.assert_allclose(
+            scope["completed"][name].astype(float), after[name].astype(float), rtol=1e-5
+        )
     assert (scope["completed"]["size"].astype(str) == after["size"]).all()
     assert list(scope["completed"]) == list(after)[:-1]
 
@@ -135,7 +160,10 @@ def test_nothing_is_overwritten_without_force(table, tmp_path):  # noqa: F811
     assert table.with_name("people.embed.csv").read_bytes() == written  # and the result is the same
     (tmp_path / "else").mkdir()
     assert command("embed", table, "--out", tmp_path / "else").code == 0
-    assert sorted(p.name for p in (tmp_path / "else").iterdir()) == ["people.embed.csv", "people.embed.html"]
+    assert sorted(p.name for p in (tmp_path / "else").iterdir()) == [
+        "people.embed.csv",
+        "people.embed.html",
+    ]
 
 
 def test_a_folder_for_results_is_made_where_something_is_written(table):  # noqa: F811
@@ -149,11 +177,15 @@ def test_a_folder_for_results_is_made_where_something_is_written(table):  # noqa
 def test_parquet_in_parquet_out_with_types(tmp_path):
     frame, _ = people()
     frame = frame.drop(columns=["empty", "notes"]).assign(
-        smokes=frame["smokes"].astype("boolean"), size=frame["size"].astype("category"),
-        age=frame["age"].astype("Int64"), height=frame["height"].astype(float),
-        weight=frame["weight"].astype(float), waist=frame["waist"].astype(float),
-        id=frame["id"].astype(int), visit=pd.to_datetime(frame["visit"]),
-    )  # fmt: skip
+        smokes=frame["smokes"].astype("boolean"),
+        size=frame["size"].astype("category"),
+        age=frame["age"].astype("Int64"),
+        height=frame["height"].astype(float),
+        weight=frame["weight"].astype(float),
+        waist=frame["waist"].astype(float),
+        id=frame["id"].astype(int),
+        visit=pd.to_datetime(frame["visit"]),
+    )
     frame.to_parquet(tmp_path / "t.parquet")
     done = command("complete", tmp_path / "t.parquet")
     assert done.code == 0, done
@@ -161,7 +193,9 @@ def test_parquet_in_parquet_out_with_types(tmp_path):
     assert (after[frame.columns].dtypes == frame.dtypes).all()
     assert not after[frame.columns].isna().any(axis=None)
     again = command("complete", tmp_path / "t.parquet", "--format", "csv")
-    assert again.code == 2 and not (tmp_path / "t.complete.csv").exists()  # its report is there already
+    assert (
+        again.code == 2 and not (tmp_path / "t.complete.csv").exists()
+    )  # its report is there already
 
 
 def test_new_rows_are_filled_by_a_saved_model(table):  # noqa: F811
@@ -176,7 +210,9 @@ def test_new_rows_are_filled_by_a_saved_model(table):  # noqa: F811
     assert done.code == 0 and "XXL" in done.err, done
     after = cells(table.with_name("new.score.csv"))
     assert (
-        55 < float(after["weight"][0]) < 95 and after["age"].str.fullmatch(r"\d\d").all() and after["size"][1] == "XXL"
+        55 < float(after["weight"][0]) < 95
+        and after["age"].str.fullmatch(r"\d\d").all()
+        and after["size"][1] == "XXL"
     )
 
 
@@ -186,8 +222,14 @@ def test_whole_numbers_can_be_classes_in_parquet_too(tmp_path):
     y = pd.array(np.where(X[:, 0] > 0, -1, 3), dtype="Int64")
     y[rng.random(40) < 0.5] = pd.NA
     pd.DataFrame({"u": X[:, 0], "v": X[:, 1], "y": y}).to_parquet(tmp_path / "t.parquet")
-    done = command("label", tmp_path / "t.parquet", "--target", "y", "--save", tmp_path / "m.skops", "--json")
-    assert done.code == 0 and done.record["task"] == "classification" and done.record["classes"] == ["-1", "3"], done
+    done = command(
+        "label", tmp_path / "t.parquet", "--target", "y", "--save", tmp_path / "m.skops", "--json"
+    )
+    assert (
+        done.code == 0
+        and done.record["task"] == "classification"
+        and done.record["classes"] == ["-1", "3"]
+    ), done
     after = pd.read_parquet(tmp_path / "t.label.parquet")["y"]
     assert set(after) == {-1, 3} and np.mean(after == np.where(X[:, 0] > 0, -1, 3)) > 0.9
     assert command("score", tmp_path / "m.skops", tmp_path / "t.parquet").code == 0
@@ -209,12 +251,23 @@ def test_classes_are_filled_with_probabilities(labeled):  # noqa: F811
     model = labeled.with_name("m.skops")
     done = command("label", labeled, "--target", "risk", "--ignore", "cost", "--save", model)
     assert done.code == 0, done
-    starts = {re.match(r"  [\w(/)]+( [\w(/)]+)? +", line).end() for line in done.out.splitlines() if line[:2] == "  "}
-    assert len(starts) == 1 and "  target " in done.out  # all that is said of columns stands in one column
-    assert re.search(r"The unlabeled rows (helped|hurt|made)|Whether the unlabeled rows help", done.out)
+    starts = {
+        re.match(r"  [\w(/)]+( [\w(/)]+)? +", line).end()
+        for line in done.out.splitlines()
+        if line[:2] == "  "
+    }
+    assert (
+        len(starts) == 1 and "  target " in done.out
+    )  # all that is said of columns stands in one column
+    assert re.search(
+        r"The unlabeled rows (helped|hurt|made)|Whether the unlabeled rows help", done.out
+    )
     before, after = cells(labeled), cells(labeled.with_name("people.label.csv"))
     given = (before["risk"] != "").to_numpy()
-    assert (after["risk"][given] == before["risk"][given]).all() and set(after["risk"]) == {"high", "low"}
+    assert (after["risk"][given] == before["risk"][given]).all() and set(after["risk"]) == {
+        "high",
+        "low",
+    }
     assert (after["risk_given"] == np.where(given, "True", "False")).all()
     assert (after["risk_probability"][given] == "").all()
     assert after["risk_probability"][~given].astype(float).between(0.5, 1).all()
@@ -223,7 +276,9 @@ def test_classes_are_filled_with_probabilities(labeled):  # noqa: F811
     scored = command("score", model, labeled, "--json")
     assert scored.code == 0 and scored.record["fitted_by"] == "label"
     again = cells(labeled.with_name("people.score.csv"))
-    assert (again["risk"] == after["risk"]).all() and (again["risk_probability"] == after["risk_probability"]).all()
+    assert (again["risk"] == after["risk"]).all() and (
+        again["risk_probability"] == after["risk_probability"]
+    ).all()
     scope = {}
     exec(code_of(labeled.with_name("people.label.html")), scope)
     assert (np.asarray(scope["filled"])[~given] == after["risk"][~given]).all()
@@ -231,17 +286,23 @@ def test_classes_are_filled_with_probabilities(labeled):  # noqa: F811
 
 def test_numbers_are_filled_with_intervals_that_hold(labeled):  # noqa: F811
     model = labeled.with_name("m.skops")
-    done = command("label", labeled, "--target", "cost", "--ignore", "risk", "--json", "--save", model)
+    done = command(
+        "label", labeled, "--target", "cost", "--ignore", "risk", "--json", "--save", model
+    )
     assert done.code == 0 and done.record["task"] == "regression", done
     before, after = cells(labeled), cells(labeled.with_name("people.label.csv"))
     new = (before["cost"] == "").to_numpy()
     Z = people(80)[1]
     truth = (100 + 20 * Z[:, 1] + 5 * Z[:, 0])[new]
-    said, lower, upper = (after[name][new].astype(float) for name in ("cost", "cost_lower", "cost_upper"))
+    said, lower, upper = (
+        after[name][new].astype(float) for name in ("cost", "cost_lower", "cost_upper")
+    )
     assert (lower < said).all() and (said < upper).all()
     assert np.mean((truth >= lower) & (truth <= upper)) >= 0.75
     assert np.mean(np.abs(said - truth)) < np.mean(np.abs(truth - np.median(truth))) / 2
-    assert (after["cost_lower"][~new] == "").all() and (after["cost"][~new] == before["cost"][~new]).all()
+    assert (after["cost_lower"][~new] == "").all() and (
+        after["cost"][~new] == before["cost"][~new]
+    ).all()
     assert command("score", model, labeled).code == 0
     again = cells(labeled.with_name("people.score.csv"))
     np.testing.assert_allclose(again["cost"][new].astype(float), said, rtol=1e-5)
@@ -266,21 +327,36 @@ def test_a_class_without_a_label_is_found_as_a_cluster(tmp_path):
     done = command("label", tmp_path / "t.csv", "--target", "y", "--classes", "near,far")
     assert done.code == 0 and "class 'far' has 0 labeled rows" in done.out, done
     assert (cells(tmp_path / "t.label.csv")["y"] == np.repeat(["near", "far"], 12)).all()
-    refused(command("label", tmp_path / "t.csv", "--target", "y", "--classes", "far,other", "--force"), "near")
+    refused(
+        command("label", tmp_path / "t.csv", "--target", "y", "--classes", "far,other", "--force"),
+        "near",
+    )
 
 
 def test_statements_that_the_labels_speak_against_are_doubted(tmp_path):
     rng = np.random.default_rng(0)
     side = np.repeat([-1.0, 1.0], 40)
-    frame = pd.DataFrame({"x": 3 * side + rng.normal(size=80), "flag": side > 0, "y": np.where(side > 0, "up", "down")})
+    frame = pd.DataFrame(
+        {
+            "x": 3 * side + rng.normal(size=80),
+            "flag": side > 0,
+            "y": np.where(side > 0, "up", "down"),
+        }
+    )
     frame.loc[rng.permutation(80)[:20], "y"] = None
     frame.to_csv(tmp_path / "t.csv", index=False)
     label = "label", tmp_path / "t.csv", "--target", "y"
     wrong = command(*label, "--constraint", "all=up:0.05+-0.01")
     assert wrong.code == 0 and "leave --constraint out" in wrong.err, wrong
-    assert re.search(r"with them in (\d+%)", wrong.err)[1] == re.search(r"(\d+%) were right", wrong.out)[1], wrong
+    assert (
+        re.search(r"with them in (\d+%)", wrong.err)[1]
+        == re.search(r"(\d+%) were right", wrong.out)[1]
+    ), wrong
     report = (tmp_path / "t.label.html").read_text(encoding="utf-8")
-    assert "The best of those that follow the statements" in report and "The best on average" not in report
+    assert (
+        "The best of those that follow the statements" in report
+        and "The best on average" not in report
+    )
     right = command(*label, "--force", "--constraint", "all=up:0.5+-0.1")
     assert right.code == 0 and "leave --constraint out" not in right.err, right
 
@@ -290,7 +366,9 @@ def test_a_statement_of_a_label_that_no_row_has_is_refused(tmp_path):
     frame = pd.DataFrame({"x": rng.normal(size=30), "y": ["good", "bad", ""] * 10})
     frame.to_csv(tmp_path / "t.csv", index=False)
     label = "label", tmp_path / "t.csv", "--target", "y", "--constraint"
-    refused(command(*label, "all=god:0.5"), "'god', which no row has; did you mean 'good'?", "--classes")
+    refused(
+        command(*label, "all=god:0.5"), "'god', which no row has; did you mean 'good'?", "--classes"
+    )
     named = command(*label, "all=god:0.3+-0.1", "--classes", "good,bad,god", "--json")
     assert named.code == 0 and named.record["classes"] == ["bad", "god", "good"], named
 
@@ -303,14 +381,24 @@ def test_statements_take_the_place_of_labels(tmp_path):
     pd.DataFrame({"text": texts, "topic": ""}).to_csv(tmp_path / "news.csv", index=False)
     label = "label", tmp_path / "news.csv", "--target", "topic", "--text", "text"
     refused(command(*label), "no label in any of 60 rows", "--constraint")
-    done = command(*label, "--constraint", "goal=sport:0.95+-0.05", "--constraint", "vote=politics:0.95+-0.05",
-                   "--constraint", "all=sport:0.5+-0.1")  # fmt: skip
+    done = command(
+        *label,
+        "--constraint",
+        "goal=sport:0.95+-0.05",
+        "--constraint",
+        "vote=politics:0.95+-0.05",
+        "--constraint",
+        "all=sport:0.5+-0.1",
+    )
     assert done.code == 0, done
     after = cells(tmp_path / "news.label.csv")
     assert np.mean((after["topic"] == "sport") == sport) > 0.9
     assert "rows with 'goal'" in done.out
     assert "What was stated" in (tmp_path / "news.label.html").read_text()
-    refused(command(*label, "--force", "--constraint", "gaol=sport:0.9", "--classes", "sport,politics"), "'goal'")
+    refused(
+        command(*label, "--force", "--constraint", "gaol=sport:0.9", "--classes", "sport,politics"),
+        "'goal'",
+    )
     for wrong in ("goal", "goal=sport", "goal=sport:many", "goal=sport:1.5", "goal=sport:0.5+-x"):
         refused(command(*label, "--force", "--constraint", wrong), "--constraint")
     refused(command(*label, "--force", "--constraint", "goal=sport:0.9"), "--classes")
@@ -332,7 +420,9 @@ def test_clusters(tmp_path):
     assert command("cluster", tmp_path / "n.csv", "--clusters", 3, "--divergence", "kl").code == 0
     refused(command("cluster", tmp_path / "t.csv", "--force", "--clusters", 99), "between 1 and 45")
     refused(command("cluster", tmp_path / "t.csv", "--force", "--divergence", "kl"), "kl")
-    refused(command("cluster", tmp_path / "t.csv", "--force", "--divergence", "manhattan"), "manhattan")
+    refused(
+        command("cluster", tmp_path / "t.csv", "--force", "--divergence", "manhattan"), "manhattan"
+    )
 
 
 def test_rows_are_embedded(table):  # noqa: F811
@@ -357,29 +447,47 @@ def test_two_views_are_denoised(tmp_path):
     X = truth + 0.5 * rng.normal(size=truth.shape)
     X[rng.random(X.shape) < 0.05] = np.nan
     np.savez(tmp_path / "t.npz", X=X)
-    done = command("denoise", tmp_path / "t.npz", "--views", "0:5,5:8", "--save", tmp_path / "m.skops")
+    done = command(
+        "denoise", tmp_path / "t.npz", "--views", "0:5,5:8", "--save", tmp_path / "m.skops"
+    )
     assert done.code == 0, done
     clean = pd.read_csv(tmp_path / "t.denoise.csv").to_numpy()
     seen = ~np.isnan(X)
-    assert np.abs(clean - truth)[seen].mean() < 0.7 * np.abs(X - truth)[seen].mean() and not np.isnan(clean).any()
+    assert (
+        np.abs(clean - truth)[seen].mean() < 0.7 * np.abs(X - truth)[seen].mean()
+        and not np.isnan(clean).any()
+    )
     assert command("score", tmp_path / "m.skops", tmp_path / "t.npz").code == 0
     np.testing.assert_allclose(pd.read_csv(tmp_path / "t.score.csv").to_numpy(), clean, rtol=1e-5)
     assert command("denoise", tmp_path / "t.npz", "--views", "x0:x4,x5:x7", "--force").code == 0
     np.testing.assert_array_equal(pd.read_csv(tmp_path / "t.denoise.csv").to_numpy(), clean)
-    for wrong in ("0:5", "0:5,5:9", "0:5,4:8", "5:5,0:3", "a:b,c:d", "x0:x4,x4:x7", "x4:x0,x5:x7", "x0:x4,x5:x7:x6"):
+    for wrong in (
+        "0:5",
+        "0:5,5:9",
+        "0:5,4:8",
+        "5:5,0:3",
+        "a:b,c:d",
+        "x0:x4,x4:x7",
+        "x4:x0,x5:x7",
+        "x0:x4,x5:x7:x6",
+    ):
         refused(command("denoise", tmp_path / "t.npz", "--views", wrong, "--force"), "--views")
 
 
 @pytest.mark.parametrize(("job", "options"), [("embed", ()), ("denoise", ("--views", "1:3,3:5"))])
 def test_a_gross_outlier_is_taken_for_missing(table, job, options):  # noqa: F811
     done = command(job, table, *options)
-    assert done.code == 0 and "1 gross outlier among the numbers was taken for missing" in done.err, done
+    assert (
+        done.code == 0 and "1 gross outlier among the numbers was taken for missing" in done.err
+    ), done
     after = pd.read_csv(table.with_name(f"people.{job}.csv"))
     if job == "denoise":
         assert after["waist"].max() < 120
     else:
         assert np.abs(after["code_1"][7]) < 5 * after["code_1"].std()
-    assert "(7, &#x27;waist&#x27;)" in table.with_name(f"people.{job}.html").read_text(encoding="utf-8")
+    assert "(7, &#x27;waist&#x27;)" in table.with_name(f"people.{job}.html").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_atlas_and_experiments(tmp_path, monkeypatch):
@@ -410,11 +518,16 @@ def test_without_the_extra_there_is_one_sentence(monkeypatch, capsys):
 
     from regfactor.cli import main
 
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in ("typer", "skops") else object())
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name in ("typer", "skops") else object()
+    )
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    assert capsys.readouterr().err == f"regfactor: the command line needs typer, skops: {install_hint('cli')}.\n"
+    assert (
+        capsys.readouterr().err
+        == f"regfactor: the command line needs typer, skops: {install_hint('cli')}.\n"
+    )
 
 
 def test_a_run_that_stops_early_says_so_and_writes(table, monkeypatch):  # noqa: F811
@@ -434,7 +547,9 @@ def test_one_class_for_all_rows_is_told_and_so_is_the_model_of_the_verdict(tmp_p
     kind[:3], kind[-1] = "near", "far"
     pd.DataFrame({"x": x, "y": x[::-1] % 1, "kind": kind}).to_csv(tmp_path / "all.csv", index=False)
     done = command("label", tmp_path / "all.csv", "--target", "kind")
-    assert done.code == 0 and "All 37 rows were labeled 'near'" in " ".join((done.out + done.err).split()), done
+    assert done.code == 0 and "All 37 rows were labeled 'near'" in " ".join(
+        (done.out + done.err).split()
+    ), done
     kind[:20:2], kind[1:20:2] = "near", "far"
     pd.DataFrame({"x": x, "kind": kind}).to_csv(tmp_path / "both.csv", index=False)
     done = command("label", tmp_path / "both.csv", "--target", "kind", "--json")
@@ -459,7 +574,10 @@ def test_the_verdict_speaks_of_the_best_model_that_sees_unlabeled_rows():
     x = np.r_[-np.ones(10), np.ones(10), np.zeros(5)]
     y = np.array([*["a"] * 10, *["b"] * 10, *[None] * 5], object)
     target = Target("y", CLASSIFICATION, y, ["a", "b"], "")
-    semi = [Candidate("good", Fixed(1.0, 0.0), True, ""), Candidate("poor", Fixed(0.0, 1.0), True, "")]
+    semi = [
+        Candidate("good", Fixed(1.0, 0.0), True, ""),
+        Candidate("poor", Fixed(0.0, 1.0), True, ""),
+    ]
     rest = Candidate("rest", Fixed(1.0, 0.0), False, "")
     found = contest(semi, rest, x[:, None], y, target, seed=0, scale=1.0)
     assert found.winner.name == "poor (labels only)" and found.compared == "good"

@@ -33,7 +33,9 @@ def sales(tmp_path):
 
 def test_a_sharp_season_is_seen_by_the_dates(sales):
     done = command("forecast", sales, "--json")
-    said, truth = (pd.read_csv(sales.with_name(n))["sales"] for n in ("sales.forecast.csv", "new.csv"))
+    said, truth = (
+        pd.read_csv(sales.with_name(n))["sales"] for n in ("sales.forecast.csv", "new.csv")
+    )
     last = pd.read_csv(sales)["sales"].to_numpy()[-12:]
     assert said.argmax() == 11 and np.abs(said - truth).mean() < np.abs(last - truth).mean(), done
     record, report = done.record, sales.with_name("sales.forecast.html").read_text(encoding="utf-8")
@@ -54,18 +56,27 @@ def test_a_season_can_be_told_where_no_date_tells_it(sales):
     assert told["tried"]["error"][0] < bare["tried"]["error"][0] / 2
     none = command("forecast", sales, "--season", 1, "--force", "--json").record
     assert none["tried"] == bare["tried"]
-    assert "too few to fit a season of 40 rows" in command("forecast", sales, "--season", 40, "--force").err
+    assert (
+        "too few to fit a season of 40 rows"
+        in command("forecast", sales, "--season", 40, "--force").err
+    )
 
 
 def test_lags_and_differences_can_be_told(sales):
     done = command("forecast", sales, "--lags", 3, "--difference", 1, "--json")
     assert (done.record["p"], done.record["d"], done.record["compared"]) == (3, 1, {})
-    assert "Taken: 3 lags of changes from row to row." in sales.with_name("sales.forecast.html").read_text()
+    assert (
+        "Taken: 3 lags of changes from row to row."
+        in sales.with_name("sales.forecast.html").read_text()
+    )
     changes = command("forecast", sales, "--difference", 1, "--json", "--force").record
     assert changes["d"] == 1 and all("changes" in model for model in changes["compared"])
     assert len(command("forecast", sales, "--lags", 2, "--json", "--force").record["compared"]) == 2
     assert command("forecast", sales, "--lags", 48, "--force").code == 0
-    refused(command("forecast", sales, "--lags", 49, "--force"), "--lags is 49; 96 rows allow 48 at most")
+    refused(
+        command("forecast", sales, "--lags", 49, "--force"),
+        "--lags is 49; 96 rows allow 48 at most",
+    )
     assert command("forecast", sales, "--difference", 3).code == 2
 
 
@@ -73,7 +84,10 @@ def test_advice_is_in_terms_of_the_command(sales):
     frame = pd.read_csv(sales).assign(sales=1.02 ** np.arange(96) + 0.01 * shop())
     frame.to_csv(sales, index=False)
     done = command("forecast", sales, "--lags", 2, "--difference", 0)
-    assert "so it was damped. --difference 1 forecasts changes" in done.err and "max_radius" not in done.err, done
+    assert (
+        "so it was damped. --difference 1 forecasts changes" in done.err
+        and "max_radius" not in done.err
+    ), done
 
 
 def one(lags, rows=96):
@@ -111,7 +125,9 @@ def test_a_season_of_few_years_is_compared_where_less_is_tried():
 def test_what_is_too_short_is_not_compared():
     X = shop(36)[:, None]
     assert all(c.season == 0 for c in compare(candidates(Orders(), 12, X.shape), X, 12, 0.9).errors)
-    assert compare(candidates(Orders(), 12, (10, 1)), X[:10], 12, 0.9) == Compared(Candidate(None), {}, [8, 6])
+    assert compare(candidates(Orders(), 12, (10, 1)), X[:10], 12, 0.9) == Compared(
+        Candidate(None), {}, [8, 6]
+    )
     assert try_past(Compared(Candidate(None), {}, [8, 6]), X[:10], 12, 0.9, 12) is None
     assert len(candidates(Orders(), 12, (96, 20))) == 2  # more coefficients of a season than rows
     still = np.vstack([np.ones((60, 1)), X])
@@ -138,7 +154,17 @@ def test_the_better_simple_forecast_is_compared_with():
 
 @pytest.mark.parametrize(
     ("rule", "season"),
-    [("MS", 12), ("ME", 12), ("QS-OCT", 4), ("W-MON", 52), ("7D", 52), ("D", 7), ("B", 5), ("h", 24), ("YS", None)],
+    [
+        ("MS", 12),
+        ("ME", 12),
+        ("QS-OCT", 4),
+        ("W-MON", 52),
+        ("7D", 52),
+        ("D", 7),
+        ("B", 5),
+        ("h", 24),
+        ("YS", None),
+    ],
 )
 def test_seasons_are_read_off_the_times(rule, season):
     index = pd.date_range("2020-01-01", periods=9, freq=rule)
@@ -158,7 +184,9 @@ def test_intervals_are_widened_as_errors_on_earlier_rows_ask_for():
         X = growing(seed=seed)
         found = compare([Candidate(3)], X, 12, 0.9)
         assert found.widening > 1.1 and found.errors == {}
-        as_is, wider = (try_past(c, X, 12, 0.9, None) for c in (found._replace(widening=1.0), found))
+        as_is, wider = (
+            try_past(c, X, 12, 0.9, None) for c in (found._replace(widening=1.0), found)
+        )
         assert wider.within > as_is.within and np.array_equal(wider.error, as_is.error)
     noise = np.random.default_rng(0).normal(size=(200, 1))
     assert compare([Candidate(1)], noise, 12, 0.9).widening < 1.1
@@ -170,9 +198,16 @@ def test_a_saved_model_keeps_its_wider_intervals(tmp_path):
     frame = pd.DataFrame({"x": growing(101)[:, 0]})
     frame[:100].to_csv(path, index=False)
     frame[100:].to_csv(new, index=False)
-    done = command("forecast", path, "--lags", 3, "--difference", 0, "--horizon", 5, "--save", model, "--json")
+    done = command(
+        "forecast", path, "--lags", 3, "--difference", 0, "--horizon", 5, "--save", model, "--json"
+    )
     assert done.record["widening"] > 1.1 and command("score", model, new).code == 0
-    widths = [np.subtract(made["x_upper"], made["x_lower"]) for made in
-              (pd.read_csv(tmp_path / n) for n in ("s.forecast.csv", "new.score.csv"))]  # fmt: skip
+    widths = [
+        np.subtract(made["x_upper"], made["x_lower"])
+        for made in (pd.read_csv(tmp_path / n) for n in ("s.forecast.csv", "new.score.csv"))
+    ]
     np.testing.assert_allclose(*widths, rtol=1e-3)
-    assert f"by a factor of {done.record['widening']:.3g} more" in (tmp_path / "s.forecast.html").read_text()
+    assert (
+        f"by a factor of {done.record['widening']:.3g} more"
+        in (tmp_path / "s.forecast.html").read_text()
+    )

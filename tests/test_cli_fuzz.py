@@ -12,11 +12,16 @@ from regfactor.report import figures
 
 EXAMPLES = int(os.environ.get("REGFACTOR_FUZZ", "5000"))
 NUMBERS = st.one_of(
-    st.floats(-1e3, 1e3).map(lambda v: f"{v:.3g}"), st.integers(-5, 5).map(str), st.sampled_from(["0", "1"]),
-    st.floats(allow_nan=True, allow_infinity=True).map(repr), st.integers(-(10**25), 10**25).map(str),
-)  # fmt: skip
+    st.floats(-1e3, 1e3).map(lambda v: f"{v:.3g}"),
+    st.integers(-5, 5).map(str),
+    st.sampled_from(["0", "1"]),
+    st.floats(allow_nan=True, allow_infinity=True).map(repr),
+    st.integers(-(10**25), 10**25).map(str),
+)
 HOLES = st.sampled_from(["", "?", "NA", "nan", "NULL", " "])
-WORDS = st.sampled_from(["red", "blue", "tall", "yes", "no", "True", "a b", "x;y", '"', "é", "0x1F", "1,5", "007", "-"])
+WORDS = st.sampled_from(
+    ["red", "blue", "tall", "yes", "no", "True", "a b", "x;y", '"', "é", "0x1F", "1,5", "007", "-"]
+)
 DATES = st.dates().map(str)
 ANYTHING = st.text(max_size=6)
 COMMANDS = {
@@ -37,7 +42,9 @@ def columns(draw, rows):
     cells = []
     for _ in range(rows):
         dice = draw(st.integers(0, 9))
-        cells.append(draw(HOLES) if dice < 2 else draw(ANYTHING) if odd and dice == 9 else same or draw(kind))
+        cells.append(
+            draw(HOLES) if dice < 2 else draw(ANYTHING) if odd and dice == 9 else same or draw(kind)
+        )
     return cells
 
 
@@ -49,14 +56,25 @@ def quoted(cell):
 def mad_tables(draw):
     """A few columns with names and any cells, or any bytes at all."""
     if draw(st.integers(0, 4)) == 0:
-        return draw(st.one_of(st.binary(max_size=60), st.text(max_size=60).map(lambda t: t.encode("utf-8", "replace"))))
+        return draw(
+            st.one_of(
+                st.binary(max_size=60),
+                st.text(max_size=60).map(lambda t: t.encode("utf-8", "replace")),
+            )
+        )
     rows = draw(st.one_of(st.integers(0, 6), st.integers(10, 14)))
-    names = draw(st.lists(st.sampled_from(["a", "b", "c", "y", "id", "t", "", "näme"]), min_size=1, max_size=5))
+    names = draw(
+        st.lists(
+            st.sampled_from(["a", "b", "c", "y", "id", "t", "", "näme"]), min_size=1, max_size=5
+        )
+    )
     width = len(names) + draw(st.sampled_from([0, 0, 0, 0, 0, 0, 0, 1]))
     cells = [draw(columns(rows)) for _ in range(width)]
     clean = draw(st.integers(0, 3)) > 0
     lines = [names, *(list(row) for row in zip(*cells, strict=True))]
-    return "\n".join(",".join(quoted(c) if clean else c for c in line) for line in lines).encode("utf-8", "replace")
+    return "\n".join(",".join(quoted(c) if clean else c for c in line) for line in lines).encode(
+        "utf-8", "replace"
+    )
 
 
 def sane_table(seed):
@@ -69,7 +87,9 @@ def sane_table(seed):
         "flag": lambda: [str(v) for v in rng.integers(0, 2, size=n)],
         "few": lambda: [str(v) for v in rng.choice(["red", "blue", "green"], size=n)],
         "unique": lambda: [f"name{i}" for i in rng.permutation(n)],
-        "text": lambda: [" ".join(rng.choice(["one", "two", "three", "ü"], size=4)) + f" {i}" for i in range(n)],
+        "text": lambda: [
+            " ".join(rng.choice(["one", "two", "three", "ü"], size=4)) + f" {i}" for i in range(n)
+        ],
         "date": lambda: [f"2020-01-{i % 28 + 1:02d}" for i in range(n)],
         "constant": lambda: ["7.5"] * n,
         "ramp": lambda: [str(i) for i in range(n)],
@@ -77,7 +97,9 @@ def sane_table(seed):
         "empty": lambda: [""] * n,
     }
     chosen = rng.choice(
-        list(kinds), size=rng.integers(1, 7), p=[0.3, 0.1, 0.1, 0.15, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05]
+        list(kinds),
+        size=rng.integers(1, 7),
+        p=[0.3, 0.1, 0.1, 0.15, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05],
     )
     table = [kinds[k]() for k in chosen]
     if rng.random() < 0.3:
@@ -86,7 +108,9 @@ def sane_table(seed):
     cells = np.array(table, dtype=object)
     cells[rng.random(cells.shape) < holes] = rng.choice(["", "NA", "?"])
     if rng.random() < 0.15:
-        cells[rng.integers(cells.shape[0]), rng.integers(n)] = rng.choice(["tall", "1e9", "-1e60", "0", "x,y"])
+        cells[rng.integers(cells.shape[0]), rng.integers(n)] = rng.choice(
+            ["tall", "1e9", "-1e60", "0", "x,y"]
+        )
     names = ["a", "b", "c", "d", "e", "f", "g"][: len(table)]
     if rng.random() < 0.7:
         names[-1] = "y"
@@ -111,7 +135,9 @@ def test_no_table_shows_a_traceback(tmp_path, name, monkeypatch):
     def fuzz(content, words):
         path.write_bytes(content)
         # drawing takes most of the time: one figure in five is drawn to its end
-        monkeypatch.setattr(figures, "_svg", drawn if sum(seen.values()) % 5 == 0 else lambda figure: "<svg ></svg>")
+        monkeypatch.setattr(
+            figures, "_svg", drawn if sum(seen.values()) % 5 == 0 else lambda figure: "<svg ></svg>"
+        )
         done = command(words[0], path, *words[1:], "--force")
         assert done.code in seen, done
         said = [line for line in done.err.splitlines() if line.startswith("regfactor: ")]

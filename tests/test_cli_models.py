@@ -15,7 +15,10 @@ def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     X = np.random.default_rng(0).normal(size=(30, 3))
     pd.DataFrame(X, columns=list("abc")).to_csv(folder / "t.csv", index=False)
-    assert command("cluster", folder / "t.csv", "--clusters", 2, "--save", folder / "good.skops").code == 0
+    assert (
+        command("cluster", folder / "t.csv", "--clusters", 2, "--save", folder / "good.skops").code
+        == 0
+    )
     return folder, (folder / "good.skops").read_bytes()
 
 

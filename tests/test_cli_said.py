@@ -46,14 +46,18 @@ def colored(path, colors):
     return written(path, x=x, y=y, color=np.resize(colors, 60), joined=dates)
 
 
-@pytest.mark.parametrize("job", [["cluster", "--clusters", 2], ["label", "--target", "y"]], ids=lambda job: job[0])
+@pytest.mark.parametrize(
+    "job", [["cluster", "--clusters", 2], ["label", "--target", "y"]], ids=lambda job: job[0]
+)
 def test_categories_that_the_fit_did_not_see_are_told(tmp_path, job):
     frame = pd.read_csv(colored(tmp_path / "t.csv", ["red", "blue"]))
     frame["y"] = frame["y"].mask(frame.index > 40)
     frame.to_csv(tmp_path / "t.csv", index=False)
     assert command(job[0], tmp_path / "t.csv", *job[1:], "--save", tmp_path / "m.skops").code == 0
     done = command("score", tmp_path / "m.skops", colored(tmp_path / "new.csv", ["pink"]))
-    assert done.code == 0 and "'color' has categories that were not there in fit: 'pink'" in done.err, done
+    assert (
+        done.code == 0 and "'color' has categories that were not there in fit: 'pink'" in done.err
+    ), done
     assert "not there in fit" not in command("score", tmp_path / "m.skops", tmp_path / "t.csv").err
 
 
@@ -79,7 +83,9 @@ def test_arrays_that_are_left_out_are_told(tmp_path):
 
 
 def test_constant_columns_are_filled_by_their_constant_and_embed_nothing(tmp_path):
-    path = written(tmp_path / "t.csv", a=[3.0] * 29 + [None], b=[2.5] * 30, c=["x", None] + ["x"] * 28)
+    path = written(
+        tmp_path / "t.csv", a=[3.0] * 29 + [None], b=[2.5] * 30, c=["x", None] + ["x"] * 28
+    )
     done = command("complete", path, "--use", "c")
     assert done.code == 0 and "2 holes filled" in done.out, done
     assert "Each column holds one value" in done.err
@@ -96,7 +102,11 @@ def test_a_whole_table_needs_no_model_but_its_outliers_are_found(tmp_path, monke
     with monkeypatch.context() as patch:
         patch.setattr("regfactor.cli.complete.SubspaceImputer", None)
         done = command("complete", path, "--json")
-    assert done.code == 0 and done.record["flagged_cells"] == [[7, "c"]] and done.record["certificate"] is None, done
+    assert (
+        done.code == 0
+        and done.record["flagged_cells"] == [[7, "c"]]
+        and done.record["certificate"] is None
+    ), done
     names = {}
     exec(python_of(tmp_path / "t.complete.html"), names)
     assert names["flagged"].to_numpy().nonzero() == ([7], [2])
@@ -107,33 +117,48 @@ def test_a_whole_table_needs_no_model_but_its_outliers_are_found(tmp_path, monke
 def test_two_words_are_zero_and_one_for_bernoulli(tmp_path):
     rng = np.random.default_rng(0)
     right = rng.random((80, 6)) < np.where(np.arange(80)[:, None] < 40, 0.1, 0.9)
-    words = {name: np.where(column, "yes", "no").astype(object) for name, column in zip("abcde", right.T, strict=False)}
+    words = {
+        name: np.where(column, "yes", "no").astype(object)
+        for name, column in zip("abcde", right.T, strict=False)
+    }
     words["b"][:3] = ""
     path = written(tmp_path / "t.csv", **words, f=right[:, 5].astype(int))
     job = ("cluster", path, "--divergence", "bernoulli", "--clusters", 2)
     done = command(*job, "--save", tmp_path / "m.skops")
-    assert done.code == 0 and "1 is 'yes' in a, b, c, d, e" in done.err and done.out.count("Read t.csv") == 1, done
+    assert (
+        done.code == 0
+        and "1 is 'yes' in a, b, c, d, e" in done.err
+        and done.out.count("Read t.csv") == 1
+    ), done
     fitted = pd.read_csv(tmp_path / "t.cluster.csv")
     share = (fitted["cluster"] == fitted["cluster"][0]).to_numpy()
     assert share[:40].mean() > 0.9 and share[40:].mean() < 0.1
     command("score", tmp_path / "m.skops", path)
     pd.testing.assert_frame_equal(fitted, pd.read_csv(tmp_path / "t.score.csv"))
     words["a"][:] = "perhaps"
-    done = command("score", tmp_path / "m.skops", written(tmp_path / "new.csv", **words, f=right[:, 5].astype(int)))
+    done = command(
+        "score",
+        tmp_path / "m.skops",
+        written(tmp_path / "new.csv", **words, f=right[:, 5].astype(int)),
+    )
     assert done.code == 0 and "'perhaps'; they are taken for missing" in done.err, done
     names = {}
     exec(python_of(tmp_path / "t.cluster.html"), names)
     assert (names["model"].labels_ + 1 == fitted["cluster"]).all()
 
 
-@pytest.mark.parametrize("job", [["complete"], ["embed"], ["denoise", "--views", "0:2,2:4"]], ids=lambda job: job[0])
+@pytest.mark.parametrize(
+    "job", [["complete"], ["embed"], ["denoise", "--views", "0:2,2:4"]], ids=lambda job: job[0]
+)
 def test_rows_are_counted_from_one_where_people_read(tmp_path, job):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 1)) @ np.ones((1, 4)) + 0.1 * rng.normal(size=(40, 4))
     X[4] = np.nan
     path = written(tmp_path / "t.csv", **dict(zip("abcd", X.T.round(3), strict=True)))
     done = command(job[0], path, *job[1:])
-    assert done.code == 0 and "Row 5 holds no value; nothing can be learned there." in done.err, done
+    assert done.code == 0 and "Row 5 holds no value; nothing can be learned there." in done.err, (
+        done
+    )
     assert "no observed entry" not in done.err
 
 

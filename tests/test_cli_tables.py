@@ -67,11 +67,19 @@ def test_a_file_without_a_header(tmp_path):
 
 def test_rows_with_too_few_cells_are_noted(tmp_path):
     table = of_text(tmp_path, 'a,b,c\n1,2,3\n\n4,"5"\n7,8,\n9\n')
-    assert table.notes == ("2 rows have fewer cells than the 3 columns, the first of them row 2; what they lack was "
-                           "taken for missing.",)  # fmt: skip
+    assert table.notes == (
+        "2 rows have fewer cells than the 3 columns, the first of them row 2; what they lack was "
+        "taken for missing.",
+    )
     assert table.raw.to_numpy().tolist()[1] == ["4", "5", ""]
-    assert of_text(tmp_path, "a,b\n1\n2,3\n").notes[0].startswith("Row 1 has fewer cells than the 2 columns; ")
-    assert not of_text(tmp_path, "a,b\n1,\n,\n").notes and not of_text(tmp_path, "a\n1\n\n2\n").notes
+    assert (
+        of_text(tmp_path, "a,b\n1\n2,3\n")
+        .notes[0]
+        .startswith("Row 1 has fewer cells than the 2 columns; ")
+    )
+    assert (
+        not of_text(tmp_path, "a,b\n1,\n,\n").notes and not of_text(tmp_path, "a\n1\n\n2\n").notes
+    )
 
 
 def test_a_single_column_keeps_its_gaps(tmp_path):
@@ -82,12 +90,19 @@ def test_a_single_column_keeps_its_gaps(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "is empty"), (" \n\n", "is empty"), ("a,b\n", "no rows"), ("a,b,a\n1,2,3\n", "2 columns called 'a'"),
-        ("a,b\n1,2\n1,2,3\n", "Row 2"), ("a,b\n1,2,3\n", "Row 1"), ("a,b\n1,2,3,4,5\n", "Row 1"),
-        ('a,b\n1,"2\n', "no table"), ("a\0b\n1\n", "zero bytes"), (b"a,b\n1,\xe9\n", "0xe9 in line 2"),
+        ("", "is empty"),
+        (" \n\n", "is empty"),
+        ("a,b\n", "no rows"),
+        ("a,b,a\n1,2,3\n", "2 columns called 'a'"),
+        ("a,b\n1,2\n1,2,3\n", "Row 2"),
+        ("a,b\n1,2,3\n", "Row 1"),
+        ("a,b\n1,2,3,4,5\n", "Row 1"),
+        ('a,b\n1,"2\n', "no table"),
+        ("a\0b\n1\n", "zero bytes"),
+        (b"a,b\n1,\xe9\n", "0xe9 in line 2"),
         (",,\n,,\n", "cannot be read"),
     ],
-)  # fmt: skip
+)
 def test_text_that_is_no_table_is_refused(tmp_path, text, words):
     with pytest.raises(BadInput, match=words):
         of_text(tmp_path, text)
@@ -109,7 +124,9 @@ def test_files_that_are_not_there_suggest_the_nearest(tmp_path):
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.feather"])
 def test_columnar_files_keep_their_types(tmp_path, name):
-    frame = pd.DataFrame({"a": [1, 2], "b": ["x", None], "c": pd.Categorical(["u", "v"])}, index=[5, 7])
+    frame = pd.DataFrame(
+        {"a": [1, 2], "b": ["x", None], "c": pd.Categorical(["u", "v"])}, index=[5, 7]
+    )
     write = frame.to_parquet if name == "t.parquet" else frame.reset_index().to_feather
     write(tmp_path / name)
     table = read(tmp_path / name)
@@ -137,21 +154,36 @@ def test_columns_are_taken_for_what_they_hold(tmp_path):
     people()[0].to_csv(tmp_path / "t.csv", index=False)
     found = kinds(read(tmp_path / "t.csv"))
     assert found == {
-        "id": ID, "height": NUMBER, "weight": NUMBER, "age": NUMBER, "waist": NUMBER, "smokes": FLAG, "size": CATEGORY,
-        "notes": PROSE, "visit": DATE, "empty": EMPTY,
-    }  # fmt: skip
+        "id": ID,
+        "height": NUMBER,
+        "weight": NUMBER,
+        "age": NUMBER,
+        "waist": NUMBER,
+        "smokes": FLAG,
+        "size": CATEGORY,
+        "notes": PROSE,
+        "visit": DATE,
+        "empty": EMPTY,
+    }
 
 
 def test_one_value_among_blanks_is_no_category(tmp_path):
     table = of_text(tmp_path, "vip,land\n" + "x,de\n,de\n" * 10)
-    assert kinds(table) == {"vip": ONE, "land": CATEGORY} and kinds(table, use=("vip",))["vip"] == CATEGORY
-    pd.DataFrame({"vip": pd.Categorical(["x", None] * 10), "u": range(20)}).to_parquet(tmp_path / "t.parquet")
+    assert (
+        kinds(table) == {"vip": ONE, "land": CATEGORY}
+        and kinds(table, use=("vip",))["vip"] == CATEGORY
+    )
+    pd.DataFrame({"vip": pd.Categorical(["x", None] * 10), "u": range(20)}).to_parquet(
+        tmp_path / "t.parquet"
+    )
     assert kinds(read(tmp_path / "t.parquet"))["vip"] == ONE
 
 
 def test_names_of_flagged_cells_are_no_category(tmp_path):
     table = of_text(tmp_path, "flagged,a,b\n" + "a,1.5,2\n,2,3\na; b,3,4.5\n" * 10)
-    assert kinds(table)["flagged"] == FLAGS and kinds(table, use=("flagged",))["flagged"] == CATEGORY
+    assert (
+        kinds(table)["flagged"] == FLAGS and kinds(table, use=("flagged",))["flagged"] == CATEGORY
+    )
     table = of_text(tmp_path, "flagged,a,b\n" + "late,1.5,2\n,2,3\nearly,3,4.5\n" * 10)
     assert kinds(table)["flagged"] == CATEGORY
 
@@ -196,7 +228,9 @@ def test_numbers_that_no_model_can_square_are_refused(tmp_path, value):
 
 def test_a_number_beside_which_all_others_vanish_is_refused(tmp_path):
     text = "a,b\n" + "".join(f"{i}.5,{i}\n" for i in range(9)) + "-1e60,3\n"
-    with pytest.raises(BadInput, match="'a' holds -1e[+]60 in row 10, where others differ by about 4.5"):
+    with pytest.raises(
+        BadInput, match="'a' holds -1e[+]60 in row 10, where others differ by about 4.5"
+    ):
         understand(of_text(tmp_path, text))
     assert kinds(of_text(tmp_path, text.replace("-1e60", "-1e9")))["a"] == NUMBER
 
@@ -205,8 +239,11 @@ def test_new_rows_are_read_as_the_model_was_fitted(tmp_path):
     wanted = {"x": NUMBER, "f": FLAG, "c": CATEGORY}
     frame = forced(of_text(tmp_path, "c,f,x\n1,1,\n2,,3\n"), wanted)
     assert frame["c"].tolist() == ["1", "2"] and frame["f"][0] and frame["x"][1] == 3
-    for text, words in (("c,f\n1,1\n", "no column 'x'"), ("c,f,x\n1,1,many\n", "holds text now"),
-                        ("c,f,x\n1,7,1\n", "holds 7 now")):  # fmt: skip
+    for text, words in (
+        ("c,f\n1,1\n", "no column 'x'"),
+        ("c,f,x\n1,1,many\n", "holds text now"),
+        ("c,f,x\n1,7,1\n", "holds 7 now"),
+    ):
         with pytest.raises(BadInput, match=words):
             forced(of_text(tmp_path, text), wanted)
 
@@ -226,12 +263,16 @@ def test_marks_between_thousands_are_read_where_they_can_be_nothing_else(tmp_pat
 def test_a_number_that_may_mark_missing_cells_is_told(tmp_path):
     age = [-99 if i % 6 == 0 else 20 + i % 50 for i in range(120)]
     rating = [99 if i % 9 == 0 else 1 + i % 5 for i in range(120)]
-    pd.DataFrame({"age": age, "rating": rating, "x": np.arange(120) % 99 + 0.5, "nines": np.arange(120) % 10}).to_csv(
-        tmp_path / "t.csv", index=False
-    )
+    pd.DataFrame(
+        {"age": age, "rating": rating, "x": np.arange(120) % 99 + 0.5, "nines": np.arange(120) % 10}
+    ).to_csv(tmp_path / "t.csv", index=False)
     done = command("complete", tmp_path / "t.csv")
     said = " ".join(done.err.split())
-    assert done.code == 0 and "-99 stands 20 times in column 'age'" in said and "add --missing -99" in said
+    assert (
+        done.code == 0
+        and "-99 stands 20 times in column 'age'" in said
+        and "add --missing -99" in said
+    )
     assert "99 stands 14 times in column 'rating'" in said and "nines" not in said
     assert "Column 'age' has heavy tails" in said  # of negative numbers there is no logarithm
     assert "logarithm" not in said.split("Column 'age' has heavy tails")[1].split("note:")[0]

@@ -37,7 +37,11 @@ def test_a_user_runs_a_command_and_scores_new_rows(labeled, series, name):  # no
     folder, (words, said) = labeled.parent, ROUNDS[name]
     done = process(name, *words, "--save", "m.skops", "--json", cwd=folder)
     assert done.code == 0 and "Traceback" not in done.err, done
-    assert done.record["command"] == name and set(done.record["outputs"]) == {"table", "report", "model"}
+    assert done.record["command"] == name and set(done.record["outputs"]) == {
+        "table",
+        "report",
+        "model",
+    }
     for path in done.record["outputs"].values():
         assert (folder / path).stat().st_size > 0
     assert said in (folder / done.record["outputs"]["report"]).read_text(encoding="utf-8")
@@ -57,9 +61,15 @@ def test_experiments_are_named_in_a_process():
 
 def test_shells_complete_commands_and_options():
     def completed(line):
-        words = {"_REGFACTOR_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+        words = {
+            "_REGFACTOR_COMPLETE": "complete_bash",
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(line.count(" ")),
+        }
         run = [sys.executable, "-c", "from regfactor.cli import main; main()"]
-        return subprocess.run(run, env={**os.environ, **words}, capture_output=True, text=True, timeout=300).stdout
+        return subprocess.run(
+            run, env={**os.environ, **words}, capture_output=True, text=True, timeout=300
+        ).stdout
 
     assert completed("regfactor comp").split() == ["complete"]
     assert completed("regfactor label --targ").split() == ["--target"]
@@ -78,7 +88,10 @@ main()"""
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "regfactor: interrupted; nothing was written.\n"
     heavy = "import sys, regfactor.cli; print('sklearn' in sys.modules)"  # so that the time before is short
-    assert subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True).stdout == "False\n"
+    assert (
+        subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True).stdout
+        == "False\n"
+    )
 
 
 def test_a_process_killed_while_it_writes_leaves_the_old_file_whole(tmp_path):
@@ -104,11 +117,17 @@ outputs.write(outputs.plan(pathlib.Path({str(old)!r})), slow)"""
 @pytest.mark.parametrize("seconds", [0.2, 0.6, 1.2, 2.5, 5.0])
 def test_an_interrupt_at_any_time_writes_all_or_nothing(labeled, seconds):  # noqa: F811
     words = [sys.executable, "-m", "regfactor", "complete", labeled.name]
-    run = subprocess.Popen(words, cwd=labeled.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    run = subprocess.Popen(
+        words, cwd=labeled.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     time.sleep(seconds)
     run.send_signal(signal.SIGINT)
     run.communicate(timeout=300)
-    assert run.returncode in (0, 130, -signal.SIGINT)  # the last while the interpreter itself starts
+    assert run.returncode in (
+        0,
+        130,
+        -signal.SIGINT,
+    )  # the last while the interpreter itself starts
     written = {p.name for p in labeled.parent.iterdir()} - {labeled.name}
     assert written in (set(), {"people.complete.csv", "people.complete.html"})
 
@@ -127,7 +146,12 @@ def test_a_folder_without_the_right_to_write(table, tmp_path):  # noqa: F811
             p.chmod(modes[p] | 0o011)
         os.seteuid(65534)
     try:
-        refused(command("embed", table, "--out", locked), "Nothing can be written to", "Permission denied", "--out")
+        refused(
+            command("embed", table, "--out", locked),
+            "Nothing can be written to",
+            "Permission denied",
+            "--out",
+        )
     finally:
         if root:
             os.seteuid(0)
@@ -140,9 +164,15 @@ def test_a_folder_without_the_right_to_write(table, tmp_path):  # noqa: F811
 @pytest.mark.parametrize("name", ["forecast", "denoise", "score"])
 def test_a_hundred_thousand_rows_in_the_other_commands(tmp_path, name):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(100_000, 2)) @ rng.normal(size=(2, 4)) + 0.3 * rng.normal(size=(100_000, 4))
+    X = rng.normal(size=(100_000, 2)) @ rng.normal(size=(2, 4)) + 0.3 * rng.normal(
+        size=(100_000, 4)
+    )
     pd.DataFrame(X, columns=list("abcd")).round(4).to_csv(tmp_path / "t.csv", index=False)
-    words = {"forecast": ["t.csv"], "denoise": ["t.csv", "--views", "0:2,2:4"], "score": ["m.skops", "t.csv"]}[name]
+    words = {
+        "forecast": ["t.csv"],
+        "denoise": ["t.csv", "--views", "0:2,2:4"],
+        "score": ["m.skops", "t.csv"],
+    }[name]
     if name == "score":
         pd.read_csv(tmp_path / "t.csv", nrows=500).to_csv(tmp_path / "few.csv", index=False)
         assert command("cluster", tmp_path / "few.csv", "--save", tmp_path / "m.skops").code == 0

@@ -44,10 +44,16 @@ REAL = {"check_clustering": "it draws negative numbers, whatever the tags of an 
 
 
 @parametrize_with_checks(
-    [BregmanKMeans(divergence="absolute"), BregmanKMeans(divergence="kl"), BregmanMixture(divergence="kl")],
+    [
+        BregmanKMeans(divergence="absolute"),
+        BregmanKMeans(divergence="kl"),
+        BregmanMixture(divergence="kl"),
+    ],
     expected_failed_checks=lambda e: RANDOM_START | (REAL if e.divergence == "kl" else {}),
 )
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of checks that allow few iterations
+@pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning"
+)  # of checks that allow few iterations
 @pytest.mark.filterwarnings("ignore:The means of all")  # of sharpness 1, whatever the table
 def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
@@ -56,7 +62,9 @@ def test_scikit_learn_checks_pass(estimator, check):
 def rows(name, n=300, d=4, k=3, seed=0):
     """Rows in three groups, in the domain of a divergence, its boundary included."""
     random = rng(seed)
-    Z = 2 * random.normal(size=(k, d))[random.integers(k, size=n)] + 0.7 * random.normal(size=(n, d))
+    Z = 2 * random.normal(size=(k, d))[random.integers(k, size=n)] + 0.7 * random.normal(
+        size=(n, d)
+    )
     match name:
         case "kl":
             return random.poisson(np.exp(Z / 2)).astype(float)
@@ -96,7 +104,9 @@ def test_sums_of_the_potential_by_short_forms_are_its_values(potential):
     X = draw_potential(potential, 3, (40, 1100))
     if potential.domain.low_closed and not isinstance(potential, potentials.MultinomialEntropy):
         X[:3, :5] = potential.domain.low
-    np.testing.assert_allclose(row_values(potential, X), potential.value(X).sum(axis=-1), rtol=1e-12)
+    np.testing.assert_allclose(
+        row_values(potential, X), potential.value(X).sum(axis=-1), rtol=1e-12
+    )
 
 
 def near_ties(random, n, d, k):
@@ -140,7 +150,10 @@ SCORED = {
 def test_scores_in_single_precision_never_decide_wrongly(case, d, k, name):
     X, M = SCORED[case](rng(d + k), 2000, d, k)
     anchor = X.mean(axis=0)
-    centers, sizes = nearest.Centers(DIVERGENCES[name], M, anchor), np.linalg.norm(X, axis=1).astype(np.float32)
+    centers, sizes = (
+        nearest.Centers(DIVERGENCES[name], M, anchor),
+        np.linalg.norm(X, axis=1).astype(np.float32),
+    )
     rough, exact = centers.nearest(X, sizes=sizes)[0], centers.nearest(X)[0]
     f, c = (a.astype(np.longdouble) for a in centers.links)
     scores = (X - anchor).astype(np.longdouble) @ f.T - c
@@ -151,7 +164,9 @@ def test_scores_in_single_precision_never_decide_wrongly(case, d, k, name):
     doubt = nearest.Doubt.of(f.astype(float), (c + f @ anchor).astype(float), sizes)
     assert (doubt is None) == (case == "huge")
     if case == "near ties" and name == "squared":  # what single precision alone would do
-        single = (X.astype(np.float32) @ f.astype(np.float32).T - (c + f @ anchor).astype(np.float32)).argmax(axis=1)
+        single = (
+            X.astype(np.float32) @ f.astype(np.float32).T - (c + f @ anchor).astype(np.float32)
+        ).argmax(axis=1)
         off = scores.max(axis=1) - np.take_along_axis(scores, single[:, None], 1)[:, 0]
         assert (off > 1e-14 * d * size).mean() > 0.01
 
@@ -161,7 +176,10 @@ def test_scores_in_single_precision_never_decide_wrongly(case, d, k, name):
 def test_of_equal_centers_the_first_has_the_rows(name, dtype):
     X = rng(0).gamma(2.0, size=(1300, 60)).astype(dtype)
     M = X[[0, 1, 2, 1, 3, 0, 4, 5, 6, 0, 7]].astype(float)
-    centers, sizes = nearest.Centers(DIVERGENCES[name], M, X.mean(axis=0, dtype=float)), np.linalg.norm(X, axis=1)
+    centers, sizes = (
+        nearest.Centers(DIVERGENCES[name], M, X.mean(axis=0, dtype=float)),
+        np.linalg.norm(X, axis=1),
+    )
     for rows, lengths in ((X, None), (X[:7], None), (X, sizes.astype(np.float32))):
         assert set(centers.nearest(rows, sizes=lengths)[0]) <= {0, 1, 2, 4, 6, 7, 8, 10}
     assert set(centers.nearest(X)[0]) > {0, 1}
@@ -181,7 +199,10 @@ def test_scores_are_the_same_by_small_products_and_by_large_ones(n, small, monke
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_means_of_many_rows_and_of_those_that_change_are_exact(dtype, weighted):
-    X, labels = (rng(0).normal(size=(70_000, 3)) + [0, 1, 2]).astype(dtype), rng(1).integers(4, size=70_000)
+    X, labels = (
+        (rng(0).normal(size=(70_000, 3)) + [0, 1, 2]).astype(dtype),
+        rng(1).integers(4, size=70_000),
+    )
     w = rng(2).gamma(1.0, size=70_000) if weighted else None
     means, old = Means(Clusters(X, w, DIVERGENCES["squared"], 5)), None
     for changed in (
@@ -195,13 +216,23 @@ def test_means_of_many_rows_and_of_those_that_change_are_exact(dtype, weighted):
         labels[:changed] = (labels[:changed] + 1) % 4
         masses = np.bincount(labels, w, minlength=5)
         M = means(labels, old, np.full((5, 3), 7.0), masses)
-        sums = np.stack([np.bincount(labels, x if w is None else w * x, minlength=5) for x in X.T.astype(float)], 1)
-        np.testing.assert_allclose(M[:4], sums[:4] / masses[:4, None], atol=2e-6 if dtype == np.float32 else 1e-13)
+        sums = np.stack(
+            [
+                np.bincount(labels, x if w is None else w * x, minlength=5)
+                for x in X.T.astype(float)
+            ],
+            1,
+        )
+        np.testing.assert_allclose(
+            M[:4], sums[:4] / masses[:4, None], atol=2e-6 if dtype == np.float32 else 1e-13
+        )
         np.testing.assert_array_equal(M[4], 7.0)
         old = labels.copy()
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "absolute"])  # whose centers are no means
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name != "absolute"]
+)  # whose centers are no means
 def test_the_gain_follows_from_sums(name):
     X, w = rows(name), rng(1).gamma(1.0, size=300)
     M, divergence = X[:3] * 0.5 + 0.25, DIVERGENCES[name].at(np.cov(X.T))
@@ -222,13 +253,17 @@ def test_closed_forms():
         ("squared", 3.0, 1.0, 2.0),
         ("absolute", 3.0, 1.0, 2.0),
     ]:
-        assert DIVERGENCES[name].between(x * one, m * one, 0.7 * one[0])[0, 0] == pytest.approx(value, rel=1e-13)
+        assert DIVERGENCES[name].between(x * one, m * one, 0.7 * one[0])[0, 0] == pytest.approx(
+            value, rel=1e-13
+        )
 
 
 def test_softmax_divergence_does_not_see_shifts_of_rows():
     X, M = rng(0).normal(size=(20, 5)), rng(1).normal(size=(3, 5))
     softmax = DIVERGENCES["softmax"]
-    shifted = softmax.between(X + rng(2).normal(size=(20, 1)), M + rng(3).normal(size=(3, 1)), X.mean(axis=0))
+    shifted = softmax.between(
+        X + rng(2).normal(size=(20, 1)), M + rng(3).normal(size=(3, 1)), X.mean(axis=0)
+    )
     np.testing.assert_allclose(shifted, softmax.between(X, M, X.mean(axis=0)), atol=1e-12)
 
 
@@ -256,7 +291,9 @@ def test_squared_clusters_are_those_of_scikit_learn(weighted, k, offset):
 def test_the_objective_never_rises_and_is_that_of_the_labels(name, seed):
     X = rows(name, n=60, seed=seed)
     w = rng(seed).integers(0, 3, len(X)).astype(float) if seed % 2 else np.ones(len(X))
-    model = BregmanKMeans(6, name, init="random", n_init=1, tol=0.0, random_state=seed % 1000).fit(X, sample_weight=w)
+    model = BregmanKMeans(6, name, init="random", n_init=1, tol=0.0, random_state=seed % 1000).fit(
+        X, sample_weight=w
+    )
     values = np.array([record.objective for record in model.history_])
     assert (np.diff(values) <= 1e-9 * (1 + np.abs(values[0]))).all()
     D = model.transform(X)
@@ -274,18 +311,23 @@ def test_centers_are_the_best_of_their_clusters(name):
     for j in range(3):
         own, mass = X[model.labels_ == j], w[model.labels_ == j]
         many = np.repeat(own, mass.astype(int), axis=0)
-        best = np.sort(many, axis=0)[(len(many) - 1) // 2] if name == "absolute" else many.mean(axis=0)
+        best = (
+            np.sort(many, axis=0)[(len(many) - 1) // 2] if name == "absolute" else many.mean(axis=0)
+        )
         np.testing.assert_allclose(model.cluster_centers_[j], best, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(model.predict(X), model.labels_)
 
 
-@pytest.mark.parametrize("name", ["kl", "itakura_saito", "bernoulli", "sigmoid", "exp", "cube", "relaxed_sigmoid"])
+@pytest.mark.parametrize(
+    "name", ["kl", "itakura_saito", "bernoulli", "sigmoid", "exp", "cube", "relaxed_sigmoid"]
+)
 def test_the_objective_is_the_bregman_information(name):
     """sum_j [sum_{i in j} F(x_i) - n_j F(mean_j)]."""
     X, F = rows(name), DIVERGENCES[name].potential
     model = BregmanKMeans(3, name, tol=0.0, random_state=0).fit(X)
     information = sum(
-        F.value(X[model.labels_ == j]).sum() - (model.labels_ == j).sum() * F.value(X[model.labels_ == j].mean(0)).sum()
+        F.value(X[model.labels_ == j]).sum()
+        - (model.labels_ == j).sum() * F.value(X[model.labels_ == j].mean(0)).sum()
         for j in range(3)
     )
     assert model.objective_ == pytest.approx(information, rel=1e-9)
@@ -308,7 +350,11 @@ def test_float32_stays_float32_and_agrees(name):
     X = rows(name, n=2000) if name != "bernoulli" else rng(0).uniform(size=(2000, 4))
     M = X[:3] * 0.5 + 0.25
     double, single = fits(name, X, M), fits(name, X.astype(np.float32), M)
-    assert single.cluster_centers_.dtype == single.transform(X[:5].astype(np.float32)).dtype == np.float32
+    assert (
+        single.cluster_centers_.dtype
+        == single.transform(X[:5].astype(np.float32)).dtype
+        == np.float32
+    )
     assert (single.labels_ == double.labels_).mean() > 0.99
     assert single.objective_ == pytest.approx(double.objective_, rel=1e-3)
 
@@ -321,7 +367,9 @@ def test_float32_far_from_the_origin(name, offset):
     M = X[[0, 1, 2]].astype(float)
     single, double = fits(name, X, M), fits(name, X.astype(float), M)
     assert (single.labels_ == double.labels_).mean() > 0.999
-    np.testing.assert_allclose(single.cluster_centers_, double.cluster_centers_, rtol=1e-6, atol=1e-3)
+    np.testing.assert_allclose(
+        single.cluster_centers_, double.cluster_centers_, rtol=1e-6, atol=1e-3
+    )
     assert single.inertia_ == pytest.approx(double.inertia_, rel=1e-3)
     objectives = np.array([it.objective for it in single.history_])
     assert (np.diff(objectives) <= 1e-5 * abs(objectives[0])).all()
@@ -351,7 +399,9 @@ def test_sparse_tables_are_read_with_zeros(name):
     dense, sparse = fits(name, X, M), fits(name, scipy.sparse.csr_array(X), M)
     np.testing.assert_array_equal(dense.labels_, sparse.labels_)
     assert dense.objective_ == pytest.approx(sparse.objective_, rel=1e-10)
-    np.testing.assert_allclose(sparse.transform(scipy.sparse.csr_array(X)), dense.transform(X), atol=1e-9)
+    np.testing.assert_allclose(
+        sparse.transform(scipy.sparse.csr_array(X)), dense.transform(X), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("name", ["squared", "kl", "sigmoid", "absolute"])
@@ -361,7 +411,9 @@ def test_absent_zeros_take_no_memory(name):
     fit = BregmanKMeans(3, name, random_state=0, max_iter=20).fit(X, sample_weight=np.arange(3000))
     fit.score(X)
     with pytest.raises(ValueError, match=f"column {X.indices[0]}: 1 of 3000 values"):
-        BregmanKMeans(3, "kl").fit(scipy.sparse.csr_array((np.append(-1.0, X.data[1:]), X.indices, X.indptr), X.shape))
+        BregmanKMeans(3, "kl").fit(
+            scipy.sparse.csr_array((np.append(-1.0, X.data[1:]), X.indices, X.indptr), X.shape)
+        )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.1 * 8 * 3000 * 5000
@@ -377,22 +429,33 @@ def test_sparse_rows_are_read_as_they_stand(potential):
         return
     X[rng(3).random(X.shape) < 0.8] = 0
     sparse = scipy.sparse.csr_array(X)
-    for of in (lambda Y: divergence.between(Y, M, anchor), divergence.values, lambda Y: divergence.base(Y, anchor)):
+    for of in (
+        lambda Y: divergence.between(Y, M, anchor),
+        divergence.values,
+        lambda Y: divergence.base(Y, anchor),
+    ):
         np.testing.assert_allclose(of(sparse), of(X), rtol=1e-11, atol=1e-11)
     for w in (None, rng(4).random(30)):
-        assert divergence.tally(sparse, w, anchor) == pytest.approx(divergence.tally(X, w, anchor), rel=1e-11)
+        assert divergence.tally(sparse, w, anchor) == pytest.approx(
+            divergence.tally(X, w, anchor), rel=1e-11
+        )
     centers, labels = nearest.Centers(divergence, M, anchor), np.arange(30) % 5
-    np.testing.assert_allclose(centers.own(sparse, labels), centers.own(X, labels), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(
+        centers.own(sparse, labels), centers.own(X, labels), rtol=1e-11, atol=1e-11
+    )
 
 
-@pytest.mark.parametrize(("dtype", "shift", "tol"), [("float64", 1e7, 1e-7), ("float32", 1e5, 1e-4)])
+@pytest.mark.parametrize(
+    ("dtype", "shift", "tol"), [("float64", 1e7, 1e-7), ("float32", 1e5, 1e-4)]
+)
 @pytest.mark.parametrize("name", ["squared", "kl"])
 def test_sparse_rows_far_from_zero_are_clustered_as_dense_ones(name, dtype, shift, tol):
     X = load_iris().data.astype(dtype)
     X[:, 0] += shift  # in every row, beside a column with many zeros
     X[:, 1] *= rng(0).random(150) < 0.3
     dense, sparse = (
-        BregmanKMeans(3, name, n_init=10, random_state=0).fit(table) for table in (X, scipy.sparse.csr_array(X))
+        BregmanKMeans(3, name, n_init=10, random_state=0).fit(table)
+        for table in (X, scipy.sparse.csr_array(X))
     )
     np.testing.assert_array_equal(sparse.labels_, dense.labels_)
     assert sparse.inertia_ == pytest.approx(dense.inertia_, rel=tol)
@@ -403,7 +466,9 @@ def test_columns_far_from_zero_keep_their_digits_in_sparse_tables():
     X = rows("squared") * (rng(1).random((300, 4)) < 0.4)
     X[:, 0] += 1e8
     dense, sparse = fits("squared", X, X[:3]), fits("squared", scipy.sparse.csr_array(X), X[:3])
-    np.testing.assert_allclose(sparse.transform(scipy.sparse.csr_array(X)), dense.transform(X), atol=1e-6)
+    np.testing.assert_allclose(
+        sparse.transform(scipy.sparse.csr_array(X)), dense.transform(X), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", ["squared", "kl", "sigmoid"])
@@ -419,7 +484,9 @@ def test_no_row_is_made_dense_to_be_compared(name, monkeypatch):
 def test_sparse_tables_have_the_variance_of_dense_ones(weighted):
     X = rows("squared") * (rng(1).random((300, 4)) < 0.4)
     w = rng(2).random(300) if weighted else None
-    dense, sparse = (Clusters(Y, w, as_divergence("squared"), 3) for Y in (X, scipy.sparse.csr_array(X)))
+    dense, sparse = (
+        Clusters(Y, w, as_divergence("squared"), 3) for Y in (X, scipy.sparse.csr_array(X))
+    )
     assert sparse.variance == pytest.approx(dense.variance, rel=1e-12)
 
 
@@ -437,7 +504,9 @@ def test_entries_stored_twice_are_added_up():
     X = rows("kl")
     i, j = np.nonzero(X)
     order = np.repeat(np.lexsort((j, i)), 2)
-    twice = scipy.sparse.csr_array((X[i, j][order] / 2, j[order], 2 * np.append(0, np.cumsum((X > 0).sum(axis=1)))))
+    twice = scipy.sparse.csr_array(
+        (X[i, j][order] / 2, j[order], 2 * np.append(0, np.cumsum((X > 0).sum(axis=1))))
+    )
     given = twice.copy()
     dense, sparse = fits("kl", X, X[:3] + 0.25), fits("kl", twice, X[:3] + 0.25)
     assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-10)
@@ -450,14 +519,22 @@ def test_centers_on_the_boundary_are_exact_and_finite():
     model = fits("kl", X, np.array([[1.0, 5.0], [5.0, 1.0]]))
     np.testing.assert_array_equal(model.cluster_centers_, [[0.0, 5.5], [7.5, 0.0]])
     D = model.transform(X)
-    own = [5 * np.log(5 / 5.5) + 0.5, 6 * np.log(6 / 5.5) - 0.5, 7 * np.log(7 / 7.5) + 0.5, 8 * np.log(8 / 7.5) - 0.5]
+    own = [
+        5 * np.log(5 / 5.5) + 0.5,
+        6 * np.log(6 / 5.5) - 0.5,
+        7 * np.log(7 / 7.5) + 0.5,
+        8 * np.log(8 / 7.5) - 0.5,
+    ]
     np.testing.assert_allclose(D[np.arange(4), model.labels_], own, rtol=1e-9)
     assert np.isfinite(D).all() and D[0, 1] > 1000
     assert model.inertia_ == pytest.approx(sum(own))
     bits = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
     model = fits("bernoulli", bits, np.array([[0.4, 0.6], [0.6, 0.4]]))
     np.testing.assert_array_equal(model.cluster_centers_, [[0.0, 1.0], [1.0, 0.0]])
-    assert model.inertia_ == pytest.approx(0, abs=1e-12) and (model.transform(bits)[[0, 2], [1, 0]] > 700).all()
+    assert (
+        model.inertia_ == pytest.approx(0, abs=1e-12)
+        and (model.transform(bits)[[0, 2], [1, 0]] > 700).all()
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -469,7 +546,9 @@ def test_zeros_survive_many_changes_of_labels(dtype):
     model = BregmanKMeans(30, "kl", tol=0.0, random_state=0).fit(X.astype(dtype))
     exact = np.array([X[model.labels_ == j].mean(axis=0) for j in range(30)])
     np.testing.assert_array_equal(model.cluster_centers_ == 0, exact == 0)
-    assert np.isfinite(model.inertia_) and (model.cluster_centers_ >= 0).all() and (exact == 0).any()
+    assert (
+        np.isfinite(model.inertia_) and (model.cluster_centers_ >= 0).all() and (exact == 0).any()
+    )
 
 
 def test_empty_clusters_are_given_the_farthest_row():
@@ -495,17 +574,25 @@ def test_no_cluster_is_empty_while_rows_lie_off_centers(name, values, k):
     column = np.array(values, float)[:, None]
     for seed, init in itertools.product(range(12), ("k-means++", "random")):
         w = None if seed % 3 else np.arange(10) % 4 + 1.0
-        model = BregmanKMeans(k, name, init=init, n_init=1, random_state=seed).fit(column, sample_weight=w)
+        model = BregmanKMeans(k, name, init=init, n_init=1, random_state=seed).fit(
+            column, sample_weight=w
+        )
         assert np.bincount(model.labels_, minlength=k).all()
         if name in ("squared", "kl"):
-            kernel = BregmanKMeans(k, kernel="rbf", gamma=1.0, init=init, n_init=1, random_state=seed).fit(column)
+            kernel = BregmanKMeans(
+                k, kernel="rbf", gamma=1.0, init=init, n_init=1, random_state=seed
+            ).fit(column)
             assert np.bincount(kernel.labels_, minlength=k).all()
 
 
-@pytest.mark.parametrize("name", ["squared", "kl", "itakura_saito", "exp", "sigmoid", "mahalanobis"])
+@pytest.mark.parametrize(
+    "name", ["squared", "kl", "itakura_saito", "exp", "sigmoid", "mahalanobis"]
+)
 def test_rounding_is_no_distance_from_a_center(name):
     """Few different rows far from the origin: refilling ends, though rounding keeps rows off their centers."""
-    column = np.repeat(np.array([[1.0], [1.5], [2.0]]), 5, axis=0) + (1e6 if name not in ("exp", "sigmoid") else 20)
+    column = np.repeat(np.array([[1.0], [1.5], [2.0]]), 5, axis=0) + (
+        1e6 if name not in ("exp", "sigmoid") else 20
+    )
     with pytest.warns(ConvergenceWarning, match="distinct clusters") as told:
         model = BregmanKMeans(5, name, random_state=0).fit(column)
     assert model.status_.converged and model.n_iter_ < 50 and len(told) == 1
@@ -514,22 +601,30 @@ def test_rounding_is_no_distance_from_a_center(name):
 @every_divergence
 @pytest.mark.filterwarnings("ignore:The means of all")
 def test_fewer_different_rows_than_clusters_is_no_crash(name):
-    X = np.repeat(np.clip(rows(name, n=2), 0.3, None) if name == "bernoulli" else rows(name, n=2), 6, axis=0)
+    X = np.repeat(
+        np.clip(rows(name, n=2), 0.3, None) if name == "bernoulli" else rows(name, n=2), 6, axis=0
+    )
     distinct = len(np.unique(X, axis=0))
     with pytest.warns(
-        ConvergenceWarning, match=rf"distinct clusters \({distinct}\) found smaller than n_clusters \(5\)"
+        ConvergenceWarning,
+        match=rf"distinct clusters \({distinct}\) found smaller than n_clusters \(5\)",
     ):
         model = BregmanKMeans(5, name, random_state=0).fit(X)
-    assert model.inertia_ == pytest.approx(0, abs=1e-7) and np.isfinite(model.cluster_centers_).all()
+    assert (
+        model.inertia_ == pytest.approx(0, abs=1e-7) and np.isfinite(model.cluster_centers_).all()
+    )
     soft = BregmanMixture(5, name, random_state=0).fit(X)
     assert np.isfinite(soft.predict_proba(X)).all()
 
 
-@pytest.mark.parametrize(("name", "unit"), [("squared", 0.1), ("kl", 0.1), ("absolute", 0.1), ("sigmoid", 0.1)])
+@pytest.mark.parametrize(
+    ("name", "unit"), [("squared", 0.1), ("kl", 0.1), ("absolute", 0.1), ("sigmoid", 0.1)]
+)
 def test_a_mixture_says_where_its_means_coincide(name, unit):
     X = unit * load_iris().data
     with pytest.warns(
-        UserWarning, match="means of all 3 components coincide: at sharpness=1 .*sharpness='auto'.*scale"
+        UserWarning,
+        match="means of all 3 components coincide: at sharpness=1 .*sharpness='auto'.*scale",
     ):
         BregmanMixture(3, name, random_state=0).fit(X)
     BregmanMixture(3, name, "auto", random_state=0).fit(X)
@@ -567,8 +662,14 @@ def test_starts_from_rows_with_zeros_find_the_groups(name):
         if name == "kl":
             Y = random.poisson(3 * np.exp(random.normal(size=(6, 20)))[truth]).astype(float)
         else:
-            Y = (random.random((600, 20)) < random.beta(0.3, 0.3, size=(6, 20))[truth]).astype(float)
-        scores.append(adjusted_rand_score(truth, BregmanKMeans(6, name, n_init=3, random_state=seed).fit(Y).labels_))
+            Y = (random.random((600, 20)) < random.beta(0.3, 0.3, size=(6, 20))[truth]).astype(
+                float
+            )
+        scores.append(
+            adjusted_rand_score(
+                truth, BregmanKMeans(6, name, n_init=3, random_state=seed).fit(Y).labels_
+            )
+        )
     assert np.mean(scores) > 0.9
 
 
@@ -576,12 +677,16 @@ def test_weighted_medians():
     X = rng(0).normal(size=(101, 3))
     np.testing.assert_array_equal(weighted_median(X, None), np.median(X, axis=0))
     w = rng(1).integers(0, 4, 101)
-    np.testing.assert_array_equal(weighted_median(X, w.astype(float)), weighted_median(np.repeat(X, w, axis=0), None))
+    np.testing.assert_array_equal(
+        weighted_median(X, w.astype(float)), weighted_median(np.repeat(X, w, axis=0), None)
+    )
 
 
 def test_mahalanobis_is_invariant_to_linear_maps_and_finds_stretched_clusters():
     random = rng(0)
-    X = random.normal(size=(600, 2)) * [10.0, 1.0] + np.where(np.arange(600) % 2, 4.0, -4.0)[:, None] * [0.0, 1.0]
+    X = random.normal(size=(600, 2)) * [10.0, 1.0] + np.where(np.arange(600) % 2, 4.0, -4.0)[
+        :, None
+    ] * [0.0, 1.0]
     truth = np.arange(600) % 2
     labels = BregmanKMeans(2, "mahalanobis", n_init=5, random_state=0).fit(X).labels_
     assert max((labels == truth).mean(), (labels != truth).mean()) > 0.99
@@ -591,7 +696,9 @@ def test_mahalanobis_is_invariant_to_linear_maps_and_finds_stretched_clusters():
     tight, M = Mahalanobis(shrinkage=1e-10), X[[0, 1]]
     a, b = (BregmanKMeans(2, tight, init=m, tol=0.0).fit(x) for x, m in ((X, M), (X @ A, M @ A)))
     np.testing.assert_array_equal(a.labels_, b.labels_)
-    within = sum((a.labels_ == j).sum() * np.cov(X[a.labels_ == j].T, bias=True) for j in range(2)) / 600
+    within = (
+        sum((a.labels_ == j).sum() * np.cov(X[a.labels_ == j].T, bias=True) for j in range(2)) / 600
+    )
     np.testing.assert_allclose(a.covariance_, within, rtol=1e-6, atol=1e-6)
     wide = BregmanKMeans(2, "mahalanobis", random_state=0).fit(
         random.normal(size=(10, 40))
@@ -601,7 +708,9 @@ def test_mahalanobis_is_invariant_to_linear_maps_and_finds_stretched_clusters():
 
 def test_mahalanobis_is_begun_from_ten_starts():
     X = load_wine().data
-    one, ten, auto = (BregmanKMeans(3, "mahalanobis", n_init=n, random_state=0).fit(X) for n in (1, 10, "auto"))
+    one, ten, auto = (
+        BregmanKMeans(3, "mahalanobis", n_init=n, random_state=0).fit(X) for n in (1, 10, "auto")
+    )
     assert auto.objective_ == ten.objective_ < one.objective_ - 50
 
 
@@ -611,7 +720,9 @@ def test_mahalanobis_does_not_depend_on_the_units_of_columns(unit):
     X = np.vstack([random.normal(size=(100, 2)), random.normal(size=(100, 2)) + [5.0, 0.0]])
     models = BregmanKMeans(2, "mahalanobis", n_init=20), BregmanMixture(2, "mahalanobis", n_init=5)
     for model in models:
-        plain, scaled = (clone(model).set_params(random_state=0).fit(A) for A in (X, X * [unit, 1.0]))
+        plain, scaled = (
+            clone(model).set_params(random_state=0).fit(A) for A in (X, X * [unit, 1.0])
+        )
         labels = scaled.predict(X * [unit, 1.0])
         assert max((labels == truth).mean(), (labels != truth).mean()) > 0.98
         volume = 200 * np.log(unit)  # W/2 log det of the change of units
@@ -638,14 +749,18 @@ def test_mahalanobis_learns_nothing_from_constant_columns(constant):
 def test_the_objective_of_a_mixture_never_rises_and_is_that_of_its_formula(name, seed):
     X, w = rows(name, n=60, seed=seed), rng(seed).integers(0, 3, 60).astype(float)
     sharpness = float(np.exp(rng(seed).normal()))
-    model = BregmanMixture(4, name, sharpness, tol=1e-6, max_iter=200, random_state=seed % 1000).fit(X, sample_weight=w)
+    model = BregmanMixture(
+        4, name, sharpness, tol=1e-6, max_iter=200, random_state=seed % 1000
+    ).fit(X, sample_weight=w)
     values = np.array([record.objective for record in model.history_])
     assert (np.diff(values) <= 1e-9 * (1 + np.abs(values[0]))).all()
     shrunk = 0.0  # sharpness W/2 tr V S^-1
     if name == "mahalanobis":
         V = 1e-3 * np.cov(X.T, aweights=w, bias=True).diagonal()
         shrunk = sharpness * w.sum() / 2 * V @ np.linalg.inv(model.covariance_).diagonal()
-    assert model.objective_ == pytest.approx(-w @ model.score_samples(X) + shrunk, rel=1e-7, abs=1e-7)
+    assert model.objective_ == pytest.approx(
+        -w @ model.score_samples(X) + shrunk, rel=1e-7, abs=1e-7
+    )
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
     assert model.weights_.sum() == pytest.approx(1)
 
@@ -659,21 +774,33 @@ def test_poisson_mixtures_are_fitted_by_maximum_likelihood():
         with pytest.warns(ConvergenceWarning) if max_iter < 10 else pytest.MonkeyPatch.context():
             model.fit(X)
         rates = np.maximum(model.means_, 1e-300)
-        joint = np.log(model.weights_) + (X[:, None] * np.log(rates) - rates - gammaln(X[:, None] + 1)).sum(axis=2)
+        joint = np.log(model.weights_) + (
+            X[:, None] * np.log(rates) - rates - gammaln(X[:, None] + 1)
+        ).sum(axis=2)
         likelihood = np.logaddexp.reduce(joint, axis=1).sum()
         assert -likelihood - model.objective_ == pytest.approx(constant, rel=1e-10)
         np.testing.assert_allclose(
-            model.predict_proba(X), np.exp(joint - np.logaddexp.reduce(joint, 1)[:, None]), atol=1e-9
+            model.predict_proba(X),
+            np.exp(joint - np.logaddexp.reduce(joint, 1)[:, None]),
+            atol=1e-9,
         )
 
 
 def test_mahalanobis_mixture_is_the_gaussian_mixture_with_tied_covariance():
     X = rows("squared", n=500, d=3)
-    ours = BregmanMixture(3, Mahalanobis(shrinkage=1e-9), tol=1e-13, max_iter=5000, random_state=0).fit(X)
+    ours = BregmanMixture(
+        3, Mahalanobis(shrinkage=1e-9), tol=1e-13, max_iter=5000, random_state=0
+    ).fit(X)
     theirs = GaussianMixture(
-        3, covariance_type="tied", reg_covar=0, tol=1e-12, max_iter=5000, means_init=ours.means_,
-        weights_init=ours.weights_, precisions_init=np.linalg.inv(ours.covariance_),
-    ).fit(X)  # fmt: skip
+        3,
+        covariance_type="tied",
+        reg_covar=0,
+        tol=1e-12,
+        max_iter=5000,
+        means_init=ours.means_,
+        weights_init=ours.weights_,
+        precisions_init=np.linalg.inv(ours.covariance_),
+    ).fit(X)
     np.testing.assert_allclose(ours.means_, theirs.means_, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(ours.covariance_, theirs.covariances_, rtol=1e-3, atol=1e-3)
     densities = theirs.score_samples(X) + 1.5 * np.log(2 * np.pi)
@@ -693,7 +820,10 @@ def test_sharp_mixtures_are_hard_clusters(name):
 
 def test_automatic_sharpness_has_no_units():
     X = rows("squared")
-    a, b = (BregmanMixture(3, sharpness="auto", random_state=0, tol=1e-8).fit(X * s) for s in (1.0, 1e-3))
+    a, b = (
+        BregmanMixture(3, sharpness="auto", random_state=0, tol=1e-8).fit(X * s)
+        for s in (1.0, 1e-3)
+    )
     assert b.sharpness_ == pytest.approx(1e6 * a.sharpness_, rel=1e-6)
     np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(X * 1e-3), atol=1e-6)
     hard = BregmanKMeans(3, random_state=0).fit(X)
@@ -701,7 +831,8 @@ def test_automatic_sharpness_has_no_units():
 
 
 @pytest.mark.parametrize(
-    ("name", "sharpness", "expected"), [("squared", 1.0, 1), ("mahalanobis", "auto", 1), ("squared", "auto", 10)]
+    ("name", "sharpness", "expected"),
+    [("squared", 1.0, 1), ("mahalanobis", "auto", 1), ("squared", "auto", 10)],
 )
 def test_a_time_limit_covers_the_starts_of_a_mixture_unless_its_sharpness_needs_all(
     name, sharpness, expected, monkeypatch
@@ -725,8 +856,17 @@ def test_kernel_clusters_are_those_of_explicit_features(weighted):
     R = kernel.features(X)
     first = rng(0).integers(3, size=len(X))
     implicit = BregmanKMeans(3, kernel=kernel, init=first).fit(X, sample_weight=w)
-    M = np.array([np.average(R[first == j], axis=0, weights=None if w is None else w[first == j]) for j in range(3)])
-    explicit = fits("squared", R, M) if w is None else BregmanKMeans(3, init=M, tol=0.0).fit(R, sample_weight=w)
+    M = np.array(
+        [
+            np.average(R[first == j], axis=0, weights=None if w is None else w[first == j])
+            for j in range(3)
+        ]
+    )
+    explicit = (
+        fits("squared", R, M)
+        if w is None
+        else BregmanKMeans(3, init=M, tol=0.0).fit(R, sample_weight=w)
+    )
     np.testing.assert_array_equal(implicit.labels_, explicit.labels_)
     assert implicit.inertia_ == pytest.approx(explicit.inertia_, rel=1e-8)
     np.testing.assert_allclose(implicit.transform(X), explicit.transform(R), atol=1e-7)
@@ -749,8 +889,15 @@ def test_kernel_matrices_may_be_given_or_found_by_blocks(monkeypatch):
         assert other.inertia_ == pytest.approx(whole.inertia_)
     np.testing.assert_array_equal(given.predict(kernel.gram(new, X)), whole.predict(new))
     linear = BregmanKMeans(3, kernel="linear", random_state=0).fit(X)
-    np.testing.assert_allclose(linear.transform(new), definition(potentials.Identity(), new, np.array(
-        [X[linear.labels_ == j].mean(axis=0) for j in range(3)])), atol=1e-8)  # fmt: skip
+    np.testing.assert_allclose(
+        linear.transform(new),
+        definition(
+            potentials.Identity(),
+            new,
+            np.array([X[linear.labels_ == j].mean(axis=0) for j in range(3)]),
+        ),
+        atol=1e-8,
+    )
     with pytest.raises(ValueError, match=r"k\(x, x\)"):
         given.transform(kernel.gram(new, X))
 
@@ -762,15 +909,21 @@ def test_linear_kernels_keep_their_digits_far_from_the_origin(dtype):
     w = rng(0).integers(0, 3, 90).astype(float)
     first = rng(1).integers(3, size=90)
     far = BregmanKMeans(3, kernel="linear", init=first).fit(X, sample_weight=w)
-    near = BregmanKMeans(3, kernel="linear", init=first).fit((X - dtype(offset)).astype(float), sample_weight=w)
+    near = BregmanKMeans(3, kernel="linear", init=first).fit(
+        (X - dtype(offset)).astype(float), sample_weight=w
+    )
     np.testing.assert_array_equal(far.labels_, near.labels_)
     assert far.inertia_ == pytest.approx(near.inertia_, rel=1e-5)
     np.testing.assert_array_equal(far.predict(X), near.predict(X.astype(float) - offset))
-    np.testing.assert_allclose(far.transform(X), near.transform(X.astype(float) - offset), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(
+        far.transform(X), near.transform(X.astype(float) - offset), rtol=1e-3, atol=1e-3
+    )
     assert BregmanKMeans(90, kernel="linear", random_state=0).fit(X).inertia_ >= 0
 
 
-@pytest.mark.parametrize("model", [BregmanKMeans(3, kernel="rbf"), BregmanNormalizedCut(3)], ids=["k-means", "cut"])
+@pytest.mark.parametrize(
+    "model", [BregmanKMeans(3, kernel="rbf"), BregmanNormalizedCut(3)], ids=["k-means", "cut"]
+)
 def test_gaussian_kernels_part_seconds_of_an_epoch(model):
     X = 1.7e9 + np.repeat([0.0, 8.0, 16.0], 30)[:, None] + rng(0).normal(size=(90, 1))
     far, near = (clone(model).set_params(n_init=3, random_state=0).fit(A) for A in (X, X - 1.7e9))
@@ -806,7 +959,9 @@ def test_cuts_are_weighted_kernel_clusters_up_to_a_constant(seed):
     R = Gaussian(0.5).features(X) / d[:, None]
     M = np.array([np.average(R[labels == j], axis=0, weights=d[labels == j]) for j in range(k)])
     inertia = (d * np.square(R - M[labels]).sum(axis=1)).sum()
-    assert inertia - normalized_cut(K, labels) == pytest.approx((np.diag(K) / d).sum() - k, abs=1e-10)
+    assert inertia - normalized_cut(K, labels) == pytest.approx(
+        (np.diag(K) / d).sum() - k, abs=1e-10
+    )
     model = BregmanNormalizedCut(k, "precomputed", init=labels).fit(K)
     assert model.history_[0].objective == pytest.approx(normalized_cut(K, labels), abs=1e-10)
     assert model.objective_ == pytest.approx(normalized_cut(K, model.labels_), abs=1e-10)
@@ -817,22 +972,30 @@ def test_cuts_are_weighted_kernel_clusters_up_to_a_constant(seed):
 def test_cuts_separate_rings_and_new_rows_follow(monkeypatch):
     random = rng(0)
     angle, truth = random.uniform(0, 2 * np.pi, 400), np.arange(400) % 2
-    X = (1 + 2 * truth)[:, None] * np.column_stack([np.cos(angle), np.sin(angle)]) + 0.1 * random.normal(size=(400, 2))
+    X = (1 + 2 * truth)[:, None] * np.column_stack(
+        [np.cos(angle), np.sin(angle)]
+    ) + 0.1 * random.normal(size=(400, 2))
     model = BregmanNormalizedCut(2, gamma=8.0, random_state=0).fit(X)
     same = model.labels_[0] == truth[0]
     np.testing.assert_array_equal(model.labels_ == truth, np.full(400, same))
     np.testing.assert_array_equal(model.predict(X * 1.02), model.labels_)
     monkeypatch.setattr("regfactor.solvers.spectral.SMALL", 100)  # eigenvectors by iteration
     large = BregmanNormalizedCut(2, gamma=8.0, random_state=0).fit(np.repeat(X, 3, axis=0))
-    np.testing.assert_array_equal(large.labels_[::3] == truth, np.full(400, large.labels_[0] == truth[0]))
-    weighted = BregmanNormalizedCut(2, gamma=8.0, random_state=0).fit(X, sample_weight=np.full(400, 3.0))
+    np.testing.assert_array_equal(
+        large.labels_[::3] == truth, np.full(400, large.labels_[0] == truth[0])
+    )
+    weighted = BregmanNormalizedCut(2, gamma=8.0, random_state=0).fit(
+        X, sample_weight=np.full(400, 3.0)
+    )
     assert weighted.objective_ == pytest.approx(large.objective_, rel=1e-9)
 
 
 def test_a_small_kernel_is_scaled_and_not_multiplied_for_its_eigenvectors(monkeypatch):
     X, widths, products = rows("squared", n=60), [], KernelClusters.products
     monkeypatch.setattr(
-        KernelClusters, "products", lambda problem, V: widths.append(V.shape[1]) or products(problem, V)
+        KernelClusters,
+        "products",
+        lambda problem, V: widths.append(V.shape[1]) or products(problem, V),
     )
     BregmanNormalizedCut(3, random_state=0).fit(X)
     assert set(widths) == {3}
@@ -877,13 +1040,29 @@ BAD = {
     "too many clusters": (BregmanKMeans(50), X, "n_samples=40 should be >= n_clusters=50"),
     "too many components": (BregmanMixture(50), X, "n_components=50"),
     "starts": (BregmanKMeans(2, n_init="many"), X, "n_init must be"),
-    "starts from given centers": (BregmanKMeans(2, init=X[:2], n_init=-3), X, "n_init must be a whole number >= 1"),
-    "starts from given labels": (BregmanNormalizedCut(2, init=np.arange(40) % 2, n_init="many"), X, "or 'auto'"),
+    "starts from given centers": (
+        BregmanKMeans(2, init=X[:2], n_init=-3),
+        X,
+        "n_init must be a whole number >= 1",
+    ),
+    "starts from given labels": (
+        BregmanNormalizedCut(2, init=np.arange(40) % 2, n_init="many"),
+        X,
+        "or 'auto'",
+    ),
     "no starts": (BregmanMixture(2, n_init=0), X, "n_init must be"),
     "unknown start": (BregmanKMeans(2, init="k-means+"), X, "Did you mean 'k-means\\+\\+'"),
     "shape of centers": (BregmanKMeans(2, init=np.ones((3, 4))), X, "2 centers of 4 features"),
-    "holes in centers": (BregmanKMeans(2, init=[[1, 2, 3, 4], [1, np.nan, 3, 4]]), X, "center 1 has nan in column 1"),
-    "words for centers": (BregmanKMeans(2, init=[["a", "b", "c", "d"]] * 2), X, "init must hold numbers"),
+    "holes in centers": (
+        BregmanKMeans(2, init=[[1, 2, 3, 4], [1, np.nan, 3, 4]]),
+        X,
+        "center 1 has nan in column 1",
+    ),
+    "words for centers": (
+        BregmanKMeans(2, init=[["a", "b", "c", "d"]] * 2),
+        X,
+        "init must hold numbers",
+    ),
     "centers outside": (
         BregmanKMeans(2, "kl", init=-np.ones((2, 3))),
         np.eye(3),
@@ -891,13 +1070,29 @@ BAD = {
     ),
     "labels": (BregmanKMeans(2, kernel="rbf", init=np.ones((3, 4))), X, "a label from 0 to 1"),
     "sharpness": (BregmanMixture(2, sharpness=-1.0), X, "sharpness must be"),
-    "sharpness of each": (BregmanMixture(2, sharpness=np.array([1.0, 2.0])), X, "sharpness must be"),
+    "sharpness of each": (
+        BregmanMixture(2, sharpness=np.array([1.0, 2.0])),
+        X,
+        "sharpness must be",
+    ),
     "limits": (BregmanKMeans(2, max_iter=0), X, "max_iter must be"),
     "callback": (BregmanMixture(2, callback=3), X, "callback must be"),
     "negative affinities": (BregmanNormalizedCut(2, "linear"), X, "must not be negative.*linear"),
-    "lonely rows": (BregmanNormalizedCut(2, "precomputed"), np.diag([1.0, 1.0, 0.0]), "Row 2 has no affinity"),
-    "no rows": (BregmanNormalizedCut(2, "precomputed", divergence="kl"), np.eye(3), "no rows to compare"),
-    "not symmetric": (BregmanNormalizedCut(2, "precomputed"), np.triu(np.ones((3, 3))), "not symmetric"),
+    "lonely rows": (
+        BregmanNormalizedCut(2, "precomputed"),
+        np.diag([1.0, 1.0, 0.0]),
+        "Row 2 has no affinity",
+    ),
+    "no rows": (
+        BregmanNormalizedCut(2, "precomputed", divergence="kl"),
+        np.eye(3),
+        "no rows to compare",
+    ),
+    "not symmetric": (
+        BregmanNormalizedCut(2, "precomputed"),
+        np.triu(np.ones((3, 3))),
+        "not symmetric",
+    ),
 }
 
 
@@ -916,11 +1111,15 @@ def test_exponentials_part_large_numbers(low, high):
 def test_exponentials_that_are_no_numbers_are_refused():
     X = np.linspace(80, 100, 40)[:, None]
     assert np.isfinite(BregmanKMeans(2, "exp", random_state=0).fit(X).inertia_)
-    with pytest.raises(ValueError, match=r"divergence='exp' cannot take.*\(-inf, 85\).*column 0: 30 of 40"):
+    with pytest.raises(
+        ValueError, match=r"divergence='exp' cannot take.*\(-inf, 85\).*column 0: 30 of 40"
+    ):
         BregmanKMeans(2, "exp", random_state=0).fit(X.astype(np.float32))
     with pytest.raises(ValueError, match="Give float64"):
         BregmanKMeans(2, "exp", random_state=0).fit(X.astype(np.float32))
-    with pytest.raises(ValueError, match=r"divergence='exp' cannot take.*\(-inf, 700\).*column 0: 4 of 40.*Divide"):
+    with pytest.raises(
+        ValueError, match=r"divergence='exp' cannot take.*\(-inf, 700\).*column 0: 4 of 40.*Divide"
+    ):
         BregmanKMeans(2, "exp", random_state=0).fit(np.linspace(600, 710, 40)[:, None])
 
 
@@ -936,13 +1135,17 @@ def test_weights_out_of_range_are_refused_by_cuts(divergence, weight):
 def test_bad_input_is_answered_before_any_work(model, X, message):
     with pytest.raises(ValueError, match=message):
         model.fit(X)
-    assert not [name for name in vars(model) if name.endswith("_") and name not in ("n_features_in_",)]
+    assert not [
+        name for name in vars(model) if name.endswith("_") and name not in ("n_features_in_",)
+    ]
 
 
 @pytest.mark.parametrize("model", [BregmanKMeans(3), BregmanMixture(3), BregmanNormalizedCut(3)])
 def test_limits_progress_and_callbacks(model, capsys):
     seen = []
-    stopped = clone(model).set_params(callback=lambda it: seen.append(it.objective) or True, random_state=0)
+    stopped = clone(model).set_params(
+        callback=lambda it: seen.append(it.objective) or True, random_state=0
+    )
     with pytest.warns(ConvergenceWarning, match="callback"):
         stopped.fit(X)
     assert len(seen) == 1
@@ -951,7 +1154,9 @@ def test_limits_progress_and_callbacks(model, capsys):
     assert capsys.readouterr() == ("", "")
     fit = clone(model).set_params(verbose=1, random_state=0).fit(X)
     assert "objective" in capsys.readouterr().err
-    assert fit.status_.converged and fit.n_iter_ >= 1 and fit.history_[-1].objective == fit.objective_
+    assert (
+        fit.status_.converged and fit.n_iter_ >= 1 and fit.history_[-1].objective == fit.objective_
+    )
     again = pickle.loads(pickle.dumps(fit))
     np.testing.assert_array_equal(again.predict(X), fit.predict(X))
     with pytest.raises(NotFittedError):
@@ -962,7 +1167,9 @@ def test_limits_progress_and_callbacks(model, capsys):
 def test_a_local_search_has_no_gap_and_says_so(model):
     fit = clone(model).set_params(random_state=0).fit(X)
     for name in ("gap_", "relative_gap_", "certificate_"):
-        with pytest.raises(AttributeError, match=f"{type(model).__name__} was solved locally.*no duality gap"):
+        with pytest.raises(
+            AttributeError, match=f"{type(model).__name__} was solved locally.*no duality gap"
+        ):
             getattr(fit, name)
         with pytest.raises(NotFittedError):
             getattr(clone(model), name)
@@ -972,7 +1179,11 @@ def test_iterates_hold_labels_as_one_hot_rows():
     points = []
     BregmanKMeans(3, random_state=0, callback=lambda it: points.append(it.point)).fit(X)
     codes = points[-1].factors.codes
-    assert codes.shape == (len(X), 3) and (codes.sum(axis=1) == 1).all() and (np.sort(codes)[:, -1] == 1).all()
+    assert (
+        codes.shape == (len(X), 3)
+        and (codes.sum(axis=1) == 1).all()
+        and (np.sort(codes)[:, -1] == 1).all()
+    )
 
 
 def test_a_second_fit_leaves_nothing_of_the_first():
@@ -995,14 +1206,18 @@ def test_what_is_no_divergence_is_shown_and_refused_by_fit(make, divergence):
 
 @pytest.mark.parametrize("make", [BregmanKMeans, BregmanMixture, BregmanNormalizedCut])
 def test_tags_tell_which_divergences_take_no_negative_number(make):
-    told = [name for name in NAMES if make(divergence=name).__sklearn_tags__().input_tags.positive_only]
+    told = [
+        name for name in NAMES if make(divergence=name).__sklearn_tags__().input_tags.positive_only
+    ]
     assert told == ["bernoulli", "itakura_saito", "kl"]
 
 
 def test_frames_in_and_out():
     frame = pd.DataFrame(X, columns=list("abcd"), index=range(5, 45))
     out = BregmanKMeans(2, random_state=0).set_output(transform="pandas").fit_transform(frame)
-    assert list(out.columns) == ["bregmankmeans0", "bregmankmeans1"] and out.index.equals(frame.index)
+    assert list(out.columns) == ["bregmankmeans0", "bregmankmeans1"] and out.index.equals(
+        frame.index
+    )
 
 
 def test_parts_are_divergences():
@@ -1013,8 +1228,12 @@ def test_parts_are_divergences():
     assert a.inertia_ == pytest.approx(2 * b.inertia_)
     assert as_divergence(potentials.Identity()) == DIVERGENCES["squared"]
     shares = rng(0).dirichlet(np.ones(4), 50) * (np.arange(4) != 3)
-    shares /= shares.sum(axis=1, keepdims=True)  # the last column, to which the transfer refers, is all zero
-    model = BregmanKMeans(3, BregmanDivergence(potentials.MultinomialEntropy()), random_state=0).fit(shares)
+    shares /= shares.sum(
+        axis=1, keepdims=True
+    )  # the last column, to which the transfer refers, is all zero
+    model = BregmanKMeans(
+        3, BregmanDivergence(potentials.MultinomialEntropy()), random_state=0
+    ).fit(shares)
     M = model.cluster_centers_[:, :3]
     kl = np.array([[np.sum(x * np.log(x / m)) for m in M] for x in shares[:, :3]])
     np.testing.assert_allclose(model.transform(shares), kl, atol=1e-9)
@@ -1055,7 +1274,11 @@ CLOSE = {  # center, deviation, and D in a form in which no digits cancel
     "itakura_saito": (1e6, 2.0, lambda x, m: (x - m) / m - np.log1p((x - m) / m)),
     "exp": (5.0, 1e-5, lambda x, m: np.exp(m) * (np.expm1(x - m) - (x - m))),
     "cube": (1e3, 1e-2, lambda x, m: np.square(x - m) * (x * x + 2 * x * m + 3 * m * m) / 4),
-    "sigmoid": (10.0, 1e-4, lambda x, m: np.log1p(np.expm1(x - m) / (1 + np.exp(-m))) - (x - m) / (1 + np.exp(-m))),
+    "sigmoid": (
+        10.0,
+        1e-4,
+        lambda x, m: np.log1p(np.expm1(x - m) / (1 + np.exp(-m))) - (x - m) / (1 + np.exp(-m)),
+    ),
     "relaxed_sigmoid": (1e6, 2.0, lambda x, m: relative_entropy(1 + x, 1 + m)),
     "bernoulli": (0.5, 1e-6, lambda x, m: relative_entropy(x, m) + relative_entropy(1 - x, 1 - m)),
 }
@@ -1067,8 +1290,12 @@ def test_divergences_between_neighbors_keep_their_digits(name):
     P = mean + 3 * deviation * rng(0).normal(size=(3, 4))
     X = P[rng(1).integers(3, size=300)] + deviation * rng(2).normal(size=(300, 4))
     model = BregmanKMeans(3, name, random_state=0).fit(X)
-    D = exact(X.astype(np.longdouble), model.cluster_centers_[model.labels_].astype(np.longdouble)).sum(axis=1)
-    np.testing.assert_allclose(DIVERGENCES[name].paired(X, model.cluster_centers_[model.labels_]), D, rtol=1e-9)
+    D = exact(
+        X.astype(np.longdouble), model.cluster_centers_[model.labels_].astype(np.longdouble)
+    ).sum(axis=1)
+    np.testing.assert_allclose(
+        DIVERGENCES[name].paired(X, model.cluster_centers_[model.labels_]), D, rtol=1e-9
+    )
     assert -model.score(X) == pytest.approx(float(D.sum()), rel=1e-11)
     assert model.inertia_ == pytest.approx(float(D.sum()), rel=1e-7)
 
@@ -1076,15 +1303,30 @@ def test_divergences_between_neighbors_keep_their_digits(name):
 @pytest.mark.parametrize(
     ("potential", "x", "m", "exact"),
     [
-        (potentials.Exp(), 600.00001, 600.0, np.exp(600.0) * 5.0000166667e-11),  # bounded elsewhere beyond 300
+        (
+            potentials.Exp(),
+            600.00001,
+            600.0,
+            np.exp(600.0) * 5.0000166667e-11,
+        ),  # bounded elsewhere beyond 300
         (potentials.Sigmoid(), -800.0, 1e7, 800.0),  # F'' vanishes at both ends, and not between
         (potentials.Steps(4), -800.0, 1e7, 3 * 800 + 4.5),
-        (potentials.Entropy(), 1.0001e160, 1e160, 1e160 * 4.99983334e-9),  # whose squares are no numbers
+        (
+            potentials.Entropy(),
+            1.0001e160,
+            1e160,
+            1e160 * 4.99983334e-9,
+        ),  # whose squares are no numbers
         (potentials.Entropy(), 1.0001e-160, 1e-160, 1e-160 * 4.99983334e-9),
         (potentials.Burg(), 1.0001e160, 1e160, 4.99966669e-9),
         (potentials.Burg(), 1.0001e-170, 1e-170, 4.99966669e-9),
         (potentials.BinomialEntropy(), 1.2151e-14, 1.2159e-14, 2.632e-21),
-        (potentials.Entropy(), np.e * (1 + 1e-6), np.e, np.e * 0.49999983333e-12),  # where F is zero
+        (
+            potentials.Entropy(),
+            np.e * (1 + 1e-6),
+            np.e,
+            np.e * 0.49999983333e-12,
+        ),  # where F is zero
         (potentials.Burg(), (1 + 1e-6) / np.e, 1 / np.e, 0.49999966667e-12),
     ],
 )
@@ -1102,15 +1344,21 @@ def test_clusters_where_the_potential_is_zero_are_told_apart(name, zero):
     X = zero * (1 + 1e-7 * np.c_[z - z.mean(), z.mean() - z])
     model = BregmanKMeans(3, name, n_init=5, random_state=0).fit(X)
     assert adjusted_rand_score(truth, model.labels_) == 1
-    D = CLOSE[name][2](X.astype(np.longdouble), model.cluster_centers_[model.labels_].astype(np.longdouble))
+    D = CLOSE[name][2](
+        X.astype(np.longdouble), model.cluster_centers_[model.labels_].astype(np.longdouble)
+    )
     assert model.inertia_ == pytest.approx(float(D.sum()), rel=1e-4)
 
 
 def test_weights_that_single_precision_takes_for_nothing_have_means():
-    X = np.repeat([[0.0, 1.0], [5.0, 6.0]], 50, axis=0).astype(np.float32) + rng(0).normal(size=(100, 2)).astype("f")
+    X = np.repeat([[0.0, 1.0], [5.0, 6.0]], 50, axis=0).astype(np.float32) + rng(0).normal(
+        size=(100, 2)
+    ).astype("f")
     w = np.repeat([1.0, 1e-50], 50)
     model = BregmanKMeans(2, init=X[[0, 99]]).fit(X, sample_weight=w)
-    np.testing.assert_allclose(model.cluster_centers_[1], X[model.labels_ == 1].mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(
+        model.cluster_centers_[1], X[model.labels_ == 1].mean(axis=0), rtol=1e-5
+    )
 
 
 def test_a_divergence_over_a_steep_slope_is_no_quadrature():
@@ -1136,8 +1384,12 @@ def test_a_row_far_away_costs_the_inertia_no_digits(name, large, weighted):
     """A cluster of its own, which costs nothing: the inertia is that of the others."""
     X = np.abs(rng(0).normal(size=(60, 3)))
     X[0, 0] = large
-    weight = 2.0 ** rng(1).integers(0, 3, size=60) if weighted else np.ones(60)  # its mean is the row itself
-    model = BregmanKMeans(3, name, random_state=0).fit(X, sample_weight=weight if weighted else None)
+    weight = (
+        2.0 ** rng(1).integers(0, 3, size=60) if weighted else np.ones(60)
+    )  # its mean is the row itself
+    model = BregmanKMeans(3, name, random_state=0).fit(
+        X, sample_weight=weight if weighted else None
+    )
     assert np.sum(model.labels_ == model.labels_[0]) == 1
     rest = np.arange(60) > 0
     D = as_divergence(name).between(X[rest], model.cluster_centers_, X[rest].mean(axis=0))
@@ -1165,7 +1417,9 @@ def test_mahalanobis_clusters_have_no_units_however_far_apart_they_are(units):
         BregmanMixture(3, "mahalanobis", random_state=0),
     ):
         plain, scaled = clone(estimator).fit(X), clone(estimator).fit(X * units)
-        np.testing.assert_allclose(scaled.covariance_, plain.covariance_ * np.outer(units, units), rtol=1e-8)
+        np.testing.assert_allclose(
+            scaled.covariance_, plain.covariance_ * np.outer(units, units), rtol=1e-8
+        )
         shift = 200 * np.log(units).sum()
         assert scaled.objective_ == pytest.approx(plain.objective_ + shift, rel=1e-9)
 
@@ -1175,7 +1429,9 @@ def test_mahalanobis_clusters_have_no_units_however_far_apart_they_are(units):
 def test_a_constant_column_does_not_part_mahalanobis_clusters(constant, dtype):
     X = rng(0).normal(size=(200, 3)).astype(dtype)
     wide = np.column_stack([X, np.full(200, constant, dtype)])
-    plain, with_constant = (BregmanKMeans(3, "mahalanobis", random_state=0).fit(T) for T in (X, wide))
+    plain, with_constant = (
+        BregmanKMeans(3, "mahalanobis", random_state=0).fit(T) for T in (X, wide)
+    )
     assert adjusted_rand_score(plain.labels_, with_constant.labels_) == 1
     np.testing.assert_allclose(with_constant.inertia_, plain.inertia_, rtol=1e-4)
 
@@ -1187,7 +1443,9 @@ def test_centers_are_means_where_the_objective_no_longer_shows_it():
     X = 20 * random.normal(size=(300, 2))
     model = BregmanKMeans(8, "exp", random_state=0, tol=0).fit(X)
     for j in range(8):
-        np.testing.assert_allclose(model.cluster_centers_[j], X[model.labels_ == j].mean(axis=0), rtol=1e-9)
+        np.testing.assert_allclose(
+            model.cluster_centers_[j], X[model.labels_ == j].mean(axis=0), rtol=1e-9
+        )
 
 
 def test_a_merged_mixture_without_units_is_not_sent_to_what_has_none():

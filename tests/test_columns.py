@@ -33,7 +33,9 @@ def pandas_table(rng, n=ROWS):
             "truth": pd.array(rng.random(n) < 0.3, dtype="boolean"),
             "truth_objects": pd.Series([bool(b) for b in rng.random(n) < 0.6], dtype=object),
             "size": pd.Categorical.from_codes(rng.integers(0, 4, n), SIZES, ordered=True),
-            "half": pd.Categorical.from_codes(rng.integers(0, 2, n), ["first", "second"], ordered=True),
+            "half": pd.Categorical.from_codes(
+                rng.integers(0, 2, n), ["first", "second"], ordered=True
+            ),
             "color": pd.Categorical.from_codes(rng.integers(0, 3, n), COLORS),
             "number_names": pd.Categorical.from_codes(rng.integers(0, 3, n), [30, 10, 20]),
             "city": rng.choice(CITIES, n),
@@ -64,7 +66,11 @@ def with_holes(table, rng, share=0.2):
     mask = rng.random(table.shape) < share
     if isinstance(table, pl.DataFrame):
         columns = [
-            pl.Series(c.name, [None if hole else v for v, hole in zip(c, mask[:, j], strict=True)], dtype=c.dtype)
+            pl.Series(
+                c.name,
+                [None if hole else v for v, hole in zip(c, mask[:, j], strict=True)],
+                dtype=c.dtype,
+            )
             for j, c in enumerate(table.get_columns())
         ]
         return pl.DataFrame(columns), mask
@@ -128,7 +134,11 @@ def test_every_column_has_a_null_loss_of_one_per_observed_entry(make):
     holed, _ = with_holes(make(rng), rng)
     schema = Schema.of(holed)
     E, found = schema.encode(holed), {}
-    losses = {int(j): part for columns, part in schema.loss.parts(E.shape[1]) for j in np.arange(E.shape[1])[columns]}
+    losses = {
+        int(j): part
+        for columns, part in schema.loss.parts(E.shape[1])
+        for j in np.arange(E.shape[1])[columns]
+    }
     owners = [item.column for item in schema.inferred for _ in range(item.width)]
     grid = np.linspace(-8, 8, 16001)[:, None]
     for j, owner in enumerate(owners):
@@ -153,7 +163,11 @@ def test_auto_infers_losses_and_says_so():
     assert found["city"] == ("text", "Logistic()", 4)
     assert found["sex"] == ("text", "Logistic()", 1)
     assert {"color=red", "sex=m", "size>small", "size>large"} <= set(schema.feature_names)
-    assert len(schema.feature_names) == len(schema.weights) == schema.encode(pandas_table(rng)).shape[1]
+    assert (
+        len(schema.feature_names)
+        == len(schema.weights)
+        == schema.encode(pandas_table(rng)).shape[1]
+    )
     lines = str(schema.inferred).splitlines()
     assert lines[0].split() == ["column", "kind", "loss", "encoded", "as"] and len(lines) == 15
 
@@ -161,7 +175,9 @@ def test_auto_infers_losses_and_says_so():
 def test_numbers_are_scaled_by_median_and_quartiles():
     x = np.array([1.0, 2.0, 3.0, 4.0, 1000.0, np.nan])
     flat = np.array([0.0, 0.0, 0.0, 0.0, 5.0, 0.0])  # no quartile range: the standard deviation
-    E = Schema.of(np.column_stack([x, flat, np.full(6, 7.0)])).encode(np.column_stack([x, flat, np.full(6, 7.0)]))
+    E = Schema.of(np.column_stack([x, flat, np.full(6, 7.0)])).encode(
+        np.column_stack([x, flat, np.full(6, 7.0)])
+    )
     np.testing.assert_allclose(E[:, 0], (x - 3) / (2 / 1.349))
     np.testing.assert_allclose(E[:, 1], flat / flat.std())
     np.testing.assert_array_equal(E[:, 2], 0)
@@ -179,10 +195,15 @@ def test_a_fully_stated_objective_is_left_as_stated():
 
 def test_losses_are_given_by_name_index_slice_and_list_and_the_rest_is_auto():
     table = pandas_table(np.random.default_rng(6))
-    by_name = {item.column: item.loss for item in Schema.of(table, {"short": "poisson", 0: Huber(0.5)}).inferred}
+    by_name = {
+        item.column: item.loss
+        for item in Schema.of(table, {"short": "poisson", 0: Huber(0.5)}).inferred
+    }
     assert by_name["short"] == str(Poisson()) and by_name["float"] == str(Huber(0.5))
     assert by_name["skewed"] == "Squared()" and by_name["size"] == "Logistic()"
-    listed = Schema.of(table, [(["float", "skewed"], "huber"), ("color", "softmax"), ("size", "ordinal")])
+    listed = Schema.of(
+        table, [(["float", "skewed"], "huber"), ("color", "softmax"), ("size", "ordinal")]
+    )
     losses = {item.column: (item.loss, item.width) for item in listed.inferred}
     assert losses["color"] == ("Softmax()", 3) and losses["size"] == (str(Ordinal(levels=4)), 1)
     assert losses["skewed"] == losses["float"] == (str(Huber()), 1)
@@ -192,7 +213,9 @@ def test_losses_are_given_by_name_index_slice_and_list_and_the_rest_is_auto():
 
 def test_a_loss_over_rows_keeps_its_columns_together():
     counts = np.random.default_rng(7).multinomial(10, [0.2, 0.3, 0.5], 40).astype(float)
-    schema = Schema.of(np.column_stack([counts, np.arange(40.0)]), [([0, 1, 2], "multinomial"), (3, "auto")])
+    schema = Schema.of(
+        np.column_stack([counts, np.arange(40.0)]), [([0, 1, 2], "multinomial"), (3, "auto")]
+    )
     assert isinstance(schema.loss, Stacked)
     assert [list(columns) for columns, _ in schema.loss.groups] == [[0, 1, 2], [3]]
     assert len(set(schema.weights[:3])) == 1
@@ -204,11 +227,19 @@ def test_a_category_never_seen_is_a_hole_with_a_warning(make):
     table = make(rng)
     schema = Schema.of(table)
     new = ["Paris"] + table["city"].to_list()[1:]
-    other = table.with_columns(city=pl.Series(new)) if isinstance(table, pl.DataFrame) else table.assign(city=new)
+    other = (
+        table.with_columns(city=pl.Series(new))
+        if isinstance(table, pl.DataFrame)
+        else table.assign(city=new)
+    )
     with pytest.warns(UserWarning, match=r"'city'.*'Paris'.*missing"):
         E = schema.encode(other)
     at = [name.startswith("city=") for name in schema.feature_names]
-    assert np.isnan(E[0, at]).all() and not np.isnan(E[1:]).any() and not np.isnan(E[0, ~np.array(at)]).any()
+    assert (
+        np.isnan(E[0, at]).all()
+        and not np.isnan(E[1:]).any()
+        and not np.isnan(E[0, ~np.array(at)]).any()
+    )
 
 
 def test_categories_are_matched_by_their_names():
@@ -229,7 +260,9 @@ def test_ordered_levels_become_steps():
     schema = Schema.of(table)
     assert schema.feature_names == ["size>small", "size>medium", "size>large"]
     nan = np.nan
-    np.testing.assert_array_equal(schema.encode(table), [[0, 0, 0], [1, 1, 0], [nan, nan, nan], [1, 1, 1], [1, 0, 0]])
+    np.testing.assert_array_equal(
+        schema.encode(table), [[0, 0, 0], [1, 1, 0], [nan, nan, nan], [1, 1, 1], [1, 0, 0]]
+    )
     assert set(schema.originals) == {0}  # a cell is held out as a whole
 
 
@@ -242,9 +275,14 @@ def test_the_median_level_is_predicted():
 def test_levels_that_do_not_occur_have_no_step_and_are_taken_later():
     table = ordered(["small", "large", "huge", None])
     schema = Schema.of(table)
-    assert schema.feature_names == ["size>small", "size>large"]  # offsets of steps that nothing tells would be infinite
+    assert schema.feature_names == [
+        "size>small",
+        "size>large",
+    ]  # offsets of steps that nothing tells would be infinite
     np.testing.assert_array_equal(schema.encode(ordered(["medium"])), [[1, 0]])
-    filled = schema.decode(schema.encode(ordered(["small", "large", "huge", "huge"])), ordered([None] * 4))
+    filled = schema.decode(
+        schema.encode(ordered(["small", "large", "huge", "huge"])), ordered([None] * 4)
+    )
     assert filled["size"].tolist() == ["small", "large", "huge", "huge"]
 
 
@@ -293,7 +331,9 @@ def test_arrays_stay_arrays():
     assert schema.encode(X).dtype == np.float32
     filled = schema.decode(np.ones((20, 3)), X)
     assert filled.dtype == np.float32 and filled[0, 0] == 1
-    objects = np.array([[1, "a", True], [2, "b", None], [None, "a", False], [4, None, True]], dtype=object)
+    objects = np.array(
+        [[1, "a", True], [2, "b", None], [None, "a", False], [4, None, True]], dtype=object
+    )
     schema = Schema.of(objects)
     assert [item.kind for item in schema.inferred] == ["numeric", "text", "boolean"]
     filled = schema.decode(schema.encode(objects[[0, 0, 3, 1]]), objects)
@@ -302,7 +342,11 @@ def test_arrays_stay_arrays():
 
 
 ERRORS = {
-    "text": ({"note": [f"word {i}" for i in range(ROWS)]}, "auto", r"'note' holds 120 different strings.*[Dd]rop"),
+    "text": (
+        {"note": [f"word {i}" for i in range(ROWS)]},
+        "auto",
+        r"'note' holds 120 different strings.*[Dd]rop",
+    ),
     "dates": ({"day": pd.date_range("2020-01-01", periods=ROWS)}, "auto", r"'day'.*dates.*drop"),
     "date objects": ({"day": [datetime.date(2020, 1, 1)] * ROWS}, "auto", r"'day'.*dates.*drop"),
     "a string among numbers": (
@@ -310,25 +354,53 @@ ERRORS = {
         "auto",
         r"'c' holds numbers, but row 2 .*'hello'.*NaN",
     ),
-    "a number among strings": ({"c": ["a", 1, "b"]}, "auto", r"'c' holds strings, but row 1 holds 1.*convert"),
-    "a truth value among numbers": ({"c": [1, 2, True]}, "auto", r"'c' holds numbers, but row 2 holds True"),
+    "a number among strings": (
+        {"c": ["a", 1, "b"]},
+        "auto",
+        r"'c' holds strings, but row 1 holds 1.*convert",
+    ),
+    "a truth value among numbers": (
+        {"c": [1, 2, True]},
+        "auto",
+        r"'c' holds numbers, but row 2 holds True",
+    ),
     "a date among numbers": (
         {"c": [1, 2, datetime.date(2020, 1, 1)]},
         "auto",
         r"'c' holds numbers, but row 2 holds date",
     ),
     "lists": ({"c": [[1], [2], "a"]}, "auto", r"'c' holds values of type list"),
-    "no type": ({"what": pd.Series([None] * ROWS, dtype=object)}, "auto", r"'what' has neither.*drop"),
+    "no type": (
+        {"what": pd.Series([None] * ROWS, dtype=object)},
+        "auto",
+        r"'what' has neither.*drop",
+    ),
     "complex": ({"z": np.full(ROWS, 1j)}, "auto", r"'z'.*complex"),
     "infinity": ({"x": np.full(ROWS, np.inf)}, "auto", r"'x' contains infinity"),
-    "one loss": ({"c": pd.Categorical(["a", "b"] * (ROWS // 2))}, "squared", r"'c' hold categories.*loss='auto'"),
-    "wrong loss": ({"c": pd.Categorical(["a", "b"] * (ROWS // 2))}, {"c": "squared"}, r"'c' is an unordered category"),
-    "not ordinal": ({"o": pd.Categorical(SIZES * 30, ordered=True)}, {"o": "logistic"}, r"'o' has 4.*'ordinal'"),
+    "one loss": (
+        {"c": pd.Categorical(["a", "b"] * (ROWS // 2))},
+        "squared",
+        r"'c' hold categories.*loss='auto'",
+    ),
+    "wrong loss": (
+        {"c": pd.Categorical(["a", "b"] * (ROWS // 2))},
+        {"c": "squared"},
+        r"'c' is an unordered category",
+    ),
+    "not ordinal": (
+        {"o": pd.Categorical(SIZES * 30, ordered=True)},
+        {"o": "logistic"},
+        r"'o' has 4.*'ordinal'",
+    ),
     "not a count": ({"x": np.full(ROWS, -1.0)}, {"x": "poisson"}, r"The loss Poisson.*column 'x'"),
     "unknown column": ({"x": np.ones(ROWS)}, {"y": "huber"}, r"'y'"),
     "out of range": ({"x": np.ones(ROWS)}, {5: "huber"}, r"columns 5.*\['x'\]"),
     "twice": ({"x": np.ones(ROWS)}, [("x", "huber"), (0, "squared")], r"\['x'\] are given several"),
-    "nested": ({"x": np.ones(ROWS)}, {"x": ["huber"]}, r"takes a string or a Loss, got \['huber'\]"),
+    "nested": (
+        {"x": np.ones(ROWS)},
+        {"x": ["huber"]},
+        r"takes a string or a Loss, got \['huber'\]",
+    ),
     "unknown loss": ({"x": np.ones(ROWS)}, {"x": "hubber"}, r"Did you mean 'huber'"),
 }
 
@@ -377,10 +449,17 @@ def frames(rows):
     """The same rows as a pandas and as a polars frame; the anchors show every category at least once."""
     columns = dict(zip(NAMES, map(list, zip(*ANCHORS, *rows, strict=True)), strict=True))
     types = {"float": "float64", "whole": "Int64", "truth": "boolean", "city": "str"}
-    types["size"], types["color"] = pd.CategoricalDtype(SIZES, ordered=True), pd.CategoricalDtype(COLORS)
+    types["size"], types["color"] = (
+        pd.CategoricalDtype(SIZES, ordered=True),
+        pd.CategoricalDtype(COLORS),
+    )
     yield pd.DataFrame({name: pd.Series(columns[name], dtype=types[name]) for name in NAMES})
     schema = dict(
-        zip(NAMES, [pl.Float64, pl.Int64, pl.Boolean, pl.Enum(SIZES), pl.Categorical, pl.String], strict=True)
+        zip(
+            NAMES,
+            [pl.Float64, pl.Int64, pl.Boolean, pl.Enum(SIZES), pl.Categorical, pl.String],
+            strict=True,
+        )
     )
     yield pl.DataFrame(columns, schema=schema, strict=False)
 
@@ -400,15 +479,24 @@ def test_what_is_encoded_comes_back(rows, seed):
 
 def test_scales_do_not_change_weights():
     X = np.random.default_rng(12).normal(size=(40, 3))
-    np.testing.assert_allclose(Schema.of(X * [1, 1e4, 1e-4] + 7).weights, Schema.of(X).weights, rtol=1e-6)
+    np.testing.assert_allclose(
+        Schema.of(X * [1, 1e4, 1e-4] + 7).weights, Schema.of(X).weights, rtol=1e-6
+    )
     assert Schema.of(X).loss == Squared()
 
 
 @pytest.mark.filterwarnings("ignore:.*no observed entry")
-@pytest.mark.parametrize("frame", [lambda d: pd.DataFrame(d).astype("boolean"), pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize(
+    "frame", [lambda d: pd.DataFrame(d).astype("boolean"), pd.DataFrame, pl.DataFrame]
+)
 @pytest.mark.parametrize(
     "model",
-    [ExponentialFamilyPCA(1, "bernoulli"), ConvexSubspace(), ConvexSubspace("logistic"), SubspaceImputer("auto")],
+    [
+        ExponentialFamilyPCA(1, "bernoulli"),
+        ConvexSubspace(),
+        ConvexSubspace("logistic"),
+        SubspaceImputer("auto"),
+    ],
     ids=str,
 )
 def test_truth_values_are_completed_by_the_likelier(model, frame):
@@ -416,7 +504,12 @@ def test_truth_values_are_completed_by_the_likelier(model, frame):
     shares = {"seldom": 0.2, "mostly": 0.8, "never": 0.0}
     drawn = {name: (rng.random(100) < share).tolist() for name, share in shares.items()}
     holes = {name: rng.choice(100, 20, replace=False) for name in shares}
-    answers = frame({name: [None if i in holes[name] else v for i, v in enumerate(drawn[name])] for name in shares})
+    answers = frame(
+        {
+            name: [None if i in holes[name] else v for i, v in enumerate(drawn[name])]
+            for name in shares
+        }
+    )
     done = clone(model).fit(answers).complete(answers)
     for name, share in shares.items():
         filled = [list(done[name])[i] for i in holes[name]]

@@ -26,12 +26,20 @@ def test_defaults_are_those_of_the_api():
 def test_features_select_rows():
     np.testing.assert_array_equal(class_balance({0: 1.0}).features(X), 1)
     np.testing.assert_array_equal(labeled_feature(0, {0: 1.0}).features(X), [0, 1, 0, 1])
-    np.testing.assert_array_equal(labeled_feature(-1, {0: 1.0}).features(scipy.sparse.csr_array(X)), [1, 0, 1, 1])
-    np.testing.assert_array_equal(labeled_feature("b", {0: 1.0}).features(X, ["a", "b"]), [1, 0, 1, 1])
-    np.testing.assert_array_equal(region([True, False, True, False], {0: 1.0}).features(X), [1, 0, 1, 0])
+    np.testing.assert_array_equal(
+        labeled_feature(-1, {0: 1.0}).features(scipy.sparse.csr_array(X)), [1, 0, 1, 1]
+    )
+    np.testing.assert_array_equal(
+        labeled_feature("b", {0: 1.0}).features(X, ["a", "b"]), [1, 0, 1, 1]
+    )
+    np.testing.assert_array_equal(
+        region([True, False, True, False], {0: 1.0}).features(X), [1, 0, 1, 0]
+    )
     np.testing.assert_array_equal(region(lambda t: t[:, 1] > 1, {0: 1.0}).features(X), [0, 0, 1, 0])
     np.testing.assert_array_equal(expectation(X[:, 0], 0.5, 0.1, "yes").features(X), X[:, 0])
-    np.testing.assert_array_equal(expectation(lambda t: t[:, 0] * 2, 0.5, 0.1, 1).features(X), X[:, 0] * 2)
+    np.testing.assert_array_equal(
+        expectation(lambda t: t[:, 0] * 2, 0.5, 0.1, 1).features(X), X[:, 0] * 2
+    )
 
 
 @pytest.mark.parametrize("how", ["vectorizer", "mapping", "list"])
@@ -77,15 +85,21 @@ def test_what_cannot_be_meant_is_refused(make, message):
 def test_a_share_is_moved_and_the_others_give_way():
     both = class_balance({"a": 0.6, "b": 0.3, "c": 0.1}).moved("a", 0.2)
     assert both.targets == pytest.approx({"a": 0.8, "b": 0.15, "c": 0.05})
-    assert class_balance({"a": 0.95, "b": 0.05}).moved("a", 0.2).targets == pytest.approx({"a": 1.0, "b": 0.0})
-    assert class_balance({"a": 1.0, "b": 0.0}).moved("a", -0.2).targets == pytest.approx({"a": 0.8, "b": 0.2})
+    assert class_balance({"a": 0.95, "b": 0.05}).moved("a", 0.2).targets == pytest.approx(
+        {"a": 1.0, "b": 0.0}
+    )
+    assert class_balance({"a": 1.0, "b": 0.0}).moved("a", -0.2).targets == pytest.approx(
+        {"a": 0.8, "b": 0.2}
+    )
     assert class_balance({"a": 0.1}).moved("a", -0.2).targets == {"a": 0.0}
     assert expectation(X[:, 0], 2.0, 0.1, "a").moved("a", -0.1).target == pytest.approx(1.8)
     assert both.tolerance == 0.02
 
 
 def test_constraints_survive_a_clone():
-    model = ExpectationSVC([class_balance({0: 0.5}), region(lambda t: t[:, 0] > 0, {1: 0.8}, name="right")])
+    model = ExpectationSVC(
+        [class_balance({0: 0.5}), region(lambda t: t[:, 0] > 0, {1: 0.8}, name="right")]
+    )
     copy = clone(model)
     assert [str(c) for c in copy.constraints] == ["all rows", "right"]
     assert [c.targets for c in copy.constraints] == [{0: 0.5}, {1: 0.8}]
@@ -102,7 +116,9 @@ def test_statements_are_about_the_unlabeled_rows_by_weight():
     np.testing.assert_allclose(lines.target, [0.8, (2 * 3 + 3 * 1) / 6 - 0.5])
     np.testing.assert_allclose(lines.strength, [10 * 4, 10 * 36 / (2 * 9 + 3 * 1)])
     with pytest.warns(UserWarning, match="no unlabeled row belongs to it"):
-        empty = stated((labeled_feature(0, {1: 0.8}),), X, None, np.array([0, 1]), rows[1:2], weights[1:2])
+        empty = stated(
+            (labeled_feature(0, {1: 0.8}),), X, None, np.array([0, 1]), rows[1:2], weights[1:2]
+        )
     assert len(empty.statements(10.0)) == 0
 
 
@@ -120,7 +136,10 @@ def test_shares_of_all_classes_state_once_for_two_and_each_for_three():
 
 
 def words():
-    return [labeled_feature("goal", {"sport": 0.9, "news": 0.1}), labeled_feature("vote", {"news": 0.6})]
+    return [
+        labeled_feature("goal", {"sport": 0.9, "news": 0.1}),
+        labeled_feature("vote", {"news": 0.6}),
+    ]
 
 
 def test_keywords_vote():
@@ -129,7 +148,9 @@ def test_keywords_vote():
     assert model.predict(frame).tolist() == ["sport", "news", "sport", "news"]
     np.testing.assert_allclose(model.decision_function(frame)[:3], [0.8, -0.2, 0.6], atol=1e-5)
     assert model.transduction_.tolist() == ["sport", "news", "sport", "news"]
-    sparse = KeywordVote([labeled_feature(0, {"a": 1.0})], ["a", "b", "c"]).fit(scipy.sparse.csr_array(X), [None] * 4)
+    sparse = KeywordVote([labeled_feature(0, {"a": 1.0})], ["a", "b", "c"]).fit(
+        scipy.sparse.csr_array(X), [None] * 4
+    )
     assert sparse.decision_function(scipy.sparse.csr_array(X)).shape == (4, 3)
     assert sparse.predict(scipy.sparse.csr_array(X)).tolist() == ["a", "a", "a", "a"]
     with pytest.raises(ValueError, match="labeled feature"):
@@ -151,7 +172,9 @@ def test_a_share_that_decides_is_found():
     assert result.n_rows == 116 and len(result.shifts) == 4
     balance, idle = result.shifts[:2], result.shifts[2:]
     assert [s.tried for s in balance] == pytest.approx([0.3, 0.7])
-    assert all(0.19 < s.moved < 0.3 for s in balance), balance  # a fifth of the rows must go to the other side
+    assert all(0.19 < s.moved < 0.3 for s in balance), (
+        balance
+    )  # a fifth of the rows must go to the other side
     assert all(s.moved < 0.02 for s in idle)
     assert result.worst in balance and result.max_moved == max(s.moved for s in balance)
     assert "Check this share" in result.verdict and "all rows" in str(result)

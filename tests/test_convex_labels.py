@@ -72,10 +72,14 @@ def test_the_objective_is_mean_label_loss_and_mean_reconstruction_and_the_norm(b
     given = y >= 0
     labels = np.mean(np.logaddexp(0, z[given]) - y[given] * z[given])
     inputs = 2.0 * np.nansum((Zx - X) ** 2) / 2 / X.size
-    assert model.objective_ == pytest.approx(labels + inputs + 0.02 * gauge_of(model, bounds), rel=1e-6)
+    assert model.objective_ == pytest.approx(
+        labels + inputs + 0.02 * gauge_of(model, bounds), rel=1e-6
+    )
     assert np.all(model.intercept_ == 0)
     residual = expit(z[given]) - y[given]
-    assert residual.sum() == pytest.approx(0, abs=1e-4)  # the offset of the labels is at its optimum
+    assert residual.sum() == pytest.approx(
+        0, abs=1e-4
+    )  # the offset of the labels is at its optimum
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -87,7 +91,9 @@ def test_the_optimum_is_that_of_the_semidefinite_program(intercept):
     Zx, z = M[:n, n : n + d], M[:n, n + d] + (b if intercept else 0)
     B = M[n:, n:]
     labels = cp.sum(cp.logistic(z[given]) - cp.multiply(y[given], z[given])) / given.sum()
-    objective = labels + w * cp.sum_squares(Zx - X) / (2 * n * d) + alpha / 2 * (cp.trace(M[:n, :n]) + s)
+    objective = (
+        labels + w * cp.sum_squares(Zx - X) / (2 * n * d) + alpha / 2 * (cp.trace(M[:n, :n]) + s)
+    )
     conic = cp.Problem(cp.Minimize(objective), [cp.trace(B[:d, :d]) <= s, B[d, d] <= s])
     conic.solve(solver=cp.CLARABEL)
     model = ConvexFactorClassifier(alpha, w, fit_intercept=intercept, **EXACT).fit(X, y)
@@ -122,7 +128,9 @@ def test_the_sparse_variant_is_solved_by_one_atom_for_each_row():
 # --- rows without labels, new rows ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", ["logistic", "softmax", "squared", "smoothed_hinge", "squared_hinge"])
+@pytest.mark.parametrize(
+    "loss", ["logistic", "softmax", "squared", "smoothed_hinge", "squared_hinge"]
+)
 def test_unlabeled_training_rows_and_new_rows_are_scored_alike(loss):
     X, _, partial = rows(5, n=90)
     model = ConvexFactorClassifier(0.003, 5.0, loss=loss, tol=1e-5, max_iter=20_000).fit(X, partial)
@@ -154,7 +162,11 @@ def test_every_marker_of_unlabeled_rows_is_understood(marker):
     if marker == "" or marker is None:
         y = np.where(given, names[partial], marker)
     else:
-        y = np.where(given, partial, marker) if marker == -1 else np.where(given, partial.astype(float), np.nan)
+        y = (
+            np.where(given, partial, marker)
+            if marker == -1
+            else np.where(given, partial.astype(float), np.nan)
+        )
     model = ConvexFactorClassifier().fit(X, y)
     reference = ConvexFactorClassifier().fit(X, partial)
     np.testing.assert_allclose(model.codes_, reference.codes_)
@@ -186,7 +198,10 @@ def test_unlabeled_rows_help_where_inputs_are_of_low_rank():
     for seed in range(6):
         X, y, _, _ = make_low_rank_labels(150, 30, 2, noise=4.0, random_state=seed)
         partial = np.where(np.arange(150) < 20, y, -1)
-        fits = [ConvexFactorClassifier(0.005, 2.0, tol=1e-6).fit(*data) for data in ((X, partial), (X[:20], y[:20]))]
+        fits = [
+            ConvexFactorClassifier(0.005, 2.0, tol=1e-6).fit(*data)
+            for data in ((X, partial), (X[:20], y[:20]))
+        ]
         errors.append([np.mean(m.predict(X[20:]) != y[20:]) for m in fits])
     semi, supervised = np.mean(errors, axis=0)
     assert semi < supervised
@@ -199,7 +214,9 @@ def test_labels_are_followed_by_unlabeled_rows_where_their_bound_leaves_room():
         X, y, partial = rows(seed, n=90)
         free = partial < 0
         for bound, found in right.items():
-            model = ConvexFactorClassifier(0.003, 5.0, bounds=(1.0, bound), tol=1e-3).fit(X, partial)
+            model = ConvexFactorClassifier(0.003, 5.0, bounds=(1.0, bound), tol=1e-3).fit(
+                X, partial
+            )
             found.append(np.mean(model.transduction_[free] == y[free]))
             assert model.relative_gap_ <= 1e-3
     assert np.mean(right[3.0]) > np.mean(right[1.0]) + 0.03
@@ -211,7 +228,9 @@ def test_targets_in_large_units_need_a_bound_in_those_units():
     y = 50 * X[:, 0]
     partial = np.where(np.arange(80) < 40, y, np.nan)
     errors = [
-        np.linalg.norm(ConvexFactorRegressor(1e-3, bounds=(1.0, bound)).fit(X, partial).transduction_ - y)
+        np.linalg.norm(
+            ConvexFactorRegressor(1e-3, bounds=(1.0, bound)).fit(X, partial).transduction_ - y
+        )
         for bound in (1.0, 50.0)
     ]
     assert errors[1] < 0.05 * np.linalg.norm(y[40:]) < errors[0]
@@ -241,16 +260,24 @@ def test_weights_of_rows_stand_for_repeated_rows():
     X, _, y = rows(12)
     times = rng(1).integers(0, 3, len(y))
     weighted = ConvexFactorClassifier(0.01, **EXACT).fit(X, y, sample_weight=times)
-    repeated = ConvexFactorClassifier(0.01, **EXACT).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    repeated = ConvexFactorClassifier(0.01, **EXACT).fit(
+        np.repeat(X, times, axis=0), np.repeat(y, times)
+    )
     assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-7)
-    np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-4)
+    np.testing.assert_allclose(
+        weighted.decision_function(X), repeated.decision_function(X), atol=1e-4
+    )
 
 
 def test_absent_entries_of_sparse_inputs_are_zeros():
     X, _, y = rows(13)
     X = np.where(np.abs(X) < 0.5, 0, X)
-    dense, sparse = (ConvexFactorClassifier().fit(table, y) for table in (X, scipy.sparse.csr_array(X)))
-    np.testing.assert_allclose(sparse.decision_function(scipy.sparse.csr_array(X)), dense.decision_function(X))
+    dense, sparse = (
+        ConvexFactorClassifier().fit(table, y) for table in (X, scipy.sparse.csr_array(X))
+    )
+    np.testing.assert_allclose(
+        sparse.decision_function(scipy.sparse.csr_array(X)), dense.decision_function(X)
+    )
 
 
 def test_it_stands_in_pipelines():
@@ -280,8 +307,12 @@ def test_matrix_completion_is_one_trace_norm_over_inputs_and_labels():
     model = MatrixCompletionLabels(0.01, 0.5, fit_intercept=False, **EXACT).fit(X, y)
     given = y >= 0
     Zx, z = model.codes_ @ model.components_, (model.codes_ @ model.label_components_)[:, 0]
-    loss = np.mean((Zx - X) ** 2) / 2 + 0.5 * np.mean(np.logaddexp(0, z[given]) - y[given] * z[given])
-    assert model.objective_ == pytest.approx(loss + 0.01 * np.linalg.norm(np.column_stack([Zx, z]), "nuc"), rel=1e-6)
+    loss = np.mean((Zx - X) ** 2) / 2 + 0.5 * np.mean(
+        np.logaddexp(0, z[given]) - y[given] * z[given]
+    )
+    assert model.objective_ == pytest.approx(
+        loss + 0.01 * np.linalg.norm(np.column_stack([Zx, z]), "nuc"), rel=1e-6
+    )
     assert model.relative_gap_ <= 1e-7
 
 
@@ -317,7 +348,11 @@ def test_sparse_codes_take_another_classifier():
         (ConvexFactorClassifier(), np.full(60, -1), "class"),
         (ConvexFactorClassifier(), np.zeros(60, int), "class"),
         (ConvexFactorClassifier(), np.arange(59), "inconsistent"),
-        (ConvexFactorClassifier(reconstruction_weight=0.0), np.arange(60) % 2, "reconstruction_weight"),
+        (
+            ConvexFactorClassifier(reconstruction_weight=0.0),
+            np.arange(60) % 2,
+            "reconstruction_weight",
+        ),
         (ConvexFactorClassifier(bounds=(0.0, 1.0)), np.arange(60) % 2, "bounds"),
         (ConvexFactorClassifier(loss="poison"), np.arange(60) % 2, "Unknown loss"),
         (ConvexFactorClassifier(alpha="best"), np.arange(60) % 2, "alpha"),

@@ -20,7 +20,14 @@ from regfactor.estimators.views.correlation import CanonicalCorrelation
 from regfactor.estimators.views.pair import BLOCK, SAMPLE
 from regfactor.estimators.views.reduced_rank import ReducedRankRegression
 
-ATTRIBUTES = ["x_weights_", "y_weights_", "x_rotations_", "y_rotations_", "x_loadings_", "y_loadings_"]
+ATTRIBUTES = [
+    "x_weights_",
+    "y_weights_",
+    "x_rotations_",
+    "y_rotations_",
+    "x_loadings_",
+    "y_loadings_",
+]
 
 
 def tables(n=300, p=7, q=5, shared=3, seed=0):
@@ -32,7 +39,9 @@ def tables(n=300, p=7, q=5, shared=3, seed=0):
 
 
 def close(actual, desired, tol=1e-10):
-    np.testing.assert_allclose(actual, desired, atol=tol * max(np.abs(desired).max(), 1e-300), rtol=0)
+    np.testing.assert_allclose(
+        actual, desired, atol=tol * max(np.abs(desired).max(), 1e-300), rtol=0
+    )
 
 
 def generalized(X, Y, ridge=0.0):
@@ -60,7 +69,9 @@ def test_everything_is_as_in_scikit_learn(scale):
         close(a, b, 1e-5)
     close(ours.transform(X), theirs.transform(X), 1e-5)
     scores = ours.transform(X[:9], Y[:9])
-    for a, b in zip(ours.inverse_transform(*scores), theirs.inverse_transform(*scores), strict=True):
+    for a, b in zip(
+        ours.inverse_transform(*scores), theirs.inverse_transform(*scores), strict=True
+    ):
         close(a, b, 1e-5)
 
 
@@ -88,7 +99,10 @@ def test_directions_solve_the_generalized_eigenvalue_problem(ridge):
     else:  # what is published are correlations of the scores, not the shrunken values of the objective
         assert (model.correlations_ >= values[::-1][:3] - 1e-12).all()
         scores = model.transform(X, Y)
-        close(model.correlations_, [np.corrcoef(a, b)[0, 1] for a, b in zip(*(s.T for s in scores), strict=True)])
+        close(
+            model.correlations_,
+            [np.corrcoef(a, b)[0, 1] for a, b in zip(*(s.T for s in scores), strict=True)],
+        )
 
 
 def test_weights_are_orthonormal_and_signs_fixed():
@@ -119,7 +133,9 @@ def test_correlations_keep_their_digits_on_ill_conditioned_tables(condition):
     rotations = [np.linalg.qr(rng.normal(size=(7, 7)))[0] for _ in range(2)]
     mixed = X @ (rotations[0] * np.geomspace(1, 1 / condition, 7)) @ rotations[1]
     expected = CanonicalCorrelation(4).fit(X, Y).correlations_
-    np.testing.assert_allclose(CanonicalCorrelation(4).fit(mixed, Y).correlations_, expected, atol=1e-6)
+    np.testing.assert_allclose(
+        CanonicalCorrelation(4).fit(mixed, Y).correlations_, expected, atol=1e-6
+    )
 
 
 def test_null_directions_are_left_out():
@@ -156,7 +172,11 @@ def test_a_weight_stands_for_equal_rows(model):
     a = clone(model).fit(X, Y, sample_weight=weights)
     b = clone(model).fit(np.repeat(X, weights, axis=0), np.repeat(Y, weights, axis=0))
     close(a.predict(X), b.predict(X), 1e-9)
-    close(a.x_rotations_ @ np.diag(np.sign((a.x_rotations_ * b.x_rotations_).sum(axis=0))), b.x_rotations_, 1e-8)
+    close(
+        a.x_rotations_ @ np.diag(np.sign((a.x_rotations_ * b.x_rotations_).sum(axis=0))),
+        b.x_rotations_,
+        1e-8,
+    )
 
 
 def test_one_target_stands_in_a_pipeline_and_two_tables_give_two_scores():
@@ -194,7 +214,11 @@ def test_full_rank_is_ridge_regression(alpha, fit_intercept, weighted):
     X, Y = tables()
     weights = np.random.default_rng(0).uniform(0.1, 3, 300) if weighted else None
     ours = ReducedRankRegression(5, alpha, fit_intercept=fit_intercept).fit(X, Y, weights)
-    peer = Ridge(alpha, fit_intercept=fit_intercept) if alpha else LinearRegression(fit_intercept=fit_intercept)
+    peer = (
+        Ridge(alpha, fit_intercept=fit_intercept)
+        if alpha
+        else LinearRegression(fit_intercept=fit_intercept)
+    )
     theirs = peer.fit(X, Y, sample_weight=weights)
     close(ours.coef_, theirs.coef_, 1e-9)
     np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-9)
@@ -203,7 +227,9 @@ def test_full_rank_is_ridge_regression(alpha, fit_intercept, weighted):
     close(one.predict(X), theirs.predict(X)[:, 0], 1e-9)
 
 
-@pytest.mark.parametrize(("alpha", "shape"), [(0.0, (60, 5, 4)), (5.0, (60, 5, 4)), (5.0, (20, 25, 4))])
+@pytest.mark.parametrize(
+    ("alpha", "shape"), [(0.0, (60, 5, 4)), (5.0, (60, 5, 4)), (5.0, (20, 25, 4))]
+)
 def test_no_search_finds_better_coefficients_of_this_rank(alpha, shape):
     X, Y = tables(*shape)
     model = ReducedRankRegression(2, alpha).fit(X, Y)
@@ -220,11 +246,16 @@ def test_no_search_finds_better_coefficients_of_this_rank(alpha, shape):
 
     starts = np.random.default_rng(0).normal(size=(5, 2 * (p + q)))
     options = {"maxiter": 5000, "gtol": 1e-9, "ftol": 1e-15}
-    best = min(minimize(objective, start, jac=True, method="L-BFGS-B", options=options).fun for start in starts)
+    best = min(
+        minimize(objective, start, jac=True, method="L-BFGS-B", options=options).fun
+        for start in starts
+    )
     assert best * (1 - 1e-2) <= model.objective_ <= best * (1 + 1e-9)
     assert np.linalg.matrix_rank(model.coef_) == 2
     B = model.coef_.T
-    assert model.objective_ == pytest.approx((np.sum((Xc @ B - Yc) ** 2) + alpha * np.sum(B**2)) / 2)
+    assert model.objective_ == pytest.approx(
+        (np.sum((Xc @ B - Yc) ** 2) + alpha * np.sum(B**2)) / 2
+    )
 
 
 def test_closed_form_is_the_projected_least_squares_fit():
@@ -340,7 +371,9 @@ def test_sparse_tables_are_read_with_zeros(model, shape, weighted):
     X[:, 3] = 0.0
     X[:, 4] = 0.7  # constant columns, absent and stored
     w = np.arange(len(X)) % 3 + 0.5 if weighted else None
-    dense, sparse = (clone(model).fit(table, Y, sample_weight=w) for table in (X, scipy.sparse.csr_array(X)))
+    dense, sparse = (
+        clone(model).fit(table, Y, sample_weight=w) for table in (X, scipy.sparse.csr_array(X))
+    )
     new = sparse_tables(30, shape[1], 1)[0]
     close(sparse.coef_, dense.coef_, 1e-8)
     close(sparse.predict(scipy.sparse.csr_array(new)), dense.predict(new), 1e-8)
@@ -352,12 +385,18 @@ def test_sparse_tables_are_read_with_zeros(model, shape, weighted):
 def test_sparse_tables_without_ridge_leave_out_null_directions():
     X, Y = sparse_tables()
     X = np.hstack([X, X[:, :2] + X[:, 2:4], np.zeros((200, 1))])
-    dense, sparse = (CanonicalCorrelation(4).fit(table, Y) for table in (X, scipy.sparse.csc_array(X)))
+    dense, sparse = (
+        CanonicalCorrelation(4).fit(table, Y) for table in (X, scipy.sparse.csc_array(X))
+    )
     close(sparse.correlations_, dense.correlations_, 1e-8)
     close(sparse.predict(X), dense.predict(X), 1e-7)
-    twice = scipy.sparse.csr_array((np.ones(4), [0, 0, 1, 2], [0, 2, 3, 4, 4]), (4, 3))  # a place stored twice
+    twice = scipy.sparse.csr_array(
+        (np.ones(4), [0, 0, 1, 2], [0, 2, 3, 4, 4]), (4, 3)
+    )  # a place stored twice
     targets = np.arange(4.0)
-    a, b = (ReducedRankRegression(alpha=1.0).fit(table, targets) for table in (twice, twice.toarray()))
+    a, b = (
+        ReducedRankRegression(alpha=1.0).fit(table, targets) for table in (twice, twice.toarray())
+    )
     close(a.coef_, b.coef_)
     with pytest.raises(ValueError, match="Sparse y|dense"):
         ReducedRankRegression().fit(X, scipy.sparse.csr_array(Y))
@@ -375,9 +414,14 @@ def test_rounding_of_a_mean_does_not_make_a_constant_column_vary(n):
 @pytest.mark.parametrize("n", [BLOCK, BLOCK + 1, 4 * BLOCK - 5])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_blocks_of_rows_give_the_cosines_between_the_column_spaces(n, weighted):
-    X, Y = (table + 1e4 + np.linspace(0, 50, n)[:, None] * np.arange(table.shape[1]) for table in tables(n))
+    X, Y = (
+        table + 1e4 + np.linspace(0, 50, n)[:, None] * np.arange(table.shape[1])
+        for table in tables(n)
+    )
     w = 0.5 + np.arange(n) % 3 if weighted else np.ones(n)
-    about = [(table - np.average(table, axis=0, weights=w)) * np.sqrt(w)[:, None] for table in (X, Y)]
+    about = [
+        (table - np.average(table, axis=0, weights=w)) * np.sqrt(w)[:, None] for table in (X, Y)
+    ]
     Qx, Qy = (np.linalg.qr(table)[0] for table in about)
     model = CanonicalCorrelation(3).fit(X, Y, sample_weight=w if weighted else None)
     close(model.correlations_, np.linalg.svd(Qx.T @ Qy, compute_uv=False)[:3], 1e-9)
@@ -395,9 +439,18 @@ def test_blocks_of_rows_give_the_cosines_between_the_column_spaces(n, weighted):
 def test_a_large_column_of_a_sparse_table_hides_no_other(column):
     rng = np.random.default_rng(0)
     dummies = (rng.random((20_000, 8)) < 0.02).astype(float)
-    X, y = np.column_stack([column(rng), dummies]), dummies @ np.arange(1, 9.0) + 0.1 * rng.normal(size=20_000)
-    for model in (ReducedRankRegression(1), ReducedRankRegression(1, alpha=1.0), CanonicalCorrelation(1, scale=False)):
-        dense, sparse = (clone(model).fit(table, y).predict(table) for table in (X, scipy.sparse.csr_array(X)))
+    X, y = (
+        np.column_stack([column(rng), dummies]),
+        dummies @ np.arange(1, 9.0) + 0.1 * rng.normal(size=20_000),
+    )
+    for model in (
+        ReducedRankRegression(1),
+        ReducedRankRegression(1, alpha=1.0),
+        CanonicalCorrelation(1, scale=False),
+    ):
+        dense, sparse = (
+            clone(model).fit(table, y).predict(table) for table in (X, scipy.sparse.csr_array(X))
+        )
         np.testing.assert_allclose(sparse, dense, atol=1e-6)
         assert np.corrcoef(dense, y)[0, 1] > 0.99
 
@@ -421,7 +474,11 @@ def test_the_least_coefficients_are_found_and_far_units_are_borne():
     X = np.column_stack([X, X[:, 0] + X[:, 1]])
     close(ReducedRankRegression(3).fit(X, Y).coef_, LinearRegression().fit(X, Y).coef_)
     far = X * [1, 1, 1e-9, 1e9, 1, 1]
-    close(ReducedRankRegression(3).fit(far, Y).predict(far), LinearRegression().fit(X, Y).predict(X), 1e-6)
+    close(
+        ReducedRankRegression(3).fit(far, Y).predict(far),
+        LinearRegression().fit(X, Y).predict(X),
+        1e-6,
+    )
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.1])
@@ -431,7 +488,8 @@ def test_correlations_and_predictions_move_smoothly_with_the_sum_of_weights(ridg
     w = np.random.default_rng(0).random(200)
     w *= total / w.sum()
     below, above = (
-        CanonicalCorrelation(2, ridge=ridge).fit(X, Y, sample_weight=w * scale) for scale in (1 - 1e-9, 1 + 1e-9)
+        CanonicalCorrelation(2, ridge=ridge).fit(X, Y, sample_weight=w * scale)
+        for scale in (1 - 1e-9, 1 + 1e-9)
     )
     close(above.correlations_, below.correlations_, 1e-6)
     close(above.predict(X), below.predict(X), 1e-6)
@@ -465,20 +523,31 @@ def test_directions_that_single_precision_made_are_left_out_of_either_table():
     other = rng.normal(size=(200, 4)).astype(np.float32)
     assert CanonicalCorrelation(3).fit(T, other).correlations_.shape == (2,)
     close(
-        CanonicalCorrelation(3).fit(other, T).correlations_, CanonicalCorrelation(3).fit(T, other).correlations_, 1e-5
+        CanonicalCorrelation(3).fit(other, T).correlations_,
+        CanonicalCorrelation(3).fit(T, other).correlations_,
+        1e-5,
     )
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("n", [4, 50, 2 * BLOCK])  # fewer rows than columns, one block of rows, more
+@pytest.mark.parametrize(
+    "n", [4, 50, 2 * BLOCK]
+)  # fewer rows than columns, one block of rows, more
 @pytest.mark.parametrize("name", ["X", "y"])
 def test_numbers_that_are_not_finite_are_refused_in_arrays_as_in_frames(name, n, value):
     X, Y = (np.array(T) for T in tables(n))
     (X if name == "X" else Y)[-1, 2] = value
     model = CanonicalCorrelation(2)
     for first, second in [(X, Y), (pd.DataFrame(X), pd.DataFrame(Y)), (X.astype(np.float32), Y)]:
-        expected = "contains NaN, and CanonicalCorrelation wants complete rows" if np.isnan(value) else "infinity"
-        with pytest.raises(ValueError, match=f"Input {name} {expected}" if np.isnan(value) else f"{name}.*{expected}"):
+        expected = (
+            "contains NaN, and CanonicalCorrelation wants complete rows"
+            if np.isnan(value)
+            else "infinity"
+        )
+        with pytest.raises(
+            ValueError,
+            match=f"Input {name} {expected}" if np.isnan(value) else f"{name}.*{expected}",
+        ):
             model.fit(first, second)
         assert not [attribute for attribute in vars(model) if attribute.endswith("_")]
 
@@ -486,7 +555,11 @@ def test_numbers_that_are_not_finite_are_refused_in_arrays_as_in_frames(name, n,
 def test_arrays_give_what_other_tables_give():
     X, Y = tables(700)
     plain = CanonicalCorrelation(3).fit(X, Y)
-    others = [(X.tolist(), Y.tolist()), (np.asfortranarray(X), Y[:, ::1]), (X.astype(">f8"), Y.astype(">f8"))]
+    others = [
+        (X.tolist(), Y.tolist()),
+        (np.asfortranarray(X), Y[:, ::1]),
+        (X.astype(">f8"), Y.astype(">f8")),
+    ]
     for first, second in others:
         other = CanonicalCorrelation(3).fit(first, second)
         assert other.coef_.dtype == np.float64 and other.coef_.dtype.isnative
@@ -507,7 +580,9 @@ def test_a_table_against_itself_in_other_units_correlates_wholly():
 def test_correlations_have_no_unit(unit):
     X, Y = tables()
     found = CanonicalCorrelation(3, scale=False).fit(unit * X, unit * Y)
-    np.testing.assert_allclose(found.correlations_, CanonicalCorrelation(3).fit(X, Y).correlations_, rtol=1e-10)
+    np.testing.assert_allclose(
+        found.correlations_, CanonicalCorrelation(3).fit(X, Y).correlations_, rtol=1e-10
+    )
 
 
 def test_scores_without_variance_correlate_with_nothing():
@@ -536,7 +611,9 @@ def test_regressions_in_single_precision_are_those_of_double_far_from_zero(offse
     X, Y = (D[:, :15] + offset).astype(np.float32), D[:, 15:].astype(np.float32)
     single = ReducedRankRegression(3).fit(scipy.sparse.csr_array(X) if sparse else X, Y)
     double = ReducedRankRegression(3).fit(X.astype(float), Y.astype(float))
-    assert single.objective_ == pytest.approx(double.objective_, rel=0.1 if offset == 10_000 else 1e-9)
+    assert single.objective_ == pytest.approx(
+        double.objective_, rel=0.1 if offset == 10_000 else 1e-9
+    )
     assert single.score(X, Y) == pytest.approx(double.score(X, Y), abs=5e-3)
 
 
@@ -547,5 +624,7 @@ def test_a_column_of_rounding_leaves_the_others_their_correlations():
     both = [CanonicalCorrelation(2).fit(table, Y) for table in (X, rough)]
     np.testing.assert_allclose(both[0].correlations_, both[1].correlations_, rtol=1e-5)
     regression = ReducedRankRegression(2).fit(rough, Y)
-    np.testing.assert_allclose(regression.coef_[:, :2], ReducedRankRegression(2).fit(X, Y).coef_, rtol=1e-4)
+    np.testing.assert_allclose(
+        regression.coef_[:, :2], ReducedRankRegression(2).fit(X, Y).coef_, rtol=1e-4
+    )
     np.testing.assert_array_equal(regression.coef_[:, 2], 0)

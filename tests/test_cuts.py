@@ -21,7 +21,9 @@ every_start = pytest.mark.parametrize("init", ["spectral", "k-means++", "random"
 def graph(seed, n=60, k=3, inside=0.5, across=0.05):
     """A graph of k groups, as a matrix of zeros and ones, and the groups."""
     random, groups = np.random.default_rng(seed), np.arange(n) % k
-    A = np.triu(random.random((n, n)) < np.where(groups[:, None] == groups, inside, across), 1).astype(float)
+    A = np.triu(
+        random.random((n, n)) < np.where(groups[:, None] == groups, inside, across), 1
+    ).astype(float)
     return A + A.T, groups
 
 
@@ -50,8 +52,14 @@ def test_small_graphs_are_cut_best_from_many_starts(init):
         A = np.triu(np.random.default_rng(seed).random((8, 8)) < 0.6, 1).astype(float)
         A += A.T
         if A.sum(axis=1).all():
-            least = min(cut(A, np.array(z), 2) for z in itertools.product([0, 1], repeat=8) if 0 < sum(z) < 8)
-            model = BregmanNormalizedCut(2, affinity="precomputed", init=init, n_init=10, random_state=0).fit(A)
+            least = min(
+                cut(A, np.array(z), 2)
+                for z in itertools.product([0, 1], repeat=8)
+                if 0 < sum(z) < 8
+            )
+            model = BregmanNormalizedCut(
+                2, affinity="precomputed", init=init, n_init=10, random_state=0
+            ).fit(A)
             assert model.objective_ == pytest.approx(least, abs=1e-12)
 
 
@@ -70,7 +78,9 @@ def test_sparse_affinities_are_cut_as_dense_ones(init, diagonal):
 
 def test_sparse_affinities_stay_sparse():
     random, n = np.random.default_rng(0), 3000
-    one, two = random.integers(0, n // 2, size=(2, 10 * n)) * 2 + (np.arange(10 * n) < 5 * n)  # odd or even ends
+    one, two = random.integers(0, n // 2, size=(2, 10 * n)) * 2 + (
+        np.arange(10 * n) < 5 * n
+    )  # odd or even ends
     two[:20] += 1 - 2 * (two[:20] % 2)
     A = scipy.sparse.coo_array((np.ones(10 * n), (one, two)), shape=(n, n)).tocsr()
     tracemalloc.start()
@@ -93,7 +103,9 @@ def test_sparse_matrices_that_are_no_affinities_are_refused():
             BregmanNormalizedCut(3, affinity="precomputed").fit(K)
 
 
-@pytest.mark.parametrize("model", [BregmanNormalizedCut(3, gamma=0.5), BregmanKMeans(3, kernel="rbf", gamma=0.5)])
+@pytest.mark.parametrize(
+    "model", [BregmanNormalizedCut(3, gamma=0.5), BregmanKMeans(3, kernel="rbf", gamma=0.5)]
+)
 def test_rows_without_weight_are_labeled_as_new_ones(model):
     random = np.random.default_rng(0)
     X = random.normal(size=(90, 2)) + 3 * np.repeat(np.eye(3, 2), 30, axis=0)
@@ -113,14 +125,19 @@ def test_the_sum_of_an_indefinite_kernel_is_told():
 
 def test_parts_that_do_not_touch_cost_nothing():
     A = np.kron(np.eye(3), np.ones((7, 7)) / 3)
-    assert BregmanNormalizedCut(3, affinity="precomputed", random_state=0).fit(A).objective_ == pytest.approx(0, abs=0)
+    assert BregmanNormalizedCut(3, affinity="precomputed", random_state=0).fit(
+        A
+    ).objective_ == pytest.approx(0, abs=0)
 
 
 @pytest.mark.parametrize("unit", [1e-21, 1e21])
 def test_moves_under_an_indefinite_kernel_have_no_unit(unit):
     K = np.random.default_rng(0).normal(size=(60, 60))
     with pytest.warns(UserWarning, match="not positive semidefinite"):
-        one, other = (BregmanKMeans(4, kernel="precomputed", random_state=0).fit(u * (K + K.T)) for u in (1.0, unit))
+        one, other = (
+            BregmanKMeans(4, kernel="precomputed", random_state=0).fit(u * (K + K.T))
+            for u in (1.0, unit)
+        )
     assert other.objective_ == pytest.approx(unit * one.objective_, rel=1e-9)
 
 
@@ -130,7 +147,9 @@ def path(n):
 
 
 @pytest.mark.parametrize("restarts", [1, 10**6], ids=["factored", "Lanczos"])
-def test_leading_eigenvectors_of_a_graph_are_the_same_by_factors_and_by_lanczos(restarts, monkeypatch):
+def test_leading_eigenvectors_of_a_graph_are_the_same_by_factors_and_by_lanczos(
+    restarts, monkeypatch
+):
     monkeypatch.setattr(spectral, "RESTARTS", restarts)
     A = path(200)
     root = 1 / np.sqrt(A.sum(axis=1))
@@ -157,7 +176,9 @@ def test_pieces_of_a_graph_are_clusters():
     assert adjusted_rand_score(model.labels_, np.repeat([0, 1, 2], (900, 1000, 1100))) == 1
 
 
-@pytest.mark.parametrize("init", ["spectral", "k-means++", np.arange(300) % 3], ids=["spectral", "k-means++", "labels"])
+@pytest.mark.parametrize(
+    "init", ["spectral", "k-means++", np.arange(300) % 3], ids=["spectral", "k-means++", "labels"]
+)
 def test_rows_without_weight_and_next_to_no_degree_are_placed_as_new_ones(init):
     X, w = load_digits().data[:300], np.random.default_rng(1).integers(0, 4, size=300)
     model = BregmanNormalizedCut(3, gamma=0.5, init=init, random_state=0).fit(X, sample_weight=w)

@@ -10,7 +10,13 @@ import sklearn.datasets
 from sklearn.utils import Bunch
 
 from regfactor import datasets
-from regfactor.datasets import DatasetNotFound, load, load_splits, make_reverse_classification, make_reverse_regression
+from regfactor.datasets import (
+    DatasetNotFound,
+    load,
+    load_splits,
+    make_reverse_classification,
+    make_reverse_regression,
+)
 from regfactor.losses.transfers import as_transfer
 
 SHAPES = {  # rows, features, classes (0 for a regression)
@@ -23,7 +29,8 @@ SHAPES = {  # rows, features, classes (0 for a regression)
     "autompg_complete": (392, 7, 0),
 }
 real = pytest.mark.skipif(
-    not os.environ.get("REGFACTOR_DATA"), reason="REGFACTOR_DATA is not set: the real data sets are not here"
+    not os.environ.get("REGFACTOR_DATA"),
+    reason="REGFACTOR_DATA is not set: the real data sets are not here",
 )
 
 
@@ -34,7 +41,12 @@ def elsewhere(tmp_path, monkeypatch):
     (tmp_path / "splits").mkdir()
     write(tmp_path / "plants.csv.gz", 'size,place,target\n1.5,here,a\n,"far, away",b\n2,,a\n')
     write(tmp_path / "months.csv.gz", "time,v1_a,v2_b,v2_c\n2001Q1,1,2,3\n2001Q2,4,,6\n")
-    lines = ["setting,split,role,row_indices", "one,0,labeled,2", "one,0,unlabeled,0", "10,0,labeled,1 0"]
+    lines = [
+        "setting,split,role,row_indices",
+        "one,0,labeled,2",
+        "one,0,unlabeled,0",
+        "10,0,labeled,1 0",
+    ]
     write(tmp_path / "splits" / "plants.csv.gz", "\n".join(lines))
     return tmp_path
 
@@ -47,7 +59,11 @@ def test_a_table_is_what_its_file_says(elsewhere):
     plants = load("plants")
     assert plants.feature_names == ["size", "place"] and plants.target.tolist() == ["a", "b", "a"]
     assert plants.data[0].tolist() == [1.5, "here"]
-    assert np.isnan(plants.data[1, 0]) and plants.data[1, 1] == "far, away" and plants.data[2, 1] is None
+    assert (
+        np.isnan(plants.data[1, 0])
+        and plants.data[1, 1] == "far, away"
+        and plants.data[2, 1] is None
+    )
     assert "3 rows" in plants.DESCR and plants.source == "plants.csv.gz"
     assert load("plants_complete").data.tolist() == [[1.5, "here"]]
     assert datasets.names() == ["months", "plants"]
@@ -59,14 +75,25 @@ def test_a_time_series_has_times_and_views(elsewhere):
     np.testing.assert_array_equal(months.data, [[1, 2, 3], [4, np.nan, 6]])
     assert [view.shape for view in months.views] == [(2, 1), (2, 2)]
     complete = load("months_complete")
-    assert complete.time.tolist() == ["2001Q1"] and [view.shape for view in complete.views] == [(1, 1), (1, 2)]
+    assert complete.time.tolist() == ["2001Q1"] and [view.shape for view in complete.views] == [
+        (1, 1),
+        (1, 2),
+    ]
 
 
 def test_splits_list_roles_or_leave_the_rest_unlabeled(elsewhere):
     (split,) = load_splits("plants", "one")
-    assert [split.labeled.tolist(), split.unlabeled.tolist(), split.test.tolist()] == [[2], [0], [1]]
+    assert [split.labeled.tolist(), split.unlabeled.tolist(), split.test.tolist()] == [
+        [2],
+        [0],
+        [1],
+    ]
     (split,) = load_splits("plants", 10)
-    assert [split.labeled.tolist(), split.unlabeled.tolist(), split.test.tolist()] == [[1, 0], [2], []]
+    assert [split.labeled.tolist(), split.unlabeled.tolist(), split.test.tolist()] == [
+        [1, 0],
+        [2],
+        [],
+    ]
     with pytest.raises(ValueError, match="setting=.*one, 10"):
         load_splits("plants")
     with pytest.raises(ValueError, match="Unknown setting of 'plants' 'on'. Did you mean 'one'"):
@@ -74,7 +101,9 @@ def test_splits_list_roles_or_leave_the_rest_unlabeled(elsewhere):
 
 
 def test_what_is_not_there_is_an_error_with_a_remedy(elsewhere, monkeypatch):
-    with pytest.raises(DatasetNotFound, match="Did you mean 'plants'.*REGFACTOR_DATA.*plant.csv.gz"):
+    with pytest.raises(
+        DatasetNotFound, match="Did you mean 'plants'.*REGFACTOR_DATA.*plant.csv.gz"
+    ):
         load("plant")
     with pytest.raises(DatasetNotFound, match="splits/months"):
         load_splits("months")
@@ -113,7 +142,11 @@ def test_california_housing_can_be_had_from_scikit_learn(monkeypatch):
         "Latitude": latitude,
         "Longitude": longitude,
     }
-    fetched = Bunch(data=np.stack(list(columns.values()), 1), feature_names=list(columns), target=ours.target / 1e5)
+    fetched = Bunch(
+        data=np.stack(list(columns.values()), 1),
+        feature_names=list(columns),
+        target=ours.target / 1e5,
+    )
     monkeypatch.delenv("REGFACTOR_DATA")
     monkeypatch.setattr(sklearn.datasets, "fetch_california_housing", lambda: fetched)
     theirs = load("calhousing")
@@ -127,20 +160,28 @@ def test_california_housing_can_be_had_from_scikit_learn(monkeypatch):
 def test_real_tables_have_the_papers_sizes(name):
     rows, features, classes = SHAPES[name]
     bunch = load(name)
-    assert bunch.data.shape == (rows, features) and bunch.data.dtype == float and np.isfinite(bunch.data).all()
+    assert (
+        bunch.data.shape == (rows, features)
+        and bunch.data.dtype == float
+        and np.isfinite(bunch.data).all()
+    )
     assert len(bunch.feature_names) == features and len(bunch.target) == rows
     if classes:
         assert len(set(bunch.target.tolist())) == classes
 
 
 @real
-@pytest.mark.parametrize("name, n, sizes", [("kin32fh", 100, (20, 100)), ("wbc_complete", 100, (10, 50))])
+@pytest.mark.parametrize(
+    "name, n, sizes", [("kin32fh", 100, (20, 100)), ("wbc_complete", 100, (10, 50))]
+)
 def test_published_splits_are_disjoint_and_cover_the_table(name, n, sizes):
     splits, rows = load_splits(name), np.arange(len(load(name).data))
     assert len(splits) == n
     for split in splits:
         assert (len(split.labeled), len(split.unlabeled)) == sizes
-        np.testing.assert_array_equal(np.sort(np.concatenate([split.labeled, split.unlabeled, split.test])), rows)
+        np.testing.assert_array_equal(
+            np.sort(np.concatenate([split.labeled, split.unlabeled, split.test])), rows
+        )
 
 
 def test_rows_are_normalized_by_their_own_mean_and_norm():
@@ -189,7 +230,9 @@ def test_choices_are_checked_by_name():
 
 @pytest.mark.parametrize("preset", datasets.CLASSIFICATION_PRESETS)
 def test_classes_without_noise_lie_at_their_centers(preset):
-    X, y, U = make_reverse_classification(60, preset, noise=0.0, return_components=True, random_state=0)
+    X, y, U = make_reverse_classification(
+        60, preset, noise=0.0, return_components=True, random_state=0
+    )
     potential = as_transfer(datasets.CLASSIFICATION_PRESETS[preset].transfer)
     np.testing.assert_allclose(potential.transfer(X), U[y], atol=1e-12)
     noisy, _ = make_reverse_classification(60, preset, random_state=0)

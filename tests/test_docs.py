@@ -13,7 +13,14 @@ PAGES = sorted(DOCS.glob("*.md"))
 LINKED = [*PAGES, *sorted(ROOT.glob("*.md"))]
 GUIDES = ("few_labels", "holes", "two_views", "series", "your_own_model", "cli")
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
-KINDS = {"python", "console", "text", "{toctree}", "{include}", "{eval-rst}"}  # the first two are run
+KINDS = {
+    "python",
+    "console",
+    "text",
+    "{toctree}",
+    "{include}",
+    "{eval-rst}",
+}  # the first two are run
 SHOWN = ("pip ", "make ")  # commands that change the machine, and are not run
 
 
@@ -66,7 +73,9 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib.pyplot").close("all")
 
 
-@pytest.mark.parametrize("code", ["```python\nx / 0\n```", "```console\nregfactor complete no.csv\n```"])
+@pytest.mark.parametrize(
+    "code", ["```python\nx / 0\n```", "```console\nregfactor complete no.csv\n```"]
+)
 def test_a_page_that_is_broken_fails(code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = tmp_path / "broken.md"
@@ -92,7 +101,9 @@ def test_a_guide_begins_with_the_situation_and_has_code(name):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_is_in_the_table_of_contents(page):
-    assert page.stem == "index" or re.search(rf"^{page.stem}$", text_of(DOCS / "index.md"), flags=re.MULTILINE)
+    assert page.stem == "index" or re.search(
+        rf"^{page.stem}$", text_of(DOCS / "index.md"), flags=re.MULTILINE
+    )
 
 
 @pytest.mark.parametrize("page", LINKED, ids=lambda page: page.name)

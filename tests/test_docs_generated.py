@@ -63,7 +63,10 @@ def test_claims_are_generated_from_results(tmp_path):
     (results / "toy-1.md").write_text(REPORT)
     (results / "toy-1.png").write_bytes(b"a figure")
     claims.write_claims(results, generated)
-    told, page = (generated / "claims.md").read_text(), (generated / "claims" / "toy-1.md").read_text()
+    told, page = (
+        (generated / "claims.md").read_text(),
+        (generated / "claims" / "toy-1.md").read_text(),
+    )
     assert "| squares (Nobody 2000, table 1) | 0 hold, 0 not decided, 1 do not hold |" in told
     assert "- the square of 2 **does not hold**." in told.partition("## What does not hold")[2]
     assert "1 cell" not in told and "| 2 | 4 | 5 |" not in told
@@ -78,7 +81,9 @@ def test_claims_are_generated_from_results(tmp_path):
 def test_no_word_of_a_report_is_lost():
     reports = [path.read_text(encoding="utf-8") for path in claims.RESULTS.glob("*.md")]
     for text in [REPORT, *reports]:
-        assert sorted(claims.verdicts_first(text).split()) == sorted(text.split()), text.partition("\n")[0]
+        assert sorted(claims.verdicts_first(text).split()) == sorted(text.split()), text.partition(
+            "\n"
+        )[0]
 
 
 def test_benchmarks_are_generated_from_results(tmp_path):
@@ -91,7 +96,17 @@ def test_benchmarks_are_generated_from_results(tmp_path):
 def test_every_command_is_listed_with_its_options(tmp_path):
     write_commands(tmp_path)
     told = (tmp_path / "commands.md").read_text()
-    for name in ("label", "complete", "cluster", "embed", "denoise", "forecast", "score", "atlas", "reproduce"):
+    for name in (
+        "label",
+        "complete",
+        "cluster",
+        "embed",
+        "denoise",
+        "forecast",
+        "score",
+        "atlas",
+        "reproduce",
+    ):
         assert f"### `regfactor {name}" in told
     assert "| `--target TARGET` | required |" in told and "| `--horizon HORIZON` | `12` |" in told
 
@@ -102,10 +117,18 @@ def test_the_reference_has_every_public_name(tmp_path):
     for name in regfactor.__all__:
         assert f":: regfactor.{name}\n" in pages
     assert {f"regfactor.{room}" for room in regfactor.ROOMS} <= set(api.ROOMS)
-    for name in ("losses.Huber", "norms.Blocks", "constraints.region", "datasets.load", "baselines.timeseries.N4SID"):
+    for name in (
+        "losses.Huber",
+        "norms.Blocks",
+        "constraints.region",
+        "datasets.load",
+        "baselines.timeseries.N4SID",
+    ):
         assert f":: regfactor.{name}\n" in pages
     contents = (tmp_path / "api.rst").read_text()
-    assert all(f"_generated/api/{path.stem}\n" in contents for path in (tmp_path / "api").glob("*.rst"))
+    assert all(
+        f"_generated/api/{path.stem}\n" in contents for path in (tmp_path / "api").glob("*.rst")
+    )
 
 
 def test_a_docstring_is_shown_as_it_is_meant():
@@ -118,7 +141,9 @@ def test_a_docstring_is_shown_as_it_is_meant():
 
 
 def test_dead_links_are_found(tmp_path):
-    (tmp_path / "a.html").write_text('<a href="b.html#here">x</a><a href="https://example.org/">x</a><p id="there">')
+    (tmp_path / "a.html").write_text(
+        '<a href="b.html#here">x</a><a href="https://example.org/">x</a><p id="there">'
+    )
     (tmp_path / "b.html").write_text(
         '<p id="here"><a href="a.html#there">x</a><img src="no.png"><a href="a.html#no">x</a><a href="#here">x</a>'
     )
@@ -153,7 +178,10 @@ def test_an_example_may_leave_a_report_in_place_of_a_figure(tmp_path):
     gallery.write_gallery(examples, generated, tmp_path / "sources")
     page = (generated / "gallery" / "toy_one.md").read_text()
     assert "The report {download}`toy.html <toy_one/toy.html>`" in page and "![" not in page
-    assert "- [Toy one](_generated/gallery/toy_one.md)\n\n  A toy" in (generated / "gallery.md").read_text()
+    assert (
+        "- [Toy one](_generated/gallery/toy_one.md)\n\n  A toy"
+        in (generated / "gallery.md").read_text()
+    )
     example.write_text(text.replace("toy.png", "toy.txt"))
     with pytest.raises(RuntimeError, match="left no figure or report"):
         gallery.write_gallery(examples, generated, tmp_path / "sources")

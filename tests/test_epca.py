@@ -42,7 +42,9 @@ def table(family, n=40, d=12, holes=0.2, seed=0):
         "binomial": lambda: rng.binomial(4, 1 / (1 + np.exp(-z))).astype(float),
         "poisson": lambda: rng.poisson(np.exp(z)).astype(float),
         "gamma": lambda: rng.exponential(np.exp(z / 2)) + 1e-3,
-        "multinomial": lambda: np.array([rng.multinomial(30, np.exp(r) / np.exp(r).sum()) for r in z]).astype(float),
+        "multinomial": lambda: np.array(
+            [rng.multinomial(30, np.exp(r) / np.exp(r).sum()) for r in z]
+        ).astype(float),
     }[family]()
     return np.where(rng.random(z.shape) < holes, np.nan, X)
 
@@ -67,9 +69,15 @@ CHECKED = [
 
 def exempt(estimator):
     """Weights are no repetitions where entries are held out at random, nor where rows are columns of the table too."""
-    reason = "held-out entries are random" if estimator.n_components == "auto" else "rows are columns of a kernel too"
+    reason = (
+        "held-out entries are random"
+        if estimator.n_components == "auto"
+        else "rows are columns of a kernel too"
+    )
     names = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
-    return dict.fromkeys(names if estimator.n_components == "auto" or estimator.kernel else (), reason)
+    return dict.fromkeys(
+        names if estimator.n_components == "auto" or estimator.kernel else (), reason
+    )
 
 
 @parametrize_with_checks(CHECKED, expected_failed_checks=exempt)
@@ -82,7 +90,9 @@ def test_expansions_are_value_gradient_and_hessian(loss):
     z, x = draw(loss)
     out = [np.empty_like(z) for _ in range(3)]
     loss.expand(z, x, *out)
-    for part, expected in zip(out, (loss.value(z, x), loss.gradient(z, x), loss.hessian(z, x)), strict=True):
+    for part, expected in zip(
+        out, (loss.value(z, x), loss.gradient(z, x), loss.hessian(z, x)), strict=True
+    ):
         np.testing.assert_allclose(part, expected, rtol=1e-9, atol=1e-14)
 
 
@@ -99,7 +109,12 @@ def test_a_logistic_loss_keeps_its_digits_where_a_prediction_is_sure(dtype):
 
 @every_family
 def test_many_rows_are_scored_in_blocks_as_they_are_at_once_but_in_less_memory(family, monkeypatch):
-    X, fit, found, peaks = np.tile(table(family), (100, 1)), model(family).fit(table(family)), [], []
+    X, fit, found, peaks = (
+        np.tile(table(family), (100, 1)),
+        model(family).fit(table(family)),
+        [],
+        [],
+    )
     for block in (1, X.size):
         monkeypatch.setattr(rowfit, "ENTRIES", block)
         tracemalloc.start()
@@ -113,8 +128,12 @@ def test_many_rows_are_scored_in_blocks_as_they_are_at_once_but_in_less_memory(f
 def test_few_wide_rows_are_scored_at_once(monkeypatch):
     X, counted = table("poisson", n=200), []
     fit = model("poisson").fit(X)
-    monkeypatch.setattr(rowfit, "ENTRIES", 1)  # as if the rows were very wide: products of components cost the most
-    monkeypatch.setattr(rowfit, "newton_rows", lambda data, *rest: counted.append(data) or newton_rows(data, *rest))
+    monkeypatch.setattr(
+        rowfit, "ENTRIES", 1
+    )  # as if the rows were very wide: products of components cost the most
+    monkeypatch.setattr(
+        rowfit, "newton_rows", lambda data, *rest: counted.append(data) or newton_rows(data, *rest)
+    )
     fit.transform(X)
     assert [data.shape for data in counted] == [X.shape]
 
@@ -123,7 +142,11 @@ def test_few_wide_rows_are_scored_at_once(monkeypatch):
 def test_data_are_expanded_as_they_are_valued(family):
     fit = model(family).fit(table(family))
     data = fit._reading.data(table(family), None, None)
-    Z = np.minimum(predictors(fit, table(family)), -1e-3) if family == "gamma" else predictors(fit, table(family))
+    Z = (
+        np.minimum(predictors(fit, table(family)), -1e-3)
+        if family == "gamma"
+        else predictors(fit, table(family))
+    )
     value, gradient, hessian = data.expansion(Z)
     np.testing.assert_allclose(value.sum(axis=1), data.row_values(Z), rtol=1e-9)
     np.testing.assert_allclose(gradient, data.gradient(Z), rtol=1e-9, atol=1e-13)
@@ -163,7 +186,9 @@ def test_transform_reproduces_the_codes_row_by_row(family, options):
     with pytest.warns(UserWarning, match="no observed entry"):
         fit = model(family, **options).fit(X)
     np.testing.assert_allclose(fit.transform(X), fit.codes_, atol=1e-6 * np.abs(fit.codes_).max())
-    np.testing.assert_allclose(fit.transform(X[5:8]), fit.codes_[5:8], atol=1e-6 * np.abs(fit.codes_).max())
+    np.testing.assert_allclose(
+        fit.transform(X[5:8]), fit.codes_[5:8], atol=1e-6 * np.abs(fit.codes_).max()
+    )
 
 
 @every_family
@@ -199,7 +224,11 @@ def test_weighted_rows_are_balanced_by_their_weights():
 def test_enough_components_reach_the_certified_optimum(family):
     X = table(family)
     convex = model(family, k=None, alpha=2.0, tol=1e-8, max_iter=20_000).fit(X)
-    assert convex.relative_gap_ <= 1e-8 and convex.alpha_max_ > 2.0 and "global optimum" in str(convex.certificate_)
+    assert (
+        convex.relative_gap_ <= 1e-8
+        and convex.alpha_max_ > 2.0
+        and "global optimum" in str(convex.certificate_)
+    )
     local = model(family, k=12, alpha=2.0, **EXACT).fit(X)
     assert local.objective_ == pytest.approx(convex.objective_, rel=1e-5)
     assert local.objective_ >= convex.objective_ - convex.gap_
@@ -213,7 +242,9 @@ def test_enough_components_reach_the_certified_optimum(family):
 def test_gamma_scores_rows_without_information_inside_its_domain(fit_intercept, row_offset):
     rng = np.random.default_rng(0)
     X, weights = rng.gamma(1, size=(80, 12)), np.repeat([0.0, 1.0], [5, 75])
-    fit = model("gamma", fit_intercept=fit_intercept, row_offset=row_offset).fit(X, sample_weight=weights)
+    fit = model("gamma", fit_intercept=fit_intercept, row_offset=row_offset).fit(
+        X, sample_weight=weights
+    )
     np.testing.assert_allclose(fit.transform(X), fit.codes_, atol=1e-6 * np.abs(fit.codes_).max())
     assert (predictors(fit, X) < 0).all()
     empty = np.full((1, 12), np.nan)
@@ -240,7 +271,9 @@ def test_gaussian_components_without_a_ridge_are_the_svd(shape):
         fit = model("gaussian", k=3, alpha=0.0, fit_intercept=intercept).fit(X)
         centered = X - X.mean(axis=0) * intercept
         U, s, Vt = np.linalg.svd(centered, full_matrices=False)
-        np.testing.assert_allclose(fit.codes_ @ fit.components_, (U[:, :3] * s[:3]) @ Vt[:3], atol=1e-12)
+        np.testing.assert_allclose(
+            fit.codes_ @ fit.components_, (U[:, :3] * s[:3]) @ Vt[:3], atol=1e-12
+        )
         assert fit.deviance_explained_ == pytest.approx(
             1 - (s[3:] ** 2).sum() / np.square(X - X.mean(axis=0)).sum(), abs=1e-12
         )
@@ -250,7 +283,9 @@ def test_gaussian_components_under_a_ridge_are_the_svd_shrunk():
     X = np.random.default_rng(0).normal(size=(40, 12))
     fit = model("gaussian", k=3, alpha=2.0).fit(X)
     U, s, Vt = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
-    np.testing.assert_allclose(fit.codes_ @ fit.components_, (U[:, :3] * (s[:3] - 2)) @ Vt[:3], atol=1e-10)
+    np.testing.assert_allclose(
+        fit.codes_ @ fit.components_, (U[:, :3] * (s[:3] - 2)) @ Vt[:3], atol=1e-10
+    )
 
 
 DISTRIBUTIONS = {
@@ -276,7 +311,10 @@ def test_scores_of_shares_condition_on_totals():
     fit = model("multinomial").fit(X)
     shares = fit.inverse_transform(fit.codes_)
     np.testing.assert_allclose(shares.sum(axis=1), 1)
-    expected = sum(scipy.stats.multinomial.logpmf(x, x.sum(), p) for x, p in zip(X, shares, strict=True)) / X.size
+    expected = (
+        sum(scipy.stats.multinomial.logpmf(x, x.sum(), p) for x, p in zip(X, shares, strict=True))
+        / X.size
+    )
     assert fit.score(X) == pytest.approx(expected, rel=1e-9)
 
 
@@ -287,11 +325,15 @@ def test_weights_stand_for_repetitions(family):
     repeated = model(family, **EXACT).fit(np.repeat(X, weights, axis=0))
     assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-8)
     assert weighted.deviance_explained_ == pytest.approx(repeated.deviance_explained_, rel=1e-6)
-    np.testing.assert_allclose(np.repeat(weighted.codes_, weights, axis=0), repeated.codes_, atol=1e-4)
+    np.testing.assert_allclose(
+        np.repeat(weighted.codes_, weights, axis=0), repeated.codes_, atol=1e-4
+    )
 
 
 OFFSETS = [(family, None) for family in FAMILIES]
-OFFSETS += [(family, "fit") for family in FAMILIES if family != "multinomial"] + [("poisson", "total")]
+OFFSETS += [(family, "fit") for family in FAMILIES if family != "multinomial"] + [
+    ("poisson", "total")
+]
 
 
 @pytest.mark.parametrize(("family", "row_offset"), OFFSETS)
@@ -308,14 +350,18 @@ def test_entries_of_weight_zero_are_holes(family, row_offset):
 def test_weights_of_entries_scale_the_loss(family):
     X = table(family, holes=0.0)
     heavier = model(family, alpha=2.0, **EXACT).fit(X, entry_weight=np.full(X.shape, 2.0))
-    assert heavier.objective_ == pytest.approx(2 * model(family, alpha=1.0, **EXACT).fit(X).objective_, rel=1e-6)
+    assert heavier.objective_ == pytest.approx(
+        2 * model(family, alpha=1.0, **EXACT).fit(X).objective_, rel=1e-6
+    )
 
 
 def test_shares_are_counts_with_free_levels():
     X = table("multinomial", holes=0.2)
     shares = model("multinomial", **EXACT).fit(X)
     counts = model("poisson", row_offset="fit", **EXACT).fit(X)
-    np.testing.assert_allclose(shares.codes_ @ shares.components_, counts.codes_ @ counts.components_, atol=1e-6)
+    np.testing.assert_allclose(
+        shares.codes_ @ shares.components_, counts.codes_ @ counts.components_, atol=1e-6
+    )
     assert shares.deviance_explained_ == pytest.approx(counts.deviance_explained_, rel=1e-8)
     assert np.average(counts.row_offset_) == pytest.approx(0, abs=1e-9)
 
@@ -336,26 +382,42 @@ def test_totals_are_exposures():
     np.testing.assert_allclose(by_total.row_offset_, exposure, atol=1e-12)
     given = model("poisson").fit(X, offset=exposure)
     np.testing.assert_allclose(by_total.codes_, given.codes_, atol=1e-9)
-    np.testing.assert_allclose(by_total.transform(X[:5]), given.transform(X[:5], offset=exposure[:5]), atol=1e-9)
+    np.testing.assert_allclose(
+        by_total.transform(X[:5]), given.transform(X[:5], offset=exposure[:5]), atol=1e-9
+    )
     np.testing.assert_allclose(given.transform(X, offset=exposure), given.codes_, atol=1e-8)
     mean = given.inverse_transform(given.codes_, offset=exposure)
     expected = scipy.stats.poisson.logpmf(X, mean).mean()
-    assert given.score(X, offset=exposure) == pytest.approx(expected) == pytest.approx(by_total.score(X))
+    assert (
+        given.score(X, offset=exposure)
+        == pytest.approx(expected)
+        == pytest.approx(by_total.score(X))
+    )
 
 
 def test_rows_of_double_exposure_have_the_same_codes():
     X = table("poisson", holes=0.1)
     offset = np.where(np.arange(40)[:, None] % 2, np.log(2.0), 0.0) * np.ones(12)
-    fit = model("poisson", fit_intercept=False, alpha=1e-4, **EXACT).fit(X * np.exp(offset), offset=offset)
-    plain = model("poisson", fit_intercept=False, alpha=1e-4, **EXACT).fit(X, entry_weight=np.exp(offset))
-    np.testing.assert_allclose(fit.codes_ @ fit.components_, plain.codes_ @ plain.components_, atol=1e-3)
+    fit = model("poisson", fit_intercept=False, alpha=1e-4, **EXACT).fit(
+        X * np.exp(offset), offset=offset
+    )
+    plain = model("poisson", fit_intercept=False, alpha=1e-4, **EXACT).fit(
+        X, entry_weight=np.exp(offset)
+    )
+    np.testing.assert_allclose(
+        fit.codes_ @ fit.components_, plain.codes_ @ plain.components_, atol=1e-3
+    )
 
 
 def test_without_a_ridge_separable_tables_are_warned_of_and_finite():
     X = np.kron(np.eye(2), np.ones((10, 6)))
     with pytest.warns(UserWarning, match="likelihood is unbounded"):
         fit = model("bernoulli", k=1, alpha=0.0).fit(X)
-    assert np.isfinite(fit.codes_).all() and np.isfinite(fit.components_).all() and np.isfinite(fit.intercept_).all()
+    assert (
+        np.isfinite(fit.codes_).all()
+        and np.isfinite(fit.components_).all()
+        and np.isfinite(fit.intercept_).all()
+    )
     sizes = []
     for alpha in (1e-3, 1e-2, 0.1):
         z = model("bernoulli", k=1, alpha=alpha, fit_intercept=False, **EXACT).fit(X)
@@ -375,8 +437,13 @@ def test_fits_are_finite_whatever_the_seed(family, holes):
 
 
 HARD = {
-    "constant columns": np.where(np.arange(8) < 3, 1.0, np.random.default_rng(0).integers(0, 2, (30, 8))),
-    "a row and a column of zeros": np.pad(np.random.default_rng(0).integers(0, 2, (30, 7)), ((1, 0), (1, 0))) * 1.0,
+    "constant columns": np.where(
+        np.arange(8) < 3, 1.0, np.random.default_rng(0).integers(0, 2, (30, 8))
+    ),
+    "a row and a column of zeros": np.pad(
+        np.random.default_rng(0).integers(0, 2, (30, 7)), ((1, 0), (1, 0))
+    )
+    * 1.0,
     "all zeros but one": np.eye(12)[:1].repeat(20, axis=0) * (np.arange(20)[:, None] == 3),
 }
 
@@ -385,7 +452,11 @@ HARD = {
 @pytest.mark.parametrize("family", ["bernoulli", "poisson", "multinomial"])
 def test_hard_tables_stay_finite(family, X):
     fit = model(family).fit(X)
-    assert np.isfinite(fit.codes_).all() and np.isfinite(fit.intercept_).all() and np.isfinite(fit.score(X))
+    assert (
+        np.isfinite(fit.codes_).all()
+        and np.isfinite(fit.intercept_).all()
+        and np.isfinite(fit.score(X))
+    )
 
 
 @every_family
@@ -393,7 +464,9 @@ def test_constant_tables_keep_the_number_of_components(family):
     X = np.ones((10, 5))
     fit = model(family).fit(X)
     assert fit.codes_.shape == fit.transform(X).shape == (10, 2) and fit.components_.shape == (2, 5)
-    assert np.isfinite(fit.inverse_transform(fit.codes_)).all() and np.isfinite(fit.deviance_explained_)
+    assert np.isfinite(fit.inverse_transform(fit.codes_)).all() and np.isfinite(
+        fit.deviance_explained_
+    )
 
 
 @pytest.mark.parametrize("size", [1e3, 1e6])
@@ -401,12 +474,16 @@ def test_a_large_offset_ends_no_fit_early(size):
     X = table("gaussian", n=60, holes=0.2)
     offset = size * np.random.default_rng(1).normal(size=X.shape)
     far, near = ExponentialFamilyPCA().fit(X + offset, offset=offset), ExponentialFamilyPCA().fit(X)
-    assert far.objective_ == pytest.approx(near.objective_, rel=1e-8) and far.n_iter_ == near.n_iter_
+    assert (
+        far.objective_ == pytest.approx(near.objective_, rel=1e-8) and far.n_iter_ == near.n_iter_
+    )
 
 
 def test_large_counts_are_fitted_to_their_deviance():
     rng = np.random.default_rng(0)
-    X = rng.poisson(1500 * np.exp(0.3 * rng.normal(size=(50, 2)) @ rng.normal(size=(2, 20)))).astype(float)
+    X = rng.poisson(
+        1500 * np.exp(0.3 * rng.normal(size=(50, 2)) @ rng.normal(size=(2, 20)))
+    ).astype(float)
     fit = model("poisson").fit(X)
     assert fit.deviance_explained_ > 0.99
 
@@ -415,7 +492,10 @@ def test_large_counts_are_fitted_to_their_deviance():
 def test_held_out_entries_choose_strength_and_number(family):
     X = table(family, n=80, d=30, holes=0.1)
     fit = model(family, k=5, alpha="auto", random_state=0).fit(X)
-    assert fit.alpha_ == fit.alphas_[np.argmin(fit.validation_loss_)] and 0 < fit.alpha_ < fit.alpha_max_
+    assert (
+        fit.alpha_ == fit.alphas_[np.argmin(fit.validation_loss_)]
+        and 0 < fit.alpha_ < fit.alpha_max_
+    )
     again = model(family, k=5, alpha="auto", random_state=0).fit(X)
     np.testing.assert_array_equal(fit.codes_, again.codes_)
     number = model(family, k="auto", alpha=fit.alpha_, random_state=0).fit(X)
@@ -442,9 +522,15 @@ def test_both_are_chosen_at_once():
     X = rng.normal(size=(80, 2)) @ rng.normal(size=(2, 20)) + 0.1 * rng.normal(size=(80, 20))
     fit = model("gaussian", k="auto", alpha="auto", random_state=0).fit(X)
     assert 2 <= fit.codes_.shape[1] <= 4
-    for tried, kind, best in (("alphas_", "", fit.alpha_), ("ranks_", "rank_", fit.codes_.shape[1])):
+    for tried, kind, best in (
+        ("alphas_", "", fit.alpha_),
+        ("ranks_", "rank_", fit.codes_.shape[1]),
+    ):
         loss, error = (getattr(fit, f"{kind}validation_{part}_") for part in ("loss", "error"))
-        assert len(loss) == len(error) == len(getattr(fit, tried)) and getattr(fit, tried)[loss.argmin()] == best
+        assert (
+            len(loss) == len(error) == len(getattr(fit, tried))
+            and getattr(fit, tried)[loss.argmin()] == best
+        )
 
 
 def test_the_chosen_strength_predicts_new_entries_better():
@@ -501,16 +587,19 @@ def test_kernels_take_other_families():
 def test_single_precision_stays_single(family):
     X = table(family)
     fit, exact = model(family).fit(X.astype(np.float32)), model(family).fit(X)
-    assert {a.dtype for a in (fit.codes_, fit.components_, fit.intercept_, fit.transform(X.astype(np.float32)))} == {
-        np.dtype(np.float32)
-    }
+    assert {
+        a.dtype
+        for a in (fit.codes_, fit.components_, fit.intercept_, fit.transform(X.astype(np.float32)))
+    } == {np.dtype(np.float32)}
     assert fit.objective_ == pytest.approx(exact.objective_, rel=1e-4)
 
 
 def test_absent_entries_are_zeros_unless_said_otherwise():
     X = np.nan_to_num(table("poisson"))
     sparse = scipy.sparse.csr_array(X)
-    np.testing.assert_allclose(model("poisson").fit(sparse).codes_, model("poisson").fit(X).codes_, atol=1e-10)
+    np.testing.assert_allclose(
+        model("poisson").fit(sparse).codes_, model("poisson").fit(X).codes_, atol=1e-10
+    )
     holes = np.where(X == 0, np.nan, X)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*have no observed entry")
@@ -518,30 +607,48 @@ def test_absent_entries_are_zeros_unless_said_otherwise():
             missing = model("poisson", sparse_zeros="missing", **EXACT).fit(sparse, offset=offset)
             dense = model("poisson", **EXACT).fit(holes, offset=offset)
             assert missing.objective_ == pytest.approx(dense.objective_, rel=1e-8)
-            assert missing.score(sparse, offset=offset) == pytest.approx(dense.score(holes, offset=offset), rel=1e-5)
+            assert missing.score(sparse, offset=offset) == pytest.approx(
+                dense.score(holes, offset=offset), rel=1e-5
+            )
 
 
 @pytest.mark.parametrize("k", [2, None])
 def test_weighted_sparse_counts_are_a_table_with_holes(k):
-    X, weights = table("multinomial", holes=0.0), np.repeat(np.linspace(0.5, 2, 40)[:, None], 12, axis=1)
+    X, weights = (
+        table("multinomial", holes=0.0),
+        np.repeat(np.linspace(0.5, 2, 40)[:, None], 12, axis=1),
+    )
     X[5:, 3], weights[:5] = 0, 0  # a column that counts nothing but in rows of weight zero
     X[-3:] = np.nan
     seen = ~np.isnan(X)
-    sparse, stored = (scipy.sparse.csr_array((A[seen], np.nonzero(seen)), X.shape) for A in (X, weights))
+    sparse, stored = (
+        scipy.sparse.csr_array((A[seen], np.nonzero(seen)), X.shape) for A in (X, weights)
+    )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*have no observed entry")
-        holes = model("multinomial", k=k, alpha=5.0).fit(np.where(weights > 0, X, np.nan), entry_weight=weights)
+        holes = model("multinomial", k=k, alpha=5.0).fit(
+            np.where(weights > 0, X, np.nan), entry_weight=weights
+        )
         for Y, given in ((X, weights), (sparse, weights), (sparse, stored)):
-            fit = model("multinomial", k=k, alpha=5.0, sparse_zeros="missing").fit(Y, entry_weight=given)
+            fit = model("multinomial", k=k, alpha=5.0, sparse_zeros="missing").fit(
+                Y, entry_weight=given
+            )
             assert fit.objective_ == pytest.approx(holes.objective_, rel=1e-8)
-            np.testing.assert_allclose(fit.codes_ @ fit.components_, holes.codes_ @ holes.components_, atol=1e-6)
+            np.testing.assert_allclose(
+                fit.codes_ @ fit.components_, holes.codes_ @ holes.components_, atol=1e-6
+            )
 
 
 @pytest.mark.parametrize(
     ("family", "options"),
-    [("gaussian", {}), ("poisson", {"row_offset": "total"}), ("poisson", {"row_offset": "fit"}), ("multinomial", {}),
-     ("bernoulli", {"alpha": 0.0})],
-)  # fmt: skip
+    [
+        ("gaussian", {}),
+        ("poisson", {"row_offset": "total"}),
+        ("poisson", {"row_offset": "fit"}),
+        ("multinomial", {}),
+        ("bernoulli", {"alpha": 0.0}),
+    ],
+)
 def test_absent_entries_take_no_memory(family, options):
     random, size = np.random.default_rng(0), 3000
     places = np.divmod(random.choice(size**2, 15_000, replace=False, shuffle=False), size)
@@ -572,7 +679,9 @@ def test_frames_and_grids_are_taken():
     X = pd.DataFrame(table("poisson"), columns=[f"c{j}" for j in range(12)])
     full = model("poisson").fit(X).complete(X)
     assert list(full.columns) == list(X.columns) and not full.isna().any().any()
-    grid = GridSearchCV(model("poisson"), {"alpha": [0.1, 10.0], "n_components": [1, 2]}, cv=2).fit(X)
+    grid = GridSearchCV(model("poisson"), {"alpha": [0.1, 10.0], "n_components": [1, 2]}, cv=2).fit(
+        X
+    )
     assert np.isfinite(grid.best_score_)
 
 
@@ -613,7 +722,11 @@ def test_strengths_of_gamma_are_chosen_under_small_weights():
 @pytest.mark.parametrize("family", ["gamma", "poisson"])
 @pytest.mark.parametrize(
     ("weight", "says"),
-    [(np.nan, "finite and not negative"), (-1.0, "finite and not negative"), (0.0, "entry_weight must not be zero")],
+    [
+        (np.nan, "finite and not negative"),
+        (-1.0, "finite and not negative"),
+        (0.0, "entry_weight must not be zero"),
+    ],
 )
 def test_weights_of_entries_are_refused_at_the_door(family, k, weight, says):
     X = table(family, holes=0.0) + 1
@@ -628,7 +741,10 @@ def test_weights_of_entries_are_refused_at_the_door(family, k, weight, says):
 def test_rows_without_a_weight_leave_nothing_to_fit():
     X, rows = table("gamma"), np.repeat([0.0, 1.0], 20)
     entries = np.repeat(1 - rows, 12).reshape(X.shape)
-    for options in ({"X": np.full((40, 12), np.nan)}, {"X": X, "sample_weight": rows, "entry_weight": entries}):
+    for options in (
+        {"X": np.full((40, 12), np.nan)},
+        {"X": X, "sample_weight": rows, "entry_weight": entries},
+    ):
         with pytest.raises(ValueError, match="missing"):
             model("gamma").fit(**options)
 
@@ -637,8 +753,18 @@ COUNTS = table("poisson", holes=0.0)
 BAD = {
     "unknown family": (model("poison"), COUNTS, {}, "Did you mean 'poisson'"),
     "another loss": (ExponentialFamilyPCA(2, Softmax()), COUNTS, {}, "family must be one of"),
-    "not binary": (model("bernoulli"), COUNTS, {}, "family='bernoulli' takes .* use family='poisson'"),
-    "no counts": (model("multinomial"), -COUNTS, {}, "Negative values in data: family='multinomial'"),
+    "not binary": (
+        model("bernoulli"),
+        COUNTS,
+        {},
+        "family='bernoulli' takes .* use family='poisson'",
+    ),
+    "no counts": (
+        model("multinomial"),
+        -COUNTS,
+        {},
+        "Negative values in data: family='multinomial'",
+    ),
     "zeros under gamma": (model("gamma"), COUNTS, {}, "family='gamma' takes"),
     "negative under gamma": (model("gamma"), -COUNTS, {}, "Negative values in data"),
     "too few trials": (ExponentialFamilyPCA(2, "binomial"), 2 * COUNTS, {}, "trials="),
@@ -648,10 +774,25 @@ BAD = {
         {},
         "Negative values in data",
     ),
-    "strength of a tiny table": (model("poisson", k=1, alpha="auto"), COUNTS[:3, :4], {}, "too few to hold some out"),
-    "number of a tiny table": (model("poisson", k="auto"), COUNTS[:3, :4], {}, "too few to hold some out"),
+    "strength of a tiny table": (
+        model("poisson", k=1, alpha="auto"),
+        COUNTS[:3, :4],
+        {},
+        "too few to hold some out",
+    ),
+    "number of a tiny table": (
+        model("poisson", k="auto"),
+        COUNTS[:3, :4],
+        {},
+        "too few to hold some out",
+    ),
     "strength of one row": (model("poisson", k=1, alpha="auto"), COUNTS[:1], {}, "n_samples = 1"),
-    "strength of one column": (model("gamma", k=1, alpha="auto"), COUNTS[:, :1] + 1, {}, "n_features = 1"),
+    "strength of one column": (
+        model("gamma", k=1, alpha="auto"),
+        COUNTS[:, :1] + 1,
+        {},
+        "n_features = 1",
+    ),
     "strength of few weights": (
         model("poisson", k=1, alpha="auto"),
         COUNTS,
@@ -671,7 +812,12 @@ BAD = {
         "give a number of comp",
     ),
     "levels twice": (model("multinomial", row_offset="fit"), COUNTS, {}, "leave row_offset=None"),
-    "a truth value of components": (model("poisson", k=True), COUNTS, {}, "n_components must be a whole number"),
+    "a truth value of components": (
+        model("poisson", k=True),
+        COUNTS,
+        {},
+        "n_components must be a whole number",
+    ),
     "no convex gamma": (model("gamma", k=None), COUNTS + 1, {}, "give n_components"),
     "a row that is weighted in part": (
         model("multinomial", k=None),
@@ -679,12 +825,27 @@ BAD = {
         {"entry_weight": np.where(COUNTS > 1, 2.0, 1.0)},
         "give weights of rows",
     ),
-    "no convex levels": (model("poisson", k=None, row_offset="fit"), COUNTS, {}, "give n_components"),
+    "no convex levels": (
+        model("poisson", k=None, row_offset="fit"),
+        COUNTS,
+        {},
+        "give n_components",
+    ),
     "offset too short": (model("poisson"), COUNTS, {"offset": [1.0]}, "offset has shape"),
-    "offset infinite": (model("poisson"), COUNTS, {"offset": np.full(40, -np.inf)}, "offset must be finite"),
+    "offset infinite": (
+        model("poisson"),
+        COUNTS,
+        {"offset": np.full(40, -np.inf)},
+        "offset must be finite",
+    ),
     "offset of gamma": (model("gamma"), COUNTS + 1, {"offset": np.zeros(40)}, "no log"),
     "all missing": (model("poisson"), np.full((4, 3), np.nan), {}, "missing"),
-    "a rule that is none": (model("poisson", alpha="auto", rule="best"), COUNTS, {}, "Unknown rule"),
+    "a rule that is none": (
+        model("poisson", alpha="auto", rule="best"),
+        COUNTS,
+        {},
+        "Unknown rule",
+    ),
     "a kernel that is none": (model("poisson", kernel="rbff"), COUNTS, {}, "Unknown kernel"),
 }
 
@@ -702,15 +863,23 @@ def test_a_pass_in_strips_equals_a_pass_at_once():
     X, Z = rng.integers(0, 2, (700, 60)).astype(float), rng.normal(size=(700, 60))
     for loss in (Logistic(), Poisson()):
         data = Data.of(X, loss, rng.random(X.shape))
-        for part, of in zip(data.expansion(Z), (data._values, data.gradient, data.hessian), strict=True):
+        for part, of in zip(
+            data.expansion(Z), (data._values, data.gradient, data.hessian), strict=True
+        ):
             np.testing.assert_allclose(part, of(Z), rtol=1e-9, atol=1e-13)
         assert data.infimum == pytest.approx(-data.conjugate(np.zeros_like(Z)), rel=1e-9)
 
 
 def test_a_refit_forgets_what_it_does_not_set():
     X = table("poisson", n=60)
-    fit = model("poisson", row_offset="fit", alpha="auto", random_state=0).fit(pd.DataFrame(X).add_prefix("c"))
-    assert hasattr(fit, "row_offset_") and hasattr(fit, "alphas_") and hasattr(fit, "feature_names_in_")
+    fit = model("poisson", row_offset="fit", alpha="auto", random_state=0).fit(
+        pd.DataFrame(X).add_prefix("c")
+    )
+    assert (
+        hasattr(fit, "row_offset_")
+        and hasattr(fit, "alphas_")
+        and hasattr(fit, "feature_names_in_")
+    )
     fit.set_params(row_offset=None, alpha=1.0).fit(X[:50])
     fresh = model("poisson").fit(X[:50])
     assert {n for n in vars(fit) if n.endswith("_")} == {n for n in vars(fresh) if n.endswith("_")}
@@ -720,7 +889,9 @@ def test_a_refit_forgets_what_it_does_not_set():
     assert not hasattr(convex, "alpha_max_")
 
 
-SMALL_COUNTS = np.random.default_rng(0).poisson(2.0 * np.exp(table("gaussian", n=80, d=8, holes=0.0)))
+SMALL_COUNTS = np.random.default_rng(0).poisson(
+    2.0 * np.exp(table("gaussian", n=80, d=8, holes=0.0))
+)
 
 
 @pytest.mark.parametrize("options", [{}, {"row_offset": "total"}, {"row_offset": "fit"}], ids=str)
@@ -759,9 +930,9 @@ def test_nothing_is_explained_of_a_table_without_spread(X, options):
     for family in ("poisson", "gaussian"):
         assert model(family, **options).fit(X).deviance_explained_ == pytest.approx(0, abs=1e-9)
     offset = {"offset": np.linspace(0, 1, 20)} if not X.any() else {}
-    assert model("bernoulli", **options).fit(np.minimum(X, 1), **offset).deviance_explained_ == pytest.approx(
-        0, abs=1e-9
-    )
+    assert model("bernoulli", **options).fit(
+        np.minimum(X, 1), **offset
+    ).deviance_explained_ == pytest.approx(0, abs=1e-9)
 
 
 def test_columns_without_a_count_have_no_share():
@@ -769,10 +940,14 @@ def test_columns_without_a_count_have_no_share():
     more = np.insert(X, [3, 7], 0, axis=1)
     for given in ({}, {"sample_weight": np.arange(40) % 3}, {"offset": np.linspace(0, 1, 40)}):
         plain, wide = (model("multinomial", k=None, alpha=2.0).fit(Y, **given) for Y in (X, more))
-        assert wide.relative_gap_ <= 1e-4 and wide.objective_ == pytest.approx(plain.objective_, rel=1e-6)
+        assert wide.relative_gap_ <= 1e-4 and wide.objective_ == pytest.approx(
+            plain.objective_, rel=1e-6
+        )
         shares = wide.inverse_transform(wide.codes_)
         assert shares[:, [3, 8]].max() < 1e-12 and np.isfinite(wide.intercept_).all()
-        np.testing.assert_allclose(np.delete(shares, [3, 8], axis=1), plain.inverse_transform(plain.codes_), atol=1e-5)
+        np.testing.assert_allclose(
+            np.delete(shares, [3, 8], axis=1), plain.inverse_transform(plain.codes_), atol=1e-5
+        )
         assert wide.deviance_explained_ == pytest.approx(plain.deviance_explained_, rel=1e-4)
     assert model("multinomial", k=None).fit(np.zeros((8, 3))).deviance_explained_ == 0
 
@@ -782,7 +957,9 @@ def test_the_objective_of_shares_is_the_formula(weighted):
     X, weights = table("multinomial"), np.arange(1.0, 41) if weighted else np.ones(40)
     fit = model("multinomial", **EXACT).fit(X, sample_weight=weights)
     Z = fit.codes_ @ fit.components_ + fit.intercept_
-    rows = np.nansum(X, axis=1) * np.log(np.where(np.isnan(X), 0, np.exp(Z)).sum(axis=1)) - np.nansum(X * Z, axis=1)
+    rows = np.nansum(X, axis=1) * np.log(
+        np.where(np.isnan(X), 0, np.exp(Z)).sum(axis=1)
+    ) - np.nansum(X * Z, axis=1)
     ridges = weights @ np.square(fit.codes_).sum(axis=1) + np.square(fit.components_).sum()
     assert fit.objective_ == pytest.approx(weights @ rows + ridges / 2, rel=1e-9)
     assert fit.history_[-1].objective == pytest.approx(fit.objective_, rel=1e-8)
@@ -792,7 +969,9 @@ def test_without_an_intercept_the_closed_form_is_met_at_once():
     X = np.random.default_rng(0).normal(size=(40, 12))
     fit = model("gaussian", k=3, alpha=5.0, fit_intercept=False).fit(X)
     U, s, Vt = np.linalg.svd(X, full_matrices=False)
-    np.testing.assert_allclose(fit.codes_ @ fit.components_, (U[:, :3] * np.maximum(s[:3] - 5, 0)) @ Vt[:3], atol=1e-12)
+    np.testing.assert_allclose(
+        fit.codes_ @ fit.components_, (U[:, :3] * np.maximum(s[:3] - 5, 0)) @ Vt[:3], atol=1e-12
+    )
 
 
 def test_a_local_fit_points_to_the_certified_one():
@@ -803,7 +982,9 @@ def test_a_local_fit_points_to_the_certified_one():
 def test_a_small_table_always_has_entries_held_out():
     X = table("gaussian", n=5, d=4, holes=0.0)
     for seed in range(30):
-        assert np.isfinite(model("gaussian", alpha="auto", random_state=seed).fit(X).validation_loss_).all()
+        assert np.isfinite(
+            model("gaussian", alpha="auto", random_state=seed).fit(X).validation_loss_
+        ).all()
 
 
 def test_tags_tell_which_tables_are_taken():
@@ -830,7 +1011,9 @@ def test_the_bound_of_shares_with_intercepts_follows_the_objective():
     """Rows and columns of its dual point are constrained; a point that is nearly feasible is made so, not given up."""
     random = np.random.default_rng(0)
     shares = np.exp(random.normal(size=(100, 2)) @ random.normal(size=(2, 20)))
-    X = np.array([random.multinomial(20, p) for p in shares / shares.sum(axis=1, keepdims=True)]).astype(float)
+    X = np.array(
+        [random.multinomial(20, p) for p in shares / shares.sum(axis=1, keepdims=True)]
+    ).astype(float)
     model = ExponentialFamilyPCA(None, "multinomial", alpha=2.0).fit(X)
     problem = Convex(Data.of(X, Multinomial()), Trace(), 2.0, design=Design.intercept(len(X)))
     for iterate in itertools.islice(Fista().iterates(problem, None), 5, 16):
@@ -843,14 +1026,18 @@ def test_the_bound_of_shares_with_intercepts_follows_the_objective():
 def test_rows_without_a_count_change_nothing_under_shares(k, sparse):
     random = np.random.default_rng(0)
     shares = np.exp(random.normal(size=(40, 2)) @ random.normal(size=(2, 8)))
-    X = np.array([random.multinomial(20, p) for p in shares / shares.sum(axis=1, keepdims=True)]).astype(float)
+    X = np.array(
+        [random.multinomial(20, p) for p in shares / shares.sum(axis=1, keepdims=True)]
+    ).astype(float)
     X[3] = np.nan
     more = np.vstack([X, np.zeros((6, 8))])
     if sparse:
         rows, columns = np.nonzero(~np.isnan(more))
         more = scipy.sparse.csr_array((more[rows, columns], (rows, columns)), shape=more.shape)
     options = {"tol": 1e-8 if k else 1e-6, "sparse_zeros": "missing"}
-    few, many = (ExponentialFamilyPCA(k, "multinomial", **options).fit(table) for table in (X, more))
+    few, many = (
+        ExponentialFamilyPCA(k, "multinomial", **options).fit(table) for table in (X, more)
+    )
     assert many.objective_ == pytest.approx(few.objective_, rel=1e-8)
     assert many.deviance_explained_ == pytest.approx(few.deviance_explained_, rel=1e-6)
     np.testing.assert_array_equal(many.codes_[40:], 0)
@@ -889,7 +1076,9 @@ def test_counts_of_very_different_sizes_are_certified(scale, spread):
         X = scale * rng.poisson(np.exp(spread * rng.normal(size=(30, 2)) @ rng.normal(size=(2, 7))))
         convex = ExponentialFamilyPCA(None, "poisson", max_iter=3000).fit(X)
         assert convex.status_.name == "CERTIFIED" and -1e-9 <= convex.relative_gap_ <= 1e-4
-        assert convex.objective_ - convex.gap_ <= ExponentialFamilyPCA(7, "poisson").fit(X).objective_
+        assert (
+            convex.objective_ - convex.gap_ <= ExponentialFamilyPCA(7, "poisson").fit(X).objective_
+        )
 
 
 @pytest.mark.parametrize("exposure", [20.0, 30.0, 40.0])
@@ -910,10 +1099,14 @@ def test_a_row_at_an_end_of_the_range_moves_no_other_row(family, end, dtype):
         pytest.skip("counts have no upper end")
     rng = np.random.default_rng(0)
     z = 0.5 * rng.normal(size=(20, 1)) @ rng.normal(size=(1, 5))
-    X = (rng.poisson(np.exp(z + 1)) if family == "poisson" else rng.random(z.shape) < 0.5).astype(dtype)
+    X = (rng.poisson(np.exp(z + 1)) if family == "poisson" else rng.random(z.shape) < 0.5).astype(
+        dtype
+    )
     X = X[(X > 0).any(axis=1) & ((X < 1).any(axis=1) | (family == "poisson"))]
     fit = ExponentialFamilyPCA(1, family, row_offset="fit").fit(X)
-    more = ExponentialFamilyPCA(1, family, row_offset="fit").fit(np.vstack([X, np.full((1, 5), end, dtype)]))
+    more = ExponentialFamilyPCA(1, family, row_offset="fit").fit(
+        np.vstack([X, np.full((1, 5), end, dtype)])
+    )
     np.testing.assert_allclose(more.intercept_, fit.intercept_, atol=1e-2)
     np.testing.assert_allclose(more.row_offset_[:-1].mean(), 0, atol=1e-5)
 
@@ -922,7 +1115,10 @@ def test_a_row_at_an_end_of_the_range_moves_no_other_row(family, end, dtype):
 def test_large_counts_are_certified_in_single_precision_too(options):
     rng = np.random.default_rng(1)
     X = rng.poisson(10 * np.exp(rng.normal(size=(60, 2)) @ rng.normal(size=(2, 8)) + 1))
-    double, single = (ExponentialFamilyPCA(None, "poisson", **options).fit(X.astype(t)) for t in (float, np.float32))
+    double, single = (
+        ExponentialFamilyPCA(None, "poisson", **options).fit(X.astype(t))
+        for t in (float, np.float32)
+    )
     assert single.status_.name == "CERTIFIED"
     assert single.objective_ == pytest.approx(double.objective_, rel=2e-4)
 
@@ -947,13 +1143,17 @@ def test_a_column_at_an_end_of_its_range_is_told(seed):
     counts = rates(seed=seed)
     counts[:, 1] = 0
     assert says_unbounded(ExponentialFamilyPCA(1, "poisson", alpha=0.0), counts)
-    assert says_unbounded(ExponentialFamilyPCA(1, "poisson", alpha=0.0), counts, offset=np.full(200, -16.0))
+    assert says_unbounded(
+        ExponentialFamilyPCA(1, "poisson", alpha=0.0), counts, offset=np.full(200, -16.0)
+    )
     shares = np.clip(np.random.default_rng(seed).binomial(5, 0.5, (60, 6)), 1, 4).astype(float)
     shares[:, 2] = 5 * (seed % 2)
     assert says_unbounded(ExponentialFamilyPCA(1, "binomial", alpha=0.0, trials=5), shares)
 
 
-@pytest.mark.parametrize(("shape", "k", "rate"), [((200, 20), 1, 0.05), ((200, 30), 2, 0.1), ((100, 15), 2, 0.3)])
+@pytest.mark.parametrize(
+    ("shape", "k", "rate"), [((200, 20), 1, 0.05), ((200, 30), 2, 0.1), ((100, 15), 2, 0.3)]
+)
 def test_factors_that_run_away_together_are_told(shape, k, rate):
     counts = np.random.default_rng(0).poisson(rate, size=shape).astype(float)
     assert says_unbounded(ExponentialFamilyPCA(k, "poisson", alpha=0.0), counts)
@@ -963,7 +1163,9 @@ def test_offsets_rows_without_weight_and_holes_raise_no_alarm():
     X, model = rates(), ExponentialFamilyPCA(1, "poisson", alpha=0.0)
     assert not says_unbounded(model, X)
     assert not says_unbounded(model, X, offset=np.full(200, np.log(1e7)))
-    assert not says_unbounded(model, np.vstack([X, np.zeros(6)]), sample_weight=np.append(np.ones(200), 0.0))
+    assert not says_unbounded(
+        model, np.vstack([X, np.zeros(6)]), sample_weight=np.append(np.ones(200), 0.0)
+    )
     n = np.nan  # its likelihood has a maximum, at which one of the holes is e^-21
     holes = [
         [7, 11, 11, 8, 10],
@@ -986,7 +1188,9 @@ def test_what_is_told_of_answers_is_what_linear_programs_find():
         model = ExponentialFamilyPCA(1, "bernoulli", alpha=0.0)
         told.append(says_unbounded(model, answers))
         sign, D = 2 * answers - 1, np.column_stack([model.codes_, np.ones(400)])
-        parted = any(separable(model.components_.T, row) for row in sign) or any(separable(D, s) for s in sign.T)
+        parted = any(separable(model.components_.T, row) for row in sign) or any(
+            separable(D, s) for s in sign.T
+        )
         assert told[-1] == parted, seed
     assert 0 < sum(told) < 5
 
@@ -995,14 +1199,21 @@ def test_what_is_told_of_answers_is_what_linear_programs_find():
 
 
 @pytest.mark.parametrize(
-    "form", [{"n_components": 2}, {"n_components": None}, {"n_components": 2, "fit_intercept": False}]
+    "form",
+    [{"n_components": 2}, {"n_components": None}, {"n_components": 2, "fit_intercept": False}],
 )
 def test_a_row_of_counts_of_which_nothing_is_known_has_the_total_of_a_mean_row(form):
-    X = np.random.default_rng(5).multinomial(24, [0.1, 0.3, 0.1, 0.1, 0.2, 0.1, 0.1], 60).astype(float)
+    X = (
+        np.random.default_rng(5)
+        .multinomial(24, [0.1, 0.3, 0.1, 0.1, 0.2, 0.1, 0.1], 60)
+        .astype(float)
+    )
     model = ExponentialFamilyPCA(family="multinomial", **form).fit(X)
     unknown = model.complete(np.full((1, 7), np.nan))
     assert unknown.sum() == pytest.approx(24)
-    np.testing.assert_allclose(unknown / 24, model.inverse_transform(np.zeros((1, model.codes_.shape[1]))), rtol=1e-6)
+    np.testing.assert_allclose(
+        unknown / 24, model.inverse_transform(np.zeros((1, model.codes_.shape[1]))), rtol=1e-6
+    )
     empty = np.zeros((1, 7))
     empty[0, 3] = np.nan
     assert model.complete(empty).sum() == 0
@@ -1021,7 +1232,9 @@ def test_an_exposure_is_counted_once():
     """The total of a row holds all of its exposure, what is given as an offset too."""
     random = np.random.default_rng(0)
     depth = random.normal(size=80)
-    X = random.poisson(np.exp(depth[:, None] + 0.5 * random.normal(size=(80, 2)) @ random.normal(size=(2, 10)) + 1))
+    X = random.poisson(
+        np.exp(depth[:, None] + 0.5 * random.normal(size=(80, 2)) @ random.normal(size=(2, 10)) + 1)
+    )
     total = ExponentialFamilyPCA(2, "poisson", row_offset="total").fit(X.astype(float))
     both = ExponentialFamilyPCA(2, "poisson", row_offset="total").fit(X.astype(float), offset=depth)
     assert both.objective_ == pytest.approx(total.objective_, rel=1e-9)
@@ -1041,7 +1254,11 @@ def test_an_exposure_is_counted_once():
 @pytest.mark.parametrize("end", [0.0, 1.0])
 def test_a_constant_column_under_offsets_keeps_no_proof_away(family, end):
     random = np.random.default_rng(0)
-    X = random.poisson(3.0, (40, 5)).astype(float) if family == "poisson" else random.integers(0, 2, (40, 5)) * 1.0
+    X = (
+        random.poisson(3.0, (40, 5)).astype(float)
+        if family == "poisson"
+        else random.integers(0, 2, (40, 5)) * 1.0
+    )
     X[:, 0] = 0 if family == "poisson" else end
     offset = random.normal(size=40)
     model = ExponentialFamilyPCA(None, family, alpha=2.0).fit(X, offset=offset)
@@ -1054,7 +1271,9 @@ def test_a_constant_column_under_offsets_keeps_no_proof_away(family, end):
 def test_large_counts_are_certified_by_their_deviance(level):
     """Their likelihood is a large negative number, beside which a poor fit would be near the best one."""
     random = np.random.default_rng(0)
-    X = random.poisson(level * np.exp(0.5 * random.normal(size=(100, 2)) @ random.normal(size=(2, 12)))).astype(float)
+    X = random.poisson(
+        level * np.exp(0.5 * random.normal(size=(100, 2)) @ random.normal(size=(2, 12)))
+    ).astype(float)
     convex = ExponentialFamilyPCA(None, "poisson", alpha=10.0).fit(X)
     ridge = ExponentialFamilyPCA(12, "poisson", alpha=10.0, tol=1e-8, max_iter=5000).fit(X)
     deviance = ridge.objective_ - (X - scipy.special.xlogy(X, X)).sum()
@@ -1065,6 +1284,8 @@ def test_large_counts_are_certified_by_their_deviance(level):
 
 def test_counts_too_large_to_be_certified_say_by_what():
     random = np.random.default_rng(0)
-    X = random.poisson(1e6 * np.exp(0.5 * random.normal(size=(100, 2)) @ random.normal(size=(2, 12)))).astype(float)
+    X = random.poisson(
+        1e6 * np.exp(0.5 * random.normal(size=(100, 2)) @ random.normal(size=(2, 12)))
+    ).astype(float)
     with pytest.warns(ConvergenceWarning, match="asked of the loss above its least value too"):
         ExponentialFamilyPCA(None, "poisson", alpha=10.0).fit(X)

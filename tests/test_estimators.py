@@ -19,19 +19,43 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import regfactor
 from catalogue import ESTIMATORS, EXEMPT, UNCHECKED
-from regfactor import ConvexSparseCoding, ConvexSubspace, FactorModel, RobustSubspace, SubspaceImputer, baselines
+from regfactor import (
+    ConvexSparseCoding,
+    ConvexSubspace,
+    FactorModel,
+    RobustSubspace,
+    SubspaceImputer,
+    baselines,
+)
 from regfactor.kernels import Precomputed
 from regfactor.losses import Gamma, Huber
 from regfactor.norms import L2, LInf, Lp
-from regfactor.penalties import Columns, Lasso, NonNegative, OneHot, Rows, Simplex, SquaredL2, Trace, TwoView, UnitBall
+from regfactor.penalties import (
+    Columns,
+    Lasso,
+    NonNegative,
+    OneHot,
+    Rows,
+    Simplex,
+    SquaredL2,
+    Trace,
+    TwoView,
+    UnitBall,
+)
 
 
-@pytest.mark.filterwarnings("ignore:.*have no observed entry")  # as some rows of the sparse tables tried
+@pytest.mark.filterwarnings(
+    "ignore:.*have no observed entry"
+)  # as some rows of the sparse tables tried
 @pytest.mark.filterwarnings("ignore:.*has no component")  # at alpha=1, of a few cells
 @pytest.mark.filterwarnings("ignore:.*whatever the data")  # correlations of more columns than rows
-@pytest.mark.filterwarnings("ignore:Bregman.* did not converge")  # of checks that allow few iterations
+@pytest.mark.filterwarnings(
+    "ignore:Bregman.* did not converge"
+)  # of checks that allow few iterations
 @pytest.mark.filterwarnings("ignore:The means of all")  # of sharpness 1, whatever the table
-@pytest.mark.filterwarnings("ignore:Number of distinct clusters")  # of checks that repeat a few rows
+@pytest.mark.filterwarnings(
+    "ignore:Number of distinct clusters"
+)  # of checks that repeat a few rows
 @parametrize_with_checks(
     [clone(e) for name, e in ESTIMATORS.items() if name not in UNCHECKED],
     expected_failed_checks=lambda e: EXEMPT.get(type(e).__name__, {}),
@@ -63,7 +87,10 @@ FITS = {
     "subspace_gamma": (ConvexSubspace("gamma_log", **EXACT), "positive"),
     "subspace_hinge": (ConvexSubspace("smoothed_hinge", **EXACT), "sign"),
     "subspace_absolute": (ConvexSubspace("absolute", tol=1e-6, max_iter=20_000), "real"),
-    "subspace_mixed": (ConvexSubspace([(slice(0, 6), "squared"), (slice(6, 12), "huber")], **EXACT), "real"),
+    "subspace_mixed": (
+        ConvexSubspace([(slice(0, 6), "squared"), (slice(6, 12), "huber")], **EXACT),
+        "real",
+    ),
     "debiased": (ConvexSubspace(debias=True, **EXACT), "real"),
     "robust": (RobustSubspace(**EXACT), "real"),
     "robust_exact": (RobustSubspace(loss=None, tol=1e-6, max_iter=20_000), "real"),
@@ -78,8 +105,14 @@ FITS = {
     "ridges_logistic": (FactorModel("logistic", rank=3, tol=1e-10), "binary"),
     "kmeans": (FactorModel(on_codes=OneHot(), rank=4, random_state=0), "real"),
     "archetypes": (FactorModel(on_codes=Simplex(), rank=3, random_state=0), "real"),
-    "nmf": (FactorModel(on_codes=NonNegative(), on_components=NonNegative(), rank=3, alpha=0.0), "positive"),
-    "nmf_kl": (FactorModel("kl", on_codes=NonNegative(), on_components=NonNegative(), rank=3, alpha=0.0), "positive"),
+    "nmf": (
+        FactorModel(on_codes=NonNegative(), on_components=NonNegative(), rank=3, alpha=0.0),
+        "positive",
+    ),
+    "nmf_kl": (
+        FactorModel("kl", on_codes=NonNegative(), on_components=NonNegative(), rank=3, alpha=0.0),
+        "positive",
+    ),
     "dictionary": (FactorModel(on_codes=Lasso(), on_components=UnitBall(L2()), rank=4), "real"),
 }
 every_fit = pytest.mark.parametrize(("model", "kind"), FITS.values(), ids=FITS)
@@ -134,14 +167,24 @@ def test_a_row_without_an_observation_is_scored(fitted, model, kind):
     codes = fit.transform(np.full((1, 12), np.nan))
     assert np.isfinite(codes).all()
     if fit._certificate is not None:
-        np.testing.assert_allclose(fit.inverse_transform(codes), fit.inverse_transform(np.zeros_like(codes)))
+        np.testing.assert_allclose(
+            fit.inverse_transform(codes), fit.inverse_transform(np.zeros_like(codes))
+        )
 
 
-@pytest.mark.parametrize("model", [ConvexSubspace(), RobustSubspace(), ConvexSparseCoding(), FactorModel(rank=2)])
+@pytest.mark.parametrize(
+    "model", [ConvexSubspace(), RobustSubspace(), ConvexSparseCoding(), FactorModel(rank=2)]
+)
 def test_float32_stays_float32(model):
     X = table().astype(np.float32)
     fit = model.fit(X)
-    assert fit.codes_.dtype == fit.components_.dtype == fit.transform(X).dtype == fit.complete(X).dtype == np.float32
+    assert (
+        fit.codes_.dtype
+        == fit.components_.dtype
+        == fit.transform(X).dtype
+        == fit.complete(X).dtype
+        == np.float32
+    )
 
 
 @pytest.mark.parametrize(
@@ -180,7 +223,11 @@ def test_frames_come_back_as_frames():
     frame = pd.DataFrame(X, columns=columns, index=[f"r{i}" for i in range(len(X))])
     model = ConvexSubspace().fit(frame)
     full = model.complete(frame)
-    assert list(full.columns) == columns and full.index.equals(frame.index) and not full.isna().any().any()
+    assert (
+        list(full.columns) == columns
+        and full.index.equals(frame.index)
+        and not full.isna().any().any()
+    )
     assert model.set_output(transform="pandas").transform(frame).index.equals(frame.index)
     polars = ConvexSubspace().fit(pl.DataFrame(frame)).complete(pl.DataFrame(frame))
     np.testing.assert_allclose(polars.to_numpy(), full.to_numpy())
@@ -188,7 +235,10 @@ def test_frames_come_back_as_frames():
 
 def test_debiasing_keeps_the_certificate_and_fits_closer():
     X = table()
-    plain, debiased = ConvexSubspace(alpha=5.0).fit(X), ConvexSubspace(alpha=5.0, debias=True).fit(X)
+    plain, debiased = (
+        ConvexSubspace(alpha=5.0).fit(X),
+        ConvexSubspace(alpha=5.0, debias=True).fit(X),
+    )
     assert debiased.objective_ == plain.objective_ and debiased.gap_ == plain.gap_
     error = [np.nanmean((m.inverse_transform(m.codes_) - X) ** 2) for m in (plain, debiased)]
     assert error[1] < error[0]
@@ -198,7 +248,9 @@ def test_parts_nest_in_a_grid():
     grid = GridSearchCV(
         make_pipeline(StandardScaler(), ConvexSubspace(Huber())),
         {"convexsubspace__loss__delta": [0.5, 2.0], "convexsubspace__alpha": [1.0]},
-        scoring=lambda model, X, y=None: -float(np.nanmean(np.abs(model[-1].inverse_transform(model.transform(X))))),
+        scoring=lambda model, X, y=None: (
+            -float(np.nanmean(np.abs(model[-1].inverse_transform(model.transform(X)))))
+        ),
         cv=2,
     )
     grid.fit(table(holes=0.0))
@@ -208,7 +260,9 @@ def test_parts_nest_in_a_grid():
 def test_models_survive_pickling():
     X = table()
     model = ConvexSubspace().fit(X)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).transform(X), model.transform(X))
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(model)).transform(X), model.transform(X)
+    )
 
 
 def test_principal_component_pursuit_recovers_both_parts():
@@ -225,7 +279,9 @@ def test_principal_component_pursuit_recovers_both_parts():
 def test_robust_squared_is_huber():
     X = table(holes=0.1)
     robust = RobustSubspace(alpha=2.0, beta=0.3, tol=1e-9, max_iter=20_000).fit(X)
-    huber = ConvexSubspace(Huber(0.3), alpha=2.0, fit_intercept=False, tol=1e-9, max_iter=20_000).fit(X)
+    huber = ConvexSubspace(
+        Huber(0.3), alpha=2.0, fit_intercept=False, tol=1e-9, max_iter=20_000
+    ).fit(X)
     assert robust.objective_ == pytest.approx(huber.objective_, rel=1e-7)
     residual = np.nan_to_num(X - robust.inverse_transform(robust.codes_))
     expected = np.sign(residual) * np.maximum(np.abs(residual) - 0.3, 0)
@@ -237,13 +293,17 @@ def test_sparse_coding_gives_every_row_its_own_atom():
     X = table(holes=0.0)
     model = ConvexSparseCoding(alpha=1.0).fit(X)
     size = np.linalg.norm(X, axis=1, keepdims=True)
-    np.testing.assert_allclose(model.inverse_transform(model.codes_), X * np.maximum(1 - 1 / size, 0), atol=1e-6)
+    np.testing.assert_allclose(
+        model.inverse_transform(model.codes_), X * np.maximum(1 - 1 / size, 0), atol=1e-6
+    )
 
 
 def test_ridges_on_both_factors_reach_the_trace_norm():
     X = table()
     convex = FactorModel(gauge=Trace(), alpha=2.0, tol=1e-9, max_iter=20_000).fit(X)
-    local = FactorModel(on_codes=SquaredL2(), on_components=SquaredL2(), rank=8, alpha=2.0, tol=1e-12).fit(X)
+    local = FactorModel(
+        on_codes=SquaredL2(), on_components=SquaredL2(), rank=8, alpha=2.0, tol=1e-12
+    ).fit(X)
     assert convex.is_convex_ and not local.is_convex_
     assert local.objective_ == pytest.approx(convex.objective_, rel=1e-4)
     assert local.objective_ >= convex.objective_ - convex.gap_
@@ -278,7 +338,9 @@ def test_progress_is_shown_only_on_request(capsys):
 def test_a_callback_sees_iterates_and_can_stop():
     seen = []
     with pytest.warns(ConvergenceWarning, match="callback"):
-        ConvexSubspace(tol=1e-12, callback=lambda it: seen.append(it.objective) or len(seen) >= 2).fit(table())
+        ConvexSubspace(
+            tol=1e-12, callback=lambda it: seen.append(it.objective) or len(seen) >= 2
+        ).fit(table())
     assert len(seen) == 2
 
 
@@ -286,50 +348,126 @@ BAD = {
     "one dimension": (ConvexSubspace(), np.arange(5.0), "2D array"),
     "infinity": (ConvexSubspace(), np.array([[1.0, np.inf], [2.0, 3.0]]), "infinity"),
     "all missing": (ConvexSubspace(), np.full((3, 2), np.nan), "missing"),
-    "text": (ConvexSubspace(), np.array([["1", "b"]]), "Column 1 of X holds 'b', which is no number"),
+    "text": (
+        ConvexSubspace(),
+        np.array([["1", "b"]]),
+        "Column 1 of X holds 'b', which is no number",
+    ),
     "negative alpha": (ConvexSubspace(alpha=-1.0), np.eye(3), "alpha must be"),
     "zero alpha": (ConvexSubspace(alpha=0.0), np.eye(3), "alpha must be"),
     "alpha a word": (ConvexSubspace(alpha="big"), np.eye(3), "alpha must be"),
     "unknown loss": (ConvexSubspace("squard"), np.eye(3), "Did you mean 'squared'"),
     "loss of a wrong type": (ConvexSubspace(3), np.eye(3), "loss must be"),
-    "outside the domain": (ConvexSubspace("poisson"), -np.eye(3), "column 0: 1 of 3.*loss='squared'"),
+    "outside the domain": (
+        ConvexSubspace("poisson"),
+        -np.eye(3),
+        "column 0: 1 of 3.*loss='squared'",
+    ),
     "probabilities": (ConvexSubspace("logistic"), np.full((3, 3), 2.0), r"\[0, 1\].*poisson"),
-    "signs for logistic": (ConvexSubspace("logistic"), np.array([[1.0, -1.0], [-1.0, 1.0]]), "hinge"),
-    "predictors below zero": (FactorModel(Gamma(), rank=2), np.ones((3, 3)), "predictors < 0 only.*gamma_log"),
-    "predictors below zero, convex": (FactorModel(Gamma(), gauge=Trace()), np.ones((3, 3)), "family='gamma'"),
+    "signs for logistic": (
+        ConvexSubspace("logistic"),
+        np.array([[1.0, -1.0], [-1.0, 1.0]]),
+        "hinge",
+    ),
+    "predictors below zero": (
+        FactorModel(Gamma(), rank=2),
+        np.ones((3, 3)),
+        "predictors < 0 only.*gamma_log",
+    ),
+    "predictors below zero, convex": (
+        FactorModel(Gamma(), gauge=Trace()),
+        np.ones((3, 3)),
+        "family='gamma'",
+    ),
     "restricted link": (ConvexSubspace("kl"), np.eye(3), "NonNegative"),
     "columns without a loss": (RobustSubspace(loss={0: "squared"}), np.eye(3), r"columns \[1, 2\]"),
     "an alpha that is none": (ConvexSubspace(alpha="large"), np.eye(3), "a number or 'auto'"),
-    "no rank at all": (ConvexSubspace(max_rank=0), np.eye(3), "max_rank must be a whole number >= 1"),
-    "a rank in words": (ConvexSubspace(max_rank="3"), np.eye(3), "max_rank must be a whole number >= 1"),
-    "a rule that is none": (ConvexSubspace(alpha="auto", rule="best"), np.eye(3), "Unknown rule 'best'"),
-    "zeros that are neither": (ConvexSubspace(sparse_zeros="gone"), np.eye(3), "Unknown sparse_zeros 'gone'"),
-    "a rank that is none": (FactorModel(rank="all"), np.eye(3), "rank must be a whole number, 'auto' or None"),
+    "no rank at all": (
+        ConvexSubspace(max_rank=0),
+        np.eye(3),
+        "max_rank must be a whole number >= 1",
+    ),
+    "a rank in words": (
+        ConvexSubspace(max_rank="3"),
+        np.eye(3),
+        "max_rank must be a whole number >= 1",
+    ),
+    "a rule that is none": (
+        ConvexSubspace(alpha="auto", rule="best"),
+        np.eye(3),
+        "Unknown rule 'best'",
+    ),
+    "zeros that are neither": (
+        ConvexSubspace(sparse_zeros="gone"),
+        np.eye(3),
+        "Unknown sparse_zeros 'gone'",
+    ),
+    "a rank that is none": (
+        FactorModel(rank="all"),
+        np.eye(3),
+        "rank must be a whole number, 'auto' or None",
+    ),
     "auto of both": (RobustSubspace(alpha="auto"), np.eye(3), "give one as a number"),
     "auto of a local model": (FactorModel(rank=1, alpha="auto"), np.eye(3), "needs a convex model"),
     "rank too large": (FactorModel(rank=7), np.eye(3), r"min\(n, d\) = 3"),
     "rank zero": (FactorModel(rank=0), np.eye(3), "rank must be"),
     "gauge and rank": (FactorModel(gauge=Trace(), rank=2), np.eye(3), "leave rank=None"),
-    "gauge and penalties": (FactorModel(gauge=Trace(), on_codes=OneHot()), np.eye(3), "either a gauge"),
-    "no convex form": (FactorModel(on_codes=OneHot(), require="global"), np.eye(3), "no known convex form"),
+    "gauge and penalties": (
+        FactorModel(gauge=Trace(), on_codes=OneHot()),
+        np.eye(3),
+        "either a gauge",
+    ),
+    "no convex form": (
+        FactorModel(on_codes=OneHot(), require="global"),
+        np.eye(3),
+        "no known convex form",
+    ),
     "no rank": (FactorModel(on_codes=OneHot()), np.eye(3), "needs a rank"),
     "kinks": (FactorModel("absolute", rank=2), np.eye(3), "kinks"),
     "views": (FactorModel(gauge=TwoView(5)), np.eye(3), "n_first=5"),
     "beta": (RobustSubspace(beta=-1.0), np.eye(3), "beta > 0"),
     "gauge a word": (FactorModel(gauge="trace"), np.eye(3), r"such as Trace\(\)"),
     "gauge a class": (FactorModel(gauge=Trace), np.eye(3), r"write Trace\(\)"),
-    "penalty a word": (FactorModel(on_codes="nonnegative", rank=2), np.eye(3), "on_codes must be a Penalty"),
-    "penalty a class": (FactorModel(on_codes=NonNegative, rank=2), np.eye(3), r"write NonNegative\(\)"),
+    "penalty a word": (
+        FactorModel(on_codes="nonnegative", rank=2),
+        np.eye(3),
+        "on_codes must be a Penalty",
+    ),
+    "penalty a class": (
+        FactorModel(on_codes=NonNegative, rank=2),
+        np.eye(3),
+        r"write NonNegative\(\)",
+    ),
     "loss a class": (ConvexSubspace(Huber), np.eye(3), r"write Huber\(\)"),
-    "columns that are not there": (ConvexSubspace([([8, 9], "squared")]), np.eye(3), "the table has 3"),
-    "losses without columns": (ConvexSubspace(["squared"]), np.eye(3), r"pairs \(columns, loss\).*\['squared'\]"),
-    "a pair without a list": (ConvexSubspace((0, "squared")), np.eye(3), r"pairs \(columns, loss\)"),
+    "columns that are not there": (
+        ConvexSubspace([([8, 9], "squared")]),
+        np.eye(3),
+        "the table has 3",
+    ),
+    "losses without columns": (
+        ConvexSubspace(["squared"]),
+        np.eye(3),
+        r"pairs \(columns, loss\).*\['squared'\]",
+    ),
+    "a pair without a list": (
+        ConvexSubspace((0, "squared")),
+        np.eye(3),
+        r"pairs \(columns, loss\)",
+    ),
     "no loss at all": (ConvexSubspace([]), np.eye(3), r"pairs \(columns, loss\).*got \[\]"),
-    "losses without columns, robust": (RobustSubspace(loss=["squared"]), np.eye(3), r"pairs \(columns, loss\)"),
+    "losses without columns, robust": (
+        RobustSubspace(loss=["squared"]),
+        np.eye(3),
+        r"pairs \(columns, loss\)",
+    ),
     "hinge on zeros and ones": (ConvexSubspace("hinge"), np.eye(3), "code them -1"),
     "too many successes": (ConvexSubspace("binomial"), 4 * np.eye(3), r"Binomial\(trials=4\)"),
     "max_iter": (ConvexSubspace(max_iter="a"), np.eye(3), "max_iter must be"),
-    "broken max_iter": (FactorModel(rank=1, max_iter=2.5), np.eye(3), "max_iter must be a whole number"),
+    "broken max_iter": (
+        FactorModel(rank=1, max_iter=2.5),
+        np.eye(3),
+        "max_iter must be a whole number",
+    ),
     "tol": (ConvexSubspace(tol=-1.0), np.eye(3), "tol must be"),
     "callback": (ConvexSubspace(callback=5), np.eye(3), "callback must be"),
     "beta a word": (RobustSubspace(beta="some"), np.eye(3), "'auto'"),
@@ -369,7 +507,9 @@ def test_empty_rows_and_columns_are_allowed_with_a_warning():
 
 
 def test_an_empty_column_is_warned_of_by_the_name_that_the_user_knows():
-    frame = pd.DataFrame({"city": pd.Categorical(["Oslo", "Rome", "Kyiv"] * 4), "size": np.arange(12.0)})
+    frame = pd.DataFrame(
+        {"city": pd.Categorical(["Oslo", "Rome", "Kyiv"] * 4), "size": np.arange(12.0)}
+    )
     with pytest.warns(UserWarning, match="no observed entry: 'waist'.*0 under the squared loss"):
         completed = SubspaceImputer("auto").fit_transform(frame.assign(waist=np.nan))
     assert not completed["waist"].any()
@@ -380,7 +520,9 @@ def test_an_empty_column_is_warned_of_by_the_name_that_the_user_knows():
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1)])
-@pytest.mark.parametrize("model", [ConvexSubspace(alpha=0.1), RobustSubspace(alpha=0.1), ConvexSparseCoding(alpha=0.1)])
+@pytest.mark.parametrize(
+    "model", [ConvexSubspace(alpha=0.1), RobustSubspace(alpha=0.1), ConvexSparseCoding(alpha=0.1)]
+)
 def test_tiny_and_constant_tables_work(model, shape):
     model.fit(np.full(shape, 3.0))
     assert np.isfinite(model.inverse_transform(model.codes_)).all()
@@ -397,14 +539,20 @@ def test_constant_columns_work(loss):
 def test_beyond_alpha_max_nothing_is_left():
     X = table()
     largest = ConvexSubspace().fit(X).alpha_max_
-    with pytest.warns(UserWarning, match=r"no component, since alpha is not below alpha_max_.*'auto'"):
+    with pytest.warns(
+        UserWarning, match=r"no component, since alpha is not below alpha_max_.*'auto'"
+    ):
         model = ConvexSubspace(alpha=1.0001 * largest).fit(X)
     assert model.codes_.shape == (len(X), 0) and model.relative_gap_ <= 1e-12
     assert model.transform(X).shape == (len(X), 0)
-    np.testing.assert_allclose(model.complete(X)[np.isnan(X)][0], model.intercept_[np.isnan(X)[0]][0])
+    np.testing.assert_allclose(
+        model.complete(X)[np.isnan(X)][0], model.intercept_[np.isnan(X)[0]][0]
+    )
 
 
-@pytest.mark.parametrize("model", [ConvexSubspace(), ConvexSubspace("huber"), SubspaceImputer("logistic")])
+@pytest.mark.parametrize(
+    "model", [ConvexSubspace(), ConvexSubspace("huber"), SubspaceImputer("logistic")]
+)
 def test_a_constant_table_has_no_component_at_any_alpha_and_needs_no_warning(model):
     assert not len(clone(model).fit(np.ones((20, 3))).components_)
 
@@ -451,7 +599,9 @@ def test_constant_tables_under_logistic_loss_end_at_once():
 def test_kinks_with_an_intercept_do_not_depend_on_units(scale):
     X = table(holes=0.0, n=19) * scale
     largest = ConvexSubspace("absolute", alpha=1.0, max_iter=5000).fit(X).alpha_max_
-    assert largest == pytest.approx(ConvexSubspace("absolute", max_iter=5000).fit(X / scale).alpha_max_, rel=1e-4)
+    assert largest == pytest.approx(
+        ConvexSubspace("absolute", max_iter=5000).fit(X / scale).alpha_max_, rel=1e-4
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-11, 1.0, 1e11])
@@ -459,7 +609,10 @@ def test_atoms_of_any_size_are_kept_apart(scale):
     X = table()
     model = FactorModel(gauge=Trace(scale), alpha=0.5 * scale, tol=1e-6, max_iter=5000).fit(X)
     assert model.relative_gap_ <= 1e-6
-    assert model.codes_.shape[1] == FactorModel(gauge=Trace(), alpha=0.5, tol=1e-6).fit(X).codes_.shape[1]
+    assert (
+        model.codes_.shape[1]
+        == FactorModel(gauge=Trace(), alpha=0.5, tol=1e-6).fit(X).codes_.shape[1]
+    )
 
 
 def test_float32_fits_never_claim_more_than_they_have():
@@ -469,7 +622,9 @@ def test_float32_fits_never_claim_more_than_they_have():
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model.fit(X)
-        assert model.relative_gap_ <= tol or any(issubclass(w.category, ConvergenceWarning) for w in caught)
+        assert model.relative_gap_ <= tol or any(
+            issubclass(w.category, ConvergenceWarning) for w in caught
+        )
 
 
 def test_singular_values_are_those_of_repeated_rows():
@@ -490,7 +645,9 @@ def test_far_offsets_change_neither_the_fit_nor_its_proof(offset):
     X = table() + offset
     model = ConvexSubspace(tol=1e-6, max_iter=5000).fit(X)
     assert 0 <= model.gap_ <= 1e-6 * model.objective_
-    assert model.objective_ == pytest.approx(ConvexSubspace(tol=1e-6).fit(table()).objective_, rel=1e-5)
+    assert model.objective_ == pytest.approx(
+        ConvexSubspace(tol=1e-6).fit(table()).objective_, rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("q", [1, 2])
@@ -502,7 +659,9 @@ def test_sparse_coding_leaves_a_row_with_nothing_observed_at_zero(q):
     assert len(caught) == 1
     assert model.status_.converged
     assert not model.codes_[5].any()
-    np.testing.assert_allclose(model.objective_, ConvexSparseCoding(q=q).fit(np.delete(X, 5, axis=0)).objective_)
+    np.testing.assert_allclose(
+        model.objective_, ConvexSparseCoding(q=q).fit(np.delete(X, 5, axis=0)).objective_
+    )
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -529,7 +688,9 @@ def fitted_by_rows():
     models = [*ESTIMATORS.values(), *(part() for part in parts if hasattr(part, "fit"))]
     takes = {model: inspect.signature(model.fit).parameters for model in models}
     return [
-        m for m in models if "sample_weight" in takes[m] or ("y" in takes[m] and is_regressor(m) | is_classifier(m))
+        m
+        for m in models
+        if "sample_weight" in takes[m] or ("y" in takes[m] and is_regressor(m) | is_classifier(m))
     ]
 
 
@@ -571,11 +732,15 @@ def test_a_model_without_a_rank_has_none_of_an_earlier_one():
 @pytest.mark.parametrize(
     ("name", "parameter"),
     [
-        ("RegularizedARMA", "shrinkage"), ("RobustSubspace", "beta"), ("FactorModel", "rank"),
-        ("ConvexSubspace", "alpha"), ("BregmanMixture", "sharpness"), ("BregmanKMeans", "n_init"),
+        ("RegularizedARMA", "shrinkage"),
+        ("RobustSubspace", "beta"),
+        ("FactorModel", "rank"),
+        ("ConvexSubspace", "alpha"),
+        ("BregmanMixture", "sharpness"),
+        ("BregmanKMeans", "n_init"),
         ("ExponentialFamilyPCA", "n_components"),
     ],
-)  # fmt: skip
+)
 def test_an_array_is_no_word(name, parameter):
     model = clone(ESTIMATORS[name]).set_params(**{parameter: np.array([1.0, 2.0])})
     with pytest.raises(ValueError, match=parameter):
@@ -585,7 +750,9 @@ def test_an_array_is_no_word(name, parameter):
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 @pytest.mark.parametrize("model", [*ESTIMATORS.values()], ids=lambda model: type(model).__name__)
 def test_a_column_of_words_is_named(model, frame):
-    X = {name: np.arange(20.0) ** power for name, power in (("a", 1), ("b", 0.5))} | {"town": ["Bonn", "Rome"] * 10}
+    X = {name: np.arange(20.0) ** power for name, power in (("a", 1), ("b", 0.5))} | {
+        "town": ["Bonn", "Rome"] * 10
+    }
     y = np.arange(20) % 2 if is_classifier(model) else np.arange(20.0)
     with pytest.raises(ValueError, match="'town'"):
         clone(model).fit(frame(X), y)
@@ -593,14 +760,22 @@ def test_a_column_of_words_is_named(model, frame):
 
 @pytest.mark.parametrize(
     ("name", "remedy"),
-    [("BregmanKMeans", "SubspaceImputer"), ("BregmanMixture", "SubspaceImputer"), ("KernelSubspace", "SubspaceImputer"),
-     ("BregmanNormalizedCut", "SubspaceImputer"), ("ReverseClassifier", "SubspaceImputer"),
-     ("CanonicalCorrelation", "TwoViewSubspace"), ("ReducedRankRegression", "TwoViewSubspace")],
-)  # fmt: skip
+    [
+        ("BregmanKMeans", "SubspaceImputer"),
+        ("BregmanMixture", "SubspaceImputer"),
+        ("KernelSubspace", "SubspaceImputer"),
+        ("BregmanNormalizedCut", "SubspaceImputer"),
+        ("ReverseClassifier", "SubspaceImputer"),
+        ("CanonicalCorrelation", "TwoViewSubspace"),
+        ("ReducedRankRegression", "TwoViewSubspace"),
+    ],
+)
 def test_who_takes_no_holes_says_who_does(name, remedy):
     X = np.arange(24.0).reshape(12, 2)
     X[3, 1] = np.nan
-    with pytest.raises(ValueError, match=f"Input X contains NaN, and {name} wants complete rows.*{remedy}"):
+    with pytest.raises(
+        ValueError, match=f"Input X contains NaN, and {name} wants complete rows.*{remedy}"
+    ):
         getattr(regfactor, name)().fit(X, np.arange(12) % 2)
 
 
@@ -614,8 +789,14 @@ def test_places_stored_twice_count_as_their_sum(name):
     X = np.abs(np.random.default_rng(0).normal(size=(40, 5)))
     y = np.repeat([0, 1], 20) if is_classifier(model) else X[:, 0]
     once, rows = scipy.sparse.csr_array(X), np.arange(0, 401, 10)
-    twice = scipy.sparse.csr_array((np.repeat(X.ravel() / 2, 2), np.repeat(once.indices, 2), rows), shape=X.shape)
-    options = {p: v for p, v in {"random_state": 0, "kernel": "rbf", "n_first": 2}.items() if p in model.get_params()}
+    twice = scipy.sparse.csr_array(
+        (np.repeat(X.ravel() / 2, 2), np.repeat(once.indices, 2), rows), shape=X.shape
+    )
+    options = {
+        p: v
+        for p, v in {"random_state": 0, "kernel": "rbf", "n_first": 2}.items()
+        if p in model.get_params()
+    }
     fits = [clone(model).set_params(**options).fit(table, y) for table in (once, twice)]
     method = next(m for m in ("transform", "predict") if hasattr(model, m))
     a, b = (getattr(fit, method)(table) for fit, table in zip(fits, (once, twice), strict=True))
@@ -637,18 +818,33 @@ def test_a_precomputed_kernel_is_split_by_rows_and_columns_as_a_word_and_as_a_pa
         assert get_tags(model).input_tags.pairwise is pairwise
 
 
-TOLD = ("score", "score_samples", "predict", "predict_proba", "decision_function", "complete", "denoise")
+TOLD = (
+    "score",
+    "score_samples",
+    "predict",
+    "predict_proba",
+    "decision_function",
+    "complete",
+    "denoise",
+)
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
-@pytest.mark.parametrize("name", [n for n, model in ESTIMATORS.items() if hasattr(model, "set_output")])
+@pytest.mark.parametrize(
+    "name", [n for n, model in ESTIMATORS.items() if hasattr(model, "set_output")]
+)
 def test_what_is_told_of_rows_does_not_depend_on_the_output_of_transform(name, kind):
     model = clone(ESTIMATORS[name])
     X = np.abs(np.random.default_rng(0).normal(size=(40, 4)))
     y = np.repeat([0, 1], 20) if is_classifier(model) else X[:, 0]
-    options = {p: v for p, v in {"random_state": 0, "alpha": 0.01}.items() if p in model.get_params()}
-    fits = [clone(model).set_params(**options).set_output(transform=out).fit(X, y) for out in ("default", kind)]
+    options = {
+        p: v for p, v in {"random_state": 0, "alpha": 0.01}.items() if p in model.get_params()
+    }
+    fits = [
+        clone(model).set_params(**options).set_output(transform=out).fit(X, y)
+        for out in ("default", kind)
+    ]
     for method in (m for m in TOLD if hasattr(fits[0], m)):
         given = (X, y) if method == "score" else (X,)
         a, b = (getattr(fit, method)(*given) for fit in fits)
@@ -669,20 +865,36 @@ def test_a_table_of_arrow_is_taken_and_its_words_are_named():
 
 def test_code_without_a_name_may_be_warned():
     model = ConvexSubspace(alpha=1e9)
-    exec("model.fit(X)", {"__name__": None, "model": model, "X": table(holes=0.0)})  # of which Python tells nothing
+    exec(
+        "model.fit(X)", {"__name__": None, "model": model, "X": table(holes=0.0)}
+    )  # of which Python tells nothing
     assert model.codes_.shape == (40, 0)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_words_are_no_truth_values(name):
     model = clone(ESTIMATORS[name])
-    flags = [p for p in ("fit_intercept", "scale", "intercept", "standardize", "shocks", "normalized_cut",
-                         "match_balance", "annealing") if p in model.get_params()]  # fmt: skip
+    flags = [
+        p
+        for p in (
+            "fit_intercept",
+            "scale",
+            "intercept",
+            "standardize",
+            "shocks",
+            "normalized_cut",
+            "match_balance",
+            "annealing",
+        )
+        if p in model.get_params()
+    ]
     X = np.abs(np.random.default_rng(0).normal(size=(40, 4)))
     y = np.repeat([0, 1], 20) if is_classifier(model) else X[:, 0]
     for flag in flags:
         with pytest.raises(ValueError, match=f"{flag} must be True or False, got 'no'"):
             clone(model).set_params(**{flag: "no"}).fit(X, y)
     assert flags or not [
-        v for p, v in model.get_params().items() if isinstance(v, bool) and p not in ("verbose", "debias")
+        v
+        for p, v in model.get_params().items()
+        if isinstance(v, bool) and p not in ("verbose", "debias")
     ]

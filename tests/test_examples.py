@@ -28,4 +28,6 @@ def test_the_demonstration_completes_a_table_and_labels_another(tmp_path):
     said = run(FOLDER / "demo.py", tmp_path)
     assert said.count("Against the truth") == 2 and "global optimum" in said
     for result in ("stations.complete", "wines.label"):
-        assert (tmp_path / f"{result}.csv").stat().st_size and (tmp_path / f"{result}.html").stat().st_size
+        assert (tmp_path / f"{result}.csv").stat().st_size and (
+            tmp_path / f"{result}.html"
+        ).stat().st_size

@@ -8,7 +8,14 @@ from scipy.special import expit, logit, xlogy
 
 from catalogue import rng
 from regfactor.losses import Hinge, Huber, Logistic, SmoothedHinge, Squared, SquaredHinge
-from regfactor.problems.expectation import Expectation, Margin, Statements, entropies, log_partition, probabilities
+from regfactor.problems.expectation import (
+    Expectation,
+    Margin,
+    Statements,
+    entropies,
+    log_partition,
+    probabilities,
+)
 from regfactor.solvers.annealing import Annealing, first_labels, offset_ridge
 from regfactor.solvers.fstep import Machine, Table, fitted
 from regfactor.solvers.pstep import Dual, _bounded, expected_labels
@@ -29,8 +36,14 @@ def stated(masks, targets, tolerance=0.0, strength=HARD, of=None):
     A = np.column_stack([m / m.sum() for m in np.asarray(masks, float)])
     m = len(targets)
     spread = np.broadcast_to(np.asarray(tolerance, float), m).copy()
-    return Statements(A, np.arange(m), np.zeros(m, int) if of is None else np.asarray(of), np.asarray(targets, float),
-                      spread, np.broadcast_to(np.asarray(strength, float), m).copy())  # fmt: skip
+    return Statements(
+        A,
+        np.arange(m),
+        np.zeros(m, int) if of is None else np.asarray(of),
+        np.asarray(targets, float),
+        spread,
+        np.broadcast_to(np.asarray(strength, float), m).copy(),
+    )
 
 
 def solved(gains, statements, T, weights=None):
@@ -82,7 +95,11 @@ def primal(p, gains, statements, T, strength, weights=1.0):
     """The p-step's own problem: -gains.p - T H(p) + penalties."""
     excess = statements.excess(statements.expected(p[:, None], np.ones(len(p)) * weights))
     negative_entropy = np.sum(weights * (xlogy(p, p) + xlogy(1 - p, 1 - p)))
-    return T * negative_entropy - np.sum(weights * gains * p) + np.sum(strength * np.square(excess)) / 2
+    return (
+        T * negative_entropy
+        - np.sum(weights * gains * p)
+        + np.sum(strength * np.square(excess)) / 2
+    )
 
 
 def four_statements(u=40, strength=5.0):
@@ -96,7 +113,10 @@ def test_there_is_no_duality_gap(T):
     gains, statements = 0.5 * rng(4).normal(size=40), four_statements()
     p, gamma = solved(gains, statements, T)
     dual = Dual(gains[:, None], np.ones(40), statements, T)
-    above, below = primal(p[:, 0], gains, statements, T, 5.0), -dual.value(gamma, dual.scores(gamma))
+    above, below = (
+        primal(p[:, 0], gains, statements, T, 5.0),
+        -dual.value(gamma, dual.scores(gamma)),
+    )
     assert above - below == pytest.approx(0, abs=1e-9 * max(1, abs(below)))
 
 
@@ -117,7 +137,14 @@ def test_p_is_that_of_a_general_solver():
 
     box = [(1e-9, 1 - 1e-9)] * 40 + list(zip(r - eps, r + eps, strict=True))
     start = np.concatenate([np.full(40, 0.5), r])
-    found = minimize(value, start, jac=slope, bounds=box, method="SLSQP", options={"ftol": 1e-15, "maxiter": 1000})
+    found = minimize(
+        value,
+        start,
+        jac=slope,
+        bounds=box,
+        method="SLSQP",
+        options={"ftol": 1e-15, "maxiter": 1000},
+    )
     np.testing.assert_allclose(solved(gains, statements, T)[0][:, 0], found.x[:40], atol=2e-6)
 
 
@@ -131,9 +158,17 @@ def test_the_fallback_finds_the_same_multipliers():
 def test_the_unit_of_a_feature_does_not_matter():
     gains, statements = 0.5 * rng(4).normal(size=40), four_statements()
     unit = np.array([1e6, 1.0, 1e-6, 10.0])
-    other = Statements(statements.features * unit, statements.at, statements.of, statements.target * unit,
-                       statements.tolerance * unit, statements.strength / unit**2)  # fmt: skip
-    np.testing.assert_allclose(solved(gains, other, 0.3)[0], solved(gains, statements, 0.3)[0], atol=1e-7)
+    other = Statements(
+        statements.features * unit,
+        statements.at,
+        statements.of,
+        statements.target * unit,
+        statements.tolerance * unit,
+        statements.strength / unit**2,
+    )
+    np.testing.assert_allclose(
+        solved(gains, other, 0.3)[0], solved(gains, statements, 0.3)[0], atol=1e-7
+    )
 
 
 @pytest.mark.parametrize("T", [5.0, 0.5, 0.05])
@@ -151,8 +186,14 @@ def test_a_weight_stands_for_equal_rows_in_the_p_step():
     random, v = rng(6), np.array([1, 2, 3, 1, 4, 2])
     gains, mask = random.normal(size=6), np.array([1, 1, 0, 1, 1, 0])
     weighted = stated([mask], [0.3])
-    weighted = Statements(mask[:, None] / (v @ mask), weighted.at, weighted.of, weighted.target, weighted.tolerance,
-                          weighted.strength)  # fmt: skip
+    weighted = Statements(
+        mask[:, None] / (v @ mask),
+        weighted.at,
+        weighted.of,
+        weighted.target,
+        weighted.tolerance,
+        weighted.strength,
+    )
     p, gamma = solved(gains, weighted, 0.4, v.astype(float))
     repeated, other = solved(np.repeat(gains, v), stated([np.repeat(mask, v)], [0.3]), 0.4)
     np.testing.assert_allclose(np.repeat(p, v, axis=0), repeated, atol=1e-8)
@@ -164,7 +205,9 @@ def test_two_columns_of_scores_are_one():
     gains, statements = 0.5 * rng(4).normal(size=40), four_statements()
     one, gamma = solved(gains, statements, 0.2)
     both = np.column_stack([-gains / 2, gains / 2])
-    two = stated((statements.features.T > 0), statements.target, statements.tolerance, 5.0, of=[1] * 4)
+    two = stated(
+        (statements.features.T > 0), statements.target, statements.tolerance, 5.0, of=[1] * 4
+    )
     p, other = solved(both, two, 0.2)
     np.testing.assert_allclose(p[:, 1:], one, atol=1e-10)
     np.testing.assert_allclose(other, gamma, atol=1e-8)
@@ -175,20 +218,36 @@ def test_two_columns_of_scores_are_one():
 def test_sparse_features_state_the_same():
     gains, statements = 0.5 * rng(4).normal(size=40), four_statements()
     rows = scipy.sparse.csr_array(statements.features)
-    sparse = Statements(rows, statements.at, statements.of, statements.target, statements.tolerance,
-                        statements.strength)  # fmt: skip
-    np.testing.assert_allclose(solved(gains, sparse, 0.2)[0], solved(gains, statements, 0.2)[0], atol=1e-12)
+    sparse = Statements(
+        rows,
+        statements.at,
+        statements.of,
+        statements.target,
+        statements.tolerance,
+        statements.strength,
+    )
+    np.testing.assert_allclose(
+        solved(gains, sparse, 0.2)[0], solved(gains, statements, 0.2)[0], atol=1e-12
+    )
 
 
 def test_the_hessian_is_the_derivative_of_the_slope():
     random = rng(7)
-    statements = stated(random.random((6, 20)) < 0.5, random.uniform(0.1, 0.6, 6), strength=3.0, of=[0, 1, 2, 2, 1, 0])
+    statements = stated(
+        random.random((6, 20)) < 0.5,
+        random.uniform(0.1, 0.6, 6),
+        strength=3.0,
+        of=[0, 1, 2, 2, 1, 0],
+    )
     dual = Dual(random.normal(size=(20, 3)), random.uniform(1, 2, 20), statements, 0.7)
     gamma, h = random.normal(size=6), 1e-6
     p = probabilities(dual.scores(gamma))
     for k in range(6):
         e = h * (np.arange(6) == k)
-        ends = [dual.smooth_slope(gamma + s * e, probabilities(dual.scores(gamma + s * e))) for s in (1, -1)]
+        ends = [
+            dual.smooth_slope(gamma + s * e, probabilities(dual.scores(gamma + s * e)))
+            for s in (1, -1)
+        ]
         np.testing.assert_allclose((ends[0] - ends[1]) / (2 * h), dual.hessian(p)[k], atol=1e-7)
 
 
@@ -210,7 +269,9 @@ def test_the_f_step_finds_the_minimum(margin, kind, ridge, monkeypatch):
     if "direct" not in kind:
         monkeypatch.setattr("regfactor.solvers.fstep.FEW", 0)
     mean = X.mean(axis=0)
-    table = Table(scipy.sparse.csr_array(X), mean) if "sparse" in kind else Table(X - mean, np.zeros(5))
+    table = (
+        Table(scipy.sparse.csr_array(X), mean) if "sparse" in kind else Table(X - mean, np.zeros(5))
+    )
     X = X - mean
     assert table.direct == ("direct" in kind)
     found = fitted(table, margin, (plus, minus), Machine.zero(*X.shape), 1e-9, ridge)
@@ -223,7 +284,9 @@ def test_the_f_step_finds_the_minimum(margin, kind, ridge, monkeypatch):
         costs = theta[:-1] @ theta[:-1] + ridge * theta[-1] ** 2
         return costs / 2 + margin.value(f, plus, minus).sum(), grad
 
-    exact = minimize(value, np.zeros(6), jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 5000}).x
+    exact = minimize(
+        value, np.zeros(6), jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 5000}
+    ).x
     np.testing.assert_allclose(np.append(found.w, found.b), exact, atol=1e-5)
     mine = value(np.append(found.w, found.b))
     assert mine[0] <= value(exact)[0] + 1e-10
@@ -236,14 +299,18 @@ def test_squared_loss_has_its_closed_form():
     X, p = X - X.mean(axis=0), p - p.mean() + 0.5
     K = X @ X.T
     exact = K @ np.linalg.solve(K + np.eye(30) / (2 * C), 2 * p - 1)
-    found = fitted(Table(X, np.zeros(4)), MARGINS["squared"], (C * p, C * (1 - p)), Machine.zero(30, 4), 1e-12)
+    found = fitted(
+        Table(X, np.zeros(4)), MARGINS["squared"], (C * p, C * (1 - p)), Machine.zero(30, 4), 1e-12
+    )
     np.testing.assert_allclose(found.f, exact, atol=1e-12)
     assert abs(found.b) < 1e-12
 
 
 def test_long_indices_are_shortened_and_the_given_table_is_left_alone():
     X = scipy.sparse.csr_array(np.where(rng(0).random((20, 6)) < 0.3, 1.0, 0.0))
-    long = scipy.sparse.csr_array((X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape)
+    long = scipy.sparse.csr_array(
+        (X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape
+    )
     table, w = Table(long, np.full(6, 0.3)), rng(1).normal(size=6)
     assert table.X.indices.dtype == np.int32 and long.indices.dtype == np.int64
     np.testing.assert_allclose(table.times(w), (X.toarray() - 0.3) @ w)
@@ -254,7 +321,9 @@ def test_one_factorization_serves_as_long_as_curvatures_stay(monkeypatch):
     import scipy.linalg
 
     calls, original = [], scipy.linalg.cho_factor
-    monkeypatch.setattr(scipy.linalg, "cho_factor", lambda *a, **k: calls.append(1) or original(*a, **k))
+    monkeypatch.setattr(
+        scipy.linalg, "cho_factor", lambda *a, **k: calls.append(1) or original(*a, **k)
+    )
     X, random = rng(1).normal(size=(30, 4)), rng(2)
     table, machine = Table(X, np.zeros(4)), Machine.zero(30, 4)
     for _ in range(5):
@@ -267,9 +336,13 @@ def test_one_factorization_serves_as_long_as_curvatures_stay(monkeypatch):
 def test_margins_are_consistent(margin):
     f, plus, minus, h = np.linspace(-2.05, 2.05, 24), rng(0).random(24), rng(1).random(24), 1e-6
     ends = [margin.value(f + s * h, plus, minus) for s in (1, -1)]
-    np.testing.assert_allclose(margin.slope(f, plus, minus), (ends[0] - ends[1]) / (2 * h), atol=1e-6)
+    np.testing.assert_allclose(
+        margin.slope(f, plus, minus), (ends[0] - ends[1]) / (2 * h), atol=1e-6
+    )
     ends = [margin.slope(f + s * h, plus, minus) for s in (1, -1)]
-    np.testing.assert_allclose(margin.curvature(f, plus, minus), (ends[0] - ends[1]) / (2 * h), atol=1e-5)
+    np.testing.assert_allclose(
+        margin.curvature(f, plus, minus), (ends[0] - ends[1]) / (2 * h), atol=1e-5
+    )
     one, zero = np.ones(24), np.zeros(24)
     wanted = margin.value(f, zero, one) - margin.value(f, one, zero)
     np.testing.assert_allclose(margin.advantage(f), wanted, atol=1e-12)
@@ -279,7 +352,9 @@ def test_margins_are_consistent(margin):
 
 def test_squared_is_the_squared_hinge_near_zero_and_others_are_refused():
     f, plus, minus = np.linspace(-0.9, 0.9, 7), np.full(7, 0.3), np.full(7, 0.7)
-    np.testing.assert_allclose(MARGINS["squared"].value(f, plus, minus), MARGINS["squared_hinge"].value(f, plus, minus))
+    np.testing.assert_allclose(
+        MARGINS["squared"].value(f, plus, minus), MARGINS["squared_hinge"].value(f, plus, minus)
+    )
     with pytest.raises(ValueError, match="use 'squared_hinge'"):
         Margin.of(Huber())
 
@@ -293,7 +368,9 @@ def problem(X, codes, margin="squared_hinge", statements=None, C=0.05, k=2, C_un
     X = X - X.mean(axis=0)
     X = X / np.sqrt(np.mean(np.square(X).sum(axis=1)))
     own = C if C_unlabeled is None else C_unlabeled
-    return Expectation(X, np.zeros(X.shape[1]), codes, np.ones(len(codes)), k, MARGINS[margin], C, own, statements)
+    return Expectation(
+        X, np.zeros(X.shape[1]), codes, np.ones(len(codes)), k, MARGINS[margin], C, own, statements
+    )
 
 
 @pytest.mark.parametrize("margin", ["squared", "squared_hinge", "logistic"])
@@ -326,14 +403,22 @@ def test_the_objective_falls_at_every_temperature(margin, k):
     codes = np.where(np.arange(90) < 2 * k, y, -1)
     u = 90 - 2 * k
     of = [0] if k == 2 else [0, 1, 2]
-    balance = Statements(np.full((u, 1), 1 / u), np.zeros(len(of), int), np.array(of), np.full(len(of), 1 / k),
-                         np.full(len(of), 0.02), np.full(len(of), 1e3))  # fmt: skip
+    balance = Statements(
+        np.full((u, 1), 1 / u),
+        np.zeros(len(of), int),
+        np.array(of),
+        np.full(len(of), 1 / k),
+        np.full(len(of), 0.02),
+        np.full(len(of), 1e3),
+    )
     task = problem(X, codes, margin, balance, 0.1, k)
     stages = {}
     for it in Annealing().iterates(task):
         stages.setdefault(it.stage, []).append(it.objective)
         assert np.isfinite(it.objective)
-        np.testing.assert_allclose(it.point.values, task.X @ it.point.factors.C + it.point.free, atol=1e-8)
+        np.testing.assert_allclose(
+            it.point.values, task.X @ it.point.factors.C + it.point.free, atol=1e-8
+        )
     assert len(stages) > 7
     for values in stages.values():
         assert np.all(np.diff(values) <= 1e-9 * np.abs(values[0]))
@@ -345,7 +430,11 @@ def test_without_cooling_it_begins_cold_and_without_unlabeled_rows_there_is_noth
     X, codes = rng(0).normal(size=(20, 3)), np.where(np.arange(20) < 4, np.arange(20) % 2, -1)
     task = problem(X, codes)
     all_, last = Annealing().temperatures(task), Annealing(cooling=False).temperatures(task)
-    assert all_[0] == pytest.approx(3 * 0.05) and all_[-1] > 5e-3 * 0.05 >= all_[-1] / 1.5 and last == all_[-1:]
+    assert (
+        all_[0] == pytest.approx(3 * 0.05)
+        and all_[-1] > 5e-3 * 0.05 >= all_[-1] / 1.5
+        and last == all_[-1:]
+    )
     assert Annealing().temperatures(problem(X, np.arange(20) % 2)) == []
     assert Annealing().temperatures(problem(X, codes, C_unlabeled=0.0)) == []
     assert first_labels(problem(X, codes, C_unlabeled=0.0))[0].shape == (16, 1)

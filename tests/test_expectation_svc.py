@@ -21,7 +21,12 @@ from regfactor.kernels import Gaussian
 from regfactor.losses import SmoothedHinge
 from regfactor.model_selection import LabeledKFold
 
-REGIONS = (lambda X: X[:, 1] > 0.6, lambda X: X[:, 1] < -0.1, lambda X: X[:, 0] < -0.5, lambda X: X[:, 0] > 1.5)
+REGIONS = (
+    lambda X: X[:, 1] > 0.6,
+    lambda X: X[:, 1] < -0.1,
+    lambda X: X[:, 0] < -0.5,
+    lambda X: X[:, 0] > 1.5,
+)
 
 
 @parametrize_with_checks(
@@ -57,7 +62,9 @@ def test_without_unlabeled_weight_it_is_linear_svc(k):
     X, y, seen = groups(k=k, apart=1.0, labels=20)
     mine = ExpectationSVC(C=0.7, C_unlabeled=0.0, tol=1e-8).fit(X, seen)
     Z, labeled = normalized(X), seen >= 0
-    theirs = LinearSVC(C=0.7, intercept_scaling=1e4, tol=1e-12, max_iter=200_000).fit(Z[labeled], seen[labeled])
+    theirs = LinearSVC(C=0.7, intercept_scaling=1e4, tol=1e-12, max_iter=200_000).fit(
+        Z[labeled], seen[labeled]
+    )
     wanted = Z @ theirs.coef_.T + theirs.intercept_
     found = mine.decision_function(X)
     np.testing.assert_allclose(found, wanted[:, 0] if k == 2 else wanted, atol=2e-4)
@@ -70,9 +77,13 @@ def test_with_a_hinge_it_is_svc(kernel):
     K = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
     K = K / np.trace(K) * len(K)
     theirs = SVC(C=1.5, kernel="precomputed", tol=1e-9).fit(K, y).decision_function(K)
-    mine = ExpectationSVC(C=1.5, loss=SmoothedHinge(0.01), kernel=kernel, gamma=0.2, tol=1e-8).fit(X, y)
+    mine = ExpectationSVC(C=1.5, loss=SmoothedHinge(0.01), kernel=kernel, gamma=0.2, tol=1e-8).fit(
+        X, y
+    )
     np.testing.assert_allclose(mine.decision_function(X), theirs, atol=0.03)
-    smoothed = ExpectationSVC(C=1.5, loss="hinge", kernel=kernel, gamma=0.2).fit(X, y).decision_function(X)
+    smoothed = (
+        ExpectationSVC(C=1.5, loss="hinge", kernel=kernel, gamma=0.2).fit(X, y).decision_function(X)
+    )
     np.testing.assert_allclose(smoothed, theirs, atol=0.2)
 
 
@@ -96,8 +107,12 @@ def test_sparse_is_dense(k, loss):
     for kind in (scipy.sparse.csr_array, scipy.sparse.csc_matrix):
         sparse = ExpectationSVC(given, loss=loss, tol=1e-9).fit(kind(X), seen)
         np.testing.assert_array_equal(sparse.transduction_, dense.transduction_)
-        np.testing.assert_allclose(sparse.decision_function(kind(X)), dense.decision_function(X), atol=2e-2)
-        np.testing.assert_allclose(sparse.label_distributions_, dense.label_distributions_, atol=2e-2)
+        np.testing.assert_allclose(
+            sparse.decision_function(kind(X)), dense.decision_function(X), atol=2e-2
+        )
+        np.testing.assert_allclose(
+            sparse.label_distributions_, dense.label_distributions_, atol=2e-2
+        )
 
 
 def test_three_ways_to_the_same_kernel():
@@ -110,7 +125,9 @@ def test_three_ways_to_the_same_kernel():
     new = rng(9).normal(size=(7, 4))
     values = a.decision_function(new)
     np.testing.assert_allclose(b.decision_function(new), values, atol=1e-8)
-    np.testing.assert_allclose(c.decision_function(rbf_kernel(new, X, gamma=0.1)), values, atol=1e-6)
+    np.testing.assert_allclose(
+        c.decision_function(rbf_kernel(new, X, gamma=0.1)), values, atol=1e-6
+    )
     np.testing.assert_allclose(d.decision_function(new), values, atol=1e-6)
     np.testing.assert_array_equal(a.predict(X)[seen < 0], a.transduction_[seen < 0])
 
@@ -192,7 +209,9 @@ def test_the_history_cools_down():
 def test_logistic_probabilities_are_the_sigmoid():
     X, _, seen = groups()
     model = ExpectationSVC(loss="logistic", C_unlabeled=1.0).fit(X, seen)
-    np.testing.assert_allclose(model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-model.decision_function(X))))
+    np.testing.assert_allclose(
+        model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-model.decision_function(X)))
+    )
 
 
 def test_no_statement_means_the_balance_of_the_labels():
@@ -200,7 +219,10 @@ def test_no_statement_means_the_balance_of_the_labels():
     seen[6:9] = 0, 0, 1
     model = ExpectationSVC().fit(X, seen)
     (balance,) = model.constraints_
-    assert balance.targets == pytest.approx({0: 5 / 12, 1: 4 / 12, 2: 3 / 12}) and balance.tolerance == 0.1
+    assert (
+        balance.targets == pytest.approx({0: 5 / 12, 1: 4 / 12, 2: 3 / 12})
+        and balance.tolerance == 0.1
+    )
     assert [line.label for line in model.constraint_report_] == [0, 1, 2]
     assert ExpectationSVC().fit(X, np.arange(150) % 3).constraints_ == ()
 
@@ -216,12 +238,18 @@ def test_a_report_tells_what_came_out():
     model = ExpectationSVC(given).fit(X, seen)
     report = model.constraint_report_
     assert [line.constraint for line in report] == ["all rows", "right", "right", "rows with 1"]
-    for line, mask in zip(report, [free, free & (X[:, 0] > 2.5), free & (X[:, 0] > 2.5), free], strict=True):
+    for line, mask in zip(
+        report, [free, free & (X[:, 0] > 2.5), free & (X[:, 0] > 2.5), free], strict=True
+    ):
         assert line.n_rows == mask.sum()
-        assert line.expected == pytest.approx(model.label_distributions_[mask, line.label].mean(), abs=1e-9)
+        assert line.expected == pytest.approx(
+            model.label_distributions_[mask, line.label].mean(), abs=1e-9
+        )
         assert line.predicted == pytest.approx(np.mean(model.transduction_[mask] == line.label))
         assert line.violation == max(abs(line.expected - line.target) - line.tolerance, 0)
-    assert report.max_violation < 0.01 and "right" in str(report) and report.to_frame().shape == (4, 8)
+    assert (
+        report.max_violation < 0.01 and "right" in str(report) and report.to_frame().shape == (4, 8)
+    )
 
 
 def test_what_cannot_hold_together_gives_a_compromise_and_is_told():
@@ -230,11 +258,15 @@ def test_what_cannot_hold_together_gives_a_compromise_and_is_told():
     with pytest.warns(UserWarning, match="2 of 2 stated expectations do not hold"):
         model = ExpectationSVC(given).fit(X, seen)
     assert np.isfinite(model.decision_function(X)).all() and np.isfinite(model.objective_)
-    assert [line.expected for line in model.constraint_report_] == pytest.approx([0.5, 0.5], abs=0.02)
+    assert [line.expected for line in model.constraint_report_] == pytest.approx(
+        [0.5, 0.5], abs=0.02
+    )
     assert model.constraint_report_.max_violation == pytest.approx(0.38, abs=0.02)
 
 
-@pytest.mark.parametrize(("k", "shares"), [(2, [0.8, 0.2]), (3, [0.5, 0.3, 0.2]), (3, [0.05, 0.05, 0.9])])
+@pytest.mark.parametrize(
+    ("k", "shares"), [(2, [0.8, 0.2]), (3, [0.5, 0.3, 0.2]), (3, [0.05, 0.05, 0.9])]
+)
 def test_predictions_match_a_balance_if_asked(k, shares):
     X, _, seen = groups(k=k, apart=1.0)
     given = class_balance(dict(enumerate(shares)))
@@ -256,7 +288,9 @@ def test_an_expectation_with_numbers_is_met():
 
 def test_columns_are_named_by_a_frame():
     X, y, seen = groups(apart=4.0)
-    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"]).assign(flag=(y == 1) & (np.arange(150) % 3 == 0))
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"]).assign(
+        flag=(y == 1) & (np.arange(150) % 3 == 0)
+    )
     given = [labeled_feature("flag", {1: 1.0}), region(lambda t: t["a"] > 3, {0: 1.0})]
     model = ExpectationSVC(given).fit(frame.astype(float), np.full(150, -1))
     assert np.mean(model.transduction_ == y) > 0.95
@@ -275,7 +309,9 @@ def test_strings_and_classes_without_a_label():
 
 def test_it_is_tuned_like_any_other():
     X, _, seen = groups(labels=6)
-    search = GridSearchCV(ExpectationSVC(), {"C_unlabeled": [0.01, 0.1], "loss": ["logistic"]}, cv=LabeledKFold(3))
+    search = GridSearchCV(
+        ExpectationSVC(), {"C_unlabeled": [0.01, 0.1], "loss": ["logistic"]}, cv=LabeledKFold(3)
+    )
     assert search.fit(X, seen).best_params_["C_unlabeled"] in (0.01, 0.1)
 
 
@@ -300,7 +336,10 @@ def test_it_is_tuned_like_any_other():
         ({"constraints": class_balance({2: 0.5}), "classes": [0, 1]}, r"names \[2\]"),
         ({"constraints": class_balance({0: 0.5, 1: 0.3})}, "sum to 0.8"),
         ({"constraints": class_balance({"a": 0.5})}, "mix strings and numbers"),
-        ({"constraints": region([True, False], {0: 0.5})}, "one truth value for each of the 150 rows"),
+        (
+            {"constraints": region([True, False], {0: 0.5})},
+            "one truth value for each of the 150 rows",
+        ),
         ({"max_iter": 0}, "max_iter"),
     ],
 )
@@ -317,7 +356,11 @@ def test_bad_input_is_refused_with_a_remedy(parameters, message):
         ((), [0, 1], "say the same of every row"),
         (class_balance({0: 0.3, 1: 0.7}), None, "say the same of every row"),
         (region(lambda X: X[:, 0] > 1, {0: 0.52, 1: 0.48}), None, "say the same of every row"),
-        ([class_balance({0: 0.2, 1: 0.3, 2: 0.5}), region(lambda X: X[:, 0] > 1, {0: 0.9})], None, r"\[1, 2\] apart"),
+        (
+            [class_balance({0: 0.2, 1: 0.3, 2: 0.5}), region(lambda X: X[:, 0] > 1, {0: 0.9})],
+            None,
+            r"\[1, 2\] apart",
+        ),
     ],
 )
 def test_without_labels_something_must_tell_the_classes_apart(constraints, classes, message):
@@ -332,7 +375,9 @@ def test_limits_end_a_run_with_a_warning():
         assert ExpectationSVC(max_iter=3).fit(X, seen).n_iter_ == 3
     stopped = []
     with pytest.warns(ConvergenceWarning, match="callback"):
-        ExpectationSVC(callback=lambda it: stopped.append(it.info["temperature"]) or len(stopped) == 2).fit(X, seen)
+        ExpectationSVC(
+            callback=lambda it: stopped.append(it.info["temperature"]) or len(stopped) == 2
+        ).fit(X, seen)
     assert len(stopped) == 2
 
 
@@ -369,6 +414,10 @@ def test_g241c_from_a_balance(labels):
         seen = np.full(len(table.target), np.nan)
         seen[split.labeled] = table.target[split.labeled]
         low, high = np.unique(table.target)
-        model = ExpectationSVC(class_balance({low: 0.5, high: 0.5}), unlabeled=np.nan).fit(table.data, seen)
-        errors.append(np.mean(model.transduction_[split.unlabeled] != table.target[split.unlabeled]))
+        model = ExpectationSVC(class_balance({low: 0.5, high: 0.5}), unlabeled=np.nan).fit(
+            table.data, seen
+        )
+        errors.append(
+            np.mean(model.transduction_[split.unlabeled] != table.target[split.unlabeled])
+        )
     assert len(errors) == 12 and np.mean(errors) <= 0.145

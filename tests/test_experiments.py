@@ -106,7 +106,10 @@ def test_the_papers_tables_are_well_formed(name):
         methods = {method.name for method in experiment.methods}
         for claim in experiment.claims:
             assert claim.dataset in known and set(claim.methods) <= methods
-            assert not claim.text.endswith("printed error") or claim.methods[0] in experiment.paper[claim.dataset]
+            assert (
+                not claim.text.endswith("printed error")
+                or claim.methods[0] in experiment.paper[claim.dataset]
+            )
         assert set(experiment.twins) <= set(names())
 
 
@@ -136,9 +139,16 @@ def test_what_is_kept_says_how_it_came_about(toys):
     markdown, _ = go(toys)
     kept = json.loads((toys / "out" / "toy-f5.1.json").read_text())
     assert kept["title"] == "squares" and {"i": 3, "value": 9} in kept["summary"]
-    assert kept["runs"][0]["versions"]["numpy"] == np.__version__ and kept["runs"][0]["plan"]["splits"] is None
+    assert (
+        kept["runs"][0]["versions"]["numpy"] == np.__version__
+        and kept["runs"][0]["plan"]["splits"] is None
+    )
     assert all(record["run"] == 0 and record["seconds"] >= 0 for record in kept["cells"])
-    assert markdown.startswith("# toy-f5.1: squares") and "| 3 | 9 |" in markdown and np.__version__ in markdown
+    assert (
+        markdown.startswith("# toy-f5.1: squares")
+        and "| 3 | 9 |" in markdown
+        and np.__version__ in markdown
+    )
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(toys, monkeypatch):
@@ -174,12 +184,18 @@ def test_several_processes_compute_the_same(toys):
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
 def test_a_stopped_run_leaves_no_process_and_goes_on(toys, how):
     call = f"run('toy-f5.1', Plan(), Path({str(toys / 'out')!r}), jobs=2, package='toyexperiments')"
-    lines = ["from pathlib import Path", "from experiments._runner import Plan, run", "if __name__ == '__main__':"]
+    lines = [
+        "from pathlib import Path",
+        "from experiments._runner import Plan, run",
+        "if __name__ == '__main__':",
+    ]
     script = toys / "start.py"
     script.write_text("\n".join([*lines, f"    {call}"]))
     path = os.pathsep.join([str(ROOT), str(toys)])
     environment = {**os.environ, "SQUARES_SLEEP": "0.7", "PYTHONPATH": path}
-    process = subprocess.Popen([sys.executable, str(script)], env=environment, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, str(script)], env=environment, stderr=subprocess.DEVNULL
+    )
     partial = toys / "out" / "toy-f5.1.partial.jsonl"
     wait(lambda: partial.exists() and '"cell"' in partial.read_text())
     process.send_signal(how)
@@ -220,7 +236,9 @@ def test_cells_can_be_computed_again_by_name(toys):
 
 def test_figures_stand_in_the_report(toys, monkeypatch):
     experiment = find("toy-f5.1", "toyexperiments")
-    monkeypatch.setattr(type(experiment), "draw", lambda self, summary, folder: [folder / f"{len(summary)}.png"])
+    monkeypatch.setattr(
+        type(experiment), "draw", lambda self, summary, folder: [folder / f"{len(summary)}.png"]
+    )
     assert "![7](7.png)" in go(toys)[0]
 
 
@@ -235,9 +253,15 @@ def test_a_twin_lends_what_it_has_and_the_rest_is_computed(toys, monkeypatch):
     logged(toys)
     (toys / "toyexperiments" / "other.py").write_text(SQUARES + "Squares.twins = ('toy-f5.1',)\n")
     report, _ = run("other", Plan(splits=4), toys / "out", package="toyexperiments")
-    assert logged(toys) == ["3", "sum"] and "| 2 | 4 |" in report.read_text() and "| 3 | 9 |" in report.read_text()
+    assert (
+        logged(toys) == ["3", "sum"]
+        and "| 2 | 4 |" in report.read_text()
+        and "| 3 | 9 |" in report.read_text()
+    )
     kept = json.loads((toys / "out" / "other.json").read_text())
-    assert {record["run"] for record in kept["cells"]} == {0, 1} and kept["runs"][0]["plan"]["splits"] == 3
+    assert {record["run"] for record in kept["cells"]} == {0, 1} and kept["runs"][0]["plan"][
+        "splits"
+    ] == 3
     run("other", Plan(splits=2), toys / "out", redo='"i": 1', package="toyexperiments")
     assert logged(toys) == ["1", "sum"]  # what is asked for again is not borrowed
 
@@ -271,7 +295,12 @@ def numbers(seed):
 def table(*methods, splits=None):
     printed = {"numbers": {"shrunk": "1.23 ± 0.04", "unwritten": "9.9"}}
     return Table(
-        "a toy", [Source("numbers", numbers, "Thirty rows.", splits)], methods, printed, squared_error, splits=4
+        "a toy",
+        [Source("numbers", numbers, "Thirty rows.", splits)],
+        methods,
+        printed,
+        squared_error,
+        splits=4,
     )
 
 
@@ -280,7 +309,12 @@ def results(experiment):
     done, plan = {}, Plan()
     while missing := [cell for cell in experiment.cells(done, plan) if key(cell) not in done]:
         for cell in missing:
-            done[key(cell)] = {"cell": cell, "result": experiment.run(cell), "seconds": 0.0, "run": 0}
+            done[key(cell)] = {
+                "cell": cell,
+                "result": experiment.run(cell),
+                "seconds": 0.0,
+                "run": 0,
+            }
     return done
 
 
@@ -289,7 +323,10 @@ def test_settings_are_chosen_by_unlabeled_rows_and_by_labels():
     done = results(experiment)
     ours = experiment.summary(done, Plan())[0]
     errors = np.array(
-        [[np.mean((d.y[10:] - s * d.y[:10].mean()) ** 2) for s in (0.0, 0.9, 1.0)] for d in map(numbers, range(4))]
+        [
+            [np.mean((d.y[10:] - s * d.y[:10].mean()) ** 2) for s in (0.0, 0.9, 1.0)]
+            for d in map(numbers, range(4))
+        ]
     )
     best = errors.mean(axis=0).argmin()
     assert ours["paper"]["mean"] == pytest.approx(errors[:, best].mean()) and ours["n"] == 4
@@ -306,10 +343,12 @@ def test_validation_errors_come_from_labels_alone():
     secret = Draw(draw.X, np.where(np.arange(30) < 10, draw.y, 1e6), draw.labeled, draw.unlabeled)
     experiment = table(method)
     assert (
-        experiment._outcome(draw, method, {"share": 1.0})[1] == experiment._outcome(secret, method, {"share": 1.0})[1]
+        experiment._outcome(draw, method, {"share": 1.0})[1]
+        == experiment._outcome(secret, method, {"share": 1.0})[1]
     )
     assert (
-        experiment._outcome(draw, method, {"share": 1.0})[0] != experiment._outcome(secret, method, {"share": 1.0})[0]
+        experiment._outcome(draw, method, {"share": 1.0})[0]
+        != experiment._outcome(secret, method, {"share": 1.0})[0]
     )
 
 
@@ -318,7 +357,10 @@ def test_what_was_selected_is_computed_again_on_fresh_seeds_of_generated_data():
     generated, real = table(method), table(method, splits=3)
     done = results(generated)
     fresh = [record["cell"]["split"] for record in done.values() if "setting" in record["cell"]]
-    assert sorted(fresh) == [FRESH + i for i in range(4)] and "fresh" in generated.summary(done, Plan())[0]
+    assert (
+        sorted(fresh) == [FRESH + i for i in range(4)]
+        and "fresh" in generated.summary(done, Plan())[0]
+    )
     done = results(real)
     assert len(done) == 3 and "fresh" not in real.summary(done, Plan())[0]
     assert "fresh seeds" not in real.report(real.summary(done, Plan()))
@@ -327,9 +369,19 @@ def test_what_was_selected_is_computed_again_on_fresh_seeds_of_generated_data():
 def test_the_report_has_ours_beside_the_printed_numbers():
     experiment = table(Method("shrunk", Shrunk, {"share": [1.0]}))
     lines = experiment.report(experiment.summary(results(experiment), Plan())).splitlines()
-    head, ours = next(line for line in lines if "printed |" in line), next(line for line in lines if "shrunk" in line)
-    assert head.count("|") == ours.count("|") and "| 1.23 ± 0.04 |" in ours and "share=1.0" in ours and "| 4 |" in ours
-    assert next(line for line in lines if "unwritten" in line).startswith("| unwritten | 9.9 | - | - | - |")
+    head, ours = (
+        next(line for line in lines if "printed |" in line),
+        next(line for line in lines if "shrunk" in line),
+    )
+    assert (
+        head.count("|") == ours.count("|")
+        and "| 1.23 ± 0.04 |" in ours
+        and "share=1.0" in ours
+        and "| 4 |" in ours
+    )
+    assert next(line for line in lines if "unwritten" in line).startswith(
+        "| unwritten | 9.9 | - | - | - |"
+    )
 
 
 def test_a_mean_that_few_splits_decide_has_the_median_beside_it():
@@ -350,7 +402,9 @@ def test_a_setting_that_fails_is_reported_and_not_chosen():
 
 
 def test_another_grid_is_another_cell():
-    one, two = (table(Method("shrunk", Shrunk, {"share": [s]})).cells({}, Plan()) for s in (0.5, 0.6))
+    one, two = (
+        table(Method("shrunk", Shrunk, {"share": [s]})).cells({}, Plan()) for s in (0.5, 0.6)
+    )
     assert not {key(cell) for cell in one} & {key(cell) for cell in two}
     assert len(table(Method("shrunk", Shrunk)).cells({}, Plan(splits=7))) == 7
 
@@ -382,7 +436,10 @@ def test_targets_are_imputed_as_by_the_estimator(transfer, kernel):
     ours = _papers.ReverseRegression(transfer, kernel, 0.1).fit(draw.X, y).transduction_
     shape = {"kernel": "rbf", "gamma": _papers.gamma(1.0)} if kernel == 1.0 else {"kernel": kernel}
     np.testing.assert_allclose(
-        ours, ReverseRegressor(transfer, 0.1, **shape).fit(draw.X, y).transduction_, rtol=1e-6, atol=1e-8
+        ours,
+        ReverseRegressor(transfer, 0.1, **shape).fit(draw.X, y).transduction_,
+        rtol=1e-6,
+        atol=1e-8,
     )
 
 
@@ -399,7 +456,9 @@ def test_kernel_matrices_are_those_of_the_rows_at_hand():
 def test_a_laplacian_machine_on_a_kernel_matrix_is_the_one_on_rows():
     draw = _sources.synthetic_regression("syn-gauss").draw(0)
     y = draw.marked(draw.labeled)
-    direct = LaplacianRLS(1e-6, 0.01, n_neighbors=5, laplacian_degree=2, gamma=_papers.gamma(5.0), task="regression")
+    direct = LaplacianRLS(
+        1e-6, 0.01, n_neighbors=5, laplacian_degree=2, gamma=_papers.gamma(5.0), task="regression"
+    )
     ours = _papers.LAP_RLS.make(kernel=5.0, degree=2, n_neighbors=5)
     np.testing.assert_allclose(
         ours.fit(draw.X, y).transduction_, direct.fit(draw.X, y).transduction_, rtol=1e-6, atol=1e-8
@@ -432,7 +491,9 @@ def test_claims_are_decided_from_the_errors_of_the_same_splits():
     assert ahead("toy", "low", "high").decide(rows, "paper") == ("holds", "by 0.101 ± 0.0072")
     assert ahead("toy", "high", "low").decide(rows, "paper")[0] == "does not hold"
     verdict, numbers = ahead("toy", "low", "high", 0.1).decide(rows, "paper")
-    assert verdict == "holds" and numbers.endswith("a test of more than 0.1 not decided")  # the mean is just above
+    assert verdict == "holds" and numbers.endswith(
+        "a test of more than 0.1 not decided"
+    )  # the mean is just above
     assert ahead("toy", "low", "high", 0.2).decide(rows, "paper")[0] == "does not hold"
     assert ahead("toy", "low", "low").decide(rows, "paper")[0] == "not decided"
     assert _verdicts.below("toy", "low", 0.451).decide(rows, "paper")[0] == "holds"
@@ -460,7 +521,9 @@ def test_a_claim_is_decided_for_every_tuning_that_all_its_methods_have():
 
 
 def test_printed_numbers_are_read_and_printed_orders_counted():
-    assert _verdicts.parsed("2e+18 ± 1.341") == (2e18, 1.341) and _verdicts.parsed("3e-5 ± 2.6e-06") == (3e-5, 2.6e-6)
+    assert _verdicts.parsed("2e+18 ± 1.341") == (2e18, 1.341) and _verdicts.parsed(
+        "3e-5 ± 2.6e-06"
+    ) == (3e-5, 2.6e-6)
     assert _verdicts.parsed("unstable") is None and _verdicts.parsed(None) is None
     steps = np.linspace(0, 0.01, 6)
     wild = np.where(np.arange(6) % 2, 0.9, 0.02)

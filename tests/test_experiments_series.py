@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 from statsmodels.tsa.api import VAR
 
-from experiments import _alternation, _forecasts, _series, arma_macro, arma_short, thesis_7_1, thesis_7_2
+from experiments import (
+    _alternation,
+    _forecasts,
+    _series,
+    arma_macro,
+    arma_short,
+    thesis_7_1,
+    thesis_7_2,
+)
 from experiments import thesis_f7_2 as f7_2
 from experiments import thesis_f7_3 as f7_3
 from experiments import thesis_f7_4 as f7_4
@@ -21,9 +29,14 @@ from regfactor.estimators.arma.model import radius, regressors
 
 scaled = pytest.mark.filterwarnings("ignore:The autoregression has spectral radius")
 SMALL = Search(orders=(1, 2), lags=(1,))
-METHODS_HERE = {**METHODS, "VARMAX(1, 1)": _series.varmax, "RARMA(1, q)": arma_short.true_arma,
-                "RARMA(1, q), auto": arma_short.validated_arma, "ridge VAR(1)": arma_short.ridge_var,
-                "HR(1, q)": arma_short.true_orders}  # fmt: skip
+METHODS_HERE = {
+    **METHODS,
+    "VARMAX(1, 1)": _series.varmax,
+    "RARMA(1, q)": arma_short.true_arma,
+    "RARMA(1, q), auto": arma_short.validated_arma,
+    "ridge VAR(1)": arma_short.ridge_var,
+    "HR(1, q)": arma_short.true_orders,
+}
 
 
 def draw(seed):
@@ -33,12 +46,20 @@ def draw(seed):
 
 def toy(methods, **choices):
     source = Source("toy", draw, "Sixty rows.", (1, 5, 10), (1, 10), 3, SMALL)
-    return Forecasts("a toy", [source], methods, {"toy": {"MEAN": (2.0, 0.1, 1.0), "ours": (1.0, 0.1, 0.5)}}, **choices)
+    return Forecasts(
+        "a toy",
+        [source],
+        methods,
+        {"toy": {"MEAN": (2.0, 0.1, 1.0), "ours": (1.0, 0.1, 0.5)}},
+        **choices,
+    )
 
 
 def results(experiment, plan=None):
     cells = experiment.cells({}, plan or Plan())
-    return {key(c): {"cell": c, "result": experiment.run(c), "seconds": 0.0, "run": 0} for c in cells}
+    return {
+        key(c): {"cell": c, "result": experiment.run(c), "seconds": 0.0, "run": 0} for c in cells
+    }
 
 
 @pytest.mark.filterwarnings("ignore")  # of statsmodels, on convergence and identification
@@ -118,28 +139,41 @@ def test_ratios_have_jackknife_errors_and_medians():
     found = _forecasts.ratio(mine, base)
     assert found["mean"] == pytest.approx(mine.sum() / base.sum(), rel=1e-5)
     gaps = mine - found["mean"] * base  # the delta method
-    assert found["standard_error"] == pytest.approx(gaps.std(ddof=1) / np.sqrt(400) / base.mean(), rel=0.02)
+    assert found["standard_error"] == pytest.approx(
+        gaps.std(ddof=1) / np.sqrt(400) / base.mean(), rel=0.02
+    )
     assert _forecasts.ratio(np.array([np.inf, 1.0]), np.ones(2))["mean"] is None
-    assert _forecasts.shown(_forecasts.ratio(np.array([1.0, 1.0, 97.0]), np.ones(3))) == "33 ± 32 (median 1)"
+    assert (
+        _forecasts.shown(_forecasts.ratio(np.array([1.0, 1.0, 97.0]), np.ones(3)))
+        == "33 ± 32 (median 1)"
+    )
 
 
 def constant(value, radius=0.5):
-    return lambda X, horizon, search: Outcome(X[-1] * 0 + value * np.ones((horizon, 2)), radius, {"p": value})
+    return lambda X, horizon, search: Outcome(
+        X[-1] * 0 + value * np.ones((horizon, 2)), radius, {"p": value}
+    )
 
 
 def test_the_table_has_ours_beside_the_printed_ratio():
-    experiment = toy({"MEAN": METHODS["MEAN"], "ours": constant(3.0, 1.5), "ridge VAR, x": constant(5.0)},
-                     pairs=(("ours", "ridge VAR, x"),))  # fmt: skip
+    experiment = toy(
+        {"MEAN": METHODS["MEAN"], "ours": constant(3.0, 1.5), "ridge VAR, x": constant(5.0)},
+        pairs=(("ours", "ridge VAR, x"),),
+    )
     done = results(experiment)
     summary = experiment.summary(done, Plan())
     row = next(r for r in summary if r.get("method") == "ours")
     errors = [np.square(3.0 - draw(i).future).sum(axis=1).mean() for i in range(3)]
-    means = [np.square(draw(i).past.mean(axis=0) - draw(i).future).sum(axis=1).mean() for i in range(3)]
+    means = [
+        np.square(draw(i).past.mean(axis=0) - draw(i).future).sum(axis=1).mean() for i in range(3)
+    ]
     assert row["ratios"][-1]["mean"] == pytest.approx(sum(errors) / sum(means), rel=1e-5)
     assert row["printed"] == "0.5 [0.50]" and row["stable"] == 0 and row["chosen"] == "p=3 (3 of 3)"
     text = experiment.report(summary)
     assert (
-        "| ours | 0.5 [0.50] |" in text and "## Verdicts" in text and "**ours** against ridge VAR, x (2 tests)" in text
+        "| ours | 0.5 [0.50] |" in text
+        and "## Verdicts" in text
+        and "**ours** against ridge VAR, x (2 tests)" in text
     )
 
 
@@ -147,7 +181,10 @@ def test_verdicts_follow_the_tests():
     def rows(mine, other):
         source = Source("s", draw, "", (1,), (1,), 3)
         found = {"RARMA": mine, "ridge VAR": other}
-        errors = {k: {"errors": {i: np.array([v]) for i, v in enumerate(values)}} for k, values in found.items()}
+        errors = {
+            k: {"errors": {i: np.array([v]) for i, v in enumerate(values)}}
+            for k, values in found.items()
+        }
         return _forecasts.pair(source, "RARMA", "ridge VAR", errors), [source]
 
     random = np.random.default_rng(0)
@@ -157,21 +194,34 @@ def test_verdicts_follow_the_tests():
         assert word in _forecasts.verdicts([row], sources)
     row, sources = rows(base * np.exp(random.normal(size=30)), base)
     text = _forecasts.verdicts([row], sources)
-    assert "no difference shown" in text and "lower in 0, higher in 0, no difference shown in 1" in text
+    assert (
+        "no difference shown" in text
+        and "lower in 0, higher in 0, no difference shown in 1" in text
+    )
     assert 0.1 < row["tests"][0]["wins"] < 0.9
     same, sources = rows(base, base)
-    assert same["tests"][0]["p"] is None and "no difference shown (+0.0 %" in _forecasts.verdicts([same], sources)
+    assert same["tests"][0]["p"] is None and "no difference shown (+0.0 %" in _forecasts.verdicts(
+        [same], sources
+    )
 
 
 @scaled
-@pytest.mark.parametrize("experiment", [thesis_7_1.EXPERIMENT, arma_short.EXPERIMENT], ids=["7.1", "short"])
+@pytest.mark.parametrize(
+    "experiment", [thesis_7_1.EXPERIMENT, arma_short.EXPERIMENT], ids=["7.1", "short"]
+)
 def test_generated_series_run_in_small(experiment):
     cells = experiment.cells({}, Plan(quick=True))
     assert len({key(c) for c in cells}) == len(cells)
     for source in experiment.sources:
         case = source.draw(0)
-        assert len(case.future) >= max(source.horizons) and set(source.columns) <= set(source.horizons)
-    cheap = [c for c in cells if c["method"] in ("MEAN", "true A, no MA", "ridge VAR, default", "RARMA(1, q)")]
+        assert len(case.future) >= max(source.horizons) and set(source.columns) <= set(
+            source.horizons
+        )
+    cheap = [
+        c
+        for c in cells
+        if c["method"] in ("MEAN", "true A, no MA", "ridge VAR, default", "RARMA(1, q)")
+    ]
     for cell in cheap[:4]:
         assert len(experiment.run(cell)["mse"]) == 4
 
@@ -192,13 +242,20 @@ def loaded(call):
 @pytest.mark.parametrize("name", thesis_7_2.SETS)
 def test_patches_are_sea_and_as_many_as_announced(name):
     found = loaded(lambda: thesis_7_2.patches(name))
-    assert found.shape == (thesis_7_2.COUNTS[name], thesis_7_2.ROWS[name], 9) and np.isfinite(found).all()
+    assert (
+        found.shape == (thesis_7_2.COUNTS[name], thesis_7_2.ROWS[name], 9)
+        and np.isfinite(found).all()
+    )
     case = thesis_7_2.draw(name, 0)
     np.testing.assert_allclose(case.past.std(axis=0), 1)
     X = datasets.load(name).data
     across, side, _ = thesis_7_2.SETS[name]
-    columns = [(3 * a + i) * across + 3 * b + j for a in range(side // 3) for b in range(side // 3)
-               for i, j in itertools.product(range(3), repeat=2)]  # fmt: skip
+    columns = [
+        (3 * a + i) * across + 3 * b + j
+        for a in range(side // 3)
+        for b in range(side // 3)
+        for i, j in itertools.product(range(3), repeat=2)
+    ]
     whole = X[:, columns].reshape(len(X), -1, 9)
     assert any(np.array_equal(found[0], whole[:, k]) for k in range(whole.shape[1]))
 
@@ -223,7 +280,11 @@ def test_curves_take_kept_cells_and_compute_others(tmp_path, monkeypatch):
 
 
 def test_the_verdict_on_curves_names_horizons():
-    curves = {"RARMA, tuned": [1.0, 1.0, 3.0, 1.0], "ridge VAR, tuned": [2.0] * 4, "MEAN": [4.0] * 4}
+    curves = {
+        "RARMA, tuned": [1.0, 1.0, 3.0, 1.0],
+        "ridge VAR, tuned": [2.0] * 4,
+        "MEAN": [4.0] * 4,
+    }
     rows = [{"method": name, "curve": curve} for name, curve in curves.items()]
     assert "lowest curve at h = 1-2, 4;" in f7_2.verdict(rows)
     assert f7_2.spans([]) == "none"
@@ -234,7 +295,9 @@ def test_turns_of_local_alternation_lower_the_objective_towards_the_bound():
     problem, solution = f7_3.certified(X)
     turns = list(itertools.islice(_alternation.alternated(problem, 9, 0), 40))
     objectives = [turn.objective for turn in turns]
-    assert (np.diff(objectives) <= 1e-9 * objectives[0]).all() and objectives[-1] >= solution.bound * (1 - 1e-12)
+    assert (np.diff(objectives) <= 1e-9 * objectives[0]).all() and objectives[
+        -1
+    ] >= solution.bound * (1 - 1e-12)
     assert objectives[-1] < 1.05 * solution.bound
 
 
@@ -245,7 +308,9 @@ def test_innovations_of_a_turn_are_the_least_squares_ones():
     R, B = random.normal(size=problem.data.shape), random.normal(size=(q + 1, n, k))
     E = _alternation.innovations(R, B, 0.7, problem)
     stacked = B.reshape(-1, k)
-    S = np.array([problem.map(unit.reshape(E.shape) @ stacked.T).ravel() for unit in np.eye(E.size)]).T
+    S = np.array(
+        [problem.map(unit.reshape(E.shape) @ stacked.T).ravel() for unit in np.eye(E.size)]
+    ).T
     expected = np.linalg.solve(S.T @ S + 0.7 * np.eye(E.size), S.T @ R.ravel())
     np.testing.assert_allclose(E.ravel(), expected, atol=1e-8)
 
@@ -265,11 +330,22 @@ def test_times_are_tabled_with_what_was_reached():
 def test_heat_maps_count_where_the_moving_average_helps(tmp_path):
     X, A = f7_4.draw(2, -3.0, 0)
     assert X.shape == (50 + 4 + 10, 2) and radius(A) == pytest.approx(0.999**0.5)
-    cells = [{"p": p, "log_variance": v, "seed": s} for p in (1, 2) for v in (-3.0, 0.0) for s in range(3)]
+    cells = [
+        {"p": p, "log_variance": v, "seed": s}
+        for p in (1, 2)
+        for v in (-3.0, 0.0)
+        for s in range(3)
+    ]
     done = {key(c): {"cell": c, "result": f7_4.EXPERIMENT.run(c)} for c in cells}
     summary = f7_4.EXPERIMENT.summary(done, Plan())
-    one = next(r for r in summary if r["against"] == f7_4.AR and r["measure"] == "one step" and r["p"] == 1)
-    errors = [done[key(c)]["result"] for c in cells if c["p"] == 1 and c["log_variance"] == one["log_variance"]]
+    one = next(
+        r for r in summary if r["against"] == f7_4.AR and r["measure"] == "one step" and r["p"] == 1
+    )
+    errors = [
+        done[key(c)]["result"]
+        for c in cells
+        if c["p"] == 1 and c["log_variance"] == one["log_variance"]
+    ]
     ratios = [e[f7_4.AR]["one step"] / e[f7_4.WHOLE]["one step"] for e in errors]
     assert one["median"] == pytest.approx(np.median(ratios), rel=1e-3)
     assert "lower error in" in f7_4.EXPERIMENT.report(summary)

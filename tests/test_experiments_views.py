@@ -22,7 +22,9 @@ def test_a_watch_keeps_the_best_objective_and_stops_at_its_limit(monkeypatch):
 
 def test_signal_to_noise_is_a_ratio_of_squared_norms():
     clean = (np.array([[3.0, 4.0]]), np.array([[0.0]]))
-    assert _views.signal_to_noise(clean, (np.array([[3.0, 3.0]]), np.array([[2.0]]))) == pytest.approx(25 / 5)
+    assert _views.signal_to_noise(
+        clean, (np.array([[3.0, 3.0]]), np.array([[2.0]]))
+    ) == pytest.approx(25 / 5)
 
 
 def test_block_norms_are_sums_over_rows():
@@ -52,15 +54,22 @@ def test_recovery_is_timed_in_a_cell_over_rows():
 def test_the_same_objective_is_minimized_three_ways():
     found = thesis_6_5.EXPERIMENT.run({"dataset": "SYNTHETIC", "weight": 0.1, "repeat": 0})
     least = found["S-RFM"] * (1 - found["gap"] - 1e-9)
-    assert min(found["ALT"], found["STAGE"]) >= least and found["ALT"] <= found["STAGE"] * (1 + 1e-4)
-    assert found["nothing learned"] == pytest.approx(np.log(2) + 0.1 / 40)  # rows of length one in 20 columns
+    assert min(found["ALT"], found["STAGE"]) >= least and found["ALT"] <= found["STAGE"] * (
+        1 + 1e-4
+    )
+    assert found["nothing learned"] == pytest.approx(
+        np.log(2) + 0.1 / 40
+    )  # rows of length one in 20 columns
     assert found["S-RFM"] <= found["nothing learned"]
 
 
 def test_draws_have_as_many_labels_as_printed():
     source = next(s for s in thesis_6_6.EXPERIMENT.sources if s.name == "SYNTHETIC")
     draw = source.draw(3)
-    assert (len(draw.labeled), len(draw.unlabeled)) == (40, 360) and set(draw.y[draw.labeled]) == {0, 1}
+    assert (len(draw.labeled), len(draw.unlabeled)) == (40, 360) and set(draw.y[draw.labeled]) == {
+        0,
+        1,
+    }
     np.testing.assert_allclose(np.linalg.norm(draw.X, axis=1), 1)
 
 
@@ -69,11 +78,16 @@ def test_faces_come_after_the_fits_they_are_chosen_by():
     cells = experiment.cells(done, Plan())
     assert not any("face" in cell for cell in cells)
     for cell in cells:  # the larger alpha, the better
-        done[key(cell)] = {"cell": cell, "result": {name: {"train": cell["alpha"]} for name in thesis_f5_5.METHODS}}
+        done[key(cell)] = {
+            "cell": cell,
+            "result": {name: {"train": cell["alpha"]} for name in thesis_f5_5.METHODS},
+        }
     faces = [cell for cell in experiment.cells(done, Plan()) if "face" in cell]
     assert len(faces) == 6 and {cell["alpha"] for cell in faces} == {max(thesis_f5_5.ALPHAS)}
     image = np.linspace(0, 1, (thesis_f5_5.SIDE // thesis_f5_5.SHRUNK) ** 2)
-    np.testing.assert_allclose(thesis_f5_5._unpacked(thesis_f5_5._packed(image)).ravel() / 255, image, atol=1 / 255)
+    np.testing.assert_allclose(
+        thesis_f5_5._unpacked(thesis_f5_5._packed(image)).ravel() / 255, image, atol=1 / 255
+    )
 
 
 def test_the_real_data_of_the_tables_have_rows_of_length_one():

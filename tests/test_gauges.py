@@ -21,7 +21,11 @@ from regfactor.penalties import (
     induced,
 )
 
-UNEVEN = ("trace_columns", "two_view", "two_view_bounds")  # columns of unlike weight: no closed prox, no transpose
+UNEVEN = (
+    "trace_columns",
+    "two_view",
+    "two_view_bounds",
+)  # columns of unlike weight: no closed prox, no transpose
 EVEN = {name: gauge for name, gauge in GAUGES.items() if name not in UNEVEN}
 every_gauge = pytest.mark.parametrize("gauge", cases(GAUGES))
 every_rank = pytest.mark.parametrize("rank", [1, 3, 5])
@@ -57,23 +61,45 @@ PLAIN = {
     "trace_scaled": (lambda Z: nuclear(Z) / 2, lambda G: spectral(G) * 2),
     "trace_columns": (lambda Z: nuclear(Z / COLUMN_SCALE), lambda G: spectral(G * COLUMN_SCALE)),
     "rows_l1": (lambda Z: np.abs(Z).sum(), lambda G: np.abs(G).max()),
-    "rows_l2": (lambda Z: np.linalg.norm(Z, axis=1).sum(), lambda G: np.linalg.norm(G, axis=1).max()),
+    "rows_l2": (
+        lambda Z: np.linalg.norm(Z, axis=1).sum(),
+        lambda G: np.linalg.norm(G, axis=1).max(),
+    ),
     "rows_linf": (lambda Z: np.abs(Z).max(axis=1).sum(), lambda G: np.abs(G).sum(axis=1).max()),
-    "rows_l3": (lambda Z: np.linalg.norm(Z, 3, axis=1).sum(), lambda G: np.linalg.norm(G, 1.5, axis=1).max()),
+    "rows_l3": (
+        lambda Z: np.linalg.norm(Z, 3, axis=1).sum(),
+        lambda G: np.linalg.norm(G, 1.5, axis=1).max(),
+    ),
     "rows_blocks": (
-        lambda Z: np.maximum(np.linalg.norm(Z[:, :2], axis=1) / 0.5, np.linalg.norm(Z[:, 2:], axis=1) / 2).sum(),
-        lambda G: (0.5 * np.linalg.norm(G[:, :2], axis=1) + 2 * np.linalg.norm(G[:, 2:], axis=1)).max(),
+        lambda Z: np.maximum(
+            np.linalg.norm(Z[:, :2], axis=1) / 0.5, np.linalg.norm(Z[:, 2:], axis=1) / 2
+        ).sum(),
+        lambda G: (
+            0.5 * np.linalg.norm(G[:, :2], axis=1) + 2 * np.linalg.norm(G[:, 2:], axis=1)
+        ).max(),
     ),
     "rows_blocks_mixed": (
         lambda Z: np.maximum(np.abs(Z[:, :2]).sum(axis=1), np.abs(Z[:, 2:]).max(axis=1)).sum(),
         lambda G: (np.abs(G[:, :2]).max(axis=1) + np.abs(G[:, 2:]).sum(axis=1)).max(),
     ),
     "columns_l1": (lambda Z: np.abs(Z).sum(), lambda G: np.abs(G).max()),
-    "columns_l2": (lambda Z: np.linalg.norm(Z, axis=0).sum(), lambda G: np.linalg.norm(G, axis=0).max()),
+    "columns_l2": (
+        lambda Z: np.linalg.norm(Z, axis=0).sum(),
+        lambda G: np.linalg.norm(G, axis=0).max(),
+    ),
     "columns_linf": (lambda Z: np.abs(Z).max(axis=0).sum(), lambda G: np.abs(G).sum(axis=0).max()),
-    "columns_l1.5": (lambda Z: np.linalg.norm(Z, 1.5, axis=0).sum(), lambda G: np.linalg.norm(G, 3, axis=0).max()),
-    "two_view": (lambda Z: two_view_value(Z, 2, (1.0, 1.0))[0], lambda G: two_view_polar(G, 2, (1.0, 1.0))),
-    "two_view_bounds": (lambda Z: two_view_value(Z, 2, BOUNDS)[0], lambda G: two_view_polar(G, 2, BOUNDS)),
+    "columns_l1.5": (
+        lambda Z: np.linalg.norm(Z, 1.5, axis=0).sum(),
+        lambda G: np.linalg.norm(G, 3, axis=0).max(),
+    ),
+    "two_view": (
+        lambda Z: two_view_value(Z, 2, (1.0, 1.0))[0],
+        lambda G: two_view_polar(G, 2, (1.0, 1.0)),
+    ),
+    "two_view_bounds": (
+        lambda Z: two_view_value(Z, 2, BOUNDS)[0],
+        lambda G: two_view_polar(G, 2, BOUNDS),
+    ),
 }
 
 
@@ -191,15 +217,23 @@ def test_zero_rows_and_columns_are_recovered(gauge):
 def test_no_factorization_is_cheaper_than_the_value(gauge, rank):
     for seed in range(5):
         random = rng(30 + seed)
-        factors = Factors(random.normal(size=(SHAPE[0], rank)), random.normal(size=(rank, SHAPE[1])))
+        factors = Factors(
+            random.normal(size=(SHAPE[0], rank)), random.normal(size=(rank, SHAPE[1]))
+        )
         assert gauge.cost(factors) >= gauge.value(factors.dense()) * (1 - 1e-9)
 
 
 @every_gauge
 def test_cost_does_not_see_how_an_atom_shares_its_scale(gauge):
     random = rng(14)
-    Phi, C, s = random.normal(size=(SHAPE[0], 4)), random.normal(size=(4, SHAPE[1])), random.uniform(0.1, 9, 4)
-    assert gauge.cost(Factors(Phi * s, C / s[:, None])) == pytest.approx(gauge.cost(Factors(Phi, C)), rel=1e-12)
+    Phi, C, s = (
+        random.normal(size=(SHAPE[0], 4)),
+        random.normal(size=(4, SHAPE[1])),
+        random.uniform(0.1, 9, 4),
+    )
+    assert gauge.cost(Factors(Phi * s, C / s[:, None])) == pytest.approx(
+        gauge.cost(Factors(Phi, C)), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("gauge", cases(EVEN))
@@ -235,7 +269,9 @@ def test_the_transposed_gauge_judges_the_transposed_matrix(gauge):
 @pytest.mark.parametrize("gauge", cases(EVEN))
 def test_the_transposed_prox_is_the_prox_of_the_transpose(gauge):
     W = matrix(5, seed=19)
-    np.testing.assert_allclose(gauge.T.prox(W.T, 0.7).dense(), gauge.prox(W, 0.7).dense().T, atol=1e-8)
+    np.testing.assert_allclose(
+        gauge.T.prox(W.T, 0.7).dense(), gauge.prox(W, 0.7).dense().T, atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("gauge", cases(GAUGES, *UNEVEN))
@@ -260,7 +296,10 @@ def test_factor_penalties_of_the_recovered_factors_pay_the_value(gauge, rank):
     Z = matrix(rank, seed=21)
     on_codes, on_components = gauge.factored()
     recovered = gauge.recover(Z)
-    paid = [on_codes.value(F.codes) + on_components.value(F.C) for F in (recovered, shared(gauge, recovered))]
+    paid = [
+        on_codes.value(F.codes) + on_components.value(F.C)
+        for F in (recovered, shared(gauge, recovered))
+    ]
     assert min(paid) == pytest.approx(gauge.value(Z), rel=1e-9)
 
 
@@ -304,19 +343,30 @@ def test_the_factor_penalties_of_a_scaled_norm_do_not_induce_another(gauge):
 )
 def test_two_factor_norms_open_a_convex_door(codes, components, expected):
     Z = matrix(5, seed=23)
-    assert induced(AtomNorms(codes), UnitBall(components)).value(Z) == pytest.approx(expected.value(Z), rel=1e-9)
+    assert induced(AtomNorms(codes), UnitBall(components)).value(Z) == pytest.approx(
+        expected.value(Z), rel=1e-9
+    )
 
 
 def test_two_squared_factor_norms_induce_the_trace_norm():
     assert induced(SquaredL2(), SquaredL2()) == Trace()
 
 
-@pytest.mark.parametrize("pair", [(NonNegative(), SquaredL2()), (AtomNorms(LInf()), UnitBall(L2()))], ids=str)
+@pytest.mark.parametrize(
+    "pair", [(NonNegative(), SquaredL2()), (AtomNorms(LInf()), UnitBall(L2()))], ids=str
+)
 def test_other_pairs_have_no_convex_door(pair):
     assert induced(*pair) is None
 
 
-CODES_NORM = {"trace": 2, "trace_columns": 2, "rows_l2": 1, "rows_linf": 1, "columns_l1": 1, "columns_l2": 2}
+CODES_NORM = {
+    "trace": 2,
+    "trace_columns": 2,
+    "rows_l2": 1,
+    "rows_linf": 1,
+    "columns_l1": 1,
+    "columns_l2": 2,
+}
 CODES_NORM |= {"columns_l1.5": 1.5, "two_view": 2, "two_view_bounds": 2, "rows_blocks": 1}
 
 
@@ -327,9 +377,13 @@ def test_the_row_penalty_has_the_size_and_slope_of_the_norms_of_the_codes(name):
     penalty = gauge.per_row(codes)
     sizes = np.linalg.norm(codes, p, axis=0)
     assert penalty.value(codes) == pytest.approx(sizes.sum() / p, rel=1e-9)
-    step = 1e-6 * rng(25).normal(size=codes.shape) * (codes != 0)  # along the support: |.| has a kink at zero
+    step = (
+        1e-6 * rng(25).normal(size=codes.shape) * (codes != 0)
+    )  # along the support: |.| has a kink at zero
     slope = (penalty.value(codes + step) - penalty.value(codes - step)) / 2
-    plain = (np.linalg.norm(codes + step, p, axis=0) - np.linalg.norm(codes - step, p, axis=0)).sum() / 2
+    plain = (
+        np.linalg.norm(codes + step, p, axis=0) - np.linalg.norm(codes - step, p, axis=0)
+    ).sum() / 2
     assert slope == pytest.approx(plain, abs=1e-10)
 
 
@@ -380,7 +434,8 @@ def test_illegal_parameters_are_refused(make):
 def test_rebalanced_factors_are_orthogonal_and_even():
     Z = matrix(3, seed=29)
     even = rebalance(
-        Factors(rng(30).normal(size=(SHAPE[0], 4)), rng(31).normal(size=(4, SHAPE[1]))) + Trace().recover(Z)
+        Factors(rng(30).normal(size=(SHAPE[0], 4)), rng(31).normal(size=(4, SHAPE[1])))
+        + Trace().recover(Z)
     )
     gram, outer = even.Phi.T @ even.Phi, even.C @ even.C.T
     np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-10)

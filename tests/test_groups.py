@@ -19,7 +19,9 @@ def table(seed=0, holes=0.2):
 @pytest.mark.parametrize("loss", [Absolute(), Squared(), KL(), Gamma()], ids=str)
 def test_no_other_number_is_better_for_a_group(loss):
     X, weights = table()
-    model = FactorModel(loss, on_codes=OneHot(), rank=3, random_state=0, tol=1e-12).fit(X, entry_weight=weights)
+    model = FactorModel(loss, on_codes=OneHot(), rank=3, random_state=0, tol=1e-12).fit(
+        X, entry_weight=weights
+    )
     labels, seen = model.codes_.argmax(axis=1), ~np.isnan(X)
     for j in range(3):
         for c in range(X.shape[1]):
@@ -36,7 +38,9 @@ def test_k_medians_are_those_of_their_groups():
     X, _ = table(holes=0.0)
     model = FactorModel("absolute", on_codes=OneHot(), rank=3, random_state=0, tol=1e-12).fit(X)
     labels = model.codes_.argmax(axis=1)
-    costs = [np.abs(X[labels == j] - np.median(X[labels == j], axis=0)).sum() for j in np.unique(labels)]
+    costs = [
+        np.abs(X[labels == j] - np.median(X[labels == j], axis=0)).sum() for j in np.unique(labels)
+    ]
     np.testing.assert_allclose(model.objective_, sum(costs))
 
 

@@ -25,9 +25,16 @@ def load(name):
     frame = pd.read_csv(Path(FOLDER) / f"{name}.csv.gz")
     if name == "wbc":
         grades = frame.drop(columns=["sample_id", "target"])
-        ordered = {c: pd.CategoricalDtype(sorted(grades[c].dropna().unique()), ordered=True) for c in grades}
-        return grades.astype(ordered).assign(target=(frame["target"] == frame["target"].max()).astype("boolean"))
-    return frame.astype({c: float if pd.api.types.is_numeric_dtype(frame[c]) else "category" for c in frame})
+        ordered = {
+            c: pd.CategoricalDtype(sorted(grades[c].dropna().unique()), ordered=True)
+            for c in grades
+        }
+        return grades.astype(ordered).assign(
+            target=(frame["target"] == frame["target"].max()).astype("boolean")
+        )
+    return frame.astype(
+        {c: float if pd.api.types.is_numeric_dtype(frame[c]) else "category" for c in frame}
+    )
 
 
 def kind(column):
@@ -44,7 +51,9 @@ def by_mean_or_mode(frame):
             codes = column.cat.codes
             plain[name] = column.fillna(column.cat.categories[int(codes[codes >= 0].median())])
         else:
-            plain[name] = column.fillna(column.mean() if kind(column) == "numeric" else column.mode()[0])
+            plain[name] = column.fillna(
+                column.mean() if kind(column) == "numeric" else column.mode()[0]
+            )
     return plain
 
 
@@ -83,7 +92,10 @@ def test_hidden_entries_of_every_kind_are_predicted_best(name):
         frame = truth.mask(hidden)
         ours = SubspaceImputer("auto", alpha="auto", debias="prior", random_state=seed)
         filled = {"ours": ours.fit_transform(frame), "plain": by_mean_or_mode(frame)}
-        for who, peer in {"iterative": IterativeImputer(random_state=seed), "neighbors": KNNImputer()}.items():
+        for who, peer in {
+            "iterative": IterativeImputer(random_state=seed),
+            "neighbors": KNNImputer(),
+        }.items():
             filled[who] = by_peer(peer, frame)
         for who, table in filled.items():
             for of, error in misses(truth, table, hidden).items():

@@ -39,7 +39,15 @@ from regfactor.kernels import (
 )
 
 INDEFINITE = ("isomap", "mds_cityblock")  # distances that fit into no Euclidean space
-OF_ALL_ROWS = ("isomap", "mds", "mds_cityblock", "locally_linear", "laplacian", "laplacian_weighted", "laplacian_full")
+OF_ALL_ROWS = (
+    "isomap",
+    "mds",
+    "mds_cityblock",
+    "locally_linear",
+    "laplacian",
+    "laplacian_weighted",
+    "laplacian_full",
+)
 every_kernel = pytest.mark.parametrize("kernel", cases(KERNELS, without=("precomputed",)))
 
 
@@ -122,7 +130,9 @@ def test_float32_stays_float32(kernel):
     close(kernel.gram(X), kernel.gram(X.astype(np.float64)), 1e-4)
 
 
-@pytest.mark.parametrize("kernel", [Linear(), Gaussian(), Gaussian("median"), Gaussian("neighbors"), Polynomial()])
+@pytest.mark.parametrize(
+    "kernel", [Linear(), Gaussian(), Gaussian("median"), Gaussian("neighbors"), Polynomial()]
+)
 def test_sparse_tables_are_taken_by_pointwise_kernels(kernel):
     X = scipy.sparse.random_array((30, 8), density=0.3, rng=0, format="csr")
     close(kernel.gram(X), kernel.gram(X.toarray()), 1e-12)
@@ -143,7 +153,9 @@ def test_kernels_of_distances_keep_their_digits_far_from_the_origin(kernel, d):
 @pytest.mark.parametrize("d", [3, 20])
 def test_widths_are_those_of_rows_near_the_origin(gamma, d):
     far = rows(d=d) + 1e8
-    assert Gaussian(gamma).resolved(far).gamma == pytest.approx(Gaussian(gamma).resolved(far - 1e8).gamma, rel=1e-12)
+    assert Gaussian(gamma).resolved(far).gamma == pytest.approx(
+        Gaussian(gamma).resolved(far - 1e8).gamma, rel=1e-12
+    )
 
 
 # --- widths -----------------------------------------------------------------------------------------------------------
@@ -153,7 +165,9 @@ def test_widths_are_those_of_their_rules():
     X = rows(80)
     squares = squareform(pdist(X, "sqeuclidean"))
     tenth = np.sort(squares, axis=1)[:, 10]
-    assert Gaussian("median").resolved(X).gamma == pytest.approx(1 / (2 * np.median(pdist(X, "sqeuclidean"))))
+    assert Gaussian("median").resolved(X).gamma == pytest.approx(
+        1 / (2 * np.median(pdist(X, "sqeuclidean")))
+    )
     assert Gaussian("neighbors").resolved(X).gamma == pytest.approx(1 / (2 * np.median(tenth)))
     y = X[:, 0] > 0
     assert Gaussian("scale").resolved(X).gamma == pytest.approx(SVC(gamma="scale").fit(X, y)._gamma)
@@ -170,7 +184,9 @@ def test_widths_of_long_tables_come_from_the_same_rows_each_time(gamma):
 
 
 @pytest.mark.parametrize("gamma", ["scale", "median", "neighbors"])
-@pytest.mark.parametrize("X", [np.ones((1, 2)), np.ones((30, 2)), np.vstack([np.zeros((29, 2)), np.ones((1, 2))])])
+@pytest.mark.parametrize(
+    "X", [np.ones((1, 2)), np.ones((30, 2)), np.vstack([np.zeros((29, 2)), np.ones((1, 2))])]
+)
 def test_equal_rows_give_a_finite_width(gamma, X):
     assert 0 < Gaussian(gamma).resolved(X).gamma < np.inf
 
@@ -248,10 +264,14 @@ def test_what_is_prepared_of_distances_has_the_means_of_their_squares():
     close(means, np.square(D).mean(axis=0))
 
 
-@pytest.mark.parametrize("model", [BregmanKMeans(3, kernel=Isomap(8)), ReverseClassifier(kernel=Isomap(8))], ids=repr)
+@pytest.mark.parametrize(
+    "model", [BregmanKMeans(3, kernel=Isomap(8)), ReverseClassifier(kernel=Isomap(8))], ids=repr
+)
 def test_the_structure_of_training_rows_is_built_once(model, monkeypatch):
     X, built, distances = roll(), [], Isomap.distances
-    monkeypatch.setattr(Isomap, "distances", lambda kernel, Y: built.append(len(Y)) or distances(kernel, Y))
+    monkeypatch.setattr(
+        Isomap, "distances", lambda kernel, Y: built.append(len(Y)) or distances(kernel, Y)
+    )
     fit = clone(model).fit(X, np.arange(300) % 2)
     labels = fit.predict(X)
     np.testing.assert_array_equal([fit.predict(row[None])[0] for row in X[:20]], labels[:20])
@@ -277,7 +297,9 @@ def test_isomap_joins_pieces_as_scikit_learn_does_and_says_so():
 
 
 def test_isomap_walks_through_equal_rows():
-    X = np.repeat(np.arange(6.0), 3)[:, None]  # neighbors at distance zero, and pieces of equal rows
+    X = np.repeat(np.arange(6.0), 3)[
+        :, None
+    ]  # neighbors at distance zero, and pieces of equal rows
     with pytest.warns(UserWarning, match="pieces"):
         G = Isomap(2).distances(X)
     close(G, np.abs(X - X.T))
@@ -288,7 +310,9 @@ def test_isomap_walks_through_equal_rows():
 
 def test_locally_linear_kernel_holds_the_embedding_of_scikit_learn():
     X, new = roll(), roll(40, seed=1)
-    theirs = manifold.LocallyLinearEmbedding(n_neighbors=10, n_components=2, eigen_solver="dense").fit(X)
+    theirs = manifold.LocallyLinearEmbedding(
+        n_neighbors=10, n_components=2, eigen_solver="dense"
+    ).fit(X)
     ours = KernelSubspace(LocallyLinear(10), n_components=2).fit(X)
     scale = np.sqrt(ours.eigenvalues_)
     same_up_to_signs(ours.codes_ / scale, theirs.embedding_, 1e-5)
@@ -305,7 +329,11 @@ def test_a_row_on_its_neighbors_plane_is_rebuilt_from_them():
 def affinities(kernel, X):
     """The affinities by their definition, pair by pair."""
     squares = squareform(pdist(X, "sqeuclidean"))
-    A = np.ones_like(squares) if kernel.gamma is None else np.exp(-kernel.resolved(X).gamma * squares)
+    A = (
+        np.ones_like(squares)
+        if kernel.gamma is None
+        else np.exp(-kernel.resolved(X).gamma * squares)
+    )
     if kernel.n_neighbors is not None:
         near = kneighbors_graph(X, kernel.n_neighbors).toarray()
         A *= np.maximum(near, near.T)
@@ -313,7 +341,9 @@ def affinities(kernel, X):
     return A
 
 
-@pytest.mark.parametrize("kernel", cases(KERNELS, "laplacian", "laplacian_weighted", "laplacian_full"))
+@pytest.mark.parametrize(
+    "kernel", cases(KERNELS, "laplacian", "laplacian_weighted", "laplacian_full")
+)
 def test_laplacian_kernel_has_the_last_eigenvectors_of_the_laplacian_first(kernel):
     X = rows(80)
     A = affinities(kernel, X)
@@ -329,7 +359,9 @@ def test_laplacian_kernel_of_a_circle_is_known():
     angle = 2 * np.pi * np.arange(50) / 50
     circle = np.column_stack([np.cos(angle), np.sin(angle)])
     waves = np.arange(1, 50)
-    first_row = (np.cos(np.outer(angle, waves)) / (2 - 2 * np.cos(2 * np.pi * waves / 50))).sum(axis=1) / 50
+    first_row = (np.cos(np.outer(angle, waves)) / (2 - 2 * np.cos(2 * np.pi * waves / 50))).sum(
+        axis=1
+    ) / 50
     close(Laplacian(2).gram(circle), scipy.linalg.circulant(first_row))
 
 
@@ -365,7 +397,10 @@ def test_a_reference_keeps_its_own_place_as_far_as_its_weight_is_on_itself(kerne
     ("params", "peer"),
     [
         ({"kernel": "rbf", "gamma": 0.3}, {"kernel": "rbf", "gamma": 0.3}),
-        ({"kernel": "poly", "gamma": 0.2, "degree": 2}, {"kernel": "poly", "gamma": 0.2, "degree": 2, "coef0": 1}),
+        (
+            {"kernel": "poly", "gamma": 0.2, "degree": 2},
+            {"kernel": "poly", "gamma": 0.2, "degree": 2, "coef0": 1},
+        ),
         ({"kernel": "linear"}, {"kernel": "linear"}),
     ],
 )
@@ -384,12 +419,19 @@ def test_kernel_subspace_of_a_linear_kernel_is_pca():
     same_up_to_signs(KernelSubspace("linear").fit_transform(X), PCA(2).fit_transform(X), 1e-9)
 
 
-@pytest.mark.parametrize(("dtype", "shift", "tol"), [(np.float32, 1e4, 2e-2), (np.float64, 1e8, 1e-6)])
+@pytest.mark.parametrize(
+    ("dtype", "shift", "tol"), [(np.float32, 1e4, 2e-2), (np.float64, 1e8, 1e-6)]
+)
 def test_a_linear_kernel_keeps_its_digits_far_from_the_origin(dtype, shift, tol):
     X = rows(80, 3) + 0.0
-    near, far = KernelSubspace("linear").fit(X), KernelSubspace("linear").fit((X + shift).astype(dtype))
+    near, far = (
+        KernelSubspace("linear").fit(X),
+        KernelSubspace("linear").fit((X + shift).astype(dtype)),
+    )
     np.testing.assert_allclose(far.eigenvalues_, near.eigenvalues_, rtol=tol)
-    np.testing.assert_allclose(far.transform((X[:5] + shift).astype(dtype)), far.codes_[:5], atol=1e-5)
+    np.testing.assert_allclose(
+        far.transform((X[:5] + shift).astype(dtype)), far.codes_[:5], atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("kernel", [ClassicalMDS("cityblock"), Isomap(8), Gaussian(0.2)])
@@ -423,7 +465,9 @@ def test_precomputed_kernels_and_distances_are_cut_by_rows_and_columns_in_folds(
     classifier = KNeighborsClassifier()
     direct = cross_val_score(make_pipeline(KernelSubspace("rbf", gamma=0.1), classifier), X, y)
     K = Gaussian(0.1).gram(X)
-    np.testing.assert_allclose(cross_val_score(make_pipeline(KernelSubspace("precomputed"), classifier), K, y), direct)
+    np.testing.assert_allclose(
+        cross_val_score(make_pipeline(KernelSubspace("precomputed"), classifier), K, y), direct
+    )
     D = squareform(pdist(X))
     scaling = KernelSubspace(ClassicalMDS("precomputed"))
     np.testing.assert_allclose(
@@ -441,13 +485,16 @@ def test_embeddings_unroll_a_roll_and_place_held_out_rows():
 
 
 @pytest.mark.parametrize(
-    "kernel", [LocallyLinear(6), Laplacian(8), Laplacian(8, 0.2), Isomap(6), ClassicalMDS(), Gaussian(0.3)]
+    "kernel",
+    [LocallyLinear(6), Laplacian(8), Laplacian(8, 0.2), Isomap(6), ClassicalMDS(), Gaussian(0.3)],
 )
 def test_fit_transform_returns_the_codes(kernel):
     X = roll(90)
     model = KernelSubspace(kernel)
     np.testing.assert_array_equal(model.fit_transform(X), model.codes_)
-    np.testing.assert_allclose(model.transform(X), model.codes_, atol=1e-9 * np.abs(model.codes_).max())
+    np.testing.assert_allclose(
+        model.transform(X), model.codes_, atol=1e-9 * np.abs(model.codes_).max()
+    )
 
 
 @pytest.mark.filterwarnings("ignore:The graph of neighbors is in")

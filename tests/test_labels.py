@@ -77,7 +77,9 @@ def test_numbers_and_strings_do_not_equal_each_other():
 
 def test_minus_one_is_a_value_among_targets_of_a_regression():
     np.testing.assert_array_equal(is_labeled([0.5, -1.0, NAN]), [True, True, False])
-    np.testing.assert_array_equal(is_labeled([[-1.0, NAN], [NAN, NAN]]), [[True, False], [False, False]])
+    np.testing.assert_array_equal(
+        is_labeled([[-1.0, NAN], [NAN, NAN]]), [[True, False], [False, False]]
+    )
 
 
 def test_classes_may_be_named_beforehand():

@@ -9,7 +9,9 @@ from regfactor._linalg import leading_vectors, orthonormal, top_eigenpairs
 
 @pytest.mark.parametrize("gives_up", ["never", "with an error", "in silence"])
 @pytest.mark.parametrize("lower", [False, True])
-def test_the_greatest_eigenvalues_are_found_where_lapacks_driver_for_some_gives_up(gives_up, lower, monkeypatch):
+def test_the_greatest_eigenvalues_are_found_where_lapacks_driver_for_some_gives_up(
+    gives_up, lower, monkeypatch
+):
     A = np.random.default_rng(0).normal(size=(12, 5))
     G = A @ A.T  # seven equal eigenvalues
     half = np.tril(G) if lower else np.triu(G)
@@ -40,7 +42,9 @@ def test_eigenvectors_of_clusters_are_orthonormal(dtype):
 def test_leading_vectors_are_those_of_an_svd(shape, smallest):
     rng = np.random.default_rng(0)
     U, _, Vt = np.linalg.svd(rng.normal(size=shape), full_matrices=False)
-    values = np.geomspace(1, smallest, min(shape)) if smallest and min(shape) else np.zeros(min(shape))
+    values = (
+        np.geomspace(1, smallest, min(shape)) if smallest and min(shape) else np.zeros(min(shape))
+    )
     M = (U * values) @ Vt
     left, right = leading_vectors(M, 3)
     k = min(3, *shape)
@@ -54,7 +58,9 @@ def test_leading_vectors_are_those_of_an_svd(shape, smallest):
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dependent", [False, True])
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_an_orthonormal_basis_has_the_same_span_and_the_given_array_is_kept(dtype, order, dependent, overwrite):
+def test_an_orthonormal_basis_has_the_same_span_and_the_given_array_is_kept(
+    dtype, order, dependent, overwrite
+):
     A = np.random.default_rng(0).normal(size=(50, 4))
     if dependent:  # too nearly for a Gram matrix, not for a QR
         A[:, 3] = A[:, 2] + 1e-12 * A[:, 3]

@@ -170,7 +170,9 @@ def assert_prox_is_optimal(loss, a, w, x):
     y = w * (a - p)
     near = loss.feasible(y, x)
     np.testing.assert_allclose(near, y, rtol=1e-9, atol=1e-9)
-    slack = total(loss, loss.value(p, x)) + total(loss, loss.conjugate(near, x)) - total(loss, p * near)
+    slack = (
+        total(loss, loss.value(p, x)) + total(loss, loss.conjugate(near, x)) - total(loss, p * near)
+    )
     np.testing.assert_allclose(slack, 0, atol=1e-8 * (1 + np.abs(p * near).max()))
     if loss.smooth:
         inside = (p > loss.link_domain.low) & (p < loss.link_domain.high)
@@ -196,7 +198,9 @@ def test_prox_takes_one_weight_per_entry(loss):
     if loss.rowwise:
         w[:] = w[:, :1]
     assert_prox_is_optimal(loss, a, w, x)
-    one_by_one = np.array([loss.prox(a[i : i + 1], w[i : i + 1], x[i : i + 1])[0] for i in range(len(a))])
+    one_by_one = np.array(
+        [loss.prox(a[i : i + 1], w[i : i + 1], x[i : i + 1])[0] for i in range(len(a))]
+    )
     np.testing.assert_allclose(loss.prox(a, w, x), one_by_one, rtol=1e-9, atol=1e-9)
 
 
@@ -241,7 +245,9 @@ def test_curvature_is_that_of_the_table(name, curvature):
 def test_curvature_of_a_row_loss_bounds_the_whole_hessian():
     x = np.array([[1.0, 0.0]])  # at z = 0 the Hessian diag(p) - pp' has the eigenvalue 1/2
     move = np.array([[1e-4, -1e-4]])
-    slope = np.linalg.norm(Softmax().gradient(move, x) - Softmax().gradient(-move, x)) / np.linalg.norm(2 * move)
+    slope = np.linalg.norm(
+        Softmax().gradient(move, x) - Softmax().gradient(-move, x)
+    ) / np.linalg.norm(2 * move)
     assert slope == pytest.approx(0.5, abs=1e-6)
     assert slope * (1 - 1e-6) <= Softmax().curvature <= 1.0
 
@@ -252,7 +258,9 @@ def test_value_is_convex_on_segments(loss):
     other = draw_link(loss, rng(20), z.shape)
     for share in (0.2, 0.5, 0.9):
         middle = total(loss, loss.value((1 - share) * z + share * other, x))
-        chord = (1 - share) * total(loss, loss.value(z, x)) + share * total(loss, loss.value(other, x))
+        chord = (1 - share) * total(loss, loss.value(z, x)) + share * total(
+            loss, loss.value(other, x)
+        )
         assert (middle <= chord + 1e-12 * (1 + np.abs(chord))).all()
 
 
@@ -260,7 +268,13 @@ AT_LINKS = ("value", "gradient", "hessian")
 METHODS = [
     pytest.param(loss, method, id=f"{name}-{method}")
     for name, loss in EVALUATED.items()
-    for method in (*AT_LINKS, "conjugate", "feasible", *["inverse_gradient"] * loss.smooth, *["prox"] * loss.proximable)
+    for method in (
+        *AT_LINKS,
+        "conjugate",
+        "feasible",
+        *["inverse_gradient"] * loss.smooth,
+        *["prox"] * loss.proximable,
+    )
 ]
 
 
@@ -270,7 +284,9 @@ def test_nothing_is_mutated_and_float32_stays(loss, method):
     first = z if method in (*AT_LINKS, "prox") else 0.9 * loss.gradient(z, x)
     weight = [1.5] if method == "prox" else []
     double = getattr(loss, method)(frozen(first), *weight, frozen(x))
-    single = getattr(loss, method)(frozen(first.astype(np.float32)), *weight, frozen(x.astype(np.float32)))
+    single = getattr(loss, method)(
+        frozen(first.astype(np.float32)), *weight, frozen(x.astype(np.float32))
+    )
     assert double.shape == z.shape
     assert double.dtype == np.float64
     assert single.dtype == np.float32
@@ -342,14 +358,24 @@ def test_losses_with_other_parameters_differ():
 
 @pytest.mark.parametrize(
     ("name", "meant"),
-    [("KL", "kl"), ("Squared", "squared"), ("hubber", "huber"), ("uhber", "huber"), ("abs", "absolute")]
+    [
+        ("KL", "kl"),
+        ("Squared", "squared"),
+        ("hubber", "huber"),
+        ("uhber", "huber"),
+        ("abs", "absolute"),
+    ]
     + [(["squared"], "squared")]
     + [(name, None) for name in ("normal", "l2", "", "mse")],
 )
 def test_an_unknown_name_is_answered_with_one_that_is_near(name, meant):
     with pytest.raises(ValueError, match="Unknown loss") as caught:
         choose(name, losses.LOSSES, "loss")
-    assert (f"Did you mean {meant!r}?" in str(caught.value)) if meant else "mean" not in str(caught.value)
+    assert (
+        (f"Did you mean {meant!r}?" in str(caught.value))
+        if meant
+        else "mean" not in str(caught.value)
+    )
 
 
 @pytest.mark.parametrize(
@@ -379,7 +405,9 @@ def test_robust_squared_is_huber():
         robust = getattr(Robust(Squared(), beta=0.7), method)(z, x)
         np.testing.assert_allclose(robust, getattr(Huber(0.7), method)(z, x), atol=1e-12)
     y = rng(32).uniform(-0.7, 0.7, z.shape)
-    np.testing.assert_allclose(Robust(Squared(), 0.7).conjugate(y, x), Huber(0.7).conjugate(y, x), atol=1e-12)
+    np.testing.assert_allclose(
+        Robust(Squared(), 0.7).conjugate(y, x), Huber(0.7).conjugate(y, x), atol=1e-12
+    )
 
 
 @every_loss
@@ -407,8 +435,12 @@ def test_the_losses_of_exponentials_rise_for_ever(name):
 def test_smoothed_l1_is_a_rescaled_huber():
     z, x = draw(Squared(), seed=33)
     for sigma in (0.05, 0.3, 2.0):
-        np.testing.assert_allclose(SmoothedL1(sigma).value(z, x), Huber(sigma).value(z, x) / sigma, atol=1e-12)
-        np.testing.assert_allclose(SmoothedL1(sigma).gradient(z, x), Huber(sigma).gradient(z, x) / sigma, atol=1e-12)
+        np.testing.assert_allclose(
+            SmoothedL1(sigma).value(z, x), Huber(sigma).value(z, x) / sigma, atol=1e-12
+        )
+        np.testing.assert_allclose(
+            SmoothedL1(sigma).gradient(z, x), Huber(sigma).gradient(z, x) / sigma, atol=1e-12
+        )
 
 
 def test_smoothed_l1_tends_to_the_absolute_loss():
@@ -420,12 +452,16 @@ def test_binomial_with_one_trial_is_logistic():
     z, x = draw(Logistic(), seed=35)
     x = np.round(x)
     for method in ("value", "gradient", "hessian"):
-        np.testing.assert_allclose(getattr(Binomial(1), method)(z, x), getattr(Logistic(), method)(z, x), atol=1e-12)
+        np.testing.assert_allclose(
+            getattr(Binomial(1), method)(z, x), getattr(Logistic(), method)(z, x), atol=1e-12
+        )
 
 
 def test_ordinal_with_two_levels_is_a_shifted_logistic():
     z, x = draw(Ordinal(2), seed=36)
-    np.testing.assert_allclose(Ordinal(2).gradient(z, x), Logistic().gradient(z - 0.5, x), atol=1e-12)
+    np.testing.assert_allclose(
+        Ordinal(2).gradient(z, x), Logistic().gradient(z - 0.5, x), atol=1e-12
+    )
 
 
 def test_multinomial_rows_of_total_one_are_softmax():
@@ -435,7 +471,9 @@ def test_multinomial_rows_of_total_one_are_softmax():
         np.testing.assert_allclose(multinomial, getattr(Softmax(), method)(z, x), atol=1e-12)
 
 
-@pytest.mark.parametrize("loss", cases(EVALUATED, "robust_squared", "robust_logistic", "robust_poisson"))
+@pytest.mark.parametrize(
+    "loss", cases(EVALUATED, "robust_squared", "robust_logistic", "robust_poisson")
+)
 def test_robust_minimizes_over_the_outlier(loss):
     z, x = draw(loss, seed=38, shape=(12, 2))
     best = np.empty_like(z)
@@ -445,11 +483,15 @@ def test_robust_minimizes_over_the_outlier(loss):
         def explicit(s, at=at, data=data):
             return loss.loss.value(np.array([at + s]), data)[0] + loss.beta * abs(s)
 
-        best[index] = min(minimize_scalar(explicit, bounds=(-12, 12), method="bounded").fun, explicit(0.0))
+        best[index] = min(
+            minimize_scalar(explicit, bounds=(-12, 12), method="bounded").fun, explicit(0.0)
+        )
     np.testing.assert_allclose(loss.value(z, x), best, atol=1e-8)
 
 
-@pytest.mark.parametrize("loss", cases(EVALUATED, "robust_squared", "robust_logistic", "robust_poisson"))
+@pytest.mark.parametrize(
+    "loss", cases(EVALUATED, "robust_squared", "robust_logistic", "robust_poisson")
+)
 def test_robust_clips_the_gradient_and_the_conjugate(loss):
     z, x = draw(loss, seed=39)
     clipped = np.clip(loss.loss.gradient(z, x), -loss.beta, loss.beta)
@@ -490,7 +532,9 @@ def test_values_by_hand(name, z, x, value):
 def test_row_values_sum_to_the_loss_of_the_row():
     z, x = np.log([[1.0, 2.0, 5.0]]), np.array([[1.0, 0.0, 2.0]])
     assert Multinomial().value(z, x).sum() == pytest.approx(3 * np.log(8) - 2 * np.log(5))
-    assert Softmax().value(z, np.array([[0.0, 1.0, 0.0]])).sum() == pytest.approx(np.log(8) - np.log(2))
+    assert Softmax().value(z, np.array([[0.0, 1.0, 0.0]])).sum() == pytest.approx(
+        np.log(8) - np.log(2)
+    )
 
 
 def test_ordinal_counts_thresholds():
@@ -545,7 +589,9 @@ def test_kl_prox_of_empty_counts_stops_at_zero():
 
 
 def test_poisson_counts_of_zero_have_a_conjugate_at_the_boundary():
-    assert Poisson().conjugate(np.array([-3.0, 0.0]), np.array([3.0, 0.0])) == pytest.approx([0.0, 0.0])
+    assert Poisson().conjugate(np.array([-3.0, 0.0]), np.array([3.0, 0.0])) == pytest.approx(
+        [0.0, 0.0]
+    )
 
 
 # --- names and tables -------------------------------------------------------------------------------------------------
@@ -586,5 +632,7 @@ def test_a_list_of_columns_and_losses_is_stacked():
 
 def test_a_dictionary_of_columns_is_stacked():
     stacked = as_loss({0: "squared", 1: "logistic", 2: "squared"})
-    owner = {int(j): type(part) for columns, part in stacked.parts(3) for j in np.arange(3)[columns]}
+    owner = {
+        int(j): type(part) for columns, part in stacked.parts(3) for j in np.arange(3)[columns]
+    }
     assert owner == {0: Squared, 1: Logistic, 2: Squared}

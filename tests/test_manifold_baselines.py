@@ -15,7 +15,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from regfactor.baselines import graph_solvers
 from regfactor.baselines.graph_regression import LaplacianRegression
-from regfactor.baselines.graph_solvers import STRONG, WEAK, conjugate_gradients, preconditioner, solve_definite
+from regfactor.baselines.graph_solvers import (
+    STRONG,
+    WEAK,
+    conjugate_gradients,
+    preconditioner,
+    solve_definite,
+)
 from regfactor.baselines.graphs import NeighborGraph
 from regfactor.baselines.hessian import HessianRegression, hessian_rows
 from regfactor.baselines.latent_reconstruction import LinearLatentReconstruction
@@ -26,7 +32,12 @@ from regfactor.estimators.snf.estimator import SNFRegressor
 from regfactor.kernels import widths
 
 GRAPHS = [LaplacianRegression(), HessianRegression(), ParallelFieldRegression()]
-ESTIMATORS = [*GRAPHS, LeastSquaresSVM(), LeastSquaresSVM(kernel="linear"), LinearLatentReconstruction()]
+ESTIMATORS = [
+    *GRAPHS,
+    LeastSquaresSVM(),
+    LeastSquaresSVM(kernel="linear"),
+    LinearLatentReconstruction(),
+]
 ROUNDING = {
     f"check_sample_weight_equivalence_on_{kind}_data": "free latent rows of a weighted row descend as one, not as many"
     for kind in ("dense", "sparse")
@@ -34,7 +45,8 @@ ROUNDING = {
 
 
 @parametrize_with_checks(
-    ESTIMATORS, expected_failed_checks=lambda e: ROUNDING if isinstance(e, LinearLatentReconstruction) else {}
+    ESTIMATORS,
+    expected_failed_checks=lambda e: ROUNDING if isinstance(e, LinearLatentReconstruction) else {},
 )
 def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
@@ -72,7 +84,9 @@ def test_the_hessian_of_what_is_linear_is_zero_and_nothing_else_is():
     assert (values < 1e-9 * values[-1]).sum() == 3 and values[3] > 1e-8 * values[-1]
 
 
-@pytest.mark.parametrize("Q", [[[1.0, 0.5], [0.5, -0.7]], [[0.0, 1.0], [0.0, 0.0]], [[3.0, 0.0], [0.0, 0.0]]])
+@pytest.mark.parametrize(
+    "Q", [[[1.0, 0.5], [0.5, -0.7]], [[0.0, 1.0], [0.0, 0.0]], [[3.0, 0.0], [0.0, 0.0]]]
+)
 def test_the_hessian_energy_of_a_quadratic_is_that_of_its_matrix(Q):
     X, Q = flat(), np.array(Q)
     f = np.einsum("nr,rs,ns->n", X, Q, X)
@@ -116,14 +130,18 @@ def test_the_two_sums_are_those_of_the_docstring():
             one += (f[j] - f[i] - (X[j] - X[i]) @ T[i] @ v[i]) ** 2
             two += np.square(T[i].T @ T[j] @ v[j] - v[i]).sum()
     g = np.concatenate([f, v.ravel()])
-    assert np.square(R1 @ g).sum() == pytest.approx(one) and np.square(R2 @ g).sum() == pytest.approx(two)
+    assert np.square(R1 @ g).sum() == pytest.approx(one) and np.square(
+        R2 @ g
+    ).sum() == pytest.approx(two)
 
 
 def test_frames_are_the_leading_directions_of_a_neighborhood():
     for d in (3, 30):  # more and fewer directions than neighbors
         X = flat() @ rotation(d, 2).T + 1e-4 * np.random.default_rng(0).normal(size=(200, d))
         frames = Tangents.of(X, 10, 2).frames
-        np.testing.assert_allclose(frames.transpose(0, 2, 1) @ frames, np.tile(np.eye(2), (200, 1, 1)), atol=1e-10)
+        np.testing.assert_allclose(
+            frames.transpose(0, 2, 1) @ frames, np.tile(np.eye(2), (200, 1, 1)), atol=1e-10
+        )
         assert np.linalg.norm(rotation(d, 2).T @ frames, axis=(1, 2)).min() > 1.41
 
 
@@ -136,7 +154,9 @@ def test_an_affine_target_is_found_from_three_labels_but_not_by_the_laplacian():
     seen = np.full(200, np.nan)
     corners = [np.argmin(X.sum(axis=1)), np.argmax(X[:, 0] - X[:, 1]), np.argmax(X[:, 1] - X[:, 0])]
     seen[corners] = y[corners]
-    worst = {type(m).__name__: np.abs(clone(m).fit(X, seen).transduction_ - y).max() for m in GRAPHS}
+    worst = {
+        type(m).__name__: np.abs(clone(m).fit(X, seen).transduction_ - y).max() for m in GRAPHS
+    }
     assert worst["HessianRegression"] < 0.05 and worst["ParallelFieldRegression"] < 0.1
     assert worst["LaplacianRegression"] > 1
 
@@ -150,13 +170,16 @@ def test_the_system_is_the_one_of_the_docstring(model):
     S = np.zeros(len(Q))
     S[:15] = 1
     g = np.linalg.solve(
-        Q + np.diag(S) + 1e-13 * np.eye(len(Q)), np.append(y[:15] - y[:15].mean(), np.zeros(len(Q) - 15))
+        Q + np.diag(S) + 1e-13 * np.eye(len(Q)),
+        np.append(y[:15] - y[:15].mean(), np.zeros(len(Q) - 15)),
     )
     np.testing.assert_allclose(fit.transduction_[15:], g[15:60] + y[:15].mean(), atol=1e-5)
     np.testing.assert_array_equal(fit.transduction_[:15], y[:15])
 
 
-@pytest.mark.parametrize("model", [HessianRegression(1e-5), ParallelFieldRegression(10.0, 0.1)], ids=str)
+@pytest.mark.parametrize(
+    "model", [HessianRegression(1e-5), ParallelFieldRegression(10.0, 0.1)], ids=str
+)
 def test_new_rows_follow_the_surface(model):
     X, y = roll(800)
     seen = np.where(np.arange(800) < 60, y, np.nan)
@@ -173,7 +196,10 @@ def test_several_targets_with_single_ones_missing():
     Y[3, 1] = np.nan
     for model in [*GRAPHS, LeastSquaresSVM(gamma=0.5), LeastSquaresSVM(kernel="linear")]:
         fit = clone(model).fit(X, Y)
-        assert fit.transduction_.shape == fit.predict(X).shape == (100, 3) and np.isfinite(fit.transduction_).all()
+        assert (
+            fit.transduction_.shape == fit.predict(X).shape == (100, 3)
+            and np.isfinite(fit.transduction_).all()
+        )
         alone = clone(model).fit(X, Y[:, 1])
         np.testing.assert_allclose(fit.transduction_[:, 1], alone.transduction_, atol=1e-6)
 
@@ -184,10 +210,14 @@ def test_several_targets_with_single_ones_missing():
 def test_conjugate_gradients_solve_what_a_dense_factorization_solves():
     X, _ = roll(300)
     L = NeighborGraph(8).laplacian(X)
-    A = scipy.sparse.csr_array(L @ L + scipy.sparse.diags_array(np.where(np.arange(300) < 9, 1.0, 1e-6)))
+    A = scipy.sparse.csr_array(
+        L @ L + scipy.sparse.diags_array(np.where(np.arange(300) < 9, 1.0, 1e-6))
+    )
     B = np.random.default_rng(0).normal(size=(300, 3))
     solved = conjugate_gradients(A, B, 1e-10, 5000)
-    np.testing.assert_allclose(solved.X, np.linalg.solve(A.toarray(), B), rtol=1e-3, atol=1e-6 * np.abs(solved.X).max())
+    np.testing.assert_allclose(
+        solved.X, np.linalg.solve(A.toarray(), B), rtol=1e-3, atol=1e-6 * np.abs(solved.X).max()
+    )
     assert solved.residual <= 1e-10
     stopped = conjugate_gradients(A, B, 1e-10, 1)
     assert stopped.n_iter == 1 and stopped.residual > 1e-10
@@ -208,7 +238,9 @@ def test_small_systems_are_solved_directly_unless_they_break_down():
     found = solve_definite(A, np.ones((3, 1)), 1e-12, 50)
     assert found.n_iter == 1 and found.residual <= 1e-12
     np.testing.assert_allclose(A @ found.X, 1.0)
-    flat = scipy.sparse.csr_array(np.diag([1.0, 2.0, 0.0]))  # semidefinite: steps find what there is to find
+    flat = scipy.sparse.csr_array(
+        np.diag([1.0, 2.0, 0.0])
+    )  # semidefinite: steps find what there is to find
     with np.errstate(all="ignore"):
         assert solve_definite(flat, np.array([[1.0], [1.0], [0.0]]), 1e-12, 50).n_iter > 1
 
@@ -223,7 +255,9 @@ def test_conjugate_gradients_that_do_not_end_are_reported(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "model", [LaplacianRegression(1e-2), HessianRegression(1e-5), ParallelFieldRegression()], ids=str
+    "model",
+    [LaplacianRegression(1e-2), HessianRegression(1e-5), ParallelFieldRegression()],
+    ids=str,
 )
 def test_many_rows_need_no_square_matrix(model):
     X, y = roll(20_000)
@@ -243,9 +277,13 @@ def test_the_machine_is_its_bordered_system():
     y = np.where(np.arange(30) < 12, X[:, 0] + rng.normal(size=30), np.nan)
     model = LeastSquaresSVM(0.3, gamma=0.5).fit(X, y)
     K = rbf_kernel(X[:12], gamma=0.5)
-    system = np.block([[np.zeros((1, 1)), np.ones((1, 12))], [np.ones((12, 1)), K + 0.3 * np.eye(12)]])
+    system = np.block(
+        [[np.zeros((1, 1)), np.ones((1, 12))], [np.ones((12, 1)), K + 0.3 * np.eye(12)]]
+    )
     b, *a = np.linalg.solve(system, np.append(0, y[:12]))
-    np.testing.assert_allclose(model.predict(X), rbf_kernel(X, X[:12], gamma=0.5) @ a + b, atol=1e-10)
+    np.testing.assert_allclose(
+        model.predict(X), rbf_kernel(X, X[:12], gamma=0.5) @ a + b, atol=1e-10
+    )
     np.testing.assert_allclose(model.dual_coef_.sum(), 0, atol=1e-10)
     residual = y[:12] - model.predict(X[:12])
     assert model.objective_ == pytest.approx(residual @ residual + 0.3 * np.dot(a, K @ a))
@@ -269,7 +307,9 @@ def test_a_precomputed_kernel_gives_the_same():
     one = LeastSquaresSVM(0.3, gamma=0.5).fit(X, y)
     two = LeastSquaresSVM(0.3, "precomputed").fit(rbf_kernel(X, gamma=0.5), y)
     np.testing.assert_allclose(one.transduction_, two.transduction_, atol=1e-10)
-    np.testing.assert_allclose(one.predict(X[:4]), two.predict(rbf_kernel(X[:4], X, gamma=0.5)), atol=1e-10)
+    np.testing.assert_allclose(
+        one.predict(X[:4]), two.predict(rbf_kernel(X[:4], X, gamma=0.5)), atol=1e-10
+    )
 
 
 def test_centered_kernel_ridge_is_the_machine_of_centered_features():
@@ -277,10 +317,14 @@ def test_centered_kernel_ridge_is_the_machine_of_centered_features():
     y = X[:, 0] + 5
     model = LeastSquaresSVM(0.4, "linear").fit(X, y)
     ridge = KernelRidge(alpha=0.4).fit(X - X.mean(axis=0), y - y.mean())
-    np.testing.assert_allclose(model.predict(X), ridge.predict(X - X.mean(axis=0)) + y.mean(), atol=1e-10)
+    np.testing.assert_allclose(
+        model.predict(X), ridge.predict(X - X.mean(axis=0)) + y.mean(), atol=1e-10
+    )
 
 
-@pytest.mark.parametrize("y", [np.zeros(39), np.full(40, np.inf), np.full(40, np.nan)], ids=["short", "inf", "empty"])
+@pytest.mark.parametrize(
+    "y", [np.zeros(39), np.full(40, np.inf), np.full(40, np.nan)], ids=["short", "inf", "empty"]
+)
 def test_a_machine_whose_fit_fails_stays_as_it_was(y):
     X = flat(40)
     new, old = LeastSquaresSVM(), LeastSquaresSVM().fit(X, X[:, 0])
@@ -332,7 +376,9 @@ def test_targets_that_say_nothing_are_refused():
 # --- units, flat directions, copies -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n", "unit"), [(400, 0.1), (400, 1.0), (400, 1e3), (400, 1e5), (2000, 1.0), (2000, 1e5)])
+@pytest.mark.parametrize(
+    ("n", "unit"), [(400, 0.1), (400, 1.0), (400, 1e3), (400, 1e5), (2000, 1.0), (2000, 1e5)]
+)
 @pytest.mark.parametrize("method", [HessianRegression, ParallelFieldRegression])
 def test_an_affine_target_is_found_from_three_labels_in_any_unit(method, unit, n):
     X = np.random.default_rng(0).uniform(size=(n, 2))
@@ -382,7 +428,9 @@ def test_new_rows_of_a_laplacian_weigh_neighbors_as_the_graph_does(gamma):
     for i, row in enumerate(squares):
         near = np.argsort(row)[:10]
         weights = np.exp(-(0.0 if gamma is None else widths.found(gamma, X)) * row[near])
-        assert model.predict(new[i : i + 1])[0] == pytest.approx(np.average(model._G[near, 0], weights=weights))
+        assert model.predict(new[i : i + 1])[0] == pytest.approx(
+            np.average(model._G[near, 0], weights=weights)
+        )
 
 
 def test_another_kernel_leaves_nothing_of_the_last():

@@ -8,7 +8,9 @@ from regfactor.maps import Identity, Lags
 
 IMAGE = (6, 2)
 every_map = pytest.mark.parametrize("map_", cases(MAPS))
-every_lag = pytest.mark.parametrize("map_", cases(MAPS, *(name for name in MAPS if name.startswith("lags"))))
+every_lag = pytest.mark.parametrize(
+    "map_", cases(MAPS, *(name for name in MAPS if name.startswith("lags")))
+)
 
 
 def pair(map_, seed=0):
@@ -36,7 +38,9 @@ def test_the_adjoint_moves_the_map_across_the_inner_product(map_):
 def test_maps_are_linear(map_):
     (V, R), (W, Q) = pair(map_, 1), pair(map_, 2)
     np.testing.assert_allclose(map_(2 * V - 3 * W), 2 * map_(V) - 3 * map_(W), atol=1e-12)
-    np.testing.assert_allclose(map_.adjoint(2 * R - 3 * Q), 2 * map_.adjoint(R) - 3 * map_.adjoint(Q), atol=1e-12)
+    np.testing.assert_allclose(
+        map_.adjoint(2 * R - 3 * Q), 2 * map_.adjoint(R) - 3 * map_.adjoint(Q), atol=1e-12
+    )
 
 
 @every_map

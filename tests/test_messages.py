@@ -90,7 +90,12 @@ def test_illegal_values_without_a_name_are_told_by_their_place_in_the_table():
 
 
 @pytest.mark.parametrize(
-    "model", [ConvexSubspace("logistic"), ExponentialFamilyPCA(1, "bernoulli"), BregmanKMeans(2, "bernoulli")]
+    "model",
+    [
+        ConvexSubspace("logistic"),
+        ExponentialFamilyPCA(1, "bernoulli"),
+        BregmanKMeans(2, "bernoulli"),
+    ],
 )
 def test_answers_coded_one_and_two_are_no_counts(model):
     with pytest.raises(ValueError, match="two values, 1 and 2: code them 0 and 1"):
@@ -104,19 +109,43 @@ def test_more_levels_than_an_ordinal_loss_has_are_counted():
 
 DATED = pd.DataFrame({name: pd.date_range("2024-01-31", periods=20) for name in ("start", "end")})
 MESSAGES = {
-    "weights": (lambda: FactorModel().fit(X, entry_weight=-np.ones_like(X)), "entry_weight must be finite and not neg"),
+    "weights": (
+        lambda: FactorModel().fit(X, entry_weight=-np.ones_like(X)),
+        "entry_weight must be finite and not neg",
+    ),
     "no weights": (
         lambda: ExponentialFamilyPCA(1).fit(X, entry_weight=0 * X),
         "entry_weight must not be zero at every",
     ),
     "affinity": (lambda: BregmanNormalizedCut(2, affinity="foo").fit(X), "Unknown affinity 'foo'"),
-    "no string": (lambda: KernelSubspace("isomap").fit(X), r"write kernel=regfactor.kernels.Isomap\(\)"),
-    "large": (lambda: KernelSubspace().fit(1e200 * X), "gamma='scale' finds no width: the rows are too large"),
-    "widths": (lambda: kernels.Gaussian(1.0).gram(X, X[:, :2]), "Rows have 4 columns, the reference rows 2"),
-    "masked": (lambda: BregmanKMeans(2).fit(np.ma.masked_less(X, 0)), "Input X contains NaN, and BregmanKMeans"),
-    "dates": (lambda: BregmanKMeans(2).fit(DATED), "Column 'start' of X holds 2024-01-31.*such as days since"),
-    "dates of polars": (lambda: KernelSubspace().fit(pl.from_pandas(DATED)), "Column 'start' of X holds 2024-01-31"),
-    "dates in an array": (lambda: ExponentialFamilyPCA(1).fit(DATED.to_numpy()), "Column 0 of X holds 2024-01-31"),
+    "no string": (
+        lambda: KernelSubspace("isomap").fit(X),
+        r"write kernel=regfactor.kernels.Isomap\(\)",
+    ),
+    "large": (
+        lambda: KernelSubspace().fit(1e200 * X),
+        "gamma='scale' finds no width: the rows are too large",
+    ),
+    "widths": (
+        lambda: kernels.Gaussian(1.0).gram(X, X[:, :2]),
+        "Rows have 4 columns, the reference rows 2",
+    ),
+    "masked": (
+        lambda: BregmanKMeans(2).fit(np.ma.masked_less(X, 0)),
+        "Input X contains NaN, and BregmanKMeans",
+    ),
+    "dates": (
+        lambda: BregmanKMeans(2).fit(DATED),
+        "Column 'start' of X holds 2024-01-31.*such as days since",
+    ),
+    "dates of polars": (
+        lambda: KernelSubspace().fit(pl.from_pandas(DATED)),
+        "Column 'start' of X holds 2024-01-31",
+    ),
+    "dates in an array": (
+        lambda: ExponentialFamilyPCA(1).fit(DATED.to_numpy()),
+        "Column 0 of X holds 2024-01-31",
+    ),
 }
 
 
@@ -137,7 +166,9 @@ def test_affinities_to_training_rows_are_refused_like_those_among_them():
 
 def test_centers_in_a_feature_space_have_no_coordinates():
     model = BregmanKMeans(2, kernel="rbf", random_state=0).fit(X)
-    assert not hasattr(model, "cluster_centers_") and not hasattr(BregmanKMeans(), "cluster_centers_")
+    assert not hasattr(model, "cluster_centers_") and not hasattr(
+        BregmanKMeans(), "cluster_centers_"
+    )
     with pytest.raises(AttributeError, match="feature space"):
         print(model.cluster_centers_)
 

@@ -19,14 +19,18 @@ def complete_frame(n=150, seed=0):
     rng = np.random.default_rng(seed)
     causes = rng.normal(size=(n, 2))
     mix = causes @ rng.normal(size=(2, 8)) + 0.1 * rng.normal(size=(n, 8))
-    return pd.DataFrame({
-        "weight": 70 + 10 * mix[:, 0],
-        "height": (170 + 8 * mix[:, 1]).astype(np.float32),
-        "visits": pd.array(np.rint(20 + 5 * mix[:, 2]).astype(int), dtype="Int64"),
-        "member": pd.array(mix[:, 3] > 0, dtype="boolean"),
-        "size": pd.Categorical.from_codes(np.digitize(mix[:, 4], [-1, 0, 1]), SIZES, ordered=True),
-        "color": pd.Categorical.from_codes(mix[:, 5:].argmax(axis=1), COLORS),
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "weight": 70 + 10 * mix[:, 0],
+            "height": (170 + 8 * mix[:, 1]).astype(np.float32),
+            "visits": pd.array(np.rint(20 + 5 * mix[:, 2]).astype(int), dtype="Int64"),
+            "member": pd.array(mix[:, 3] > 0, dtype="boolean"),
+            "size": pd.Categorical.from_codes(
+                np.digitize(mix[:, 4], [-1, 0, 1]), SIZES, ordered=True
+            ),
+            "color": pd.Categorical.from_codes(mix[:, 5:].argmax(axis=1), COLORS),
+        }
+    )
 
 
 def with_holes(frame, share=0.2, seed=1):
@@ -61,12 +65,18 @@ def test_a_frame_of_five_types_round_trips():
 def test_shared_causes_fill_better_than_the_mean_or_the_mode():
     truth = complete_frame(300)
     holes = with_holes(truth)
-    ours = error(SubspaceImputer(loss="auto", alpha="auto", random_state=0).fit_transform(holes), truth, holes)
+    ours = error(
+        SubspaceImputer(loss="auto", alpha="auto", random_state=0).fit_transform(holes),
+        truth,
+        holes,
+    )
     plain = holes.copy()
     for name in plain:
         numeric = plain[name].dtype.kind in "fiu"
         fill = plain[name].astype(float).mean() if numeric else plain[name].mode()[0]
-        plain[name] = plain[name].astype(float).fillna(fill) if numeric else plain[name].fillna(fill)
+        plain[name] = (
+            plain[name].astype(float).fillna(fill) if numeric else plain[name].fillna(fill)
+        )
     theirs = error(plain, truth, holes)
     assert all(ours[name] < 0.8 * theirs[name] for name in truth), (ours, theirs)
 
@@ -74,11 +84,18 @@ def test_shared_causes_fill_better_than_the_mean_or_the_mode():
 def test_polars_frames_come_back_as_polars():
     truth = complete_frame(100)
     holes = with_holes(truth)
-    frame = pl.DataFrame({
-        name: pl.Series(name, [None if pd.isna(v) else v for v in holes[name].astype(object)], dtype=kind)
-        for name, kind in zip(holes, [pl.Float64, pl.Float32, pl.Int64, pl.Boolean, pl.Enum(SIZES), pl.Categorical],
-                              strict=True)
-    })  # fmt: skip
+    frame = pl.DataFrame(
+        {
+            name: pl.Series(
+                name, [None if pd.isna(v) else v for v in holes[name].astype(object)], dtype=kind
+            )
+            for name, kind in zip(
+                holes,
+                [pl.Float64, pl.Float32, pl.Int64, pl.Boolean, pl.Enum(SIZES), pl.Categorical],
+                strict=True,
+            )
+        }
+    )
     model = ConvexSubspace(loss="auto", alpha=5.0).fit(frame)
     completed = model.complete(frame)
     assert completed.schema == frame.schema and completed.null_count().sum_horizontal()[0] == 0
@@ -92,7 +109,9 @@ def test_training_rows_get_their_codes_again():
     np.testing.assert_allclose(model.transform(holes), model.codes_, atol=1e-5)
     np.testing.assert_allclose(model.transform(holes.iloc[:7]), model.codes_[:7], atol=1e-5)
     assert model.relative_gap_ <= model.tol
-    assert model.components_.shape[1] == 10  # three colors are three columns, and so are the steps between four sizes
+    assert (
+        model.components_.shape[1] == 10
+    )  # three colors are three columns, and so are the steps between four sizes
 
 
 @pytest.mark.filterwarnings("ignore:.*has no component")
@@ -108,7 +127,9 @@ def test_the_scale_of_a_column_does_not_matter():
     other = holes.assign(weight=1e6 * holes["weight"] - 3e7)
     one, two = (ConvexSubspace(loss="auto", alpha=5.0, tol=1e-7).fit(X) for X in (holes, other))
     assert one.objective_ == pytest.approx(two.objective_, rel=1e-6)
-    np.testing.assert_allclose(1e6 * one.complete(holes)["weight"] - 3e7, two.complete(other)["weight"], rtol=1e-4)
+    np.testing.assert_allclose(
+        1e6 * one.complete(holes)["weight"] - 3e7, two.complete(other)["weight"], rtol=1e-4
+    )
 
 
 def test_some_losses_are_given_and_the_rest_is_read_off():
@@ -130,7 +151,10 @@ def test_a_generic_model_takes_mixed_frames_too():
 def test_weights_of_entries_are_those_of_the_original_columns():
     holes = with_holes(complete_frame())
     ones = np.ones(holes.shape)
-    a, b = (ConvexSubspace("auto", alpha=5.0, random_state=0).fit(holes, entry_weight=w) for w in (None, ones))
+    a, b = (
+        ConvexSubspace("auto", alpha=5.0, random_state=0).fit(holes, entry_weight=w)
+        for w in (None, ones)
+    )
     assert a.objective_ == pytest.approx(b.objective_, rel=1e-9)
     ones[:, 5] = 0.0
     ignored = ConvexSubspace("auto", alpha=5.0, random_state=0).fit(holes, entry_weight=ones)
@@ -142,7 +166,9 @@ def test_an_imputer_stands_in_a_pipeline():
     y = truth.sum(axis=1).to_numpy()
     holes = with_holes(truth, share=0.1, seed=2)
     assert holes.notna().any(axis=1).all()
-    pipeline = make_pipeline(SubspaceImputer(alpha=1.0), LinearRegression()).fit(holes[:150], y[:150])
+    pipeline = make_pipeline(SubspaceImputer(alpha=1.0), LinearRegression()).fit(
+        holes[:150], y[:150]
+    )
     assert pipeline.score(holes[150:], y[150:]) > 0.5
     imputer = pipeline[0]
     assert imputer.get_feature_names_out().tolist() == ["weight", "height", "visits"]

@@ -33,19 +33,25 @@ NAN = float("nan")
 # folds
 
 
-@pytest.mark.parametrize("y", [
-    [0, 0, 0, 1, 1, -1, -1, -1],
-    ["a", "a", "a", "b", "b", "", None, ""],
-    [0.5, 1.5, -1.0, 2.5, 3.5, NAN, NAN, NAN],
-    [0.5, 1.5, -1.0, 2.5, 3.5, None, None, None],
-    [[1, 2], [3, 4], [5, 6], [7, 8], [0, 0], [1, NAN], [NAN, NAN], [NAN, 2]],
-], ids=["numbers", "strings", "regression", "regression with None", "several targets"])  # fmt: skip
+@pytest.mark.parametrize(
+    "y",
+    [
+        [0, 0, 0, 1, 1, -1, -1, -1],
+        ["a", "a", "a", "b", "b", "", None, ""],
+        [0.5, 1.5, -1.0, 2.5, 3.5, NAN, NAN, NAN],
+        [0.5, 1.5, -1.0, 2.5, 3.5, None, None, None],
+        [[1, 2], [3, 4], [5, 6], [7, 8], [0, 0], [1, NAN], [NAN, NAN], [NAN, 2]],
+    ],
+    ids=["numbers", "strings", "regression", "regression with None", "several targets"],
+)
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_unlabeled_rows_are_always_in_training_and_labeled_ones_tested_once(y, shuffle):
     folds = LabeledKFold(2, shuffle=shuffle, random_state=0)
     parts = list(folds.split(np.zeros((8, 1)), y))
     assert len(parts) == folds.get_n_splits() == 2
-    np.testing.assert_array_equal(np.sort(np.concatenate([test for _, test in parts])), np.arange(5))
+    np.testing.assert_array_equal(
+        np.sort(np.concatenate([test for _, test in parts])), np.arange(5)
+    )
     for train, test in parts:
         np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(8))
 
@@ -53,13 +59,17 @@ def test_unlabeled_rows_are_always_in_training_and_labeled_ones_tested_once(y, s
 def test_classes_are_dealt_out_evenly_even_when_they_are_few():
     y = np.repeat([0, 1, 2, -1], [11, 7, 2, 30])
     for shuffle in (False, True):
-        counts = [np.bincount(y[test], minlength=3) for _, test in LabeledKFold(4, shuffle, 0).split(y, y)]
+        counts = [
+            np.bincount(y[test], minlength=3) for _, test in LabeledKFold(4, shuffle, 0).split(y, y)
+        ]
         assert np.ptp(counts, axis=0).max() <= 1 and np.ptp(np.sum(counts, axis=1)) <= 1
 
 
 def test_shuffling_is_decided_by_the_state():
     y = np.tile([0, 1], 20)
-    one, same, other = ([t.tolist() for _, t in LabeledKFold(5, True, s).split(y, y)] for s in (0, 0, 1))
+    one, same, other = (
+        [t.tolist() for _, t in LabeledKFold(5, True, s).split(y, y)] for s in (0, 0, 1)
+    )
     assert one == same != other
 
 
@@ -68,7 +78,9 @@ def test_what_cannot_be_folded_is_refused():
         list(LabeledKFold().split(None, [0, 1, -1, -1]))
     with pytest.raises(ValueError, match="unlabeled="):
         list(LabeledKFold(2).split(None, [0.0, -1.0, NAN]))
-    tested = np.concatenate([t for _, t in LabeledKFold(2, unlabeled=NAN).split(None, [0.0, -1.0, NAN])])
+    tested = np.concatenate(
+        [t for _, t in LabeledKFold(2, unlabeled=NAN).split(None, [0.0, -1.0, NAN])]
+    )
     np.testing.assert_array_equal(np.sort(tested), [0, 1])
 
 
@@ -137,12 +149,16 @@ def lines(n=600, labels=60):
     """Two long lines side by side, which few labels do not show."""
     random = np.random.default_rng(0)
     y = random.integers(2, size=n)
-    return np.column_stack([random.uniform(0, 30, size=n), y / 2]), np.where(np.arange(n) < labels, y, -1)
+    return np.column_stack([random.uniform(0, 30, size=n), y / 2]), np.where(
+        np.arange(n) < labels, y, -1
+    )
 
 
 def test_unlabeled_rows_help_where_classes_are_connected():
     X, y = lines()
-    result = compare_with_supervised(LabelSpreading(gamma=40, alpha=0.9, max_iter=1000), X, y, cv=10)
+    result = compare_with_supervised(
+        LabelSpreading(gamma=40, alpha=0.9, max_iter=1000), X, y, cv=10
+    )
     assert result.mean > 0.1 and "helped" in result.verdict
     np.testing.assert_allclose(result.difference, result.semi_supervised - result.supervised)
     assert (result.n_labeled, result.n_unlabeled, len(result.difference)) == (60, 540, 10)
@@ -160,7 +176,9 @@ def test_the_twin_is_the_clone_on_labeled_rows_alone():
 def test_self_training_and_pipelines_and_frames_are_compared():
     X, y = moons()
     model = make_pipeline(StandardScaler(), SelfTrainingClassifier(LogisticRegression(C=10)))
-    result = compare_with_supervised(model, pd.DataFrame(X, columns=["a", "b"]), y, supervised=LogisticRegression())
+    result = compare_with_supervised(
+        model, pd.DataFrame(X, columns=["a", "b"]), y, supervised=LogisticRegression()
+    )
     assert len(result.difference) == 5 and np.all(result.supervised > 0.5)
 
 
@@ -176,7 +194,14 @@ def test_regression_has_nan_for_unknown_targets_and_minus_one_is_a_value():
     assert "made no difference" in result.verdict
     Y = np.column_stack([y, y])
     Y[29, 0] = NAN
-    assert len(compare_with_supervised(Propagating(), X, Y, scoring="neg_mean_squared_error").difference) == 5
+    assert (
+        len(
+            compare_with_supervised(
+                Propagating(), X, Y, scoring="neg_mean_squared_error"
+            ).difference
+        )
+        == 5
+    )
 
 
 def test_every_training_set_of_the_estimator_has_the_unlabeled_rows():
@@ -190,7 +215,9 @@ def test_every_training_set_of_the_estimator_has_the_unlabeled_rows():
 
 def test_the_verdict_follows_the_numbers():
     def verdict(*difference):
-        return compare.Comparison(np.zeros(len(difference)), np.array(difference), 10, 90, "accuracy").verdict
+        return compare.Comparison(
+            np.zeros(len(difference)), np.array(difference), 10, 90, "accuracy"
+        ).verdict
 
     assert "helped" in verdict(0.1, 0.12, 0.11) and "hurt" in verdict(-0.1, -0.12, -0.11)
     assert "cannot be told" in verdict(0.1, -0.12, 0.11)
@@ -201,10 +228,16 @@ def test_the_table_is_readable_and_becomes_a_frame():
     lines = str(result).splitlines()
     assert lines[0] == "accuracy; 10 labeled and 90 unlabeled rows"
     assert lines[1].split() == ["fold", "supervised", "semi-supervised", "difference"]
-    assert lines[2].split() == ["0", "0.5", "0.75", "+0.25"] and lines[4].split()[:2] == ["mean", "0.6"]
+    assert lines[2].split() == ["0", "0.5", "0.75", "+0.25"] and lines[4].split()[:2] == [
+        "mean",
+        "0.6",
+    ]
     assert lines[-1] == result.verdict
     frame = result.to_frame()
-    assert list(frame.columns) == ["supervised", "semi_supervised", "difference"] and frame.index.name == "fold"
+    assert (
+        list(frame.columns) == ["supervised", "semi_supervised", "difference"]
+        and frame.index.name == "fold"
+    )
 
 
 def test_a_twin_that_fails_is_named():
@@ -218,7 +251,10 @@ def test_a_twin_that_fails_is_named():
     y = np.where(np.arange(40) < 20, X[:, 0], NAN)
     with pytest.raises(RuntimeError, match="needs unlabeled rows") as caught:
         compare_with_supervised(Picky(), X, y)
-    assert "supervised twin on fold 0" in caught.value.__notes__[0] and "supervised=" in caught.value.__notes__[0]
+    assert (
+        "supervised twin on fold 0" in caught.value.__notes__[0]
+        and "supervised=" in caught.value.__notes__[0]
+    )
 
 
 # the loss of a fixed model
@@ -243,7 +279,11 @@ def example(name, n=40, d=6, k=3, seed=0):
     Y, U = random.normal(size=(n, k)), random.normal(size=(k, d)) / 2
     if np.isfinite([end.low, end.high]).any():
         Y = random.dirichlet(np.ones(k), size=n)
-        U = random.dirichlet(np.ones(d), size=k) if name == "softmax" else random.uniform(0.1, 0.9, size=(k, d))
+        U = (
+            random.dirichlet(np.ones(d), size=k)
+            if name == "softmax"
+            else random.uniform(0.1, 0.9, size=(k, d))
+        )
         U = -U if end.high == 0 else U
     anywhere = not np.isfinite([end.low, end.high]).any()
     link = Y @ U + random.normal(size=(n, d)) / 2 if anywhere else Y @ U
@@ -260,7 +300,10 @@ def test_pythagoras_holds_on_the_span_of_the_model(name):
     potential, U, Y, X = example(name)
     span = ModelSpan.of(potential, U, Y.shape[1])
     projected = span.project(X)
-    whole, parts = span.distance(Y @ U, X), span.split(Y @ U, projected) + span.distance(projected, X)
+    whole, parts = (
+        span.distance(Y @ U, X),
+        span.split(Y @ U, projected) + span.distance(projected, X),
+    )
     assert whole.max() > 1e-3
     np.testing.assert_allclose(parts, whole, rtol=1e-7, atol=1e-9)
 
@@ -275,7 +318,11 @@ def test_pythagoras_is_an_inequality_on_a_box(name):
         loss = lambda z: float(span.conjugate.value(z @ U).sum() - z @ U @ x)  # noqa: E731
         slope = lambda z: U @ (span.conjugate.transfer(z @ U) - x)  # noqa: E731
         best = minimize(
-            loss, np.full(3, 0.5), jac=slope, bounds=[(1e-9, 1)] * 3, options={"ftol": 1e-15, "gtol": 1e-10}
+            loss,
+            np.full(3, 0.5),
+            jac=slope,
+            bounds=[(1e-9, 1)] * 3,
+            options={"ftol": 1e-15, "gtol": 1e-10},
         )
         return best.x
 
@@ -338,7 +385,11 @@ def counterexample(random, n):
     d, k = 6, 2
     Y = random.normal(size=(n, k))
     inside = random.uniform(size=n) < 0.5
-    r = np.where(inside[:, None], np.eye(d)[random.integers(k, size=n)], np.eye(d)[random.integers(k, d, size=n)])
+    r = np.where(
+        inside[:, None],
+        np.eye(d)[random.integers(k, size=n)],
+        np.eye(d)[random.integers(k, d, size=n)],
+    )
     return Y @ np.eye(k, d) + np.sqrt(8) * r, Y
 
 
@@ -348,7 +399,9 @@ def test_unlabeled_rows_raise_the_variance_in_the_counterexample_and_the_control
     for T_u in (20, 80, 320):
         values, promised = simulate("identity", 20, T_u, 300, counterexample, U)
         observed = values.var(axis=0, ddof=1)
-        assert observed[0] < 1e-20 and observed[2] < 1e-20  # labeled rows alone, and the control variate
+        assert (
+            observed[0] < 1e-20 and observed[2] < 1e-20
+        )  # labeled rows alone, and the control variate
         np.testing.assert_allclose(promised[:, 1].mean(), observed[1], rtol=0.25)
         plain[T_u] = observed[1]
     assert 0.05 < plain[20] < plain[80] and 0.15 < plain[320] < 0.25  # the limit is 0.2
@@ -356,7 +409,9 @@ def test_unlabeled_rows_raise_the_variance_in_the_counterexample_and_the_control
     result = labeled_loss(("identity", U), X[:20], Y[:20], X[20:])
     assert not result.unlabeled_help and abs(result.coefficient) < 1e-10
     assert result.estimate == pytest.approx(4) and "raise the variance" in str(result)
-    assert labeled_loss(("identity", U), X[:20], Y[:20], X[20:], control_variate=False).variance > 0.05
+    assert (
+        labeled_loss(("identity", U), X[:20], Y[:20], X[20:], control_variate=False).variance > 0.05
+    )
 
 
 def test_without_unlabeled_rows_all_estimates_agree():
@@ -370,8 +425,13 @@ def test_fitted_models_are_taken():
     potential, U, Y, X = example("sigmoid")
     codes = Y.argmax(axis=1)
     classes = np.array(["a", "b", "c"])
-    centers = SimpleNamespace(transfer="sigmoid", cluster_centers_=potential.inverse(U), classes_=classes)
-    one, same = labeled_loss(centers, X, classes[codes], X), labeled_loss((potential, U), X, np.eye(3)[codes], X)
+    centers = SimpleNamespace(
+        transfer="sigmoid", cluster_centers_=potential.inverse(U), classes_=classes
+    )
+    one, same = (
+        labeled_loss(centers, X, classes[codes], X),
+        labeled_loss((potential, U), X, np.eye(3)[codes], X),
+    )
     assert one.estimate == pytest.approx(same.estimate) and "labeled rows only" in str(one)
     with pytest.raises(ValueError, match="X_unlabeled"):
         labeled_loss(centers, X, np.append(classes[codes[1:]], ""), X)
@@ -382,7 +442,9 @@ def test_fitted_models_are_taken():
 def test_an_intercept_shifts_the_span():
     potential, U, Y, X = example("identity")
     with_row = np.vstack([U, np.full((1, 6), 5.0)])
-    shifted = labeled_loss(SimpleNamespace(transfer="identity", components_=with_row), X + 5, Y, X + 5)
+    shifted = labeled_loss(
+        SimpleNamespace(transfer="identity", components_=with_row), X + 5, Y, X + 5
+    )
     assert shifted.estimate == pytest.approx(labeled_loss((potential, U), X, Y, X).estimate)
 
 

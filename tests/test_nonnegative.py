@@ -33,11 +33,17 @@ def factored(data, rank, **known):
 
 
 def model(loss, rank, **options):
-    return FactorModel(loss, on_codes=NonNegative(), on_components=NonNegative(), rank=rank, alpha=0.0, **options)
+    return FactorModel(
+        loss, on_codes=NonNegative(), on_components=NonNegative(), rank=rank, alpha=0.0, **options
+    )
 
 
 def scikit_learn(loss, rank, **options):
-    solver = {"solver": "mu", "beta_loss": "kullback-leibler"} if isinstance(loss, KL) else {"solver": "cd"}
+    solver = (
+        {"solver": "mu", "beta_loss": "kullback-leibler"}
+        if isinstance(loss, KL)
+        else {"solver": "cd"}
+    )
     return NMF(rank, **solver, random_state=0, **options)
 
 
@@ -53,19 +59,25 @@ def counts(n=40, d=15, rank=3, seed=0):
 
 def with_holes(X, rng, share=0.3):
     holes = rng.random(X.shape) < share
-    holes[np.arange(len(X)), np.arange(len(X)) % X.shape[1]] = False  # something is seen in every row
+    holes[np.arange(len(X)), np.arange(len(X)) % X.shape[1]] = (
+        False  # something is seen in every row
+    )
     return np.where(holes, np.nan, X)
 
 
 def scored(data, C):
     """The best codes for given components, from a start that any loss can take."""
-    return update_codes(data, np.full((data.shape[0], len(C)), 1 / len(C), C.dtype), C, NonNegative(), 0.0, EXACT)
+    return update_codes(
+        data, np.full((data.shape[0], len(C)), 1 / len(C), C.dtype), C, NonNegative(), 0.0, EXACT
+    )
 
 
 def optimality(data, Phi, C):
     """The largest violation of the conditions of optimality of codes, relative to the size of what has to cancel."""
     slope, size = data.gradient(Phi @ C) @ C.T, data.hessian(Phi @ C) * (Phi @ C + 1e-300) + 1
-    return np.max(np.where(Phi > 0, np.abs(slope), np.maximum(-slope, 0)) / (np.abs(size) @ C.T + 1e-300))
+    return np.max(
+        np.where(Phi > 0, np.abs(slope), np.maximum(-slope, 0)) / (np.abs(size) @ C.T + 1e-300)
+    )
 
 
 # equal to scikit-learn, and to closed forms
@@ -86,10 +98,14 @@ def test_objective_is_as_low_as_scikit_learns(loss, table):
     problem = factored(Data.of(X, loss), rank)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        peer = scikit_learn(loss, rank, tol=1e-6, max_iter=1000 if isinstance(loss, Squared) else 300)
+        peer = scikit_learn(
+            loss, rank, tol=1e-6, max_iter=1000 if isinstance(loss, Squared) else 300
+        )
         theirs = problem.objective(Factors(peer.fit_transform(X), peer.components_))
     ours = model(loss, rank, tol=1e-6).fit(X).objective_
-    assert ours <= (1 + 1e-3) * theirs + 1e-4 * problem.floor  # a table of exact rank has no loss to compare
+    assert (
+        ours <= (1 + 1e-3) * theirs + 1e-4 * problem.floor
+    )  # a table of exact rank has no loss to compare
 
 
 def test_where_scikit_learn_stands_still_so_do_sweeps():
@@ -107,13 +123,17 @@ def test_one_atom_is_the_leading_singular_pair():
     X, _ = counts()
     U, s, Vt = np.linalg.svd(X)
     found = model("squared", 1, tol=1e-12).fit(X)
-    np.testing.assert_allclose(found.codes_ @ found.components_, s[0] * np.outer(U[:, 0], Vt[0]), atol=1e-5)
+    np.testing.assert_allclose(
+        found.codes_ @ found.components_, s[0] * np.outer(U[:, 0], Vt[0]), atol=1e-5
+    )
 
 
 def test_one_atom_under_kl_is_the_table_of_independence():
     X, _ = counts()
     found = model("kl", 1, tol=1e-12).fit(X)
-    np.testing.assert_allclose(found.codes_ @ found.components_, np.outer(X.sum(1), X.sum(0)) / X.sum(), rtol=1e-8)
+    np.testing.assert_allclose(
+        found.codes_ @ found.components_, np.outer(X.sum(1), X.sum(0)) / X.sum(), rtol=1e-8
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -135,7 +155,10 @@ def test_kl_codes_are_no_worse_than_scikit_learns():
     new, _ = counts(30, 20, 5, seed=1)
     data = Data.of(new, KL())
     ours, theirs = scored(data, peer.components_), peer.transform(new)
-    assert np.all(data.row_values(ours @ peer.components_) <= data.row_values(theirs @ peer.components_) + 1e-9)
+    assert np.all(
+        data.row_values(ours @ peer.components_)
+        <= data.row_values(theirs @ peer.components_) + 1e-9
+    )
     assert optimality(data, ours, peer.components_) < 1e-10
 
 
@@ -187,7 +210,9 @@ def test_an_entry_of_weight_two_is_two_entries(loss):
     columns = np.repeat(np.arange(X.shape[1]), times)
     C = rng.gamma(1.0, size=(3, X.shape[1]))
     weighted = scored(Data.of(X, loss, np.broadcast_to(times.astype(float), X.shape)), C)
-    np.testing.assert_allclose(weighted, scored(Data.of(X[:, columns], loss), C[:, columns]), atol=1e-8)
+    np.testing.assert_allclose(
+        weighted, scored(Data.of(X[:, columns], loss), C[:, columns]), atol=1e-8
+    )
 
 
 # what updates promise
@@ -252,7 +277,11 @@ def test_kl_takes_rows_and_columns_of_zeros():
     X, _ = counts()
     X[3], X[:, 2] = 0, 0
     found = model("kl", 3).fit(X)
-    assert np.isfinite(found.objective_) and not found.codes_[3].any() and not found.components_[:, 2].any()
+    assert (
+        np.isfinite(found.objective_)
+        and not found.codes_[3].any()
+        and not found.components_[:, 2].any()
+    )
 
 
 def test_kl_scores_rows_with_data_that_no_component_predicts():
@@ -269,7 +298,9 @@ def test_kl_finds_its_scale():
     C = rng.gamma(1.0, size=(3, X.shape[1]))
     plain = scored(Data.of(X, KL()), C)
     for scale in (1e-8, 1e8):
-        np.testing.assert_allclose(scored(Data.of(X * scale, KL()), C), plain * scale, rtol=1e-6, atol=1e-7 * scale)
+        np.testing.assert_allclose(
+            scored(Data.of(X * scale, KL()), C), plain * scale, rtol=1e-6, atol=1e-7 * scale
+        )
 
 
 @both_losses
@@ -277,7 +308,12 @@ def test_float32_stays_float32(loss):
     X, rng = counts()
     X = with_holes(X, rng)
     found = model(loss, 3).fit(X.astype(np.float32))
-    assert found.codes_.dtype == found.components_.dtype == found.transform(X.astype(np.float32)).dtype == np.float32
+    assert (
+        found.codes_.dtype
+        == found.components_.dtype
+        == found.transform(X.astype(np.float32)).dtype
+        == np.float32
+    )
     assert found.objective_ == pytest.approx(model(loss, 3).fit(X).objective_, rel=1e-2)
 
 
@@ -293,7 +329,9 @@ def test_columns_of_different_losses_are_updated(loss):
 def test_other_losses_keep_their_proximal_steps():
     X, rng = counts()
     assert side_of_codes(Data.of(X, Poisson()), rng.random((3, X.shape[1]))) is None
-    assert side_of_codes(Data.of(X, KL()), rng.normal(size=(3, X.shape[1]))) is None  # predictors may become negative
+    assert (
+        side_of_codes(Data.of(X, KL()), rng.normal(size=(3, X.shape[1]))) is None
+    )  # predictors may become negative
 
 
 # sparse tables
@@ -313,7 +351,10 @@ def sparse_and_dense(share=0.5):
 def test_a_sparse_table_is_a_dense_one_with_holes(loss, share, weighted):
     X, holes, rng = sparse_and_dense(share)
     weights = rng.uniform(0.5, 2, len(holes)) if weighted else None
-    sparse, dense = factored(Data.of_sparse(X, loss, weights), 3), factored(Data.of(holes, loss, weights), 3)
+    sparse, dense = (
+        factored(Data.of_sparse(X, loss, weights), 3),
+        factored(Data.of(holes, loss, weights), 3),
+    )
     F = G = Factors(rng.gamma(1.0, size=(50, 3)), rng.gamma(1.0, size=(3, 30)))
     for _ in range(4):
         F, G = sweep(sparse, F), sweep(dense, G)
@@ -325,7 +366,10 @@ def test_a_sparse_table_is_a_dense_one_with_holes(loss, share, weighted):
 @both_losses
 def test_a_sparse_table_is_solved_like_a_dense_one(loss):
     X, holes, _ = sparse_and_dense()
-    sparse, dense = (solve(factored(data, 3), tol=1e-8) for data in (Data.of_sparse(X, loss), Data.of(holes, loss)))
+    sparse, dense = (
+        solve(factored(data, 3), tol=1e-8)
+        for data in (Data.of_sparse(X, loss), Data.of(holes, loss))
+    )
     assert sparse.objective == pytest.approx(dense.objective, rel=1e-6)
 
 
@@ -364,7 +408,9 @@ def test_leading_triplets_of_centered_and_empty_tables(monkeypatch):
 def problems(draw):
     n, d, k = draw(st.integers(1, 6)), draw(st.integers(1, 6)), draw(st.integers(1, 4))
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
-    X = rng.poisson(draw(st.sampled_from([0.1, 1.0, 30.0])), (n, d)) * 10.0 ** draw(st.integers(-4, 4))
+    X = rng.poisson(draw(st.sampled_from([0.1, 1.0, 30.0])), (n, d)) * 10.0 ** draw(
+        st.integers(-4, 4)
+    )
     w = rng.choice(draw(st.sampled_from([[1.0], [0.0, 1.0], [0.0, 0.5, 3.0]])), (n, d))
     w[0, 0] = 1.0
     C = rng.gamma(draw(st.sampled_from([0.2, 1.0])), size=(k, d)) + 1e-6
@@ -379,7 +425,9 @@ def problems(draw):
 @given(problem=problems())
 def test_any_table_with_any_weights_is_scored(loss, problem):
     X, w, Phi, C = problem
-    w = w * (C.any(axis=0) | isinstance(loss, Squared))  # elsewhere KL is infinite, whatever the codes
+    w = w * (
+        C.any(axis=0) | isinstance(loss, Squared)
+    )  # elsewhere KL is infinite, whatever the codes
     w[0, 0] = w[0, 0] or not w.any()
     C[:, 0] += 1e-3
     data = Data.of(X, loss, w)
@@ -396,7 +444,9 @@ def test_any_table_with_any_weights_is_scored(loss, problem):
             assert np.all(least <= after + 1e-9 * after + 100 * scale)
 
 
-@pytest.mark.parametrize(("codes", "components"), [(None, None), (NonNegative(), None), (None, NonNegative())])
+@pytest.mark.parametrize(
+    ("codes", "components"), [(None, None), (NonNegative(), None), (None, NonNegative())]
+)
 def test_kl_is_refused_where_predictors_can_be_negative(codes, components):
     X = np.random.default_rng(0).gamma(2.0, size=(12, 5))
     with pytest.raises(UnsupportedProblem, match=r"predictors >= 0 only.*on_codes=NonNegative\(\)"):

@@ -87,7 +87,9 @@ def test_prox_without_strength_changes_nothing(norm):
 @pytest.mark.parametrize("scale", [1e-8, 1e8])
 def test_prox_scales_with_its_argument(norm, scale):
     W = vectors(10)
-    np.testing.assert_allclose(norm.prox(scale * W, scale * 0.7) / scale, norm.prox(W, 0.7), atol=1e-7)
+    np.testing.assert_allclose(
+        norm.prox(scale * W, scale * 0.7) / scale, norm.prox(W, 0.7), atol=1e-7
+    )
 
 
 @every_norm
@@ -97,7 +99,9 @@ def test_norms_act_on_the_last_axis(norm):
     np.testing.assert_allclose(norm.value(stack), norm.value(V).reshape(5, 6))
     np.testing.assert_allclose(norm.dual(stack), norm.dual(V).reshape(5, 6))
     np.testing.assert_allclose(norm.support(stack), norm.support(V).reshape(stack.shape))
-    np.testing.assert_allclose(norm.prox(stack, 0.5), norm.prox(V, 0.5).reshape(stack.shape), atol=1e-9)
+    np.testing.assert_allclose(
+        norm.prox(stack, 0.5), norm.prox(V, 0.5).reshape(stack.shape), atol=1e-9
+    )
     row_by_row = np.array([norm.prox(row, 0.5) for row in V[:2]])
     np.testing.assert_allclose(norm.prox(V, 0.5)[:2], row_by_row, atol=1e-9)
 
@@ -148,7 +152,9 @@ def test_prox_by_hand():
     np.testing.assert_allclose(Blocks(1).prox(np.array([3.0, 2.5]), 1.0), [2.25, 2.25], atol=1e-10)
 
 
-@pytest.mark.parametrize(("given", "norm"), [(1, L1()), (2, L2()), (np.inf, LInf()), (3.0, Lp(3.0)), (L2(), L2())])
+@pytest.mark.parametrize(
+    ("given", "norm"), [(1, L1()), (2, L2()), (np.inf, LInf()), (3.0, Lp(3.0)), (L2(), L2())]
+)
 def test_numbers_name_norms(given, norm):
     assert as_norm(given) == norm
 
@@ -160,7 +166,8 @@ def test_norms_are_cloned_by_their_parameters(norm):
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: Lp(0.5), lambda: Lp(np.nan), lambda: Blocks(2, bounds=(0.0, 1.0)), lambda: Blocks(-1)]
+    "make",
+    [lambda: Lp(0.5), lambda: Lp(np.nan), lambda: Blocks(2, bounds=(0.0, 1.0)), lambda: Blocks(-1)],
 )
 def test_illegal_parameters_are_refused(make):
     with pytest.raises(ValueError):

@@ -20,9 +20,15 @@ from regfactor.penalties import (
 )
 
 SIZE = (SHAPE[1], SHAPE[1])
-SETS = {name: PENALTIES[name] for name in PENALTIES if name.startswith(("non_negative", "simplex", "one_hot", "unit"))}
+SETS = {
+    name: PENALTIES[name]
+    for name in PENALTIES
+    if name.startswith(("non_negative", "simplex", "one_hot", "unit"))
+}
 NONCONVEX = ("one_hot",)
-PROXIMABLE = {name: penalty for name, penalty in PENALTIES.items() if isinstance(penalty, Proximable)}
+PROXIMABLE = {
+    name: penalty for name, penalty in PENALTIES.items() if isinstance(penalty, Proximable)
+}
 SMOOTH = {name: penalty for name, penalty in PENALTIES.items() if isinstance(penalty, Smooth)}
 every_penalty = pytest.mark.parametrize("penalty", cases(PENALTIES))
 every_proximable_penalty = pytest.mark.parametrize("penalty", cases(PROXIMABLE))
@@ -48,8 +54,12 @@ def test_prox_beats_its_neighbors(penalty, t):
     best = price(penalty, A, P, t)
     assert np.isfinite(best)
     random = rng(2)
-    others = [P + scale * random.normal(size=SIZE) for scale in (1e-3, 1e-2, 0.3) for _ in range(20)]
-    others += [penalty.prox(other, t) for other in others] + [(1 - s) * P + s * A for s in (0.01, 0.1, 1.0)]
+    others = [
+        P + scale * random.normal(size=SIZE) for scale in (1e-3, 1e-2, 0.3) for _ in range(20)
+    ]
+    others += [penalty.prox(other, t) for other in others] + [
+        (1 - s) * P + s * A for s in (0.01, 0.1, 1.0)
+    ]
     assert best <= min(price(penalty, A, other, t) for other in others) + 1e-10
 
 
@@ -110,7 +120,9 @@ def test_the_named_abilities_are_there():
     assert {"free", "squared_l2"} <= set(SMOOTH)
 
 
-@pytest.mark.parametrize("penalty", cases(PROXIMABLE, "squared_l2", "lasso", "power_1", "power_2", "power_3"))
+@pytest.mark.parametrize(
+    "penalty", cases(PROXIMABLE, "squared_l2", "lasso", "power_1", "power_2", "power_3")
+)
 def test_one_strength_per_row_acts_row_by_row(penalty):
     A, t = factor(11), np.linspace(0.1, 2.0, SIZE[0])
     row_by_row = np.vstack([penalty.prox(A[i : i + 1], float(t[i])) for i in range(SIZE[0])])
@@ -135,7 +147,9 @@ def test_projections_by_hand():
     np.testing.assert_allclose(NonNegative().prox(A, 1.0), [[0.4, 0.9], [0.0, 2.0], [0.5, 0.5]])
     np.testing.assert_allclose(Simplex().prox(A, 1.0), [[0.25, 0.75], [0.0, 1.0], [0.5, 0.5]])
     np.testing.assert_allclose(OneHot().prox(A[:2], 1.0), [[0.0, 1.0], [0.0, 1.0]])
-    np.testing.assert_allclose(UnitBall(L2()).prox(np.array([[3.0, 4.0], [0.3, 0.4]]), 1.0), [[0.6, 0.8], [0.3, 0.4]])
+    np.testing.assert_allclose(
+        UnitBall(L2()).prox(np.array([[3.0, 4.0], [0.3, 0.4]]), 1.0), [[0.6, 0.8], [0.3, 0.4]]
+    )
 
 
 def test_one_hot_rows_are_the_nearest_corner():
@@ -145,7 +159,9 @@ def test_one_hot_rows_are_the_nearest_corner():
     np.testing.assert_allclose(np.sum((OneHot().prox(A, 1.0) - A) ** 2), np.sum((nearest - A) ** 2))
 
 
-@pytest.mark.parametrize("make", [lambda: PowerPenalty(0.5, 1.0), lambda: PowerPenalty(2.0, np.array([-1.0]))])
+@pytest.mark.parametrize(
+    "make", [lambda: PowerPenalty(0.5, 1.0), lambda: PowerPenalty(2.0, np.array([-1.0]))]
+)
 def test_illegal_parameters_are_refused(make):
     with pytest.raises(ValueError):
         make()

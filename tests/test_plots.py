@@ -66,12 +66,16 @@ def table():
 def series(n=60):
     t = np.arange(n)
     X = np.column_stack([np.sin(t / 3), np.cos(t / 3)]) + 0.1 * rng().normal(size=(n, 2))
-    return pd.DataFrame(X, index=pd.date_range("2020-01-01", periods=n, freq="MS"), columns=["sales", "orders"])
+    return pd.DataFrame(
+        X, index=pd.date_range("2020-01-01", periods=n, freq="MS"), columns=["sales", "orders"]
+    )
 
 
 def two_tables():
     shared = rng().normal(size=(40, 1))
-    return tuple(shared @ rng(s).normal(size=(1, 4)) * 2 + rng(s + 5).normal(size=(40, 4)) for s in (1, 2))
+    return tuple(
+        shared @ rng(s).normal(size=(1, 4)) * 2 + rng(s + 5).normal(size=(40, 4)) for s in (1, 2)
+    )
 
 
 def rows_and_labels():
@@ -81,7 +85,10 @@ def rows_and_labels():
 
 def expecting():
     X, _, seen = rows_and_labels()
-    stated = [class_balance({0: 0.3, 1: 0.4, 2: 0.3}), region(lambda X: X[:, 0] > 2, {1: 0.3}, name="right")]
+    stated = [
+        class_balance({0: 0.3, 1: 0.4, 2: 0.3}),
+        region(lambda X: X[:, 0] > 2, {1: 0.3}, name="right"),
+    ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the second statement is false on purpose
         return ExpectationSVC(stated).fit(X, seen)
@@ -159,7 +166,11 @@ def test_every_display_keeps_the_convention(subspace, arma, expectations, views,
 def test_several_panels_divide_one_axes_and_refuse_a_wrong_number(arma, subspace):
     figure, ax = plt.subplots()
     display = ForecastDisplay.from_estimator(arma, horizon=6, ax=ax)
-    assert len(display.ax_) == 2 and set(display.ax_) == set(ax.child_axes) and display.figure_ is figure
+    assert (
+        len(display.ax_) == 2
+        and set(display.ax_) == set(ax.child_axes)
+        and display.figure_ is figure
+    )
     assert not display.ax_[0].xaxis.get_tick_params()["labelbottom"]
     with pytest.raises(ValueError, match="2 panels here; give as many axes, or one, got 3"):
         ConvergenceDisplay.from_estimator(subspace, ax=plt.subplots(3)[1])
@@ -178,7 +189,9 @@ def test_convergence_is_the_history(subspace):
     floor = subspace.certificate_.floor
     assert gaps[-1] == pytest.approx(max(best - history[-1].bound, 0) / max(abs(best), floor))
     display.plot(over="seconds")
-    assert np.array_equal(line(display.ax_[0], "objective").get_xdata(), [r.seconds for r in history])
+    assert np.array_equal(
+        line(display.ax_[0], "objective").get_xdata(), [r.seconds for r in history]
+    )
     with pytest.raises(ValueError, match="over must be one of iterations, seconds, got 'hours'"):
         display.plot(over="hours")
 
@@ -201,8 +214,12 @@ def test_path_shows_what_was_tried_the_best_and_the_chosen(subspace):
 
 
 def test_path_draws_the_limit_of_one_standard_error():
-    display = PathDisplay([8, 4, 2, 1], [4.0, 2.1, 2.0, 3.0], chosen=4, standard_error=[0.1, 0.2, 0.3, 0.1]).plot()
-    level = [a.get_ydata()[0] for a in display.ax_.lines if a.get_ydata()[0] == a.get_ydata()[-1] != 0]
+    display = PathDisplay(
+        [8, 4, 2, 1], [4.0, 2.1, 2.0, 3.0], chosen=4, standard_error=[0.1, 0.2, 0.3, 0.1]
+    ).plot()
+    level = [
+        a.get_ydata()[0] for a in display.ax_.lines if a.get_ydata()[0] == a.get_ydata()[-1] != 0
+    ]
     assert 2.3 in level
     assert "chosen: 4 (1se)" in words(display.ax_) and "best: 2" in words(display.ax_)
 
@@ -219,7 +236,10 @@ def test_path_of_ranks_and_of_shrinkages():
     X = np.nan_to_num(table().to_numpy())
     ranks = FactorModel(rank="auto", alpha=0.1, random_state=0).fit(X)
     display = PathDisplay.from_estimator(ranks)
-    assert display.chosen == len(ranks.components_) and display.ax_.get_xlabel() == "number of components"
+    assert (
+        display.chosen == len(ranks.components_)
+        and display.ax_.get_xlabel() == "number of components"
+    )
     arma = RegularizedARMA(p=1, q=1, shrinkage="auto").fit(series())
     display = PathDisplay.from_estimator(arma)
     assert display.chosen == arma.shrinkage_ and len(display.candidates) == len(arma.shrinkages_)
@@ -250,7 +270,10 @@ def test_colors_of_codes_are_groups_or_a_scale(subspace):
 @pytest.mark.filterwarnings("ignore:.*has no component")
 def test_one_code_is_drawn_over_rows_and_none_not_at_all(subspace):
     one = CodesDisplay(np.array([[3.0], [1.0]])).plot()
-    assert np.array_equal(one.ax_.collections[0].get_offsets(), [[0, 3], [1, 1]]) and one.ax_.get_xlabel() == "row"
+    assert (
+        np.array_equal(one.ax_.collections[0].get_offsets(), [[0, 3], [1, 1]])
+        and one.ax_.get_xlabel() == "row"
+    )
     empty = ConvexSubspace(alpha=1e6).fit(table())
     for display in (CodesDisplay, ComponentsDisplay):
         with pytest.raises(ValueError, match="lower it, see alpha_max_"):
@@ -286,7 +309,10 @@ def test_two_views_are_compared_code_by_code(views):
     points = np.asarray(display.ax_[0].collections[0].get_offsets())
     expected = np.column_stack([views.transform(X1, None)[:, 0], views.transform(None, X2)[:, 0]])
     assert np.allclose(points, expected)
-    assert display.correlations[0] == pytest.approx(np.corrcoef(expected.T)[0, 1]) and display.correlations[0] > 0.8
+    assert (
+        display.correlations[0] == pytest.approx(np.corrcoef(expected.T)[0, 1])
+        and display.correlations[0] > 0.8
+    )
     widths = [bar.get_width() for bar in display.ax_[1].patches]
     assert np.allclose(widths, display.correlations, equal_nan=True)
 
@@ -343,9 +369,14 @@ def test_clusters_of_many_columns_lie_on_a_plane():
 
 def test_clusters_without_centers_sparse_rows_and_classes():
     X, _, seen = rows_and_labels()
-    assert ClusterDisplay.from_estimator(BregmanNormalizedCut(3, random_state=0).fit(X), X).centers is None
+    assert (
+        ClusterDisplay.from_estimator(BregmanNormalizedCut(3, random_state=0).fit(X), X).centers
+        is None
+    )
     sparse = scipy.sparse.csr_array(np.maximum(np.hstack([X, X[:, :1] + 1]), 0))
-    assert ClusterDisplay.from_estimator(BregmanKMeans(3, random_state=0).fit(sparse), sparse).points.shape == (60, 2)
+    assert ClusterDisplay.from_estimator(
+        BregmanKMeans(3, random_state=0).fit(sparse), sparse
+    ).points.shape == (60, 2)
     classes = ReverseClassifier().fit(X, seen)
     assert np.array_equal(ClusterDisplay.from_estimator(classes, X).labels, classes.predict(X))
     with pytest.raises(ValueError, match="X has one column"):
@@ -354,7 +385,9 @@ def test_clusters_without_centers_sparse_rows_and_classes():
 
 def test_a_fan_begins_at_the_last_value_and_goes_through_the_forecast(arma):
     X = series()
-    display = ForecastDisplay.from_estimator(arma, horizon=6, levels=(0.5, 0.9), actual=series(66)[60:])
+    display = ForecastDisplay.from_estimator(
+        arma, horizon=6, levels=(0.5, 0.9), actual=series(66)[60:]
+    )
     assert len(display.ax_) == 2 and [ax.get_ylabel() for ax in display.ax_] == ["sales", "orders"]
     forecast = arma.forecast(6, level=0.9)
     for j, ax in enumerate(display.ax_):
@@ -389,7 +422,9 @@ def test_the_past_stands_where_the_forecast_goes_on():
 
 def test_times_may_be_periods_or_words():
     X = series(40)
-    periods = RegularizedARMA(p=1, q=0).fit(X.set_axis(pd.period_range("2020-01", periods=40, freq="M")))
+    periods = RegularizedARMA(p=1, q=0).fit(
+        X.set_axis(pd.period_range("2020-01", periods=40, freq="M"))
+    )
     display = ForecastDisplay.from_estimator(periods, horizon=2)
     assert display.times[0] == np.datetime64("2023-05-01") and display.past_times.dtype.kind == "M"
     names = RegularizedARMA(p=1, q=0).fit(X.set_axis([f"day {i}" for i in range(40)]))
@@ -415,7 +450,9 @@ def test_constraints_show_what_was_stated_and_what_holds(expectations):
     dots = next(c for c in ax.collections if c.get_label() == "expected")
     assert np.allclose(dots.get_offsets(), [[r.expected, i] for i, r in enumerate(report)])
     assert np.allclose(line(ax, "predicted").get_xdata(), [r.predicted for r in report])
-    assert np.allclose([bar.get_x() for bar in ax.patches], [r.target - r.tolerance for r in report])
+    assert np.allclose(
+        [bar.get_x() for bar in ax.patches], [r.target - r.tolerance for r in report]
+    )
     assert np.allclose([bar.get_width() for bar in ax.patches], [2 * r.tolerance for r in report])
     assert [t.get_text() for t in ax.get_yticklabels()][-1] == "1 among right"
     assert words(ax) == [f"{r.n_rows} rows" for r in report]
@@ -423,7 +460,9 @@ def test_constraints_show_what_was_stated_and_what_holds(expectations):
 
 def test_only_a_statement_that_is_missed_by_far_is_marked(expectations):
     kept = expectations.constraint_report_[0]._replace(violation=0.0)
-    slight = kept._replace(expected=kept.target + 1.05 * kept.tolerance, violation=0.05 * kept.tolerance)
+    slight = kept._replace(
+        expected=kept.target + 1.05 * kept.tolerance, violation=0.05 * kept.tolerance
+    )
     missed = kept._replace(expected=kept.target + 3 * kept.tolerance, violation=2 * kept.tolerance)
     ax = ConstraintDisplay([kept, slight, missed]).plot().ax_
     dots = next(c for c in ax.collections if c.get_label() == "expected")
@@ -446,15 +485,22 @@ def test_an_expectation_that_is_no_share_is_named_so():
 
 def test_evidence_is_drawn_fold_by_fold():
     X, _, seen = rows_and_labels()
-    display = EvidenceDisplay.from_estimator(ReverseClassifier(), X + 1.5 * rng(1).normal(size=X.shape), seen, cv=4)
+    display = EvidenceDisplay.from_estimator(
+        ReverseClassifier(), X + 1.5 * rng(1).normal(size=X.shape), seen, cv=4
+    )
     found = display.comparison
-    again = compare_with_supervised(ReverseClassifier(), X + 1.5 * rng(1).normal(size=X.shape), seen, cv=4)
+    again = compare_with_supervised(
+        ReverseClassifier(), X + 1.5 * rng(1).normal(size=X.shape), seen, cv=4
+    )
     assert np.array_equal(found.difference, again.difference) and found.difference.any()
     folds = next(c for c in display.ax_.collections if c.get_label() == "folds")
     assert np.allclose(folds.get_offsets(), np.column_stack([found.difference, np.arange(4)]))
     assert line(display.ax_, "mean").get_xdata()[0] == found.mean
     title = display.ax_.get_title(loc="left").replace("\n", " ")
-    assert title == found.verdict and display.ax_.get_xlabel() == "change of the accuracy by the unlabeled rows"
+    assert (
+        title == found.verdict
+        and display.ax_.get_xlabel() == "change of the accuracy by the unlabeled rows"
+    )
 
 
 @pytest.mark.parametrize("mean, told", [(0.1, True), (0.01, False)])
@@ -465,7 +511,9 @@ def test_the_interval_of_the_evidence_excludes_zero_where_the_verdict_says_so(me
     assert (low > 0) == told == ("helped" in found.verdict) and low < found.mean < high
 
 
-@pytest.mark.parametrize("display", [ConvergenceDisplay, PathDisplay, CodesDisplay, ComponentsDisplay])
+@pytest.mark.parametrize(
+    "display", [ConvergenceDisplay, PathDisplay, CodesDisplay, ComponentsDisplay]
+)
 def test_a_model_must_be_fitted(display):
     with pytest.raises(NotFittedError, match="not fitted yet"):
         display.from_estimator(ConvexSubspace())
@@ -475,8 +523,12 @@ def test_a_model_must_be_fitted(display):
 
 def test_other_displays_need_a_fitted_model_too():
     X, _, seen = rows_and_labels()
-    tables = {TwoViewDisplay: (TwoViewSubspace(), X, X), ClusterDisplay: (BregmanKMeans(), X),
-              ForecastDisplay: (RegularizedARMA(),), ConstraintDisplay: (ExpectationSVC(),)}  # fmt: skip
+    tables = {
+        TwoViewDisplay: (TwoViewSubspace(), X, X),
+        ClusterDisplay: (BregmanKMeans(), X),
+        ForecastDisplay: (RegularizedARMA(),),
+        ConstraintDisplay: (ExpectationSVC(),),
+    }
     for display, arguments in tables.items():
         with pytest.raises(NotFittedError):
             display.from_estimator(*arguments)
@@ -485,18 +537,52 @@ def test_other_displays_need_a_fitted_model_too():
 def test_a_wrong_model_is_named_with_the_remedy(subspace):
     line_fit = LinearRegression().fit(rows_and_labels()[0], rows_and_labels()[1])
     cases = [
-        (ConvergenceDisplay, (line_fit,), "history_, and this LinearRegression has none. It was solved in closed form"),
-        (PathDisplay, (ConvexSubspace().fit(table()),), "validation_loss_, and this ConvexSubspace has none. Leave a"),
-        (CodesDisplay, (line_fit,), "codes_, and this LinearRegression has none. Use a model with codes"),
+        (
+            ConvergenceDisplay,
+            (line_fit,),
+            "history_, and this LinearRegression has none. It was solved in closed form",
+        ),
+        (
+            PathDisplay,
+            (ConvexSubspace().fit(table()),),
+            "validation_loss_, and this ConvexSubspace has none. Leave a",
+        ),
+        (
+            CodesDisplay,
+            (line_fit,),
+            "codes_, and this LinearRegression has none. Use a model with codes",
+        ),
         (ComponentsDisplay, (line_fit,), "components_, and this LinearRegression has none"),
-        (TwoViewDisplay, (subspace, table(), table()), "Use TwoViewSubspace or CanonicalCorrelation"),
-        (ClusterDisplay, (subspace, table()), "labels_, and this ConvexSubspace has none. Use a clustering"),
-        (ForecastDisplay, (subspace,), "forecast, and this ConvexSubspace has none. Use RegularizedARMA"),
-        (ConstraintDisplay, (subspace,), "constraint_report_, and this ConvexSubspace has none. Use ExpectationSVC"),
+        (
+            TwoViewDisplay,
+            (subspace, table(), table()),
+            "Use TwoViewSubspace or CanonicalCorrelation",
+        ),
+        (
+            ClusterDisplay,
+            (subspace, table()),
+            "labels_, and this ConvexSubspace has none. Use a clustering",
+        ),
+        (
+            ForecastDisplay,
+            (subspace,),
+            "forecast, and this ConvexSubspace has none. Use RegularizedARMA",
+        ),
+        (
+            ConstraintDisplay,
+            (subspace,),
+            "constraint_report_, and this ConvexSubspace has none. Use ExpectationSVC",
+        ),
         (EvidenceDisplay, (subspace, table(), None), "needs a classifier or a regressor"),
     ]
     steps = make_pipeline(ConvexSubspace()).fit(table())
-    cases.append((ConvergenceDisplay, (steps,), "this Pipeline has none. Give the step that has: pipeline[-1]"))
+    cases.append(
+        (
+            ConvergenceDisplay,
+            (steps,),
+            "this Pipeline has none. Give the step that has: pipeline[-1]",
+        )
+    )
     assert ConvergenceDisplay.from_estimator(steps[-1])
     for display, arguments, said in cases:
         with pytest.raises(ValueError) as error:
@@ -521,10 +607,16 @@ def test_without_matplotlib_one_sentence_says_what_to_install():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.splitlines() == [
-        f"{name} needs matplotlib: {install_hint('plot')}." for name in ("PathDisplay", "ClusterDisplay")
+        f"{name} needs matplotlib: {install_hint('plot')}."
+        for name in ("PathDisplay", "ClusterDisplay")
     ], done.stderr
 
 
 def test_importing_the_displays_does_not_import_matplotlib():
     script = "import sys, regfactor.plots; print('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip() == "False"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True
+        ).stdout.strip()
+        == "False"
+    )

@@ -34,7 +34,9 @@ def test_transfer_is_the_slope_of_the_value(potential):
     for j in range(x.shape[1]):
         move = np.zeros(x.shape[1])
         move[j] = h
-        if isinstance(potential, MultinomialEntropy):  # its points are rows of the simplex: move along it
+        if isinstance(
+            potential, MultinomialEntropy
+        ):  # its points are rows of the simplex: move along it
             move[-1] -= h
             expected = potential.transfer(x)[:, j] - potential.transfer(x)[:, -1]
         else:
@@ -75,7 +77,11 @@ def test_domain_and_range_hold_their_points(potential):
 def test_fenchel_young_is_an_equality_at_the_transfer(potential):
     x = draw_potential(potential)
     y = potential.transfer(x)
-    gap = total(potential, potential.value(x)) + total(potential, potential.conjugate(y)) - total(potential, x * y)
+    gap = (
+        total(potential, potential.value(x))
+        + total(potential, potential.conjugate(y))
+        - total(potential, x * y)
+    )
     np.testing.assert_allclose(gap, 0, atol=1e-11)
 
 
@@ -83,7 +89,11 @@ def test_fenchel_young_is_an_equality_at_the_transfer(potential):
 def test_fenchel_young_is_an_inequality_elsewhere(potential):
     x = draw_potential(potential)
     y = potential.transfer(draw_potential(potential, seed=5))
-    gap = total(potential, potential.value(x)) + total(potential, potential.conjugate(y)) - total(potential, x * y)
+    gap = (
+        total(potential, potential.value(x))
+        + total(potential, potential.conjugate(y))
+        - total(potential, x * y)
+    )
     assert gap.min() >= -1e-11
 
 
@@ -91,7 +101,9 @@ def test_fenchel_young_is_an_inequality_elsewhere(potential):
 def test_divergence_is_its_definition_summed_over_a_row(potential):
     x, m = draw_potential(potential, seed=1), draw_potential(potential, seed=2)
     terms = potential.value(x) - potential.value(m) - potential.transfer(m) * (x - m)
-    np.testing.assert_allclose(potential.divergence(x, m), terms.sum(axis=-1), rtol=1e-10, atol=1e-11)
+    np.testing.assert_allclose(
+        potential.divergence(x, m), terms.sum(axis=-1), rtol=1e-10, atol=1e-11
+    )
     assert potential.divergence(x, m).min() >= 0
     np.testing.assert_allclose(potential.divergence(x, x), 0, atol=1e-12)
 
@@ -152,11 +164,15 @@ def test_boundary_values_are_numbers():
 def test_softmax_divergence_does_not_see_shifts_of_rows():
     x, m = draw_potential(Softmax(), seed=6), draw_potential(Softmax(), seed=7)
     shift = rng(8).normal(scale=3.0, size=(len(x), 1))
-    np.testing.assert_allclose(Softmax().divergence(x + shift, m - shift), Softmax().divergence(x, m), atol=1e-11)
+    np.testing.assert_allclose(
+        Softmax().divergence(x + shift, m - shift), Softmax().divergence(x, m), atol=1e-11
+    )
 
 
 @pytest.mark.parametrize("x", [-800.0, 800.0])
-@pytest.mark.parametrize("potential", [Identity(), Sigmoid(), Cube(), RelaxedSigmoid(), Softmax()], ids=str)
+@pytest.mark.parametrize(
+    "potential", [Identity(), Sigmoid(), Cube(), RelaxedSigmoid(), Softmax()], ids=str
+)
 def test_extreme_arguments_give_numbers(potential, x):
     at = np.array([[x, 0.0]])
     for method in (potential.value, potential.transfer, potential.slope):
@@ -187,7 +203,9 @@ def test_potentials_are_cloned_by_their_parameters(potential):
     assert clone(potential) is not potential
 
 
-@pytest.mark.parametrize("make", [lambda: Burg(0.0), lambda: RelaxedSigmoid(-1.0), lambda: BinomialEntropy(0.0)])
+@pytest.mark.parametrize(
+    "make", [lambda: Burg(0.0), lambda: RelaxedSigmoid(-1.0), lambda: BinomialEntropy(0.0)]
+)
 def test_illegal_parameters_are_refused(make):
     with pytest.raises(ValueError):
         make()

@@ -36,10 +36,16 @@ def conditional_means(X, C, mean, variances, noise):
 def test_scored_rows_are_conditional_gaussian_means():
     X, _, _ = low_rank()
     rng = np.random.default_rng(1)
-    C, mean, deviations = rng.normal(size=(6, 15)), rng.normal(size=15), 10.0 ** rng.uniform(-4, 2, 6)
+    C, mean, deviations = (
+        rng.normal(size=(6, 15)),
+        rng.normal(size=15),
+        10.0 ** rng.uniform(-4, 2, 6),
+    )
     weights, t = rng.uniform(0.2, 3, 15), 0.4
     codes = Scoring(Squared(), SquaredL2(), 1.0, weights).with_prior(deviations, t)(X, C, mean)
-    expected = conditional_means(X, C, mean, deviations**2, t / weights)  # a weight divides the variance of the noise
+    expected = conditional_means(
+        X, C, mean, deviations**2, t / weights
+    )  # a weight divides the variance of the noise
     np.testing.assert_allclose(codes @ C + mean, expected, atol=1e-8)
 
 
@@ -66,7 +72,9 @@ def test_a_fit_predicts_the_means_of_the_gaussian_that_it_states(alpha):
 
 def test_the_certificate_is_that_of_the_penalized_fit():
     X, _, _ = low_rank()
-    plain, prior = (ConvexSubspace(alpha=3.0, debias=d, random_state=0).fit(X) for d in (False, "prior"))
+    plain, prior = (
+        ConvexSubspace(alpha=3.0, debias=d, random_state=0).fit(X) for d in (False, "prior")
+    )
     assert prior.objective_ == plain.objective_ and prior.gap_ == plain.gap_
     np.testing.assert_array_equal(prior.components_, plain.components_)
     np.testing.assert_array_equal(prior.singular_values_, plain.singular_values_)
@@ -95,7 +103,10 @@ LOSSES = {
     "logistic": ("logistic", lambda X: np.where(np.isnan(X), np.nan, X > 0)),
     "huber": ("huber", lambda X: X),
     "absolute": ("absolute", lambda X: X),
-    "poisson": ("poisson", lambda X: np.where(np.isnan(X), np.nan, np.rint(np.exp(np.minimum(X, 3) / 2)))),
+    "poisson": (
+        "poisson",
+        lambda X: np.where(np.isnan(X), np.nan, np.rint(np.exp(np.minimum(X, 3) / 2))),
+    ),
     "two": ([(slice(0, 8), "squared"), (slice(8, 15), "huber")], lambda X: X),
 }
 
@@ -112,7 +123,10 @@ def test_training_rows_get_their_codes_again(loss, of):
 def test_codes_minimize_the_loss_with_the_prior():
     X = LOSSES["logistic"][1](low_rank()[0])
     model = ConvexSubspace("logistic", alpha=2.0, debias="prior", random_state=0).fit(X)
-    slope = np.where(np.isnan(X), 0, model.inverse_transform(model.codes_) - np.nan_to_num(X)) @ model.components_.T
+    slope = (
+        np.where(np.isnan(X), 0, model.inverse_transform(model.codes_) - np.nan_to_num(X))
+        @ model.components_.T
+    )
     slope += model.prior_ * model.codes_ * len(X) / model.singular_values_**2
     np.testing.assert_allclose(slope, 0, atol=1e-6)
 
@@ -121,7 +135,9 @@ def test_frames_with_categories_are_scored_and_filled():
     X, _, missing = low_rank(120, 6, rank=2)
     frame = pd.DataFrame(X, columns=list("abcdef"))
     frame["d"] = pd.Categorical.from_codes(
-        np.where(missing[:, 3], -1, np.digitize(np.nan_to_num(X[:, 3]), [-1, 0, 1])), list("SMLX"), ordered=True
+        np.where(missing[:, 3], -1, np.digitize(np.nan_to_num(X[:, 3]), [-1, 0, 1])),
+        list("SMLX"),
+        ordered=True,
     )
     frame["e"] = pd.array(np.where(missing[:, 4], None, X[:, 4] > 0), dtype="boolean")
     model = SubspaceImputer("auto", alpha="auto", debias="prior", random_state=0).fit(frame)
@@ -186,8 +202,12 @@ def test_the_search_scores_weighted_rows_like_equal_rows():
 def test_entries_without_weight_are_not_looked_at():
     X, _, missing = low_rank()
     other = np.where(missing, 1e3, X)
-    a, b = (ConvexSubspace(alpha=3.0, debias="prior", random_state=0).fit(table, entry_weight=(~missing).astype(float))
-            for table in (X, other))  # fmt: skip
+    a, b = (
+        ConvexSubspace(alpha=3.0, debias="prior", random_state=0).fit(
+            table, entry_weight=(~missing).astype(float)
+        )
+        for table in (X, other)
+    )
     np.testing.assert_allclose(a.codes_, b.codes_, atol=1e-6)
 
 
@@ -204,7 +224,9 @@ def test_nothing_left_by_the_penalty_is_no_harm():
     X, _, _ = low_rank()
     model = ConvexSubspace(alpha=1e6, debias="prior", random_state=0).fit(X)
     assert model.codes_.shape == (len(X), 0) == model.transform(X).shape
-    np.testing.assert_allclose(model.complete(X)[np.isnan(X)], np.tile(model.intercept_, (len(X), 1))[np.isnan(X)])
+    np.testing.assert_allclose(
+        model.complete(X)[np.isnan(X)], np.tile(model.intercept_, (len(X), 1))[np.isnan(X)]
+    )
 
 
 def test_the_seed_decides_the_strength():
@@ -230,4 +252,7 @@ def test_too_few_entries_to_hold_out_are_said(alpha):
 def test_losses_of_whole_rows_are_refused_with_a_remedy():
     with pytest.raises(UnsupportedProblem, match="whole rows.*True or False"):
         ConvexSubspace(Softmax(), alpha=0.1, debias="prior").fit(np.eye(4))
-    assert ConvexSubspace(Logistic(), alpha=0.1, debias="prior", random_state=0).fit(np.eye(12)).prior_ > 0
+    assert (
+        ConvexSubspace(Logistic(), alpha=0.1, debias="prior", random_state=0).fit(np.eye(12)).prior_
+        > 0
+    )

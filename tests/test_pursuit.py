@@ -28,7 +28,9 @@ def corrupted(n=60, d=40, rank=3, outliers=0.05, noise=0.0, holes=0.0, seed=0):
     """A low-rank table, and the same with gross outliers, noise and holes."""
     rng = np.random.default_rng(seed)
     Z = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, d))
-    X = np.where(rng.random(Z.shape) < outliers, rng.uniform(-10, 10, Z.shape), Z) + noise * rng.normal(size=Z.shape)
+    X = np.where(
+        rng.random(Z.shape) < outliers, rng.uniform(-10, 10, Z.shape), Z
+    ) + noise * rng.normal(size=Z.shape)
     return Z, np.where(rng.random(Z.shape) < holes, np.nan, X)
 
 
@@ -69,7 +71,9 @@ def test_the_gap_from_scratch_is_the_gap_that_is_claimed(kind, weight):
     _, X = corrupted(**kind)
     alpha = weight * np.sqrt(max(X.shape))
     solution = pursue(X, weight=weight)
-    assert solution.status is Status.CERTIFIED and solution.rigorous and solution.relative_gap <= 1e-5
+    assert (
+        solution.status is Status.CERTIFIED and solution.rigorous and solution.relative_gap <= 1e-5
+    )
     objective = scratch_objective(X, solution.point.factors.dense(), alpha, weight)
     assert objective == pytest.approx(solution.objective, rel=1e-10)
     assert solution.bound <= objective * (1 + 1e-12)
@@ -127,7 +131,9 @@ def test_a_table_of_zeros_has_nothing_to_find(shape):
 
 def test_a_tolerance_tighter_than_its_own_is_reached():
     _, X = corrupted(noise=0.1)
-    loose, tight = (solve(problem(X), tol=1e-8, solver=Pursuit(tol), max_iter=5000) for tol in (1e-2, 1e-8))
+    loose, tight = (
+        solve(problem(X), tol=1e-8, solver=Pursuit(tol), max_iter=5000) for tol in (1e-2, 1e-8)
+    )
     assert loose.relative_gap <= 1e-8 and loose.n_iter <= tight.n_iter + 30
 
 
@@ -136,11 +142,19 @@ def test_a_warm_start_is_used():
     cold = pursue(X, tol=1e-6)
     warm = solve(problem(X), tol=1e-6, solver=Pursuit(1e-6), start=cold.point)
     assert warm.n_iter < cold.n_iter
-    far = solve(problem(X), tol=1e-6, solver=Pursuit(1e-6), start=Point(Factors.zeros(*X.shape)), max_iter=5000)
+    far = solve(
+        problem(X),
+        tol=1e-6,
+        solver=Pursuit(1e-6),
+        start=Point(Factors.zeros(*X.shape)),
+        max_iter=5000,
+    )
     assert far.objective == pytest.approx(cold.objective, rel=2e-6)
 
 
-@pytest.mark.parametrize("kind", [{"noise": 0.5, "holes": 0.2}, {"n": 150, "d": 80, "rank": 12, "outliers": 0.2}])
+@pytest.mark.parametrize(
+    "kind", [{"noise": 0.5, "holes": 0.2}, {"n": 150, "d": 80, "rank": 12, "outliers": 0.2}]
+)
 def test_every_bound_on_the_way_is_borne_out_by_full_decompositions(kind):
     _, X = corrupted(**kind)
     alpha, seen = np.sqrt(max(X.shape)), []
@@ -171,7 +185,9 @@ def test_an_offset_is_part_of_the_predictor():
 
 @settings(max_examples=40)
 @given(
-    X=hnp.arrays(np.float64, st.tuples(st.integers(1, 7), st.integers(1, 7)), elements=st.floats(-1e3, 1e3)),
+    X=hnp.arrays(
+        np.float64, st.tuples(st.integers(1, 7), st.integers(1, 7)), elements=st.floats(-1e3, 1e3)
+    ),
     share=st.floats(0.05, 1.2),
     data=st.data(),
 )
@@ -200,7 +216,9 @@ def test_what_the_block_does_not_see_is_still_not_proven():
     svt, Y = Thresholding(), np.diag([1.0, 2.0, 3.0])
     svt.block, svt.age = np.eye(3)[:, :2], 0
     assert not is_proven(Y, 1.5, svt) and svt.age == 0  # the block sees it
-    assert not is_proven(Y, 2.5, svt) and svt.age > 0  # the factorization does, and the block is made anew
+    assert (
+        not is_proven(Y, 2.5, svt) and svt.age > 0
+    )  # the factorization does, and the block is made anew
     assert is_proven(Y, 3.1, svt)
 
 
@@ -209,16 +227,32 @@ REFUSED = {
     "another loss": (Convex(Data.of(EYE, Huber()), Trace(), 1.0), "Huber.*Admm"),
     "a robust loss": (Convex(Data.of(EYE, Robust(Absolute(), 0.5)), Trace(), 1.0), "Robust.*Admm"),
     "several losses": (
-        Convex(Data.of(EYE, Stacked(((slice(0, 2), Absolute()), (slice(2, 4), Squared())))), Trace(), 1.0),
+        Convex(
+            Data.of(EYE, Stacked(((slice(0, 2), Absolute()), (slice(2, 4), Squared())))),
+            Trace(),
+            1.0,
+        ),
         "Squared.*Admm",
     ),
     "another gauge": (Convex(Data.of(EYE, Absolute()), Rows(L2()), 1.0), "Rows.*Admm"),
     "a scale": (Convex(Data.of(EYE, Absolute()), Trace(2.0), 1.0), "Trace.*Admm"),
-    "a scale per column": (Convex(Data.of(EYE, Absolute()), Trace(np.arange(1.0, 5.0)), 1.0), "Trace.*Admm"),
-    "a design": (Convex(Data.of(EYE, Absolute()), Trace(), 1.0, design=Design.intercept(4)), "design.*Admm"),
+    "a scale per column": (
+        Convex(Data.of(EYE, Absolute()), Trace(np.arange(1.0, 5.0)), 1.0),
+        "Trace.*Admm",
+    ),
+    "a design": (
+        Convex(Data.of(EYE, Absolute()), Trace(), 1.0, design=Design.intercept(4)),
+        "design.*Admm",
+    ),
     "a map": (Convex(Data.of(EYE, Absolute()), Trace(), 1.0, RowScale(np.ones(4))), "map.*Admm"),
-    "uneven weights": (Convex(Data.of(EYE, Absolute(), np.arange(4.0)), Trace(), 1.0), "weight.*Admm"),
-    "a sparse table": (Convex(Data.of_sparse(scipy.sparse.csr_array(EYE), Absolute()), Trace(), 1.0), "dense"),
+    "uneven weights": (
+        Convex(Data.of(EYE, Absolute(), np.arange(4.0)), Trace(), 1.0),
+        "weight.*Admm",
+    ),
+    "a sparse table": (
+        Convex(Data.of_sparse(scipy.sparse.csr_array(EYE), Absolute()), Trace(), 1.0),
+        "dense",
+    ),
 }
 
 
@@ -241,7 +275,9 @@ def test_its_own_problems_are_left_to_it():
 def scored(loss, seed=0, n=12, d=10, k=3):
     rng = np.random.default_rng(seed)
     C = np.linalg.qr(rng.normal(size=(d, k)))[0].T
-    X = rng.normal(size=(n, k)) @ C + np.where(rng.random((n, d)) < 0.2, rng.uniform(-5, 5, (n, d)), 0)
+    X = rng.normal(size=(n, k)) @ C + np.where(
+        rng.random((n, d)) < 0.2, rng.uniform(-5, 5, (n, d)), 0
+    )
     X = np.sign(X) if isinstance(loss, Hinge) else X
     weights = rng.uniform(0.2, 2.0, X.shape) * (rng.random(X.shape) < 0.8)
     return X, weights, C, rng.uniform(0.05, 1.0, k)
@@ -261,15 +297,23 @@ def conic(loss, z, x):
 
 @pytest.mark.parametrize("loss", [Absolute(), Hinge(), Robust(Absolute(), 0.5), "mixed"], ids=str)
 def test_rows_reach_the_minimum_of_a_conic_solver(loss):
-    parts = [(slice(0, 6), Absolute()), (slice(6, 10), Squared())] if loss == "mixed" else [(slice(0, 10), loss)]
+    parts = (
+        [(slice(0, 6), Absolute()), (slice(6, 10), Squared())]
+        if loss == "mixed"
+        else [(slice(0, 10), loss)]
+    )
     X, weights, C, ridge = scored(loss)
     stacked = Stacked(tuple(parts)) if loss == "mixed" else loss
     data, offset = Data.of(X, stacked, weights, np.linspace(-1, 1, 10)), np.linspace(-1, 1, 10)
     codes = minimize_rows(data, np.zeros((12, 3)), C, ridge)
     phi = cp.Variable((12, 3))
     Z = phi @ C + np.ones((12, 1)) @ offset[None]
-    losses = sum(cp.sum(cp.multiply(weights[:, c], conic(part, Z[:, c], X[:, c]))) for c, part in parts)
-    program = cp.Problem(cp.Minimize(losses + cp.sum(cp.multiply(np.tile(ridge, (12, 1)), cp.square(phi))) / 2))
+    losses = sum(
+        cp.sum(cp.multiply(weights[:, c], conic(part, Z[:, c], X[:, c]))) for c, part in parts
+    )
+    program = cp.Problem(
+        cp.Minimize(losses + cp.sum(cp.multiply(np.tile(ridge, (12, 1)), cp.square(phi))) / 2)
+    )
     program.solve(solver=cp.CLARABEL)
     reached = data.value(codes @ C) + (codes**2 @ ridge).sum() / 2
     assert reached <= program.value + 1e-9 * abs(program.value)
@@ -283,7 +327,9 @@ def test_rows_do_not_depend_on_their_company_or_their_start():
     elsewhere = minimize_rows(Data.of(X, Absolute(), weights), rng.normal(size=(40, 3)), C, ridge)
     np.testing.assert_allclose(elsewhere, together, atol=1e-9)
     for rows in (slice(0, 1), slice(7, 12)):
-        alone = minimize_rows(Data.of(X[rows], Absolute(), weights[rows]), np.zeros((40, 3))[rows], C, ridge)
+        alone = minimize_rows(
+            Data.of(X[rows], Absolute(), weights[rows]), np.zeros((40, 3))[rows], C, ridge
+        )
         np.testing.assert_allclose(alone, together[rows], atol=1e-7)
 
 
@@ -303,5 +349,7 @@ def test_rows_of_a_sparse_table_are_those_of_the_dense_one():
     observed = weights > 0
     sparse = scipy.sparse.csr_array((X[observed], np.nonzero(observed)), shape=X.shape)
     one = minimize_rows(Data.of_sparse(sparse, Absolute()), np.zeros((12, 3)), C, ridge)
-    other = minimize_rows(Data.of(np.where(observed, X, np.nan), Absolute()), np.zeros((12, 3)), C, ridge)
+    other = minimize_rows(
+        Data.of(np.where(observed, X, np.nan), Absolute()), np.zeros((12, 3)), C, ridge
+    )
     np.testing.assert_allclose(one, other, atol=1e-12)

@@ -15,7 +15,11 @@ def test_the_code_of_the_readme_runs(capsys):
 
 
 def test_the_commands_of_the_readme_are_those_of_the_page_that_makes_their_tables():
-    commands = re.findall(r"^regfactor [^#\n]*[^#\n ]", README.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    page = (README.parent / "docs" / "cli.md").read_text(encoding="utf-8")  # whose commands are run by its own test
+    commands = re.findall(
+        r"^regfactor [^#\n]*[^#\n ]", README.read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
+    page = (README.parent / "docs" / "cli.md").read_text(
+        encoding="utf-8"
+    )  # whose commands are run by its own test
     assert len(commands) >= 3
     assert [command for command in commands if command not in page] == []

@@ -43,17 +43,34 @@ def page():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(2, 40))
     drawn = [
-        figures.bars(["a", "a name that is far too long for the margin"], [0.2, 0.5], "share", percent=True),
-        figures.bars(["a", "b"], [0.2, -0.5], "gain", marks=[0.3, 0.1], mark_label="m", value_label="v"),
+        figures.bars(
+            ["a", "a name that is far too long for the margin"], [0.2, 0.5], "share", percent=True
+        ),
+        figures.bars(
+            ["a", "b"], [0.2, -0.5], "gain", marks=[0.3, 0.1], mark_label="m", value_label="v"
+        ),
         figures.scores(["one", "two"], [x[:5], y[:5]], 0, "score"),
-        figures.cloud(x, y), figures.cloud(x, y, np.arange(40) % 8, ("code 1", "code 2")),
-        figures.histogram(x, "value"), figures.convergence([1, 2, 3], [1.0, 1e-2, 1e-5]),
-        figures.fan((np.arange(9), x[:9]), (np.arange(9, 12), y[:3], y[:3] - 1, y[:3] + 1), "sales", 0.9),
-    ]  # fmt: skip
-    blocks = [Text("a < b & c"), Note("<script>alert(1)</script>"), Code("print('<x>')", "run"),
-              Grid(("name", "n"), [("<b>", "1"), ("c", "2.5e-3")], "caption"),
-              *(Figure(svg, 'a "figure" <here>') for svg in drawn)]  # fmt: skip
-    return Page("<title>", "lead & more", [("3", "<things>")], [Section("all", blocks), Section("left out", [])])
+        figures.cloud(x, y),
+        figures.cloud(x, y, np.arange(40) % 8, ("code 1", "code 2")),
+        figures.histogram(x, "value"),
+        figures.convergence([1, 2, 3], [1.0, 1e-2, 1e-5]),
+        figures.fan(
+            (np.arange(9), x[:9]), (np.arange(9, 12), y[:3], y[:3] - 1, y[:3] + 1), "sales", 0.9
+        ),
+    ]
+    blocks = [
+        Text("a < b & c"),
+        Note("<script>alert(1)</script>"),
+        Code("print('<x>')", "run"),
+        Grid(("name", "n"), [("<b>", "1"), ("c", "2.5e-3")], "caption"),
+        *(Figure(svg, 'a "figure" <here>') for svg in drawn),
+    ]
+    return Page(
+        "<title>",
+        "lead & more",
+        [("3", "<things>")],
+        [Section("all", blocks), Section("left out", [])],
+    )
 
 
 def test_a_page_is_whole_and_needs_nothing():
@@ -65,7 +82,13 @@ def test_a_page_is_whole_and_needs_nothing():
     assert set(outline.links) <= own
     assert set(re.findall(r"url\((.*?)\)", text)) <= own
     assert "@import" not in text and "left out" not in outline.text
-    for said in ("a < b & c", "<script>alert(1)</script>", "lead & more", "<things>", "print('<x>')"):
+    for said in (
+        "a < b & c",
+        "<script>alert(1)</script>",
+        "lead & more",
+        "<things>",
+        "print('<x>')",
+    ):
         assert said in outline.text
 
 
@@ -73,9 +96,12 @@ def test_figures_take_their_colors_from_the_page():
     text = page().html()
     used = set(re.findall(r"var\((--[a-z0-9-]+)\)", text))
     light, dark, paper = (
-        set(re.findall(r"(--[a-z0-9-]+):", block)) for block in re.findall(r":root \{(.*?)\}", text, re.DOTALL)
+        set(re.findall(r"(--[a-z0-9-]+):", block))
+        for block in re.findall(r":root \{(.*?)\}", text, re.DOTALL)
     )
-    assert {"--ink", "--grid", "--c1", "--c2"} <= used <= light == dark and used - {"--accent"} <= paper | light
+    assert {"--ink", "--grid", "--c1", "--c2"} <= used <= light == dark and used - {
+        "--accent"
+    } <= paper | light
     for svg in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
         colors = set(re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", svg))
         assert not colors & set(figures.VARIABLES), colors
@@ -90,16 +116,32 @@ def test_the_same_page_twice_is_the_same():
 def test_every_report_answers_the_same_questions(table):  # noqa: F811
     assert command("embed", table).code == 0
     text = Outline(table.with_name("people.embed.html").read_text(encoding="utf-8")).text
-    for heading in ("What was done", "The data as understood", "The result", "Is it the best fit?",
-                    "How far to trust it", "Repeat it", "regfactor embed"):  # fmt: skip
+    for heading in (
+        "What was done",
+        "The data as understood",
+        "The result",
+        "Is it the best fit?",
+        "How far to trust it",
+        "Repeat it",
+        "regfactor embed",
+    ):
         assert heading in text
 
 
 def test_numbers_are_written_for_people():
     values = (34312.0, 0.01719, 17.0, -3.9e6, 999.7, 0.0, 1e-9, 1e13, np.nan, np.inf)
     assert [number(v) for v in values] == [
-        "34,300", "0.0172", "17", "-3,900,000", "1,000", "0", "1e-09", "1e+13", "–", "–"
-    ]  # fmt: skip
+        "34,300",
+        "0.0172",
+        "17",
+        "-3,900,000",
+        "1,000",
+        "0",
+        "1e-09",
+        "1e+13",
+        "–",
+        "–",
+    ]
     assert [at_most(v) for v in (9.8e-5, 1.01e-4, 0.0, -1e-9, 0.01)] == [
         "0.0098%",
         "0.011%",

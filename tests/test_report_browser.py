@@ -10,7 +10,12 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium was found: apt-get install chromium"),
 ]
-WINDOWS = {"desktop": (1000, "light"), "phone": (390, "light"), "dark phone": (390, "dark"), "dark": (1000, "dark")}
+WINDOWS = {
+    "desktop": (1000, "light"),
+    "phone": (390, "light"),
+    "dark phone": (390, "dark"),
+    "dark": (1000, "dark"),
+}
 COMMANDS = {
     "classes": ["label", "people.csv", "--target", "risk", "--ignore", "cost"],
     "numbers": ["label", "people.csv", "--target", "cost", "--ignore", "risk"],
@@ -35,9 +40,13 @@ def folder(tmp_path_factory):
     frame["<b>markup & more</b>"] = Z[:, 1].round(3)
     frame.to_csv(folder / "people.csv", index=False)
     views = rng.normal(size=(60, 1)) @ rng.normal(size=(1, 8)) + 0.5 * rng.normal(size=(60, 8))
-    pd.DataFrame(views, columns=[f"v{j}" for j in range(8)]).to_csv(folder / "views.csv", index=False)
+    pd.DataFrame(views, columns=[f"v{j}" for j in range(8)]).to_csv(
+        folder / "views.csv", index=False
+    )
     days = pd.date_range("2024-01-01", periods=90).strftime("%d.%m.%Y")
-    shop = pd.DataFrame({"day": days, "sales": 1e6 + 1e5 * np.sin(np.arange(90) / 4) + 1e4 * rng.normal(size=90)})
+    shop = pd.DataFrame(
+        {"day": days, "sales": 1e6 + 1e5 * np.sin(np.arange(90) / 4) + 1e4 * rng.normal(size=90)}
+    )
     shop.to_csv(folder / "shop.csv", index=False)
     assert command("embed", "people.csv", "--save", "model.skops", cwd=folder).code == 0
     return folder
@@ -71,19 +80,27 @@ def test_dark_pages_have_light_ink_in_figures_too(folder, browser):
         texts = browser.value(light + "[s.color, s.fill]).flat().join(';')")
         page = browser.value("getComputedStyle(document.body).backgroundColor")
         assert (brightness(page) < 60) is expected
-        inks = {brightness(c) for c in texts.split(";") if c.startswith("rgb(") and c != "rgb(0, 0, 0)"}
+        inks = {
+            brightness(c) for c in texts.split(";") if c.startswith("rgb(") and c != "rgb(0, 0, 0)"
+        }
         assert inks and all((ink > 130) is expected for ink in inks), inks
 
 
 def brightness(color):
     """The mean of red, green and blue in what a browser calls rgb(1, 2, 3)."""
-    return float(np.mean([float(part) for part in color.partition("(")[2].rstrip(")").split(",")[:3]]))
+    return float(
+        np.mean([float(part) for part in color.partition("(")[2].rstrip(")").split(",")[:3]])
+    )
 
 
 def test_the_browser_would_have_told(tmp_path, browser):
     bad = tmp_path / "bad.html"
-    bad.write_text('<meta name="viewport" content="width=device-width"><script>console.error("trouble"); nothing.at.all'
-                   '</script><img src="http://127.0.0.1:9/picture.png"><div style="width: 999px">.</div>')  # fmt: skip
+    bad.write_text(
+        '<meta name="viewport" content="width=device-width"><script>console.error("trouble"); nothing.at.all'
+        '</script><img src="http://127.0.0.1:9/picture.png"><div style="width: 999px">.</div>'
+    )
     seen = browser.open(bad, 390)
-    assert any("trouble" in line for line in seen.console) and any("nothing" in line for line in seen.console)
+    assert any("trouble" in line for line in seen.console) and any(
+        "nothing" in line for line in seen.console
+    )
     assert seen.outside == ["http://127.0.0.1:9/picture.png"] and seen.width > 390

@@ -30,7 +30,11 @@ from regfactor.losses.transfers import TRANSFERS
 from regfactor.model_selection import compare_with_supervised
 from regfactor.problems.clusters import Clusters
 from regfactor.solvers.assignment import LabeledClusters, LabeledLloyd, LabeledMixture
-from regfactor.solvers.kernel_assignment import LabeledKernelClusters, LabeledKernelLloyd, LabeledKernelMixture
+from regfactor.solvers.kernel_assignment import (
+    LabeledKernelClusters,
+    LabeledKernelLloyd,
+    LabeledKernelMixture,
+)
 from regfactor.solvers.kernel_lloyd import KernelClusters
 from regfactor.solvers.seeding import spread_rows
 
@@ -52,7 +56,9 @@ COLUMNS = {
         ReverseClassifier(unlabeled=float("nan")),
         ReverseClassifier("mahalanobis", "soft", unlabeled=float("nan")),
         ReverseClassifier(kernel="rbf", gamma=0.1, unlabeled=float("nan")),
-        ReverseClassifier("sigmoid", "soft", kernel="rbf", normalized_cut=True, unlabeled=float("nan")),
+        ReverseClassifier(
+            "sigmoid", "soft", kernel="rbf", normalized_cut=True, unlabeled=float("nan")
+        ),
     ],
     expected_failed_checks=lambda e: COLUMNS if e.normalized_cut else {},
 )
@@ -94,13 +100,17 @@ def test_the_objective_is_26_and_centers_are_its_weighted_means(transfer, mu, we
     model = ReverseClassifier(transfer, unlabeled_weight=mu, tol=0.0).fit(X, marked, w)
     w, known = np.ones(len(X)) if w is None else w, marked >= 0
     D = divergences(transfer, X, model.cluster_centers_)
-    assert model.objective_ == pytest.approx(objective(D, marked, model.unlabeled_weight_, w), rel=1e-9)
+    assert model.objective_ == pytest.approx(
+        objective(D, marked, model.unlabeled_weight_, w), rel=1e-9
+    )
     if mu == "balanced":
         assert model.unlabeled_weight_ == pytest.approx(w[~known].sum() / w[known].sum())
     v = np.where(known, w / w[known].sum(), model.unlabeled_weight_ * w / w[~known].sum())
     for j in range(3):
         mine = model.transduction_ == j
-        assert np.allclose(model.cluster_centers_[j], np.average(X[mine], axis=0, weights=v[mine]), atol=1e-10)
+        assert np.allclose(
+            model.cluster_centers_[j], np.average(X[mine], axis=0, weights=v[mine]), atol=1e-10
+        )
     np.testing.assert_array_equal(model.transduction_[known], marked[known])
     np.testing.assert_array_equal(model.transduction_[~known], D.argmin(axis=1)[~known])
 
@@ -126,8 +136,17 @@ def test_the_objective_never_rises(transfer, assignment, mu):
 def test_the_objective_in_feature_space_never_rises(assignment, cut, mu):
     X, _, marked = groups(labels=2, apart=0.6)
     marked[marked == 2] = -1  # a class to be found
-    model = ReverseClassifier("identity", assignment, mu, kernel="rbf", gamma="median", normalized_cut=cut,
-                              classes=range(3), tol=0.0, max_iter=100).fit(X, marked)  # fmt: skip
+    model = ReverseClassifier(
+        "identity",
+        assignment,
+        mu,
+        kernel="rbf",
+        gamma="median",
+        normalized_cut=cut,
+        classes=range(3),
+        tol=0.0,
+        max_iter=100,
+    ).fit(X, marked)
     values = np.array([record.objective for record in model.history_])
     assert len(values) > 1
     assert (np.diff(values) <= 1e-10 * np.abs(values).max()).all()
@@ -146,7 +165,9 @@ def test_in_feature_space_no_class_is_filled_by_emptying_another():
 def test_a_class_that_runs_empty_is_given_a_free_row():
     X = np.array([[0.0], [0.0], [1.0], [1.0], [9.0], [4.0]])
     for kernel in (None, "linear"):
-        model = ReverseClassifier(classes=range(4), kernel=kernel, tol=0.0).fit(X, [0, -1, 1, -1, 2, -1])
+        model = ReverseClassifier(classes=range(4), kernel=kernel, tol=0.0).fit(
+            X, [0, -1, 1, -1, 2, -1]
+        )
         assert model.transduction_.tolist() == [0, 0, 1, 1, 2, 3]
     problem = LabeledClusters(X, None, SquaredDistance(), 4, np.array([0, -1, 1, -1, 2, -1]))
     far = Point(Factors(scipy.sparse.csr_array((6, 4)), np.array([[0.0], [1.0], [9.0], [1e3]])))
@@ -226,14 +247,20 @@ def test_on_softmax_data_the_softmax_transfer_is_far_better_than_euclid():
         marked = np.full(len(y), -1)
         marked[split.labeled] = y[split.labeled]
         for transfer, found in errors.items():
-            found.append(np.mean((ReverseClassifier(transfer).fit(X, marked).transduction_ != y)[split.unlabeled]))
+            found.append(
+                np.mean(
+                    (ReverseClassifier(transfer).fit(X, marked).transduction_ != y)[split.unlabeled]
+                )
+            )
     assert np.mean(errors["softmax"]) < np.mean(errors["identity"]) - 0.15
 
 
 @pytest.mark.parametrize("transfer", ["identity", "sigmoid", "softmax", "mahalanobis"])
 def test_without_a_label_it_is_bregman_k_means(transfer):
     X, *_ = groups(k=4, apart=1.0)
-    model = ReverseClassifier(transfer, classes=range(4), random_state=3, tol=0.0).fit(X, np.full(len(X), -1))
+    model = ReverseClassifier(transfer, classes=range(4), random_state=3, tol=0.0).fit(
+        X, np.full(len(X), -1)
+    )
     name = "squared" if transfer == "identity" else transfer
     if transfer != "mahalanobis":  # of which several starts are tried
         peer = BregmanKMeans(4, name, random_state=3, tol=0.0).fit(X)
@@ -248,7 +275,9 @@ def test_without_a_label_it_is_bregman_k_means(transfer):
 
 def test_with_all_labels_it_is_nearest_centroids_or_linear_discriminants():
     X, y, _ = groups(apart=0.7)
-    equal = np.concatenate([np.flatnonzero(y == j)[:60] for j in range(3)])  # for the priors of discriminants
+    equal = np.concatenate(
+        [np.flatnonzero(y == j)[:60] for j in range(3)]
+    )  # for the priors of discriminants
     X, y, new = X[equal], y[equal], groups(seed=5, apart=0.7)[0]
     plain = ReverseClassifier().fit(X, y)
     np.testing.assert_array_equal(plain.predict(new), NearestCentroid().fit(X, y).predict(new))
@@ -256,7 +285,9 @@ def test_with_all_labels_it_is_nearest_centroids_or_linear_discriminants():
     model = ReverseClassifier(Mahalanobis(shrinkage=1e-12), sharpness=1.0).fit(X, y)
     np.testing.assert_array_equal(model.predict(new), lda.predict(new))
     np.testing.assert_allclose(model.predict_proba(new), lda.predict_proba(new), atol=1e-6)
-    assert np.isclose(plain.objective_, ReverseClassifier(unlabeled_weight=0.0).fit(X, y).objective_)
+    assert np.isclose(
+        plain.objective_, ReverseClassifier(unlabeled_weight=0.0).fit(X, y).objective_
+    )
 
 
 @every_assignment
@@ -264,7 +295,9 @@ def test_without_weight_unlabeled_rows_change_nothing(assignment):
     X, y, marked = groups(apart=0.7)
     known = marked >= 0
     alone = ReverseClassifier(assignment=assignment, sharpness=2.0).fit(X[known], y[known])
-    model = ReverseClassifier(assignment=assignment, sharpness=2.0, unlabeled_weight=0.0).fit(X, marked)
+    model = ReverseClassifier(assignment=assignment, sharpness=2.0, unlabeled_weight=0.0).fit(
+        X, marked
+    )
     np.testing.assert_allclose(model.cluster_centers_, alone.cluster_centers_, atol=1e-12)
     np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X), atol=1e-10)
 
@@ -280,11 +313,15 @@ def test_a_large_sharpness_makes_the_soft_assignment_hard():
 
 @every_assignment
 @pytest.mark.parametrize(
-    ("transfer", "kernel"), [("identity", None), ("mahalanobis", None), ("cube", None), ("identity", "rbf")]
+    ("transfer", "kernel"),
+    [("identity", None), ("mahalanobis", None), ("cube", None), ("identity", "rbf")],
 )
 def test_the_fit_does_not_depend_on_the_unit_of_the_data(assignment, transfer, kernel):
     X, _, marked = groups(apart=1.0)
-    a, b = (ReverseClassifier(transfer, assignment, kernel=kernel).fit(s * X, marked) for s in (1.0, 8.0))
+    a, b = (
+        ReverseClassifier(transfer, assignment, kernel=kernel).fit(s * X, marked)
+        for s in (1.0, 8.0)
+    )
     np.testing.assert_array_equal(a.transduction_, b.transduction_)
     np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(8 * X), atol=1e-6)
 
@@ -387,7 +424,11 @@ def test_every_marker_of_unlabeled_rows_is_understood(y, parameters, classes, as
         ([0, 1, -1, -1], {"sharpness": 0.0}, "sharpness must be a positive number"),
         ([0, 1, -1, -1], {"normalized_cut": "yes"}, "normalized_cut must be True or False"),
         ([0, 1, -1, -1], {"transfer": potentials.Entropy()}, "column 1: 1 of 4 values.*'identity'"),
-        ([0, 1, -1, -1], {"kernel": "linear", "normalized_cut": True}, "Affinities must not be negative"),
+        (
+            [0, 1, -1, -1],
+            {"kernel": "linear", "normalized_cut": True},
+            "Affinities must not be negative",
+        ),
         ([0, 1, -1], {}, "inconsistent numbers of samples"),
     ],
 )
@@ -403,7 +444,9 @@ def test_a_column_of_labels_is_a_vector():
     X, _, marked = groups()
     with pytest.warns(DataConversionWarning):
         column = ReverseClassifier().fit(X, marked[:, None])
-    np.testing.assert_array_equal(column.transduction_, ReverseClassifier().fit(X, marked).transduction_)
+    np.testing.assert_array_equal(
+        column.transduction_, ReverseClassifier().fit(X, marked).transduction_
+    )
 
 
 @every_assignment
@@ -423,7 +466,9 @@ def test_an_implicit_kernel_is_euclid_on_its_features(assignment):
     np.testing.assert_array_equal(implicit.transduction_, features.transduction_)
     assert implicit.objective_ == pytest.approx(features.objective_, rel=1e-8)
     precomputed = ReverseClassifier(kernel="precomputed", **same).fit(kernel.gram(X), marked, w)
-    np.testing.assert_allclose(precomputed.predict_proba(kernel.gram(new, X)), implicit.predict_proba(new), atol=1e-10)
+    np.testing.assert_allclose(
+        precomputed.predict_proba(kernel.gram(new, X)), implicit.predict_proba(new), atol=1e-10
+    )
     assert not hasattr(implicit, "cluster_centers_")
 
 
@@ -436,13 +481,18 @@ def test_other_transfers_take_rows_of_the_kernel_as_features(assignment, transfe
     model = ReverseClassifier(transfer, assignment, kernel="rbf", gamma="median").fit(X, marked)
     rows = ReverseClassifier(transfer, assignment).fit(kernel.gram(X), marked)
     np.testing.assert_array_equal(model.transduction_, rows.transduction_)
-    np.testing.assert_allclose(model.predict_proba(new), rows.predict_proba(kernel.gram(new, X)), atol=1e-9)
+    np.testing.assert_allclose(
+        model.predict_proba(new), rows.predict_proba(kernel.gram(new, X)), atol=1e-9
+    )
     assert model.cluster_centers_.shape == (3, 90)
 
 
 def normalized_cut(K, labels):
     d = K.sum(axis=1)
-    return sum(1 - K[np.ix_(labels == j, labels == j)].sum() / d[labels == j].sum() for j in np.unique(labels))
+    return sum(
+        1 - K[np.ix_(labels == j, labels == j)].sum() / d[labels == j].sum()
+        for j in np.unique(labels)
+    )
 
 
 def test_the_balanced_cut_objective_is_the_normalized_cut():
@@ -450,9 +500,13 @@ def test_the_balanced_cut_objective_is_the_normalized_cut():
     K = Gaussian("median").resolved(X).gram(X)
     d, known = K.sum(axis=1), marked >= 0
     model = ReverseClassifier(normalized_cut=True, gamma="median").fit(X, marked)
-    expected = (normalized_cut(K, model.transduction_) + (np.diag(K) / d).sum() - 3) / (2 * d[known].sum())
+    expected = (normalized_cut(K, model.transduction_) + (np.diag(K) / d).sum() - 3) / (
+        2 * d[known].sum()
+    )
     assert model.objective_ == pytest.approx(expected, rel=1e-10)
-    for i in np.flatnonzero(~known):  # no move of a single row to the class of its nearest center is left
+    for i in np.flatnonzero(
+        ~known
+    ):  # no move of a single row to the class of its nearest center is left
         assert model.predict(X[i : i + 1])[0] == model.transduction_[i]
     moved = model.transduction_.copy()
     moved[~known] = rng(0).permutation(moved[~known])
@@ -475,14 +529,19 @@ def test_refits_are_equal_and_predictions_agree_with_the_transduction(transfer, 
     X, _, marked = groups(n=120, apart=1.0)
     before = X.copy(), marked.copy()
     model = ReverseClassifier(transfer, assignment, kernel=kernel).fit(X, marked)
-    first = {name: np.array(vars(model)[name]) for name in ("transduction_", "objective_", "sharpness_", "n_iter_")}
+    first = {
+        name: np.array(vars(model)[name])
+        for name in ("transduction_", "objective_", "sharpness_", "n_iter_")
+    }
     again = [model.fit(X, marked), clone(model).fit(X, marked)]
     for refit in again:
         for name, value in first.items():
             np.testing.assert_array_equal(getattr(refit, name), value)
     free = marked < 0
     np.testing.assert_array_equal(model.predict(X)[free], model.transduction_[free])
-    np.testing.assert_array_equal(model.classes_[model.predict_proba(X).argmax(axis=1)], model.predict(X))
+    np.testing.assert_array_equal(
+        model.classes_[model.predict_proba(X).argmax(axis=1)], model.predict(X)
+    )
     np.testing.assert_array_equal(X, before[0])
     np.testing.assert_array_equal(marked, before[1])
 
@@ -510,7 +569,11 @@ def test_float32_stays_and_finds_the_same(transfer, assignment):
     X, _, marked = groups()
     double = ReverseClassifier(transfer, assignment).fit(X, marked)
     single = ReverseClassifier(transfer, assignment).fit(X.astype(np.float32), marked)
-    assert single.cluster_centers_.dtype == single.predict_proba(X.astype(np.float32)).dtype == np.float32
+    assert (
+        single.cluster_centers_.dtype
+        == single.predict_proba(X.astype(np.float32)).dtype
+        == np.float32
+    )
     assert np.mean(single.transduction_ == double.transduction_) > 0.98
     np.testing.assert_allclose(single.objective_, double.objective_, rtol=1e-3)
 
@@ -520,7 +583,12 @@ def test_sparse_and_frames_are_taken(assignment):
     X, _, marked = groups()
     X = np.where(np.abs(X) < 0.5, 0.0, X)
     dense = ReverseClassifier(assignment=assignment).fit(X, marked)
-    for table in (scipy.sparse.csr_array(X), scipy.sparse.csc_matrix(X), pd.DataFrame(X), pl.DataFrame(X)):
+    for table in (
+        scipy.sparse.csr_array(X),
+        scipy.sparse.csc_matrix(X),
+        pd.DataFrame(X),
+        pl.DataFrame(X),
+    ):
         model = ReverseClassifier(assignment=assignment).fit(table, marked)
         np.testing.assert_array_equal(model.transduction_, dense.transduction_)
         np.testing.assert_allclose(model.predict_proba(table), dense.predict_proba(X), atol=1e-10)
@@ -533,7 +601,9 @@ def test_a_row_of_weight_two_is_two_rows(transfer, assignment):
     w = rng(0).integers(0, 3, size=90)
     w[marked >= 0] = 1
     weighted = ReverseClassifier(transfer, assignment, tol=1e-10).fit(X, marked, w)
-    twice = ReverseClassifier(transfer, assignment, tol=1e-10).fit(np.repeat(X, w, axis=0), np.repeat(marked, w))
+    twice = ReverseClassifier(transfer, assignment, tol=1e-10).fit(
+        np.repeat(X, w, axis=0), np.repeat(marked, w)
+    )
     np.testing.assert_allclose(weighted.cluster_centers_, twice.cluster_centers_, atol=1e-8)
     assert weighted.objective_ == pytest.approx(twice.objective_)
     assert weighted.sharpness_ == pytest.approx(twice.sharpness_)
@@ -545,7 +615,10 @@ def test_the_covariance_helps_where_columns_are_correlated():
     X = random.normal(size=(600, 2)) * [5.0, 0.5] + y[:, None] * [0.0, 4.0]
     X = X @ np.linalg.qr(random.normal(size=(2, 2)))[0]
     marked = np.where(np.arange(600) < 12, y, -1)
-    accuracy = {t: np.mean(ReverseClassifier(t).fit(X, marked).transduction_ == y) for t in ("identity", "mahalanobis")}
+    accuracy = {
+        t: np.mean(ReverseClassifier(t).fit(X, marked).transduction_ == y)
+        for t in ("identity", "mahalanobis")
+    }
     assert accuracy["mahalanobis"] > 0.98
     assert accuracy["mahalanobis"] > accuracy["identity"] + 0.1
 
@@ -558,7 +631,9 @@ def test_limits_of_a_run_are_kept_and_told():
     assert model.status_.name == "MAX_ITER"
     seen = []
     with pytest.warns(ConvergenceWarning, match="callback"):
-        ReverseClassifier(tol=0.0, callback=lambda it: seen.append(it.objective) or len(seen) == 2).fit(X, marked)
+        ReverseClassifier(
+            tol=0.0, callback=lambda it: seen.append(it.objective) or len(seen) == 2
+        ).fit(X, marked)
     assert len(seen) == 2
 
 
@@ -573,7 +648,9 @@ def test_solvers_refuse_other_problems():
 def test_it_works_in_searches_and_comparisons():
     X, y, marked = groups(n=200, labels=15)
     known = marked >= 0
-    search = GridSearchCV(ReverseClassifier(), {"transfer": ["identity", "softmax"]}, cv=2).fit(X[known], y[known])
+    search = GridSearchCV(ReverseClassifier(), {"transfer": ["identity", "softmax"]}, cv=2).fit(
+        X[known], y[known]
+    )
     assert search.best_score_ > 0.5
     result = compare_with_supervised(ReverseClassifier(), X, marked, cv=3)
     assert result.n_unlabeled == (~known).sum()

@@ -27,10 +27,18 @@ from regfactor.solvers.moments import forward_from_reverse, reverse_from_forward
 from regfactor.solvers.reverse import NoHalfSpace, half_space, supervised_components
 
 ELEMENTWISE = ["identity", "sigmoid", "exp", "cube", "relaxed_sigmoid"]
-SIZES = {"identity": (30, 5), "cube": (20, 3), "exp": (5, 2), "sigmoid": (10, 2), "relaxed_sigmoid": (10, 3)}
+SIZES = {
+    "identity": (30, 5),
+    "cube": (20, 3),
+    "exp": (5, 2),
+    "sigmoid": (10, 2),
+    "relaxed_sigmoid": (10, 3),
+}
 
 
-@parametrize_with_checks([BregmanRegressor(kernel=Gaussian(0.5)), ReverseRegressor("mahalanobis", fit_intercept=True)])
+@parametrize_with_checks(
+    [BregmanRegressor(kernel=Gaussian(0.5)), ReverseRegressor("mahalanobis", fit_intercept=True)]
+)
 def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
 
@@ -66,7 +74,12 @@ def error(model, Y, y):
 def equivalent(case, seed=0, n=40):
     """X, Y, weights and R: plain, weighted, with a ridge, or weighted with a kernel."""
     random = np.random.default_rng(seed)
-    X, Y, ridge, weights = random.normal(size=(n, 4)) / 2, random.uniform(0.1, 0.9, (n, 3)), 0.0, np.ones(n)
+    X, Y, ridge, weights = (
+        random.normal(size=(n, 4)) / 2,
+        random.uniform(0.1, 0.9, (n, 3)),
+        0.0,
+        np.ones(n),
+    )
     if case in ("weighted", "kernel"):
         weights = random.uniform(0.3, 2.0, n)
     if case == "ridge":
@@ -86,7 +99,9 @@ def forward_fit(X, Y, weights, potential, ridge):
     """Return W recovered from U, X'L f(XW) + R W, and the forward problem of the targets."""
     R = ridge if np.ndim(ridge) else ridge * np.eye(X.shape[1])
     problem = Forward.of(X, Y, weights, potential, R)
-    W = forward_from_reverse(fitted_reverse(X, Y, weights, potential), X, Y, potential, weights, ridge)
+    W = forward_from_reverse(
+        fitted_reverse(X, Y, weights, potential), X, Y, potential, weights, ridge
+    )
     return W, X.T @ (weights[:, None] * potential.transfer(X @ W)) + R @ W, problem
 
 
@@ -97,7 +112,9 @@ def test_forward_and_reverse_models_have_the_moments_of_the_data(transfer, case)
     potential = TRANSFERS[transfer]
     moments = X.T @ (weights[:, None] * Y)
     U = fitted_reverse(X, Y, weights, potential)
-    np.testing.assert_allclose((weights[:, None] * potential.inverse(Y @ U)).T @ Y, moments, atol=1e-10)
+    np.testing.assert_allclose(
+        (weights[:, None] * potential.inverse(Y @ U)).T @ Y, moments, atol=1e-10
+    )
     W, found, problem = forward_fit(X, Y, weights, potential, ridge)
     np.testing.assert_allclose(found, moments, atol=1e-10)
     random = np.random.default_rng(1)
@@ -112,7 +129,9 @@ def test_the_reverse_model_comes_back_from_the_forward_one(transfer, case):
     potential = TRANSFERS[transfer]
     U = fitted_reverse(X, Y, weights, potential)
     W = forward_from_reverse(U, X, Y, potential, weights, ridge)
-    np.testing.assert_allclose(reverse_from_forward(W, X, Y, potential, weights, ridge), U, atol=1e-8)
+    np.testing.assert_allclose(
+        reverse_from_forward(W, X, Y, potential, weights, ridge), U, atol=1e-8
+    )
 
 
 def test_least_squares_models_follow_from_each_other_in_closed_form():
@@ -170,18 +189,25 @@ def test_exp_is_poisson_regression():
     X, Y, w, random = forward_data()
     y = random.poisson(np.exp(Y[:, 0] / 2))
     theirs = PoissonRegressor(alpha=2 / w.sum(), tol=1e-12, solver="newton-cholesky").fit(X, y, w)
-    np.testing.assert_allclose(BregmanRegressor("exp", alpha=2.0).fit(X, y, w).coef_, theirs.coef_, atol=1e-8)
+    np.testing.assert_allclose(
+        BregmanRegressor("exp", alpha=2.0).fit(X, y, w).coef_, theirs.coef_, atol=1e-8
+    )
 
 
 def test_sigmoid_and_softmax_are_logistic_regression():
     X, Y, w, random = forward_data()
     labels = np.argmax(Y + random.normal(size=Y.shape), axis=1)
-    for transfer, y, targets in (("sigmoid", labels > 0, labels > 0), ("softmax", labels, np.eye(3)[labels])):
+    for transfer, y, targets in (
+        ("sigmoid", labels > 0, labels > 0),
+        ("softmax", labels, np.eye(3)[labels]),
+    ):
         theirs = LogisticRegression(C=0.5, tol=1e-12, solver="newton-cholesky").fit(X, y, w)
         ours = BregmanRegressor(transfer, alpha=2.0).fit(X, targets, w)
         np.testing.assert_allclose(np.atleast_2d(ours.coef_), theirs.coef_, atol=1e-7)
         shares = theirs.predict_proba(X)
-        np.testing.assert_allclose(ours.predict(X), shares[:, 1] if transfer == "sigmoid" else shares, atol=1e-7)
+        np.testing.assert_allclose(
+            ours.predict(X), shares[:, 1] if transfer == "sigmoid" else shares, atol=1e-7
+        )
 
 
 @pytest.mark.parametrize("transfer", [*ELEMENTWISE, "softmax"])
@@ -201,7 +227,9 @@ def test_every_transfer_finds_a_stationary_point(transfer, kernel):
 def test_a_linear_kernel_is_no_kernel():
     X, Y, w, _ = forward_data()
     Y = np.exp(Y)
-    plain, kernel = (BregmanRegressor("exp", kernel=kernel).fit(X, Y, w) for kernel in (None, "linear"))
+    plain, kernel = (
+        BregmanRegressor("exp", kernel=kernel).fit(X, Y, w) for kernel in (None, "linear")
+    )
     np.testing.assert_allclose(kernel.coef_ @ X, plain.coef_, atol=1e-8)
     np.testing.assert_allclose(kernel.predict(X), plain.predict(X), rtol=1e-8)
     square = BregmanRegressor("exp", kernel="precomputed").fit(X @ X.T, Y, w)
@@ -219,7 +247,9 @@ def test_separable_classes_need_a_ridge():
     assert np.isfinite(BregmanRegressor("sigmoid", alpha=0.0).fit(X, mixed).coef_).all()
     with pytest.raises(ValueError, match="no finite intercept"):
         BregmanRegressor("exp").fit(X, np.zeros(len(X)))
-    assert np.isfinite(BregmanRegressor("exp", fit_intercept=False).fit(X, np.zeros(len(X))).coef_).all()
+    assert np.isfinite(
+        BregmanRegressor("exp", fit_intercept=False).fit(X, np.zeros(len(X))).coef_
+    ).all()
 
 
 def test_far_rows_are_cut_off_with_a_warning():
@@ -242,7 +272,9 @@ def test_noise_free_targets_are_found_exactly(transfer, seed):
 
 def test_noise_free_shares_are_found_under_softmax():
     X, y, Y = reverse_data("softmax")
-    model = ReverseRegressor("softmax").fit(X + np.random.default_rng(0).normal(size=(len(X), 1)), y)
+    model = ReverseRegressor("softmax").fit(
+        X + np.random.default_rng(0).normal(size=(len(X), 1)), y
+    )
     assert error(model, Y, y) < 1e-14
     np.testing.assert_allclose(model.components_.sum(axis=1), 1)
     np.testing.assert_allclose(model.imputed_.sum(axis=1), 1)
@@ -277,7 +309,9 @@ def test_a_fit_has_the_objective_that_is_documented(transfer):
         assert model.objective_ == pytest.approx(D[:20].mean() + mu * D[20:].mean(), rel=1e-6)
         # each free row is at its minimum: U (f^-1(z U) - x)' = 0; a cube root moves by 1e-3 within 1e-9 of zero
         slopes = (potential.inverse(T) - X)[20:] @ model.components_.T
-        np.testing.assert_allclose(slopes, 0, atol=1e-2 if kind == "cube" else 1e-6 * np.abs(X).sum(axis=1).max())
+        np.testing.assert_allclose(
+            slopes, 0, atol=1e-2 if kind == "cube" else 1e-6 * np.abs(X).sum(axis=1).max()
+        )
 
 
 @pytest.mark.parametrize("transfer", ["identity", "exp"])
@@ -287,8 +321,14 @@ def test_unit_weights_are_a_weight_of_unlabeled_over_labeled(transfer):
     potential = TRANSFERS[transfer]
     D = potential.divergence(X, potential.inverse(model.imputed_ @ model.components_))
     assert 20 * model.objective_ == pytest.approx(D.sum())
-    step = fitted_reverse(X, model.imputed_, np.ones(50), potential)  # the next step in U, each row counted once
-    assert 0 <= D.sum() - potential.divergence(X, potential.inverse(model.imputed_ @ step)).sum() < 2e-3 * D.sum()
+    step = fitted_reverse(
+        X, model.imputed_, np.ones(50), potential
+    )  # the next step in U, each row counted once
+    assert (
+        0
+        <= D.sum() - potential.divergence(X, potential.inverse(model.imputed_ @ step)).sum()
+        < 2e-3 * D.sum()
+    )
 
 
 def test_without_weight_unlabeled_rows_are_predicted_from_the_supervised_model():
@@ -315,7 +355,9 @@ def test_a_covariance_of_residuals_helps_where_noise_is_correlated():
     for seed in range(5):
         random = np.random.default_rng(seed)
         Y = random.normal(size=(300, 2))
-        X = Y @ random.normal(size=(2, 8)) + random.normal(size=(300, 8)) @ random.normal(size=(8, 8))
+        X = Y @ random.normal(size=(2, 8)) + random.normal(size=(300, 8)) @ random.normal(
+            size=(8, 8)
+        )
         y = np.where(np.arange(300)[:, None] < 20, Y, np.nan)
         for transfer, found in errors.items():
             found.append(error(ReverseRegressor(transfer).fit(X, y), Y, y))
@@ -352,7 +394,9 @@ def test_a_weight_stands_for_equal_rows(transfer):
     repeated = clone(model).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights, axis=0))
     assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-8)
     np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-5)
-    np.testing.assert_allclose(np.repeat(weighted.imputed_, weights, axis=0), repeated.imputed_, rtol=1e-5)
+    np.testing.assert_allclose(
+        np.repeat(weighted.imputed_, weights, axis=0), repeated.imputed_, rtol=1e-5
+    )
 
 
 def test_a_kernel_is_rebuilt_row_by_row():
@@ -376,7 +420,9 @@ def test_targets_outside_the_range_are_named():
         bad[3, 1] = value
         for intercept in (False, True):
             with pytest.raises(ValueError, match="'weight' holds"):
-                ReverseRegressor("exp", fit_intercept=intercept).fit(X, pd.DataFrame(bad, columns=["height", "weight"]))
+                ReverseRegressor("exp", fit_intercept=intercept).fit(
+                    X, pd.DataFrame(bad, columns=["height", "weight"])
+                )
     with pytest.raises(ValueError, match=r"column 1 holds -1.*identity"):
         BregmanRegressor("exp").fit(X[:20], bad[:20])
     with pytest.raises(ValueError, match="column 0 holds 2"):
@@ -403,7 +449,12 @@ def test_labels_and_numbers_are_checked():
         ReverseRegressor().fit(X, np.where(np.arange(5) == 2, np.nan, y))
     with pytest.raises(ValueError, match="NaN"):
         BregmanRegressor().fit(X, y)
-    for wrong in ({"alpha": -1.0}, {"unlabeled_weight": -0.1}, {"transfer": "expo"}, {"max_iter": 0}):
+    for wrong in (
+        {"alpha": -1.0},
+        {"unlabeled_weight": -0.1},
+        {"transfer": "expo"},
+        {"max_iter": 0},
+    ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             ReverseRegressor(**wrong).fit(X, y)
     with pytest.raises(ValueError, match="ReverseRegressor"):
@@ -415,15 +466,20 @@ def test_the_end_of_a_run_is_told():
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         ReverseRegressor(unlabeled_weight=3.0, max_iter=2, tol=0.0).fit(X, y)
     seen = []
-    model = ReverseRegressor(unlabeled_weight=3.0, callback=lambda it: seen.append(it.objective)).fit(X, y)
+    model = ReverseRegressor(
+        unlabeled_weight=3.0, callback=lambda it: seen.append(it.objective)
+    ).fit(X, y)
     assert len(seen) == model.n_iter_ == len(model.history_)
 
 
 @settings(max_examples=40)
 @given(
-    seed=st.integers(0, 2**16), transfer=st.sampled_from([*ELEMENTWISE, "mahalanobis"]), intercept=st.booleans(),
-    k=st.integers(1, 3), scale=st.sampled_from([1e-3, 1.0, 30.0]),
-)  # fmt: skip
+    seed=st.integers(0, 2**16),
+    transfer=st.sampled_from([*ELEMENTWISE, "mahalanobis"]),
+    intercept=st.booleans(),
+    k=st.integers(1, 3),
+    scale=st.sampled_from([1e-3, 1.0, 30.0]),
+)
 def test_nothing_is_ever_nan(seed, transfer, intercept, k, scale):
     random = np.random.default_rng(seed)
     n, d = random.integers(2, 25), random.integers(1, 6)
@@ -435,10 +491,19 @@ def test_nothing_is_ever_nan(seed, transfer, intercept, k, scale):
         try:
             model = ReverseRegressor(transfer, fit_intercept=intercept, max_iter=30).fit(X, y)
         except ValueError as refused:
-            assert any(word in str(refused) for word in ("half space", "target column", "no finite intercept"))
+            assert any(
+                word in str(refused)
+                for word in ("half space", "target column", "no finite intercept")
+            )
             return
         T = model.imputed_ @ model.components_ + model.offset_
-        numbers = [model.imputed_, model.components_, model.coef_, model.predict(X), [model.objective_]]
+        numbers = [
+            model.imputed_,
+            model.components_,
+            model.coef_,
+            model.predict(X),
+            [model.objective_],
+        ]
     assert all(np.isfinite(a).all() for a in numbers)
     counted = T if transfer in ("exp", "sigmoid") else np.ones(1)
     assert (counted > 0).all() and (transfer != "sigmoid" or (counted < 1).all())
@@ -468,6 +533,8 @@ def test_shapes_and_kinds_of_tables_are_kept():
 def test_transfers_can_be_searched():
     X, Y, _, _ = forward_data()
     y = Y[:, 0] ** 3
-    search = GridSearchCV(BregmanRegressor(), {"transfer": ["identity", "cube"], "alpha": [0.01, 1.0]}, cv=3).fit(X, y)
+    search = GridSearchCV(
+        BregmanRegressor(), {"transfer": ["identity", "cube"], "alpha": [0.01, 1.0]}, cv=3
+    ).fit(X, y)
     assert search.best_params_ == {"transfer": "cube", "alpha": 0.01}
     assert BregmanRegressor(potentials.RelaxedSigmoid(0.5)).fit(X, Y).score(X, Y) > 0.8

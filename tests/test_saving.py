@@ -39,7 +39,9 @@ def answer(model, X):
     """What a user asks a model, by whichever method it has."""
     for method in ("forecast", "predict", "transform"):
         if hasattr(model, method):
-            return np.asarray(model.forecast(3).mean if method == "forecast" else getattr(model, method)(X))
+            return np.asarray(
+                model.forecast(3).mean if method == "forecast" else getattr(model, method)(X)
+            )
     return np.asarray(model.labels_)
 
 
@@ -59,7 +61,9 @@ def test_status_certificate_and_types_of_columns_survive(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {
-            "size": pd.Categorical(rng.choice(list("SML"), 30), categories=list("SML"), ordered=True),
+            "size": pd.Categorical(
+                rng.choice(list("SML"), 30), categories=list("SML"), ordered=True
+            ),
             "smokes": pd.array(rng.random(30) < 0.5, dtype="boolean"),
             "height": rng.normal(size=30),
         }
@@ -85,7 +89,9 @@ def test_status_certificate_and_types_of_columns_survive(tmp_path):
 )
 def test_a_series_is_continued_after_loading(index, tmp_path):
     values = np.random.default_rng(0).normal(size=(60, 2)).cumsum(axis=0)
-    model = regfactor.RegularizedARMA(p=1, q=1).fit(pd.DataFrame(values, index=index, columns=["a", "b"]))
+    model = regfactor.RegularizedARMA(p=1, q=1).fit(
+        pd.DataFrame(values, index=index, columns=["a", "b"])
+    )
     regfactor.save(model, tmp_path / "model.skops")
     again = regfactor.load(tmp_path / "model.skops")
     pd.testing.assert_frame_equal(again.forecast(3).to_frame(), model.forecast(3).to_frame())
@@ -96,7 +102,9 @@ def test_a_pipeline_is_saved_whole(tmp_path):
     X = np.random.default_rng(0).normal(size=(30, 4))
     model = make_pipeline(StandardScaler(), regfactor.ConvexSubspace(alpha=0.1)).fit(X)
     regfactor.save(model, tmp_path / "model.skops")
-    np.testing.assert_array_equal(regfactor.load(tmp_path / "model.skops").transform(X), model.transform(X))
+    np.testing.assert_array_equal(
+        regfactor.load(tmp_path / "model.skops").transform(X), model.transform(X)
+    )
 
 
 def test_the_version_is_inside_and_another_one_is_told(tmp_path):
@@ -148,7 +156,9 @@ def tampered(path, module, name):
     home = regfactor.losses.Huber.__module__
     assert f'"__module__": "{home}"' in schema and '"__class__": "Huber"' in schema
     schema = schema.replace(f'"__module__": "{home}"', f'"__module__": "{module}"')
-    entries["schema.json"] = schema.replace('"__class__": "Huber"', f'"__class__": "{name}"').encode()
+    entries["schema.json"] = schema.replace(
+        '"__class__": "Huber"', f'"__class__": "{name}"'
+    ).encode()
     with zipfile.ZipFile(path, "w") as archive:
         for entry, content in entries.items():
             archive.writestr(entry, content)
@@ -181,7 +191,9 @@ def test_functions_are_refused_when_saving_and_the_old_file_stays(tmp_path):
 
 def test_without_skops_the_remedy_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "skops.io", None)
-    with pytest.raises(ImportError, match=r"needs skops: pip install -e '\.\[cli\]' in the checkout"):
+    with pytest.raises(
+        ImportError, match=r"needs skops: pip install -e '\.\[cli\]' in the checkout"
+    ):
         regfactor.save(regfactor.ConvexSubspace(), tmp_path / "model.skops")
 
 
@@ -195,13 +207,17 @@ def test_a_missing_file_and_a_missing_folder_say_so(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("given", [("x.skops", regfactor.ConvexSubspace()), (regfactor.ConvexSubspace(), None)])
+@pytest.mark.parametrize(
+    "given", [("x.skops", regfactor.ConvexSubspace()), (regfactor.ConvexSubspace(), None)]
+)
 def test_what_is_no_model_and_a_file_is_named(given):
     with pytest.raises(ValueError, match=r"save\(model, 'model.skops'\); got"):
         regfactor.save(*given)
 
 
-@pytest.mark.parametrize("given", [{"a": 1}, regfactor.ConvexSubspace, regfactor.losses.Huber(), [1]], ids=repr)
+@pytest.mark.parametrize(
+    "given", [{"a": 1}, regfactor.ConvexSubspace, regfactor.losses.Huber(), [1]], ids=repr
+)
 def test_what_is_no_estimator_is_not_saved(given, tmp_path):
     with pytest.raises(ValueError, match="save keeps an estimator"):
         regfactor.save(given, tmp_path / "model.skops")
@@ -210,7 +226,9 @@ def test_what_is_no_estimator_is_not_saved(given, tmp_path):
 
 def test_of_a_search_the_best_model_is_to_be_saved(tmp_path):
     X = np.random.default_rng(0).normal(size=(30, 4))
-    search = GridSearchCV(regfactor.ExponentialFamilyPCA(1, family="gaussian"), {"alpha": [1.0, 2.0]}, cv=2).fit(X)
+    search = GridSearchCV(
+        regfactor.ExponentialFamilyPCA(1, family="gaussian"), {"alpha": [1.0, 2.0]}, cv=2
+    ).fit(X)
     with pytest.raises(ValueError, match=r"save\(search.best_estimator_, path\)"):
         regfactor.save(search, tmp_path / "model.skops")
     regfactor.save(search.best_estimator_, tmp_path / "model.skops")

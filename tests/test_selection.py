@@ -6,7 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from regfactor import ConvexSparseCoding, ConvexSubspace, FactorModel, RobustSubspace, SubspaceImputer, path, solve
+from regfactor import (
+    ConvexSparseCoding,
+    ConvexSubspace,
+    FactorModel,
+    RobustSubspace,
+    SubspaceImputer,
+    path,
+    solve,
+)
 from regfactor._params import UnsupportedProblem
 from regfactor.losses import Absolute, Huber, Logistic, Softmax, Squared, Stacked
 from regfactor.penalties import NonNegative, OneHot, Trace
@@ -58,7 +66,10 @@ def test_a_split_parts_the_entries():
 def test_what_stands_for_one_cell_is_held_out_together():
     X, _, _ = low_rank(holes=0.0)
     groups = np.repeat(np.arange(10), 4)
-    for data in (Data.of(X, Squared()), Data.of(np.where(np.arange(40) < 8, np.nan, X), Squared()).compacted()):
+    for data in (
+        Data.of(X, Squared()),
+        Data.of(np.where(np.arange(40) < 8, np.nan, X), Squared()).compacted(),
+    ):
         _, held = data.split(0.2, np.random.default_rng(0), groups)
         ones = np.ones(len(held.terms[0].x)) if data.layout.sparse else held.observed.astype(float)
         kept = held.layout.matrix(ones)
@@ -70,8 +81,10 @@ def test_what_stands_for_one_cell_is_held_out_together():
 def test_auto_predicts_what_is_missing_better_than_strengths_that_are_far_off():
     X, M, missing = low_rank()
     auto = ConvexSubspace(alpha="auto", random_state=0).fit(X)
-    error = {a: np.sqrt(np.mean((ConvexSubspace(alpha=a).fit(X).complete(X) - M)[missing] ** 2))
-             for a in (auto.alpha_, auto.alpha_ * 8, auto.alpha_ / 8)}  # fmt: skip
+    error = {
+        a: np.sqrt(np.mean((ConvexSubspace(alpha=a).fit(X).complete(X) - M)[missing] ** 2))
+        for a in (auto.alpha_, auto.alpha_ * 8, auto.alpha_ / 8)
+    }
     assert error[auto.alpha_] == min(error.values())
     assert len(auto.alphas_) == len(auto.validation_loss_)
     assert auto.alpha_ == auto.alphas_[np.argmin(auto.validation_loss_)]
@@ -81,22 +94,33 @@ def test_auto_predicts_what_is_missing_better_than_strengths_that_are_far_off():
 
 def test_one_standard_error_is_never_weaker():
     X, _, _ = low_rank()
-    best, simple = (ConvexSubspace(alpha="auto", rule=rule, random_state=0).fit(X) for rule in ("min", "1se"))
+    best, simple = (
+        ConvexSubspace(alpha="auto", rule=rule, random_state=0).fit(X) for rule in ("min", "1se")
+    )
     assert simple.alpha_ >= best.alpha_
     assert simple.components_.shape[0] <= best.components_.shape[0]
 
 
 def test_the_seed_decides_what_is_held_out():
     X, _, _ = low_rank()
-    one, same, other = (ConvexSubspace(alpha="auto", random_state=seed).fit(X) for seed in (0, 0, 1))
+    one, same, other = (
+        ConvexSubspace(alpha="auto", random_state=seed).fit(X) for seed in (0, 0, 1)
+    )
     np.testing.assert_array_equal(one.validation_loss_, same.validation_loss_)
     assert one.validation_loss_[0] != other.validation_loss_[0]
 
 
 def test_debiased_the_true_rank_is_found_and_the_error_falls():
     X, M, missing = low_rank(200, 80, rank=4, noise=0.2)
-    plain, debiased = (ConvexSubspace(alpha="auto", debias=d, random_state=0).fit(X) for d in (False, True))
-    assert debiased.components_.shape[0] == debiased.codes_.shape[1] == len(debiased.singular_values_) == 4
+    plain, debiased = (
+        ConvexSubspace(alpha="auto", debias=d, random_state=0).fit(X) for d in (False, True)
+    )
+    assert (
+        debiased.components_.shape[0]
+        == debiased.codes_.shape[1]
+        == len(debiased.singular_values_)
+        == 4
+    )
     error = [np.sqrt(np.mean((m.complete(X) - M)[missing] ** 2)) for m in (plain, debiased)]
     assert error[1] < 0.8 * error[0]
     np.testing.assert_allclose(debiased.transform(X), debiased.codes_, atol=1e-6)
@@ -114,7 +138,9 @@ def mixed_frame(n=200):
             "age": 45 + 10 * b + rng.normal(size=n),
             "visits": pd.array(rng.poisson(np.exp(1 + 0.6 * a)), dtype="Int64"),
             "owner": pd.array(a + 0.3 * rng.normal(size=n) > 0, dtype="boolean"),
-            "grade": pd.Categorical(pd.cut(b, [-9, -0.6, 0.6, 9], labels=["low", "mid", "high"]), ordered=True),
+            "grade": pd.Categorical(
+                pd.cut(b, [-9, -0.6, 0.6, 9], labels=["low", "mid", "high"]), ordered=True
+            ),
             "note": np.array(["x", "y"])[(b > 0).astype(int)],
         }
     )
@@ -128,8 +154,10 @@ def test_debiased_no_component_is_kept_that_held_out_entries_speak_against():
     completed = model.complete(frame)
     for name in ("income", "age", "visits"):
         holes = frame[name].isna()
-        error, simple = (np.sqrt(np.mean((guess - full[name][holes].astype(float)) ** 2))
-                         for guess in (completed[name][holes].astype(float), frame[name].mean()))  # fmt: skip
+        error, simple = (
+            np.sqrt(np.mean((guess - full[name][holes].astype(float)) ** 2))
+            for guess in (completed[name][holes].astype(float), frame[name].mean())
+        )
         assert error < 1.1 * simple, name
 
 
@@ -181,9 +209,12 @@ def test_the_number_of_clusters_is_chosen():
     X = centers[rng.integers(4, size=200)] + rng.normal(size=(200, 12))
     model = FactorModel(on_codes=OneHot(), rank="auto", random_state=0).fit(X)
     assert model.rank_ >= 3
-    assert FactorModel(on_codes=NonNegative(), on_components=NonNegative(), rank="auto", alpha=0.0).fit(
-        np.abs(X[:40])
-    ).rank_ >= 1  # fmt: skip
+    assert (
+        FactorModel(on_codes=NonNegative(), on_components=NonNegative(), rank="auto", alpha=0.0)
+        .fit(np.abs(X[:40]))
+        .rank_
+        >= 1
+    )
 
 
 def test_a_limited_rank_keeps_its_promise():

@@ -11,7 +11,13 @@ from regfactor.baselines.timeseries import HSEHMM, N4SID, HannanRissanen, aicc, 
 from regfactor.datasets import make_arma, make_varma
 from regfactor.estimators.arma.model import radius
 
-FORECASTERS = [HannanRissanen(1, 1), HannanRissanen(criterion="aicc", max_order=2), N4SID(), N4SID(order=2), HSEHMM()]
+FORECASTERS = [
+    HannanRissanen(1, 1),
+    HannanRissanen(criterion="aicc", max_order=2),
+    N4SID(),
+    N4SID(order=2),
+    HSEHMM(),
+]
 every_forecaster = pytest.mark.parametrize("model", FORECASTERS, ids=str)
 
 
@@ -28,13 +34,27 @@ def test_blocks_turn_at_their_own_lag(p, n):
         outside[block, block] = 0
         assert not outside.any()
         np.testing.assert_allclose(np.abs(np.linalg.eigvals(turning)), 0.999, atol=1e-9)
-        np.testing.assert_allclose(turning @ turning.T, 0.999**2 * np.eye(m), atol=1e-9)  # an orthonormal basis
+        np.testing.assert_allclose(
+            turning @ turning.T, 0.999**2 * np.eye(m), atol=1e-9
+        )  # an orthonormal basis
     assert radius(A) == pytest.approx(0.999 ** (1 / p))  # lag i has roots of modulus decay^(1/i)
 
 
 def test_readings_of_the_algorithm_are_parameters():
-    _, A, B = make_arma(10, 3, 1, 1, basis="random", decay_on="real", columns="squares", current=False, decay=0.5,
-                        period=4, return_parameters=True, random_state=0)  # fmt: skip
+    _, A, B = make_arma(
+        10,
+        3,
+        1,
+        1,
+        basis="random",
+        decay_on="real",
+        columns="squares",
+        current=False,
+        decay=0.5,
+        period=4,
+        return_parameters=True,
+        random_state=0,
+    )
     values = np.linalg.eigvals(A[0])
     np.testing.assert_allclose(sorted(np.abs(values)), [0.5, 1, 1], atol=1e-9)
     np.testing.assert_allclose(sorted(values.imag), [-1, 0, 1], atol=1e-9)
@@ -62,7 +82,9 @@ def test_forecasters_beat_the_mean_one_step_ahead(model):
         X = make_varma(201, 2, 1, 1, ar_radius=0.9, random_state=seed)
         forecast = clone(model).fit(X[:200]).forecast(5)
         assert forecast.shape == (5, 2) and np.isfinite(forecast).all()
-        errors.append([np.square(X[200] - guess).sum() for guess in (forecast[0], X[:200].mean(axis=0))])
+        errors.append(
+            [np.square(X[200] - guess).sum() for guess in (forecast[0], X[:200].mean(axis=0))]
+        )
     ours, mean = np.median(errors, axis=0)
     assert ours < 0.8 * mean
 
@@ -97,7 +119,9 @@ def test_embedded_chains_follow_a_cycle():
     random = np.random.default_rng(0)
     corners = np.array([[1.0, 0], [-0.5, 0.9], [-0.5, -0.9]])
     X = corners[np.arange(150) % 3] + 0.05 * random.normal(size=(150, 2))
-    np.testing.assert_allclose(HSEHMM(n_states=3).fit(X).forecast(6), corners[np.arange(150, 156) % 3], atol=0.2)
+    np.testing.assert_allclose(
+        HSEHMM(n_states=3).fit(X).forecast(6), corners[np.arange(150, 156) % 3], atol=0.2
+    )
     np.testing.assert_allclose(HSEHMM(n_states=5).fit(X).weights_.sum(), 1)
 
 

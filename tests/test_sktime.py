@@ -44,7 +44,9 @@ def test_forecasts_are_those_of_the_library(forecaster):
     y = frame()
     ours = RegularizedARMA(1, 1).fit(y)
     theirs = forecaster(p=1, q=1).fit(y[:70]).fit(y)
-    pd.testing.assert_frame_equal(theirs.predict(fh=[1, 2, 5]), ours.forecast(5).to_frame().iloc[[0, 1, 4]])
+    pd.testing.assert_frame_equal(
+        theirs.predict(fh=[1, 2, 5]), ours.forecast(5).to_frame().iloc[[0, 1, 4]]
+    )
     inside = theirs.predict(fh=[-3, 0, 1])
     np.testing.assert_allclose(inside[:2], ours.predict().iloc[[-4, -1]])
     assert list(inside.index) == [y.index[-4], y.index[-1], y.index[-1] + 1]
@@ -65,7 +67,9 @@ def test_intervals_are_those_of_the_library(forecaster):
     np.testing.assert_allclose(limits["a", 0.9, "upper"], made.upper[[0, 3], 0])
     assert (limits["a", 0.5, "upper"] < limits["a", 0.9, "upper"]).all()
     quantiles = fitted.predict_quantiles(fh=[4], alpha=[0.05, 0.5, 0.95])
-    np.testing.assert_allclose(quantiles["b"], [[made.lower[3, 1], made.mean[3, 1], made.upper[3, 1]]])
+    np.testing.assert_allclose(
+        quantiles["b"], [[made.lower[3, 1], made.mean[3, 1], made.upper[3, 1]]]
+    )
     variances = fitted.predict_var(fh=[1, 4])
     np.testing.assert_array_equal(variances["a"] < variances["a"].iloc[-1], [True, False])
 
@@ -73,7 +77,9 @@ def test_intervals_are_those_of_the_library(forecaster):
 def test_new_rows_are_filtered_or_fitted(forecaster):
     y, X = frame(inputs=True)
     ahead = X[-1:].set_axis(y.index[-1:] + 1)
-    filtered = forecaster(p=1, q=1).fit(y[:70], X=X[:70]).update(y[68:], X=X[68:], update_params=False)
+    filtered = (
+        forecaster(p=1, q=1).fit(y[:70], X=X[:70]).update(y[68:], X=X[68:], update_params=False)
+    )
     ours = RegularizedARMA(1, 1).fit(y[:70], exog=X[:70])
     one_step = [
         ours.forecast(1, exog=X[70:71]).mean[0],
@@ -83,7 +89,9 @@ def test_new_rows_are_filtered_or_fitted(forecaster):
     np.testing.assert_allclose(filtered.predict(fh=[-9], X=X[70:71]), one_step[:1])
     refitted = forecaster(p=1, q=1).fit(y[:70], X=X[:70]).update(y[70:], X=X[70:])
     whole = RegularizedARMA(1, 1).fit(y, exog=X)
-    np.testing.assert_allclose(refitted.predict(fh=[1], X=ahead), whole.forecast(1, exog=ahead).mean)
+    np.testing.assert_allclose(
+        refitted.predict(fh=[1], X=ahead), whole.forecast(1, exog=ahead).mean
+    )
     np.testing.assert_array_equal(refitted.model_.ar_, whole.ar_)
 
 
@@ -100,7 +108,9 @@ def test_holes_and_single_series_are_taken(forecaster):
     y = frame(n=1)["a"]
     y.iloc[[10, 11, 40]] = np.nan
     predicted = forecaster(p=1, q=1).fit(y).predict(fh=[1, 2])
-    assert isinstance(predicted, pd.Series) and predicted.name == "a" and np.isfinite(predicted).all()
+    assert (
+        isinstance(predicted, pd.Series) and predicted.name == "a" and np.isfinite(predicted).all()
+    )
 
 
 def test_the_example_gives_what_it_says(forecaster):
@@ -115,7 +125,9 @@ def test_the_checks_of_sktime_pass(forecaster):
     from sktime.utils.estimator_checks import check_estimator
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of sktime on its own future, and on radii of its toy series
+        warnings.simplefilter(
+            "ignore"
+        )  # of sktime on its own future, and on radii of its toy series
         results = check_estimator(forecaster, verbose=False)
     failed = {name: outcome for name, outcome in results.items() if outcome != "PASSED"}
     assert len(results) > 500 and not failed

@@ -6,7 +6,13 @@ import scipy.optimize
 
 from regfactor.problems import snf_forms
 from regfactor.problems.snf import SNF, Encoded, views_of
-from regfactor.problems.snf_features import LatentGaussian, LatentPolynomial, Monomials, Waves, n_monomials
+from regfactor.problems.snf_features import (
+    LatentGaussian,
+    LatentPolynomial,
+    Monomials,
+    Waves,
+    n_monomials,
+)
 from regfactor.problems.snf_forms import Dual, Primal, View, gaussian_form, polynomial_form
 
 RNG = np.random.default_rng
@@ -70,15 +76,24 @@ def test_the_gradient_is_a_finite_difference(form, weighted):
 @every_form
 def test_a_regression_knows_its_derivative(form):
     p = problem(form)
-    model, Z, T = p.fitted(0.5 * RNG(1).normal(size=(30, 3)))[0], RNG(2).normal(size=(4, 3)), RNG(3).normal(size=(4, 5))
+    model, Z, T = (
+        p.fitted(0.5 * RNG(1).normal(size=(30, 3)))[0],
+        RNG(2).normal(size=(4, 3)),
+        RNG(3).normal(size=(4, 5)),
+    )
     step = RNG(4).normal(size=(4, 3))
     change = ((model(Z + 1e-6 * step) - model(Z - 1e-6 * step)) / 2e-6 * T).sum(axis=1)
-    np.testing.assert_allclose(np.einsum("iqd,iq,id->i", model.derivatives(Z), T, step), change, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(
+        np.einsum("iqd,iq,id->i", model.derivatives(Z), T, step), change, rtol=1e-6, atol=1e-7
+    )
 
 
 @every_form
 def test_derivatives_of_some_rows_and_targets_at_a_time_are_those_of_all(form, monkeypatch):
-    model, Z = problem(form).fitted(0.5 * RNG(1).normal(size=(30, 3)))[0], RNG(2).normal(size=(200, 3))
+    model, Z = (
+        problem(form).fitted(0.5 * RNG(1).normal(size=(30, 3)))[0],
+        RNG(2).normal(size=(200, 3)),
+    )
     whole = model.derivatives(Z)
     assert whole.shape == (200, 5, 3)
     for name, size in (("MOST_ROWS", 7), ("HELD", 1), ("CACHED", 1)):
@@ -93,7 +108,9 @@ def test_squared_distances_are_those_of_all_pairs():
     assert np.all(np.diag(LatentGaussian(0.4).gram(1e3 * Z, 1e3 * Z)[0]) <= 1)
 
 
-@pytest.mark.parametrize(("D", "degree"), [(3, 1), (3, 2), (3, 3), (9, 1), (6, 2), (4, 3), (2, 5), (1, 4)])
+@pytest.mark.parametrize(
+    ("D", "degree"), [(3, 1), (3, 2), (3, 3), (9, 1), (6, 2), (4, 3), (2, 5), (1, 4)]
+)
 def test_monomials_have_the_products_of_the_kernel(D, degree):
     Z = RNG(0).normal(size=(20, D))
     features = Monomials(D, degree)
@@ -118,7 +135,10 @@ def test_many_waves_are_near_the_gaussian_kernel():
     theta = RNG(1).normal(size=90)
     exact = problem(Dual(LatentGaussian(0.4))).value_and_gradient(theta)[0]
     few, many = (
-        abs(problem(Primal(Waves.drawn(3, size, 0.4, RNG(0)))).value_and_gradient(theta)[0] / exact - 1)
+        abs(
+            problem(Primal(Waves.drawn(3, size, 0.4, RNG(0)))).value_and_gradient(theta)[0] / exact
+            - 1
+        )
         for size in (50, 5000)
     )
     assert many < 0.01 and many < few
@@ -129,7 +149,9 @@ def test_residuals_are_ridge_times_duals_and_duals_sum_to_zero():
     Z = RNG(1).normal(size=(30, 3))
     model, view = p.fitted(Z)[0], p.views[0]
     np.testing.assert_allclose(model.alpha.sum(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(view.samples[:, None] * (view.targets - model(Z)), view.ridge * model.alpha, atol=1e-12)
+    np.testing.assert_allclose(
+        view.samples[:, None] * (view.targets - model(Z)), view.ridge * model.alpha, atol=1e-12
+    )
 
 
 @every_form
@@ -138,23 +160,36 @@ def test_latent_rows_are_free_up_to_a_rotation(form):
         pytest.skip("frequencies that were drawn prefer directions")
     p, Z = problem(form), RNG(1).normal(size=(30, 3))
     Q = np.linalg.qr(RNG(2).normal(size=(3, 3)))[0]
-    assert p.value_and_gradient((Z @ Q).ravel())[0] == pytest.approx(p.value_and_gradient(Z.ravel())[0], rel=1e-11)
+    assert p.value_and_gradient((Z @ Q).ravel())[0] == pytest.approx(
+        p.value_and_gradient(Z.ravel())[0], rel=1e-11
+    )
 
 
 def test_a_weight_counts_as_equal_rows():
     form, rng = Primal(Monomials(2, 2)), RNG(0)
-    X, Z, Y, w = rng.normal(size=(12, 4)), rng.normal(size=(12, 2)), rng.normal(size=(12, 1)), rng.integers(1, 4, 12)
+    X, Z, Y, w = (
+        rng.normal(size=(12, 4)),
+        rng.normal(size=(12, 2)),
+        rng.normal(size=(12, 1)),
+        rng.integers(1, 4, 12),
+    )
     Y[5:] = np.nan
-    one = SNF(views_of(X, Y, w.astype(float), (0.1, 0.1), 3.0, lambda m: form), 0.2, w.astype(float), 2)
+    one = SNF(
+        views_of(X, Y, w.astype(float), (0.1, 0.1), 3.0, lambda m: form), 0.2, w.astype(float), 2
+    )
     X, Y, repeated = np.repeat(X, w, axis=0), np.repeat(Y, w, axis=0), np.repeat(Z, w, axis=0)
     ones = np.ones(len(X))
     many = SNF(views_of(X, Y, ones, (0.1, 0.1), 3.0, lambda m: form), 0.2, ones, 2)
-    assert one.value_and_gradient(Z.ravel())[0] == pytest.approx(many.value_and_gradient(repeated.ravel())[0])
+    assert one.value_and_gradient(Z.ravel())[0] == pytest.approx(
+        many.value_and_gradient(repeated.ravel())[0]
+    )
 
 
 def minimized(p, start):
     options = {"maxiter": 5000, "maxfun": 20000, "ftol": 0, "gtol": 1e-10}
-    return scipy.optimize.minimize(p.value_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
+    return scipy.optimize.minimize(
+        p.value_and_gradient, start, jac=True, method="L-BFGS-B", options=options
+    )
 
 
 def linear_optimum(X, D, lambda_v, lambda_z):
@@ -188,14 +223,22 @@ def test_a_back_constraint_has_the_gradient_of_what_it_holds():
     assert held.value_and_gradient(E.ravel())[0] == p.value_and_gradient((P @ E).ravel())[0]
     d = RNG(5).normal(size=12)
     ahead, behind = (held.value_and_gradient(E.ravel() + s * 1e-6 * d)[0] for s in (1, -1))
-    assert held.value_and_gradient(E.ravel())[1] @ d == pytest.approx((ahead - behind) / 2e-6, rel=1e-6)
+    assert held.value_and_gradient(E.ravel())[1] @ d == pytest.approx(
+        (ahead - behind) / 2e-6, rel=1e-6
+    )
 
 
 def test_the_cheaper_exact_form_is_taken():
-    assert isinstance(polynomial_form(100, 3, 2), Primal) and isinstance(polynomial_form(10, 3, 2), Dual)
+    assert isinstance(polynomial_form(100, 3, 2), Primal) and isinstance(
+        polynomial_form(10, 3, 2), Dual
+    )
     assert isinstance(gaussian_form(3000, 3, 1.0, 10, None), Dual)
     waves = gaussian_form(3001, 3, 1.0, 10, RNG(0))
-    assert isinstance(waves, Primal) and isinstance(waves.features, Waves) and waves.features.size == 10
+    assert (
+        isinstance(waves, Primal)
+        and isinstance(waves.features, Waves)
+        and waves.features.size == 10
+    )
     with pytest.raises(ValueError, match="Lower degree or n_components"):
         polynomial_form(4000, 30, 4)
 

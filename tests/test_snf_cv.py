@@ -29,7 +29,10 @@ def draw(n=60, d=4, labels=15, seed=0, targets=None):
 def test_unlabeled_and_new_rows_are_predicted():
     X, y, seen = draw(n=90)
     model = SNFRegressorCV(random_state=0).fit(X[:60], seen[:60])
-    assert r2_score(y[15:60], model.transduction_[15:]) > 0.9 and r2_score(y[60:], model.predict(X[60:])) > 0.9
+    assert (
+        r2_score(y[15:60], model.transduction_[15:]) > 0.9
+        and r2_score(y[60:], model.predict(X[60:])) > 0.9
+    )
     np.testing.assert_array_equal(model.transduction_[:15], y[:15])
     np.testing.assert_allclose(model.predict(X[:60])[15:], model.transduction_[15:], atol=1e-8)
     assert model.codes_.shape == model.transform(X[:60]).shape
@@ -44,7 +47,9 @@ def test_what_was_hidden_decides_nothing():
     np.testing.assert_array_equal(one.transduction_, two.transduction_)
 
 
-@pytest.mark.parametrize("setting", [{"degree": 2, "max_iter": 30}, {"back_constraint": None, "target_weight": 1.0}])
+@pytest.mark.parametrize(
+    "setting", [{"degree": 2, "max_iter": 30}, {"back_constraint": None, "target_weight": 1.0}]
+)
 def test_one_candidate_is_the_plain_model_with_that_ridge(setting):
     X, _, seen = draw()
     model = SNFRegressorCV([setting], ridges=(0.1,), cv=2, n_averaged=1, clip=0.1).fit(X, seen)
@@ -68,7 +73,9 @@ def test_errors_are_those_of_folds_that_are_fitted_apart():
 def test_a_setting_may_have_its_own_tolerance():
     X, _, seen = draw()
     path = {"degree": 2, "max_iter": (0, 15, 30, 45)}
-    own = SNFRegressorCV([path | {"tol": 0.9}, path], random_state=0, ridges=(0.1,), tol=0.0).fit(X, seen)
+    own = SNFRegressorCV([path | {"tol": 0.9}, path], random_state=0, ridges=(0.1,), tol=0.0).fit(
+        X, seen
+    )
     for tol in (0.9, 0.0):
         alone = SNFRegressorCV([path], random_state=0, ridges=(0.1,), tol=tol).fit(X, seen)
         found = [r for r in own.cv_results_ if r["params"]["tol"] == tol]
@@ -79,11 +86,15 @@ def test_a_setting_may_have_its_own_tolerance():
 
 def test_stops_on_the_way_are_those_of_shorter_descents():
     X, _, seen = draw()
-    path = SNFRegressorCV([{"degree": 2, "max_iter": (0, 15, 30)}], ridges=(0.1,), tol=0.0, random_state=0).fit(X, seen)
+    path = SNFRegressorCV(
+        [{"degree": 2, "max_iter": (0, 15, 30)}], ridges=(0.1,), tol=0.0, random_state=0
+    ).fit(X, seen)
     found = {r["params"]["max_iter"]: r["mean_error"] for r in path.cv_results_}
     assert sorted(found) == [0, 15, 30]
     for stop, error in found.items():
-        alone = SNFRegressorCV([{"degree": 2, "max_iter": stop}], ridges=(0.1,), tol=0.0, random_state=0).fit(X, seen)
+        alone = SNFRegressorCV(
+            [{"degree": 2, "max_iter": stop}], ridges=(0.1,), tol=0.0, random_state=0
+        ).fit(X, seen)
         assert alone.best_score_ == pytest.approx(error, rel=1e-8)
 
 
@@ -110,7 +121,9 @@ def test_a_kernel_machine_is_left_only_for_what_is_surely_better():
 
 def test_without_evidence_it_is_the_machine_that_the_labels_choose():
     X, _, seen = draw()
-    settings = [s for s in default_settings(4) if s.get("kernel") == "rbf" and s["n_components"] == 1.0]
+    settings = [
+        s for s in default_settings(4) if s.get("kernel") == "rbf" and s["n_components"] == 1.0
+    ]
     cautious = SNFRegressorCV(random_state=0, caution=100.0).fit(X, seen)
     machines = SNFRegressorCV(settings, random_state=0).fit(X, seen)
     assert cautious.best_params_ == machines.best_params_
@@ -118,12 +131,18 @@ def test_without_evidence_it_is_the_machine_that_the_labels_choose():
     found = cautious.best_params_
     scaled = 2 * (X - X.min(axis=0)) / np.ptp(X, axis=0) - 1
     low, width = np.nanmin(seen), np.nanmax(seen) - np.nanmin(seen)
-    machine = LeastSquaresSVM(found["ridge"], gamma=found["gamma"]).fit(scaled, 2 * (seen - low) / width - 1)
+    machine = LeastSquaresSVM(found["ridge"], gamma=found["gamma"]).fit(
+        scaled, 2 * (seen - low) / width - 1
+    )
     one = SNFRegressorCV(
-        [{k: v for k, v in found.items() if k not in ("ridge", "clip")}], ridges=(found["ridge"],), n_averaged=1
+        [{k: v for k, v in found.items() if k not in ("ridge", "clip")}],
+        ridges=(found["ridge"],),
+        n_averaged=1,
     )
     expected = (machine.predict(scaled) + 1) * width / 2 + low
-    np.testing.assert_allclose(one.fit(X, seen).predict(X), np.clip(expected, low - width, low + 2 * width), atol=1e-8)
+    np.testing.assert_allclose(
+        one.fit(X, seen).predict(X), np.clip(expected, low - width, low + 2 * width), atol=1e-8
+    )
 
 
 def test_means_over_candidates_are_means():
@@ -149,7 +168,9 @@ def test_descents_without_targets_run_once(monkeypatch):
     from regfactor.estimators.snf import tuning
 
     original = tuning.Task._stops
-    monkeypatch.setattr(tuning.Task, "_stops", lambda self, *a: (counted.append(1), original(self, *a))[1])
+    monkeypatch.setattr(
+        tuning.Task, "_stops", lambda self, *a: (counted.append(1), original(self, *a))[1]
+    )
     SNFRegressorCV([{"target_weight": 0.0}], cv=5).fit(X, seen)
     assert len(counted) == 1
     SNFRegressorCV([{"target_weight": 1.0}], cv=5).fit(X, seen)
@@ -158,7 +179,10 @@ def test_descents_without_targets_run_once(monkeypatch):
 
 def test_the_default_settings_hold_kernel_machines_on_the_labels():
     settings = default_settings(10)
-    assert any(s.get("kernel") == "rbf" and s["n_components"] == 1.0 and 0 in s["max_iter"] for s in settings)
+    assert any(
+        s.get("kernel") == "rbf" and s["n_components"] == 1.0 and 0 in s["max_iter"]
+        for s in settings
+    )
     for setting in settings:
         SNFRegressor(**{**setting, "max_iter": 1}).fit(*draw()[::2])
 
@@ -179,15 +203,35 @@ def test_the_default_settings_hold_kernel_machines_on_the_labels():
         ({"n_averaged": 0}, 15, "n_averaged >= 1"),
         ({"tol": -1.0}, 15, "tol >= 0"),
         ({"clip": -1.0}, 15, "SNFRegressorCV needs clip >= 0"),
-        *(({"ridges": r}, 15, "ridges must be") for r in (None, 1.0, "a", ("a",), (0.1, np.inf), (np.nan,), ((1.0,),))),
+        *(
+            ({"ridges": r}, 15, "ridges must be")
+            for r in (None, 1.0, "a", ("a",), (0.1, np.inf), (np.nan,), ((1.0,),))
+        ),
         ({"settings": 3}, 15, "list of dicts"),
         ({"settings": {"degree": 2}}, 15, "list of dicts"),
-        ({"settings": [{"kernel": "rbf"}, {"n_components": 9}]}, 15, r"settings\[1\]: .* from 1 to the 4 inputs"),
-        *(({"settings": [{"max_iter": m}]}, 15, "max_iter must be") for m in ([], "a", (0, "a"), (-15, 15), (0, 1.5))),
-        ({"settings": [{"degre": 2}]}, 15, "Did you mean 'degree'[?] Choose one of: back_constraint, degree"),
+        (
+            {"settings": [{"kernel": "rbf"}, {"n_components": 9}]},
+            15,
+            r"settings\[1\]: .* from 1 to the 4 inputs",
+        ),
+        *(
+            ({"settings": [{"max_iter": m}]}, 15, "max_iter must be")
+            for m in ([], "a", (0, "a"), (-15, 15), (0, 1.5))
+        ),
+        (
+            {"settings": [{"degre": 2}]},
+            15,
+            "Did you mean 'degree'[?] Choose one of: back_constraint, degree",
+        ),
         ({"settings": [{3: 2}]}, 15, "Unknown parameter 3"),
-        *(({"settings": [{p: None}]}, 15, "give it to SNFRegressorCV") for p in ("clip", "scale", "random_state")),
-        *(({"settings": [{p: 0}]}, 15, "leave it out. A setting may") for p in ("time_limit", "callback", "verbose")),
+        *(
+            ({"settings": [{p: None}]}, 15, "give it to SNFRegressorCV")
+            for p in ("clip", "scale", "random_state")
+        ),
+        *(
+            ({"settings": [{p: 0}]}, 15, "leave it out. A setting may")
+            for p in ("time_limit", "callback", "verbose")
+        ),
     ],
     ids=str,
 )
@@ -209,7 +253,9 @@ def test_too_many_terms_are_refused_before_any_work(monkeypatch):
 def test_what_is_named_twice_is_tried_once():
     X, _, seen = draw()
     once = SNFRegressorCV([{"max_iter": (0, 15)}], ridges=(0.1,), random_state=0).fit(X, seen)
-    twice = SNFRegressorCV([{"max_iter": [15, 0, 15]}], ridges=np.array([0.1, 0.1]), random_state=0).fit(X, seen)
+    twice = SNFRegressorCV(
+        [{"max_iter": [15, 0, 15]}], ridges=np.array([0.1, 0.1]), random_state=0
+    ).fit(X, seen)
     assert once.cv_results_ == twice.cv_results_
 
 
@@ -264,7 +310,12 @@ def test_the_kind_of_tables_that_transformers_return_is_no_matter_within(kind):
 
 @pytest.mark.parametrize(
     ("parameters", "y"),
-    [({}, np.zeros(59)), ({}, np.full(60, np.inf)), ({}, np.full(60, np.nan)), ({"n_averaged": 0}, np.arange(60.0))],
+    [
+        ({}, np.zeros(59)),
+        ({}, np.full(60, np.inf)),
+        ({}, np.full(60, np.nan)),
+        ({"n_averaged": 0}, np.arange(60.0)),
+    ],
     ids=["short", "infinite", "empty", "parameter"],
 )
 def test_a_fit_that_fails_changes_nothing(parameters, y):

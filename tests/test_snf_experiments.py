@@ -57,8 +57,16 @@ def test_a_setting_that_cannot_be_fitted_is_passed_over(table):
 
 
 def test_ties_are_within_one_standard_error_of_the_paired_difference():
-    errors = {"a": [1.0, 2.0, 3.0], "b": [1.1, 1.9, 3.1], "c": [1.5, 2.5, 3.5], "failed": [1.0, None, 0.0]}
-    assert _snf_report.leaders(errors) == {"a", "b"} and _snf_report.leaders({"failed": [None]}) == set()
+    errors = {
+        "a": [1.0, 2.0, 3.0],
+        "b": [1.1, 1.9, 3.1],
+        "c": [1.5, 2.5, 3.5],
+        "failed": [1.0, None, 0.0],
+    }
+    assert (
+        _snf_report.leaders(errors) == {"a", "b"}
+        and _snf_report.leaders({"failed": [None]}) == set()
+    )
     assert _snf_report.leaders(errors | {_snf.CONTROL: [0.0, 0.0, 0.0]}) == {"a", "b"}
 
 
@@ -72,19 +80,34 @@ def test_a_report_counts_wins_and_compares_with_the_reference():
         if (cell["table"], cell["method"]) == ("Bears", "PFR"):
             done[key(cell)] = {"cell": cell, "error": "ValueError: no"}
             continue
-        done[key(cell)] = {"cell": cell, "result": {"error": level + 0.01 * cell["draw"], "labels": 20, "setting": {}}}
+        done[key(cell)] = {
+            "cell": cell,
+            "result": {"error": level + 0.01 * cell["draw"], "labels": 20, "setting": {}},
+        }
     text = experiment.report(experiment.summary(done, plan))
-    assert "at least 9 of 11 tables: **holds** (10)" in text and "| Mpg | +0.08 ± " in text and "failed" in text
-    assert "SNF has the lowest error of the printed methods on 5 of 11 tables: **does not hold**" in text
+    assert (
+        "at least 9 of 11 tables: **holds** (10)" in text
+        and "| Mpg | +0.08 ± " in text
+        and "failed" in text
+    )
+    assert (
+        "SNF has the lowest error of the printed methods on 5 of 11 tables: **does not hold**"
+        in text
+    )
     ours = next(line for line in text.splitlines() if line.startswith(f"| {_snf.OURS} |"))
     assert ours.endswith("| 10 of 11 |") and "**0.11 ± 0.0058**" in ours
-    assert "(0.037 ± 0.014)" in next(line for line in text.splitlines() if line.startswith("| SNF |"))
+    assert "(0.037 ± 0.014)" in next(
+        line for line in text.splitlines() if line.startswith("| SNF |")
+    )
 
 
 def test_the_figure_is_drawn_and_borrows_from_the_tables(tmp_path):
     experiment, plan = find("snf-f1"), Plan(splits=2)
     cells = experiment.cells({}, plan)
-    done = {key(c): {"cell": c, "result": {"error": 0.1 + c["share"], "labels": 20, "setting": {}}} for c in cells}
+    done = {
+        key(c): {"cell": c, "result": {"error": 0.1 + c["share"], "labels": 20, "setting": {}}}
+        for c in cells
+    }
     paths = experiment.draw(experiment.summary(done, plan), tmp_path)
     assert [path.exists() for path in paths] == [True]
     theirs = {key(c) for name in experiment.twins for c in find(name).cells({}, plan)}

@@ -44,7 +44,9 @@ MODELS = {
     "free": SNFRegressor(back_constraint=None, target_weight=1.0),
     "free quadratic": SNFRegressor(back_constraint=None, target_weight=1.0, degree=2),
     "free rbf": SNFRegressor(back_constraint=None, target_weight=1.0, kernel="rbf"),
-    "paper": SNFRegressor(back_constraint=None, target_weight=1.0, degree=2, solver="paper", learning_rate=1e-3),
+    "paper": SNFRegressor(
+        back_constraint=None, target_weight=1.0, degree=2, solver="paper", learning_rate=1e-3
+    ),
 }
 every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
@@ -68,7 +70,9 @@ def test_every_row_is_placed_alone(model, holes):
     fit = clone(model).fit(X, seen)
     new = draw(seed=0, holes=0.2)[0]
     whole = fit.transform(new)
-    np.testing.assert_allclose(np.vstack([fit.transform(new[[i]]) for i in (0, 20, 40, 60)]), whole[:80:20], atol=1e-6)
+    np.testing.assert_allclose(
+        np.vstack([fit.transform(new[[i]]) for i in (0, 20, 40, 60)]), whole[:80:20], atol=1e-6
+    )
     np.testing.assert_allclose(fit.transform(new[::-1]), whole[::-1], atol=1e-6)
 
 
@@ -81,11 +85,15 @@ def test_a_back_constraint_finds_training_rows_again(name, holes):
     np.testing.assert_allclose(fit.predict(X)[12:], fit.transduction_[12:], atol=1e-7)
 
 
-@pytest.mark.parametrize("shape", [{"degree": 1}, {"degree": 2}, {"kernel": "rbf", "gamma": 0.05}], ids=str)
+@pytest.mark.parametrize(
+    "shape", [{"degree": 1}, {"degree": 2}, {"kernel": "rbf", "gamma": 0.05}], ids=str
+)
 @pytest.mark.parametrize("holes", [0.0, 0.05])
 def test_free_rows_without_a_target_are_fixed_points_of_the_scoring(shape, holes):
     X, _, seen = draw(n=50, d=5, holes=holes)
-    model = SNFRegressor(2, back_constraint=None, target_weight=1.0, lambda_z=0.5, **shape, **EXACT).fit(X, seen)
+    model = SNFRegressor(
+        2, back_constraint=None, target_weight=1.0, lambda_z=0.5, **shape, **EXACT
+    ).fit(X, seen)
     size = np.abs(model.codes_).max()
     np.testing.assert_allclose(model.transform(X)[12:], model.codes_[12:], atol=2e-4 * size)
 
@@ -94,7 +102,9 @@ def test_one_kernel_matrix_serves_all_inputs_of_a_step(monkeypatch):
     X, _, seen = draw(d=20)
     model = SNFRegressor(2, "rbf", back_constraint=None, target_weight=1.0).fit(X, seen)
     counted, original = [], LatentGaussian.gram
-    monkeypatch.setattr(LatentGaussian, "gram", lambda self, *rows: (counted.append(1), original(self, *rows))[1])
+    monkeypatch.setattr(
+        LatentGaussian, "gram", lambda self, *rows: (counted.append(1), original(self, *rows))[1]
+    )
     model.transform(X + 0.1)
     assert len(counted) <= 2 * STEPS + NEAREST + 2
 
@@ -104,17 +114,23 @@ def test_degree_one_without_weight_on_targets_reaches_the_closed_form():
     t, s = np.sqrt(0.3 * 0.6), np.linalg.svd(X - X.mean(axis=0), compute_uv=False)
     best = np.where(s > t, 2 * t * s - t**2, s**2)[:3].sum() + np.square(s[3:]).sum()
     for constraint in ("linear", None):
-        model = SNFRegressor(3, back_constraint=constraint, lambda_x=0.3, lambda_z=0.6, target_weight=0.0, **EXACT)
+        model = SNFRegressor(
+            3, back_constraint=constraint, lambda_x=0.3, lambda_z=0.6, target_weight=0.0, **EXACT
+        )
         model.fit(X, seen)
         assert model.objective_ == pytest.approx(best, rel=1e-8) and model.status_.converged
 
 
 def test_at_the_start_with_all_components_a_gaussian_kernel_is_kernel_ridge_on_the_labels():
     X, _, seen = draw()
-    model = SNFRegressor(1.0, "rbf", max_iter=0, gamma=0.2, lambda_y=0.3, scale=False, clip=None).fit(X, seen)
+    model = SNFRegressor(
+        1.0, "rbf", max_iter=0, gamma=0.2, lambda_y=0.3, scale=False, clip=None
+    ).fit(X, seen)
     assert model.n_iter_ == 0 and model.status_ is Status.MAX_ITER
     K = np.exp(-0.2 * np.square(X[:12, None] - X[None, :12]).sum(axis=2))
-    system = np.block([[K + 0.3 * np.eye(12), np.ones((12, 1))], [np.ones((1, 12)), np.zeros((1, 1))]])
+    system = np.block(
+        [[K + 0.3 * np.eye(12), np.ones((12, 1))], [np.ones((1, 12)), np.zeros((1, 1))]]
+    )
     solved = np.linalg.solve(system, np.append(seen[:12], 0))  # eq. 11 of the paper
     k = np.exp(-0.2 * np.square(X[:, None] - X[None, :12]).sum(axis=2))
     np.testing.assert_allclose(model.predict(X), k @ solved[:12] + solved[12], atol=1e-9)
@@ -148,7 +164,14 @@ def test_the_papers_algorithm_descends_in_the_same_objective_and_slower():
 def test_one_sweep_is_the_one_of_the_paper():
     X, _, seen = draw(n=20, d=3, labels=6)
     eta, lx, ly, lz, mu, d = 1e-3, 0.3, 0.2, 0.4, 2.0, 2
-    shape = {"lambda_x": lx, "lambda_y": ly, "lambda_z": lz, "target_weight": mu, "degree": d, "scale": False}
+    shape = {
+        "lambda_x": lx,
+        "lambda_y": ly,
+        "lambda_z": lz,
+        "target_weight": mu,
+        "degree": d,
+        "scale": False,
+    }
     shape |= {"back_constraint": None, "solver": "paper", "learning_rate": eta}
     Z = SNFRegressor(2, max_iter=0, **shape).fit(X, seen).codes_.copy()
     found = SNFRegressor(2, max_iter=1, **shape).fit(X, seen).codes_
@@ -159,7 +182,9 @@ def test_one_sweep_is_the_one_of_the_paper():
     def duals(rows, ridge, target):
         S = Z[rows] @ Z[rows].T + 1
         m = len(rows)
-        system = np.block([[S**d + ridge * np.eye(m), np.ones((m, 1))], [np.ones((1, m)), np.zeros((1, 1))]])
+        system = np.block(
+            [[S**d + ridge * np.eye(m), np.ones((m, 1))], [np.ones((1, m)), np.zeros((1, 1))]]
+        )
         return np.linalg.solve(system, np.append(target, 0))[:m], d * S ** (d - 1)
 
     for j in range(M):
@@ -183,7 +208,9 @@ def test_a_rate_that_is_too_large_is_reported():
 @pytest.mark.parametrize("rate", [1.0, 10.0])
 def test_a_rate_that_only_climbs_is_reported(rate):
     X, _, seen = draw(n=40, d=4)
-    model = SNFRegressor(2, degree=2, back_constraint=None, target_weight=1.0, solver="paper", learning_rate=rate)
+    model = SNFRegressor(
+        2, degree=2, back_constraint=None, target_weight=1.0, solver="paper", learning_rate=rate
+    )
     with pytest.warns(
         ConvergenceWarning, match="none of .* epochs improved on the start: lower learning_rate"
     ) as caught:
@@ -232,7 +259,9 @@ def test_a_weight_stands_for_equal_rows_and_zero_for_none(shape):
 def test_holes_are_filled_by_what_is_rebuilt():
     X, y, seen = draw(n=200, holes=0.0, labels=30)
     holes = np.random.default_rng(1).random(X.shape) < 0.2
-    model = SNFRegressor(2, lambda_x=1e-3, lambda_z=1e-3, max_iter=300).fit(np.where(holes, np.nan, X), seen)
+    model = SNFRegressor(2, lambda_x=1e-3, lambda_z=1e-3, max_iter=300).fit(
+        np.where(holes, np.nan, X), seen
+    )
     rebuilt = model.inverse_transform(model.codes_)
     assert np.square((rebuilt - X)[holes]).mean() < 0.1 * X.var()
     assert r2_score(y[30:], model.transduction_[30:]) > 0.9
@@ -242,7 +271,9 @@ def test_holes_are_filled_by_what_is_rebuilt():
 def test_predictions_stay_near_the_given_targets():
     X, y, seen = draw()
     model = SNFRegressor(clip=0.0).fit(X, seen)
-    assert model.predict(100 * X).max() <= np.nanmax(seen) and model.predict(100 * X).min() >= np.nanmin(seen)
+    assert model.predict(100 * X).max() <= np.nanmax(seen) and model.predict(
+        100 * X
+    ).min() >= np.nanmin(seen)
     free = SNFRegressor(clip=None).fit(X, seen)
     assert free.predict(100 * X).max() > np.nanmax(seen) + 1
 
@@ -258,7 +289,9 @@ def test_boston_does_not_explode_with_the_defaults():
         rows = np.random.default_rng(seed).permutation(len(y))[:25]
         seen[rows] = y[rows]
         found = SNFRegressor().fit(table.data, seen).transduction_
-        assert np.mean(np.square(found - y)) < 0.25  # 2.5 without the ridges and the clip, 0.167 by the mean
+        assert (
+            np.mean(np.square(found - y)) < 0.25
+        )  # 2.5 without the ridges and the clip, 0.167 by the mean
 
 
 @every_model
@@ -272,7 +305,12 @@ def test_kinds_of_tables_are_kept(model):
     three = clone(model).fit(scipy.sparse.csr_array(X), seen)
     np.testing.assert_allclose(one.codes_, three.codes_)
     single = clone(model).fit(X.astype(np.float32), seen.astype(np.float32))
-    assert single.codes_.dtype == single.transduction_.dtype == single.predict(X[:3].astype(np.float32)).dtype == "f4"
+    assert (
+        single.codes_.dtype
+        == single.transduction_.dtype
+        == single.predict(X[:3].astype(np.float32)).dtype
+        == "f4"
+    )
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(one)).predict(X), one.predict(X))
 
 
@@ -359,7 +397,9 @@ def test_a_fit_is_silent_and_writes_to_nothing():
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 @pytest.mark.parametrize("scale", [True, False])
-@pytest.mark.parametrize("model", [SNFRegressor(), LinearLatentReconstruction()], ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize(
+    "model", [SNFRegressor(), LinearLatentReconstruction()], ids=lambda m: type(m).__name__
+)
 def test_the_kind_of_tables_that_transformers_return_is_no_matter_within(model, scale, kind):
     X, _, seen = draw(n=40)
     model = clone(model).set_params(scale=scale)
@@ -368,7 +408,9 @@ def test_the_kind_of_tables_that_transformers_return_is_no_matter_within(model, 
         warnings.simplefilter("error")
         fit = clone(model).fit(X, seen)
         np.testing.assert_array_equal(fit.predict(X), plain.predict(X))
-        np.testing.assert_array_equal(fit.inverse_transform(fit.codes_), plain.inverse_transform(plain.codes_))
+        np.testing.assert_array_equal(
+            fit.inverse_transform(fit.codes_), plain.inverse_transform(plain.codes_)
+        )
         np.testing.assert_array_equal(fit.transform(X).to_numpy(), plain.transform(X))
     assert isinstance(fit.codes_, np.ndarray) and isinstance(fit.transduction_, np.ndarray)
 
@@ -409,4 +451,6 @@ def test_kernel_ridge_agrees_on_complete_labels():
     X, y, _ = draw()
     model = SNFRegressor(1.0, max_iter=0, lambda_y=0.7, scale=False, clip=None).fit(X, y)
     ridge = KernelRidge(alpha=0.7).fit(X - X.mean(axis=0), y - y.mean())
-    np.testing.assert_allclose(model.predict(X), ridge.predict(X - X.mean(axis=0)) + y.mean(), atol=1e-9)
+    np.testing.assert_allclose(
+        model.predict(X), ridge.predict(X - X.mean(axis=0)) + y.mean(), atol=1e-9
+    )

@@ -19,7 +19,17 @@ from regfactor.maps import Lags
 from regfactor.norms import L2
 from regfactor.penalties import Columns, Free, NonNegative, OneHot, Rows, SquaredL2, Trace, TwoView
 from regfactor.problems import Convex, Data, Design, Factored
-from regfactor.solvers import Admm, Alternating, Closed, EtaSearch, Fista, Lbfgs, choose_solver, path, solve
+from regfactor.solvers import (
+    Admm,
+    Alternating,
+    Closed,
+    EtaSearch,
+    Fista,
+    Lbfgs,
+    choose_solver,
+    path,
+    solve,
+)
 from regfactor.solvers.alternating import sweep
 from regfactor.solvers.starts import first_factors
 from regfactor.solvers.updates import update_codes, update_components
@@ -35,7 +45,13 @@ def sample(loss, n=14, d=5, holes=0.2, seed=0):
         return np.eye(d)[L.argmax(axis=1)]
     if isinstance(loss, Multinomial):
         return rng.poisson(np.exp(L)) + 1.0
-    for X in (L, np.sign(L), (L > 0).astype(float), np.clip(np.round(L + 1), 0, 3), np.abs(L) + 0.1):
+    for X in (
+        L,
+        np.sign(L),
+        (L > 0).astype(float),
+        np.clip(np.round(L + 1), 0, 3),
+        np.abs(L) + 0.1,
+    ):
         if loss.legal(X).all():
             return np.where(rng.random(X.shape) < holes, np.nan, X)
     raise AssertionError(f"no table for {loss}")
@@ -60,7 +76,12 @@ def test_the_loop_keeps_the_best_objective_and_the_best_bound():
         ([5.0, 4.9999], None, {"tol": 1e-3, "max_iter": 10}, Status.SETTLED),
         ([5.0, 4.0, 3.0], None, {"tol": 1e-3, "max_iter": 2}, Status.MAX_ITER),
         ([5.0, 4.0, 3.0], None, {"tol": 1e-3, "max_iter": 9, "time_limit": 0.0}, Status.TIME_LIMIT),
-        ([5.0, 4.0, 3.0], None, {"tol": 1e-3, "max_iter": 9, "callback": lambda it: True}, Status.STOPPED),
+        (
+            [5.0, 4.0, 3.0],
+            None,
+            {"tol": 1e-3, "max_iter": 9, "callback": lambda it: True},
+            Status.STOPPED,
+        ),
         ([np.nan], None, {"tol": 1e-3, "max_iter": 9}, Status.DIVERGED),
         ([5.0, -1e9], [0.0, 1.0], {"tol": 1e-3, "max_iter": 9}, Status.DIVERGED),
     ],
@@ -86,13 +107,17 @@ def test_rebalancing_keeps_the_product_and_lowers_the_squares():
     assert cost < SquaredL2().value(F.Phi) + SquaredL2().value(F.C)
 
 
-@pytest.mark.parametrize("loss", cases(LOSSES, *(n for n, v in LOSSES.items() if n != "stacked" and v.smooth)))
+@pytest.mark.parametrize(
+    "loss", cases(LOSSES, *(n for n, v in LOSSES.items() if n != "stacked" and v.smooth))
+)
 @pytest.mark.parametrize("penalty", ROWWISE)
 @pytest.mark.parametrize("side", ["codes", "components"])
 def test_updates_never_raise_the_objective(loss, penalty, side):
     X = sample(loss)
     data, rng = Data.of(X, loss), np.random.default_rng(1)
-    if not data.unbounded and (loss.link_domain.high <= 0 or not isinstance(penalty, NonNegative | OneHot)):
+    if not data.unbounded and (
+        loss.link_domain.high <= 0 or not isinstance(penalty, NonNegative | OneHot)
+    ):
         pytest.skip("a restricted predictor needs factors that keep it")
     if side == "components" and isinstance(penalty, OneHot):
         pytest.skip("hard components have no update")
@@ -116,7 +141,9 @@ def test_updates_never_raise_the_objective(loss, penalty, side):
 @pytest.mark.parametrize("on_codes", [Free(), SquaredL2(), NonNegative(), OneHot()])
 @pytest.mark.parametrize("loss", [Squared(), Huber(0.5), Logistic(), Poisson()])
 def test_sweeps_never_raise_the_objective_and_repeat_from_a_seed(loss, on_codes):
-    problem = Factored(Data.of(sample(loss, n=30, d=6), loss), on_codes, SquaredL2(), rank=2, alpha=0.5)
+    problem = Factored(
+        Data.of(sample(loss, n=30, d=6), loss), on_codes, SquaredL2(), rank=2, alpha=0.5
+    )
     F = first_factors(problem, np.random.default_rng(0))
     values = [problem.objective(F)]
     for _ in range(6):
@@ -132,7 +159,9 @@ def test_sweeps_never_raise_the_objective_and_repeat_from_a_seed(loss, on_codes)
 @pytest.mark.parametrize("loss", [Squared(), Huber(0.5), Logistic(), Poisson()])
 def test_fista_and_admm_agree(loss, gauge, design):
     X = sample(loss, n=20, d=6)
-    problem = Convex(Data.of(X, loss), gauge, 0.7, design=Design.intercept(len(X)) if design else None)
+    problem = Convex(
+        Data.of(X, loss), gauge, 0.7, design=Design.intercept(len(X)) if design else None
+    )
     one, other = (solve(problem, tol=1e-7, max_iter=20_000, solver=s) for s in (Fista(), Admm()))
     assert one.status.converged and other.status.converged
     assert one.objective == pytest.approx(other.objective, rel=3e-7)
@@ -229,17 +258,35 @@ WRONG = {
     "a table": (lambda: solve(np.eye(3)), "takes a problem.*Convex.*Factored.*got ndarray"),
     "an estimator": (lambda: solve(ConvexSubspace()), "takes a problem.*got ConvexSubspace.*fit"),
     "tol a word": (lambda: solve(CONVEX, tol="x"), "tol must be a number >= 0, got 'x'"),
-    "max_iter a word": (lambda: solve(CONVEX, max_iter="10"), "max_iter must be a whole number >= 1, got '10'"),
-    "time_limit a word": (lambda: solve(CONVEX, time_limit="1"), "time_limit must be a number >= 0, got '1'"),
-    "max_rank a word": (lambda: solve(CONVEX, max_rank="1"), "max_rank must be a whole number >= 1"),
-    "gauge a word": (lambda: solve(Convex(CONVEX.data, "trace", 2.0)), r"gauge.*penalties.Trace\(\), got 'trace'"),
+    "max_iter a word": (
+        lambda: solve(CONVEX, max_iter="10"),
+        "max_iter must be a whole number >= 1, got '10'",
+    ),
+    "time_limit a word": (
+        lambda: solve(CONVEX, time_limit="1"),
+        "time_limit must be a number >= 0, got '1'",
+    ),
+    "max_rank a word": (
+        lambda: solve(CONVEX, max_rank="1"),
+        "max_rank must be a whole number >= 1",
+    ),
+    "gauge a word": (
+        lambda: solve(Convex(CONVEX.data, "trace", 2.0)),
+        r"gauge.*penalties.Trace\(\), got 'trace'",
+    ),
     "gauge a class": (lambda: solve(Convex(CONVEX.data, Trace, 2.0)), r"write Trace\(\)"),
-    "data a table": (lambda: solve(Convex(np.eye(3), Trace(), 2.0)), r"data must be.*Data.of\(X, 'squared'\)"),
+    "data a table": (
+        lambda: solve(Convex(np.eye(3), Trace(), 2.0)),
+        r"data must be.*Data.of\(X, 'squared'\)",
+    ),
     "penalty a word": (lambda: solve(Factored(CONVEX.data, "lasso")), "on_codes must be a Penalty"),
     "loss unknown": (lambda: Data.of(np.eye(3), "hubber"), "Did you mean 'huber'"),
     "one alpha": (lambda: path(CONVEX, alphas=3.0), "alphas must be a list.*got 3.0"),
     "alphas a word": (lambda: path(CONVEX, alphas="auto"), "alphas must be a list.*got 'auto'"),
-    "alphas of zero": (lambda: path(CONVEX, alphas=[1.0, 0.0]), "alphas must be a list of positive"),
+    "alphas of zero": (
+        lambda: path(CONVEX, alphas=[1.0, 0.0]),
+        "alphas must be a list of positive",
+    ),
 }
 
 
@@ -249,7 +296,9 @@ def test_what_is_no_problem_is_answered_with_what_is_one(call, message):
         call()
 
 
-@pytest.mark.parametrize("make", [Data.of, lambda X, loss: Data.of_sparse(scipy.sparse.csr_array(X), loss)])
+@pytest.mark.parametrize(
+    "make", [Data.of, lambda X, loss: Data.of_sparse(scipy.sparse.csr_array(X), loss)]
+)
 def test_data_take_losses_by_name(make):
     assert make(np.eye(3), "huber").terms[0].loss == Huber()
 
@@ -262,7 +311,9 @@ def test_rowwise_losses_are_solved_locally_by_lbfgs():
 
 @settings(max_examples=30)
 @given(
-    X=hnp.arrays(np.float64, st.tuples(st.integers(1, 6), st.integers(1, 5)), elements=st.floats(-1e3, 1e3)),
+    X=hnp.arrays(
+        np.float64, st.tuples(st.integers(1, 6), st.integers(1, 5)), elements=st.floats(-1e3, 1e3)
+    ),
     share=st.floats(0.02, 1.5),
     intercept=st.booleans(),
     data=st.data(),

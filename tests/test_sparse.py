@@ -15,7 +15,9 @@ def tables(loss, density, seed=0, n=30, d=8):
     """The same table, sparse and dense with NaN."""
     rng = np.random.default_rng(seed)
     Z = rng.normal(size=(n, 2)) @ rng.normal(size=(2, d))
-    X = {Logistic: (Z > 0).astype(float), Poisson: rng.poisson(np.exp(Z / 2)).astype(float)}.get(type(loss), Z)
+    X = {Logistic: (Z > 0).astype(float), Poisson: rng.poisson(np.exp(Z / 2)).astype(float)}.get(
+        type(loss), Z
+    )
     seen = rng.random(X.shape) < density
     seen[0, 0] = True
     rows, columns = np.nonzero(seen)  # stored zeros are observed
@@ -67,8 +69,10 @@ def test_bounds_and_profiles_agree(loss, intercept):
 def test_sweeps_of_factors_agree(loss):
     X, holes, rng = tables(loss, 0.6)
     F = Factors(rng.normal(size=(30, 2)), rng.normal(size=(2, 8)))
-    one, other = (Factored(data, SquaredL2(), SquaredL2(), rank=2, alpha=0.5) for data in
-                  (Data.of_sparse(X, loss), Data.of(holes, loss)))  # fmt: skip
+    one, other = (
+        Factored(data, SquaredL2(), SquaredL2(), rank=2, alpha=0.5)
+        for data in (Data.of_sparse(X, loss), Data.of(holes, loss))
+    )
     np.testing.assert_allclose(sweep(one, F).dense(), sweep(other, F).dense(), atol=1e-6)
 
 
@@ -97,7 +101,9 @@ def test_products_and_grams_agree(monkeypatch, threshold, narrow):
     np.testing.assert_allclose(np.triu(pattern.gram(X.data)), np.triu(dense.T @ dense))
     for block in (slice(0, 8), slice(2, 6), slice(0, 100)):
         np.testing.assert_allclose(pattern.grams(X.data, pairs, block), dense[:, block].T @ pairs)
-        np.testing.assert_allclose(pattern.T.grams(X.data, pairs[:8], block), dense[block] @ pairs[:8])
+        np.testing.assert_allclose(
+            pattern.T.grams(X.data, pairs[:8], block), dense[block] @ pairs[:8]
+        )
     np.testing.assert_allclose(pattern.T.times(X.data, D), dense.T @ D)
     np.testing.assert_allclose(pattern.T.gram(X.data), dense @ dense.T)
 

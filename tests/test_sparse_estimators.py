@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from regfactor import ConvexSparseCoding, ConvexSubspace, FactorModel, RobustSubspace, SubspaceImputer
+from regfactor import (
+    ConvexSparseCoding,
+    ConvexSubspace,
+    FactorModel,
+    RobustSubspace,
+    SubspaceImputer,
+)
 from regfactor.penalties import NonNegative, OneHot, Rows, Trace
 
 
@@ -18,7 +24,9 @@ def tables(n=80, d=30, density=0.5, seed=0, positive=False):
     seen[0, :2] = True
     X[0, 0] = 0.0
     rows, columns = np.nonzero(seen)
-    return scipy.sparse.csr_array((X[seen], (rows, columns)), shape=X.shape), np.where(seen, X, np.nan)
+    return scipy.sparse.csr_array((X[seen], (rows, columns)), shape=X.shape), np.where(
+        seen, X, np.nan
+    )
 
 
 MODELS = {
@@ -38,7 +46,9 @@ def test_sparse_and_dense_with_holes_are_one_table(name):
     dense_codes, sparse_codes = dense.codes_, sparse.codes_
     assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-7)
     np.testing.assert_allclose(
-        sparse_codes @ sparse.components_, dense_codes @ dense.components_, atol=1e-3 * np.abs(dense_codes).max()
+        sparse_codes @ sparse.components_,
+        dense_codes @ dense.components_,
+        atol=1e-3 * np.abs(dense_codes).max(),
     )
     np.testing.assert_allclose(sparse.transform(X), sparse_codes, atol=1e-7)
     np.testing.assert_allclose(sparse.transform(holes), sparse_codes, atol=1e-7)
@@ -53,7 +63,9 @@ def test_a_sparse_table_is_completed_to_a_dense_one():
     assert isinstance(completed, np.ndarray) and np.isfinite(completed).all()
     np.testing.assert_array_equal(completed[~np.isnan(holes)], holes[~np.isnan(holes)])
     np.testing.assert_allclose(completed, model.complete(holes), atol=1e-8)
-    np.testing.assert_allclose(SubspaceImputer(alpha=1.0, random_state=0).fit_transform(X), completed)
+    np.testing.assert_allclose(
+        SubspaceImputer(alpha=1.0, random_state=0).fit_transform(X), completed
+    )
 
 
 @empty
@@ -66,7 +78,9 @@ def test_outliers_of_a_sparse_table_are_sparse():
     assert model.outliers_.nnz < X.nnz
     assert abs(model.outliers_).max() == pytest.approx(40, rel=0.1)
     assert not np.isnan(holes[S.coords]).any()
-    np.testing.assert_allclose(model.outliers(holes).toarray(), model.outliers_.toarray(), atol=1e-6)
+    np.testing.assert_allclose(
+        model.outliers(holes).toarray(), model.outliers_.toarray(), atol=1e-6
+    )
 
 
 @empty
@@ -87,9 +101,13 @@ def test_weights_of_rows_and_entries():
 def test_zeros_may_be_observed():
     X, _ = tables()
     zeros = ConvexSubspace(alpha=2.0, sparse_zeros="observed", tol=1e-8).fit(X)
-    assert zeros.objective_ == pytest.approx(ConvexSubspace(alpha=2.0, tol=1e-8).fit(X.toarray()).objective_)
+    assert zeros.objective_ == pytest.approx(
+        ConvexSubspace(alpha=2.0, tol=1e-8).fit(X.toarray()).objective_
+    )
     coding = ConvexSparseCoding(alpha=2.0).fit(X)  # here zeros are data unless said otherwise
-    assert coding.objective_ == pytest.approx(ConvexSparseCoding(alpha=2.0).fit(X.toarray()).objective_)
+    assert coding.objective_ == pytest.approx(
+        ConvexSparseCoding(alpha=2.0).fit(X.toarray()).objective_
+    )
 
 
 @empty
@@ -99,7 +117,9 @@ def test_every_sparse_format_is_taken_and_left_as_it_was(form):
     given = getattr(scipy.sparse, form)(X)
     before = given.copy()
     model = ConvexSubspace(alpha=2.0, random_state=0).fit(given)
-    assert model.objective_ == pytest.approx(ConvexSubspace(alpha=2.0, random_state=0).fit(X).objective_, rel=1e-10)
+    assert model.objective_ == pytest.approx(
+        ConvexSubspace(alpha=2.0, random_state=0).fit(X).objective_, rel=1e-10
+    )
     assert (given != before).nnz == 0
 
 
@@ -108,12 +128,17 @@ def test_stored_nan_is_a_hole_and_duplicates_add_up():
     X, _ = tables()
     rows, columns = X.tocoo().coords
     twice = scipy.sparse.coo_array(
-        (np.concatenate([X.data / 2, X.data / 2, [np.nan]]), ([*rows, *rows, 5], [*columns, *columns, 0])),
+        (
+            np.concatenate([X.data / 2, X.data / 2, [np.nan]]),
+            ([*rows, *rows, 5], [*columns, *columns, 0]),
+        ),
         shape=X.shape,
     )
     keep = ~((rows == 5) & (columns == 0))
     plain = scipy.sparse.csr_array((X.data[keep], (rows[keep], columns[keep])), shape=X.shape)
-    assert ConvexSubspace(alpha=2.0, random_state=0).fit(scipy.sparse.csr_array(twice)).objective_ == pytest.approx(
+    assert ConvexSubspace(alpha=2.0, random_state=0).fit(
+        scipy.sparse.csr_array(twice)
+    ).objective_ == pytest.approx(
         ConvexSubspace(alpha=2.0, random_state=0).fit(plain).objective_, rel=1e-10
     )
 
@@ -130,7 +155,9 @@ def test_what_holds_the_whole_table_says_so():
 @empty
 def test_local_models_take_sparse_tables():
     X, holes = tables()
-    sparse, dense = (FactorModel(rank=3, alpha=0.5, random_state=0, tol=1e-9).fit(A) for A in (X, holes))
+    sparse, dense = (
+        FactorModel(rank=3, alpha=0.5, random_state=0, tol=1e-9).fit(A) for A in (X, holes)
+    )
     assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-4)
     np.testing.assert_allclose(sparse.transform(X), sparse.codes_, atol=1e-6)
 
@@ -139,7 +166,14 @@ def test_local_models_take_sparse_tables():
 @pytest.mark.parametrize("loss", ["squared", "kl"])
 def test_non_negative_factors_of_a_sparse_table(loss):
     X, holes = tables(positive=True)
-    door = dict(on_codes=NonNegative(), on_components=NonNegative(), rank=3, alpha=0.0, random_state=0, tol=1e-9)
+    door = dict(
+        on_codes=NonNegative(),
+        on_components=NonNegative(),
+        rank=3,
+        alpha=0.0,
+        random_state=0,
+        tol=1e-9,
+    )
     sparse, dense = (FactorModel(loss, **door).fit(A) for A in (X, holes))
     assert (sparse.components_ >= 0).all() and (sparse.codes_ >= 0).all()
     assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-2)
@@ -156,7 +190,12 @@ def test_auto_strength_on_a_sparse_table():
 def test_float32_stays():
     X, _ = tables()
     model = ConvexSubspace(alpha=2.0, random_state=0).fit(X.astype(np.float32))
-    assert model.components_.dtype == model.codes_.dtype == model.transform(X.astype(np.float32)).dtype == np.float32
+    assert (
+        model.components_.dtype
+        == model.codes_.dtype
+        == model.transform(X.astype(np.float32)).dtype
+        == np.float32
+    )
 
 
 @empty

@@ -27,9 +27,14 @@ def assert_recovers(gauge, Z, rank, rtol=1e-9, atol=1e-12):
     factors = gauge.recover(Z)
     first, second = slice(0, gauge.n_first), slice(gauge.n_first, None)
     for view in (first, second):
-        np.testing.assert_allclose(factors.dense()[:, view], Z[:, view], atol=atol * np.abs(Z[:, view]).max())
+        np.testing.assert_allclose(
+            factors.dense()[:, view], Z[:, view], atol=atol * np.abs(Z[:, view]).max()
+        )
     assert factors.rank == rank
-    sizes = [np.linalg.norm(factors.C[:, v], axis=1) / b for v, b in zip((first, second), gauge.bounds, strict=True)]
+    sizes = [
+        np.linalg.norm(factors.C[:, v], axis=1) / b
+        for v, b in zip((first, second), gauge.bounds, strict=True)
+    ]
     assert np.max(sizes) <= 1 + 1e-9
     value = two_view_value(Z, gauge.n_first, gauge.bounds)[0]
     assert np.linalg.norm(factors.Phi, axis=0).sum() == pytest.approx(value, rel=rtol)
@@ -66,8 +71,12 @@ def test_a_zero_view_leaves_the_trace_norm_of_the_other(bounds):
     first[:, D1:] = 0
     second[:, :D1] = 0
     gauge = TwoView(D1, bounds)
-    assert gauge.value(first) == pytest.approx(np.linalg.norm(Z[:, :D1], "nuc") / bounds[0], rel=1e-12)
-    assert gauge.value(second) == pytest.approx(np.linalg.norm(Z[:, D1:], "nuc") / bounds[1], rel=1e-12)
+    assert gauge.value(first) == pytest.approx(
+        np.linalg.norm(Z[:, :D1], "nuc") / bounds[0], rel=1e-12
+    )
+    assert gauge.value(second) == pytest.approx(
+        np.linalg.norm(Z[:, D1:], "nuc") / bounds[1], rel=1e-12
+    )
     assert_recovers(gauge, first, 5)
     assert_recovers(gauge, second, 7)
 
@@ -78,12 +87,18 @@ def test_a_tiny_view_is_not_lost(scale, atol):
     Z[:, D1:] *= scale
     gauge = TwoView(D1)
     factors = gauge.recover(Z)
-    np.testing.assert_allclose(factors.dense()[:, :D1], Z[:, :D1], atol=atol * np.abs(Z[:, :D1]).max())
-    np.testing.assert_allclose(factors.dense()[:, D1:], Z[:, D1:], atol=atol * np.abs(Z[:, D1:]).max())
+    np.testing.assert_allclose(
+        factors.dense()[:, :D1], Z[:, :D1], atol=atol * np.abs(Z[:, :D1]).max()
+    )
+    np.testing.assert_allclose(
+        factors.dense()[:, D1:], Z[:, D1:], atol=atol * np.abs(Z[:, D1:]).max()
+    )
     assert gauge.cost(factors) == pytest.approx(gauge.value(Z), rel=1e-7)
 
 
-@pytest.mark.parametrize(("bounds", "value", "polar"), [((1.0, 1.0), 5.0, 5.0), ((2.0, 0.5), 8.139410298, 6.324555320)])
+@pytest.mark.parametrize(
+    ("bounds", "value", "polar"), [((1.0, 1.0), 5.0, 5.0), ((2.0, 0.5), 8.139410298, 6.324555320)]
+)
 def test_the_diagonal_matrix_by_hand(bounds, value, polar):
     Z = np.diag([3.0, 4.0])
     gauge = TwoView(1, bounds)
@@ -110,7 +125,9 @@ def test_rank_one_pays_the_larger_view(bounds):
     random = rng(5)
     u, v = random.normal(size=9), random.normal(size=D1 + D2)
     larger = max(np.linalg.norm(v[:D1]) / bounds[0], np.linalg.norm(v[D1:]) / bounds[1])
-    assert TwoView(D1, bounds).value(np.outer(u, v)) == pytest.approx(np.linalg.norm(u) * larger, rel=1e-10)
+    assert TwoView(D1, bounds).value(np.outer(u, v)) == pytest.approx(
+        np.linalg.norm(u) * larger, rel=1e-10
+    )
 
 
 @pytest.mark.parametrize("bounds", BOUNDS)
@@ -141,8 +158,12 @@ def test_one_blind_view_leaves_the_spectral_norm_of_the_other(bounds):
     first, second = G.copy(), G.copy()
     first[:, D1:] = 0
     second[:, :D1] = 0
-    assert TwoView(D1, bounds).polar(first).value == pytest.approx(bounds[0] * np.linalg.norm(G[:, :D1], 2), rel=1e-9)
-    assert TwoView(D1, bounds).polar(second).value == pytest.approx(bounds[1] * np.linalg.norm(G[:, D1:], 2), rel=1e-9)
+    assert TwoView(D1, bounds).polar(first).value == pytest.approx(
+        bounds[0] * np.linalg.norm(G[:, :D1], 2), rel=1e-9
+    )
+    assert TwoView(D1, bounds).polar(second).value == pytest.approx(
+        bounds[1] * np.linalg.norm(G[:, D1:], 2), rel=1e-9
+    )
 
 
 def test_the_polar_is_an_upper_bound_reached_by_its_atom_under_ties():
@@ -157,6 +178,10 @@ def test_the_polar_near_a_level_is_exact_below_it_and_a_bound_above(bounds):
     gauge, G = TwoView(D1, bounds), matrix(8, seed=9)
     exact = gauge.polar(G).value
     alone = max(bounds[0] * np.linalg.norm(G[:, :D1], 2), bounds[1] * np.linalg.norm(G[:, D1:], 2))
-    for level in (1.1 * exact, exact, 1.01 * alone):  # zero may be optimal at these, as far as one view can tell
+    for level in (
+        1.1 * exact,
+        exact,
+        1.01 * alone,
+    ):  # zero may be optimal at these, as far as one view can tell
         assert gauge.polar_near(G, level).value == pytest.approx(exact, rel=1e-12)
     assert exact < gauge.polar_near(G, 0.9 * alone).value <= 2 * exact

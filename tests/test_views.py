@@ -46,7 +46,9 @@ def pair(seed=0, n=50, d=(6, 8), rank=3, noise=0.1):
     """Two noisy views of low rank."""
     random = rng(seed)
     codes = random.normal(size=(n, rank))
-    return tuple(codes @ random.normal(size=(rank, k)) + noise * random.normal(size=(n, k)) for k in d)
+    return tuple(
+        codes @ random.normal(size=(rank, k)) + noise * random.normal(size=(n, k)) for k in d
+    )
 
 
 def holed(X, share, seed):
@@ -75,7 +77,9 @@ def test_one_view_alone_decides_where_the_other_is_a_small_image_of_it(strong):
     np.testing.assert_allclose(found[strong], U * np.maximum(s - 1, 0) @ Vt, atol=1e-4)
     np.testing.assert_allclose(found[1 - strong], views[1 - strong], atol=1e-4)
     assert model.view_weight_[strong] == pytest.approx(1, abs=1e-3)
-    assert model.objective_ == pytest.approx(2 / 2 + (s[:2] - 1).sum(), rel=1e-7)  # both values lose one
+    assert model.objective_ == pytest.approx(
+        2 / 2 + (s[:2] - 1).sum(), rel=1e-7
+    )  # both values lose one
 
 
 @pytest.mark.parametrize("bounds", [(1.0, 1.0), (0.5, 2.0)])
@@ -105,14 +109,21 @@ N, D1, D2 = 12, 5, 6
 LOSSES = {
     "squared": (Squared(), lambda Z, X, W: cp.sum(cp.multiply(W, cp.square(Z - X))) / 2),
     "huber": (Huber(0.7), lambda Z, X, W: cp.sum(cp.multiply(W, cp.huber(Z - X, 0.7))) / 2),
-    "smoothed_l1": (SmoothedL1(0.2), lambda Z, X, W: cp.sum(cp.multiply(W, cp.huber(Z - X, 0.2))) / 0.4),
-    "logistic": (Logistic(), lambda Z, X, W: cp.sum(cp.multiply(W, cp.logistic(Z) - cp.multiply(X, Z)))),
+    "smoothed_l1": (
+        SmoothedL1(0.2),
+        lambda Z, X, W: cp.sum(cp.multiply(W, cp.huber(Z - X, 0.2))) / 0.4,
+    ),
+    "logistic": (
+        Logistic(),
+        lambda Z, X, W: cp.sum(cp.multiply(W, cp.logistic(Z) - cp.multiply(X, Z))),
+    ),
     "poisson": (Poisson(), lambda Z, X, W: cp.sum(cp.multiply(W, cp.exp(Z) - cp.multiply(X, Z)))),
 }
 LOSSES["mixed"] = (
     (Squared(), Logistic()),
     lambda Z, X, W: (
-        LOSSES["squared"][1](Z[:, :D1], X[:, :D1], W[:, :D1]) + LOSSES["logistic"][1](Z[:, D1:], X[:, D1:], W[:, D1:])
+        LOSSES["squared"][1](Z[:, :D1], X[:, :D1], W[:, :D1])
+        + LOSSES["logistic"][1](Z[:, D1:], X[:, D1:], W[:, D1:])
     ),
 )
 SIX = list(LOSSES)
@@ -141,7 +152,10 @@ def conic_optimum(name, X, alpha, bounds):
     n, d = X.shape
     M, s = cp.Variable((n + d, n + d), PSD=True), cp.Variable()
     Z, B = M[:n, n:], M[n:, n:]
-    held = [cp.trace(B[:D1, :D1]) <= s * bounds[0] ** 2, cp.trace(B[D1:, D1:]) <= s * bounds[1] ** 2]
+    held = [
+        cp.trace(B[:D1, :D1]) <= s * bounds[0] ** 2,
+        cp.trace(B[D1:, D1:]) <= s * bounds[1] ** 2,
+    ]
     objective = LOSSES[name][1](Z, filled, W) + alpha / 2 * (cp.trace(M[:n, :n]) + s)
     problem = cp.Problem(cp.Minimize(objective), held)
     problem.solve(solver=cp.CLARABEL)
@@ -169,7 +183,9 @@ def test_factors_cost_the_norm_and_keep_the_bounds(name):
     gauge = TwoView(D1, bounds)
     size = np.linalg.norm(model.codes_, axis=0).sum()
     assert size == pytest.approx(gauge.value(model.codes_ @ model.components_), rel=1e-4)
-    assert len(model.components_) == np.linalg.matrix_rank(model.codes_ @ model.components_, tol=1e-8)
+    assert len(model.components_) == np.linalg.matrix_rank(
+        model.codes_ @ model.components_, tol=1e-8
+    )
 
 
 # --- the saddle -------------------------------------------------------------------------------------------------------
@@ -193,11 +209,15 @@ def test_the_saddle_value_is_the_primal_optimum_and_concave_in_eta():
 @pytest.mark.parametrize("bounds", [(1.0, 1.0), (0.5, 2.0)])
 def test_one_bound_for_both_views_never_costs_more(bounds):
     X1, X2 = pair(5)
-    single, double = (kind(0.7, bounds, **PLAIN).fit(X1, X2) for kind in (SingleViewSubspace, TwoViewSubspace))
+    single, double = (
+        kind(0.7, bounds, **PLAIN).fit(X1, X2) for kind in (SingleViewSubspace, TwoViewSubspace)
+    )
     assert single.objective_ <= double.objective_ * (1 + 1e-7)
     s = np.linalg.svd(np.hstack([X1, X2]), compute_uv=False)
     t = 0.7 / np.hypot(*bounds)
-    assert single.objective_ == pytest.approx((np.minimum(s, t) ** 2 / 2 + t * np.maximum(s - t, 0)).sum(), rel=1e-7)
+    assert single.objective_ == pytest.approx(
+        (np.minimum(s, t) ** 2 / 2 + t * np.maximum(s - t, 0)).sum(), rel=1e-7
+    )
 
 
 def test_alternating_descent_ends_above_the_optimum_and_its_certificate_says_how_far():
@@ -293,11 +313,18 @@ def test_sparse_tables_are_tables_with_holes(loss):
         X1 = (X1 > 0).astype(float)
     X2 = X2 if loss == "squared" else (X2 > 0).astype(float)
     X1, X2 = holed(X1, 0.5, 5), holed(X2, 0.5, 6)
-    stored = [scipy.sparse.csr_array((X[~np.isnan(X)], np.nonzero(~np.isnan(X))), shape=X.shape) for X in (X1, X2)]
-    dense, sparse = (TwoViewSubspace(0.5, loss=loss, tol=1e-7).fit(*views) for views in ((X1, X2), stored))
+    stored = [
+        scipy.sparse.csr_array((X[~np.isnan(X)], np.nonzero(~np.isnan(X))), shape=X.shape)
+        for X in (X1, X2)
+    ]
+    dense, sparse = (
+        TwoViewSubspace(0.5, loss=loss, tol=1e-7).fit(*views) for views in ((X1, X2), stored)
+    )
     assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-6)
     np.testing.assert_allclose(sparse.transform(*stored), sparse.codes_, atol=1e-6)
-    np.testing.assert_allclose(np.hstack(sparse.denoise(*stored)), np.hstack(dense.denoise(X1, X2)), atol=1e-2)
+    np.testing.assert_allclose(
+        np.hstack(sparse.denoise(*stored)), np.hstack(dense.denoise(X1, X2)), atol=1e-2
+    )
 
 
 # --- units and weights ------------------------------------------------------------------------------------------------
@@ -307,7 +334,9 @@ def test_units_of_the_views_do_not_matter_when_they_are_scaled():
     X1, X2 = pair(14)
     plain, other = TwoViewSubspace(0.5).fit(X1, X2), TwoViewSubspace(0.5).fit(X1, 1e6 * X2 + 3e7)
     assert other.objective_ == pytest.approx(plain.objective_, rel=1e-6)
-    np.testing.assert_allclose(other.denoise(X1, 1e6 * X2 + 3e7)[1], 1e6 * plain.denoise(X1, X2)[1] + 3e7, rtol=1e-4)
+    np.testing.assert_allclose(
+        other.denoise(X1, 1e6 * X2 + 3e7)[1], 1e6 * plain.denoise(X1, X2)[1] + 3e7, rtol=1e-4
+    )
     np.testing.assert_allclose(plain.scale_[:6], np.sqrt(np.mean((X1 - X1.mean(axis=0)) ** 2)))
 
 
@@ -323,7 +352,9 @@ def test_weights_of_rows_stand_for_repeated_rows():
     X1, X2 = pair(16)
     times = rng(0).integers(0, 3, 50)
     weighted = TwoViewSubspace(0.5, **EXACT).fit(X1, X2, sample_weight=times)
-    repeated = TwoViewSubspace(0.5, **EXACT).fit(np.repeat(X1, times, axis=0), np.repeat(X2, times, axis=0))
+    repeated = TwoViewSubspace(0.5, **EXACT).fit(
+        np.repeat(X1, times, axis=0), np.repeat(X2, times, axis=0)
+    )
     assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-8)
     np.testing.assert_allclose(weighted.denoise(X1, X2)[0], repeated.denoise(X1, X2)[0], atol=1e-5)
 
@@ -374,7 +405,9 @@ def test_the_solver_in_factors_agrees_with_splitting():
 def test_single_precision_stays_single():
     X1, X2 = (X.astype(np.float32) for X in pair(20))
     model = TwoViewSubspace(0.5).fit(X1, X2)
-    assert {a.dtype for a in (model.codes_, model.components_, *model.denoise(X1, X2))} == {np.dtype(np.float32)}
+    assert {a.dtype for a in (model.codes_, model.components_, *model.denoise(X1, X2))} == {
+        np.dtype(np.float32)
+    }
     assert model.relative_gap_ <= 1e-4
 
 
@@ -385,7 +418,9 @@ def test_the_relaxation_is_the_two_view_problem_where_there_are_two():
     X1, X2 = pair(21)
     X = np.hstack([X1, X2])
     two = TwoViewSubspace(1.0, (0.8, 1.2), n_first=6, **PLAIN).fit(X)
-    many = MultiViewRelaxation(1.0, (6, 8), (0.8, 1.2), fit_intercept=False, tol=1e-6, max_iter=5000).fit(X)
+    many = MultiViewRelaxation(
+        1.0, (6, 8), (0.8, 1.2), fit_intercept=False, tol=1e-6, max_iter=5000
+    ).fit(X)
     assert many.objective_ == pytest.approx(two.objective_, rel=2e-6)
     np.testing.assert_allclose(many.view_weight_, two.view_weight_, atol=1e-2)
 
@@ -437,7 +472,11 @@ def test_what_cannot_be_fitted_is_refused(model, views, message):
 def test_views_that_are_not_given_are_asked_for():
     X1, X2 = pair(23)
     model = TwoViewSubspace(2.0).fit(X1, X2)
-    for call in (lambda: model.predict_view(), lambda: model.predict_view(X1, X2), lambda: model.transform(None)):
+    for call in (
+        lambda: model.predict_view(),
+        lambda: model.predict_view(X1, X2),
+        lambda: model.transform(None),
+    ):
         with pytest.raises(ValueError, match="X1 and X2"):
             call()
     with pytest.raises(ValueError, match="8 features"):

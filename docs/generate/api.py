@@ -35,7 +35,11 @@ def public_names(module: ModuleType) -> list[str]:
     if hasattr(module, "__all__"):
         return sorted(module.__all__, key=str.lower)
     members = inspect.getmembers(module, lambda m: inspect.isclass(m) or inspect.isfunction(m))
-    return [name for name, member in members if not name.startswith("_") and member.__module__ == module.__name__]
+    return [
+        name
+        for name, member in members
+        if not name.startswith("_") and member.__module__ == module.__name__
+    ]
 
 
 def write_api(generated: Path = GENERATED) -> None:
@@ -77,13 +81,17 @@ def _entry(module: ModuleType, name: str) -> str:
 
 
 def _constant(member: Any) -> str:
-    names = ", ".join(f"``{name}``" for name in member) if isinstance(member, Mapping) else repr(member)
+    names = (
+        ", ".join(f"``{name}``" for name in member) if isinstance(member, Mapping) else repr(member)
+    )
     return f"A table by name: {names}." if isinstance(member, Mapping) else names
 
 
 def _table(title: str, module: ModuleType, names: list[str], pages: list[str]) -> str:
     """Return a section with a line for each name, and its pages in the table of contents."""
-    listed = "\n".join(f"   {module.__name__}.{name}" for name in names if callable(getattr(module, name)))
+    listed = "\n".join(
+        f"   {module.__name__}.{name}" for name in names if callable(getattr(module, name))
+    )
     contents = "\n".join(f"   _generated/api/{page}" for page in pages)
     head = f"{title}\n{'-' * len(title)}\n\n"
     return f"{head}.. autosummary::\n   :nosignatures:\n\n{listed}\n\n.. toctree::\n   :hidden:\n\n{contents}\n"

@@ -17,17 +17,27 @@ def write_benchmarks(results: Path = RESULTS, generated: Path = GENERATED) -> No
     """Write the list that docs/benchmarks.md includes, and the page of each benchmark."""
     reports = copy_reports(results, generated / "benchmarks")
     rows = [_row(name, text) for name, text in reports.items()]
-    told = "\n".join([contents("benchmarks"), HEAD, *rows]) if reports else "No benchmark has been run yet."
+    told = (
+        "\n".join([contents("benchmarks"), HEAD, *rows])
+        if reports
+        else "No benchmark has been run yet."
+    )
     write(generated / "benchmarks.md", f"{told}\n")
 
 
 def _row(name: str, text: str) -> str:
     peers = ", ".join(peers_of(text)) or "no peer"
-    return f"| [{title_of(text)}](_generated/benchmarks/{name}.md) | `make bench-{name}` | {peers} |"
+    return (
+        f"| [{title_of(text)}](_generated/benchmarks/{name}.md) | `make bench-{name}` | {peers} |"
+    )
 
 
 def peers_of(text: str) -> list[str]:
     """Return the pinned libraries that a report names."""
     files = sorted(REQUIREMENTS.glob("requirements*.txt"))
-    pinned = {found for file in files for found in re.findall(r"^([\w-]+)==", file.read_text(), flags=re.MULTILINE)}
+    pinned = {
+        found
+        for file in files
+        for found in re.findall(r"^([\w-]+)==", file.read_text(), flags=re.MULTILINE)
+    }
     return sorted(name for name in pinned - TOOLS if name in text)

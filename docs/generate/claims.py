@@ -8,10 +8,22 @@ from docs.generate.files import write
 from docs.generate.reports import contents, copy_reports, title_of
 
 RESULTS = ROOT / "experiments" / "results"
-VERDICT = re.compile(r"^## (?:What reproduces|Verdicts?)\n(.*?)(?=^## |^!\[|\Z)", flags=re.MULTILINE | re.DOTALL)
-COST = re.compile(r"^\d+ cells?, .*\Z", flags=re.MULTILINE | re.DOTALL)  # the last lines: cells, seconds, versions
-CLAIMS = {"hold": r"\*\*holds\*\*", "not decided": r"\*\*not decided\*\*", "do not hold": r"\*\*does not hold\*\*"}
-TESTS = {"lower": r"\*\*lower\*\* \(", "no difference shown": r"no difference shown \(", "higher": r"\*\*higher\*\* \("}
+VERDICT = re.compile(
+    r"^## (?:What reproduces|Verdicts?)\n(.*?)(?=^## |^!\[|\Z)", flags=re.MULTILINE | re.DOTALL
+)
+COST = re.compile(
+    r"^\d+ cells?, .*\Z", flags=re.MULTILINE | re.DOTALL
+)  # the last lines: cells, seconds, versions
+CLAIMS = {
+    "hold": r"\*\*holds\*\*",
+    "not decided": r"\*\*not decided\*\*",
+    "do not hold": r"\*\*does not hold\*\*",
+}
+TESTS = {
+    "lower": r"\*\*lower\*\* \(",
+    "no difference shown": r"no difference shown \(",
+    "higher": r"\*\*higher\*\* \(",
+}
 HEAD = "| experiment | what is computed again | what came out |\n|---|---|---|"
 NOTHING = "No experiment has been run in this checkout yet."
 
@@ -20,7 +32,11 @@ def write_claims(results: Path = RESULTS, generated: Path = GENERATED) -> None:
     """Write the digest that docs/claims.md includes, and the page of each experiment."""
     reports = copy_reports(results, generated / "claims", verdicts_first)
     rows = [_row(name, text) for name, text in reports.items()]
-    told = "\n".join([contents("claims", reports), HEAD, *rows, "", _failures(reports)]) if reports else NOTHING
+    told = (
+        "\n".join([contents("claims", reports), HEAD, *rows, "", _failures(reports)])
+        if reports
+        else NOTHING
+    )
     write(generated / "claims.md", f"{told}\n")
 
 
@@ -60,14 +76,20 @@ def digest(verdict: str) -> str:
 
 def _counted(kinds: dict[str, str], verdict: str) -> str:
     numbers = {kind: len(re.findall(pattern, verdict)) for kind, pattern in kinds.items()}
-    return ", ".join(f"{number} {kind}" for kind, number in numbers.items()) if any(numbers.values()) else ""
+    return (
+        ", ".join(f"{number} {kind}" for kind, number in numbers.items())
+        if any(numbers.values())
+        else ""
+    )
 
 
 def _failures(reports: dict[str, str]) -> str:
     """Return every claim that fails under some tuning, as its report has it."""
     parts = ["## What does not hold", ""]
     for name, text in reports.items():
-        lines = [line for line in verdict_of(text).splitlines() if re.search(CLAIMS["do not hold"], line)]
+        lines = [
+            line for line in verdict_of(text).splitlines() if re.search(CLAIMS["do not hold"], line)
+        ]
         if lines:
             parts += [f"**[{name}](_generated/claims/{name}.md)**", "", *lines, ""]
     return "\n".join(parts) if len(parts) > 2 else ""

@@ -15,7 +15,10 @@ HEAD = "| option | default | what it does |\n|---|---|---|"
 def write_commands(generated: Path = GENERATED) -> None:
     """Write what docs/cli.md includes."""
     commands: Any = typer.main.get_command(app)
-    write(generated / "commands.md", "\n\n".join(_section(name, c) for name, c in commands.commands.items()) + "\n")
+    write(
+        generated / "commands.md",
+        "\n\n".join(_section(name, c) for name, c in commands.commands.items()) + "\n",
+    )
 
 
 def _section(name: str, command: Any) -> str:
@@ -31,7 +34,9 @@ def _row(option: Any) -> str:
     spelled = "/".join([*option.opts, *option.secondary_opts])
     value = "" if option.is_flag else f" {option.metavar or option.name.upper()}"
     default = (
-        "required" if option.required else ("" if option.is_flag or option.default is None else f"`{option.default}`")
+        "required"
+        if option.required
+        else ("" if option.is_flag or option.default is None else f"`{option.default}`")
     )
     return f"| `{spelled}{value}` | {default} | {_said(option.help)} |"
 

@@ -2,7 +2,13 @@
 
 import re
 
-FIELDS = {"Parameters", "Attributes", "Returns", "Yields", "Raises"}  # lists of names, each with a description below
+FIELDS = {
+    "Parameters",
+    "Attributes",
+    "Returns",
+    "Yields",
+    "Raises",
+}  # lists of names, each with a description below
 PROSE = {"Notes", "Examples", "References", "See Also"}
 CODE = re.compile(r"`+([^`]+)`+")
 MARKUP = re.compile(r"([\\*|])|_(?!\w)")  # what would be markup: a trailing underscore is a link
@@ -13,7 +19,11 @@ def to_rst(lines: list[str]) -> list[str]:
     out: list[str] = []
     for name, body in _sections(lines):
         out += [f".. rubric:: {name}", ""] if name else []
-        out += _fields(body, named=name in ("Parameters", "Attributes")) if name in FIELDS else _prose(body)
+        out += (
+            _fields(body, named=name in ("Parameters", "Attributes"))
+            if name in FIELDS
+            else _prose(body)
+        )
         out.append("")
     return out
 
@@ -62,19 +72,28 @@ def _text(text: str) -> str:
     out, end = "", 0
     for found in CODE.finditer(text):
         tail = "\\ " if text[found.end() : found.end() + 1].isalnum() else ""
-        out += MARKUP.sub(r"\\\g<0>", text[end : found.start()]) + f"``{found.group(1).strip()}``{tail}"
+        out += (
+            MARKUP.sub(r"\\\g<0>", text[end : found.start()])
+            + f"``{found.group(1).strip()}``{tail}"
+        )
         end = found.end()
     return out + MARKUP.sub(r"\\\g<0>", text[end:])
 
 
-def process(app: object, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+def process(
+    app: object, what: str, name: str, obj: object, options: object, lines: list[str]
+) -> None:
     """Convert a docstring in place, as autodoc asks."""
     lines[:] = to_rst(lines)
 
 
-def skip(app: object, what: str, name: str, obj: object, would_skip: bool, options: object) -> bool | None:
+def skip(
+    app: object, what: str, name: str, obj: object, would_skip: bool, options: object
+) -> bool | None:
     """Leave out what is inherited from other libraries and documented there."""
     function = getattr(obj, "fget", None) or getattr(obj, "__func__", obj)
     module = getattr(function, "__module__", None) or ""
-    foreign = not module.startswith("regfactor") or re.fullmatch(r"set_\w+_request", name) is not None
+    foreign = (
+        not module.startswith("regfactor") or re.fullmatch(r"set_\w+_request", name) is not None
+    )
     return True if foreign else None

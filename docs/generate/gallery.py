@@ -19,7 +19,9 @@ KEPT = (".png", ".html")  # figures and reports
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
-def write_gallery(examples: Path = EXAMPLES, generated: Path = GENERATED, sources: Path = SOURCES) -> None:
+def write_gallery(
+    examples: Path = EXAMPLES, generated: Path = GENERATED, sources: Path = SOURCES
+) -> None:
     """Write the list that docs/gallery.md includes, and the page of each example; what has not changed is not run."""
     pages, paths = generated / "gallery", sorted(examples.glob("[!_]*.py"))
     shared = _digest([*examples.glob("_*.py"), *sources.rglob("*.py")])
@@ -28,7 +30,10 @@ def write_gallery(examples: Path = EXAMPLES, generated: Path = GENERATED, source
         kept |= _write_example(path, pages, shared)
     keep_only(pages, kept)
     cards = [_card(path.stem, pages, path) for path in paths]
-    write(generated / "gallery.md", "\n".join([contents("gallery"), ":::{container} gallery", *cards, ":::", ""]))
+    write(
+        generated / "gallery.md",
+        "\n".join([contents("gallery"), ":::{container} gallery", *cards, ":::", ""]),
+    )
 
 
 def _write_example(path: Path, pages: Path, shared: str) -> set[str]:
@@ -40,7 +45,14 @@ def _write_example(path: Path, pages: Path, shared: str) -> set[str]:
         key.unlink(missing_ok=True)  # an interrupted run leaves none, and is repeated
         write(printed, run_example(path, folder))
         write(key, current)
-    write(page, _page(path, printed.read_text(encoding="utf-8"), sorted(file.name for file in folder.iterdir())))
+    write(
+        page,
+        _page(
+            path,
+            printed.read_text(encoding="utf-8"),
+            sorted(file.name for file in folder.iterdir()),
+        ),
+    )
     return {folder.name, page.name, printed.name, key.name}
 
 
@@ -48,12 +60,18 @@ def run_example(path: Path, folder: Path) -> str:
     """Run an example as a user does, keep its figures and reports in the folder, and return what it printed."""
     with tempfile.TemporaryDirectory() as place:
         command = [sys.executable, str(path), "--out", OUT]
-        done = subprocess.run(command, cwd=place, env=os.environ | ONE_THREAD, capture_output=True, text=True)
+        done = subprocess.run(
+            command, cwd=place, env=os.environ | ONE_THREAD, capture_output=True, text=True
+        )
         if done.returncode:
-            raise RuntimeError(f"The example {path.name} ended with code {done.returncode}:\n{done.stderr}")
+            raise RuntimeError(
+                f"The example {path.name} ended with code {done.returncode}:\n{done.stderr}"
+            )
         files = [file for file in (Path(place) / OUT).glob("*") if file.suffix in KEPT]
         if not files:
-            raise RuntimeError(f"The example {path.name} left no figure or report in the folder named by --out.")
+            raise RuntimeError(
+                f"The example {path.name} left no figure or report in the folder named by --out."
+            )
         for file in files:
             write_bytes(folder / file.name, file.read_bytes())
     keep_only(folder, {file.name for file in files})
@@ -87,9 +105,14 @@ def title(stem: str) -> str:
 
 
 def _card(stem: str, pages: Path, path: Path) -> str:
-    about = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
+    about = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[
+        0
+    ]
     page, figures = f"_generated/gallery/{stem}.md", sorted((pages / stem).glob("*.png"))
-    parts = [f"[![{title(stem)}](_generated/gallery/{stem}/{figure.name})]({page})" for figure in figures[:1]]
+    parts = [
+        f"[![{title(stem)}](_generated/gallery/{stem}/{figure.name})]({page})"
+        for figure in figures[:1]
+    ]
     return "- " + "\n\n  ".join([*parts, f"[{title(stem)}]({page})", about]) + "\n"
 
 

@@ -24,7 +24,10 @@ class Page(HTMLParser):
 
 def dead_links(folder: Path) -> list[str]:
     """Return `page: target` for every link to a file or a place that does not exist; other hosts are not asked."""
-    pages = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.html"))}
+    pages = {
+        path.resolve(): Page(path.read_text(encoding="utf-8"))
+        for path in sorted(folder.rglob("*.html"))
+    }
     return [
         f"{path.relative_to(folder.resolve())}: {target}"
         for path, page in pages.items()

@@ -7,7 +7,9 @@ from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
 
-BAR = re.compile(r"(?:<mo[^>]*>\|</mo>\s*){3}")  # |||: one sign, not three relations with space around each
+BAR = re.compile(
+    r"(?:<mo[^>]*>\|</mo>\s*){3}"
+)  # |||: one sign, not three relations with space around each
 
 
 def to_mathml(tex: str, as_block: bool = False) -> str:

@@ -11,7 +11,9 @@ def title_of(text: str) -> str:
     return text.partition("\n")[0].removeprefix("# ")
 
 
-def copy_reports(source: Path, pages: Path, edit: Callable[[str], str] = lambda text: text) -> dict[str, str]:
+def copy_reports(
+    source: Path, pages: Path, edit: Callable[[str], str] = lambda text: text
+) -> dict[str, str]:
     """Copy all reports and figures of a folder; return the text of each report as it was, by its stem."""
     reports = {path.stem: path.read_text(encoding="utf-8") for path in sorted(source.glob("*.md"))}
     for name, text in reports.items():
@@ -25,5 +27,8 @@ def copy_reports(source: Path, pages: Path, edit: Callable[[str], str] = lambda 
 
 def contents(folder: str, names: Iterable[str] = ("*",)) -> str:
     """Return the entries of the side bar: all pages of a folder under their titles, or some under their short names."""
-    entries = [f"_generated/{folder}/*" if name == "*" else f"{name} <_generated/{folder}/{name}>" for name in names]
+    entries = [
+        f"_generated/{folder}/*" if name == "*" else f"{name} <_generated/{folder}/{name}>"
+        for name in names
+    ]
     return "```{toctree}\n:hidden:\n:glob:\n\n" + "\n".join(entries) + "\n```\n"

@@ -63,11 +63,27 @@ __all__ = [
     "solve",
 ]
 
-ROOMS = ("atlas", "baselines", "constraints", "datasets", "kernels", "losses", "model_selection", "norms", "penalties",
-         "plots", "problems")  # fmt: skip
+ROOMS = (
+    "atlas",
+    "baselines",
+    "constraints",
+    "datasets",
+    "kernels",
+    "losses",
+    "model_selection",
+    "norms",
+    "penalties",
+    "plots",
+    "problems",
+)
 
 
-HOMES = {"load": "saving", "save": "saving", "path": "solvers", "solve": "solvers"}  # all other names: estimators
+HOMES = {
+    "load": "saving",
+    "save": "saving",
+    "path": "solvers",
+    "solve": "solvers",
+}  # all other names: estimators
 
 
 def __getattr__(name: str) -> Any:

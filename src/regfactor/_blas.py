@@ -7,7 +7,11 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-UNPACKED = {"SkylakeX", "Cooperlake", "SapphireRapids"}  # cores for which OpenBLAS has kernels for small products
+UNPACKED = {
+    "SkylakeX",
+    "Cooperlake",
+    "SapphireRapids",
+}  # cores for which OpenBLAS has kernels for small products
 
 
 def one_thread() -> Any:
@@ -19,7 +23,8 @@ def one_thread() -> Any:
 def likes_small_products() -> bool:
     """Whether many products of up to a million steps take less time than a single one of as many.
 
-    OpenBLAS copies the factors of a product into its own order first, for some cores only where it is larger.
+    OpenBLAS copies the factors of a product into its own order first, for some cores only where it
+    is larger.
     """
     return any(library.get("architecture") in UNPACKED for library in _libraries().info())
 

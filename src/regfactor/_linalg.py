@@ -10,8 +10,11 @@ import scipy.sparse
 
 from regfactor._params import Array
 
-GRAM_LIMIT = 1e-6  # below this share of the largest singular value a Gram matrix has lost too many digits
-GRAM_SPAN = 1e-2  # share of the largest eigenvalue of a Gram matrix above which directions are as good as by an SVD
+GRAM_LIMIT = (
+    1e-6  # below this share of the largest singular value a Gram matrix has lost too many digits
+)
+# share of the largest eigenvalue of a Gram matrix above which directions are as good as by an SVD
+GRAM_SPAN = 1e-2
 
 
 def is_sparse(X: Any) -> bool:
@@ -41,7 +44,8 @@ def is_symmetric(K: Any) -> bool:
 def svd_above(W: Array, threshold: float) -> tuple[Array, Array, Array]:
     """Singular triplets (U, s, Vt) of W with s > threshold, by an eigendecomposition of the smaller Gram matrix.
 
-    A Gram matrix squares the condition number, so values far below the largest are left to a full SVD.
+    A Gram matrix squares the condition number, so values far below the largest are left to a full
+    SVD.
     """
     if min(W.shape) == 0:
         return W[:, :0], np.zeros(0, W.dtype), W[:0]
@@ -55,7 +59,8 @@ def svd_above(W: Array, threshold: float) -> tuple[Array, Array, Array]:
         keep = s > threshold
         return U[:, keep], s[keep], Vt[keep]
     keep = squares > threshold**2
-    s, V = np.sqrt(squares[keep])[::-1], V[:, keep][:, ::-1]
+    s = np.sqrt(squares[keep])[::-1]
+    V = V[:, keep][:, ::-1]
     U = W @ (V / s).astype(W.dtype)
     return U, s.astype(W.dtype), V.T.astype(W.dtype)
 
@@ -63,12 +68,15 @@ def svd_above(W: Array, threshold: float) -> tuple[Array, Array, Array]:
 def top_eigenpairs(G: Array, k: int, lower: bool = True) -> tuple[Array, Array]:
     """Return the k greatest eigenvalues of a symmetric matrix, ascending, and their eigenvectors.
 
-    LAPACK's driver for some of them gives up on clusters of eigenvalues now and then, with an error or with fewer than
-    it was asked for; the one for all never does.
+    LAPACK's driver for some of them gives up on clusters of eigenvalues now and then, with an error
+    or with fewer than it was asked for; the one for all never does.
     """
     n = len(G)
     # without the checks of scipy's eigh, which cost as much as a small matrix
-    some = scipy.linalg.lapack.ssyevr if G.dtype == np.float32 else scipy.linalg.lapack.dsyevr
+    if G.dtype == np.float32:
+        some = scipy.linalg.lapack.ssyevr
+    else:
+        some = scipy.linalg.lapack.dsyevr
     values, vectors, found, _, failed = some(G, range="I", il=n - k + 1, iu=n, lower=lower)
     if not failed and found == k:
         return values[:k], vectors
@@ -93,7 +101,9 @@ def gram(W: Any) -> Array:
     """W' W as an array, summed in float64; W may be sparse."""
     W = W.astype(np.float64, copy=False)
     product = W.T @ W
-    return product if isinstance(product, np.ndarray) else np.asarray(product.toarray())
+    if isinstance(product, np.ndarray):
+        return product
+    return np.asarray(product.toarray())
 
 
 def spectral_norm(W: Any) -> float:
@@ -104,7 +114,8 @@ def spectral_norm(W: Any) -> float:
     scale = float(abs(W).max())
     if scale == 0.0 or not np.isfinite(scale):
         return scale
-    # all eigenvalues: finding only the largest costs the same reduction, and its driver can fail on clusters
+    # all eigenvalues: finding only the largest costs the same reduction, and its driver can fail on
+    # clusters
     top = float(np.linalg.eigvalsh(gram(W / scale))[-1])
     return scale * float(np.sqrt(max(top, 0.0))) * (1 + 4 * max(W.shape) * np.finfo(np.float64).eps)
 
@@ -112,12 +123,15 @@ def spectral_norm(W: Any) -> float:
 def is_below(gram: Array, level: float, summands: int) -> bool:
     """Tell whether a matrix has norm at most `level`, by its Gram matrix; true is a proof.
 
-    Kept off the level are the worst rounding of a Cholesky factorization (Rump 2006) and that of the sums in the Gram
-    matrix.
+    Kept off the level are the worst rounding of a Cholesky factorization (Rump 2006) and that of
+    the sums in the Gram matrix.
     """
-    eps, m = float(np.finfo(np.float64).eps), len(gram)
+    eps = float(np.finfo(np.float64).eps)
+    m = len(gram)
     shifted = -gram  # only its upper triangle is read
-    shifted[np.diag_indices(m)] += level**2 * (1 - m * (m + 9) * eps) - summands * eps * float(np.trace(gram))
+    shifted[np.diag_indices(m)] += level**2 * (1 - m * (m + 9) * eps) - summands * eps * float(
+        np.trace(gram),
+    )
     try:
         scipy.linalg.cholesky(shifted, overwrite_a=True, check_finite=False)
     except scipy.linalg.LinAlgError:
@@ -133,7 +147,9 @@ def orthonormal(A: Array, overwrite: bool = False) -> Array:
     A = A if overwrite and A.flags.c_contiguous else np.array(A, order="C")
     (solve,) = scipy.linalg.get_blas_funcs(("trsm",), (A,))
     try:
-        for _ in range(2):  # A inv(L)' where A'A = L L'; the transpose is in LAPACK's order, so solved in place
+        for _ in range(
+            2,
+        ):  # A inv(L)' where A'A = L L'; the transpose is in LAPACK's order, so solved in place
             A = solve(1.0, np.linalg.cholesky(A.T @ A), A.T, lower=True, overwrite_b=True).T
     except np.linalg.LinAlgError:  # columns too nearly dependent for a Gram matrix
         return np.linalg.qr(A)[0]
@@ -161,7 +177,10 @@ def project_simplex(V: Array, radius: float | Array = 1.0) -> Array:
 def project_l1_ball(V: Array, radius: float | Array) -> Array:
     """Project every row of V on {norm_1(u) <= radius}."""
     size = np.abs(V)
-    outside = size.sum(axis=-1, keepdims=True) > np.broadcast_to(np.asarray(radius), V.shape[:-1])[..., None]
+    outside = (
+        size.sum(axis=-1, keepdims=True)
+        > np.broadcast_to(np.asarray(radius), V.shape[:-1])[..., None]
+    )
     return np.where(outside, np.sign(V) * project_simplex(size, radius), V)
 
 

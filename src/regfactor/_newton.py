@@ -11,13 +11,25 @@ from regfactor._params import Array
 
 # evaluate(B) -> the value of each column; gradient and second derivative in each entry of D @ B
 Evaluate = Callable[[Array], tuple[Array, Array, Array]]
-Expansion = tuple[Array, Array, Array]  # value, gradient and second derivative in each entry of D @ B
-TRUST = 1e-3  # first share of the majorizing curvature that is added where a Newton step fails, as on flat stretches
+Expansion = tuple[
+    Array,
+    Array,
+    Array,
+]  # value, gradient and second derivative in each entry of D @ B
+# first share of the majorizing curvature that is added where a Newton step fails, as on flat
+# stretches
+TRUST = 1e-3
 ROUNDING = 1e-13
 STEPS = 200
-STUCK = 1e6  # damping at which even a tiny step no longer lowers the value: rounding is all that is left
-SLACK = {8: 1e-12, 4: 1e-5}  # relative rise of a column that is rounding, by the size of a number in bytes
-SHORTER, SHORTENINGS = 0.3, 12  # of a step that raises its column; the last has no length
+# damping at which even a tiny step no longer lowers the value: rounding is all that is left
+STUCK = 1e6
+SLACK = {
+    8: 1e-12,
+    4: 1e-5,
+}  # relative rise of a column that is rounding, by the size of a number in bytes
+# of a step that raises its column; the last has no length
+SHORTER = 0.3
+SHORTENINGS = 12
 BLOCK = 4_000_000  # numbers in the Hessians that are held at once
 
 
@@ -50,23 +62,37 @@ def newton_step(g: Array, h: Array, D: Array, B: Array, ridge: Array, layout: La
     return B - solve_columns(D, h, ridge, layout.pull(D, g) + ridge[:, None] * B, layout)
 
 
-def minimize_columns(evaluate: Evaluate, D: Array, B: Array, ridge: Array, majorant: Array, layout: Layout) -> Array:
+def minimize_columns(
+    evaluate: Evaluate,
+    D: Array,
+    B: Array,
+    ridge: Array,
+    majorant: Array,
+    layout: Layout,
+) -> Array:
     """Minimize F_j(b_j) = sum_i f_ij(d_i b_j) + sum_k ridge_k b_kj^2 / 2 for every column j; never raises any F_j.
 
-    `ridge` has a number for each row of B; `majorant` bounds each second derivative (infinite where nothing does);
-    a column is done when a step promises to lower it by no more than rounding.
+    `ridge` has a number for each row of B; `majorant` bounds each second derivative (infinite where
+    nothing does); a column is done when a step promises to lower it by no more than rounding.
     """
     accuracy = 4 * float(np.finfo(B.dtype).eps)
     damping = np.zeros(B.shape[1], B.dtype)  # Levenberg-Marquardt, apart in every column
     values, g, h = _with_ridge(evaluate, B, ridge)
     for _ in range(STEPS):
         slope = layout.pull(D, g) + ridge[:, None] * B
-        firm = h + layout.spread(damping) * np.where(np.isfinite(majorant), majorant, h) if damping.any() else h
+        if damping.any():
+            firm = h + layout.spread(damping) * np.where(np.isfinite(majorant), majorant, h)
+        else:
+            firm = h
         step = solve_columns(D, firm, ridge, slope, layout)
         promise = (slope * step).sum(axis=0) / 2
-        scale = np.abs(values) + np.abs(values).mean()  # a column that is fitted perfectly has no scale of its own
+        scale = (
+            np.abs(values) + np.abs(values).mean()
+        )  # a column that is fitted perfectly has no scale of its own
         open_ = (promise > accuracy * scale) & (damping < STUCK)
-        if not open_.any():  # the last step is below what values can show, but it doubles the digits of the slope
+        if (
+            not open_.any()
+        ):  # the last step is below what values can show, but it doubles the digits of the slope
             return np.where(np.isfinite(step) & (damping < STUCK), B - step, B)
         trial = np.where(open_, B - step, B)
         new, g_new, h_new = _with_ridge(evaluate, trial, ridge)
@@ -75,15 +101,26 @@ def minimize_columns(evaluate: Evaluate, D: Array, B: Array, ridge: Array, major
         good |= (promise <= ROUNDING * scale) & (new <= values + ROUNDING * scale)
         damping = np.where(good, damping / 8, np.maximum(8 * damping, TRUST))
         if good.all():
-            B, values, g, h = trial, new, g_new, h_new
+            B = trial
+            values = new
+            g = g_new
+            h = h_new
             continue
-        B, values, taken = np.where(good, trial, B), np.where(good, new, values), layout.spread(good)
-        g, h = np.where(taken, g_new, g), np.where(taken, h_new, h)
+        B = np.where(good, trial, B)
+        values = np.where(good, new, values)
+        taken = layout.spread(good)
+        g = np.where(taken, g_new, g)
+        h = np.where(taken, h_new, h)
     return B
 
 
 def improve_columns(
-    expand: Callable[[Array], Expansion], at: Expansion, D: Array, B: Array, ridge: Array, layout: SummingLayout
+    expand: Callable[[Array], Expansion],
+    at: Expansion,
+    D: Array,
+    B: Array,
+    ridge: Array,
+    layout: SummingLayout,
 ) -> tuple[Array, Expansion]:
     """Return B after one Newton step in every column, shortened where it raises the column, and the expansion there.
 
@@ -111,7 +148,9 @@ def solve_columns(D: Array, h: Array, ridge: Array, slope: Array, layout: Layout
     upper = np.triu_indices(m)
     pairs = _products(D, *upper)
     square = np.zeros((m, m), int)
-    square[upper] = square.T[upper] = np.arange(len(upper[0]))  # where each entry of H stands among the pairs
+    square[upper] = square.T[upper] = np.arange(
+        len(upper[0]),
+    )  # where each entry of H stands among the pairs
     eye = np.eye(m, dtype=D.dtype)
     step = np.empty((m, d), np.result_type(D, h))
     if not m:
@@ -119,10 +158,18 @@ def solve_columns(D: Array, h: Array, ridge: Array, slope: Array, layout: Layout
     width = max(1, BLOCK // (m * m))
     for start in range(0, d, width):
         block = slice(start, start + width)
-        H = np.take(layout.grams(h, pairs, block), square.ravel(), axis=1).reshape(-1, m, m) + ridge * eye
+        H = (
+            np.take(layout.grams(h, pairs, block), square.ravel(), axis=1).reshape(-1, m, m)
+            + ridge * eye
+        )
         # a direction only, not the certified problem: the jitter keeps unobserved columns solvable
-        jitter = np.finfo(H.dtype).eps * np.trace(H, axis1=1, axis2=2) + np.finfo(H.dtype).tiny ** 0.5
-        step[:, block] = np.linalg.solve(H + jitter[:, None, None] * eye, slope[:, block].T[:, :, None])[:, :, 0].T
+        jitter = (
+            np.finfo(H.dtype).eps * np.trace(H, axis1=1, axis2=2) + np.finfo(H.dtype).tiny ** 0.5
+        )
+        step[:, block] = np.linalg.solve(
+            H + jitter[:, None, None] * eye,
+            slope[:, block].T[:, :, None],
+        )[:, :, 0].T
     return step
 
 

@@ -47,7 +47,9 @@ class Params:
         for key, value in params.items():
             name, _, inner = key.partition("__")
             if name not in own:
-                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {sorted(own)}.")
+                raise ValueError(
+                    f"{type(self).__name__} has no parameter {name!r}; it has {sorted(own)}.",
+                )
             if inner:
                 own[name].set_params(**{inner: value})
             else:
@@ -75,7 +77,8 @@ class Interval:
         return np.asarray(above & below & np.isfinite(x))
 
     def __str__(self) -> str:
-        left, right = "[" if self.low_closed else "(", "]" if self.high_closed else ")"
+        left = "[" if self.low_closed else "("
+        right = "]" if self.high_closed else ")"
         return f"{left}{self.low:g}, {self.high:g}{right}"
 
 
@@ -129,14 +132,21 @@ def require_part(name: str, part: object, role: type, example: str) -> None:
         return
     if isinstance(part, type) and issubclass(part, role):
         raise ValueError(f"{name} must be a part, not its class: write {part.__name__}().")
-    raise ValueError(f"{name} must be a {role.__name__} such as {example}, got {reprlib.repr(part)}.")
+    raise ValueError(
+        f"{name} must be a {role.__name__} such as {example}, got {reprlib.repr(part)}.",
+    )
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the user's own line: the first outside regfactor and what wraps its methods."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in INSIDE:
-        frame, level = frame.f_back, level + 1
+    frame = sys._getframe(1)
+    level = 2
+    while (
+        frame.f_back is not None
+        and str(frame.f_globals.get("__name__")).partition(".")[0] in INSIDE
+    ):
+        frame = frame.f_back
+        level = level + 1
     warnings.warn(message, category, stacklevel=level)
 
 
@@ -165,9 +175,12 @@ def choose(name: str, table: Mapping[str, T], what: str) -> T:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return what was probably meant: another case, a slip, letters swapped, a beginning; None if nothing is near."""
-    asked, spelled = name.lower(), {word.lower(): word for word in known}
+    asked = name.lower()
+    spelled = {word.lower(): word for word in known}
     slips = difflib.get_close_matches(asked, spelled, n=1, cutoff=CLOSE)
     swapped = [word for word in spelled if sorted(word) == sorted(asked)]
     longer = [word for word in spelled if len(asked) > 2 and word.startswith(asked)]
     found = slips or swapped or longer
-    return spelled[found[0]] if found else None
+    if found:
+        return spelled[found[0]]
+    return None

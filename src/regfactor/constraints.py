@@ -1,8 +1,8 @@
 """What can be said of classes without a label: shares in all rows, in rows with a feature, in a region.
 
-A constraint is a statement about the unlabeled rows among those given to `fit`: masks and features have an entry for
-every row given there, and expectations are taken over the unlabeled ones. It holds within its tolerance, or as nearly
-as the others and the penalty allow.
+A constraint is a statement about the unlabeled rows among those given to `fit`: masks and features
+have an entry for every row given there, and expectations are taken over the unlabeled ones. It
+holds within its tolerance, or as nearly as the others and the penalty allow.
 """
 
 from __future__ import annotations
@@ -100,7 +100,10 @@ class LabeledFeature(Shares):
 
     def features(self, X: Any, names: Any = None) -> Array:
         j = _position(self.column, X.shape[1], names)
-        column = X[:, [j]].toarray()[:, 0] if is_sparse(X) else np.asarray(X)[:, j]
+        if is_sparse(X):
+            column = X[:, [j]].toarray()[:, 0]
+        else:
+            column = np.asarray(X)[:, j]
         return (column != 0).astype(np.float64)
 
     def __str__(self) -> str:
@@ -121,12 +124,12 @@ class Region(Shares):
         if found.shape != (X.shape[0],):
             raise ValueError(
                 f"The mask of a region has shape {found.shape}; it needs one truth value for each of the {X.shape[0]} "
-                "rows given to fit, labeled ones too."
+                "rows given to fit, labeled ones too.",
             )
         if found.dtype != bool and not np.isin(found, (0, 1)).all():
             raise ValueError(
                 f"The mask of a region must hold truth values, got {found[~np.isin(found, (0, 1))][0]!r}; row numbers "
-                "become a mask by numpy.isin(numpy.arange(n), rows)."
+                "become a mask by numpy.isin(numpy.arange(n), rows).",
             )
         return found.astype(np.float64)
 
@@ -145,15 +148,21 @@ class Expected(Constraint):
 
     def __post_init__(self) -> None:
         if not (is_number(self.target) and np.isfinite(self.target)):
-            raise ValueError(f"expectation needs a finite number as its target, got {self.target!r}.")
+            raise ValueError(
+                f"expectation needs a finite number as its target, got {self.target!r}.",
+            )
         _check_tolerance(self)
 
     def features(self, X: Any, names: Any = None) -> Array:
         values = np.asarray(self.values(X) if callable(self.values) else self.values)
-        if values.shape != (X.shape[0],) or values.dtype.kind not in "biuf" or not np.isfinite(values).all():
+        if (
+            values.shape != (X.shape[0],)
+            or values.dtype.kind not in "biuf"
+            or not np.isfinite(values).all()
+        ):
             raise ValueError(
                 f"The features of an expectation have shape {values.shape} and type {values.dtype}; they must be "
-                f"finite numbers, one for each of the {X.shape[0]} rows given to fit."
+                f"finite numbers, one for each of the {X.shape[0]} rows given to fit.",
             )
         return values.astype(np.float64)
 
@@ -197,7 +206,11 @@ def class_balance(shares: Mapping[Any, float], tolerance: float = 0.02) -> Const
 
 
 def labeled_feature(
-    column: Any, shares: Mapping[Any, float], tolerance: float = 0.05, *, vocabulary: Any = None
+    column: Any,
+    shares: Mapping[Any, float],
+    tolerance: float = 0.05,
+    *,
+    vocabulary: Any = None,
 ) -> Constraint:
     """State the shares of classes among the unlabeled rows in which a column is not zero.
 
@@ -208,7 +221,8 @@ def labeled_feature(
     shares : dict of label to share
     tolerance : float, default=0.05
     vocabulary : optional
-        Which word stands in which column: a fitted vectorizer, its `vocabulary_`, or a list of the words by columns.
+        Which word stands in which column: a fitted vectorizer, its `vocabulary_`, or a list of the
+        words by columns.
 
     Returns
     -------
@@ -223,19 +237,27 @@ def labeled_feature(
     if vocabulary is None:
         return LabeledFeature(column, shares, tolerance)
     words = getattr(vocabulary, "vocabulary_", vocabulary)
-    places = words if isinstance(words, Mapping) else {word: j for j, word in enumerate(np.asarray(words).tolist())}
+    if isinstance(words, Mapping):
+        places = words
+    else:
+        places = {word: j for j, word in enumerate(np.asarray(words).tolist())}
     return LabeledFeature(int(choose(column, places, "word")), shares, tolerance, column)
 
 
 def region(
-    mask_or_callable: Any, shares: Mapping[Any, float], tolerance: float = 0.05, *, name: str | None = None
+    mask_or_callable: Any,
+    shares: Mapping[Any, float],
+    tolerance: float = 0.05,
+    *,
+    name: str | None = None,
 ) -> Constraint:
     """State the shares of classes among the unlabeled rows of a region.
 
     Parameters
     ----------
     mask_or_callable : array-like of bool, or callable
-        One truth value for each row given to `fit`, labeled ones too; or a function of the table given there.
+        One truth value for each row given to `fit`, labeled ones too; or a function of the table
+        given there.
     shares : dict of label to share
     tolerance : float, default=0.05
     name : str, optional
@@ -281,38 +303,50 @@ def expectation(features: Any, target: float, tolerance: float, label: Any) -> C
 
 
 def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
+    if isinstance(label, np.generic):
+        return label.item()
+    return label
 
 
 def _check_tolerance(part: Constraint) -> None:
     if not (is_number(part.tolerance) and 0 <= part.tolerance < np.inf):
-        raise ValueError(f"The tolerance of a constraint must be a finite number >= 0, got {part.tolerance!r}.")
+        raise ValueError(
+            f"The tolerance of a constraint must be a finite number >= 0, got {part.tolerance!r}.",
+        )
 
 
 def _check_shares(part: Shares) -> None:
     _check_tolerance(part)
     if not isinstance(part.shares, Mapping) or not part.shares:
-        raise ValueError(f"shares must be a dict of label to share, such as {{'yes': 0.7}}, got {part.shares!r}.")
+        raise ValueError(
+            f"shares must be a dict of label to share, such as {{'yes': 0.7}}, got {part.shares!r}.",
+        )
     for label, share in part.shares.items():
         if not (is_number(share) and 0 <= share <= 1):
             raise ValueError(f"The share of {label!r} must lie between 0 and 1, got {share!r}.")
     total = sum(float(share) for share in part.shares.values())
     if total > 1 + ROUNDING:
-        raise ValueError(f"Shares of classes cannot sum to more than one; {dict(part.shares)} sums to {total:g}.")
+        raise ValueError(
+            f"Shares of classes cannot sum to more than one; {dict(part.shares)} sums to {total:g}.",
+        )
 
 
 def _position(column: Any, width: int, names: Any) -> int:
     """Return the position of a column given by position or name."""
     if isinstance(column, int | np.integer) and not isinstance(column, bool):
         if not -width <= column < width:
-            raise ValueError(f"A labeled feature stands in column {column}; the table has {width} columns.")
+            raise ValueError(
+                f"A labeled feature stands in column {column}; the table has {width} columns.",
+            )
         return int(column) % width
     if not isinstance(column, str):
-        raise ValueError(f"A labeled feature is named by the position or name of a column, got {column!r}.")
+        raise ValueError(
+            f"A labeled feature is named by the position or name of a column, got {column!r}.",
+        )
     if names is None:
         raise ValueError(
             f"A labeled feature names the column {column!r}, and the table has no column names; fit a pandas frame, "
-            "give the position, or say where words stand: labeled_feature(word, shares, vocabulary=vectorizer)."
+            "give the position, or say where words stand: labeled_feature(word, shares, vocabulary=vectorizer).",
         )
     return int(choose(column, {str(name): j for j, name in enumerate(names)}, "column"))
 

@@ -37,7 +37,9 @@ class Factors:
     @property
     def codes(self) -> Array:
         """Phi as a dense array."""
-        return self.Phi if isinstance(self.Phi, np.ndarray) else np.asarray(self.Phi.toarray())
+        if isinstance(self.Phi, np.ndarray):
+            return self.Phi
+        return np.asarray(self.Phi.toarray())
 
     @property
     def T(self) -> Factors:

@@ -13,7 +13,8 @@ import numpy as np
 from regfactor._params import is_count, is_number
 from regfactor.factors import Point
 
-CONTRADICTION = 1e-3  # share of the objective by which no rounding lifts a bound above it: one of them is no number
+# share of the objective by which no rounding lifts a bound above it: one of them is no number
+CONTRADICTION = 1e-3
 
 
 class Status(Enum):
@@ -27,7 +28,9 @@ class Status(Enum):
     MAX_ITER = "the iteration limit was reached first; raise max_iter, or loosen tol"
     TIME_LIMIT = "the time limit was reached first; raise time_limit, or loosen tol"
     STOPPED = "the callback asked to stop"
-    DIVERGED = "the objective became infinite, NaN or less than its bound; raise alpha, or scale the data"
+    DIVERGED = (
+        "the objective became infinite, NaN or less than its bound; raise alpha, or scale the data"
+    )
 
     @property
     def message(self) -> str:
@@ -47,8 +50,9 @@ class Status(Enum):
 class Iterate:
     """One complete step of a solver; its arrays are never written again.
 
-    `settled` says that nothing is left to gain, `limited` that a rank the user set is the reason. `scale` is what a
-    change is measured against where the objective is not: a likelihood has its zero anywhere.
+    `settled` says that nothing is left to gain, `limited` that a rank the user set is the reason.
+    `scale` is what a change is measured against where the objective is not: a likelihood has its
+    zero anywhere.
     """
 
     point: Point
@@ -99,7 +103,12 @@ class Solution:
         return relative(self.gap, self.objective, self.floor)
 
 
-def check_limits(tol: object, max_iter: object, time_limit: object = None, max_rank: object = None) -> None:
+def check_limits(
+    tol: object,
+    max_iter: object,
+    time_limit: object = None,
+    max_rank: object = None,
+) -> None:
     """Raise for limits of a run that are none."""
     if not is_count(max_iter):
         raise ValueError(f"max_iter must be a whole number >= 1, got {max_iter!r}.")
@@ -107,13 +116,19 @@ def check_limits(tol: object, max_iter: object, time_limit: object = None, max_r
         if not is_number(value) or not value >= 0:
             raise ValueError(f"{name} must be a number >= 0, got {value!r}.")
     if max_rank is not None and not is_count(max_rank):
-        raise ValueError(f"max_rank must be a whole number >= 1, or None for no limit, got {max_rank!r}.")
+        raise ValueError(
+            f"max_rank must be a whole number >= 1, or None for no limit, got {max_rank!r}.",
+        )
 
 
 def relative(gap: float, objective: float, floor: float) -> float:
     """Return a gap as a share of the objective, or of `floor` where that is larger."""
     scale = max(abs(objective), floor)
-    return gap / scale if scale > 0 else (0.0 if gap == 0 else np.inf)
+    if scale > 0:
+        return gap / scale
+    if gap == 0:
+        return 0.0
+    return np.inf
 
 
 @dataclass
@@ -130,12 +145,17 @@ class _Tally:
     def take(self, it: Iterate) -> float:
         """Count an iterate in; return by how much it lowered the objective."""
         if it.stage != self.stage:  # another objective: the old best point is not comparable
-            self.stage, self.objective = it.stage, np.inf
+            self.stage = it.stage
+            self.objective = np.inf
         fall = self.objective - it.objective
-        if self.point is None or it.objective <= self.objective:  # of equals the later has settled further
-            self.point, self.objective = it.point, it.objective
+        if (
+            self.point is None or it.objective <= self.objective
+        ):  # of equals the later has settled further
+            self.point = it.point
+            self.objective = it.objective
         if it.bound > self.bound:
-            self.bound, self.rigorous = it.bound, it.rigorous
+            self.bound = it.bound
+            self.rigorous = it.rigorous
         self.n_iter += it.steps
         return fall
 
@@ -153,17 +173,21 @@ def run(
 ) -> Solution:
     """Draw iterates until the relative gap is at most `tol`.
 
-    A solver that offers no bound is stopped when its objective changes by less than `tol`, relatively.
-    `floor` is the smallest scale against which a gap is measured, and `scale` a smaller one than the objective itself,
-    where there is one. Limits are looked at between iterates, each of which
-    may be several steps of its solver; a callback that returns something true ends the run.
+    A solver that offers no bound is stopped when its objective changes by less than `tol`,
+    relatively. `floor` is the smallest scale against which a gap is measured, and `scale` a smaller
+    one than the objective itself, where there is one. Limits are looked at between iterates, each
+    of which may be several steps of its solver; a callback that returns something true ends the
+    run.
     """
-    tally, history = _Tally(), []
+    tally = _Tally()
+    history = []
     started = time.perf_counter()
     status = Status.FINISHED
     for it in iterates:
         fall = tally.take(it)
-        history.append(Record(tally.n_iter, it.objective, tally.bound, time.perf_counter() - started, it.info))
+        history.append(
+            Record(tally.n_iter, it.objective, tally.bound, time.perf_counter() - started, it.info),
+        )
         if progress is not None:
             progress(history[-1])
         stop = callback is not None and bool(callback(it))
@@ -182,11 +206,25 @@ def run(
         raise ValueError("The solver offered no iterate.")
     if not np.isfinite(tally.objective):
         status = Status.DIVERGED
-    return Solution(tally.point, tally.objective, tally.bound, tally.rigorous, status, tally.n_iter, history, floor)
+    return Solution(
+        tally.point,
+        tally.objective,
+        tally.bound,
+        tally.rigorous,
+        status,
+        tally.n_iter,
+        history,
+        floor,
+    )
 
 
 def _ended(
-    it: Iterate, tally: _Tally, fall: float, tol: float, floor: float, size: Callable[[float], float] | None
+    it: Iterate,
+    tally: _Tally,
+    fall: float,
+    tol: float,
+    floor: float,
+    size: Callable[[float], float] | None,
 ) -> Status | None:
     if not np.isfinite(it.objective):
         return Status.DIVERGED
@@ -194,12 +232,21 @@ def _ended(
         gap = tally.objective - tally.bound
         share = relative(gap, tally.objective, floor)
         if share <= tol and (size is None or gap <= tol * size(tally.objective)):
-            return Status.CERTIFIED if share > -CONTRADICTION else Status.DIVERGED
-        return (Status.RANK_LIMIT if it.limited else Status.STALLED) if it.settled else None
+            if share > -CONTRADICTION:
+                return Status.CERTIFIED
+            return Status.DIVERGED
+        if it.settled:
+            return Status.RANK_LIMIT if it.limited else Status.STALLED
+        return None
     # no bound, no proof: the first iterate of a stage has nothing to be compared with (fall = inf)
-    scale, floor = (it.objective, floor) if it.scale is None else (it.scale, 0.0)
+    if it.scale is None:
+        scale, floor = (it.objective, floor)
+    else:
+        scale, floor = (it.scale, 0.0)
     still = relative(abs(fall), scale, floor) <= tol
-    return Status.SETTLED if it.settled or still else None
+    if it.settled or still:
+        return Status.SETTLED
+    return None
 
 
 def _close(iterates: Iterable[Iterate]) -> None:

@@ -65,7 +65,10 @@ class RowScale(Map):
     factors: Any = 1.0
 
     def __post_init__(self) -> None:
-        self.diagonal = np.asarray(self.factors)[:, None] if np.ndim(self.factors) else self.factors
+        if np.ndim(self.factors):
+            self.diagonal = np.asarray(self.factors)[:, None]
+        else:
+            self.diagonal = self.factors
         self.norm2 = float(np.square(self.diagonal).max())
 
     def __call__(self, Z: Array) -> Array:
@@ -84,7 +87,8 @@ class RowScale(Map):
 class Lags(Map):
     """S(W)_t = sum_j W[time t - j, block j], j = 0..q: innovations of q + 1 times act at once (thesis, ch. 7).
 
-    W has q rows more than the predictors: innovations before the first time are free. S S* = (q + 1) I exactly.
+    W has q rows more than the predictors: innovations before the first time are free. S S* = (q +
+    1) I exactly.
     """
 
     q: int = 1
@@ -95,7 +99,8 @@ class Lags(Map):
         self.norm2 = float(self.q + 1)
 
     def __call__(self, Z: Array) -> Array:
-        N, n = Z.shape[0] - self.q, Z.shape[1] // (self.q + 1)
+        N = Z.shape[0] - self.q
+        n = Z.shape[1] // (self.q + 1)
         out = Z[self.q :, :n].copy()
         for j in range(1, self.q + 1):
             out += Z[self.q - j : self.q - j + N, j * n : (j + 1) * n]

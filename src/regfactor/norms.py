@@ -36,7 +36,9 @@ class Norm(Params, abc.ABC):
 
     def outside(self, V: Array, radius: float | Array) -> Array:
         """Return V minus its projection on the ball: by Moreau, the prox of radius times the dual norm."""
-        return as_norm(np.inf if self.p == 1 else (1.0 if np.isinf(self.p) else self.p / (self.p - 1))).prox(V, radius)
+        return as_norm(
+            np.inf if self.p == 1 else (1.0 if np.isinf(self.p) else self.p / (self.p - 1)),
+        ).prox(V, radius)
 
 
 @dataclass
@@ -98,7 +100,10 @@ class LInf(Norm):
         return np.sign(G)
 
     def prox(self, V: Array, t: float | Array) -> Array:
-        return np.asarray(V - project_l1_ball(V, t), V.dtype)  # Moreau: the dual ball is the l1 ball
+        return np.asarray(
+            V - project_l1_ball(V, t),
+            V.dtype,
+        )  # Moreau: the dual ball is the l1 ball
 
 
 @dataclass
@@ -109,7 +114,9 @@ class Lp(Norm):
 
     def __post_init__(self) -> None:
         if not 1 < self.p < np.inf:
-            raise ValueError(f"Lp needs 1 < p < inf, got {self.p!r}; use L1() or LInf() for the ends.")
+            raise ValueError(
+                f"Lp needs 1 < p < inf, got {self.p!r}; use L1() or LInf() for the ends.",
+            )
 
     @property
     def _q(self) -> float:
@@ -129,10 +136,12 @@ class Lp(Norm):
         """Solve for the norm s of the result: each entry has u + t (u/s)^(p-1) = |v|."""
         t = np.broadcast_to(np.asarray(t, np.float64), V.shape[:-1])
         size = np.abs(V).astype(np.float64)
-        shape, rows = V.shape, np.flatnonzero((self.dual(size) > t) & (t > 0))
+        shape = V.shape
+        rows = np.flatnonzero((self.dual(size) > t) & (t > 0))
         U = np.where((t > 0)[..., None], 0.0, size).reshape(-1, shape[-1])
         if len(rows):
-            W, tau = size.reshape(-1, shape[-1])[rows], t.reshape(-1)[rows]
+            W = size.reshape(-1, shape[-1])[rows]
+            tau = t.reshape(-1)[rows]
             top = self.value(W)
 
             def excess(s: Array, i: Array) -> Array:
@@ -140,17 +149,23 @@ class Lp(Norm):
 
             find_root: Any = elementwise.find_root  # its types know functions of one argument only
             order = np.arange(len(rows), dtype=float)
-            s = find_root(lambda s, i: excess(s, i.astype(int)), (1e-12 * top, top), args=(order,)).x
+            s = find_root(
+                lambda s, i: excess(s, i.astype(int)),
+                (1e-12 * top, top),
+                args=(order,),
+            ).x
             U[rows] = self._entries(W, tau, s)
         return np.asarray(np.sign(V) * U.reshape(shape), V.dtype)
 
     def _entries(self, W: Array, t: Array, s: Array) -> Array:
         """Solve u + t (u/s)^(p-1) = w for u >= 0 in every entry, by bisection in the unit of w."""
-        low, high = np.zeros_like(W), W.copy()
+        low = np.zeros_like(W)
+        high = W.copy()
         for _ in range(60):
             u = (low + high) / 2
             above = u + t[..., None] * np.power(u / s[..., None], self.p - 1) > W
-            low, high = np.where(above, low, u), np.where(above, u, high)
+            low = np.where(above, low, u)
+            high = np.where(above, u, high)
         return (low + high) / 2
 
 
@@ -166,14 +181,19 @@ class Blocks(Norm):
 
     def __post_init__(self) -> None:
         if min(self.bounds) <= 0 or self.n_first < 0:
-            raise ValueError(f"Blocks needs n_first >= 0 and positive bounds, got {self.n_first!r}, {self.bounds!r}.")
+            raise ValueError(
+                f"Blocks needs n_first >= 0 and positive bounds, got {self.n_first!r}, {self.bounds!r}.",
+            )
 
     def _split(self, V: Array) -> tuple[Array, Array]:
         return V[..., : self.n_first], V[..., self.n_first :]
 
     def value(self, V: Array) -> Array:
         a, b = self._split(V)
-        return np.maximum(self.first.value(a) / self.bounds[0], self.second.value(b) / self.bounds[1])
+        return np.maximum(
+            self.first.value(a) / self.bounds[0],
+            self.second.value(b) / self.bounds[1],
+        )
 
     def dual(self, G: Array) -> Array:
         a, b = self._split(G)
@@ -181,26 +201,40 @@ class Blocks(Norm):
 
     def support(self, G: Array) -> Array:
         a, b = self._split(G)
-        return np.concatenate([self.bounds[0] * self.first.support(a), self.bounds[1] * self.second.support(b)], -1)
+        return np.concatenate(
+            [self.bounds[0] * self.first.support(a), self.bounds[1] * self.second.support(b)],
+            -1,
+        )
 
     def prox(self, V: Array, t: float | Array) -> Array:
         """Solve for the threshold theta at which the dual norm of the removed part is t (spec 1.1)."""
         t = np.broadcast_to(np.asarray(t, np.float64), V.shape[:-1])
         W = V.astype(np.float64)
         size = self.dual(W)
-        inside, rounding = size <= t, 1e-14 * size
-        low, high = np.zeros(t.shape), self.value(W)
-        # the excess falls from dual(v) - t > 0 to -t, convex: false position with Illinois weights finds its zero
-        up, down, last = np.maximum(size - t, 0), -t, np.full(t.shape, -1)
+        inside = size <= t
+        rounding = 1e-14 * size
+        low = np.zeros(t.shape)
+        high = self.value(W)
+        # the excess falls from dual(v) - t > 0 to -t, convex: false position with Illinois weights
+        # finds its zero
+        up = np.maximum(size - t, 0)
+        down = -t
+        last = np.full(t.shape, -1)
         for _ in range(100):
             theta = low + (high - low) * up / np.where(up > down, up - down, 1)
             excess = self.dual(self.outside(W, theta)) - t
             if np.all(inside | (np.abs(excess) <= rounding) | (high - low <= 1e-15 * high)):
                 break
             above = excess > 0
-            low, high = np.where(above, theta, low), np.where(above, high, theta)
-            again = np.where(above == last, 0.5, 1.0)  # an end that stays twice loses half its weight
-            up, down = np.where(above, excess, up * again), np.where(above, down * again, excess)
+            low = np.where(above, theta, low)
+            high = np.where(above, high, theta)
+            again = np.where(
+                above == last,
+                0.5,
+                1.0,
+            )  # an end that stays twice loses half its weight
+            up = np.where(above, excess, up * again)
+            down = np.where(above, down * again, excess)
             last = above
         inner = np.where((t > 0)[..., None], W - self.outside(W, theta), W)
         return np.asarray(np.where(inside[..., None] & (t > 0)[..., None], 0, inner), V.dtype)
@@ -209,7 +243,11 @@ class Blocks(Norm):
         """Return V minus its projection on the ball, block by block."""
         a, b = self._split(V)
         return np.concatenate(
-            [self.first.outside(a, radius * self.bounds[0]), self.second.outside(b, radius * self.bounds[1])], axis=-1
+            [
+                self.first.outside(a, radius * self.bounds[0]),
+                self.second.outside(b, radius * self.bounds[1]),
+            ],
+            axis=-1,
         )
 
 
@@ -232,4 +270,6 @@ def as_norm(norm: Any) -> Norm:
         return L1()
     if norm == 2:
         return L2()
-    return LInf() if norm == np.inf else Lp(float(norm))
+    if norm == np.inf:
+        return LInf()
+    return Lp(float(norm))

@@ -20,9 +20,24 @@ if TYPE_CHECKING:  # the command line, which imports this, answers --help withou
     from sklearn.base import BaseEstimator
 
 NOTE = "regfactor.json"  # an entry beside skops' own, which skops does not read
-ROOMS = ("_params", "loop", "factors", "losses", "norms", "kernels", "maps", "penalties", "problems", "solvers",
-         "estimators", "baselines", "constraints")  # fmt: skip
-OTHERS = frozenset({"numpy.dtype", "scipy.sparse._csr.csr_array", "scipy.sparse._csc.csc_array"})  # plain data
+ROOMS = (
+    "_params",
+    "loop",
+    "factors",
+    "losses",
+    "norms",
+    "kernels",
+    "maps",
+    "penalties",
+    "problems",
+    "solvers",
+    "estimators",
+    "baselines",
+    "constraints",
+)
+OTHERS = frozenset(
+    {"numpy.dtype", "scipy.sparse._csr.csr_array", "scipy.sparse._csc.csc_array"},
+)  # plain data
 
 
 class UntrustedModel(ValueError):
@@ -42,16 +57,17 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     if isinstance(model, str | os.PathLike) or not isinstance(path, str | os.PathLike):
         raise ValueError(
             f"save takes a model, then the name of a file: save(model, 'model.skops'); got {type(model).__name__}, "
-            f"then {type(path).__name__}."
+            f"then {type(path).__name__}.",
         )
-    skops, path = _skops(), Path(path)
+    skops = _skops()
+    path = Path(path)
     _check_model(model)
     _check_place(path)
     content = io.BytesIO(skops.dumps(model))
     refused = _refused(skops, content.getvalue())
     if refused:
         raise ValueError(
-            f"{type(model).__name__} holds {', '.join(refused)}, which a saved model cannot carry. {_remedy(model)}"
+            f"{type(model).__name__} holds {', '.join(refused)}, which a saved model cannot carry. {_remedy(model)}",
         )
     note = {"regfactor": version("regfactor"), "model": type(model).__name__}
     with zipfile.ZipFile(content, "a") as archive:
@@ -71,20 +87,23 @@ def load(path: str | os.PathLike[str]) -> Any:
     UntrustedModel
         If the file names types that are not regfactor's, scikit-learn's, scipy's or numpy's own.
     """
-    skops, content = _skops(), Path(path).read_bytes()
+    skops = _skops()
+    content = Path(path).read_bytes()
     note = _note(content)
     refused = _refused(skops, content) if note else _foreign(skops, content)
     if refused:
         raise UntrustedModel(
             f"{os.fspath(path)} was not opened: it names {', '.join(refused)}, which no model of regfactor holds. "
-            "If you know its author, look at it with skops.io.get_untrusted_types."
+            "If you know its author, look at it with skops.io.get_untrusted_types.",
         )
     if not note:
-        raise UntrustedModel(f"{os.fspath(path)} is not a file of regfactor.save, so it was not opened.")
+        raise UntrustedModel(
+            f"{os.fspath(path)} is not a file of regfactor.save, so it was not opened.",
+        )
     if note["regfactor"] != version("regfactor"):
         warn(
             f"{os.fspath(path)} was written by regfactor {note['regfactor']}, and this is {version('regfactor')}: if "
-            "the model misbehaves, fit it again."
+            "the model misbehaves, fit it again.",
         )
     return skops.loads(content, trusted=skops.get_untrusted_types(data=content))
 
@@ -98,7 +117,9 @@ def _note(content: bytes) -> dict[str, str]:
     if not zipfile.is_zipfile(io.BytesIO(content)):
         return {}
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        return dict(json.loads(archive.read(NOTE))) if NOTE in archive.namelist() else {}
+        if NOTE in archive.namelist():
+            return dict(json.loads(archive.read(NOTE)))
+        return {}
 
 
 def _foreign(skops: ModuleType, content: bytes) -> list[str]:
@@ -111,7 +132,11 @@ def _foreign(skops: ModuleType, content: bytes) -> list[str]:
 
 def _refused(skops: ModuleType, content: bytes) -> list[str]:
     """Return the names in a file that stand for neither plain data nor a class of a room that models are made of."""
-    return [name for name in skops.get_untrusted_types(data=content) if name not in OTHERS and not _ours(name)]
+    return [
+        name
+        for name in skops.get_untrusted_types(data=content)
+        if name not in OTHERS and not _ours(name)
+    ]
 
 
 def _ours(name: str) -> bool:
@@ -131,7 +156,10 @@ def _check_model(model: Any) -> None:
     """Raise for anything but an estimator, of regfactor or around one."""
     base = importlib.import_module("sklearn.base").BaseEstimator
     if not isinstance(model, base):
-        got = f"the class {model.__name__}, not a model made of it" if inspect.isclass(model) else repr(model)[:60]
+        if inspect.isclass(model):
+            got = f"the class {model.__name__}, not a model made of it"
+        else:
+            got = repr(model)[:60]
         raise ValueError(f"save keeps an estimator, such as ConvexSubspace().fit(X); got {got}.")
 
 
@@ -148,9 +176,13 @@ def _remedy(model: Any) -> str:
 def _check_place(path: Path) -> None:
     """Raise where no file can be written, before anything is."""
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"There is no folder {path.parent} to save {path.name} in; make it first.")
+        raise FileNotFoundError(
+            f"There is no folder {path.parent} to save {path.name} in; make it first.",
+        )
     if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; name a file in it, such as {path / 'model.skops'}.")
+        raise IsADirectoryError(
+            f"{path} is a folder; name a file in it, such as {path / 'model.skops'}.",
+        )
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -16,19 +16,33 @@ try:
 except ImportError as error:
     raise ImportError(f"regfactor.sktime stands on sktime: {install_hint('sktime')}.") from error
 
-FITTED = ("ar", "exog", "intercept", "ma", "sigma", "kappa", "p", "q", "radius", "relative_gap", "shrinkage")
+FITTED = (
+    "ar",
+    "exog",
+    "intercept",
+    "ma",
+    "sigma",
+    "kappa",
+    "p",
+    "q",
+    "radius",
+    "relative_gap",
+    "shrinkage",
+)
 
 
 class RegularizedARMAForecaster(BaseForecaster):
     """min over A, U, c, W of L(X; sum_i x_{t-i} A_i' + u_t U' + c + S(W)) + ridge |A, U|^2 / 2 + lam |W|_*.
 
-    `regfactor.RegularizedARMA` behind sktime's interface: vector series, inputs, intervals, missing values. `update`
-    refits to all rows seen; with `update_params=False` new rows pass through the Kalman filter and the coefficients
-    stay. Predictions inside the sample are one step ahead; where there is no history yet, the mean of the series.
+    `regfactor.RegularizedARMA` behind sktime's interface: vector series, inputs, intervals, missing
+    values. `update` refits to all rows seen; with `update_params=False` new rows pass through the
+    Kalman filter and the coefficients stay. Predictions inside the sample are one step ahead; where
+    there is no history yet, the mean of the series.
 
     Parameters
     ----------
-    p, q, d, shrinkage, ridge, loss, intercept, exog_lags, max_radius, standardize, shocks, max_iter, tol
+    p, q, d, shrinkage, ridge, loss, intercept, exog_lags, max_radius, standardize,
+    shocks, max_iter, tol
         As those of `regfactor.RegularizedARMA`.
 
     Attributes
@@ -64,24 +78,51 @@ class RegularizedARMAForecaster(BaseForecaster):
         "capability:update": True,
         "capability:categorical_in_X": False,
     }
-    _config = {"remember_data": False}  # the rows that a refit needs are kept here, as _cur_y and _cur_X
+    _config = {
+        "remember_data": False,
+    }  # the rows that a refit needs are kept here, as _cur_y and _cur_X
     _y = _X = None  # sktime sets these where its own memory is switched on
 
     def __init__(
-        self, p: int | str = "bic", q: int | str = "auto", d: int = 0, shrinkage: float | str = 0.1,
-        ridge: float = 1e-3, loss: Any = "squared", intercept: bool = True, exog_lags: int = 0,
-        max_radius: float | None = 1.0, standardize: bool = True, shocks: bool = False, max_iter: int = 1000,
+        self,
+        p: int | str = "bic",
+        q: int | str = "auto",
+        d: int = 0,
+        shrinkage: float | str = 0.1,
+        ridge: float = 1e-3,
+        loss: Any = "squared",
+        intercept: bool = True,
+        exog_lags: int = 0,
+        max_radius: float | None = 1.0,
+        standardize: bool = True,
+        shocks: bool = False,
+        max_iter: int = 1000,
         tol: float = 1e-4,
-    ) -> None:  # fmt: skip
-        self.p, self.q, self.d, self.shrinkage, self.ridge, self.loss = p, q, d, shrinkage, ridge, loss
-        self.intercept, self.exog_lags, self.max_radius = intercept, exog_lags, max_radius
-        self.standardize, self.shocks, self.max_iter, self.tol = standardize, shocks, max_iter, tol
+    ) -> None:
+        self.p = p
+        self.q = q
+        self.d = d
+        self.shrinkage = shrinkage
+        self.ridge = ridge
+        self.loss = loss
+        self.intercept = intercept
+        self.exog_lags = exog_lags
+        self.max_radius = max_radius
+        self.standardize = standardize
+        self.shocks = shocks
+        self.max_iter = max_iter
+        self.tol = tol
         super().__init__()
 
     def _fit(self, y: Any, X: Any, fh: Any) -> Self:
         """Fit to a frame whose rows are times."""
-        model = RegularizedARMA(**self.get_params(deep=False)).fit(y.to_numpy(float), exog=_inputs(X))
-        self._cur_y, self._cur_X, self.model_ = y, X, model
+        model = RegularizedARMA(**self.get_params(deep=False)).fit(
+            y.to_numpy(float),
+            exog=_inputs(X),
+        )
+        self._cur_y = y
+        self._cur_X = X
+        self.model_ = model
         fitted = model.predict()
         before = np.tile(np.nanmean(y.to_numpy(float), axis=0), (len(y) - len(fitted), 1))
         self._one_step = np.vstack([before, fitted])
@@ -90,16 +131,20 @@ class RegularizedARMAForecaster(BaseForecaster):
     def _update(self, y: Any, X: Any = None, update_params: bool = True) -> Self:
         """Refit to all rows, or let the new ones pass through the filter."""
         new = ~y.index.isin(self._cur_y.index)
-        y_all, X_all = update_data(self._cur_y, y), self._cur_X if X is None else update_data(self._cur_X, X)
+        y_all = update_data(self._cur_y, y)
+        X_all = self._cur_X if X is None else update_data(self._cur_X, X)
         if update_params:
             return self._fit(y_all, X_all, None)
-        rows, inputs = y[new].to_numpy(float), _inputs(X if X is None else X.loc[y.index[new]])
+        rows = y[new].to_numpy(float)
+        inputs = _inputs(X if X is None else X.loc[y.index[new]])
         steps = [self._one_step]
         for t in range(len(rows)):
             ahead = None if inputs is None else inputs[t : t + 1]
             steps.append(self.model_.forecast(1, exog=ahead).mean)
             self.model_.update(rows[t : t + 1], exog=ahead)
-        self._cur_y, self._cur_X, self._one_step = y_all, X_all, np.vstack(steps)
+        self._cur_y = y_all
+        self._cur_X = X_all
+        self._one_step = np.vstack(steps)
         return self
 
     def _predict(self, fh: Any, X: Any) -> Any:
@@ -107,10 +152,14 @@ class RegularizedARMAForecaster(BaseForecaster):
         steps = np.asarray(fh.to_relative(self.cutoff).to_numpy(), int)
         values = self._one_step
         if steps.max() > 0:
-            values = np.vstack([values, self.model_.forecast(int(steps.max()), exog=self._ahead(X, steps)).mean])
+            values = np.vstack(
+                [values, self.model_.forecast(int(steps.max()), exog=self._ahead(X, steps)).mean],
+            )
         places = len(self._one_step) - 1 + steps
         if places.min() < 0:
-            raise ValueError(f"The series has {len(self._one_step)} rows; there is none {-steps.min()} before its end.")
+            raise ValueError(
+                f"The series has {len(self._one_step)} rows; there is none {-steps.min()} before its end.",
+            )
         return self._framed(values[places], fh, self._get_columns())
 
     def _predict_quantiles(self, fh: Any, X: Any, alpha: list[float]) -> Any:
@@ -127,7 +176,8 @@ class RegularizedARMAForecaster(BaseForecaster):
     def _quantiles(self, fh: Any, X: Any, alpha: list[float]) -> Array:
         """Return quantiles by times (down) and by series, then alpha (across)."""
         steps = np.asarray(fh.to_relative(self.cutoff).to_numpy(), int)
-        exog, table = self._ahead(X, steps), []
+        exog = self._ahead(X, steps)
+        table = []
         for share in alpha:
             level = abs(2 * share - 1)
             made = self.model_.forecast(int(steps.max()), exog=exog, level=float(level) or None)
@@ -143,13 +193,15 @@ class RegularizedARMAForecaster(BaseForecaster):
         if len(missing):
             raise ValueError(
                 f"X has no row for {missing[0]}: forecasts {int(steps.max())} steps ahead need the inputs of every time"
-                " until then."
+                " until then.",
             )
         return _inputs(X.loc[index])
 
     def _fh_up_to(self, last: int) -> Any:
         return importlib.import_module("sktime.forecasting.base").ForecastingHorizon(
-            np.arange(1, last + 1), is_relative=True, freq=self._cutoff
+            np.arange(1, last + 1),
+            is_relative=True,
+            freq=self._cutoff,
         )
 
     def _framed(self, values: Array, fh: Any, columns: Any) -> Any:
@@ -166,4 +218,6 @@ class RegularizedARMAForecaster(BaseForecaster):
 
 
 def _inputs(X: Any) -> Array | None:
-    return None if X is None or X.shape[1] == 0 else X.to_numpy(float)
+    if X is None or X.shape[1] == 0:
+        return None
+    return X.to_numpy(float)

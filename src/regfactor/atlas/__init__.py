@@ -1,7 +1,8 @@
 """The atlas: classical algorithms as regularized factor models (thesis, table 3.4, corrected), each with its proof.
 
-A row says what stands where the table stands, which `FactorModel` is fitted to it, and which well-known algorithm that
-equals, in which quantity. `row.difference()` computes both sides on random data.
+A row says what stands where the table stands, which `FactorModel` is fitted to it, and which
+well-known algorithm that equals, in which quantity. `row.difference()` computes both sides on
+random data.
 """
 
 from __future__ import annotations

@@ -19,9 +19,20 @@ from regfactor.atlas.row import Row, Stranger
 from regfactor.atlas.samples import GROUPS, Sample
 from regfactor.estimators.subspaces.generic import FactorModel
 from regfactor.losses import Logistic, SmoothedHinge
-from regfactor.penalties import Free, Lasso, NonNegative, OneHot, PowerPenalty, SquaredL2, Trace, UnitBall
+from regfactor.penalties import (
+    Free,
+    Lasso,
+    NonNegative,
+    OneHot,
+    PowerPenalty,
+    SquaredL2,
+    Trace,
+    UnitBall,
+)
 
-FEW, WIDTH, NEIGHBORS = textbook.FEW, 0.02, 20
+FEW = textbook.FEW
+WIDTH = 0.02
+NEIGHBORS = 20
 
 
 def _model(loss: str = "squared", **parts: Any) -> FactorModel:
@@ -80,7 +91,8 @@ def _degrees(s: Sample) -> Array:
 
 
 def _normalized_cut(model: FactorModel, s: Sample) -> float:
-    K, d = _gaussian(s), _degrees(s)
+    K = _gaussian(s)
+    d = _degrees(s)
     return _squares(model, s) - float((np.diag(K) / d).sum()) + GROUPS
 
 
@@ -100,102 +112,300 @@ def _noise_prior(s: Sample) -> dict[str, Any]:
 
 
 LINEAR = (
-    Row("PCA", "X", lambda s: s.X, _free(), "low-rank table", _rebuilt, "sklearn PCA",
+    Row(
+        "PCA",
+        "X",
+        lambda s: s.X,
+        _free(),
+        "low-rank table",
+        _rebuilt,
+        "sklearn PCA",
         lambda s: PCA(FEW).fit(s.X).inverse_transform(PCA(FEW).fit_transform(s.X)),
-        note="Of all tables of the rank, the nearest; codes and components are free up to an invertible matrix."),
-    Row("probabilistic PCA", "X", lambda s: s.X,
-        _model(on_codes=PowerPenalty(), on_components=UnitBall(), rank=FEW), "posterior mean of the table", _rebuilt,
-        "sklearn PCA's likelihood", lambda s: textbook.posterior_means(s.X), found=_noise_prior,
+        note="Of all tables of the rank, the nearest; codes and components are free up to an invertible matrix.",
+    ),
+    Row(
+        "probabilistic PCA",
+        "X",
+        lambda s: s.X,
+        _model(on_codes=PowerPenalty(), on_components=UnitBall(), rank=FEW),
+        "posterior mean of the table",
+        _rebuilt,
+        "sklearn PCA's likelihood",
+        lambda s: textbook.posterior_means(s.X),
+        found=_noise_prior,
         note="alpha is the noise variance s2, and code i on unit components has the prior variance l_i - s2, l_i the "
         "i-th eigenvalue of the covariance: (1/2)|x - phi C|^2 + (s2/2) sum_i phi_i^2 / (l_i - s2). The singular value "
         "S_i of X becomes S_i - n s2 / S_i. A trace norm takes the same alpha off all of them: it agrees where "
-        "alpha = n s2 / S_i, and is the model in which components have a prior as well."),
-    Row("kernel PCA", "centered K, rbf", lambda s: textbook.centered(_gaussian(s)), _free(), "low-rank Gram matrix",
-        _rebuilt, "sklearn KernelPCA",
-        lambda s: textbook.gram(KernelPCA(FEW, kernel="rbf", gamma=WIDTH).fit_transform(s.X))),
-    Row("exponential-family PCA", "0 and 1", lambda s: s.bits,
-        _model("logistic", on_codes=SquaredL2(), on_components=SquaredL2(), rank=FEW), "objective", _objective,
-        "L-BFGS on both factors", lambda s: textbook.by_factors(s.bits, Logistic(), 1.0, FEW),
-        note="The divergence is D_F*(Phi C || f(X)), not f^-1(X). `ExponentialFamilyPCA` adds offsets and exposure."),
-    Row("sparse PCA", "X'", lambda s: s.sparse_parts.T,
-        _model(on_codes=Lasso(), on_components=UnitBall(), rank=FEW), "objective", _objective,
-        "sklearn SparsePCA (dict_learning on X')", lambda s: textbook.sparse_components(s.sparse_parts, 1.0),
-        note="The sparse loadings are the codes of the transposed table."),
-    Row("CCA = orthonormal PLS", "[Q1 Q2], bases of the views",
-        lambda s: np.hstack([textbook.basis(s.X), textbook.basis(s.Y)]), _free(), "canonical correlations",
-        lambda m, s: np.linalg.svd(_rebuilt(m, s), compute_uv=False)[:FEW] ** 2 - 1, "sklearn CCA",
+        "alpha = n s2 / S_i, and is the model in which components have a prior as well.",
+    ),
+    Row(
+        "kernel PCA",
+        "centered K, rbf",
+        lambda s: textbook.centered(_gaussian(s)),
+        _free(),
+        "low-rank Gram matrix",
+        _rebuilt,
+        "sklearn KernelPCA",
+        lambda s: textbook.gram(KernelPCA(FEW, kernel="rbf", gamma=WIDTH).fit_transform(s.X)),
+    ),
+    Row(
+        "exponential-family PCA",
+        "0 and 1",
+        lambda s: s.bits,
+        _model("logistic", on_codes=SquaredL2(), on_components=SquaredL2(), rank=FEW),
+        "objective",
+        _objective,
+        "L-BFGS on both factors",
+        lambda s: textbook.by_factors(s.bits, Logistic(), 1.0, FEW),
+        note="The divergence is D_F*(Phi C || f(X)), not f^-1(X). `ExponentialFamilyPCA` adds offsets and exposure.",
+    ),
+    Row(
+        "sparse PCA",
+        "X'",
+        lambda s: s.sparse_parts.T,
+        _model(on_codes=Lasso(), on_components=UnitBall(), rank=FEW),
+        "objective",
+        _objective,
+        "sklearn SparsePCA (dict_learning on X')",
+        lambda s: textbook.sparse_components(s.sparse_parts, 1.0),
+        note="The sparse loadings are the codes of the transposed table.",
+    ),
+    Row(
+        "CCA = orthonormal PLS",
+        "[Q1 Q2], bases of the views",
+        lambda s: np.hstack([textbook.basis(s.X), textbook.basis(s.Y)]),
+        _free(),
+        "canonical correlations",
+        lambda m, s: np.linalg.svd(_rebuilt(m, s), compute_uv=False)[:FEW] ** 2 - 1,
+        "sklearn CCA",
         lambda s: textbook.correlations(s.X, s.Y),
-        note="Whitening has the exponent -1/2; squared singular values are 1 + correlation."),
-    Row("PLS", "X'Y", lambda s: s.X.T @ s.Y, _free(), "low-rank covariance", _rebuilt, "sklearn PLSSVD",
-        lambda s: textbook.covariances(s.X, s.Y), note="Not the deflating PLSRegression."),
-    Row("reduced-rank regression", "Q'Y, Q a basis of X", lambda s: textbook.basis(s.X).T @ s.Y, _free(), "predictions",
-        lambda m, s: textbook.basis(s.X) @ _rebuilt(m, s), "closed form",
-        lambda s: textbook.of_reduced_rank(s.X, s.Y)),
-    Row("LDA", "group means, whitened within groups",
-        lambda s: textbook.weighted_means(s.X, s.y) @ textbook.root_of_within(s.X, s.y), _free(1), "first direction",
-        _discriminant, "sklearn LinearDiscriminantAnalysis", lambda s: textbook.discriminant(s.X, s.y),
-        note="The same as CCA of the table with the groups."),
-    Row("NMF", "X >= 0", lambda s: s.parts, _model(on_codes=NonNegative(), on_components=NonNegative(), rank=FEW),
-        "low-rank table", _rebuilt, "sklearn NMF", lambda s: textbook.non_negative(s.parts, "frobenius")),
-    Row("pLSI", "counts", lambda s: s.parts,
-        _model("kl", on_codes=NonNegative(), on_components=NonNegative(), rank=FEW), "low-rank table", _rebuilt,
+        note="Whitening has the exponent -1/2; squared singular values are 1 + correlation.",
+    ),
+    Row(
+        "PLS",
+        "X'Y",
+        lambda s: s.X.T @ s.Y,
+        _free(),
+        "low-rank covariance",
+        _rebuilt,
+        "sklearn PLSSVD",
+        lambda s: textbook.covariances(s.X, s.Y),
+        note="Not the deflating PLSRegression.",
+    ),
+    Row(
+        "reduced-rank regression",
+        "Q'Y, Q a basis of X",
+        lambda s: textbook.basis(s.X).T @ s.Y,
+        _free(),
+        "predictions",
+        lambda m, s: textbook.basis(s.X) @ _rebuilt(m, s),
+        "closed form",
+        lambda s: textbook.of_reduced_rank(s.X, s.Y),
+    ),
+    Row(
+        "LDA",
+        "group means, whitened within groups",
+        lambda s: textbook.weighted_means(s.X, s.y) @ textbook.root_of_within(s.X, s.y),
+        _free(1),
+        "first direction",
+        _discriminant,
+        "sklearn LinearDiscriminantAnalysis",
+        lambda s: textbook.discriminant(s.X, s.y),
+        note="The same as CCA of the table with the groups.",
+    ),
+    Row(
+        "NMF",
+        "X >= 0",
+        lambda s: s.parts,
+        _model(on_codes=NonNegative(), on_components=NonNegative(), rank=FEW),
+        "low-rank table",
+        _rebuilt,
+        "sklearn NMF",
+        lambda s: textbook.non_negative(s.parts, "frobenius"),
+    ),
+    Row(
+        "pLSI",
+        "counts",
+        lambda s: s.parts,
+        _model("kl", on_codes=NonNegative(), on_components=NonNegative(), rank=FEW),
+        "low-rank table",
+        _rebuilt,
         "sklearn NMF, Kullback-Leibler",
-        lambda s: textbook.non_negative(s.parts, "kullback-leibler"), note="Under KL, not the squared loss."),
-    Row("maximum-margin matrix factorization", "-1 and 1", lambda s: s.signs, _model("smoothed_hinge", gauge=Trace()),
-        "objective", _objective, "L-BFGS on factors of full rank (fast MMMF)",
+        lambda s: textbook.non_negative(s.parts, "kullback-leibler"),
+        note="Under KL, not the squared loss.",
+    ),
+    Row(
+        "maximum-margin matrix factorization",
+        "-1 and 1",
+        lambda s: s.signs,
+        _model("smoothed_hinge", gauge=Trace()),
+        "objective",
+        _objective,
+        "L-BFGS on factors of full rank (fast MMMF)",
         lambda s: textbook.by_factors(s.signs, SmoothedHinge(), 1.0, s.signs.shape[1]),
-        note="The trace norm is the least (|Phi|^2 + |C|^2)/2, so both problems have one value; ours is certified."),
-)  # fmt: skip
+        note="The trace norm is the least (|Phi|^2 + |C|^2)/2, so both problems have one value; ours is certified.",
+    ),
+)
 
 GRAPHS = (
-    Row("classical (metric) MDS", "-J D^2 J/2", lambda s: kernels.ClassicalMDS().gram(s.X), _free(),
-        "low-rank Gram matrix", _rebuilt, "sklearn PCA", lambda s: textbook.gram(PCA(FEW).fit_transform(s.X)),
-        note="Classical scaling; stress by SMACOF is another objective."),
-    Row("Isomap", "-J G^2 J/2, G path lengths", lambda s: kernels.Isomap(NEIGHBORS).gram(s.X), _free(),
-        "low-rank Gram matrix", _rebuilt, "sklearn Isomap",
-        lambda s: textbook.gram(IsomapEmbedding(n_neighbors=NEIGHBORS, n_components=FEW).fit_transform(s.X)),
-        note="G^2 holds squared lengths."),
-    Row("locally linear embedding", "((I-W)'(I-W))^+", lambda s: kernels.LocallyLinear(NEIGHBORS).gram(s.X), _free(),
-        "subspace", _span, "sklearn LocallyLinearEmbedding",
-        lambda s: textbook.projector(LocallyLinearEmbedding(
-            n_neighbors=NEIGHBORS, n_components=FEW, eigen_solver="dense").fit_transform(s.X))),
-    Row("Laplacian eigenmaps", "(D - A)^+", lambda s: kernels.Laplacian(None, WIDTH).gram(s.X), _free(), "subspace",
-        _span, "eigenvectors of D - A", lambda s: textbook.smoothest(_laplacian(s)),
-        note="The Laplacian is not normalized; sklearn's SpectralEmbedding normalizes it."),
-    Row("ratio cut (relaxed)", "(D - A)^+, A 0 and 1", lambda s: kernels.Laplacian(NEIGHBORS).gram(s.X), _free(),
-        "subspace", _span, "eigenvectors of D - A", lambda s: textbook.smoothest(_neighbor_laplacian(s)),
-        note="With hard codes on R, R R' = t I - L, the inertia is the ratio cut itself + trace(R R') - t k."),
-)  # fmt: skip
+    Row(
+        "classical (metric) MDS",
+        "-J D^2 J/2",
+        lambda s: kernels.ClassicalMDS().gram(s.X),
+        _free(),
+        "low-rank Gram matrix",
+        _rebuilt,
+        "sklearn PCA",
+        lambda s: textbook.gram(PCA(FEW).fit_transform(s.X)),
+        note="Classical scaling; stress by SMACOF is another objective.",
+    ),
+    Row(
+        "Isomap",
+        "-J G^2 J/2, G path lengths",
+        lambda s: kernels.Isomap(NEIGHBORS).gram(s.X),
+        _free(),
+        "low-rank Gram matrix",
+        _rebuilt,
+        "sklearn Isomap",
+        lambda s: textbook.gram(
+            IsomapEmbedding(n_neighbors=NEIGHBORS, n_components=FEW).fit_transform(s.X),
+        ),
+        note="G^2 holds squared lengths.",
+    ),
+    Row(
+        "locally linear embedding",
+        "((I-W)'(I-W))^+",
+        lambda s: kernels.LocallyLinear(NEIGHBORS).gram(s.X),
+        _free(),
+        "subspace",
+        _span,
+        "sklearn LocallyLinearEmbedding",
+        lambda s: textbook.projector(
+            LocallyLinearEmbedding(
+                n_neighbors=NEIGHBORS,
+                n_components=FEW,
+                eigen_solver="dense",
+            ).fit_transform(s.X),
+        ),
+    ),
+    Row(
+        "Laplacian eigenmaps",
+        "(D - A)^+",
+        lambda s: kernels.Laplacian(None, WIDTH).gram(s.X),
+        _free(),
+        "subspace",
+        _span,
+        "eigenvectors of D - A",
+        lambda s: textbook.smoothest(_laplacian(s)),
+        note="The Laplacian is not normalized; sklearn's SpectralEmbedding normalizes it.",
+    ),
+    Row(
+        "ratio cut (relaxed)",
+        "(D - A)^+, A 0 and 1",
+        lambda s: kernels.Laplacian(NEIGHBORS).gram(s.X),
+        _free(),
+        "subspace",
+        _span,
+        "eigenvectors of D - A",
+        lambda s: textbook.smoothest(_neighbor_laplacian(s)),
+        note="With hard codes on R, R R' = t I - L, the inertia is the ratio cut itself + trace(R R') - t k.",
+    ),
+)
 
 CLUSTERS = (
-    Row("k-means", "X", lambda s: s.X, _hard(), "inertia", _squares, "sklearn KMeans",
-        lambda s: KMeans(GROUPS, n_init=10, random_state=0).fit(s.X).inertia_),
-    Row("kernel k-means", "R with R R' = K, rbf", lambda s: kernels.Gaussian(WIDTH).features(s.X), _hard(), "inertia",
-        _squares, "closed form in K", lambda s: textbook.within(_gaussian(s), s.y),
-        note="`BregmanKMeans(kernel=...)` never forms R. Rows of K taken as the table are another model."),
-    Row("k-medians", "X", lambda s: s.X, _hard("absolute"), "sum of distances", _objective, "medians of the groups",
-        lambda s: textbook.of_groups(s.X, s.y, lambda A: np.abs(A - np.median(A, axis=0)).sum())),
-    Row("Bregman clustering", "X > 0", lambda s: s.positive, _hard("kl"), "divergence", _objective,
-        "Bregman information", lambda s: textbook.of_groups(s.positive, s.y, textbook.bregman_information),
-        note="A nonlinear transfer only renames the centers: f(m) instead of m."),
-    Row("Linde-Buzo-Gray", "X > 0", lambda s: s.positive, _hard("gamma_log"), "Itakura-Saito divergence",
-        lambda m, s: m.objective_ - (1 + np.log(s.positive)).sum(), "sum over groups",
-        lambda s: textbook.of_groups(s.positive, s.y, textbook.itakura_saito), note="Components are log means."),
-    Row("information-theoretic clustering", "rows of shares", lambda s: s.shares, _hard("kl"), "divergence",
-        _objective, "lost mutual information", lambda s: textbook.lost_information(s.shares, s.y),
-        note="Its soft form is the information bottleneck: `BregmanMixture(divergence='kl')`."),
-    Row("normalized cut", "R / d, rows weighted by d", _balanced, _hard(), "normalized cut", _normalized_cut,
-        "sum of cut / volume", lambda s: textbook.cut(_gaussian(s), s.y, _degrees(s)), weights=_degrees,
-        note="Exact with points scaled by 1/d and weights d = K 1; the inertia is the cut + sum K_ii/d_i - k."),
-)  # fmt: skip
+    Row(
+        "k-means",
+        "X",
+        lambda s: s.X,
+        _hard(),
+        "inertia",
+        _squares,
+        "sklearn KMeans",
+        lambda s: KMeans(GROUPS, n_init=10, random_state=0).fit(s.X).inertia_,
+    ),
+    Row(
+        "kernel k-means",
+        "R with R R' = K, rbf",
+        lambda s: kernels.Gaussian(WIDTH).features(s.X),
+        _hard(),
+        "inertia",
+        _squares,
+        "closed form in K",
+        lambda s: textbook.within(_gaussian(s), s.y),
+        note="`BregmanKMeans(kernel=...)` never forms R. Rows of K taken as the table are another model.",
+    ),
+    Row(
+        "k-medians",
+        "X",
+        lambda s: s.X,
+        _hard("absolute"),
+        "sum of distances",
+        _objective,
+        "medians of the groups",
+        lambda s: textbook.of_groups(s.X, s.y, lambda A: np.abs(A - np.median(A, axis=0)).sum()),
+    ),
+    Row(
+        "Bregman clustering",
+        "X > 0",
+        lambda s: s.positive,
+        _hard("kl"),
+        "divergence",
+        _objective,
+        "Bregman information",
+        lambda s: textbook.of_groups(s.positive, s.y, textbook.bregman_information),
+        note="A nonlinear transfer only renames the centers: f(m) instead of m.",
+    ),
+    Row(
+        "Linde-Buzo-Gray",
+        "X > 0",
+        lambda s: s.positive,
+        _hard("gamma_log"),
+        "Itakura-Saito divergence",
+        lambda m, s: m.objective_ - (1 + np.log(s.positive)).sum(),
+        "sum over groups",
+        lambda s: textbook.of_groups(s.positive, s.y, textbook.itakura_saito),
+        note="Components are log means.",
+    ),
+    Row(
+        "information-theoretic clustering",
+        "rows of shares",
+        lambda s: s.shares,
+        _hard("kl"),
+        "divergence",
+        _objective,
+        "lost mutual information",
+        lambda s: textbook.lost_information(s.shares, s.y),
+        note="Its soft form is the information bottleneck: `BregmanMixture(divergence='kl')`.",
+    ),
+    Row(
+        "normalized cut",
+        "R / d, rows weighted by d",
+        _balanced,
+        _hard(),
+        "normalized cut",
+        _normalized_cut,
+        "sum of cut / volume",
+        lambda s: textbook.cut(_gaussian(s), s.y, _degrees(s)),
+        weights=_degrees,
+        note="Exact with points scaled by 1/d and weights d = K 1; the inertia is the cut + sum K_ii/d_i - k.",
+    ),
+)
 
 MEMBERS = LINEAR + GRAPHS + CLUSTERS
 
 STRANGERS = (
-    Stranger("ICA", "seeks independent codes; a second transfer stands on the codes, x = g(phi) C, which is no "
-             "factor model in phi."),
-    Stranger("locality preserving projections (LPP)", "a generalized eigenproblem X'L X v = l X'D X v: a trace with a "
-             "constraint on linear codes X v, not a loss of a table; its kernel form is Laplacian eigenmaps."),
-    Stranger("neighborhood preserving projections (NPP)", "likewise the linear restriction of locally linear "
-             "embedding; its kernel form is that."),
-)  # fmt: skip
+    Stranger(
+        "ICA",
+        "seeks independent codes; a second transfer stands on the codes, x = g(phi) C, which is no "
+        "factor model in phi.",
+    ),
+    Stranger(
+        "locality preserving projections (LPP)",
+        "a generalized eigenproblem X'L X v = l X'D X v: a trace with a "
+        "constraint on linear codes X v, not a loss of a table; its kernel form is Laplacian eigenmaps.",
+    ),
+    Stranger(
+        "neighborhood preserving projections (NPP)",
+        "likewise the linear restriction of locally linear embedding; its kernel form is that.",
+    ),
+)

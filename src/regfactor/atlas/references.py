@@ -66,7 +66,9 @@ def of_reduced_rank(X: Array, Y: Array) -> Array:
 
 def discriminant(X: Array, y: Array) -> Array:
     """Return the projector on the first direction of Fisher's discriminant, by scikit-learn."""
-    direction = LinearDiscriminantAnalysis(solver="eigen", n_components=1).fit(X, y).scalings_[:, :1]
+    direction = (
+        LinearDiscriminantAnalysis(solver="eigen", n_components=1).fit(X, y).scalings_[:, :1]
+    )
     return projector(direction)
 
 
@@ -89,7 +91,9 @@ def of_groups(X: Array, y: Array, spread: Any) -> float:
 
 def within(K: Array, y: Array) -> float:
     """Return the squared distances to the means of groups in feature space: sum K_ii - sum of means within groups."""
-    return float(np.trace(K) - sum(K[np.ix_(y == c, y == c)].sum() / (y == c).sum() for c in np.unique(y)))
+    return float(
+        np.trace(K) - sum(K[np.ix_(y == c, y == c)].sum() / (y == c).sum() for c in np.unique(y)),
+    )
 
 
 def cut(K: Array, y: Array, sizes: Array) -> float:
@@ -122,7 +126,14 @@ def itakura_saito(X: Array) -> float:
 def non_negative(X: Array, divergence: str) -> Array:
     """Return X as scikit-learn's NMF rebuilds it."""
     solver = "cd" if divergence == "frobenius" else "mu"
-    model = NMF(FEW, beta_loss=divergence, solver=solver, tol=1e-12, max_iter=20_000, random_state=0)
+    model = NMF(
+        FEW,
+        beta_loss=divergence,
+        solver=solver,
+        tol=1e-12,
+        max_iter=20_000,
+        random_state=0,
+    )
     return np.asarray(model.fit_transform(X) @ model.components_)
 
 
@@ -137,20 +148,24 @@ def by_factors(X: Array, loss: Loss, alpha: float, rank: int) -> float:
     n, d = X.shape
 
     def evaluate(theta: Array) -> tuple[float, Array]:
-        Phi, C = theta[: n * rank].reshape(n, rank), theta[n * rank :].reshape(rank, d)
+        Phi = theta[: n * rank].reshape(n, rank)
+        C = theta[n * rank :].reshape(rank, d)
         G = loss.gradient(Phi @ C, X)
         gradient = np.concatenate([(G @ C.T).ravel(), (Phi.T @ G).ravel()]) + alpha * theta
         return float(loss.value(Phi @ C, X).sum() + alpha / 2 * theta @ theta), gradient
 
     start = np.random.default_rng(0).normal(size=(n + d) * rank)
     options: Any = {"maxiter": 20_000, "maxfun": 40_000, "ftol": 1e-15, "gtol": 1e-9}
-    return float(scipy.optimize.minimize(evaluate, start, jac=True, method="L-BFGS-B", options=options).fun)
+    return float(
+        scipy.optimize.minimize(evaluate, start, jac=True, method="L-BFGS-B", options=options).fun,
+    )
 
 
 def posterior_means(X: Array) -> Array:
     """Return E[W z] given x under probabilistic PCA, W (W'W + s2 I)^-1 W' x, with scikit-learn's estimates."""
     model = PCA(FEW).fit(X)
-    n, noise = len(X), model.noise_variance_
+    n = len(X)
+    noise = model.noise_variance_
     spread = model.explained_variance_ * (n - 1) / n, noise * (n - 1) / n
     W = model.components_.T * np.sqrt(spread[0] - spread[1])
     return np.asarray(X @ W @ np.linalg.solve(W.T @ W + spread[1] * np.eye(FEW), W.T))

@@ -41,7 +41,10 @@ class Row:
     def difference(self, sample: Sample | None = None) -> float:
         """Return the largest difference between the two sides, relative to the largest number on the right."""
         sample = sample or Sample()
-        left, right = (np.atleast_1d(side) for side in (self.ours(self.fitted(sample), sample), self.reference(sample)))
+        left, right = (
+            np.atleast_1d(side)
+            for side in (self.ours(self.fitted(sample), sample), self.reference(sample))
+        )
         return float(np.abs(left - right).max() / np.abs(right).max())
 
     @property
@@ -49,7 +52,11 @@ class Row:
         """The model by what differs from the defaults that matter: loss, norm or penalties."""
         shown = ("loss", "gauge", "on_codes", "on_components", "rank")
         defaults = FactorModel().get_params(deep=False)
-        stated = {name: value for name, value in self.model.get_params(deep=False).items() if name in shown}
+        stated = {
+            name: value
+            for name, value in self.model.get_params(deep=False).items()
+            if name in shown
+        }
         parts = [f"{name}={value!r}" for name, value in stated.items() if value != defaults[name]]
         return f"FactorModel({', '.join(parts)})"
 
@@ -93,7 +100,13 @@ class Atlas:
     def to_markdown(self) -> str:
         """Return the table, notes and strangers as Markdown."""
         head = [f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|"]
-        lines = [f"| {row.name} | {row.seen} | `{row.stated}` | {row.equals} | {row.quantity} |" for row in self.rows]
+        lines = [
+            f"| {row.name} | {row.seen} | `{row.stated}` | {row.equals} | {row.quantity} |"
+            for row in self.rows
+        ]
         notes = [f"- **{row.name}**: {row.note}" for row in self.rows if row.note]
         others = [f"- **{stranger.name}**: {stranger.reason}" for stranger in self.strangers]
-        return "\n".join([*head, *lines, "", "Notes:", "", *notes, "", "Not members:", "", *others]) + "\n"
+        return (
+            "\n".join([*head, *lines, "", "Notes:", "", *notes, "", "Not members:", "", *others])
+            + "\n"
+        )

@@ -9,7 +9,8 @@ import numpy as np
 
 from regfactor._params import Array
 
-GROUPS, EACH = 3, 14
+GROUPS = 3
+EACH = 14
 
 
 @dataclass(frozen=True)

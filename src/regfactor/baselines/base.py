@@ -22,13 +22,21 @@ class KernelMachine(BaseEstimator):
 
     def _inputs(self, X: Any, reset: bool) -> Any:
         X = validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
-        precomputed = isinstance(as_kernel(self.kernel, self.gamma, self.degree, self.coef0), Precomputed)
-        return X.toarray() if is_sparse(X) and precomputed else X
+        precomputed = isinstance(
+            as_kernel(self.kernel, self.gamma, self.degree, self.coef0),
+            Precomputed,
+        )
+        if is_sparse(X) and precomputed:
+            return X.toarray()
+        return X
 
     def _publish(self, basis: Basis, c: Array, b: Array, given: Known, dtype: Any) -> None:
         """Set what predictions are made from."""
         coef = basis.coefficients(c).astype(dtype)
-        self._expansion, self._coef, self._offset, self._given = basis.expansion, coef, b.astype(dtype), given.empty()
+        self._expansion = basis.expansion
+        self._coef = coef
+        self._offset = b.astype(dtype)
+        self._given = given.empty()
         flat = given.flat and coef.shape[1] == 1
         name = "coef_" if basis.expansion.kernel is None else "dual_coef_"
         setattr(self, name, coef[:, 0] if flat else coef.T)

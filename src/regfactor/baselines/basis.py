@@ -26,7 +26,9 @@ class Expansion:
     kernel: Kernel | None
     references: Any
     prepared: Any
-    columns: Array | None = None  # of a precomputed kernel, where not all training rows are references
+    columns: Array | None = (
+        None  # of a precomputed kernel, where not all training rows are references
+    )
 
     def __call__(self, X: Any, coef: Array) -> Array:
         """Return h of every row, one column for each column of `coef`."""
@@ -50,14 +52,24 @@ class Basis:
 
     def coefficients(self, c: Array) -> Array:
         """Return what `expansion` takes."""
-        return c if self.back is None else np.asarray(self.back @ c)
+        if self.back is None:
+            return c
+        return np.asarray(self.back @ c)
 
     def norm(self, c: Array) -> float:
         """|h|^2 in the space of the kernel, summed over columns."""
-        return float(np.sum(c * (self.table @ c))) if self.dual else float(np.sum(c * c))
+        if self.dual:
+            return float(np.sum(c * (self.table @ c)))
+        return float(np.sum(c * c))
 
 
-def basis_of(X: Any, kernel: Kernel, landmarks: int | str | None, features: bool, random_state: Any) -> Basis:
+def basis_of(
+    X: Any,
+    kernel: Kernel,
+    landmarks: int | str | None,
+    features: bool,
+    random_state: Any,
+) -> Basis:
     """Return the basis that suits: inputs for a linear kernel, a Gram matrix for few rows, otherwise landmarks.
 
     `features` asks for features whatever the number of rows.
@@ -70,7 +82,9 @@ def basis_of(X: Any, kernel: Kernel, landmarks: int | str | None, features: bool
         return Basis(kernel.gram(X).astype(np.float64, copy=False), True, plain, X.T)
     if isinstance(landmarks, str):
         if landmarks != "auto":
-            raise ValueError(f"landmarks must be a number of rows, 'auto' or None, got {landmarks!r}.")
+            raise ValueError(
+                f"landmarks must be a number of rows, 'auto' or None, got {landmarks!r}.",
+            )
         landmarks = LANDMARKS if features or n > MOST_ROWS else None
     if landmarks is None and not features:
         whole = Expansion(kernel, _held(X, kernel), kernel.prepare(X))
@@ -86,14 +100,23 @@ def _nystrom(X: Any, kernel: Kernel, landmarks: int, random_state: Any) -> Basis
     columns = places if isinstance(kernel, Precomputed) else None
     chosen = X[places] if columns is None else X[places][:, places]
     expansion = Expansion(kernel, _held(chosen, kernel), kernel.prepare(chosen), columns)
-    values, vectors = scipy.linalg.eigh(kernel.gram(chosen).astype(np.float64, copy=False), check_finite=False)
+    values, vectors = scipy.linalg.eigh(
+        kernel.gram(chosen).astype(np.float64, copy=False),
+        check_finite=False,
+    )
     keep = values > len(values) * EPS * np.abs(values).max(initial=0.0)
     keep[-1] = True
-    back = vectors[:, keep] * np.divide(1, np.sqrt(np.maximum(values[keep], 0)), where=values[keep] > 0,
-                                        out=np.zeros(keep.sum()))  # fmt: skip
+    back = vectors[:, keep] * np.divide(
+        1,
+        np.sqrt(np.maximum(values[keep], 0)),
+        where=values[keep] > 0,
+        out=np.zeros(keep.sum()),
+    )
     return Basis(expansion(X, back), False, expansion, back)
 
 
 def _held(references: Any, kernel: Kernel) -> Any:
     """Return what is kept of the references: of a precomputed kernel only their number is needed."""
-    return np.empty((references.shape[0], 0)) if isinstance(kernel, Precomputed) else references
+    if isinstance(kernel, Precomputed):
+        return np.empty((references.shape[0], 0))
+    return references

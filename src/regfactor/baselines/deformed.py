@@ -1,8 +1,8 @@
 """The space of a kernel with the norm gamma_A |h|_K^2 + c h'Mh, M a form on training rows (Sindhwani et al. 2005).
 
-A machine in this space is an ordinary one on labeled rows L whose features Phi_L have the products of the deformed
-kernel, Phi_L Phi_L' = K_L. (gamma_A I + c M K)^-1 I_.L: least squares has a closed form, and a support vector machine
-is any solver for support vector machines.
+A machine in this space is an ordinary one on labeled rows L whose features Phi_L have the products
+of the deformed kernel, Phi_L Phi_L' = K_L. (gamma_A I + c M K)^-1 I_.L: least squares has a closed
+form, and a support vector machine is any solver for support vector machines.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ class Space(abc.ABC):
     ambient: float
     intrinsic: float
     form: Power
-    steps: list[int] = field(default_factory=list, init=False)  # of each solution by conjugate gradients
+    steps: list[int] = field(
+        default_factory=list,
+        init=False,
+    )  # of each solution by conjugate gradients
 
     @abc.abstractmethod
     def ridge(self, rows: Array, Y: Array, intercept: bool) -> Array:
@@ -47,7 +50,9 @@ class Space(abc.ABC):
     def norm(self, c: Array) -> float:
         """Return the norm of h, summed over columns."""
         h = self.basis.table @ c
-        return self.ambient * self.basis.norm(c) + self.intrinsic * float(np.sum(h * (self.form @ h)))
+        return self.ambient * self.basis.norm(c) + self.intrinsic * float(
+            np.sum(h * (self.form @ h)),
+        )
 
 
 class DualSpace(Space):
@@ -55,13 +60,19 @@ class DualSpace(Space):
 
     def ridge(self, rows: Array, Y: Array, intercept: bool) -> Array:
         """(J K + gamma_A l I + c l M K) C = J Y, J the rows that are labeled, less their mean with an intercept."""
-        K, count = self.basis.table, len(rows)
+        K = self.basis.table
+        count = len(rows)
         A = (count * self.intrinsic) * (self.form @ K)
         A[rows] += K[rows] - K[rows].mean(axis=0) if intercept else K[rows]
         A[np.diag_indices(len(K))] += count * self.ambient
         B = np.zeros((len(K), Y.shape[1]))
         B[rows] = Y - Y.mean(axis=0) if intercept else Y
-        return np.asarray(scipy.linalg.lu_solve(scipy.linalg.lu_factor(A, overwrite_a=True, check_finite=False), B))
+        return np.asarray(
+            scipy.linalg.lu_solve(
+                scipy.linalg.lu_factor(A, overwrite_a=True, check_finite=False),
+                B,
+            ),
+        )
 
     def features(self, rows: Array) -> tuple[Array, Callable[[Array], Array]]:
         K = self.basis.table
@@ -69,7 +80,11 @@ class DualSpace(Space):
         Z[rows, np.arange(len(rows))] = 1.0
         A = self.intrinsic * (self.form @ K)
         A[np.diag_indices(len(K))] += self.ambient
-        Z = scipy.linalg.lu_solve(scipy.linalg.lu_factor(A, overwrite_a=True, check_finite=False), Z, overwrite_b=True)
+        Z = scipy.linalg.lu_solve(
+            scipy.linalg.lu_factor(A, overwrite_a=True, check_finite=False),
+            Z,
+            overwrite_b=True,
+        )
         Phi, whiten = _square_root(K[rows] @ Z)
         return Phi, lambda v: np.asarray(Z @ (whiten @ v))
 
@@ -91,15 +106,22 @@ class PrimalSpace(Space):
     def ridge(self, rows: Array, Y: Array, intercept: bool) -> Array:
         """(F'J F + l P) C = F'J Y."""
         F = self.basis.table[rows]
-        A, B = _dense(F.T @ F) + len(rows) * self._quadratic, np.asarray(F.T @ Y)
+        A = _dense(F.T @ F) + len(rows) * self._quadratic
+        B = np.asarray(F.T @ Y)
         if intercept:
             total = np.asarray(F.sum(axis=0)).ravel()
-            A, B = A - np.outer(total, total / len(rows)), B - np.outer(total, Y.mean(axis=0))
+            A = A - np.outer(total, total / len(rows))
+            B = B - np.outer(total, Y.mean(axis=0))
         return np.asarray(scipy.linalg.cho_solve((_cholesky(A), False), B, check_finite=False))
 
     def features(self, rows: Array) -> tuple[Array, Callable[[Array], Array]]:
         R = _cholesky(self._quadratic)
-        Phi = scipy.linalg.solve_triangular(R, _dense(self.basis.table[rows]).T, trans="T", check_finite=False).T
+        Phi = scipy.linalg.solve_triangular(
+            R,
+            _dense(self.basis.table[rows]).T,
+            trans="T",
+            check_finite=False,
+        ).T
         return Phi, lambda v: np.asarray(scipy.linalg.solve_triangular(R, v, check_finite=False))
 
 
@@ -134,10 +156,13 @@ class IterativeSpace(Space):
 
     def ridge(self, rows: Array, Y: Array, intercept: bool) -> Array:
         """(F'J F + l P) C = F'J Y."""
-        F, count = self.basis.table[rows], len(rows)
+        F = self.basis.table[rows]
+        count = len(rows)
 
         def centered(h: Array) -> Array:
-            return h - h.mean(axis=0) if intercept else h
+            if intercept:
+                return h - h.mean(axis=0)
+            return h
 
         def apply(C: Array) -> Array:
             return np.asarray(F.T @ centered(F @ C)) + count * self._quadratic(C)
@@ -149,14 +174,18 @@ class IterativeSpace(Space):
         if len(rows) > MOST_ROWS:
             raise ValueError(
                 f"A support vector machine by conjugate gradients takes at most {MOST_ROWS} labeled rows, got "
-                f"{len(rows)}. Use solver='direct', fewer features, or LaplacianRLS."
+                f"{len(rows)}. Use solver='direct', fewer features, or LaplacianRLS.",
             )
         F = self.basis.table[rows]
         G = np.empty((len(rows), len(rows)))
         for block in gen_batches(len(rows), WIDTH):
             G[:, block] = F @ self._solve(self._quadratic, _dense(F[block].T), self._diagonal)
         Phi, whiten = _square_root(G)
-        return Phi, lambda v: self._solve(self._quadratic, np.asarray(F.T @ (whiten @ v)), self._diagonal)
+        return Phi, lambda v: self._solve(
+            self._quadratic,
+            np.asarray(F.T @ (whiten @ v)),
+            self._diagonal,
+        )
 
 
 def _cholesky(A: Array) -> Array:
@@ -166,7 +195,7 @@ def _cholesky(A: Array) -> Array:
     except scipy.linalg.LinAlgError as error:
         raise ValueError(
             "gamma_A is lost in rounding beside the other terms, so that the solution is not determined. Scale the "
-            "inputs, or raise gamma_A."
+            "inputs, or raise gamma_A.",
         ) from error
 
 
@@ -176,7 +205,12 @@ def _square_root(G: Array) -> tuple[Array, Array]:
     keep = values > len(G) * EPS * np.abs(values).max(initial=0.0)
     keep[-1] = True  # at least one direction, be it of length zero
     roots = np.sqrt(np.maximum(values[keep], 0))
-    return vectors[:, keep] * roots, vectors[:, keep] * np.divide(1, roots, where=roots > 0, out=np.zeros_like(roots))
+    return vectors[:, keep] * roots, vectors[:, keep] * np.divide(
+        1,
+        roots,
+        where=roots > 0,
+        out=np.zeros_like(roots),
+    )
 
 
 def _squares(F: Any) -> Array:

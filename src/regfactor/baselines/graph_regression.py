@@ -21,7 +21,8 @@ from regfactor.estimators.attempt import all_or_nothing
 from regfactor.estimators.door import validated
 from regfactor.kernels import widths
 
-FLOOR = 1e-13  # of the form's own diagonal, whatever its units: lifts what neither a target nor the form holds
+# of the form's own diagonal, whatever its units: lifts what neither a target nor the form holds
+FLOOR = 1e-13
 
 
 class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
@@ -58,7 +59,9 @@ class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
             given = known(y, X, None, TARGETS)
             Q = self._form(X.astype(np.float64))
             G, solved = self._solved(Q, given, len(X))
-            self._given, self._X, self._G = given.empty(), X.astype(np.float64), G
+            self._given = given.empty()
+            self._X = X.astype(np.float64)
+            self._G = G
             self.n_iter_ = max(1, *(s.n_iter for s in solved))
             self.residual_ = max(s.residual for s in solved)
             self.transduction_ = given.completed(G[: len(X)], X.dtype)
@@ -70,9 +73,15 @@ class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
                 )
         return self
 
-    def _solved(self, Q: scipy.sparse.csr_array, given: Known, n: int) -> tuple[Array, list[Solved]]:
+    def _solved(
+        self,
+        Q: scipy.sparse.csr_array,
+        given: Known,
+        n: int,
+    ) -> tuple[Array, list[Solved]]:
         """Return g for every target; offsets are added to f."""
-        G, solved = np.zeros((Q.shape[0], given.Y.shape[1])), []
+        G = np.zeros((Q.shape[0], given.Y.shape[1]))
+        solved = []
         for rows, columns in given.patterns():
             Y = given.Y[np.ix_(rows, columns)]
             mean = Y.mean(axis=0)
@@ -104,12 +113,21 @@ class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
         return self._given.answer(self._extend(X.astype(np.float64)).astype(X.dtype))
 
     def _inputs(self, X: Any, reset: bool) -> Array:
-        return np.asarray(validated(self, X, dtype=[np.float64, np.float32], reset=reset,
-                                        ensure_min_samples=2 if reset else 1))  # fmt: skip
+        return np.asarray(
+            validated(
+                self,
+                X,
+                dtype=[np.float64, np.float32],
+                reset=reset,
+                ensure_min_samples=2 if reset else 1,
+            ),
+        )
 
     def _nearest(self, X: Array, k: int) -> tuple[Array, Array]:
         """Return squared distances and places of the nearest training rows."""
-        distances, places = NearestNeighbors(n_neighbors=min(k, len(self._X))).fit(self._X).kneighbors(X)
+        distances, places = (
+            NearestNeighbors(n_neighbors=min(k, len(self._X))).fit(self._X).kneighbors(X)
+        )
         return np.square(distances), places
 
     def __sklearn_tags__(self) -> Tags:
@@ -122,9 +140,10 @@ class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
 class LaplacianRegression(GraphRegressor):
     """min over f of sum_labeled (y_i - f_i)^2 + penalty f'L f, L the Laplacian of a graph of neighbors.
 
-    Transductive (Belkin, Matveeva & Niyogi 2004): (S + penalty L) f = S y with S the indicator of labeled rows and y
-    centered, a sparse system, by preconditioned conjugate gradients. New rows have the mean of their neighbors' f, each
-    weighing as its join would, which is what minimizes their share of f'L f.
+    Transductive (Belkin, Matveeva & Niyogi 2004): (S + penalty L) f = S y with S the indicator of
+    labeled rows and y centered, a sparse system, by preconditioned conjugate gradients. New rows
+    have the mean of their neighbors' f, each weighing as its join would, which is what minimizes
+    their share of f'L f.
 
     Parameters
     ----------
@@ -133,7 +152,8 @@ class LaplacianRegression(GraphRegressor):
     n_neighbors : int, default=10
         Rows are joined where one is among the nearest of the other.
     graph_gamma : float or str, optional
-        Joins weigh 1, or exp(-graph_gamma |x_i - x_j|^2); a number or "scale", "median", "neighbors".
+        Joins weigh 1, or exp(-graph_gamma |x_i - x_j|^2); a number or "scale", "median",
+        "neighbors".
     normalized : bool, default=False
         Whether L is I - D^-1/2 W D^-1/2 or D - W.
     max_iter, tol : default=1000, 1e-8
@@ -158,11 +178,21 @@ class LaplacianRegression(GraphRegressor):
     """
 
     def __init__(
-        self, penalty: float = 0.1, n_neighbors: int = 10, *, graph_gamma: float | str | None = None,
-        normalized: bool = False, max_iter: int = 1000, tol: float = 1e-8,
-    ) -> None:  # fmt: skip
-        self.penalty, self.n_neighbors, self.graph_gamma = penalty, n_neighbors, graph_gamma
-        self.normalized, self.max_iter, self.tol = normalized, max_iter, tol
+        self,
+        penalty: float = 0.1,
+        n_neighbors: int = 10,
+        *,
+        graph_gamma: float | str | None = None,
+        normalized: bool = False,
+        max_iter: int = 1000,
+        tol: float = 1e-8,
+    ) -> None:
+        self.penalty = penalty
+        self.n_neighbors = n_neighbors
+        self.graph_gamma = graph_gamma
+        self.normalized = normalized
+        self.max_iter = max_iter
+        self.tol = tol
 
     def _check(self) -> None:
         super()._check()
@@ -170,7 +200,10 @@ class LaplacianRegression(GraphRegressor):
         NeighborGraph(self.n_neighbors, self.graph_gamma, self.normalized)
 
     def _form(self, X: Array) -> scipy.sparse.csr_array:
-        gamma = None if self.graph_gamma is None else widths.found(self.graph_gamma, X)
+        if self.graph_gamma is None:
+            gamma = None
+        else:
+            gamma = widths.found(self.graph_gamma, X)
         self._gamma = gamma or 0.0
         graph = NeighborGraph(self.n_neighbors, gamma, self.normalized)
         return scipy.sparse.csr_array(self.penalty * graph.laplacian(X))

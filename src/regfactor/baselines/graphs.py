@@ -22,14 +22,15 @@ MEGABYTES = 64  # of distances that are held at once where scikit-learn has to f
 class NeighborGraph(Params):
     """W_ij = 1, or exp(-gamma |x_i - x_j|^2), where i or j is among the n_neighbors nearest of the other; else 0.
 
-    Where there are fewer other rows, all of them are neighbors. No row is its own neighbor, but equal rows are. The
-    same rows always give the same graph.
+    Where there are fewer other rows, all of them are neighbors. No row is its own neighbor, but
+    equal rows are. The same rows always give the same graph.
 
     Parameters
     ----------
     n_neighbors : int, default=10
     gamma : float or str, optional
-        None makes all weights 1; a number or a rule ("scale", "median", "neighbors") makes them heat weights.
+        None makes all weights 1; a number or a rule ("scale", "median", "neighbors") makes them
+        heat weights.
     normalized : bool, default=True
         Whether the Laplacian is I - D^-1/2 W D^-1/2 or D - W, D the sums of the rows of W.
 
@@ -62,7 +63,9 @@ class NeighborGraph(Params):
         squares = np.maximum(sizes[:, None] + sizes - 2 * K, 0)
         np.fill_diagonal(squares, 0.0)
         if isinstance(self.gamma, str):
-            raise ValueError(f"Heat weights need a number as gamma where only a kernel is known, got {self.gamma!r}.")
+            raise ValueError(
+                f"Heat weights need a number as gamma where only a kernel is known, got {self.gamma!r}.",
+            )
         return self._weights(np.sqrt(squares), None, "precomputed")
 
     def laplacian(self, X: Any) -> scipy.sparse.csr_array:
@@ -80,7 +83,9 @@ class NeighborGraph(Params):
         if k == 0:
             return scipy.sparse.csr_array((n, n))
         with config_context(working_memory=MEGABYTES):
-            distances, places = NearestNeighbors(n_neighbors=k, metric=metric).fit(table).kneighbors()
+            distances, places = (
+                NearestNeighbors(n_neighbors=k, metric=metric).fit(table).kneighbors()
+            )
         values = np.ones(places.shape)
         if self.gamma is not None:
             values = np.exp(-widths.found(self.gamma, X) * np.square(distances, dtype=np.float64))
@@ -113,24 +118,38 @@ class Solved:
 
 
 def conjugate_gradients(
-    apply: Callable[[Array], Array], B: Array, diagonal: Array, tol: float, max_iter: int
+    apply: Callable[[Array], Array],
+    B: Array,
+    diagonal: Array,
+    tol: float,
+    max_iter: int,
 ) -> Solved:
     """Solve A x_j = b_j for all columns of B at once, A positive definite, to |A x_j - b_j| <= tol |b_j|.
 
     `diagonal` is that of A, or near it; dividing by it preconditions.
     """
-    X, R, sizes = np.zeros_like(B), B.copy(), np.linalg.norm(B, axis=0)
+    X = np.zeros_like(B)
+    R = B.copy()
+    sizes = np.linalg.norm(B, axis=0)
     D = Z = R / diagonal[:, None]
-    products, steps = (R * Z).sum(axis=0), 0
+    products = (R * Z).sum(axis=0)
+    steps = 0
     while (open_ := np.linalg.norm(R, axis=0) > tol * sizes).any() and steps < max_iter:
         AD = apply(D)
         curvature = (D * AD).sum(axis=0)
-        length = np.where(open_ & (curvature > 0), products / np.where(curvature > 0, curvature, 1), 0)
+        length = np.where(
+            open_ & (curvature > 0),
+            products / np.where(curvature > 0, curvature, 1),
+            0,
+        )
         X += length * D
         steps += 1
-        R = B - apply(X) if steps % 50 == 0 else R - length * AD  # what was added up drifts from the true residual
+        R = (
+            B - apply(X) if steps % 50 == 0 else R - length * AD
+        )  # what was added up drifts from the true residual
         Z = R / diagonal[:, None]
-        last, products = products, (R * Z).sum(axis=0)
+        last = products
+        products = (R * Z).sum(axis=0)
         D = Z + np.where(last > 0, products / np.where(last > 0, last, 1), 0) * D
     sizes = np.where(sizes > 0, sizes, 1)
     return Solved(X, steps, float((np.linalg.norm(R, axis=0) / sizes).max(initial=0.0)))

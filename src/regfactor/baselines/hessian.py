@@ -18,17 +18,19 @@ FLAT = 1e-10  # of the largest singular value: directions in which a neighborhoo
 class HessianRegression(GraphRegressor):
     """min over f of sum_labeled (y_i - f_i)^2 + penalty sum_i |Hess f (x_i)|^2, along the surface of all rows.
 
-    Kim, Steinke & Hein (2009). At each row a quadratic through f_i is fitted to its neighbors, in coordinates of their
-    tangent space; the sum of its squared second derivatives is a sparse form f'B f, zero for functions that are linear
-    along the surface, where the Laplacian's is zero for constants alone. (S + penalty B) f = S y is solved by
-    preconditioned conjugate gradients. New rows follow the quadratic of the nearest training row up to first order.
+    Kim, Steinke & Hein (2009). At each row a quadratic through f_i is fitted to its neighbors, in
+    coordinates of their tangent space; the sum of its squared second derivatives is a sparse form
+    f'B f, zero for functions that are linear along the surface, where the Laplacian's is zero for
+    constants alone. (S + penalty B) f = S y is solved by preconditioned conjugate gradients. New
+    rows follow the quadratic of the nearest training row up to first order.
 
     Parameters
     ----------
     penalty : float, default=1e-3
         Weight > 0 of the second derivatives, whose unit is that of y over squared distance.
     n_neighbors : int, default=12
-        More than m + m(m + 1)/2 are needed for a dimension of m; the dimension is lowered where there are fewer.
+        More than m + m(m + 1)/2 are needed for a dimension of m; the dimension is lowered where
+        there are fewer.
     dimension : int, default=2
         m, that of the surface.
     max_iter, tol : default=5000, 1e-8
@@ -55,11 +57,19 @@ class HessianRegression(GraphRegressor):
     """
 
     def __init__(
-        self, penalty: float = 1e-3, n_neighbors: int = 12, dimension: int = 2, *, max_iter: int = 5000,
+        self,
+        penalty: float = 1e-3,
+        n_neighbors: int = 12,
+        dimension: int = 2,
+        *,
+        max_iter: int = 5000,
         tol: float = 1e-8,
-    ) -> None:  # fmt: skip
-        self.penalty, self.n_neighbors, self.dimension = penalty, n_neighbors, dimension
-        self.max_iter, self.tol = max_iter, tol
+    ) -> None:
+        self.penalty = penalty
+        self.n_neighbors = n_neighbors
+        self.dimension = dimension
+        self.max_iter = max_iter
+        self.tol = tol
 
     def _check(self) -> None:
         super()._check()
@@ -77,7 +87,8 @@ class HessianRegression(GraphRegressor):
         return scipy.sparse.csr_array(self.penalty * (H.T @ H))
 
     def _extend(self, X: Array) -> Array:
-        nearest, tangents = self._nearest(X, 1)[1][:, 0], self._tangents
+        nearest = self._nearest(X, 1)[1][:, 0]
+        tangents = self._tangents
         u = np.einsum("nd,ndm->nm", X - self._X[nearest], tangents.frames[nearest])
         U = tangents.coordinates(self._X, slice(None))[nearest]
         change = self._G[tangents.places[nearest]] - self._G[nearest][:, None]
@@ -91,14 +102,15 @@ def _warn_of_copies(X: Array, tangents: Tangents) -> None:
     if alone:
         warn(
             f"HessianRegression: all neighbors of {alone} rows are copies of them, so that nothing ties these rows to "
-            "others; raise n_neighbors, or remove duplicate rows."
+            "others; raise n_neighbors, or remove duplicate rows.",
         )
 
 
 def fits_of_quadratics(U: Array) -> Array:
     """Return what takes values at coordinates (rows, k, m) to coefficients of u_r and of u_r u_s, r <= s.
 
-    In units of the neighborhood's own size, so that a direction in which it is flat up to rounding is left out.
+    In units of the neighborhood's own size, so that a direction in which it is flat up to rounding
+    is left out.
     """
     m = U.shape[2]
     r, s = np.triu_indices(m)
@@ -116,7 +128,11 @@ def hessian_rows(X: Array, tangents: Tangents) -> scipy.sparse.csr_array:
     n, k = tangents.places.shape
     m = tangents.frames.shape[2]
     r, s = np.triu_indices(m)
-    scale = np.where(r == s, 2.0, np.sqrt(2))  # f = ... + c_rs u_r u_s: 2 c_rr on the diagonal, c_rs twice off it
+    scale = np.where(
+        r == s,
+        2.0,
+        np.sqrt(2),
+    )  # f = ... + c_rs u_r u_s: 2 c_rr on the diagonal, c_rs twice off it
     blocks: list[Any] = []
     for rows in gen_batches(n, max(BLOCK // (k * (m + len(r))), 1)):
         fits = fits_of_quadratics(tangents.coordinates(X, rows))[:, m:] * scale[:, None]

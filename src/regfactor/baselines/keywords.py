@@ -22,9 +22,9 @@ from regfactor.estimators.labels import encode_labels
 class KeywordVote(ClassifierMixin, BaseEstimator):
     """argmax_c sum over the stated words w in x of (share of c among rows with w, less 1/n_classes).
 
-    What learning from labeled words is to be compared with: it takes the same statements and learns nothing. Rows in
-    which no stated word occurs go to the class with the largest share among the labels given to `fit`, without labels
-    to the first class.
+    What learning from labeled words is to be compared with: it takes the same statements and learns
+    nothing. Rows in which no stated word occurs go to the class with the largest share among the
+    labels given to `fit`, without labels to the first class.
 
     Parameters
     ----------
@@ -50,7 +50,13 @@ class KeywordVote(ClassifierMixin, BaseEstimator):
     array(['sport', 'news', 'sport'], dtype='<U5')
     """
 
-    def __init__(self, constraints: Any = (), classes: Any = None, *, unlabeled: Any = None) -> None:
+    def __init__(
+        self,
+        constraints: Any = (),
+        classes: Any = None,
+        *,
+        unlabeled: Any = None,
+    ) -> None:
         self.constraints = constraints
         self.classes = classes
         self.unlabeled = unlabeled
@@ -72,7 +78,7 @@ class KeywordVote(ClassifierMixin, BaseEstimator):
             stated = [c for c in as_constraints(self.constraints) if _votes(c)]
             if not stated:
                 raise ValueError(
-                    "KeywordVote needs a labeled feature, or a region given by a function, among constraints."
+                    "KeywordVote needs a labeled feature, or a region given by a function, among constraints.",
                 )
             table = self._table(X, reset=True)
             classes = self.classes
@@ -82,7 +88,8 @@ class KeywordVote(ClassifierMixin, BaseEstimator):
                 classes = sorted(named | set(found))
             labels = encode_labels(y, self.unlabeled, classes)
             check_labels(tuple(stated), labels.classes)
-            self.classes_, self._stated = labels.classes, stated
+            self.classes_ = labels.classes
+            self._stated = stated
             self._shares = np.array([_shares(c, labels.classes.tolist()) for c in stated])
             counts = labels.one_hot().sum(axis=0)
             self._otherwise = 1e-6 * counts / max(counts.sum(), 1)  # less than any vote
@@ -97,7 +104,9 @@ class KeywordVote(ClassifierMixin, BaseEstimator):
 
     def _table(self, X: Any, reset: bool) -> Any:
         X = validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
-        return scipy.sparse.csr_array(X) if is_sparse(X) else X
+        if is_sparse(X):
+            return scipy.sparse.csr_array(X)
+        return X
 
     def decision_function(self, X: Any) -> Array:
         """Return the votes.
@@ -112,7 +121,9 @@ class KeywordVote(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         V = self._votes(self._table(X, reset=False))
-        return V[:, 1] - V[:, 0] if V.shape[1] == 2 else V
+        if V.shape[1] == 2:
+            return V[:, 1] - V[:, 0]
+        return V
 
     def predict(self, X: Any) -> Array:
         """Return the class with most votes.
@@ -136,7 +147,9 @@ class KeywordVote(ClassifierMixin, BaseEstimator):
 
 
 def _votes(constraint: Constraint) -> bool:
-    return isinstance(constraint, LabeledFeature) or (isinstance(constraint, Region) and callable(constraint.mask))
+    return isinstance(constraint, LabeledFeature) or (
+        isinstance(constraint, Region) and callable(constraint.mask)
+    )
 
 
 def _shares(constraint: Constraint, classes: list[Any]) -> list[float]:

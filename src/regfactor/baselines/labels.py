@@ -14,15 +14,16 @@ from regfactor.solvers.local import Local, Staged
 class AlternatingLabels(ConvexFactorClassifier):
     """The problem of `ConvexFactorClassifier` at a fixed number of atoms, by alternation from a random start (ALT).
 
-    The certificate of the convex problem tells how far from its global optimum the alternation ended.
+    The certificate of the convex problem tells how far from its global optimum the alternation
+    ended.
 
     Parameters
     ----------
     rank : int, default=10
         Number of atoms.
     alpha, reconstruction_weight, loss, reconstruction_loss, bounds, ...
-        As in `ConvexFactorClassifier`, with its attributes and methods. `tol` is the relative fall of the objective in
-        a sweep that ends the descent; losses must be smooth.
+        As in `ConvexFactorClassifier`, with its attributes and methods. `tol` is the relative fall
+        of the objective in a sweep that ends the descent; losses must be smooth.
 
     Examples
     --------
@@ -36,16 +37,40 @@ class AlternatingLabels(ConvexFactorClassifier):
     _kind: type[Local] = Local
 
     def __init__(
-        self, rank: int = 10, alpha: Any = 0.02, reconstruction_weight: float = 1.0, loss: Any = "logistic",
-        reconstruction_loss: Any = "squared", bounds: tuple[float, float] = (1.0, 1.0), *, fit_intercept: bool = True,
-        unlabeled: Any = None, sparse_zeros: str = "observed", max_iter: int = 1000, tol: float = 1e-4,
-        time_limit: float | None = None, verbose: int = 0, random_state: Any = None, callback: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        rank: int = 10,
+        alpha: Any = 0.02,
+        reconstruction_weight: float = 1.0,
+        loss: Any = "logistic",
+        reconstruction_loss: Any = "squared",
+        bounds: tuple[float, float] = (1.0, 1.0),
+        *,
+        fit_intercept: bool = True,
+        unlabeled: Any = None,
+        sparse_zeros: str = "observed",
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callback: Any = None,
+    ) -> None:
         super().__init__(
-            alpha, reconstruction_weight, loss, reconstruction_loss, bounds, fit_intercept=fit_intercept,
-            unlabeled=unlabeled, sparse_zeros=sparse_zeros, max_iter=max_iter, tol=tol, time_limit=time_limit,
-            verbose=verbose, random_state=random_state, callback=callback,
-        )  # fmt: skip
+            alpha,
+            reconstruction_weight,
+            loss,
+            reconstruction_loss,
+            bounds,
+            fit_intercept=fit_intercept,
+            unlabeled=unlabeled,
+            sparse_zeros=sparse_zeros,
+            max_iter=max_iter,
+            tol=tol,
+            time_limit=time_limit,
+            verbose=verbose,
+            random_state=random_state,
+            callback=callback,
+        )
         self.rank = rank
 
     def _solver(self, seed: int) -> Local:
@@ -56,9 +81,9 @@ class AlternatingLabels(ConvexFactorClassifier):
 class StagedLabels(AlternatingLabels):
     """Inputs first, L(Zx; X) w/(n d) + alpha sum |phi_i| by alternation; then labels on the codes, held (STAGE).
 
-    Parameters, attributes and methods are those of `AlternatingLabels`; `objective_` is that of both stages together,
-    the one of `ConvexFactorClassifier`. Codes of labeled training rows are scored again at the end, labels and all,
-    as in the other estimators; that can only lower it.
+    Parameters, attributes and methods are those of `AlternatingLabels`; `objective_` is that of
+    both stages together, the one of `ConvexFactorClassifier`. Codes of labeled training rows are
+    scored again at the end, labels and all, as in the other estimators; that can only lower it.
 
     Examples
     --------
@@ -75,8 +100,9 @@ class StagedLabels(AlternatingLabels):
 class MatrixCompletionLabels(ConvexFactorClassifier):
     """min over Z, b of L(Zx; X)/|seen inputs| + lambda L(Zy + b; y)/|seen labels| + mu |[Zx, Zy]|_tr (MC-b).
 
-    Goldberg et al. (2010): labels as columns of one matrix that is completed. Convex, but with one bound for inputs and
-    labels together, and stated for the rows at hand; new rows are scored here as in `ConvexFactorClassifier`.
+    Goldberg et al. (2010): labels as columns of one matrix that is completed. Convex, but with one
+    bound for inputs and labels together, and stated for the rows at hand; new rows are scored here
+    as in `ConvexFactorClassifier`.
 
     Parameters
     ----------
@@ -99,15 +125,37 @@ class MatrixCompletionLabels(ConvexFactorClassifier):
     bounds = (1.0, 1.0)
 
     def __init__(
-        self, mu: Any = 0.01, label_weight: float = 1.0, loss: Any = "logistic", reconstruction_loss: Any = "squared",
-        *, fit_intercept: bool = True, unlabeled: Any = None, rule: str = "min", sparse_zeros: str = "observed",
-        max_iter: int = 1000, tol: float = 1e-4, time_limit: float | None = None, verbose: int = 0,
-        random_state: Any = None, callback: Any = None,
-    ) -> None:  # fmt: skip
-        self.mu, self.label_weight, self.loss, self.reconstruction_loss = mu, label_weight, loss, reconstruction_loss
-        self.fit_intercept, self.unlabeled, self.rule, self.sparse_zeros = fit_intercept, unlabeled, rule, sparse_zeros
-        self.max_iter, self.tol, self.time_limit = max_iter, tol, time_limit
-        self.verbose, self.random_state, self.callback = verbose, random_state, callback
+        self,
+        mu: Any = 0.01,
+        label_weight: float = 1.0,
+        loss: Any = "logistic",
+        reconstruction_loss: Any = "squared",
+        *,
+        fit_intercept: bool = True,
+        unlabeled: Any = None,
+        rule: str = "min",
+        sparse_zeros: str = "observed",
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callback: Any = None,
+    ) -> None:
+        self.mu = mu
+        self.label_weight = label_weight
+        self.loss = loss
+        self.reconstruction_loss = reconstruction_loss
+        self.fit_intercept = fit_intercept
+        self.unlabeled = unlabeled
+        self.rule = rule
+        self.sparse_zeros = sparse_zeros
+        self.max_iter = max_iter
+        self.tol = tol
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.random_state = random_state
+        self.callback = callback
 
     @property
     def alpha(self) -> Any:
@@ -117,7 +165,12 @@ class MatrixCompletionLabels(ConvexFactorClassifier):
     def _check_weight(self) -> None:
         require_positive(self, label_weight=self.label_weight)
 
-    def _weights(self, cells: float, labels: float, seen: tuple[float, float]) -> tuple[float, float]:
+    def _weights(
+        self,
+        cells: float,
+        labels: float,
+        seen: tuple[float, float],
+    ) -> tuple[float, float]:
         return 1 / seen[0], self.label_weight / seen[1]
 
     def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:

@@ -41,7 +41,10 @@ class LaplacianMachine(KernelMachine):
         graph = NeighborGraph(self.n_neighbors, self.graph_gamma, self.normalized)
         iterative = choose(self.solver, SOLVERS, "solver")
         basis = basis_of(X, kernel, self.landmarks, bool(iterative), self.random_state)
-        W = graph.affinities_of_gram(X) if isinstance(kernel, Precomputed) else graph.affinities(X)
+        if isinstance(kernel, Precomputed):
+            W = graph.affinities_of_gram(X)
+        else:
+            W = graph.affinities(X)
         form = Power(graph.laplacian_of(W), self.laplacian_degree)
         c = self.gamma_I / X.shape[0] ** 2 if self.average else self.gamma_I
         if basis.dual:
@@ -60,13 +63,15 @@ def _decides(model: Any) -> bool:
 class LaplacianRLS(LaplacianMachine):
     r"""min over f of (1/l) sum_labeled (y_i - f(x_i))^2 + gamma_A |f|_K^2 + gamma_I/(l+u)^2 f'L^p f.
 
-    Laplacian regularized least squares (Belkin, Niyogi & Sindhwani 2006; Sindhwani, Niyogi & Belkin 2005): kernel ridge
-    regression on l labeled rows whose f must also vary little between neighbors among all l + u rows. L is the
-    Laplacian of their neighbor graph, p its degree. The solution is sum_i k(x, x_i) a_i over all rows, with
-    (J K + gamma_A l I + gamma_I l/(l+u)^2 L^p K) a = J y, J the indicator of labeled rows. With gamma_I = 0 it is
-    scikit-learn's KernelRidge with alpha = gamma_A l on the labeled rows.
+    Laplacian regularized least squares (Belkin, Niyogi & Sindhwani 2006; Sindhwani, Niyogi & Belkin
+    2005): kernel ridge regression on l labeled rows whose f must also vary little between neighbors
+    among all l + u rows. L is the Laplacian of their neighbor graph, p its degree. The solution is
+    sum_i k(x, x_i) a_i over all rows, with (J K + gamma_A l I + gamma_I l/(l+u)^2 L^p K) a = J y, J
+    the indicator of labeled rows. With gamma_I = 0 it is scikit-learn's KernelRidge with alpha =
+    gamma_A l on the labeled rows.
 
-    Classes are regressed on as -1 and 1, one against the rest where there are more than two; the largest f wins.
+    Classes are regressed on as -1 and 1, one against the rest where there are more than two; the
+    largest f wins.
 
     Parameters
     ----------
@@ -75,16 +80,18 @@ class LaplacianRLS(LaplacianMachine):
     gamma_I : float, default=1.0
         Weight >= 0 of the variation over the graph.
     kernel : str, Kernel or callable, default="rbf"
-        "linear", "rbf", "poly", "precomputed" (X is then the square kernel matrix, and neighbors are nearest by it), a
-        part of `regfactor.kernels`, or a function of two tables.
+        "linear", "rbf", "poly", "precomputed" (X is then the square kernel matrix, and neighbors
+        are nearest by it), a part of `regfactor.kernels`, or a function of two tables.
     n_neighbors : int, default=10
-        Rows are joined in the graph where one is among the nearest of the other; all rows, where there are fewer.
+        Rows are joined in the graph where one is among the nearest of the other; all rows, where
+        there are fewer.
     laplacian_degree : int, default=1
         p.
     gamma, degree, coef0 : default="scale", 3, 1.0
         Parameters of the kernel.
     graph_gamma : float or str, optional
-        Joins of the graph weigh 1, or exp(-graph_gamma |x_i - x_j|^2); a number or "scale", "median", "neighbors".
+        Joins of the graph weigh 1, or exp(-graph_gamma |x_i - x_j|^2); a number or "scale",
+        "median", "neighbors".
     normalized : bool, default=True
         Whether L is I - D^-1/2 W D^-1/2 or D - W.
     average : bool, default=True
@@ -92,19 +99,21 @@ class LaplacianRLS(LaplacianMachine):
     fit_intercept : bool, default=False
         Whether f = h + b with b in neither penalty.
     task : {"auto", "classification", "regression"}, default="auto"
-        What y holds. "auto": strings, truth values and integers are classes; several columns, or floats of which some
-        is not whole, are targets. Floats that are all whole are classes if all rows are labeled and a class has two
-        rows on average; otherwise they may be either, which is an error.
+        What y holds. "auto": strings, truth values and integers are classes; several columns, or
+        floats of which some is not whole, are targets. Floats that are all whole are classes if all
+        rows are labeled and a class has two rows on average; otherwise they may be either, which is
+        an error.
     unlabeled : object, optional
-        The marker of unlabeled rows in y. Without it: -1, NaN, None or "" for classes, NaN for targets.
+        The marker of unlabeled rows in y. Without it: -1, NaN, None or "" for classes, NaN for
+        targets.
     solver : {"auto", "direct", "cg"}, default="auto"
-        "direct": factorizations, in the number of rows (up to 4000) or of features. "cg": preconditioned conjugate
-        gradients in the features, that never form a square matrix. "auto": direct unless there are more than 3000
-        features and more than 4000 rows.
+        "direct": factorizations, in the number of rows (up to 4000) or of features. "cg":
+        preconditioned conjugate gradients in the features, that never form a square matrix. "auto":
+        direct unless there are more than 3000 features and more than 4000 rows.
     landmarks : int, "auto" or None, default="auto"
-        For kernels that are not linear: the number of random rows whose kernel columns stand for all (Nystrom). "auto"
-        takes 1000 beyond 4000 rows, and else all, exactly, as None always does. No matrix of all pairs of rows is
-        formed beyond 4000 rows, unless None asks for it.
+        For kernels that are not linear: the number of random rows whose kernel columns stand for
+        all (Nystrom). "auto" takes 1000 beyond 4000 rows, and else all, exactly, as None always
+        does. No matrix of all pairs of rows is formed beyond 4000 rows, unless None asks for it.
     max_iter, tol : default=1000, 1e-8
         Limits of conjugate gradients: steps, and residual relative to the right-hand side.
     random_state : int, RandomState instance or None, default=None
@@ -138,17 +147,47 @@ class LaplacianRLS(LaplacianMachine):
     """
 
     def __init__(
-        self, gamma_A: float = 1e-3, gamma_I: float = 1.0, kernel: Any = "rbf", n_neighbors: int = 10,
-        laplacian_degree: int = 1, *, gamma: float | str = "scale", degree: int = 3, coef0: float = 1.0,
-        graph_gamma: float | str | None = None, normalized: bool = True, average: bool = True,
-        fit_intercept: bool = False, task: str = "auto", unlabeled: Any = None, solver: str = "auto",
-        landmarks: int | str | None = "auto", max_iter: int = 1000, tol: float = 1e-8, random_state: Any = None,
-    ) -> None:  # fmt: skip
-        self.gamma_A, self.gamma_I, self.kernel, self.n_neighbors = gamma_A, gamma_I, kernel, n_neighbors
-        self.laplacian_degree, self.gamma, self.degree, self.coef0 = laplacian_degree, gamma, degree, coef0
-        self.graph_gamma, self.normalized, self.average = graph_gamma, normalized, average
-        self.fit_intercept, self.task, self.unlabeled, self.solver = fit_intercept, task, unlabeled, solver
-        self.landmarks, self.max_iter, self.tol, self.random_state = landmarks, max_iter, tol, random_state
+        self,
+        gamma_A: float = 1e-3,
+        gamma_I: float = 1.0,
+        kernel: Any = "rbf",
+        n_neighbors: int = 10,
+        laplacian_degree: int = 1,
+        *,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        graph_gamma: float | str | None = None,
+        normalized: bool = True,
+        average: bool = True,
+        fit_intercept: bool = False,
+        task: str = "auto",
+        unlabeled: Any = None,
+        solver: str = "auto",
+        landmarks: int | str | None = "auto",
+        max_iter: int = 1000,
+        tol: float = 1e-8,
+        random_state: Any = None,
+    ) -> None:
+        self.gamma_A = gamma_A
+        self.gamma_I = gamma_I
+        self.kernel = kernel
+        self.n_neighbors = n_neighbors
+        self.laplacian_degree = laplacian_degree
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.graph_gamma = graph_gamma
+        self.normalized = normalized
+        self.average = average
+        self.fit_intercept = fit_intercept
+        self.task = task
+        self.unlabeled = unlabeled
+        self.solver = solver
+        self.landmarks = landmarks
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows of which some have labels or targets.
@@ -172,7 +211,10 @@ class LaplacianRLS(LaplacianMachine):
             c = np.zeros((space.basis.table.shape[1], given.Y.shape[1]))
             b = np.zeros(given.Y.shape[1])
             loss = 0.0
-            for rows, columns in given.patterns():  # one, but for targets of which single ones are missing
+            for (
+                rows,
+                columns,
+            ) in given.patterns():  # one, but for targets of which single ones are missing
                 Y = given.Y[np.ix_(rows, columns)]
                 part = space.ridge(rows, Y, self.fit_intercept)
                 residual = Y - space.basis.table[rows] @ part
@@ -182,27 +224,35 @@ class LaplacianRLS(LaplacianMachine):
                 loss += float(np.square(residual - b[columns]).sum()) / len(rows)
             self._publish(space.basis, c, b, given, X.dtype)
             self.transduction_ = given.completed(space.basis.table @ c + b, X.dtype)
-            self.objective_, self.n_iter_ = loss + space.norm(c), max(space.steps, default=1)
+            self.objective_ = loss + space.norm(c)
+            self.n_iter_ = max(space.steps, default=1)
         return self
 
     @available_if(_decides)  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Array:
         """Return f of every row, one column for each class where there are more than two."""
         f = self._scores(X)
-        return f[:, 0] if f.shape[1] == 1 else f
+        if f.shape[1] == 1:
+            return f[:, 0]
+        return f
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy of classes, or R^2 of targets."""
-        measure = r2_score if self._given_or_raise().classes is None else accuracy_score
+        if self._given_or_raise().classes is None:
+            measure = r2_score
+        else:
+            measure = accuracy_score
         return float(measure(y, self.predict(X), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn what the task is, where it is named."""
         tags = super().__sklearn_tags__()
         if self.task == "classification":
-            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+            tags.estimator_type = "classifier"
+            tags.classifier_tags = ClassifierTags()
         elif self.task == "regression":
-            tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
+            tags.estimator_type = "regressor"
+            tags.regressor_tags = RegressorTags()
             tags.target_tags.multi_output = True
         return tags
 
@@ -210,11 +260,12 @@ class LaplacianRLS(LaplacianMachine):
 class LaplacianSVM(ClassifierMixin, LaplacianMachine):
     r"""min over f = h + b of (1/l) sum_labeled max(0, 1 - y_i f(x_i)) + gamma_A |h|_K^2 + gamma_I/(l+u)^2 h'L^p h.
 
-    The Laplacian support vector machine (Belkin, Niyogi & Sindhwani 2006; Sindhwani, Niyogi & Belkin 2005), y_i = -1 or
-    1, one class against the rest where there are more than two. It is an ordinary support vector machine on the
-    labeled rows in the space whose norm holds both penalties, and is solved as one: the hinge loss exactly, through
-    the dual quadratic program (libsvm; liblinear without an intercept), the squared hinge loss by Newton's method in
-    the primal. With gamma_I = 0 it is scikit-learn's SVC with C = 1/(2 gamma_A l) on the labeled rows.
+    The Laplacian support vector machine (Belkin, Niyogi & Sindhwani 2006; Sindhwani, Niyogi &
+    Belkin 2005), y_i = -1 or 1, one class against the rest where there are more than two. It is an
+    ordinary support vector machine on the labeled rows in the space whose norm holds both
+    penalties, and is solved as one: the hinge loss exactly, through the dual quadratic program
+    (libsvm; liblinear without an intercept), the squared hinge loss by Newton's method in the
+    primal. With gamma_I = 0 it is scikit-learn's SVC with C = 1/(2 gamma_A l) on the labeled rows.
 
     Parameters
     ----------
@@ -229,8 +280,8 @@ class LaplacianSVM(ClassifierMixin, LaplacianMachine):
     unlabeled : object, optional
         The marker of unlabeled rows in y. Without it: -1, NaN, None or "".
     max_iter, tol : default=1000, 1e-6
-        Limits of conjugate gradients, Newton's method (steps) and the quadratic program (thousands of steps, and how
-        far f may be from the margin).
+        Limits of conjugate gradients, Newton's method (steps) and the quadratic program (thousands
+        of steps, and how far f may be from the margin).
 
     Attributes
     ----------
@@ -256,17 +307,47 @@ class LaplacianSVM(ClassifierMixin, LaplacianMachine):
     """
 
     def __init__(
-        self, gamma_A: float = 1e-3, gamma_I: float = 1.0, kernel: Any = "rbf", n_neighbors: int = 10,
-        laplacian_degree: int = 1, *, gamma: float | str = "scale", degree: int = 3, coef0: float = 1.0,
-        graph_gamma: float | str | None = None, normalized: bool = True, average: bool = True, loss: str = "hinge",
-        fit_intercept: bool = True, unlabeled: Any = None, solver: str = "auto",
-        landmarks: int | str | None = "auto", max_iter: int = 1000, tol: float = 1e-6, random_state: Any = None,
-    ) -> None:  # fmt: skip
-        self.gamma_A, self.gamma_I, self.kernel, self.n_neighbors = gamma_A, gamma_I, kernel, n_neighbors
-        self.laplacian_degree, self.gamma, self.degree, self.coef0 = laplacian_degree, gamma, degree, coef0
-        self.graph_gamma, self.normalized, self.average, self.loss = graph_gamma, normalized, average, loss
-        self.fit_intercept, self.unlabeled, self.solver = fit_intercept, unlabeled, solver
-        self.landmarks, self.max_iter, self.tol, self.random_state = landmarks, max_iter, tol, random_state
+        self,
+        gamma_A: float = 1e-3,
+        gamma_I: float = 1.0,
+        kernel: Any = "rbf",
+        n_neighbors: int = 10,
+        laplacian_degree: int = 1,
+        *,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        graph_gamma: float | str | None = None,
+        normalized: bool = True,
+        average: bool = True,
+        loss: str = "hinge",
+        fit_intercept: bool = True,
+        unlabeled: Any = None,
+        solver: str = "auto",
+        landmarks: int | str | None = "auto",
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        random_state: Any = None,
+    ) -> None:
+        self.gamma_A = gamma_A
+        self.gamma_I = gamma_I
+        self.kernel = kernel
+        self.n_neighbors = n_neighbors
+        self.laplacian_degree = laplacian_degree
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.graph_gamma = graph_gamma
+        self.normalized = normalized
+        self.average = average
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.unlabeled = unlabeled
+        self.solver = solver
+        self.landmarks = landmarks
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows of which some are labeled.
@@ -288,8 +369,12 @@ class LaplacianSVM(ClassifierMixin, LaplacianMachine):
             space = self._space(X)
             rows = next(given.patterns())[0]
             Phi, coefficients = space.features(rows)
-            fits = [machine(Phi, side, self.fit_intercept, self.tol, self.max_iter) for side in given.Y[rows].T]
-            v, b = np.column_stack([fit[0] for fit in fits]), np.array([fit[1] for fit in fits])
+            fits = [
+                machine(Phi, side, self.fit_intercept, self.tol, self.max_iter)
+                for side in given.Y[rows].T
+            ]
+            v = np.column_stack([fit[0] for fit in fits])
+            b = np.array([fit[1] for fit in fits])
             c = coefficients(v)
             slack = np.maximum(1 - given.Y[rows] * (Phi @ v + b), 0)
             loss = np.square(slack) if self.loss == "squared_hinge" else slack
@@ -302,4 +387,6 @@ class LaplacianSVM(ClassifierMixin, LaplacianMachine):
     def decision_function(self, X: Any) -> Array:
         """Return f of every row, one column for each class where there are more than two."""
         f = self._scores(X)
-        return f[:, 0] if f.shape[1] == 1 else f
+        if f.shape[1] == 1:
+            return f[:, 0]
+        return f

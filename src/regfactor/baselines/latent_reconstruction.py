@@ -10,7 +10,8 @@ from regfactor.estimators.snf.estimator import SNFRegressor
 class LinearLatentReconstruction(SNFRegressor):
     """min over Z, V, W of |X - ZV|^2 + lx |V|^2 + mu (|y - Z_l W|^2 + ly |W|^2) + lz |Z|^2, offsets free.
 
-    Supervised matrix factorization, what `SNFRegressor` is compared with: its degree 1 with free latent rows.
+    Supervised matrix factorization, what `SNFRegressor` is compared with: its degree 1 with free
+    latent rows.
 
     Parameters
     ----------
@@ -31,16 +32,41 @@ class LinearLatentReconstruction(SNFRegressor):
     array([-1. , -0.7, -0.5, -0.2,  0. ,  0.2,  0.5,  0.7,  1. ])
     """
 
-    kernel, degree, back_constraint, solver = "poly", 1, None, "lbfgs"
-    gamma, n_random_features, learning_rate = "scale", 1, 1.0
+    kernel = "poly"
+    degree = 1
+    back_constraint = None
+    solver = "lbfgs"
+    gamma = "scale"
+    n_random_features = 1
+    learning_rate = 1.0
 
     def __init__(
-        self, n_components: float | int = 0.5, lambda_x: float = 0.1, lambda_y: float = 0.1, lambda_z: float = 0.1,
-        target_weight: float = 1.0, max_iter: int = 60, clip: float | None = 0.1, scale: bool = True, *,
-        tol: float = 1e-4, time_limit: float | None = None, verbose: int = 0, random_state: Any = None,
+        self,
+        n_components: float | int = 0.5,
+        lambda_x: float = 0.1,
+        lambda_y: float = 0.1,
+        lambda_z: float = 0.1,
+        target_weight: float = 1.0,
+        max_iter: int = 60,
+        clip: float | None = 0.1,
+        scale: bool = True,
+        *,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
         callback: Any = None,
-    ) -> None:  # fmt: skip
-        self.n_components, self.lambda_x, self.lambda_y, self.lambda_z = n_components, lambda_x, lambda_y, lambda_z
-        self.target_weight, self.max_iter, self.clip, self.scale = target_weight, max_iter, clip, scale
-        self.tol, self.time_limit, self.verbose = tol, time_limit, verbose
-        self.random_state, self.callback = random_state, callback
+    ) -> None:
+        self.n_components = n_components
+        self.lambda_x = lambda_x
+        self.lambda_y = lambda_y
+        self.lambda_z = lambda_z
+        self.target_weight = target_weight
+        self.max_iter = max_iter
+        self.clip = clip
+        self.scale = scale
+        self.tol = tol
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.random_state = random_state
+        self.callback = callback

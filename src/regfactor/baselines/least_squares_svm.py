@@ -20,16 +20,16 @@ from regfactor.kernels import Precomputed, as_kernel
 class LeastSquaresSVM(MultiOutputMixin, RegressorMixin, KernelMachine):
     """min over f = h + b of sum_labeled (y_i - f(x_i))^2 + ridge |h|_K^2.
 
-    Suykens & Vandewalle (1999): f(x) = sum_i k(x, x_i) a_i + b over labeled rows with (K + ridge I) a + 1 b = y and
-    1'a = 0. Rows without a target are predicted and otherwise ignored.
+    Suykens & Vandewalle (1999): f(x) = sum_i k(x, x_i) a_i + b over labeled rows with (K + ridge I)
+    a + 1 b = y and 1'a = 0. Rows without a target are predicted and otherwise ignored.
 
     Parameters
     ----------
     ridge : float, default=1.0
         Strength > 0 of the norm in the space of the kernel.
     kernel : str, Kernel or callable, default="rbf"
-        "linear", "rbf", "poly", "precomputed" (X is then the square kernel matrix), a part of `regfactor.kernels`, or a
-        function of two tables.
+        "linear", "rbf", "poly", "precomputed" (X is then the square kernel matrix), a part of
+        `regfactor.kernels`, or a function of two tables.
     gamma, degree, coef0 : default="scale", 3, 1.0
         Parameters of the kernel; rules for gamma are applied to the labeled rows.
 
@@ -53,10 +53,19 @@ class LeastSquaresSVM(MultiOutputMixin, RegressorMixin, KernelMachine):
     """
 
     def __init__(
-        self, ridge: float = 1.0, kernel: Any = "rbf", *, gamma: float | str = "scale", degree: int = 3,
+        self,
+        ridge: float = 1.0,
+        kernel: Any = "rbf",
+        *,
+        gamma: float | str = "scale",
+        degree: int = 3,
         coef0: float = 1.0,
-    ) -> None:  # fmt: skip
-        self.ridge, self.kernel, self.gamma, self.degree, self.coef0 = ridge, kernel, gamma, degree, coef0
+    ) -> None:
+        self.ridge = ridge
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to the rows that have targets.
@@ -91,17 +100,26 @@ class LeastSquaresSVM(MultiOutputMixin, RegressorMixin, KernelMachine):
                 loss += float(np.square(Y - basis.table[at] @ c[:, columns] - b[columns]).sum())
             self._publish(basis, c, b, given, X.dtype)
             self.objective_ = loss + self.ridge * basis.norm(c)
-            self.transduction_ = given.completed(self._expansion(X, self._coef) + self._offset, X.dtype)
+            self.transduction_ = given.completed(
+                self._expansion(X, self._coef) + self._offset,
+                X.dtype,
+            )
         return self
 
 
 def _ridge(basis: Basis, rows: Array, Y: Array, ridge: float) -> tuple[Array, Array]:
     """Return coefficients in a basis, and offsets."""
-    T, c = basis.table[rows], np.zeros((basis.table.shape[1], Y.shape[1]))
+    T = basis.table[rows]
+    c = np.zeros((basis.table.shape[1], Y.shape[1]))
     T = T.toarray() if is_sparse(T) else np.asarray(T)
     if basis.dual:
         A = T[:, rows] + ridge * np.eye(len(rows))
-        solved = scipy.linalg.solve(A, np.column_stack([Y, np.ones(len(rows))]), assume_a="pos", check_finite=False)
+        solved = scipy.linalg.solve(
+            A,
+            np.column_stack([Y, np.ones(len(rows))]),
+            assume_a="pos",
+            check_finite=False,
+        )
         e = solved[:, -1]
         b = solved[:, :-1].sum(axis=0) / e.sum()
         c[rows] = solved[:, :-1] - np.outer(e, b)
@@ -113,5 +131,10 @@ def _ridge(basis: Basis, rows: Array, Y: Array, ridge: float) -> tuple[Array, Ar
         c = center.T @ scipy.linalg.solve(A, Y - Y.mean(axis=0), assume_a="pos", check_finite=False)
     else:
         A = center.T @ center + ridge * np.eye(T.shape[1])
-        c = scipy.linalg.solve(A, center.T @ (Y - Y.mean(axis=0)), assume_a="pos", check_finite=False)
+        c = scipy.linalg.solve(
+            A,
+            center.T @ (Y - Y.mean(axis=0)),
+            assume_a="pos",
+            check_finite=False,
+        )
     return c, Y.mean(axis=0) - mean @ c

@@ -13,20 +13,41 @@ SHORTENINGS = 40
 PAIRS = 1000  # steps of libsvm, which moves two numbers at a time, for one of max_iter
 
 
-def hinge(Phi: Array, y: Array, intercept: bool, tol: float, max_iter: int) -> tuple[Array, float, int]:
+def hinge(
+    Phi: Array,
+    y: Array,
+    intercept: bool,
+    tol: float,
+    max_iter: int,
+) -> tuple[Array, float, int]:
     """min mean max(0, 1 - y (Phi v + b)) + |v|^2 through its dual, a quadratic program: libsvm."""
-    size, limit = np.sqrt(2 * len(y)), PAIRS * max_iter
+    size = np.sqrt(2 * len(y))
+    limit = PAIRS * max_iter
     if not intercept:  # liblinear: libsvm always has an offset
-        machine = LinearSVC(C=1.0, loss="hinge", fit_intercept=False, tol=tol, max_iter=limit, random_state=0)
+        machine = LinearSVC(
+            C=1.0,
+            loss="hinge",
+            fit_intercept=False,
+            tol=tol,
+            max_iter=limit,
+            random_state=0,
+        )
         machine.fit(Phi / size, y)
         return machine.coef_[0] / size, 0.0, int(machine.n_iter_)
     machine = SVC(C=1.0, kernel="linear", tol=tol, max_iter=limit).fit(Phi / size, y)
     return machine.coef_[0] / size, float(machine.intercept_[0]), int(machine.n_iter_[0])
 
 
-def squared_hinge(Phi: Array, y: Array, intercept: bool, tol: float, max_iter: int) -> tuple[Array, float, int]:
+def squared_hinge(
+    Phi: Array,
+    y: Array,
+    intercept: bool,
+    tol: float,
+    max_iter: int,
+) -> tuple[Array, float, int]:
     """min mean max(0, 1 - y (Phi v + b))^2 + |v|^2 by Newton's method: least squares on the rows inside the margin."""
-    v, b = np.zeros(Phi.shape[1]), 0.0
+    v = np.zeros(Phi.shape[1])
+    b = 0.0
     slack = np.maximum(1 - y * (Phi @ v + b), 0)
     value = float(np.mean(slack**2) + v @ v)
     for steps in range(max_iter):
@@ -34,9 +55,12 @@ def squared_hinge(Phi: Array, y: Array, intercept: bool, tol: float, max_iter: i
         if not inside.any():
             return v, b, steps
         target_v, target_b = _least_squares(Phi[inside], y[inside], len(y), intercept)
-        step, shift, length = target_v - v, target_b - b, 1.0
+        step = target_v - v
+        shift = target_b - b
+        length = 1.0
         for _ in range(SHORTENINGS):
-            trial, offset = v + length * step, b + length * shift
+            trial = v + length * step
+            offset = b + length * shift
             slack = np.maximum(1 - y * (Phi @ trial + offset), 0)
             new = float(np.mean(slack**2) + trial @ trial)
             if new <= value:
@@ -45,7 +69,9 @@ def squared_hinge(Phi: Array, y: Array, intercept: bool, tol: float, max_iter: i
         else:
             return v, b, steps  # rounding is all that is left
         settled = value - new <= tol**2 * value and length == 1.0
-        v, b, value = trial, offset, new
+        v = trial
+        b = offset
+        value = new
         if settled or (length == 1.0 and np.array_equal(inside, slack > 0)):
             return v, b, steps + 1
     message = "Newton's method did not reach tol; raise max_iter, or scale the inputs."
@@ -55,11 +81,18 @@ def squared_hinge(Phi: Array, y: Array, intercept: bool, tol: float, max_iter: i
 
 def _least_squares(Phi: Array, y: Array, alpha: float, intercept: bool) -> tuple[Array, float]:
     """min |y - Phi v - b|^2 + alpha |v|^2, in whichever of rows and columns there are fewer of."""
-    center, mean = (Phi.mean(axis=0), float(y.mean())) if intercept else (np.zeros(Phi.shape[1]), 0.0)
-    A, r = Phi - center, y - mean
+    if intercept:
+        center, mean = (Phi.mean(axis=0), float(y.mean()))
+    else:
+        center, mean = (np.zeros(Phi.shape[1]), 0.0)
+    A = Phi - center
+    r = y - mean
     wide = A.shape[1] > A.shape[0]
     G = A @ A.T if wide else A.T @ A
     G[np.diag_indices(len(G))] += alpha
-    solved = scipy.linalg.cho_solve(scipy.linalg.cho_factor(G, check_finite=False), r if wide else A.T @ r)
+    solved = scipy.linalg.cho_solve(
+        scipy.linalg.cho_factor(G, check_finite=False),
+        r if wide else A.T @ r,
+    )
     v = A.T @ solved if wide else solved
     return v, mean - float(center @ v)

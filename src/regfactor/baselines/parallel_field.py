@@ -13,10 +13,10 @@ from regfactor.baselines.tangents import Tangents, check_dimension, sparse_rows
 class ParallelFieldRegression(GraphRegressor):
     """min over f, v of sum_labeled (y_i-f_i)^2 + l1 sum (f_j-f_i - (x_j-x_i).T_i v_i)^2 + l2 sum |T_i'T_j v_j - v_i|^2.
 
-    Lin, Zhang & He (2011). The sums are over each row i and its neighbors j; T_i is a frame of the tangent space at row
-    i and v_i the gradient there: the first sum asks that f follows the field, the second that the field is parallel.
-    The system in f and v is sparse, and solved by preconditioned conjugate gradients. New rows follow the field of the
-    nearest training row.
+    Lin, Zhang & He (2011). The sums are over each row i and its neighbors j; T_i is a frame of the
+    tangent space at row i and v_i the gradient there: the first sum asks that f follows the field,
+    the second that the field is parallel. The system in f and v is sparse, and solved by
+    preconditioned conjugate gradients. New rows follow the field of the nearest training row.
 
     Parameters
     ----------
@@ -51,11 +51,21 @@ class ParallelFieldRegression(GraphRegressor):
     """
 
     def __init__(
-        self, field_penalty: float = 1.0, parallel_penalty: float = 0.1, n_neighbors: int = 10, dimension: int = 2, *,
-        max_iter: int = 5000, tol: float = 1e-8,
-    ) -> None:  # fmt: skip
-        self.field_penalty, self.parallel_penalty = field_penalty, parallel_penalty
-        self.n_neighbors, self.dimension, self.max_iter, self.tol = n_neighbors, dimension, max_iter, tol
+        self,
+        field_penalty: float = 1.0,
+        parallel_penalty: float = 0.1,
+        n_neighbors: int = 10,
+        dimension: int = 2,
+        *,
+        max_iter: int = 5000,
+        tol: float = 1e-8,
+    ) -> None:
+        self.field_penalty = field_penalty
+        self.parallel_penalty = parallel_penalty
+        self.n_neighbors = n_neighbors
+        self.dimension = dimension
+        self.max_iter = max_iter
+        self.tol = tol
 
     def _check(self) -> None:
         super()._check()
@@ -66,24 +76,36 @@ class ParallelFieldRegression(GraphRegressor):
         self.dimension_ = check_dimension(self.dimension, X.shape[1], len(X))
         self._tangents = Tangents.of(X, self.n_neighbors, self.dimension_)
         R1, R2 = field_rows(X, self._tangents)
-        return scipy.sparse.csr_array(self.field_penalty * (R1.T @ R1) + self.parallel_penalty * (R2.T @ R2))
+        return scipy.sparse.csr_array(
+            self.field_penalty * (R1.T @ R1) + self.parallel_penalty * (R2.T @ R2),
+        )
 
     def _extend(self, X: Array) -> Array:
-        nearest, (n, m) = self._nearest(X, 1)[1][:, 0], (len(self._X), self.dimension_)
+        nearest = self._nearest(X, 1)[1][:, 0]
+        n = len(self._X)
+        m = self.dimension_
         u = np.einsum("nd,ndm->nm", X - self._X[nearest], self._tangents.frames[nearest])
         field = self._G[n:].reshape(n, m, -1)[nearest]
         return np.asarray(self._G[nearest] + (u[:, None] @ field)[:, 0])
 
 
-def field_rows(X: Array, tangents: Tangents) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
+def field_rows(
+    X: Array,
+    tangents: Tangents,
+) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
     """Return R1 and R2, whose squared lengths at [f; v] are the two sums (spec A5)."""
-    (n, k), m = tangents.places.shape, tangents.frames.shape[2]
+    (n, k) = tangents.places.shape
+    m = tangents.frames.shape[2]
     own = np.broadcast_to(np.arange(n)[:, None], (n, k)).ravel()
     other = tangents.places.ravel()
     u = tangents.coordinates(X, slice(None)).reshape(n * k, m)
     fields = n + m * own[:, None] + np.arange(m)
     one = np.ones((n * k, 1))
-    first = sparse_rows(np.hstack([u, one, -one]), np.hstack([fields, own[:, None], other[:, None]]), n * (m + 1))
+    first = sparse_rows(
+        np.hstack([u, one, -one]),
+        np.hstack([fields, own[:, None], other[:, None]]),
+        n * (m + 1),
+    )
     # row (i, j, a) of the second: sum_b (T_i'T_j)_ab v_jb - v_ia
     turns = tangents.frames.transpose(0, 2, 1)[:, None] @ tangents.frames[tangents.places]
     values = np.concatenate([turns.reshape(n * k, m, m), np.full((n * k, m, 1), -1.0)], axis=2)

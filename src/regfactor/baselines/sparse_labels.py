@@ -19,7 +19,9 @@ from regfactor.estimators.labels import encode_labels
 
 
 def _gives_probabilities(estimator: Any) -> bool:
-    classifier = getattr(estimator, "classifier_", None) or estimator.classifier or LogisticRegression()
+    classifier = (
+        getattr(estimator, "classifier_", None) or estimator.classifier or LogisticRegression()
+    )
     if hasattr(classifier, "predict_proba"):
         return True
     raise AttributeError(f"classifier={classifier!r} has no predict_proba; use one that has.")
@@ -28,8 +30,9 @@ def _gives_probabilities(estimator: Any) -> bool:
 class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
     """min over Phi, C of |Phi C - X|^2 / 2 + alpha sum |phi|, |c_i| <= 1; then a classifier on labeled codes (LEE).
 
-    Lee et al. (2009) in two stages: codes are learned from all rows without looking at labels, by scikit-learn's
-    dictionary learning, and predict afterwards. Not convex, so that it has no certificate.
+    Lee et al. (2009) in two stages: codes are learned from all rows without looking at labels, by
+    scikit-learn's dictionary learning, and predict afterwards. Not convex, so that it has no
+    certificate.
 
     Parameters
     ----------
@@ -38,9 +41,11 @@ class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
     alpha : float, default=1.0
         Strength of the l1 norm of the codes.
     classifier : classifier, optional
-        What is fitted to the codes of labeled rows; by default scikit-learn's `LogisticRegression()`.
+        What is fitted to the codes of labeled rows; by default scikit-learn's
+        `LogisticRegression()`.
     unlabeled : optional
-        The marker of unlabeled rows in y; by default -1, NaN and None, for strings None, NaN and "".
+        The marker of unlabeled rows in y; by default -1, NaN and None, for strings None, NaN and
+        "".
     max_iter : int, default=100
         Of dictionary learning.
     tol : float, default=1e-4
@@ -68,11 +73,23 @@ class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
     """
 
     def __init__(
-        self, n_components: int = 10, alpha: float = 1.0, classifier: Any = None, *, unlabeled: Any = None,
-        max_iter: int = 100, tol: float = 1e-4, random_state: Any = None,
-    ) -> None:  # fmt: skip
-        self.n_components, self.alpha, self.classifier = n_components, alpha, classifier
-        self.unlabeled, self.max_iter, self.tol, self.random_state = unlabeled, max_iter, tol, random_state
+        self,
+        n_components: int = 10,
+        alpha: float = 1.0,
+        classifier: Any = None,
+        *,
+        unlabeled: Any = None,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.alpha = alpha
+        self.classifier = classifier
+        self.unlabeled = unlabeled
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows of which some have a label.
@@ -91,20 +108,41 @@ class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
             require_count(self, n_components=self.n_components, max_iter=self.max_iter)
             require_positive(self, alpha=self.alpha, tol=self.tol)
             if y is None:
-                raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+                raise ValueError(
+                    f"{type(self).__name__} requires y to be passed, but the target y is None.",
+                )
             X = validated(self, X, dtype=np.float64)
-            labels = encode_labels(column_or_1d(y, warn=True) if np.asarray(y).ndim == 2 else y, self.unlabeled)
+            labels = encode_labels(
+                column_or_1d(y, warn=True) if np.asarray(y).ndim == 2 else y,
+                self.unlabeled,
+            )
             check_consistent_length(X, labels.codes)
             if len(labels.classes) < 2:
-                raise ValueError(f"A classifier needs labels of at least two classes, got {len(labels.classes)} class.")
+                raise ValueError(
+                    f"A classifier needs labels of at least two classes, got {len(labels.classes)} class.",
+                )
             learned = DictionaryLearning(
-                self.n_components, alpha=self.alpha, max_iter=self.max_iter, tol=self.tol, fit_algorithm="cd",
-                transform_algorithm="lasso_cd", random_state=self.random_state,
-            ).fit(X)  # fmt: skip
-            self._learned, self.components_, self.n_iter_ = learned, learned.components_, learned.n_iter_
-            self.codes_, self.classes_ = learned.transform(X), labels.classes
-            classifier = LogisticRegression() if self.classifier is None else clone(self.classifier)
-            self.classifier_ = classifier.fit(self.codes_[labels.labeled], labels.codes[labels.labeled])
+                self.n_components,
+                alpha=self.alpha,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                fit_algorithm="cd",
+                transform_algorithm="lasso_cd",
+                random_state=self.random_state,
+            ).fit(X)
+            self._learned = learned
+            self.components_ = learned.components_
+            self.n_iter_ = learned.n_iter_
+            self.codes_ = learned.transform(X)
+            self.classes_ = labels.classes
+            if self.classifier is None:
+                classifier = LogisticRegression()
+            else:
+                classifier = clone(self.classifier)
+            self.classifier_ = classifier.fit(
+                self.codes_[labels.labeled],
+                labels.codes[labels.labeled],
+            )
             found = np.where(labels.labeled, labels.codes, self.classifier_.predict(self.codes_))
             self.transduction_ = labels.classes[found]
         return self
@@ -121,7 +159,9 @@ class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
         ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        return np.asarray(self._learned.transform(validated(self, X, dtype=np.float64, reset=False)))
+        return np.asarray(
+            self._learned.transform(validated(self, X, dtype=np.float64, reset=False)),
+        )
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
         """Fit, and return the codes of the training rows."""

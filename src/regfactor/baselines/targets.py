@@ -13,7 +13,8 @@ from regfactor._params import Array
 from regfactor.estimators.labels import as_labels, as_targets, encode_labels, is_labeled
 from regfactor.estimators.linear import Targets
 
-CLASSES, TARGETS = True, False
+CLASSES = True
+TARGETS = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +45,19 @@ class Known:
     def answer(self, f: Array) -> Array:
         """Return classes or targets from values f of rows."""
         if self.classes is None:
-            return f[:, 0] if self.flat else f
+            if self.flat:
+                return f[:, 0]
+            return f
         return self.classes[(f[:, 0] > 0).astype(int) if f.shape[1] == 1 else f.argmax(axis=1)]
 
     def completed(self, f: Array, dtype: Any) -> Array:
         """Return answers for all rows, those that are known as they were given."""
         if self.classes is None:
-            return np.where(np.isnan(self.Y), f, self.Y).astype(np.result_type(self.dtype, dtype)).reshape(self.shape)
+            return (
+                np.where(np.isnan(self.Y), f, self.Y)
+                .astype(np.result_type(self.dtype, dtype))
+                .reshape(self.shape)
+            )
         labeled = ~np.isnan(self.Y[:, 0])
         return self.answer(np.where(labeled[:, None], self.Y, f))
 
@@ -60,7 +67,9 @@ def known(y: Any, X: Any, unlabeled: Any, classes: bool | None) -> Known:
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
     classes = _holds_classes(y, unlabeled) if classes is None else classes
-    return _sides(y, X, unlabeled) if classes else _targets(y, X, unlabeled)
+    if classes:
+        return _sides(y, X, unlabeled)
+    return _targets(y, X, unlabeled)
 
 
 def _holds_classes(y: Any, unlabeled: Any) -> bool:
@@ -68,7 +77,10 @@ def _holds_classes(y: Any, unlabeled: Any) -> bool:
     if array.ndim > 1:
         return False
     labeled = is_labeled(array, unlabeled)
-    numbers = np.array(array[labeled].tolist()) if array.dtype == object else array[labeled]
+    if array.dtype == object:
+        numbers = np.array(array[labeled].tolist())
+    else:
+        numbers = array[labeled]
     if numbers.dtype.kind != "f":
         return True
     if not np.all(numbers == np.floor(numbers)):
@@ -76,18 +88,23 @@ def _holds_classes(y: Any, unlabeled: Any) -> bool:
     if not labeled.all() or 2 * len(np.unique(numbers)) > len(numbers):
         raise ValueError(
             "y holds floats that are all whole numbers, which may be classes or targets. Say which: "
-            "task='classification' or task='regression'."
+            "task='classification' or task='regression'.",
         )
     return True
 
 
 def _sides(y: Any, X: Any, unlabeled: Any) -> Known:
     array = np.asarray(y)
-    y = column_or_1d(array, warn=True) if array.ndim == 2 and array.shape[1] == 1 else y
+    if array.ndim == 2 and array.shape[1] == 1:
+        y = column_or_1d(array, warn=True)
+    else:
+        y = y
     labels = encode_labels(y, unlabeled)
     check_consistent_length(X, labels.codes)
     if len(labels.classes) < 2:
-        raise ValueError(f"A classifier needs labeled rows of at least two classes, got {len(labels.classes)} class.")
+        raise ValueError(
+            f"A classifier needs labeled rows of at least two classes, got {len(labels.classes)} class.",
+        )
     Y = 2 * labels.one_hot() - 1
     Y[~labels.labeled] = np.nan
     return Known(Y[:, 1:] if Y.shape[1] == 2 else Y, (len(Y),), labels.classes)
@@ -103,6 +120,6 @@ def _targets(y: Any, X: Any, unlabeled: Any) -> Known:
         name = targets.names[int(np.argmax(empty))]
         raise ValueError(
             f"Input y contains NaN in every row of target column {name}: there is nothing to learn it from. Give at "
-            "least one value, or leave the column out."
+            "least one value, or leave the column out.",
         )
     return Known(Y, targets.shape, None, targets.dtype)

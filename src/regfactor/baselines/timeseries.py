@@ -30,7 +30,9 @@ def bic(log_det: float, N: int, n: int, m: int) -> float:
 def aicc(log_det: float, N: int, n: int, m: int) -> float:
     """Return the corrected AIC of vector autoregressions (Hurvich & Tsai 1993); infinite where N is too small."""
     left = N - (m + n + 1)
-    return N * (log_det + n) + 2 * N / left * (m * n + n * (n + 1) / 2) if left > 0 else np.inf
+    if left > 0:
+        return N * (log_det + n) + 2 * N / left * (m * n + n * (n + 1) / 2)
+    return np.inf
 
 
 CRITERIA: dict[str, Criterion] = {"bic": bic, "aicc": aicc}
@@ -70,8 +72,8 @@ def least_squares(D: Array, Y: Array) -> tuple[Array, Array, float]:
 class HannanRissanen(Forecaster):
     """x_t = sum_i A_i x_{t-i} + v_t + sum_j M_j v_{t-j}, with v taken from a long autoregression, by least squares.
 
-    Relearning A with the moving-average part removed, as the thesis adds, gives the same A (normal equations). Nothing
-    keeps the model stable or invertible.
+    Relearning A with the moving-average part removed, as the thesis adds, gives the same A (normal
+    equations). Nothing keeps the model stable or invertible.
 
     Parameters
     ----------
@@ -96,19 +98,32 @@ class HannanRissanen(Forecaster):
     (3, 3)
     """
 
-    def __init__(self, p: int | None = None, q: int | None = None, criterion: str = "bic", max_order: int = 4,
-                 intercept: bool = True) -> None:  # fmt: skip
-        self.p, self.q, self.criterion, self.max_order, self.intercept = p, q, criterion, max_order, intercept
+    def __init__(
+        self,
+        p: int | None = None,
+        q: int | None = None,
+        criterion: str = "bic",
+        max_order: int = 4,
+        intercept: bool = True,
+    ) -> None:
+        self.p = p
+        self.q = q
+        self.criterion = criterion
+        self.max_order = max_order
+        self.intercept = intercept
 
     def _fit(self, X: Array) -> None:
-        criterion, n = choose(self.criterion, CRITERIA, "criterion"), X.shape[1]
+        criterion = choose(self.criterion, CRITERIA, "criterion")
+        n = X.shape[1]
         require_not_negative(self, max_order=self.max_order, p=self.p or 0, q=self.q or 0)
         ps, qs = (range(self.max_order + 1) if k is None else [k] for k in (self.p, self.q))
         V = self._innovations(X, criterion)
-        T, first = len(V), max(*ps, *qs)
+        T = len(V)
+        first = max(*ps, *qs)
         X = X[len(X) - T :]  # both begin where the long autoregression does
         whole = regressors(X, V[:, :0], first, 0, False), regressors(V, V[:, :0], first, 0, False)
-        ones, best = np.ones((T - first, int(self.intercept))), (np.inf, 0, 0)
+        ones = np.ones((T - first, int(self.intercept)))
+        best = (np.inf, 0, 0)
         for p in ps:
             for q in qs:
                 D = np.hstack([whole[0][:, : p * n], whole[1][:, : q * n], ones])
@@ -117,11 +132,16 @@ class HannanRissanen(Forecaster):
         _, p, q = best
         D = np.hstack([whole[0][:, : p * n], whole[1][:, : q * n], ones])
         B, E, _ = least_squares(D, X[first:])
-        self.p_, self.q_, self.sigma_ = p, q, E.T @ E / len(E)
-        self.ar_, self.ma_ = (B[a * n : b * n].reshape(-1, n, n).transpose(0, 2, 1) for a, b in ((0, p), (p, p + q)))
+        self.p_ = p
+        self.q_ = q
+        self.sigma_ = E.T @ E / len(E)
+        self.ar_, self.ma_ = (
+            B[a * n : b * n].reshape(-1, n, n).transpose(0, 2, 1) for a, b in ((0, p), (p, p + q))
+        )
         self.intercept_ = B[-1] if self.intercept else np.zeros(n)
         self.radius_ = radius(self.ar_)
-        self._last, self._errors = X[T - first :], E[len(E) - min(len(E), first) :]
+        self._last = X[T - first :]
+        self._errors = E[len(E) - min(len(E), first) :]
 
     def _innovations(self, X: Array, criterion: Criterion) -> Array:
         """Return the residuals of a long autoregression: longer than the model, and as long as the criterion likes."""
@@ -129,14 +149,17 @@ class HannanRissanen(Forecaster):
         most = max(min(int(12 * (T / 100) ** 0.25), (T // 2 - 1) // (n + 1)), 1)
         D = regressors(X, X[:, :0], most, 0, False)
         ones = np.ones((len(D), 1))
-        sizes = [least_squares(np.hstack([D[:, : k * n], ones]), X[most:])[2] for k in range(1, most + 1)]
+        sizes = [
+            least_squares(np.hstack([D[:, : k * n], ones]), X[most:])[2] for k in range(1, most + 1)
+        ]
         scores = [criterion(size, len(D), n, k * n + 1) for k, size in enumerate(sizes, start=1)]
         order = min(max(int(np.argmin(scores)) + 1, self.max_order), most)
         D = regressors(X, X[:, :0], order, 0, True)
         return least_squares(D, X[order:])[1]
 
     def _forecast(self, horizon: int) -> Array:
-        X, V = list(self._last), list(self._errors)
+        X = list(self._last)
+        V = list(self._errors)
         for _ in range(horizon):
             past = (A @ X[-i] for i, A in enumerate(self.ar_, start=1))
             noise = (M @ V[-j] for j, M in enumerate(self.ma_, start=1))
@@ -148,8 +171,8 @@ class HannanRissanen(Forecaster):
 class N4SID(Forecaster):
     """s_{t+1} = A s_t + K v_t, x_t = C s_t + v_t: subspace identification (Van Overschee & De Moor 1994), no inputs.
 
-    States are the leading singular directions of the projection of future blocks on past ones; A and C follow by least
-    squares, K from the Riccati equation of the residuals' covariances.
+    States are the leading singular directions of the projection of future blocks on past ones; A
+    and C follow by least squares, K from the Riccati equation of the residuals' covariances.
 
     Parameters
     ----------
@@ -175,36 +198,62 @@ class N4SID(Forecaster):
     (3, 3)
     """
 
-    def __init__(self, order: int | None = None, blocks: int | None = None, max_order: int = 20) -> None:
-        self.order, self.blocks, self.max_order = order, blocks, max_order
+    def __init__(
+        self,
+        order: int | None = None,
+        blocks: int | None = None,
+        max_order: int = 20,
+    ) -> None:
+        self.order = order
+        self.blocks = blocks
+        self.max_order = max_order
 
     def _fit(self, X: Array) -> None:
         T, n = X.shape
         require_count(self, max_order=self.max_order, order=self.order or 1)
-        i = max(2, min(10, T // (4 * n + 4))) if self.blocks is None else self.blocks
+        if self.blocks is None:
+            i = max(2, min(10, T // (4 * n + 4)))
+        else:
+            i = self.blocks
         if i < 2:
             raise ValueError(f"N4SID needs blocks >= 2, got {i}.")
         self.mean_ = X.mean(axis=0)
         Z = X - self.mean_
-        windows = np.lib.stride_tricks.sliding_window_view(Z, 2 * i, axis=0).transpose(0, 2, 1).reshape(-1, 2 * i * n)
+        windows = (
+            np.lib.stride_tricks.sliding_window_view(Z, 2 * i, axis=0)
+            .transpose(0, 2, 1)
+            .reshape(-1, 2 * i * n)
+        )
         if len(windows) < 2 * i * n:
             raise ValueError(f"{T} rows are too few for blocks={i} of {n} series; lower blocks.")
         states, R, ahead = _states(windows, i, n)
         most = min(self.max_order, len(R))
-        orders = [min(self.order, most)] if self.order is not None else range(1, most + 1)
-        best, now = np.inf, Z[i : i + len(windows)]
+        if self.order is not None:
+            orders = [min(self.order, most)]
+        else:
+            orders = list(range(1, most + 1))
+        best = np.inf
+        now = Z[i : i + len(windows)]
         for k in orders:
-            parts = _system(states[:, :k], scipy.linalg.solve_triangular(R[:k, :k], ahead[:k]).T, now)
+            parts = _system(
+                states[:, :k],
+                scipy.linalg.solve_triangular(R[:k, :k], ahead[:k]).T,
+                now,
+            )
             errors, state = _filtered(*parts, Z)
             size = float(np.linalg.slogdet(errors.T @ errors / T)[1])
             score = bic(size, T, n, 2 * k) if np.isfinite(size) else np.inf
             if score < best or k == orders[0]:
-                best, self.order_, self._state = score, k, state
-                (self.transition_, self.gain_, self.output_), self.sigma_ = parts, errors.T @ errors / T
+                best = score
+                self.order_ = k
+                self._state = state
+                (self.transition_, self.gain_, self.output_) = parts
+                self.sigma_ = errors.T @ errors / T
         self.radius_ = float(np.abs(np.linalg.eigvals(self.transition_)).max())
 
     def _forecast(self, horizon: int) -> Array:
-        state, rows = self._state, []
+        state = self._state
+        rows = []
         for _ in range(horizon):
             rows.append(self.mean_ + self.output_ @ state)
             state = self.transition_ @ state
@@ -214,15 +263,18 @@ class N4SID(Forecaster):
 def _states(windows: Array, i: int, n: int) -> tuple[Array, Array, Array]:
     """Return the states by falling importance, and R and Q'O of the least squares for the states one step later.
 
-    The extended observability matrix without its last block is Q R; with its first k columns the later states of order
-    k solve R_k s = (Q'O)_k, where O is the projection that sees one row more.
+    The extended observability matrix without its last block is Q R; with its first k columns the
+    later states of order k solve R_k s = (Q'O)_k, where O is the projection that sees one row more.
     """
-    past, future = windows[:, : i * n], windows[:, i * n :]
+    past = windows[:, : i * n]
+    future = windows[:, i * n :]
     projected = past @ np.linalg.lstsq(past, future, rcond=None)[0]
     _, s, Vt = np.linalg.svd(projected, full_matrices=False)
     kept = s > NOTHING * s[0]
-    roots, V = np.sqrt(s[kept]), Vt[kept].T
-    longer, shorter = windows[:, : (i + 1) * n], windows[:, (i + 1) * n :]
+    roots = np.sqrt(s[kept])
+    V = Vt[kept].T
+    longer = windows[:, : (i + 1) * n]
+    shorter = windows[:, (i + 1) * n :]
     ahead = longer @ np.linalg.lstsq(longer, shorter, rcond=None)[0]
     Q, R = np.linalg.qr((V * roots)[: (i - 1) * n, : (i - 1) * n])
     return projected @ (V / roots), R, Q.T @ ahead.T
@@ -233,11 +285,13 @@ def _system(states: Array, later: Array, now: Array) -> tuple[Array, Array, Arra
     k = states.shape[1]
     stacked = np.hstack([later, now])
     M = np.linalg.lstsq(states, stacked, rcond=None)[0].T
-    A, C = M[:k], M[k:]
+    A = M[:k]
+    C = M[k:]
     W = stacked - states @ M.T
     covariance = W.T @ W / len(W)
     R = covariance[k:, k:] + WELL_POSED * np.trace(covariance) * np.eye(len(C))
-    Q, S = covariance[:k, :k] + WELL_POSED * np.trace(covariance) * np.eye(k), covariance[:k, k:]
+    Q = covariance[:k, :k] + WELL_POSED * np.trace(covariance) * np.eye(k)
+    S = covariance[:k, k:]
     P = scipy.linalg.solve_discrete_are(A.T, C.T, Q, R, s=S)
     K = np.linalg.solve(C @ P @ C.T + R, (A @ P @ C.T + S).T).T
     return A, K, C
@@ -245,7 +299,8 @@ def _system(states: Array, later: Array, now: Array) -> tuple[Array, Array, Arra
 
 def _filtered(A: Array, K: Array, C: Array, Z: Array) -> tuple[Array, Array]:
     """Return one-step errors and the state after the last row."""
-    state, errors = np.zeros(len(A)), np.empty_like(Z)
+    state = np.zeros(len(A))
+    errors = np.empty_like(Z)
     for t, z in enumerate(Z):
         errors[t] = z - C @ state
         state = A @ state + K @ errors[t]
@@ -255,8 +310,9 @@ def _filtered(A: Array, K: Array, C: Array, Z: Array) -> tuple[Array, Array]:
 class HSEHMM(Forecaster):
     """Hilbert space embedding of a hidden Markov model (Song et al. 2010), its mean prediction iterated.
 
-    Gaussian kernels embed three consecutive windows of observations; a spectral decomposition of their covariances
-    takes the place of hidden states. Nothing keeps the iterated prediction stable.
+    Gaussian kernels embed three consecutive windows of observations; a spectral decomposition of
+    their covariances takes the place of hidden states. Nothing keeps the iterated prediction
+    stable.
 
     Parameters
     ----------
@@ -282,25 +338,51 @@ class HSEHMM(Forecaster):
     (3, 3)
     """
 
-    def __init__(self, n_states: int = 10, window: int = 1, ridge: float = 1e-3, gamma: float | str = "median") -> None:
-        self.n_states, self.window, self.ridge, self.gamma = n_states, window, ridge, gamma
+    def __init__(
+        self,
+        n_states: int = 10,
+        window: int = 1,
+        ridge: float = 1e-3,
+        gamma: float | str = "median",
+    ) -> None:
+        self.n_states = n_states
+        self.window = window
+        self.ridge = ridge
+        self.gamma = gamma
 
     def _fit(self, X: Array) -> None:
         require_count(self, n_states=self.n_states, window=self.window)
-        w, n = self.window, X.shape[1]
-        rows = np.lib.stride_tricks.sliding_window_view(X, w, axis=0).transpose(0, 2, 1).reshape(-1, w * n)
-        first, second, third = rows[:-2], rows[1:-1], rows[2:]
+        w = self.window
+        n = X.shape[1]
+        rows = (
+            np.lib.stride_tricks.sliding_window_view(X, w, axis=0)
+            .transpose(0, 2, 1)
+            .reshape(-1, w * n)
+        )
+        first = rows[:-2]
+        second = rows[1:-1]
+        third = rows[2:]
         self._kernel = Gaussian(gamma=self.gamma).resolved(rows)
-        gram, m = self._kernel.gram, len(first)
-        K, L, F = gram(first, first), gram(second, second), gram(second, third)
+        gram = self._kernel.gram
+        m = len(first)
+        K = gram(first, first)
+        L = gram(second, second)
+        F = gram(second, third)
         leading = [max(m - self.n_states, 0), m - 1]
-        values, A = scipy.linalg.eigh(L @ K @ L, L + self.ridge * np.eye(m), subset_by_index=leading)
+        values, A = scipy.linalg.eigh(
+            L @ K @ L,
+            L + self.ridge * np.eye(m),
+            subset_by_index=leading,
+        )
         self.n_states_ = len(values)
         A = A / np.sqrt(np.einsum("ij,ij->j", A, L @ A))
-        self._second, self._basis, self._ahead = second, A, A.T @ F
+        self._second = second
+        self._basis = A
+        self._ahead = A.T @ F
         self._solver = np.linalg.inv(L + self.ridge * m * np.eye(m))
         self._read = K @ L @ A / values
-        state, self._last = A.T @ gram(second, first).mean(axis=1), X[len(X) - w :]
+        state = A.T @ gram(second, first).mean(axis=1)
+        self._last = X[len(X) - w :]
         for row in rows:
             state = self._updated(state, row)
         self._state = state
@@ -311,10 +393,14 @@ class HSEHMM(Forecaster):
         near = self._solver @ self._kernel.gram(self._second, row[None])[:, 0]
         state = self._ahead @ (near * (self._read @ state))
         total = float((self._read @ state).sum())
-        return state / total if total else state
+        if total:
+            return state / total
+        return state
 
     def _forecast(self, horizon: int) -> Array:
-        state, last, n = self._state, self._last, self._last.shape[1]
+        state = self._state
+        last = self._last
+        n = self._last.shape[1]
         out = []
         for _ in range(horizon):
             out.append((self._read @ state) @ self._second[:, -n:])

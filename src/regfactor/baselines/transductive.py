@@ -12,7 +12,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import gen_batches
 
 from regfactor._linalg import is_sparse
-from regfactor._params import Array, choose, require_count, require_not_negative, require_positive, warn
+from regfactor._params import (
+    Array,
+    choose,
+    require_count,
+    require_not_negative,
+    require_positive,
+    warn,
+)
 from regfactor.baselines.base import KernelMachine
 from regfactor.baselines.basis import MOST_FEATURES, Basis, basis_of
 from regfactor.baselines.graphs import conjugate_gradients
@@ -21,17 +28,19 @@ from regfactor.estimators.attempt import all_or_nothing
 from regfactor.kernels import as_kernel
 
 BLOCK = 4_000_000  # numbers of a block of rows that are held at once
-TOL, STEPS = 1e-10, 10_000  # of conjugate gradients
+# of conjugate gradients
+TOL = 1e-10
+STEPS = 10_000
 
 
 class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
     r"""min over h of |h|_K^2 + (C/l) sum_labeled (h(x_i) - y_i)^2 + (C'/u) sum_unlabeled (h(x_i) - z_i)^2.
 
-    The local and global method of Cortes & Mohri (2007). First every unlabeled row gets an estimate z_i from labeled
-    rows near it in the space of the kernel, by kernel ridge regression on these alone or by their mean; a row that has
-    none near is left out, and u counts those with an estimate. Then kernel ridge regression on all rows has a closed
-    form: (K + diag(1/w)) a = (y, z) with weights w = C/l and C'/u. With C' = 0 it is scikit-learn's KernelRidge with
-    alpha = l/C.
+    The local and global method of Cortes & Mohri (2007). First every unlabeled row gets an estimate
+    z_i from labeled rows near it in the space of the kernel, by kernel ridge regression on these
+    alone or by their mean; a row that has none near is left out, and u counts those with an
+    estimate. Then kernel ridge regression on all rows has a closed form: (K + diag(1/w)) a = (y, z)
+    with weights w = C/l and C'/u. With C' = 0 it is scikit-learn's KernelRidge with alpha = l/C.
 
     Parameters
     ----------
@@ -44,8 +53,8 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
     n_neighbors : int or None, default=10
         Labeled rows that an estimate is made from, at most; None for all within `radius`.
     radius : float, optional
-        Labeled rows farther away than this in the space of the kernel are not near: |x - y| with a linear kernel,
-        sqrt(2 - 2 k(x, y)) with a Gaussian one.
+        Labeled rows farther away than this in the space of the kernel are not near: |x - y| with a
+        linear kernel, sqrt(2 - 2 k(x, y)) with a Gaussian one.
     local : {"ridge", "mean"}, default="ridge"
         How an estimate is made from the near rows.
     alpha : float, default=0.1
@@ -53,7 +62,8 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
     gamma, degree, coef0 : default="scale", 3, 1.0
         Parameters of the kernel.
     fit_intercept : bool, default=False
-        Whether h has an offset that is not penalized; local fits then are about the mean of the near rows.
+        Whether h has an offset that is not penalized; local fits then are about the mean of the
+        near rows.
     landmarks, random_state : default="auto", None
         As in `LaplacianRLS`.
 
@@ -79,15 +89,35 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
     """
 
     def __init__(
-        self, C: float = 100.0, C_unlabeled: float = 10.0, kernel: Any = "rbf", n_neighbors: int | None = 10, *,
-        radius: float | None = None, local: str = "ridge", alpha: float = 0.1, gamma: float | str = "scale",
-        degree: int = 3, coef0: float = 1.0, fit_intercept: bool = False, landmarks: int | str | None = "auto",
+        self,
+        C: float = 100.0,
+        C_unlabeled: float = 10.0,
+        kernel: Any = "rbf",
+        n_neighbors: int | None = 10,
+        *,
+        radius: float | None = None,
+        local: str = "ridge",
+        alpha: float = 0.1,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        fit_intercept: bool = False,
+        landmarks: int | str | None = "auto",
         random_state: Any = None,
-    ) -> None:  # fmt: skip
-        self.C, self.C_unlabeled, self.kernel, self.n_neighbors = C, C_unlabeled, kernel, n_neighbors
-        self.radius, self.local, self.alpha = radius, local, alpha
-        self.gamma, self.degree, self.coef0, self.fit_intercept = gamma, degree, coef0, fit_intercept
-        self.landmarks, self.random_state = landmarks, random_state
+    ) -> None:
+        self.C = C
+        self.C_unlabeled = C_unlabeled
+        self.kernel = kernel
+        self.n_neighbors = n_neighbors
+        self.radius = radius
+        self.local = local
+        self.alpha = alpha
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.fit_intercept = fit_intercept
+        self.landmarks = landmarks
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows of which some have targets.
@@ -108,7 +138,8 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
             given = known(y, X, None, TARGETS)
             kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0).resolved(X)
             basis = basis_of(X, kernel, self.landmarks, False, self.random_state)
-            c, b = np.zeros((basis.table.shape[1], given.Y.shape[1])), np.zeros(given.Y.shape[1])
+            c = np.zeros((basis.table.shape[1], given.Y.shape[1]))
+            b = np.zeros(given.Y.shape[1])
             estimates = np.full_like(given.Y, np.nan)
             for rows, columns in given.patterns():
                 Y = given.Y[:, columns]
@@ -122,9 +153,16 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
                     others = others[:0]
                 used = np.concatenate([rows, others])
                 weights = np.repeat(
-                    [self.C / len(rows), self.C_unlabeled / max(len(others), 1)], [len(rows), len(others)]
+                    [self.C / len(rows), self.C_unlabeled / max(len(others), 1)],
+                    [len(rows), len(others)],
                 )
-                c[:, columns], b[columns] = _weighted_ridge(basis, used, Y[used], weights, self.fit_intercept)
+                c[:, columns], b[columns] = _weighted_ridge(
+                    basis,
+                    used,
+                    Y[used],
+                    weights,
+                    self.fit_intercept,
+                )
             self._publish(basis, c, b, given, X.dtype)
             self.local_estimates_ = estimates.reshape(given.shape).astype(X.dtype)
             self.transduction_ = given.completed(basis.table @ c + b, X.dtype)
@@ -141,16 +179,31 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
 
     def _estimates(self, basis: Basis, rows: Array, others: Array, Y: Array) -> Array:
         """Return z of the others from the targets Y of labeled rows, NaN where none of these is near."""
-        k = len(rows) if self.n_neighbors is None else min(self.n_neighbors, len(rows))
+        if self.n_neighbors is None:
+            k = len(rows)
+        else:
+            k = min(self.n_neighbors, len(rows))
         local = {"ridge": self._ridge, "mean": _mean}[self.local]
-        sizes, parts = _sizes(basis), []
-        for batch in gen_batches(len(others), max(1, BLOCK // max(len(rows), k * basis.table.shape[1], k * k))):
+        sizes = _sizes(basis)
+        parts = []
+        for batch in gen_batches(
+            len(others),
+            max(1, BLOCK // max(len(rows), k * basis.table.shape[1], k * k)),
+        ):
             block = others[batch]
             products = _products(basis, block, rows)
             squares = np.maximum(sizes[block, None] + sizes[rows] - 2 * products, 0)
             places = np.argpartition(squares, k - 1, axis=1)[:, :k]
-            near = np.take_along_axis(squares, places, axis=1) <= (np.inf if self.radius is None else self.radius**2)
-            Z = local(basis, rows[places], np.take_along_axis(products, places, axis=1), near, Y[places])
+            near = np.take_along_axis(squares, places, axis=1) <= (
+                np.inf if self.radius is None else self.radius**2
+            )
+            Z = local(
+                basis,
+                rows[places],
+                np.take_along_axis(products, places, axis=1),
+                near,
+                Y[places],
+            )
             Z[~near.any(axis=1)] = np.nan
             parts.append(Z)
         return np.concatenate(parts)
@@ -159,7 +212,10 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
         """k_x (K_near + alpha I)^-1 Y_near for each row; what is not near has no product with anything."""
         grams = _local_grams(basis, places) * (near[:, :, None] & near[:, None])
         grams += self.alpha * np.eye(near.shape[1])
-        mean = _mean(basis, places, products, near, Y)[:, None] if self.fit_intercept else np.zeros((1, 1, 1))
+        if self.fit_intercept:
+            mean = _mean(basis, places, products, near, Y)[:, None]
+        else:
+            mean = np.zeros((1, 1, 1))
         solved = np.linalg.solve(grams, (Y - mean) * near[..., None])
         return np.asarray(np.einsum("ij,ijk->ik", products * near, solved) + mean[:, 0])
 
@@ -169,7 +225,13 @@ def _mean(basis: Basis, places: Array, products: Array, near: Array, Y: Array) -
     return np.asarray((Y * near[..., None]).sum(axis=1) / np.maximum(near.sum(axis=1), 1)[:, None])
 
 
-def _weighted_ridge(basis: Basis, rows: Array, Y: Array, weights: Array, intercept: bool) -> tuple[Array, Array]:
+def _weighted_ridge(
+    basis: Basis,
+    rows: Array,
+    Y: Array,
+    weights: Array,
+    intercept: bool,
+) -> tuple[Array, Array]:
     """Return c, b of min |h|^2 + sum_i w_i |y_i - h(x_i) - b|^2 over some rows."""
     if basis.dual:
         S = basis.table[np.ix_(rows, rows)]
@@ -182,17 +244,25 @@ def _weighted_ridge(basis: Basis, rows: Array, Y: Array, weights: Array, interce
         c = np.zeros((len(basis.table), Y.shape[1]))
         c[rows] = solve(Y - b)
         return c, b
-    F, total = basis.table[rows], weights.sum()
+    F = basis.table[rows]
+    total = weights.sum()
     mean = weights @ Y / total if intercept else np.zeros(Y.shape[1])
-    center = np.asarray(F.T @ weights) / total if intercept else np.zeros(F.shape[1])
+    if intercept:
+        center = np.asarray(F.T @ weights) / total
+    else:
+        center = np.zeros(F.shape[1])
     c = _features_ridge(F, Y - mean, weights, center)
     return c, mean - center @ c
 
 
 def _features_ridge(F: Any, Y: Array, weights: Array, center: Array) -> Array:
     """(F'WF - w center center' + I) c = F'WY, w the sum of weights; Y is centered if F is."""
-    WF = F.multiply(weights[:, None]).tocsr() if is_sparse(F) else F * weights[:, None]
-    B, total = np.asarray(WF.T @ Y), weights.sum()
+    if is_sparse(F):
+        WF = F.multiply(weights[:, None]).tocsr()
+    else:
+        WF = F * weights[:, None]
+    B = np.asarray(WF.T @ Y)
+    total = weights.sum()
     if F.shape[1] <= MOST_FEATURES:
         A = WF.T @ F
         A = (A.toarray() if is_sparse(A) else np.asarray(A)) - total * np.outer(center, center)
@@ -200,9 +270,16 @@ def _features_ridge(F: Any, Y: Array, weights: Array, center: Array) -> Array:
         return _cholesky(A)(B)
 
     def apply(C: Array) -> Array:
-        return C + np.asarray(F.T @ (weights[:, None] * (F @ C))) - total * np.outer(center, center @ C)
+        return (
+            C
+            + np.asarray(F.T @ (weights[:, None] * (F @ C)))
+            - total * np.outer(center, center @ C)
+        )
 
-    squares = F.multiply(WF).sum(axis=0) if is_sparse(F) else (F * WF).sum(axis=0)
+    if is_sparse(F):
+        squares = F.multiply(WF).sum(axis=0)
+    else:
+        squares = (F * WF).sum(axis=0)
     solved = conjugate_gradients(apply, B, 1 + np.asarray(squares).ravel(), TOL, STEPS)
     if solved.residual > TOL:
         message = f"Conjugate gradients ended at a relative residual of {solved.residual:.1e}; lower C or C_unlabeled."
@@ -221,7 +298,9 @@ def _sizes(basis: Basis) -> Array:
     T = basis.table
     if basis.dual:
         return np.diagonal(T)
-    return np.asarray(T.multiply(T).sum(axis=1)).ravel() if is_sparse(T) else np.einsum("ij,ij->i", T, T)
+    if is_sparse(T):
+        return np.asarray(T.multiply(T).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", T, T)
 
 
 def _products(basis: Basis, rows: Array, others: Array) -> Array:

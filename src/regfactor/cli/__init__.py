@@ -8,18 +8,24 @@ import sys
 from regfactor._params import install_hint
 
 NEEDED = ("typer", "rich", "skops", "pandas", "pyarrow", "matplotlib")
-BAD_INPUT, INTERRUPTED = 2, 130
+BAD_INPUT = 2
+INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command line, or say in one sentence what to install."""
     absent = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if absent:
-        print(f"regfactor: the command line needs {', '.join(absent)}: {install_hint('cli')}.", file=sys.stderr)
+        print(
+            f"regfactor: the command line needs {', '.join(absent)}: {install_hint('cli')}.",
+            file=sys.stderr,
+        )
         raise SystemExit(BAD_INPUT)
     try:
         from regfactor.cli.app import app
-    except KeyboardInterrupt:  # the libraries beneath take a while to load; from then on `working` answers
+    except (
+        KeyboardInterrupt
+    ):  # the libraries beneath take a while to load; from then on `working` answers
         print("regfactor: interrupted; nothing was written.", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
     app(prog_name="regfactor")

@@ -12,14 +12,18 @@ import typer
 from regfactor.cli.options import FITTING, OUTPUT, TEXT, sharing
 from regfactor.cli.work import Settings, working
 
-EXITS = (
-    "Exit codes: 0 done, 2 bad input (nothing is written), 3 not converged (the result is written), 130 interrupted."
-)
+EXITS = "Exit codes: 0 done, 2 bad input (nothing is written), 3 not converged (the result is written), 130 interrupted."
 app = typer.Typer(
-    no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=EXITS, rich_markup_mode="rich",
-)  # fmt: skip
-Source = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, Parquet, Feather or NPZ.", show_default=False)]
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EXITS,
+    rich_markup_mode="rich",
+)
+Source = Annotated[
+    Path,
+    typer.Argument(metavar="TABLE", help="CSV, Parquet, Feather or NPZ.", show_default=False),
+]
 
 
 def _job(name: str) -> Any:
@@ -35,12 +39,14 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def regfactor(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Regularized factor models for tables: fill, label, cluster, embed, denoise, forecast; with a proof and a report.
 
-    Every command writes <stem>.<command>.csv (or .parquet) and <stem>.<command>.html beside its input.
+    Every command writes <stem>.<command>.csv (or .parquet) and <stem>.<command>.html beside its
+    input.
     """
 
 
@@ -56,13 +62,21 @@ def complete(table: Source, settings: Settings) -> None:
 @sharing(TEXT, FITTING, OUTPUT)
 def label(
     table: Source,
-    target: Annotated[str, typer.Option(help="Column whose empty cells are to be filled.", show_default=False)],
+    target: Annotated[
+        str,
+        typer.Option(help="Column whose empty cells are to be filled.", show_default=False),
+    ],
     settings: Settings,
     task: Annotated[
-        str | None, typer.Option(help="classification or regression; otherwise read off the target.")
+        str | None,
+        typer.Option(help="classification or regression; otherwise read off the target."),
     ] = None,
     unlabeled: Annotated[
-        str | None, typer.Option(metavar="VALUE", help="What marks a row without a label, besides an empty cell.")
+        str | None,
+        typer.Option(
+            metavar="VALUE",
+            help="What marks a row without a label, besides an empty cell.",
+        ),
     ] = None,
     constraint: Annotated[
         list[str] | None,
@@ -84,19 +98,23 @@ def label(
 def cluster(
     table: Source,
     settings: Settings,
-    clusters: Annotated[int | None, typer.Option(help="How many; otherwise by silhouettes, 2 to 10.")] = None,
+    clusters: Annotated[
+        int | None,
+        typer.Option(help="How many; otherwise by silhouettes, 2 to 10."),
+    ] = None,
     divergence: Annotated[
         str,
         typer.Option(
             help="squared; or kl, itakura_saito, ... on numbers as they are; or bernoulli, "
-            "on 0/1 and columns of two words."
+            "on 0/1 and columns of two words.",
         ),
     ] = "squared",
 ) -> None:
     """Put rows into groups that are alike.
 
-    A hole among numbers is filled by the median of its column, one among flags by the commoner; an empty category
-    becomes a category of its own, '(missing)'. `regfactor complete` fills them better, before.
+    A hole among numbers is filled by the median of its column, one among flags by the commoner; an
+    empty category becomes a category of its own, '(missing)'. `regfactor complete` fills them
+    better, before.
     """
     with working("cluster", settings) as work:
         _job("cluster").run(work, table, clusters, divergence)
@@ -136,19 +154,31 @@ def denoise(
 @app.command()
 @sharing(FITTING, OUTPUT)
 def forecast(
-    series: Annotated[Path, typer.Argument(metavar="SERIES", help="Rows are times.", show_default=False)],
+    series: Annotated[
+        Path,
+        typer.Argument(metavar="SERIES", help="Rows are times.", show_default=False),
+    ],
     settings: Settings,
     horizon: Annotated[int, typer.Option(help="How many times ahead.", min=1)] = 12,
     level: Annotated[float, typer.Option(help="Share of what comes that intervals hold.")] = 0.9,
     time: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Of the times; otherwise the one of dates.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="Of the times; otherwise the one of dates."),
     ] = None,
     lags: Annotated[
-        int | None, typer.Option(help="How many rows back the model looks; otherwise what foresaw best.", min=0)
+        int | None,
+        typer.Option(
+            help="How many rows back the model looks; otherwise what foresaw best.",
+            min=0,
+        ),
     ] = None,
     difference: Annotated[
         int | None,
-        typer.Option(help="0: forecast values, 1: changes from row to row; otherwise what foresaw best.", min=0, max=2),
+        typer.Option(
+            help="0: forecast values, 1: changes from row to row; otherwise what foresaw best.",
+            min=0,
+            max=2,
+        ),
     ] = None,
     season: Annotated[
         int | None,
@@ -167,8 +197,14 @@ def forecast(
 @app.command()
 @sharing(OUTPUT)
 def score(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file of --save.", show_default=False)],
-    rows: Annotated[Path, typer.Argument(metavar="NEW_ROWS", help="A table like the one fitted.", show_default=False)],
+    model: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", help="A file of --save.", show_default=False),
+    ],
+    rows: Annotated[
+        Path,
+        typer.Argument(metavar="NEW_ROWS", help="A table like the one fitted.", show_default=False),
+    ],
     settings: Settings,
 ) -> None:
     """Apply a saved model to new rows: fill, label, cluster, embed, denoise or forecast them."""
@@ -185,8 +221,14 @@ def atlas(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = Fa
 
 @app.command()
 def reproduce(
-    experiment: Annotated[str, typer.Argument(metavar="ID", help="Such as aistats-1; `list` names all.")],
-    quick: Annotated[bool, typer.Option("--quick", help="Two splits: does everything run?")] = False,
+    experiment: Annotated[
+        str,
+        typer.Argument(metavar="ID", help="Such as aistats-1; `list` names all."),
+    ],
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Two splits: does everything run?"),
+    ] = False,
     splits: Annotated[int | None, typer.Option(help="Splits of each data set.", min=1)] = None,
     jobs: Annotated[int, typer.Option(help="Processes.", min=1)] = 1,
 ) -> None:

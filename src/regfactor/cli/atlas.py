@@ -13,5 +13,7 @@ def run(work: Work) -> None:
     work.talk.say(str(atlas))
     head = [name.replace(" ", "_") for name in HEAD]
     rows = [{**dict(zip(head, row.cells, strict=True)), "note": row.note} for row in atlas.rows]
-    others = [{"algorithm": stranger.name, "reason": stranger.reason} for stranger in atlas.strangers]
+    others = [
+        {"algorithm": stranger.name, "reason": stranger.reason} for stranger in atlas.strangers
+    ]
     work.talk.record |= {"command": "atlas", "rows": rows, "not_members": others}

@@ -51,7 +51,10 @@ class Candidate(NamedTuple):
         step = STEPS[self.difference]
         if self.lags is None:
             return f"lags of {step}, as many as BIC chooses"
-        span = f", a season of {self.season} and one more" if self.season else ""
+        if self.season:
+            span = f", a season of {self.season} and one more"
+        else:
+            span = ""
         return f"{count(self.lags, 'lag')} of {step}{span}"
 
 
@@ -81,7 +84,9 @@ def candidates(orders: Orders, season: int | None, shape: tuple[int, ...]) -> li
         return [Candidate(orders.lags, d) for d in steps]
     found: list[int | None] = [None]
     rows, n = shape
-    lags = (season or 1) + 1  # one more than a season, which shows what changed since this time of the last one
+    lags = (
+        season or 1
+    ) + 1  # one more than a season, which shows what changed since this time of the last one
     if season is not None and season > 1 and rows >= max(SEASONS * season, lags + lags * n):
         found.append(lags)
     return [Candidate(p, d, 0 if p is None else lags - 1) for p in found for d in steps]
@@ -97,18 +102,29 @@ def compare(found: Sequence[Candidate], X: Array, horizon: int, level: float) ->
     if first > len(X) - h or not _moves(X[:first]):
         return Compared(found[0], {}, ends)
     origins = np.unique(np.linspace(first, len(X) - h, EARLIER).astype(int))
-    truth, spread = _following(X, origins, h), np.nanstd(X, axis=0)
+    truth = _following(X, origins, h)
+    spread = np.nanstd(X, axis=0)
     said = {c: _made(c, X, origins, h, level) for c in found}
-    errors = {c: float(np.nan_to_num(np.nanmean(np.abs(truth - f.mean) / spread), nan=np.inf)) for c, f in said.items()}
+    errors = {
+        c: float(np.nan_to_num(np.nanmean(np.abs(truth - f.mean) / spread), nan=np.inf))
+        for c, f in said.items()
+    }
     best = min(found, key=lambda c: errors[c])
-    return Compared(best, errors if len(found) > 1 else {}, ends, _widening(truth, said[best], level))
+    return Compared(
+        best,
+        errors if len(found) > 1 else {},
+        ends,
+        _widening(truth, said[best], level),
+    )
 
 
 def _widening(truth: Array, said: Forecast, level: float) -> float:
     """Return by which factor limits would have held the share `level` of what came; 1 where they did."""
     half = said.upper - said.mean
     there = ~np.isnan(truth) & (half > 0)
-    return max(1.0, float(np.quantile(np.abs(truth - said.mean)[there] / half[there], level))) if there.any() else 1.0
+    if there.any():
+        return max(1.0, float(np.quantile(np.abs(truth - said.mean)[there] / half[there], level)))
+    return 1.0
 
 
 def widened(said: Forecast, factor: float) -> Forecast:
@@ -118,11 +134,21 @@ def widened(said: Forecast, factor: float) -> Forecast:
 
 
 @quiet()
-def try_past(compared: Compared, X: Array, horizon: int, level: float, season: int | None) -> Tried | None:
+def try_past(
+    compared: Compared,
+    X: Array,
+    horizon: int,
+    level: float,
+    season: int | None,
+) -> Tried | None:
     """Forecast from some times at the end, with models of the rows before them, and compare with what came."""
-    taken, h = compared.best, _steps(len(X), horizon)
+    taken = compared.best
+    h = _steps(len(X), horizon)
     origins = [o for o in compared.ends if o >= taken.least and _moves(X[:o][-LAST:])]
-    truth = _following(X, origins, h) if origins else np.full_like(X[:1], np.nan)
+    if origins:
+        truth = _following(X, origins, h)
+    else:
+        truth = np.full_like(X[:1], np.nan)
     there = ~np.isnan(truth)
     if not there.any():
         return None
@@ -137,7 +163,11 @@ def try_past(compared: Compared, X: Array, horizon: int, level: float, season: i
     return Tried(len(within), float(within.mean()), error, errors[against], against)
 
 
-def _split(found: Sequence[Candidate], rows: int, horizon: int) -> tuple[Sequence[Candidate], list[int]]:
+def _split(
+    found: Sequence[Candidate],
+    rows: int,
+    horizon: int,
+) -> tuple[Sequence[Candidate], list[int]]:
     """Return what can be compared, and the times at the end from which one is tried: fewer where a season needs rows.
 
     The first half of the rows is left to fits.
@@ -147,7 +177,9 @@ def _split(found: Sequence[Candidate], rows: int, horizon: int) -> tuple[Sequenc
     for kept in (ends[:k] for k in range(len(ends), 0, -1)):
         if all(c.least <= kept[-1] - _steps(kept[-1], horizon) for c in found):
             return found, kept
-    return [c for c in found if ends and c.least <= ends[-1] - _steps(ends[-1], horizon)] or found[:1], ends
+    return [c for c in found if ends and c.least <= ends[-1] - _steps(ends[-1], horizon)] or found[
+        :1
+    ], ends
 
 
 def _steps(rows: int, horizon: int) -> int:
@@ -160,10 +192,18 @@ def _moves(past: Array) -> bool:
     return not np.isnan(past).all(axis=0).any() and bool(np.nanstd(past, axis=0).all())
 
 
-def _made(candidate: Candidate, X: Array, origins: Sequence[int] | Array, h: int, level: float) -> Forecast:
+def _made(
+    candidate: Candidate,
+    X: Array,
+    origins: Sequence[int] | Array,
+    h: int,
+    level: float,
+) -> Forecast:
     """Return forecasts from each origin by a model of the rows before it, one block after the other."""
     said = [candidate.model().fit(X[:o][-LAST:]).forecast(h, level=level) for o in origins]
-    mean, lower, upper = (np.concatenate([getattr(f, end) for f in said]) for end in ("mean", "lower", "upper"))
+    mean, lower, upper = (
+        np.concatenate([getattr(f, end) for f in said]) for end in ("mean", "lower", "upper")
+    )
     return Forecast(mean, lower, upper, level)
 
 
@@ -174,4 +214,6 @@ def _following(X: Array, origins: Sequence[int] | Array, h: int) -> Array:
 
 def _repeated(X: Array, origins: Sequence[int], h: int, rows: int) -> Array:
     """Return the last rows before each origin, over and over; holes are filled on straight lines."""
-    return np.concatenate([np.resize(interpolated(X[:o])[-rows:], (h, X.shape[1])) for o in origins])
+    return np.concatenate(
+        [np.resize(interpolated(X[:o])[-rows:], (h, X.shape[1])) for o in origins],
+    )

@@ -14,12 +14,19 @@ from sklearn.metrics import mean_absolute_error
 from regfactor._params import Array
 from regfactor.cli.targets import CLASSIFICATION, Target
 from regfactor.cli.work import quiet
-from regfactor.estimators import ConvexFactorClassifier, ConvexFactorRegressor, ReverseClassifier, ReverseRegressor
+from regfactor.estimators import (
+    ConvexFactorClassifier,
+    ConvexFactorRegressor,
+    ReverseClassifier,
+    ReverseRegressor,
+)
 from regfactor.model_selection import Comparison, LabeledKFold, compare_with_supervised
 
 FOLDS = 5
 MOST_DENSE = 500  # encoded columns up to which the convex model, which holds them densely, is tried
-MOST_LABELED, MOST_UNLABELED = 2_000, 5_000  # rows of the comparison
+# rows of the comparison
+MOST_LABELED = 2_000
+MOST_UNLABELED = 5_000
 NEGATIVE_ERROR = "negative mean absolute error"
 
 
@@ -36,7 +43,9 @@ class Candidate:
     @property
     def mean(self) -> float:
         """The mean score over folds."""
-        return float("nan") if self.folds is None else float(self.folds.mean())
+        if self.folds is None:
+            return float("nan")
+        return float(self.folds.mean())
 
     def fit(self, E: Any, y: Array, labeled: Array) -> Any:
         """Return a fitted clone: on all rows, or on those with a label alone."""
@@ -74,60 +83,127 @@ def candidates_of(target: Target, width: int, seed: int) -> tuple[list[Candidate
     """Return the semi-supervised candidates of a task, and the supervised one beside them."""
     if target.task == CLASSIFICATION:
         all_seen = set(target.classes) <= set(target.y[target.labeled])
-        classes = None if all_seen else target.classes  # of those without a label it finds the clusters
+        classes = (
+            None if all_seen else target.classes
+        )  # of those without a label it finds the clusters
         semi = [
-            Candidate("reverse prediction", ReverseClassifier(classes=classes, random_state=seed), True,
-                      f"ReverseClassifier(classes={classes!r}, random_state={seed})"),
-            Candidate("convex factors", ConvexFactorClassifier(bounds=(1.0, 3.0), random_state=seed), True,
-                      f"ConvexFactorClassifier(bounds=(1.0, 3.0), random_state={seed})"),
-        ]  # fmt: skip
+            Candidate(
+                "reverse prediction",
+                ReverseClassifier(classes=classes, random_state=seed),
+                True,
+                f"ReverseClassifier(classes={classes!r}, random_state={seed})",
+            ),
+            Candidate(
+                "convex factors",
+                ConvexFactorClassifier(bounds=(1.0, 3.0), random_state=seed),
+                True,
+                f"ConvexFactorClassifier(bounds=(1.0, 3.0), random_state={seed})",
+            ),
+        ]
         rest = Candidate(
-            "logistic regression", LogisticRegression(max_iter=1000), False, "LogisticRegression(max_iter=1000)"
+            "logistic regression",
+            LogisticRegression(max_iter=1000),
+            False,
+            "LogisticRegression(max_iter=1000)",
         )
     else:
         semi = [
-            Candidate("reverse prediction", ReverseRegressor(fit_intercept=True), True,
-                      "ReverseRegressor(fit_intercept=True)"),
-            Candidate("convex factors", ConvexFactorRegressor(bounds=(1.0, 3.0), random_state=seed), True,
-                      f"ConvexFactorRegressor(bounds=(1.0, 3.0), random_state={seed})"),
-        ]  # fmt: skip
-        rest = Candidate("ridge regression", RidgeCV(np.logspace(-3, 3, 13)), False, "RidgeCV(np.logspace(-3, 3, 13))")
+            Candidate(
+                "reverse prediction",
+                ReverseRegressor(fit_intercept=True),
+                True,
+                "ReverseRegressor(fit_intercept=True)",
+            ),
+            Candidate(
+                "convex factors",
+                ConvexFactorRegressor(bounds=(1.0, 3.0), random_state=seed),
+                True,
+                f"ConvexFactorRegressor(bounds=(1.0, 3.0), random_state={seed})",
+            ),
+        ]
+        rest = Candidate(
+            "ridge regression",
+            RidgeCV(np.logspace(-3, 3, 13)),
+            False,
+            "RidgeCV(np.logspace(-3, 3, 13))",
+        )
     return (semi if width <= MOST_DENSE else semi[:1]), rest
 
 
 def contest(
-    semi: list[Candidate], rest: Candidate, E: Any, y: Array, target: Target, *, seed: int, scale: float
+    semi: list[Candidate],
+    rest: Candidate,
+    E: Any,
+    y: Array,
+    target: Target,
+    *,
+    seed: int,
+    scale: float,
 ) -> Contest:
     """Compare candidates on held-out labels; where there are too few, say so and take the first."""
     few = too_few(target)
     if few:
         return Contest([*semi, rest], 0, None, few)
     rows = _sampled(target, seed)
-    E, y, labeled = E[rows], y[rows], target.labeled[rows]
-    all_, comparisons = [], []
+    E = E[rows]
+    y = y[rows]
+    labeled = target.labeled[rows]
+    all_ = []
+    comparisons = []
     scoring = None if target.task == CLASSIFICATION else negative_error
     with quiet():
         for candidate in semi:
-            result = compare_with_supervised(candidate.model, E, y, cv=n_folds(target), scoring=scoring)
+            result = compare_with_supervised(
+                candidate.model,
+                E,
+                y,
+                cv=n_folds(target),
+                scoring=scoring,
+            )
             comparisons.append(_in_units(result, target, scale))
-            all_ += [replace(candidate, folds=result.semi_supervised),
-                     replace(candidate, name=f"{candidate.name} (labels only)", unlabeled=False,
-                             folds=result.supervised)]  # fmt: skip
+            all_ += [
+                replace(candidate, folds=result.semi_supervised),
+                replace(
+                    candidate,
+                    name=f"{candidate.name} (labels only)",
+                    unlabeled=False,
+                    folds=result.supervised,
+                ),
+            ]
         all_.append(replace(rest, folds=_scores(rest, E, y, labeled, target)))
     # of equals, one that needs no unlabeled row
-    chosen = max(range(len(all_)), key=lambda i: (round(all_[i].mean, 12), not all_[i].unlabeled, i))
-    best = chosen // 2 if all_[chosen].unlabeled else max(range(len(semi)), key=lambda i: all_[2 * i].mean)
+    chosen = max(
+        range(len(all_)),
+        key=lambda i: (round(all_[i].mean, 12), not all_[i].unlabeled, i),
+    )
+    if all_[chosen].unlabeled:
+        best = chosen // 2
+    else:
+        best = max(range(len(semi)), key=lambda i: all_[2 * i].mean)
     return Contest(all_, chosen, comparisons[best], compared=semi[best].name)
 
 
-def stated_contest(stated: Candidate, rest: Candidate, E: Any, y: Array, target: Target, seed: int) -> Contest:
+def stated_contest(
+    stated: Candidate,
+    rest: Candidate,
+    E: Any,
+    y: Array,
+    target: Target,
+    seed: int,
+) -> Contest:
     """Compare a model of the user's statements with labels alone; it is taken in any case, as it was asked for."""
     few = too_few(target)
     if few:
         return Contest([stated, rest], 0, None, few)
     rows = _sampled(target, seed)
     with quiet():
-        result = compare_with_supervised(stated.model, E[rows], y[rows], cv=n_folds(target), supervised=rest.model)
+        result = compare_with_supervised(
+            stated.model,
+            E[rows],
+            y[rows],
+            cv=n_folds(target),
+            supervised=rest.model,
+        )
     both = [replace(stated, folds=result.semi_supervised), replace(rest, folds=result.supervised)]
     return Contest(both, 0, result, compared=stated.name)
 
@@ -136,8 +212,12 @@ def _in_units(result: Comparison, target: Target, scale: float) -> Comparison:
     """Return a comparison in the units of the target."""
     if target.task == CLASSIFICATION:
         return result
-    return replace(result, score=NEGATIVE_ERROR, supervised=result.supervised * scale,
-                   semi_supervised=result.semi_supervised * scale)  # fmt: skip
+    return replace(
+        result,
+        score=NEGATIVE_ERROR,
+        supervised=result.supervised * scale,
+        semi_supervised=result.semi_supervised * scale,
+    )
 
 
 def too_few(target: Target) -> str:
@@ -147,12 +227,12 @@ def too_few(target: Target) -> str:
         counts = {name: int(np.sum(given == name)) for name in target.classes}
         least = min(counts, key=lambda name: counts[name])
         if counts[least] < 2:
-            return (f"Whether the unlabeled rows help cannot be told: class {least!r} has {counts[least]} labeled "
-                    f"row{'' if counts[least] == 1 else 's'}, and a comparison needs two of each.")  # fmt: skip
+            return (
+                f"Whether the unlabeled rows help cannot be told: class {least!r} has {counts[least]} labeled "
+                f"row{'' if counts[least] == 1 else 's'}, and a comparison needs two of each."
+            )
     elif len(given) < 4:
-        return (
-            f"Whether the unlabeled rows help cannot be told from {len(given)} labeled rows; a comparison needs four."
-        )
+        return f"Whether the unlabeled rows help cannot be told from {len(given)} labeled rows; a comparison needs four."
     return ""
 
 
@@ -165,7 +245,10 @@ def n_folds(target: Target) -> int:
 def folds(y: Array, target: Target) -> Iterator[tuple[Array, Array]]:
     """Yield the folds of the comparison: rows of training, unlabeled ones among them, and of test."""
     marker = float("nan") if target.task != CLASSIFICATION else None
-    yield from LabeledKFold(n_folds(target), shuffle=True, random_state=0, unlabeled=marker).split(y, y)
+    yield from LabeledKFold(n_folds(target), shuffle=True, random_state=0, unlabeled=marker).split(
+        y,
+        y,
+    )
 
 
 def negative_error(model: Any, X: Any, y: Array) -> float:
@@ -178,8 +261,14 @@ def _scores(candidate: Candidate, E: Any, y: Array, labeled: Array, target: Targ
     scores = []
     for train, test in folds(y, target):
         model = candidate.fit(E[train], y[train], labeled[train])
-        right = y[test] if target.task != CLASSIFICATION else y[test].astype(str)
-        score = negative_error(model, E[test], right) if target.task != CLASSIFICATION else model.score(E[test], right)
+        if target.task != CLASSIFICATION:
+            right = y[test]
+        else:
+            right = y[test].astype(str)
+        if target.task != CLASSIFICATION:
+            score = negative_error(model, E[test], right)
+        else:
+            score = model.score(E[test], right)
         scores.append(float(score))
     return np.array(scores)
 

@@ -8,38 +8,54 @@ from regfactor._params import Array
 from regfactor.cli.errors import BadInput
 
 LARGEST = 1e100  # numbers beyond have no square
-FARTHEST = 1e10  # middle ranges of a column from its median, beyond which there are no digits left for the rest
+# middle ranges of a column from its median, beyond which there are no digits left for the rest
+FARTHEST = 1e10
 SOME = 3  # times that a number stands in a column, from which on it may mark something
 
 
 def check_finite(name: str, values: Array) -> None:
     """Raise for infinity, and for numbers whose square would be."""
     numbers = np.asarray(values, dtype=float)
-    wrong = np.flatnonzero(~(np.abs(np.nan_to_num(numbers, posinf=np.inf, neginf=-np.inf)) <= LARGEST))
+    wrong = np.flatnonzero(
+        ~(np.abs(np.nan_to_num(numbers, posinf=np.inf, neginf=-np.inf)) <= LARGEST),
+    )
     if len(wrong):
-        raise BadInput(f"Column {name!r} holds {numbers[wrong[0]]:g} in row {wrong[0] + 1}, which no model can square. "
-                       "Rescale the column, leave the cell empty, or leave the column out by --ignore "
-                       f"{name!r}.")  # fmt: skip
+        raise BadInput(
+            f"Column {name!r} holds {numbers[wrong[0]]:g} in row {wrong[0] + 1}, which no model can square. "
+            "Rescale the column, leave the cell empty, or leave the column out by --ignore "
+            f"{name!r}.",
+        )
 
 
 def check_spread(name: str, values: Array) -> None:
     """Raise for a number so far from the others of its column that their differences are lost beside it."""
     numbers = values[~np.isnan(values)]
-    low, middle, high = np.quantile(numbers, (0.25, 0.5, 0.75)) if len(numbers) else (0.0, 0.0, 0.0)
+    if len(numbers):
+        low, middle, high = np.quantile(numbers, (0.25, 0.5, 0.75))
+    else:
+        low, middle, high = (0.0, 0.0, 0.0)
     far = np.abs(values - middle) > FARTHEST * (high - low)
     if high > low and far.any():
         row = int(far.argmax())
-        raise BadInput(f"Column {name!r} holds {values[row]:g} in row {row + 1}, where others differ by about "
-                       f"{high - low:.3g}: that is surely no measurement. Correct it, leave the cell empty, or leave "
-                       f"the column out by --ignore {name!r}.")  # fmt: skip
+        raise BadInput(
+            f"Column {name!r} holds {values[row]:g} in row {row + 1}, where others differ by about "
+            f"{high - low:.3g}: that is surely no measurement. Correct it, leave the cell empty, or leave "
+            f"the column out by --ignore {name!r}.",
+        )
 
 
 def mark_of_missing(values: Array) -> tuple[int, int] | None:
     """Return a number of nines apart from all others, such as -99, and how often it stands: it may mark a hole."""
     seen = values[~np.isnan(values)]
     for end in np.unique(seen)[[0, -1]] if len(seen) else ():
-        others, count = seen[seen != end], int(np.count_nonzero(seen == end))
-        if float(end).is_integer() and set(f"{abs(end):.0f}") == {"9"} and count >= SOME and len(others):
+        others = seen[seen != end]
+        count = int(np.count_nonzero(seen == end))
+        if (
+            float(end).is_integer()
+            and set(f"{abs(end):.0f}") == {"9"}
+            and count >= SOME
+            and len(others)
+        ):
             gap = np.abs(others - end).min()
             if gap > np.ptp(others):
                 return int(end), count

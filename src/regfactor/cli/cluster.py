@@ -16,7 +16,13 @@ from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, Understood
 from regfactor.cli.encode import encoder, encoder_code, encoder_imports, plain, rows_of, varied
 from regfactor.cli.errors import BadInput, count, listed
 from regfactor.cli.outliers import without_outliers
-from regfactor.cli.words import certificate_section, data_section, notes, reading_code, repeat_section
+from regfactor.cli.words import (
+    certificate_section,
+    data_section,
+    notes,
+    reading_code,
+    repeat_section,
+)
 from regfactor.cli.work import Work, free_name, quiet
 from regfactor.estimators import BregmanKMeans
 from regfactor.report import Figure, Grid, Note, Page, Section, Text, number
@@ -24,7 +30,9 @@ from regfactor.report.figures import bars, cloud
 
 MOST_CLUSTERS = 10
 SAMPLE = 2_000  # rows of silhouettes, which are compared with each other
-DOUBTFUL, CLEAR = 0.25, 0.5  # mean silhouettes below which groups are hardly there, and from which on they are
+# mean silhouettes below which groups are hardly there, and from which on they are
+DOUBTFUL = 0.25
+CLEAR = 0.5
 RUNS = 5  # with other seeds, to see what hangs on the start
 SAME = 1 - 1e-9  # agreement of partitions that differ by rounding at most
 
@@ -37,29 +45,43 @@ def run(work: Work, path: Path, clusters: int | None, divergence: str) -> None:
     _tell_ones(work, seen, divergence)
     encode = encoder(seen, scale=divergence == "squared")
     E = rows_of(encode.fit_transform(plain(without_outliers(work, seen)[0])))
-    different = len(np.unique(E, axis=0)) if not hasattr(E, "tocsr") else E.shape[0]
+    if not hasattr(E, "tocsr"):
+        different = len(np.unique(E, axis=0))
+    else:
+        different = E.shape[0]
     if clusters is not None and not 1 <= clusters <= different:
         raise BadInput(
-            f"--clusters is {clusters}; it must lie between 1 and {different}, the number of different rows."
+            f"--clusters is {clusters}; it must lie between 1 and {different}, the number of different rows.",
         )
     if different < 3 and clusters is None:
-        raise BadInput(f"{path.name} has {different} different rows, too few to find groups in; give --clusters.")
+        raise BadInput(
+            f"{path.name} has {different} different rows, too few to find groups in; give --clusters.",
+        )
     model = BregmanKMeans(8, divergence=divergence, n_init=5, random_state=work.settings.seed)
     with work.talk.progress("choosing the number of clusters"), quiet():
-        tried = (
-            {}
-            if clusters is not None
-            else _silhouettes(model, E, min(MOST_CLUSTERS, different - 1), work.settings.seed)
-        )
-    k = clusters if clusters is not None else max(tried, key=lambda k: tried[k])
+        if clusters is not None:
+            tried = {}
+        else:
+            tried = _silhouettes(model, E, min(MOST_CLUSTERS, different - 1), work.settings.seed)
+    if clusters is not None:
+        k = clusters
+    else:
+        k = max(tried, key=lambda k: tried[k])
     work.fit(f"finding {k} clusters", model.set_params(n_clusters=k), E)
     with work.talk.progress("trying other starts"), quiet():
         stability = _stability(model, E, work.settings.seed)
     sizes = np.bincount(model.labels_, minlength=k)
-    lead = f"{count(k, 'cluster')} of {_sizes(sizes)} rows. {_stable(stability, k)}{_real(tried, k)}"
+    lead = (
+        f"{count(k, 'cluster')} of {_sizes(sizes)} rows. {_stable(stability, k)}{_real(tried, k)}"
+    )
     work.talk.say(lead)
-    work.talk.record |= {"clusters": k, "sizes": sizes, "silhouettes": tried, "stability": stability,
-                         "objective": model.objective_}  # fmt: skip
+    work.talk.record |= {
+        "clusters": k,
+        "sizes": sizes,
+        "silhouettes": tried,
+        "stability": stability,
+        "objective": model.objective_,
+    }
     page = _page(work, seen, model, E, (lead, tried, stability, divergence))
     info = {"columns": seen.kinds}
     work.finish(_written(seen, model, E), page, make_pipeline(encode, model), info)
@@ -70,10 +92,16 @@ def _suited(seen: Understood, divergence: str) -> Understood:
     if divergence == "squared":
         return seen
     if divergence == "bernoulli":
-        others = {c.name: f"neither 0/1 nor two words, which {divergence} needs" for c in seen.inputs
-                  if c.kind == TEXT or (c.kind == CATEGORY and c.levels != 2)}  # fmt: skip
+        others = {
+            c.name: f"neither 0/1 nor two words, which {divergence} needs"
+            for c in seen.inputs
+            if c.kind == TEXT or (c.kind == CATEGORY and c.levels != 2)
+        }
     else:
-        others = {name: f"no number, which {divergence} needs" for name in seen.of_kind(CATEGORY, FLAG, TEXT)}
+        others = {
+            name: f"no number, which {divergence} needs"
+            for name in seen.of_kind(CATEGORY, FLAG, TEXT)
+        }
     return seen.without(others)
 
 
@@ -100,7 +128,9 @@ def _silhouettes(model: Any, E: Any, most: int, seed: int) -> dict[int, float]:
 
 def _stability(model: Any, E: Any, seed: int) -> float:
     """Return how much partitions from other seeds agree with this one: 1 is the same, 0 is by chance."""
-    others = [clone(model).set_params(random_state=seed + 1 + i).fit(E).labels_ for i in range(RUNS)]
+    others = [
+        clone(model).set_params(random_state=seed + 1 + i).fit(E).labels_ for i in range(RUNS)
+    ]
     return float(np.mean([adjusted_rand_score(model.labels_, labels) for labels in others]))
 
 
@@ -119,7 +149,9 @@ def _stable(stability: float, k: int) -> str:
 def _sizes(sizes: Array) -> str:
     """Return 108, 20 and 3."""
     *first, last = [f"{n:,}" for n in sizes]
-    return f"{', '.join(first)} and {last}" if first else last
+    if first:
+        return f"{', '.join(first)} and {last}"
+    return last
 
 
 def _real(tried: dict[int, float], k: int) -> str:
@@ -128,10 +160,14 @@ def _real(tried: dict[int, float], k: int) -> str:
     if silhouette >= CLEAR:
         return ""
     if silhouette >= DOUBTFUL:
-        return (f" The mean silhouette is {silhouette:.2f}, and only one above about {CLEAR} speaks for groups: rows "
-                "without any can give as much.")  # fmt: skip
-    return (f" The mean silhouette is {silhouette:.2f}: the groups run into each other, and the rows may have no "
-            "groups at all.")  # fmt: skip
+        return (
+            f" The mean silhouette is {silhouette:.2f}, and only one above about {CLEAR} speaks for groups: rows "
+            "without any can give as much."
+        )
+    return (
+        f" The mean silhouette is {silhouette:.2f}: the groups run into each other, and the rows may have no "
+        "groups at all."
+    )
 
 
 def _written(seen: Understood, model: Any, E: Any) -> Any:
@@ -143,14 +179,25 @@ def _written(seen: Understood, model: Any, E: Any) -> Any:
     return out
 
 
-def _page(work: Work, seen: Understood, model: Any, E: Any, said: tuple[str, dict[int, float], float, str]) -> Page:
+def _page(
+    work: Work,
+    seen: Understood,
+    model: Any,
+    E: Any,
+    said: tuple[str, dict[int, float], float, str],
+) -> Page:
     lead, tried, stability, divergence = said
     k = model.n_clusters
-    how = "The number was given." if not tried else f"{k} was chosen by silhouettes among 2 to {max(tried)}."
-    story = (f"Rows were put into {count(k, 'cluster')} so that they lie as near as possible to the center of their "
-             f"own ({divergence} divergence; numbers "
-             f"{'scaled to the same spread' if divergence == 'squared' else 'as they are'}, holes at the median). "
-             f"{how}")  # fmt: skip
+    if not tried:
+        how = "The number was given."
+    else:
+        how = f"{k} was chosen by silhouettes among 2 to {max(tried)}."
+    story = (
+        f"Rows were put into {count(k, 'cluster')} so that they lie as near as possible to the center of their "
+        f"own ({divergence} divergence; numbers "
+        f"{'scaled to the same spread' if divergence == 'squared' else 'as they are'}, holes at the median). "
+        f"{how}"
+    )
     facts = [(str(k), "clusters"), (f"{stability:.2f}", "agreement of other starts (1 = the same)")]
     if tried:
         facts.append((f"{tried[k]:.2f}", "mean silhouette"))
@@ -159,14 +206,19 @@ def _page(work: Work, seen: Understood, model: Any, E: Any, said: tuple[str, dic
         data_section(seen),
         Section("The result", _result(seen, model, E, tried)),
         certificate_section(model),
-        Section("How far to trust it", [
-            (Note if _real(tried, k) else Text)(_stable(stability, k) + _real(tried, k)),
-            Text("k-means finds groups in any table, also in one without any. Round, separate clouds in the figure "
-                 "and a silhouette above about 0.5 speak for real groups; a silhouette below 0.25 speaks against "
-                 "them."),
-        ]),
+        Section(
+            "How far to trust it",
+            [
+                (Note if _real(tried, k) else Text)(_stable(stability, k) + _real(tried, k)),
+                Text(
+                    "k-means finds groups in any table, also in one without any. Round, separate clouds in the figure "
+                    "and a silhouette above about 0.5 speak for real groups; a silhouette below 0.25 speaks against "
+                    "them.",
+                ),
+            ],
+        ),
         repeat_section(work, _code(work, seen, model, divergence)),
-    ]  # fmt: skip
+    ]
     return Page(f"{seen.table.path.name}, clustered", lead, facts, sections)
 
 
@@ -175,41 +227,68 @@ def _result(seen: Understood, model: Any, E: Any, tried: dict[int, float]) -> li
     if E.shape[1] > 1 and E.shape[0] > 2:
         x, y = _plane(E).T
         groups = [f"cluster {g + 1}" for g in model.labels_]
-        blocks.append(Figure(cloud(x, y, groups, ("first principal direction", "second")),
-                             "Rows on the plane in which they differ most, by cluster."))  # fmt: skip
+        blocks.append(
+            Figure(
+                cloud(x, y, groups, ("first principal direction", "second")),
+                "Rows on the plane in which they differ most, by cluster.",
+            ),
+        )
     if tried:
         svg = bars([f"{k} clusters" for k in tried], list(tried.values()), "mean silhouette")
-        blocks.append(Figure(svg, "How well rows lie in their clusters, for each number of clusters."))
+        blocks.append(
+            Figure(svg, "How well rows lie in their clusters, for each number of clusters."),
+        )
     numbers = seen.of_kind(NUMBER)[:8]
     if numbers:
         groups = seen.frame[numbers].groupby(model.labels_ + 1).mean()
-        lines = [(str(g), f"{np.sum(model.labels_ + 1 == g):,}", *(number(v) for v in row))
-                 for g, row in zip(groups.index, groups.to_numpy(), strict=True)]  # fmt: skip
-        blocks.append(Grid(("cluster", "rows", *numbers), lines, "Means of the numbers in each cluster."))
+        lines = [
+            (str(g), f"{np.sum(model.labels_ + 1 == g):,}", *(number(v) for v in row))
+            for g, row in zip(groups.index, groups.to_numpy(), strict=True)
+        ]
+        blocks.append(
+            Grid(("cluster", "rows", *numbers), lines, "Means of the numbers in each cluster."),
+        )
     names = seen.of_kind(CATEGORY, FLAG)[:6]
     if names:
-        lines = [(str(g), *(_commonest(part[n]) for n in names)) for g, part in seen.frame.groupby(model.labels_ + 1)]
-        blocks.append(Grid(("cluster", *names), lines, "The commonest value in each cluster, and its share."))
+        lines = [
+            (str(g), *(_commonest(part[n]) for n in names))
+            for g, part in seen.frame.groupby(model.labels_ + 1)
+        ]
+        blocks.append(
+            Grid(("cluster", *names), lines, "The commonest value in each cluster, and its share."),
+        )
     return blocks
 
 
 def _commonest(cells: Any) -> str:
     """Return the commonest value and its share of the cells that hold one."""
     shares = cells.value_counts(normalize=True)
-    return f"{shares.index[0]} ({shares.iloc[0]:.0%})" if len(shares) and shares.iloc[0] > 0 else "–"
+    if len(shares) and shares.iloc[0] > 0:
+        return f"{shares.index[0]} ({shares.iloc[0]:.0%})"
+    return "–"
 
 
 def _plane(E: Any) -> Array:
     with quiet():
-        reduce = TruncatedSVD(2, random_state=0) if hasattr(E, "tocsr") else PCA(2, random_state=0)
+        if hasattr(E, "tocsr"):
+            reduce = TruncatedSVD(2, random_state=0)
+        else:
+            reduce = PCA(2, random_state=0)
         return np.asarray(reduce.fit_transform(E))
 
 
 def _code(work: Work, seen: Understood, model: Any, divergence: str) -> str:
-    return "\n".join([
-        "import numpy as np", "import pandas as pd", encoder_imports(seen), "from regfactor import BregmanKMeans", "",
-        reading_code(seen), encoder_code(seen, divergence == "squared"),
-        f"model = BregmanKMeans({model.n_clusters}, divergence={divergence!r}, n_init=5, "
-        f"random_state={work.settings.seed}).fit(E)",
-        "print(model.labels_ + 1)",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            "import numpy as np",
+            "import pandas as pd",
+            encoder_imports(seen),
+            "from regfactor import BregmanKMeans",
+            "",
+            reading_code(seen),
+            encoder_code(seen, divergence == "squared"),
+            f"model = BregmanKMeans({model.n_clusters}, divergence={divergence!r}, n_init=5, "
+            f"random_state={work.settings.seed}).fit(E)",
+            "print(model.labels_ + 1)",
+        ],
+    )

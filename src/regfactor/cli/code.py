@@ -20,25 +20,41 @@ def _broken(line: str) -> str:
         return line
     indent = " " * (len(line) - len(line.lstrip()))
     places = _commas(line.strip())
-    out, start, room = [], 0, LONGEST - len(indent)
+    out = []
+    start = 0
+    room = LONGEST - len(indent)
     text = line.strip()
     for place, following in itertools.pairwise([*places, len(text)]):
         if following - start > room:
             out.append(text[start:place])
-            start, room = place + 1, LONGEST - len(indent) - 4  # the space after the comma goes
+            # the space after the comma goes
+            start = place + 1
+            room = LONGEST - len(indent) - 4
     out.append(text[start:])
     return f"\n{indent}    ".join([indent + out[0], *out[1:]])
 
 
 def _commas(text: str) -> list[int]:
     """Return where the commas inside brackets end, followed by a space."""
-    places, depth = [], 0
+    places = []
+    depth = 0
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            depth += (token.string in "([{") - (token.string in ")]}") if token.type == tokenize.OP else 0
+            depth += (
+                (token.string in "([{") - (token.string in ")]}")
+                if token.type == tokenize.OP
+                else 0
+            )
             end = token.end[1]
-            if token.type == tokenize.OP and token.string == "," and depth > 0 and text[end : end + 1] == " ":
+            if (
+                token.type == tokenize.OP
+                and token.string == ","
+                and depth > 0
+                and text[end : end + 1] == " "
+            ):
                 places.append(end)
-    except tokenize.TokenError:  # the line goes on in the next one; the commas so far are inside brackets
+    except (
+        tokenize.TokenError
+    ):  # the line goes on in the next one; the commas so far are inside brackets
         pass
     return places

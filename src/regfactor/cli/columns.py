@@ -16,14 +16,29 @@ from regfactor.cli.dates import are_dates, are_periods
 from regfactor.cli.errors import BadInput, count, listed
 from regfactor.cli.tables import Table
 
-NUMBER, FLAG, CATEGORY, TEXT = "number", "flag", "category", "text"  # kinds that models take
-DATE, ID, PROSE, MANY, EMPTY, OTHER = "date", "id", "free text", "many values", "empty", "other"
-ONE, FLAGS = "one value", "flagged cells"
+# kinds that models take
+NUMBER = "number"
+FLAG = "flag"
+CATEGORY = "category"
+TEXT = "text"
+DATE = "date"
+ID = "id"
+PROSE = "free text"
+MANY = "many values"
+EMPTY = "empty"
+OTHER = "other"
+ONE = "one value"
+FLAGS = "flagged cells"
 USED = (NUMBER, FLAG, CATEGORY, TEXT)
-MOST_LEVELS = 50  # different strings up to which a column is taken for categories, as in loss="auto"
+MOST_LEVELS = (
+    50  # different strings up to which a column is taken for categories, as in loss="auto"
+)
 MOSTLY = 0.9  # share of numbers from which a column is meant to be one of numbers
 FEW_ROWS = 10  # below which counting up is no sign of a row's name
-NAMES_ROWS = re.compile(r"(^|[_\s.-])(id|uuid|guid|key|index|rownames?|unnamed_\d+)$", re.IGNORECASE)
+NAMES_ROWS = re.compile(
+    r"(^|[_\s.-])(id|uuid|guid|key|index|rownames?|unnamed_\d+)$",
+    re.IGNORECASE,
+)
 FLAGGED = re.compile(r"flagged_*$")  # the last column of what `complete` writes
 ZERO_FIRST = re.compile(r"[-+]?0\d")  # 01234 is a code, not a number
 GROUPED = {
@@ -33,10 +48,15 @@ GROUPED = {
 TIMES = "times of the rows"  # why a column is no input of a forecast
 SAID = "as you said"  # why a column is left out by --ignore
 WHY = {
-    DATE: "dates", ID: "names rows", PROSE: "free text", MANY: "too many different values for categories",
-    EMPTY: "no value in any row", OTHER: "neither numbers nor text",
-    ONE: "one value only, so that blanks may mean no", FLAGS: "outliers of an earlier run",
-}  # fmt: skip
+    DATE: "dates",
+    ID: "names rows",
+    PROSE: "free text",
+    MANY: "too many different values for categories",
+    EMPTY: "no value in any row",
+    OTHER: "neither numbers nor text",
+    ONE: "one value only, so that blanks may mean no",
+    FLAGS: "outliers of an earlier run",
+}
 
 
 class Column(NamedTuple):
@@ -54,7 +74,9 @@ class Column(NamedTuple):
         return not self.why
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.levels})" if self.kind == CATEGORY else self.name
+        if self.kind == CATEGORY:
+            return f"{self.name} ({self.levels})"
+        return self.name
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +115,11 @@ class Understood:
     def lines(self) -> list[tuple[str, str]]:
         """Return what was inferred as (heading, names), for people."""
         plural = {NUMBER: "numbers", FLAG: "flags (0/1)", CATEGORY: "categories", TEXT: "text"}
-        found = [(plural[k], listed([c for c in self.inputs if c.kind == k], 12)) for k in USED if self.of_kind(k)]
+        found = [
+            (plural[k], listed([c for c in self.inputs if c.kind == k], 12))
+            for k in USED
+            if self.of_kind(k)
+        ]
         times = [c.name for c in self.ignored if c.why == TIMES]
         if times:
             found.append(("times", listed(times)))
@@ -112,12 +138,17 @@ class Understood:
         if len(self.inputs) < least:
             reasons = dict.fromkeys(c.why for c in self.ignored)
             left_out = (
-                "; ".join(f"{listed(c.name for c in self.ignored if c.why == why)}: {why}" for why in reasons)
+                "; ".join(
+                    f"{listed(c.name for c in self.ignored if c.why == why)}: {why}"
+                    for why in reasons
+                )
                 or "none was left out"
             )
-            raise BadInput(f"{self.table.path.name} has {count(len(self.inputs), 'column')} that can be used, and "
-                           f"{what} needs at least {least} ({left_out}). --use COLUMN takes in one that was left "
-                           "out.")  # fmt: skip
+            raise BadInput(
+                f"{self.table.path.name} has {count(len(self.inputs), 'column')} that can be used, and "
+                f"{what} needs at least {least} ({left_out}). --use COLUMN takes in one that was left "
+                "out.",
+            )
 
 
 def replaced(column: Column, why: str) -> Column:
@@ -143,7 +174,8 @@ def understand(table: Table, wishes: Wishes | None = None) -> Understood:
         table.place(name)
     if wishes.target is not None:
         table.place(wishes.target, "target column")
-    series, columns = {}, []
+    series = {}
+    columns = []
     for name in table.names:
         column, typed_ = _infer(table, name, wishes)
         columns.append(column)
@@ -218,10 +250,15 @@ def _as_numbers(strings: Array, separator: str) -> Array | None:
         return None
     strings = _ungrouped(strings, "." if separator == ";" else ",")
     if separator == ";" and any("," in s for s in strings):  # decimal commas go with semicolons
-        strings = np.array([s.replace(",", ".") if s.count(",") == 1 else s for s in strings], dtype=object)
+        strings = np.array(
+            [s.replace(",", ".") if s.count(",") == 1 else s for s in strings],
+            dtype=object,
+        )
     numbers = importlib.import_module("pandas").to_numeric(strings, errors="coerce")
     numbers = np.asarray(numbers, dtype=float)
-    return None if np.isnan(numbers).all() else numbers
+    if np.isnan(numbers).all():
+        return None
+    return numbers
 
 
 def _ungrouped(strings: Array, mark: str) -> Array:
@@ -230,7 +267,9 @@ def _ungrouped(strings: Array, mark: str) -> Array:
     if not all(GROUPED[mark].fullmatch(s) for s in marked):
         return strings
     sure = any(s.count(mark) > 1 or len(s.strip("-+0123456789" + mark)) for s in marked)
-    return np.array([s.replace(mark, "") for s in strings], dtype=object) if sure else strings
+    if sure:
+        return np.array([s.replace(mark, "") for s in strings], dtype=object)
+    return strings
 
 
 def _refuse_mixed(table: Table, name: str, strings: Array, holes: Array, numbers: Array) -> None:
@@ -245,9 +284,11 @@ def _refuse_mixed(table: Table, name: str, strings: Array, holes: Array, numbers
 
 def _text_among_numbers(table: Table, name: str, strings: Array, at: Array) -> BadInput:
     cell = strings[at[0]]
-    return BadInput(f"Column {name!r} of {table.path.name} holds numbers, but {len(at)} of its cells do not, such as "
-                    f"{cell!r} in row {at[0] + 1}. Correct it; or, if it marks a missing value, add --missing "
-                    f"{cell!r}; or leave the column out by --ignore {name!r}.")  # fmt: skip
+    return BadInput(
+        f"Column {name!r} of {table.path.name} holds numbers, but {len(at)} of its cells do not, such as "
+        f"{cell!r} in row {at[0] + 1}. Correct it; or, if it marks a missing value, add --missing "
+        f"{cell!r}; or leave the column out by --ignore {name!r}.",
+    )
 
 
 def _kind(table: Table, name: str, cells: Any, missing: int, wanted: bool) -> str:
@@ -256,7 +297,9 @@ def _kind(table: Table, name: str, cells: Any, missing: int, wanted: bool) -> st
         return EMPTY
     dtype = cells.dtype
     if hasattr(dtype, "categories"):
-        return ONE if _only_marks(cells, wanted) else CATEGORY
+        if _only_marks(cells, wanted):
+            return ONE
+        return CATEGORY
     letter = dtype.kind
     if letter == "M":
         return DATE
@@ -269,7 +312,9 @@ def _kind(table: Table, name: str, cells: Any, missing: int, wanted: bool) -> st
     if not wanted and FLAGGED.match(name) and _names_columns(cells.dropna(), table.names):
         return FLAGS
     kind = _string_kind(name, cells.dropna(), len(cells), wanted)
-    return ONE if kind == CATEGORY and _only_marks(cells, wanted) else kind
+    if kind == CATEGORY and _only_marks(cells, wanted):
+        return ONE
+    return kind
 
 
 def _only_marks(cells: Any, wanted: bool) -> bool:
@@ -289,7 +334,9 @@ def _numeric_kind(name: str, cells: Any, wanted: bool) -> str:
     if wanted or len(np.unique(values)) < len(cells) or not np.all(values == np.floor(values)):
         return NUMBER
     counts_up = len(values) >= FEW_ROWS and np.all(np.diff(values) == 1)
-    return ID if counts_up or NAMES_ROWS.search(name) else NUMBER
+    if counts_up or NAMES_ROWS.search(name):
+        return ID
+    return NUMBER
 
 
 def _string_kind(name: str, cells: Any, rows: int, wanted: bool) -> str:
@@ -304,7 +351,9 @@ def _string_kind(name: str, cells: Any, rows: int, wanted: bool) -> str:
     words = np.mean([v.count(" ") + 1 for v in values])
     if words >= 3:
         return PROSE
-    return ID if different >= 0.95 * len(values) else MANY
+    if different >= 0.95 * len(values):
+        return ID
+    return MANY
 
 
 def _texts(table: Table, name: str) -> Any:
@@ -328,11 +377,13 @@ def typed(cells: Any, kind: str) -> Any:
         odd = ~np.isnan(values) & ~np.isin(values, (0, 1))
         if odd.any():
             raise BadInput(
-                f"Column {cells.name!r} held 0 and 1 when the model was fitted, and holds {values[odd][0]:g} now."
+                f"Column {cells.name!r} held 0 and 1 when the model was fitted, and holds {values[odd][0]:g} now.",
             )
         return pd.Series(pd.arrays.BooleanArray(values == 1, np.isnan(values)))
     if kind == CATEGORY:
-        return cells if hasattr(cells.dtype, "categories") else cells.astype("category")
+        if hasattr(cells.dtype, "categories"):
+            return cells
+        return cells.astype("category")
     return cells
 
 
@@ -351,8 +402,10 @@ def forced(table: Table, kinds: Mapping[str, str], absent: Collection[str] = ())
         if cells.isna().all():
             cells = pd.Series(np.full(len(cells), np.nan))
         elif kind in (NUMBER, FLAG) and cells.dtype.kind not in "biuf":
-            raise BadInput(f"Column {name!r} of {table.path.name} held numbers when the model was fitted, and holds "
-                           f"text now, such as {cells.dropna().iloc[0]!r}.")  # fmt: skip
+            raise BadInput(
+                f"Column {name!r} of {table.path.name} held numbers when the model was fitted, and holds "
+                f"text now, such as {cells.dropna().iloc[0]!r}.",
+            )
         elif kind == CATEGORY and cells.dtype.kind in "iuf":
             cells = pd.Series(_spelled(cells), dtype=object)
         if kind == NUMBER:

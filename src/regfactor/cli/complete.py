@@ -24,13 +24,22 @@ from regfactor.cli.outliers import (
     search_code,
 )
 from regfactor.cli.tables import Table
-from regfactor.cli.words import certificate_section, data_section, gap_fact, notes, reading_code, repeat_section
+from regfactor.cli.words import (
+    certificate_section,
+    data_section,
+    gap_fact,
+    notes,
+    reading_code,
+    repeat_section,
+)
 from regfactor.cli.work import Work, free_name
 from regfactor.estimators import SubspaceImputer
 from regfactor.report import Figure, Grid, Page, Section, Text, number
 from regfactor.report.figures import bars
 
-WHOLE = "A whole table needs no model; --save MODEL.skops fits and keeps one, for new rows with holes."
+WHOLE = (
+    "A whole table needs no model; --save MODEL.skops fits and keeps one, for new rows with holes."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +68,25 @@ def run(work: Work, path: Path) -> None:
         _finish_whole(work, seen, found)
         return
     clean = X.mask(found.flagged)
-    model = SubspaceImputer(loss="auto", alpha="auto", debias="prior", random_state=work.settings.seed)
+    model = SubspaceImputer(
+        loss="auto",
+        alpha="auto",
+        debias="prior",
+        random_state=work.settings.seed,
+    )
     rows = learned_rows(work, X)
     work.fit("filling holes", model, clean.iloc[rows])
     with work.talk.progress("filling holes"):
         ranges = ranges_of(clean)
         predicted, clipped = within_range(model.complete(clean), holes, ranges)
-    filled = Filled(predicted.where(holes, X), holes, found.flagged, clipped, found.heavy, predicted)
+    filled = Filled(
+        predicted.where(holes, X),
+        holes,
+        found.flagged,
+        clipped,
+        found.heavy,
+        predicted,
+    )
     with work.talk.progress("trying it on hidden cells"):
         hidden = hide_and_fill(clean.iloc[rows], model, work.settings.seed)
     _say(work, filled, hidden, model)
@@ -78,8 +99,13 @@ def _finish_whole(work: Work, seen: Understood, found: Outliers) -> None:
     filled = Filled(seen.data, seen.data.isna(), found.flagged, 0, found.heavy, found.expected)
     _say(work, filled)
     work.talk.say(WHOLE)
-    looked = (f"Cells of {count(len(found.names), 'column')} of numbers were compared with a robust fit to all of "
-              "them." if found.names else "There are too few numbers to tell outliers by.")  # fmt: skip
+    if found.names:
+        looked = (
+            f"Cells of {count(len(found.names), 'column')} of numbers were compared with a robust fit to all of "
+            "them."
+        )
+    else:
+        looked = "There are too few numbers to tell outliers by."
     sections = [
         Section("What was done", [Text(f"{WHOLE} {looked}"), *notes(work)]),
         data_section(seen),
@@ -97,13 +123,22 @@ def ranges_of(X: Any) -> dict[str, tuple[float, float, bool]]:
     for name in X.columns:
         if X[name].dtype.kind == "f":
             seen = X[name].dropna().to_numpy()
-            found[str(name)] = float(seen.min()), float(seen.max()), bool(np.all(seen == np.rint(seen)))
+            found[str(name)] = (
+                float(seen.min()),
+                float(seen.max()),
+                bool(np.all(seen == np.rint(seen))),
+            )
     return found
 
 
-def within_range(predicted: Any, holes: Any, ranges: Mapping[str, tuple[float, float, bool]]) -> tuple[Any, int]:
+def within_range(
+    predicted: Any,
+    holes: Any,
+    ranges: Mapping[str, tuple[float, float, bool]],
+) -> tuple[Any, int]:
     """Return predictions for holes within the range of what was observed, whole where all were; and how many moved."""
-    moved, out = 0, predicted.copy()
+    moved = 0
+    out = predicted.copy()
     for name, (low, high, whole) in ranges.items():
         at = holes[name].to_numpy()
         values = out[name].to_numpy(dtype=float, copy=True)
@@ -135,38 +170,63 @@ def fill(out: Any, name: str, at: Array, values: Any, table: Table) -> None:
 
 
 def _say(work: Work, filled: Filled, hidden: Hidden | None = None, model: Any = None) -> None:
-    holes, flags = int(filled.holes.to_numpy().sum()), int(filled.flagged.to_numpy().sum())
+    holes = int(filled.holes.to_numpy().sum())
+    flags = int(filled.flagged.to_numpy().sum())
     work.talk.say(_lead(filled))
     certificate = None if model is None else str(model.certificate_)
     if hidden is not None and certificate is not None:
         work.talk.say(hidden.sentence)
         work.talk.say(certificate)
     for name in filled.heavy:
-        remedy = "; its logarithm may suit better" if filled.frame[name].min() > 0 else ""
-        work.talk.note(f"Column {name!r} has heavy tails: more than {HEAVY:.0%} of its cells lie far off, so none of "
-                       f"them is flagged{remedy}.")  # fmt: skip
+        if filled.frame[name].min() > 0:
+            remedy = "; its logarithm may suit better"
+        else:
+            remedy = ""
+        work.talk.note(
+            f"Column {name!r} has heavy tails: more than {HEAVY:.0%} of its cells lie far off, so none of "
+            f"them is flagged{remedy}.",
+        )
     work.talk.record |= {
-        "filled": holes, "flagged": flags, "flagged_cells": cells_of(filled.flagged), "certificate": certificate,
+        "filled": holes,
+        "flagged": flags,
+        "flagged_cells": cells_of(filled.flagged),
+        "certificate": certificate,
         "relative_gap": None if model is None else model.relative_gap_,
         "hidden": None if hidden is None else {"cells": hidden.cells, "columns": hidden.table},
-    }  # fmt: skip
+    }
 
 
 def _lead(filled: Filled) -> str:
-    holes, flags = int(filled.holes.to_numpy().sum()), int(filled.flagged.to_numpy().sum())
-    first = f"{count(holes, 'hole')} filled" if holes else "Nothing was missing"
-    second = f"{count(flags, 'gross outlier')} flagged" if flags else "no gross outliers found"
+    holes = int(filled.holes.to_numpy().sum())
+    flags = int(filled.flagged.to_numpy().sum())
+    if holes:
+        first = f"{count(holes, 'hole')} filled"
+    else:
+        first = "Nothing was missing"
+    if flags:
+        second = f"{count(flags, 'gross outlier')} flagged"
+    else:
+        second = "no gross outliers found"
     return f"{first}, {second}."
 
 
-def _page(work: Work, seen: Understood, filled: Filled, hidden: Hidden, model: Any, rows: Array) -> Page:
-    holes, flags = int(filled.holes.to_numpy().sum()), int(filled.flagged.to_numpy().sum())
+def _page(
+    work: Work,
+    seen: Understood,
+    filled: Filled,
+    hidden: Hidden,
+    model: Any,
+    rows: Array,
+) -> Page:
+    holes = int(filled.holes.to_numpy().sum())
+    flags = int(filled.flagged.to_numpy().sum())
     size = filled.holes.to_numpy().size
     facts = [
-        (f"{holes:,}", f"holes filled ({holes / size:.1%} of the cells)"), (f"{flags:,}", "gross outliers flagged"),
+        (f"{holes:,}", f"holes filled ({holes / size:.1%} of the cells)"),
+        (f"{flags:,}", "gross outliers flagged"),
         (str(model.codes_.shape[1]), "patterns found"),
         gap_fact(model),
-    ]  # fmt: skip
+    ]
     sections = [
         Section("What was done", [Text(_story(filled, model, rows)), *notes(work)]),
         data_section(seen),
@@ -175,7 +235,12 @@ def _page(work: Work, seen: Understood, filled: Filled, hidden: Hidden, model: A
         hidden.section(),
         repeat_section(work, _code(work, seen, filled, model, rows)),
     ]
-    return Page(f"{seen.table.path.name}, completed", f"{_lead(filled)} {hidden.sentence}", facts, sections)
+    return Page(
+        f"{seen.table.path.name}, completed",
+        f"{_lead(filled)} {hidden.sentence}",
+        facts,
+        sections,
+    )
 
 
 def _story(filled: Filled, model: Any, rows: Array) -> str:
@@ -184,39 +249,62 @@ def _story(filled: Filled, model: Any, rows: Array) -> str:
         f"Every row is described by {count(model.codes_.shape[1], 'pattern')} that the table's columns share, and "
         "each hole is filled by what the observed cells of its row say through them. Numbers, flags and categories "
         f"are each fitted in their own way. The strength of the smoothing (alpha = {model.alpha_:.4g}) was chosen by "
-        "cells held out."
+        "cells held out.",
     ]
     if flags:
-        parts.append(f"{count(flags, 'cell')} disagreed grossly with all others in their rows. They are kept in the "
-                     "table, named in its last column, and were set aside when holes were filled.")  # fmt: skip
+        parts.append(
+            f"{count(flags, 'cell')} disagreed grossly with all others in their rows. They are kept in the "
+            "table, named in its last column, and were set aside when holes were filled.",
+        )
     if filled.clipped:
-        parts.append(f"{count(filled.clipped, 'prediction')} beyond the range of the observed values "
-                     "went to its end.")  # fmt: skip
+        parts.append(
+            f"{count(filled.clipped, 'prediction')} beyond the range of the observed values "
+            "went to its end.",
+        )
     return " ".join(parts)
 
 
 def _result(seen: Understood, filled: Filled) -> list[Any]:
     missing = filled.holes.mean().sort_values(ascending=False)
     missing = missing[missing > 0]
-    blocks: list[Any] = [Text("Observed cells are as they were, to the letter; only empty ones changed.")]
+    blocks: list[Any] = [
+        Text("Observed cells are as they were, to the letter; only empty ones changed."),
+    ]
     if len(missing):
-        svg = bars(list(missing.index), missing.to_numpy(), "share of the cells that were missing", percent=True)
+        svg = bars(
+            list(missing.index),
+            missing.to_numpy(),
+            "share of the cells that were missing",
+            percent=True,
+        )
         blocks.append(Figure(svg, "Where the holes were."))
     cells = cells_of(filled.flagged)
     if cells:
-        lines = [(str(i + 1), name, number(seen.data[name].iloc[i], 6), number(filled.expected[name].iloc[i], 4))
-                 for i, name in cells[:20]]  # fmt: skip
+        lines = [
+            (
+                str(i + 1),
+                name,
+                number(seen.data[name].iloc[i], 6),
+                number(filled.expected[name].iloc[i], 4),
+            )
+            for i, name in cells[:20]
+        ]
         blocks.append(Grid(("row", "column", "value", "expected"), lines, _more(cells)))
     return blocks
 
 
 def _more(cells: list[Any]) -> str:
-    return f"The first 20 of {len(cells)} gross outliers." if len(cells) > 20 else "Gross outliers."
+    if len(cells) > 20:
+        return f"The first 20 of {len(cells)} gross outliers."
+    return "Gross outliers."
 
 
 def _code(work: Work, seen: Understood, filled: Filled, model: Any, rows: Array) -> str:
     """Return Python code that gives the table that was written, but for the names of flagged cells."""
-    kinds = {name: {FLAG: "boolean", CATEGORY: "category", NUMBER: "float"}[kind] for name, kind in seen.kinds.items()}
+    kinds = {
+        name: {FLAG: "boolean", CATEGORY: "category", NUMBER: "float"}[kind]
+        for name, kind in seen.kinds.items()
+    }
     lines = [
         "import numpy as np",
         "import pandas as pd",
@@ -228,35 +316,55 @@ def _code(work: Work, seen: Understood, filled: Filled, model: Any, rows: Array)
     lines += outlier_code(cells_of(filled.flagged), "X")
     learned = "X"
     if len(rows) < len(seen.frame):
-        lines += ["", "usable = np.flatnonzero(X.notna().any(axis=1))",
-                  f"rows = np.sort(np.random.default_rng({work.settings.seed}).choice(usable, {MOST_ROWS}, "
-                  "replace=False))"]  # fmt: skip
+        lines += [
+            "",
+            "usable = np.flatnonzero(X.notna().any(axis=1))",
+            f"rows = np.sort(np.random.default_rng({work.settings.seed}).choice(usable, {MOST_ROWS}, "
+            "replace=False))",
+        ]
         learned = "X.iloc[rows]"
-    lines += ["", 'model = SubspaceImputer(loss="auto", alpha="auto", debias="prior", '
-              f"random_state={work.settings.seed}).fit({learned})", "completed = model.complete(X)",
-              "print(model.certificate_)"]  # fmt: skip
+    lines += [
+        "",
+        'model = SubspaceImputer(loss="auto", alpha="auto", debias="prior", '
+        f"random_state={work.settings.seed}).fit({learned})",
+        "completed = model.complete(X)",
+        "print(model.certificate_)",
+    ]
     if filled.clipped:
         names = seen.of_kind(NUMBER)
-        lines += ["", "# no further than what was observed", f"numbers = {names!r}",
-                  "completed[numbers] = completed[numbers].clip(X[numbers].min(), X[numbers].max(), "
-                  "axis=1)"]  # fmt: skip
+        lines += [
+            "",
+            "# no further than what was observed",
+            f"numbers = {names!r}",
+            "completed[numbers] = completed[numbers].clip(X[numbers].min(), X[numbers].max(), "
+            "axis=1)",
+        ]
     return "\n".join([*lines, *_ending_code(seen, filled)])
 
 
 def _ending_code(seen: Understood, filled: Filled) -> list[str]:
     """Return the lines that put predictions into holes only, spelled as the column is."""
     ranges = ranges_of(seen.data.mask(filled.flagged))
-    whole = [name for name, (_, _, is_whole) in ranges.items() if is_whole and filled.holes[name].any()]
+    whole = [
+        name for name, (_, _, is_whole) in ranges.items() if is_whole and filled.holes[name].any()
+    ]
     flags = seen.of_kind(FLAG)
     lines = []
     if whole:
-        lines += ["", "# whole, as what was observed", f"whole = {whole!r}",
-                  "completed[whole] = completed[whole].round()"]  # fmt: skip
+        lines += [
+            "",
+            "# whole, as what was observed",
+            f"whole = {whole!r}",
+            "completed[whole] = completed[whole].round()",
+        ]
     lines += [
         "",
         "# observed cells as they were, outliers too",
         "completed = completed.where(observed.isna(), observed)",
     ]
     if flags:
-        lines += [f"flags = {flags!r}", "completed[flags] = completed[flags].astype(frame[flags].dtypes)"]
+        lines += [
+            f"flags = {flags!r}",
+            "completed[flags] = completed[flags].astype(frame[flags].dtypes)",
+        ]
     return [*lines, "completed = frame.assign(**completed)"]

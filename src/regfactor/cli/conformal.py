@@ -37,12 +37,16 @@ class CrossFit:
 
 def cross_fit(candidate: Candidate, E: Any, y: Array, labeled: Array, target: Target) -> CrossFit:
     """Fit a model without each fold; classifiers say probabilities, regressors numbers."""
-    models, tests, said = [], [], []
+    models = []
+    tests = []
+    said = []
     with quiet():
         for train, test in folds(y, target):
             model = candidate.fit(E[train], y[train], labeled[train])
             said.append(
-                probabilities(model, E[test], target) if target.task == CLASSIFICATION else model.predict(E[test])
+                probabilities(model, E[test], target)
+                if target.task == CLASSIFICATION
+                else model.predict(E[test]),
             )
             models.append(model)
             tests.append(test)
@@ -63,12 +67,17 @@ def probabilities(model: Any, E: Any, target: Target) -> Array:
     return out
 
 
-def intervals(fitted: CrossFit, y: Array, E: Any, level: float = LEVEL) -> tuple[Array, Array] | None:
+def intervals(
+    fitted: CrossFit,
+    y: Array,
+    E: Any,
+    level: float = LEVEL,
+) -> tuple[Array, Array] | None:
     """Return limits for each row of E; None where there are too few labels for the level.
 
-    The limits of a row are quantiles of m_k(x) -+ |y_i - m_k(x_i)| over all labeled rows i, with m_k the model that had
-    not seen i (CV+, Barber et al. 2021). They hold at least 2 level - 1 of exchangeable rows, and in practice about
-    `level` of them.
+    The limits of a row are quantiles of m_k(x) -+ |y_i - m_k(x_i)| over all labeled rows i, with
+    m_k the model that had not seen i (CV+, Barber et al. 2021). They hold at least 2 level - 1 of
+    exchangeable rows, and in practice about `level` of them.
     """
     errors = [np.abs(y[test] - said) for test, said in zip(fitted.tests, fitted.said, strict=True)]
     n = sum(map(len, errors))
@@ -78,7 +87,8 @@ def intervals(fitted: CrossFit, y: Array, E: Any, level: float = LEVEL) -> tuple
     at = np.concatenate([[j] * len(e) for j, e in enumerate(errors)])
     residuals = np.concatenate(errors)
     rows = E.shape[0]
-    lower, upper = np.empty(rows), np.empty(rows)
+    lower = np.empty(rows)
+    upper = np.empty(rows)
     step = max(1, BLOCK // n)
     for start in range(0, rows, step):
         block = slice(start, min(start + step, rows))

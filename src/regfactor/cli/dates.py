@@ -13,11 +13,26 @@ import numpy as np
 from regfactor.cli.errors import BadInput
 
 ISO = re.compile(r"\d{4}-\d{1,2}(-\d{1,2})?([T ].*)?$")
-MONTH, MONTH_FORM = re.compile(r"\d{4}-\d{2}$"), "%Y-%m"
-OTHER = re.compile(r"(\d{1,2}([./-])\d{1,2}\2\d{4}|\d{4}([./])\d{1,2}\3\d{1,2})( \d{1,2}:\d{2}(:\d{2})?)?$")
+MONTH = re.compile(r"\d{4}-\d{2}$")
+MONTH_FORM = "%Y-%m"
+OTHER = re.compile(
+    r"(\d{1,2}([./-])\d{1,2}\2\d{4}|\d{4}([./])\d{1,2}\3\d{1,2})( \d{1,2}:\d{2}(:\d{2})?)?$",
+)
 QUARTER = re.compile(r"\d{4}(-?)Q[1-4]$", re.IGNORECASE)
-MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-          "December")  # fmt: skip
+MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
 NAMED = re.compile(rf"({'|'.join(f'{m[:3]}({m[3:]})?' for m in MONTHS)}) \d{{4}}$", re.IGNORECASE)
 FORMS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d")
 CLOCKS = ("", " %H:%M", " %H:%M:%S")
@@ -42,7 +57,9 @@ def parsed(values: Any, name: str, known_form: str | None = None) -> tuple[Any, 
     if known and all(NAMED.match(v) for v in known):
         short = [f"{v[:3]} {v[-4:]}" if isinstance(v, str) else None for v in values]
         whole = any(len(v) > len("Jan 2024") for v in known)
-        return pd.DatetimeIndex(pd.to_datetime(short, format="%b %Y")), "%B %Y" if whole else "%b %Y"
+        return pd.DatetimeIndex(
+            pd.to_datetime(short, format="%b %Y"),
+        ), "%B %Y" if whole else "%b %Y"
     if not known or not all(OTHER.match(v) for v in known):
         try:
             index = pd.DatetimeIndex(pd.to_datetime(values, format="ISO8601"))
@@ -54,13 +71,19 @@ def parsed(values: Any, name: str, known_form: str | None = None) -> tuple[Any, 
         index = pd.DatetimeIndex(pd.to_datetime(values, format=form, errors="coerce"))
         if index.notna().sum() == len(known):
             found.append((index, form))
-    if len(found) > 1:  # the day or the month first: a series stands in order, and has no longer steps than it must
+    if (
+        len(found) > 1
+    ):  # the day or the month first: a series stands in order, and has no longer steps than it must
         found = [one for one in found if one[0].dropna().is_monotonic_increasing] or found
-        longest = [one[0].dropna().to_series().diff().fillna(pd.Timedelta(0)).max() for one in found]
+        longest = [
+            one[0].dropna().to_series().diff().fillna(pd.Timedelta(0)).max() for one in found
+        ]
         found = [one for one, step in zip(found, longest, strict=True) if step == min(longest)]
     if len(found) > 1:
-        raise BadInput(f"The dates in {name!r} can be read with the day or with the month first, such as {known[0]!r}; "
-                       "write them like 2024-01-31.")  # fmt: skip
+        raise BadInput(
+            f"The dates in {name!r} can be read with the day or with the month first, such as {known[0]!r}; "
+            "write them like 2024-01-31.",
+        )
     if not found:
         raise _no_dates(values, name, known_form)
     return found[0]
@@ -74,29 +97,43 @@ def odd_date(values: Any, known_form: str | None = None) -> int | None:
     alike = sum(any(kind.match(v) for kind in kinds) for v in values[words])
     if alike <= words.sum() / 2:
         return None
-    read = [pd.to_datetime(values, format=form, errors="coerce", utc=True).notna()
-            for form in ("ISO8601", *_forms(known_form))]  # fmt: skip
-    read += [np.array([isinstance(v, str) and bool(kind.match(v)) for v in values]) for kind in (QUARTER, NAMED)]
+    read = [
+        pd.to_datetime(values, format=form, errors="coerce", utc=True).notna()
+        for form in ("ISO8601", *_forms(known_form))
+    ]
+    read += [
+        np.array([isinstance(v, str) and bool(kind.match(v)) for v in values])
+        for kind in (QUARTER, NAMED)
+    ]
     odd = words & ~max(read, key=np.sum)
-    return int(np.argmax(odd)) if 0 < odd.sum() < words.sum() / 2 else None
+    if 0 < odd.sum() < words.sum() / 2:
+        return int(np.argmax(odd))
+    return None
 
 
 def odd_cell(name: str, held: str, at: int, value: str) -> BadInput:
     """Return what to say of the one cell that is not like the others."""
     return BadInput(
-        f"Column {name!r} holds {held}, but row {at + 1} holds {value!r}. Correct it, or leave the row out."
+        f"Column {name!r} holds {held}, but row {at + 1} holds {value!r}. Correct it, or leave the row out.",
     )
 
 
 def _forms(known: str | None) -> list[str]:
-    return [f + c for f in FORMS for c in CLOCKS] if known is None else [known]
+    if known is None:
+        return [f + c for f in FORMS for c in CLOCKS]
+    return [known]
 
 
 def _no_dates(values: Any, name: str, known_form: str | None) -> BadInput:
     at = odd_date(values, known_form)
     if at is not None:
         return odd_cell(name, "dates", at, values[at])
-    like = "2024-01-31 or 31.01.2024" if known_form is None else f"{date(2024, 1, 31):{known_form}}, as in the fit"
+    if known_form is None:
+        like = "2024-01-31 or 31.01.2024"
+    else:
+        like = f"{date(2024, 1, 31):{known_form}}, as in the fit"
     first = int(np.argmax(importlib.import_module("pandas").notna(values)))
-    return BadInput(f"The time column {name!r} holds no dates of one form, like {like}; it has {values[first]!r} in "
-                    f"row {first + 1}. Correct them, or name another column by --time.")  # fmt: skip
+    return BadInput(
+        f"The time column {name!r} holds no dates of one form, like {like}; it has {values[first]!r} in "
+        f"row {first + 1}. Correct them, or name another column by --time.",
+    )

@@ -12,7 +12,14 @@ from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, Understood
 from regfactor.cli.encode import varied
 from regfactor.cli.errors import BadInput, count
 from regfactor.cli.outliers import learned_rows, outlier_code, without_outliers
-from regfactor.cli.words import certificate_section, data_section, gap_fact, notes, reading_code, repeat_section
+from regfactor.cli.words import (
+    certificate_section,
+    data_section,
+    gap_fact,
+    notes,
+    reading_code,
+    repeat_section,
+)
 from regfactor.cli.work import Work, free_name
 from regfactor.estimators import ConvexSubspace
 from regfactor.report import Figure, Grid, Note, Page, Section, Text
@@ -27,7 +34,9 @@ def run(work: Work, path: Path, dimensions: int) -> None:
     if X.isna().to_numpy().all():
         raise BadInput(f"{path.name} has no observed cell.")
     if not varied(seen).inputs:
-        raise BadInput(f"All columns of {path.name} are constant: there is nothing to embed rows by.")
+        raise BadInput(
+            f"All columns of {path.name} are constant: there is nothing to embed rows by.",
+        )
     X, wrong = without_outliers(work, seen)
     rows = learned_rows(work, X)
     model = ConvexSubspace(loss="auto", alpha="auto", random_state=work.settings.seed)
@@ -35,26 +44,37 @@ def run(work: Work, path: Path, dimensions: int) -> None:
     codes = np.asarray(model.transform(X))[:, :dimensions]
     rank = model.codes_.shape[1]
     if rank < dimensions:
-        work.talk.note(f"The columns share {count(rank, 'pattern')} only, so that each row has {rank} numbers, not "
-                       f"{dimensions}."
-                       if rank else "The columns share no pattern beyond noise: there is nothing to embed rows "
-                                    "by.")  # fmt: skip
+        work.talk.note(
+            f"The columns share {count(rank, 'pattern')} only, so that each row has {rank} numbers, not "
+            f"{dimensions}."
+            if rank
+            else "The columns share no pattern beyond noise: there is nothing to embed rows by.",
+        )
     shares = _shares(model)
     lead = "The columns share no pattern beyond noise."
     if rank:
-        lead = (f"Each of {count(len(X), 'row')} has {codes.shape[1]} of {count(rank, 'pattern')}, with "
-                f"{shares[:dimensions].sum():.0%} of the strength of all.")  # fmt: skip
+        lead = (
+            f"Each of {count(len(X), 'row')} has {codes.shape[1]} of {count(rank, 'pattern')}, with "
+            f"{shares[:dimensions].sum():.0%} of the strength of all."
+        )
     work.talk.say(lead)
     work.talk.say(str(model.certificate_))
     work.talk.record |= {"patterns": rank, "shares": shares, "certificate": str(model.certificate_)}
     page = _page(work, seen, model, codes, (lead, wrong))
-    work.finish(_written(seen, codes), page, model, {"columns": seen.kinds, "dimensions": dimensions})
+    work.finish(
+        _written(seen, codes),
+        page,
+        model,
+        {"columns": seen.kinds, "dimensions": dimensions},
+    )
 
 
 def _shares(model: Any) -> Array:
     """Return the squared strength of each pattern as a share of that of all."""
     squares = np.square(model.singular_values_)
-    return squares / squares.sum() if squares.sum() > 0 else squares
+    if squares.sum() > 0:
+        return squares / squares.sum()
+    return squares
 
 
 def _written(seen: Understood, codes: Array) -> Any:
@@ -65,45 +85,79 @@ def _written(seen: Understood, codes: Array) -> Any:
     return out
 
 
-def _page(work: Work, seen: Understood, model: Any, codes: Array, said: tuple[str, list[tuple[int, str]]]) -> Page:
+def _page(
+    work: Work,
+    seen: Understood,
+    model: Any,
+    codes: Array,
+    said: tuple[str, list[tuple[int, str]]],
+) -> Page:
     lead, wrong = said
-    rank, shares = model.codes_.shape[1], _shares(model)
+    rank = model.codes_.shape[1]
+    shares = _shares(model)
     facts = [(str(rank), "patterns found"), gap_fact(model)]
     blocks: list[Any] = []
     if codes.shape[1] > 1:
         groups = _groups(seen)
         color = f"; colors are {groups}" if groups else ""
-        colors = None if groups is None else seen.frame[groups].astype(object).fillna("missing")
+        if groups is None:
+            colors = None
+        else:
+            colors = seen.frame[groups].astype(object).fillna("missing")
         svg = cloud(codes[:, 0], codes[:, 1], colors, ("code 1", "code 2"))
-        blocks.append(Figure(svg, f"Rows by their first two codes{color}. Rows that lie together are alike."))
+        blocks.append(
+            Figure(svg, f"Rows by their first two codes{color}. Rows that lie together are alike."),
+        )
     if rank:
-        svg = bars([f"pattern {j + 1}" for j in range(rank)], shares, "share of the strength", percent=True)
+        svg = bars(
+            [f"pattern {j + 1}" for j in range(rank)],
+            shares,
+            "share of the strength",
+            percent=True,
+        )
         blocks.append(Figure(svg, "How strong the patterns are."))
         blocks.append(_loadings(model))
     else:
-        blocks.append(Note("No pattern was found that predicts cells better than the means of the columns do."))
-    story = (f"The table was approximated by as few shared patterns as its cells bear out; their number ({rank}) and "
-             f"the strength of the smoothing (alpha = {model.alpha_:.4g}) were found by cells held out. A row's codes "
-             "say how much of each pattern it has. Holes need no filling: a row is scored by the cells it "
-             "has.")  # fmt: skip
-    trust = ("Codes are shrunk toward zero, the more the fewer cells a row has. Patterns of similar strength can turn "
-             "into each other when rows are added; their plane is steadier than each of them.")  # fmt: skip
+        blocks.append(
+            Note(
+                "No pattern was found that predicts cells better than the means of the columns do.",
+            ),
+        )
+    story = (
+        f"The table was approximated by as few shared patterns as its cells bear out; their number ({rank}) and "
+        f"the strength of the smoothing (alpha = {model.alpha_:.4g}) were found by cells held out. A row's codes "
+        "say how much of each pattern it has. Holes need no filling: a row is scored by the cells it "
+        "has."
+    )
+    trust = (
+        "Codes are shrunk toward zero, the more the fewer cells a row has. Patterns of similar strength can turn "
+        "into each other when rows are added; their plane is steadier than each of them."
+    )
     sections = [
-        Section("What was done", [Text(story), *notes(work)]), data_section(seen), Section("The result", blocks),
-        certificate_section(model), Section("How far to trust it", [Text(trust)]),
+        Section("What was done", [Text(story), *notes(work)]),
+        data_section(seen),
+        Section("The result", blocks),
+        certificate_section(model),
+        Section("How far to trust it", [Text(trust)]),
         repeat_section(work, _code(work, seen, wrong)),
-    ]  # fmt: skip
+    ]
     return Page(f"{seen.table.path.name}, embedded", lead, facts, sections)
 
 
 def _groups(seen: Understood) -> str | None:
     """Return a column by which points are colored: the first of few categories."""
-    return next((c.name for c in seen.inputs if c.kind == FLAG or (c.kind == CATEGORY and c.levels <= 6)), None)
+    return next(
+        (c.name for c in seen.inputs if c.kind == FLAG or (c.kind == CATEGORY and c.levels <= 6)),
+        None,
+    )
 
 
 def _loadings(model: Any) -> Grid:
     """Return which columns a pattern is made of."""
-    names = model._schema.feature_names if model._schema is not None else list(model.feature_names_in_)
+    if model._schema is not None:
+        names = model._schema.feature_names
+    else:
+        names = list(model.feature_names_in_)
     lines = []
     for j, row in enumerate(model.components_[:5]):
         top = np.argsort(-np.abs(row))[:4]
@@ -112,10 +166,21 @@ def _loadings(model: Any) -> Grid:
 
 
 def _code(work: Work, seen: Understood, wrong: list[tuple[int, str]]) -> str:
-    kinds = {name: {FLAG: "boolean", CATEGORY: "category", NUMBER: "float"}[kind] for name, kind in seen.kinds.items()}
-    return "\n".join([
-        "import numpy as np", "import pandas as pd", "from regfactor import ConvexSubspace", "", reading_code(seen),
-        f"X = frame[{list(kinds)!r}].astype({kinds!r})", *outlier_code(wrong, "X"),
-        f'model = ConvexSubspace(loss="auto", alpha="auto", random_state={work.settings.seed}).fit(X)',
-        "codes = model.transform(X)", "print(model.certificate_)",
-    ])  # fmt: skip
+    kinds = {
+        name: {FLAG: "boolean", CATEGORY: "category", NUMBER: "float"}[kind]
+        for name, kind in seen.kinds.items()
+    }
+    return "\n".join(
+        [
+            "import numpy as np",
+            "import pandas as pd",
+            "from regfactor import ConvexSubspace",
+            "",
+            reading_code(seen),
+            f"X = frame[{list(kinds)!r}].astype({kinds!r})",
+            *outlier_code(wrong, "X"),
+            f'model = ConvexSubspace(loss="auto", alpha="auto", random_state={work.settings.seed}).fit(X)',
+            "codes = model.transform(X)",
+            "print(model.certificate_)",
+        ],
+    )

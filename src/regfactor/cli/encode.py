@@ -25,7 +25,10 @@ def plain(X: Any) -> Any:
     for name in X.columns:
         series = X[name]
         if hasattr(series.dtype, "categories"):
-            out[name] = np.array([NONE if v != v or v is None else str(v) for v in series.astype(object)], dtype=object)
+            out[name] = np.array(
+                [NONE if v != v or v is None else str(v) for v in series.astype(object)],
+                dtype=object,
+            )
         elif series.dtype.kind == "O":
             out[name] = series.to_numpy(dtype=object)
         else:
@@ -36,23 +39,31 @@ def plain(X: Any) -> Any:
 def varied(seen: Understood) -> Understood:
     """Return the table without inputs in which nothing differs."""
     return seen.without(
-        {c.name: "the same in all rows" for c in seen.inputs if seen.frame[c.name].nunique(dropna=True) < 2}
+        {
+            c.name: "the same in all rows"
+            for c in seen.inputs
+            if seen.frame[c.name].nunique(dropna=True) < 2
+        },
     )
 
 
 def rows_of(E: Any) -> Any:
     """Return encoded rows such that some of them can be taken."""
-    return E.tocsr() if hasattr(E, "tocsr") else np.asarray(E)
+    if hasattr(E, "tocsr"):
+        return E.tocsr()
+    return np.asarray(E)
 
 
 def encoder(seen: Understood, scale: bool = True) -> ColumnTransformer:
     """Return a transformer of the inputs of a table; holes of numbers become medians.
 
-    Numbers that are not scaled are meant as they are, and so are categories then: of two, the later is 1.
+    Numbers that are not scaled are meant as they are, and so are categories then: of two, the later
+    is 1.
     """
-    number = (
-        make_pipeline(SimpleImputer(strategy="median"), StandardScaler()) if scale else SimpleImputer(strategy="median")
-    )
+    if scale:
+        number = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+    else:
+        number = SimpleImputer(strategy="median")
     parts: list[tuple[str, Any, Any]] = []
     if seen.of_kind(NUMBER):
         parts.append(("number", number, seen.of_kind(NUMBER)))
@@ -61,8 +72,14 @@ def encoder(seen: Understood, scale: bool = True) -> ColumnTransformer:
     if seen.of_kind(CATEGORY):
         parts.append(("category", _one_hot() if scale else _binary(), seen.of_kind(CATEGORY)))
     least = 2 if len(seen.frame) >= 50 else 1
-    parts += [(f"text{j}", TfidfVectorizer(max_features=MOST_WORDS, min_df=least, sublinear_tf=True), name)
-              for j, name in enumerate(seen.of_kind(TEXT))]  # fmt: skip
+    parts += [
+        (
+            f"text{j}",
+            TfidfVectorizer(max_features=MOST_WORDS, min_df=least, sublinear_tf=True),
+            name,
+        )
+        for j, name in enumerate(seen.of_kind(TEXT))
+    ]
     return ColumnTransformer(parts)
 
 
@@ -94,9 +111,12 @@ def warn_of_unseen(transformer: ColumnTransformer, X: Any) -> None:
     for j, name in enumerate(columns):
         new = sorted(set(X[name]) - set((part[1] if binary else part).categories_[j]) - {NONE})
         if new:
-            counted = "are taken for missing" if binary else "count as none of those that were"
+            if binary:
+                counted = "are taken for missing"
+            else:
+                counted = "count as none of those that were"
             warn(
-                f"Column {name!r} has categories that were not there in fit: {listed(map(repr, new))}; they {counted}."
+                f"Column {name!r} has categories that were not there in fit: {listed(map(repr, new))}; they {counted}.",
             )
 
 
@@ -110,10 +130,18 @@ def features(transformer: ColumnTransformer) -> dict[str, int]:
         elif name == "flag":
             found = list(columns)
         elif name == "category":
-            found = [f"{c}={level}" for c, levels in zip(columns, part.categories_, strict=True) for level in levels]
+            found = [
+                f"{c}={level}"
+                for c, levels in zip(columns, part.categories_, strict=True)
+                for level in levels
+            ]
         else:
             continue
-        places |= {str(feature): at.start + j for j, feature in enumerate(found) if str(feature) not in places}
+        places |= {
+            str(feature): at.start + j
+            for j, feature in enumerate(found)
+            if str(feature) not in places
+        }
     return places
 
 
@@ -121,30 +149,49 @@ def encoder_code(seen: Understood, scale: bool = True) -> str:
     """Return the Python code of `encoder` and `plain` for this table."""
     parts = []
     if seen.of_kind(NUMBER):
-        number = (
-            'make_pipeline(SimpleImputer(strategy="median"), StandardScaler())'
-            if scale
-            else 'SimpleImputer(strategy="median")'
-        )
+        if scale:
+            number = 'make_pipeline(SimpleImputer(strategy="median"), StandardScaler())'
+        else:
+            number = 'SimpleImputer(strategy="median")'
         parts.append(f'    ("number", {number}, {seen.of_kind(NUMBER)!r}),')
     if seen.of_kind(FLAG):
-        parts.append(f'    ("flag", SimpleImputer(strategy="most_frequent"), {seen.of_kind(FLAG)!r}),')
+        parts.append(
+            f'    ("flag", SimpleImputer(strategy="most_frequent"), {seen.of_kind(FLAG)!r}),',
+        )
     if seen.of_kind(CATEGORY):
-        category = 'OneHotEncoder(handle_unknown="ignore", sparse_output=False)' if scale else BINARY_CODE
+        if scale:
+            category = 'OneHotEncoder(handle_unknown="ignore", sparse_output=False)'
+        else:
+            category = BINARY_CODE
         parts.append(f'    ("category", {category}, {seen.of_kind(CATEGORY)!r}),')
     least = 2 if len(seen.frame) >= 50 else 1
-    parts += [f'    ("text{j}", TfidfVectorizer(max_features={MOST_WORDS}, min_df={least}, sublinear_tf=True), '
-              f"{name!r}),"
-              for j, name in enumerate(seen.of_kind(TEXT))]  # fmt: skip
-    fills = (
-        [f"X[{seen.of_kind(CATEGORY)!r}] = X[{seen.of_kind(CATEGORY)!r}].astype(object).fillna({NONE!r}).astype(str)"]
-        if seen.of_kind(CATEGORY)
+    parts += [
+        f'    ("text{j}", TfidfVectorizer(max_features={MOST_WORDS}, min_df={least}, sublinear_tf=True), '
+        f"{name!r}),"
+        for j, name in enumerate(seen.of_kind(TEXT))
+    ]
+    if seen.of_kind(CATEGORY):
+        fills = [
+            f"X[{seen.of_kind(CATEGORY)!r}] = X[{seen.of_kind(CATEGORY)!r}].astype(object).fillna({NONE!r}).astype(str)",
+        ]
+    else:
+        fills = []
+    fills += (
+        [f"X[{seen.of_kind(TEXT)!r}] = X[{seen.of_kind(TEXT)!r}].fillna('')"]
+        if seen.of_kind(TEXT)
         else []
     )
-    fills += [f"X[{seen.of_kind(TEXT)!r}] = X[{seen.of_kind(TEXT)!r}].fillna('')"] if seen.of_kind(TEXT) else []
     names = [c.name for c in seen.inputs]
-    return "\n".join([f"X = frame[{names!r}].copy()", *fills, "encode = ColumnTransformer([", *parts, "])",
-                      "E = encode.fit_transform(X)"])  # fmt: skip
+    return "\n".join(
+        [
+            f"X = frame[{names!r}].copy()",
+            *fills,
+            "encode = ColumnTransformer([",
+            *parts,
+            "])",
+            "E = encode.fit_transform(X)",
+        ],
+    )
 
 
 def encoder_imports(seen: Understood) -> str:
@@ -152,6 +199,9 @@ def encoder_imports(seen: Understood) -> str:
     lines = ["from sklearn.compose import ColumnTransformer"]
     if seen.of_kind(TEXT):
         lines.append("from sklearn.feature_extraction.text import TfidfVectorizer")
-    lines += ["from sklearn.impute import SimpleImputer", "from sklearn.pipeline import make_pipeline",
-              "from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler"]  # fmt: skip
+    lines += [
+        "from sklearn.impute import SimpleImputer",
+        "from sklearn.pipeline import make_pipeline",
+        "from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler",
+    ]
     return "\n".join(lines)

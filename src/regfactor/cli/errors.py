@@ -5,7 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-DONE, BAD_INPUT, NOT_CONVERGED, INTERRUPTED = 0, 2, 3, 130
+DONE = 0
+BAD_INPUT = 2
+NOT_CONVERGED = 3
+INTERRUPTED = 130
 
 
 class BadInput(Exception):
@@ -16,7 +19,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Return "; did you mean 'X'?" where some known name is near, else nothing."""
     spelled = {other.lower(): other for other in known}
     found = difflib.get_close_matches(name.lower(), list(spelled), n=1)
-    return f"; did you mean {spelled[found[0]]!r}?" if found else "."
+    if found:
+        return f"; did you mean {spelled[found[0]]!r}?"
+    return "."
 
 
 def listed(names: Iterable[object], most: int = 8) -> str:

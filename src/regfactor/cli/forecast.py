@@ -9,12 +9,28 @@ from typing import Any
 import numpy as np
 
 from regfactor._params import Array
-from regfactor.cli.backtest import LEAST, Compared, Orders, Tried, candidates, compare, try_past, widened
+from regfactor.cli.backtest import (
+    LEAST,
+    Compared,
+    Orders,
+    Tried,
+    candidates,
+    compare,
+    try_past,
+    widened,
+)
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, TIMES, Understood
 from regfactor.cli.errors import BadInput, count, listed
 from regfactor.cli.tables import Table
 from regfactor.cli.times import Clock, clock_of
-from regfactor.cli.words import certificate_section, data_section, gap_fact, notes, reading_code, repeat_section
+from regfactor.cli.words import (
+    certificate_section,
+    data_section,
+    gap_fact,
+    notes,
+    reading_code,
+    repeat_section,
+)
 from regfactor.cli.work import Work, free_name, pandas
 from regfactor.report import Figure, Grid, Note, Page, Section, Text, number
 from regfactor.report.figures import fan
@@ -22,7 +38,14 @@ from regfactor.report.figures import fan
 SHOWN = 6  # series that are drawn
 
 
-def run(work: Work, path: Path, horizon: int, level: float, time: str | None, told: tuple[int | None, ...]) -> None:
+def run(
+    work: Work,
+    path: Path,
+    horizon: int,
+    level: float,
+    time: str | None,
+    told: tuple[int | None, ...],
+) -> None:
     """Forecast a series, and write it with a report."""
     if not 0 < level < 1:
         raise BadInput(f"--level must lie between 0 and 1, not {level:g}.")
@@ -35,7 +58,9 @@ def run(work: Work, path: Path, horizon: int, level: float, time: str | None, to
     if len(X) < LEAST:
         raise BadInput(f"{path.name} has {len(X)} rows; a forecast needs at least {LEAST}.")
     if horizon > 10 * len(X):
-        raise BadInput(f"--horizon is {horizon}, more than ten times the {len(X)} rows that are known.")
+        raise BadInput(
+            f"--horizon is {horizon}, more than ten times the {len(X)} rows that are known.",
+        )
     orders = Orders(*told)
     season = clock.season if orders.season is None else orders.season
     with work.talk.progress("comparing models on the past"):
@@ -43,21 +68,40 @@ def run(work: Work, path: Path, horizon: int, level: float, time: str | None, to
         tried = try_past(compared, X, horizon, level, season)
     model = _fitted(work, compared, X)
     ahead = widened(model.forecast(horizon, level=level), compared.widening)
-    ahead_of = f"{len(names)} series forecast {count(horizon, 'step')} ahead, from {count(len(X), 'row')}."
+    ahead_of = (
+        f"{len(names)} series forecast {count(horizon, 'step')} ahead, from {count(len(X), 'row')}."
+    )
     lead = f"{ahead_of} {_sentence(tried, level, names)}"
     work.talk.say(lead)
     work.talk.say(_taken(compared, model))
     work.talk.say(str(model.certificate_))
-    work.talk.record |= {"series": names, "horizon": horizon, "level": level, "p": model.p_, "q": model.q_,
-                         "d": model.d, "season": season, "radius": model.radius_,
-                         "certificate": str(model.certificate_), "widening": compared.widening,
-                         "compared": {str(c): error for c, error in compared.errors.items()},
-                         "tried": None if tried is None else tried._asdict()}  # fmt: skip
+    work.talk.record |= {
+        "series": names,
+        "horizon": horizon,
+        "level": level,
+        "p": model.p_,
+        "q": model.q_,
+        "d": model.d,
+        "season": season,
+        "radius": model.radius_,
+        "certificate": str(model.certificate_),
+        "widening": compared.widening,
+        "compared": {str(c): error for c, error in compared.errors.items()},
+        "tried": None if tried is None else tried._asdict(),
+    }
     out = frame_of(clock, names, ahead, seen.table)
     page = _page(work, seen, (model, compared), clock, (names, X, ahead), (lead, tried, level))
     freq = getattr(clock.index, "freqstr", None)
-    info = {"columns": {n: NUMBER for n in names}, "horizon": horizon, "level": level, "time": clock.name,
-            "form": clock.form, "freq": freq, "rows": len(X), "widening": compared.widening}  # fmt: skip
+    info = {
+        "columns": {n: NUMBER for n in names},
+        "horizon": horizon,
+        "level": level,
+        "time": clock.name,
+        "form": clock.form,
+        "freq": freq,
+        "rows": len(X),
+        "widening": compared.widening,
+    }
     work.finish(out, page, model, info)
 
 
@@ -70,7 +114,7 @@ def _values(work: Work, seen: Understood, clock: Clock) -> tuple[list[str], Arra
     names = [n for n in names if n not in still]
     if not names:
         raise BadInput(
-            f"{seen.table.path.name} has no column of numbers that changes, so there is nothing to forecast."
+            f"{seen.table.path.name} has no column of numbers that changes, so there is nothing to forecast.",
         )
     values = seen.frame[names].to_numpy(dtype=float, na_value=np.nan)
     X = values[clock.order]
@@ -78,7 +122,13 @@ def _values(work: Work, seen: Understood, clock: Clock) -> tuple[list[str], Arra
     return names, X
 
 
-def _compared(work: Work, orders: Orders, season: int | None, X: Array, asked: tuple[int, float]) -> Compared:
+def _compared(
+    work: Work,
+    orders: Orders,
+    season: int | None,
+    X: Array,
+    asked: tuple[int, float],
+) -> Compared:
     """Compare what the user left open, on the past; say what cannot be fitted."""
     most = len(X) // 2
     if orders.lags is not None and orders.lags > most:
@@ -86,8 +136,10 @@ def _compared(work: Work, orders: Orders, season: int | None, X: Array, asked: t
     compared = compare(candidates(orders, season, X.shape), X, *asked)
     open_ = orders.lags is None and orders.season is not None and orders.season > 1
     if open_ and not any(c.season for c in compared.errors):
-        work.talk.note(f"{count(len(X), 'row')} of {X.shape[1]} series are too few to fit a season of {orders.season} "
-                       "rows, so that none was compared.")  # fmt: skip
+        work.talk.note(
+            f"{count(len(X), 'row')} of {X.shape[1]} series are too few to fit a season of {orders.season} "
+            "rows, so that none was compared.",
+        )
     return compared
 
 
@@ -98,15 +150,23 @@ def _fitted(work: Work, compared: Compared, X: Array) -> Any:
         warnings.filterwarnings("ignore", "The autoregression has spectral radius")
         work.fit("fitting", model, X)
     if model.scaled_:
-        remedy = "" if compared.errors or model.d else " --difference 1 forecasts changes in place of values."
-        work.talk.note(f"Left to itself the model would grow without end, so it was damped.{remedy}")
+        if compared.errors or model.d:
+            remedy = ""
+        else:
+            remedy = " --difference 1 forecasts changes in place of values."
+        work.talk.note(
+            f"Left to itself the model would grow without end, so it was damped.{remedy}",
+        )
     return model
 
 
 def _taken(compared: Compared, model: Any) -> str:
     """Say which model was taken, and among how many."""
     found = f" ({model.p_})" if compared.best.lags is None else ""
-    among = f", which foresaw best of {len(compared.errors)} models on earlier rows" if compared.errors else ""
+    if compared.errors:
+        among = f", which foresaw best of {len(compared.errors)} models on earlier rows"
+    else:
+        among = ""
     return f"Taken: {compared.best}{found}{among}."
 
 
@@ -119,19 +179,29 @@ def _sentence(tried: Tried | None, level: float, names: list[str]) -> str:
     if tried is None:
         return "The series is too short to try forecasts on its past."
     gain = _gain(tried)
-    better = f"{gain:.0%} smaller than" if gain > 0 else f"{-gain:.0%} larger than"
+    if gain > 0:
+        better = f"{gain:.0%} smaller than"
+    else:
+        better = f"{-gain:.0%} larger than"
     average = ", on average over the series" if len(names) > 1 else ""
     promised = ", fewer than promised" if tried.within < level else ""
-    return (f"Tried on the end of the series, {tried.within:.0%} of {tried.cells} values lay within the {level:.0%} "
-            f"intervals{promised}, and errors were {better} those of {tried.against}{average}."
-            f"{_worse(tried, names)}")  # fmt: skip
+    return (
+        f"Tried on the end of the series, {tried.within:.0%} of {tried.cells} values lay within the {level:.0%} "
+        f"intervals{promised}, and errors were {better} those of {tried.against}{average}."
+        f"{_worse(tried, names)}"
+    )
 
 
 def _worse(tried: Tried, names: list[str]) -> str:
     """Say which series the simple forecast foresees as well or better; nothing of a single one, told already."""
-    worse = [f"{name} ({number(a)} against {number(b)})"
-             for name, a, b in zip(names, tried.error, tried.simple, strict=True) if a >= b]  # fmt: skip
-    return f" They were no smaller for {listed(worse, 5)}." if worse and len(names) > 1 else ""
+    worse = [
+        f"{name} ({number(a)} against {number(b)})"
+        for name, a, b in zip(names, tried.error, tried.simple, strict=True)
+        if a >= b
+    ]
+    if worse and len(names) > 1:
+        return f" They were no smaller for {listed(worse, 5)}."
+    return ""
 
 
 def _doubtful(tried: Tried, level: float) -> bool:
@@ -154,67 +224,109 @@ def _spelled(index: Any, form: str | None) -> list[str]:
     if form is not None and hasattr(index, "strftime"):
         return list(index.strftime(form))
     words = [str(t) for t in index]
-    return [w.removesuffix(" 00:00:00") for w in words] if all(w.endswith(" 00:00:00") for w in words) else words
+    if all(w.endswith(" 00:00:00") for w in words):
+        return [w.removesuffix(" 00:00:00") for w in words]
+    return words
 
 
 def _page(
-    work: Work, seen: Understood, taken: tuple[Any, Compared], clock: Clock, what: tuple[list[str], Array, Any],
+    work: Work,
+    seen: Understood,
+    taken: tuple[Any, Compared],
+    clock: Clock,
+    what: tuple[list[str], Array, Any],
     said: tuple[str, Tried | None, float],
-) -> Page:  # fmt: skip
-    (model, compared), (names, X, ahead), (lead, tried, level) = taken, what, said
-    facts = [(str(len(ahead)), "steps ahead"), (f"{model.p_} and {model.q_}", "lags of values and of shocks")]
+) -> Page:
+    (model, compared) = taken
+    (names, X, ahead) = what
+    (lead, tried, level) = said
+    facts = [
+        (str(len(ahead)), "steps ahead"),
+        (f"{model.p_} and {model.q_}", "lags of values and of shocks"),
+    ]
     if tried is not None:
         facts.append((f"{tried.within:.0%}", f"of past values within {level:.0%} intervals"))
     facts.append(gap_fact(model))
-    story = ("All series were forecast together, each from the past of all, by a vector autoregression with a moving "
-             f"average of {count(model.q_, 'lag')}, solved as one convex problem. {_taken(compared, model)} Intervals "
-             f"are those of Gaussian shocks, widened for what is not known of the coefficients{_wider(compared)}."
-             )  # fmt: skip
+    story = (
+        "All series were forecast together, each from the past of all, by a vector autoregression with a moving "
+        f"average of {count(model.q_, 'lag')}, solved as one convex problem. {_taken(compared, model)} Intervals "
+        f"are those of Gaussian shocks, widened for what is not known of the coefficients{_wider(compared)}."
+    )
     if np.isnan(X).any():
-        story += f" Filled on the way: {count(int(np.isnan(X).sum()), 'missing value')} of the past."
-    result: list[Any] = [Figure(_drawn(clock, X[:, j], ahead, j, name, level), f"{name}: observed and forecast.")
-                         for j, name in enumerate(names[:SHOWN])]  # fmt: skip
+        story += (
+            f" Filled on the way: {count(int(np.isnan(X).sum()), 'missing value')} of the past."
+        )
+    result: list[Any] = [
+        Figure(_drawn(clock, X[:, j], ahead, j, name, level), f"{name}: observed and forecast.")
+        for j, name in enumerate(names[:SHOWN])
+    ]
     if len(names) > SHOWN:
         result.append(Text(f"{len(names) - SHOWN} more series are in the table only."))
     trust: list[Any] = [
-        (Note if tried is not None and _doubtful(tried, level) else Text)(_sentence(tried, level, names))
+        (Note if tried is not None and _doubtful(tried, level) else Text)(
+            _sentence(tried, level, names),
+        ),
     ]
     if tried is not None:
-        lines = [(n, number(a), number(b)) for n, a, b in zip(names[:30], tried.error, tried.simple, strict=False)]
+        lines = [
+            (n, number(a), number(b))
+            for n, a, b in zip(names[:30], tried.error, tried.simple, strict=False)
+        ]
         trust.append(Grid(("series", "mean error", f"of {tried.against}"), lines))
-    trust.append(Text("A forecast goes on as the past did: it knows nothing of a change of rules. It looks back "
-                      f"{count(model.p_, 'step')}, and sees no season that is longer."))  # fmt: skip
+    trust.append(
+        Text(
+            "A forecast goes on as the past did: it knows nothing of a change of rules. It looks back "
+            f"{count(model.p_, 'step')}, and sees no season that is longer.",
+        ),
+    )
     sections = [
-        Section("What was done", [Text(story), *_choice(compared), *notes(work)]), data_section(seen),
-        Section("The result", result), certificate_section(model), Section("How far to trust it", trust),
+        Section("What was done", [Text(story), *_choice(compared), *notes(work)]),
+        data_section(seen),
+        Section("The result", result),
+        certificate_section(model),
+        Section("How far to trust it", trust),
         repeat_section(work, _code(seen, names, (model, ahead, compared.widening), clock)),
-    ]  # fmt: skip
+    ]
     return Page(f"{seen.table.path.name}, forecast", lead, facts, sections)
 
 
 def _wider(compared: Compared) -> str:
     """Say by how much intervals were widened after errors on earlier rows; nothing where they held enough."""
     factor = compared.widening
-    return f", and by a factor of {number(factor)} more, as errors on earlier rows asked for" if factor > 1 else ""
+    if factor > 1:
+        return f", and by a factor of {number(factor)} more, as errors on earlier rows asked for"
+    return ""
 
 
 def _choice(compared: Compared) -> list[Any]:
     """Return the errors of all models that were compared, the smallest first."""
     if not compared.errors:
         return []
-    lines = [(str(c), number(e)) for c, e in sorted(compared.errors.items(), key=lambda item: item[1])]
-    return [Text("Models were compared by forecasts from earlier times, before the end of the series on which the one "
-                 "taken was tried. Errors are in standard deviations of the series."),
-            Grid(("model", "mean error on earlier rows"), lines)]  # fmt: skip
+    lines = [
+        (str(c), number(e)) for c, e in sorted(compared.errors.items(), key=lambda item: item[1])
+    ]
+    return [
+        Text(
+            "Models were compared by forecasts from earlier times, before the end of the series on which the one "
+            "taken was tried. Errors are in standard deviations of the series.",
+        ),
+        Grid(("model", "mean error on earlier rows"), lines),
+    ]
 
 
 def _drawn(clock: Clock, seen: Array, ahead: Any, j: int, name: str, level: float) -> str:
-    pd, h = pandas(), len(ahead)
-    last, future = clock.index[-max(4 * h, 40) :], clock.ahead(h)
+    pd = pandas()
+    h = len(ahead)
+    last = clock.index[-max(4 * h, 40) :]
+    future = clock.ahead(h)
     if isinstance(last, pd.PeriodIndex):
-        last, future = last.to_timestamp(), future.to_timestamp()
+        last = last.to_timestamp()
+        future = future.to_timestamp()
     return fan(
-        (last, seen[-len(last) :]), (future, ahead.mean[:, j], ahead.lower[:, j], ahead.upper[:, j]), name, level
+        (last, seen[-len(last) :]),
+        (future, ahead.mean[:, j], ahead.lower[:, j], ahead.upper[:, j]),
+        name,
+        level,
     )
 
 
@@ -228,12 +340,22 @@ def _code(seen: Understood, names: list[str], made: tuple[Any, Any, float], cloc
         reading_code(seen),
     ]
     if clock.name in seen.table.names:
-        dated = clock.form is not None and "%q" not in clock.form  # quarters are in order as they are spelled
-        key = f", key=lambda t: pd.to_datetime(t, format={clock.form!r})" if dated else ""
+        dated = (
+            clock.form is not None and "%q" not in clock.form
+        )  # quarters are in order as they are spelled
+        if dated:
+            key = f", key=lambda t: pd.to_datetime(t, format={clock.form!r})"
+        else:
+            key = ""
         lines.append(f"frame = frame.sort_values({clock.name!r}{key})")
-    return "\n".join([*lines, f"model = RegularizedARMA(p={model.p_}, d={model.d})",
-                      f"model.fit(frame[{names!r}].to_numpy(dtype=float))",
-                      f"ahead = model.forecast({len(ahead)}, level={ahead.level})",
-                      f"half = {widening!r} * (ahead.upper - ahead.mean)",
-                      "print(ahead.mean, ahead.mean - half, ahead.mean + half)",
-                      "print(model.certificate_)"])  # fmt: skip
+    return "\n".join(
+        [
+            *lines,
+            f"model = RegularizedARMA(p={model.p_}, d={model.d})",
+            f"model.fit(frame[{names!r}].to_numpy(dtype=float))",
+            f"ahead = model.forecast({len(ahead)}, level={ahead.level})",
+            f"half = {widening!r} * (ahead.upper - ahead.mean)",
+            "print(ahead.mean, ahead.mean - half, ahead.mean + half)",
+            "print(model.certificate_)",
+        ],
+    )

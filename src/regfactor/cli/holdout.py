@@ -14,7 +14,9 @@ from regfactor.cli.work import fit_with_choice, quiet
 from regfactor.report import Figure, Section, Text
 from regfactor.report.figures import bars
 
-SHARE, LEAST = 0.1, 5  # of the observed cells that are hidden; in a column of which something can be said
+# of the observed cells that are hidden; in a column of which something can be said
+SHARE = 0.1
+LEAST = 5
 MOST_ROWS = 5_000
 
 
@@ -37,27 +39,40 @@ class Hidden:
             return "There were too few cells to hide some and see how well they are filled."
         gain = float(np.mean([line["gain"] for line in self.table.values()]))
         if gain <= 0:
-            return (f"On {self.cells} known cells that were hidden, it did no better than the mean or the commonest "
-                    "value of the column: the columns say little about each other.")  # fmt: skip
-        return (f"On {self.cells} known cells that were hidden, errors were {gain:.0%} smaller than those of the mean "
-                f"or the commonest value, over all columns; it did better in {len(self.better)} of "
-                f"{len(self.table)}.")  # fmt: skip
+            return (
+                f"On {self.cells} known cells that were hidden, it did no better than the mean or the commonest "
+                "value of the column: the columns say little about each other."
+            )
+        return (
+            f"On {self.cells} known cells that were hidden, errors were {gain:.0%} smaller than those of the mean "
+            f"or the commonest value, over all columns; it did better in {len(self.better)} of "
+            f"{len(self.table)}."
+        )
 
     def section(self) -> Section:
         """Return how far to trust it, with a bar for each column."""
         blocks: list[Any] = [Text(self.sentence)]
         if self.table:
             ordered = sorted(self.table, key=lambda name: -self.table[name]["gain"])
-            svg = bars(ordered, [max(self.table[n]["gain"], 0) for n in ordered], "smaller errors than without a model",
-                       percent=True)  # fmt: skip
+            svg = bars(
+                ordered,
+                [max(self.table[n]["gain"], 0) for n in ordered],
+                "smaller errors than without a model",
+                percent=True,
+            )
             blocks += [
-                Figure(svg, f"By how much errors shrank on {count(self.cells, 'hidden cell')}: root mean squares of "
-                       "numbers against those of the mean, shares of wrong flags and categories against those of the "
-                       "commonest value. At 0% the other columns say nothing about a column, and its filled cells "
-                       "are no better than its mean."),
-                Text("The cells were hidden at random. Where values are missing because of what they are (the sick "
-                     "skip the visit), filled cells are worse than this, and no method can tell from the table alone."),
-            ]  # fmt: skip
+                Figure(
+                    svg,
+                    f"By how much errors shrank on {count(self.cells, 'hidden cell')}: root mean squares of "
+                    "numbers against those of the mean, shares of wrong flags and categories against those of the "
+                    "commonest value. At 0% the other columns say nothing about a column, and its filled cells "
+                    "are no better than its mean.",
+                ),
+                Text(
+                    "The cells were hidden at random. Where values are missing because of what they are (the sick "
+                    "skip the visit), filled cells are worse than this, and no method can tell from the table alone.",
+                ),
+            ]
         return Section("How far to trust it", blocks)
 
 
@@ -70,28 +85,45 @@ def hide_and_fill(X: Any, model: Any, seed: int) -> Hidden:
     kept = X.notna().to_numpy() & ~hidden
     levels = [X.iloc[:, j][kept[:, j]].nunique() for j in range(X.shape[1])]
     usable = [
-        j for j in range(X.shape[1]) if kept[:, j].sum() >= LEAST and levels[j] >= 2 and hidden[:, j].sum() >= LEAST
+        j
+        for j in range(X.shape[1])
+        if kept[:, j].sum() >= LEAST and levels[j] >= 2 and hidden[:, j].sum() >= LEAST
     ]
     hidden[:, [j for j in range(X.shape[1]) if j not in usable]] = False
     if not usable:
         return Hidden(0, {})
     masked = X.mask(hidden)
-    scale = np.sqrt(len(X) / len(model.codes_))  # the trace norm of a sample grows with the root of its size
+    scale = np.sqrt(
+        len(X) / len(model.codes_),
+    )  # the trace norm of a sample grows with the root of its size
     again = clone(model).set_params(alpha=model.alpha_ * scale)
     with quiet():
         fit_with_choice(again, masked)
         filled = again.complete(masked)
-    lines = {str(X.columns[j]): _line(X.iloc[:, j], masked.iloc[:, j], filled.iloc[:, j], hidden[:, j]) for j in usable}
+    lines = {
+        str(X.columns[j]): _line(X.iloc[:, j], masked.iloc[:, j], filled.iloc[:, j], hidden[:, j])
+        for j in usable
+    }
     return Hidden(int(hidden.sum()), lines)
 
 
 def _line(truth: Any, known: Any, filled: Any, at: Array) -> dict[str, float]:
     """Return the error in hidden cells, that of the mean or the commonest value, and the share that was gained."""
     if truth.dtype.kind == "f":
-        errors = [np.sqrt(np.mean((truth[at] - guess) ** 2)) for guess in (filled[at], known.mean())]
+        errors = [
+            np.sqrt(np.mean((truth[at] - guess) ** 2)) for guess in (filled[at], known.mean())
+        ]
     else:
         common = known.mode().iloc[0]
-        errors = [float(np.mean(truth[at].astype(object) != guess)) for guess in (filled[at].astype(object), common)]
-    error, simple = float(errors[0]), float(errors[1])
-    return {"error": error, "simple_error": simple, "gain": 1 - error / simple if simple > 0 else 0.0,
-            "cells": int(at.sum())}  # fmt: skip
+        errors = [
+            float(np.mean(truth[at].astype(object) != guess))
+            for guess in (filled[at].astype(object), common)
+        ]
+    error = float(errors[0])
+    simple = float(errors[1])
+    return {
+        "error": error,
+        "simple_error": simple,
+        "gain": 1 - error / simple if simple > 0 else 0.0,
+        "cells": int(at.sum()),
+    }

@@ -21,13 +21,20 @@ from regfactor.cli.statements import Statement, constraints, parse
 from regfactor.cli.targets import CLASSIFICATION, Target, target_of
 from regfactor.cli.work import Work, free_name
 
-MOST_LABELED, MOST_UNLABELED = 20_000, 20_000  # rows that the final model is fitted to; every row is labeled
+# rows that the final model is fitted to; every row is labeled
+MOST_LABELED = 20_000
+MOST_UNLABELED = 20_000
 
 
 def run(
-    work: Work, path: Path, name: str, task: str | None, unlabeled: str | None, stated: tuple[str, ...],
+    work: Work,
+    path: Path,
+    name: str,
+    task: str | None,
+    unlabeled: str | None,
+    stated: tuple[str, ...],
     classes: str | None,
-) -> None:  # fmt: skip
+) -> None:
     """Label a table, and write it with a report."""
     statements = [parse(text) for text in stated]
     table = work.read(path)
@@ -41,9 +48,17 @@ def run(
     done = _labeled(work, seen, target, statements)
     label_report.say(work, done)
     half = label_report.half_width(done)
-    info = {"columns": seen.kinds, "target": name, "task": target.task, "classes": target.classes,
-            "center": done.center, "scale": done.scale, "half_width": half, "level": LEVEL,
-            "spelled": [_plain(v) for v in spellings(table.raw[name], target)]}  # fmt: skip
+    info = {
+        "columns": seen.kinds,
+        "target": name,
+        "task": target.task,
+        "classes": target.classes,
+        "center": done.center,
+        "scale": done.scale,
+        "half_width": half,
+        "level": LEVEL,
+        "spelled": [_plain(v) for v in spellings(table.raw[name], target)],
+    }
     work.finish(_written(done), label_report.page(work, done), done.model, info)
 
 
@@ -63,7 +78,7 @@ def _labeled(work: Work, seen: Understood, target: Target, statements: list[Stat
     rows = learned_rows(target, seed, MOST_LABELED, MOST_UNLABELED)
     if len(rows) < len(y):
         work.talk.note(
-            f"The model was fitted to {len(rows):,} of {len(y):,} rows, drawn at random; every row was labeled."
+            f"The model was fitted to {len(rows):,} of {len(y):,} rows, drawn at random; every row was labeled.",
         )
     model = _fitted(work, result.winner, E[rows], y[rows], target.labeled[rows])
     crossed = None
@@ -71,12 +86,30 @@ def _labeled(work: Work, seen: Understood, target: Target, statements: list[Stat
         with work.talk.progress("trying it on rows that it has not seen"):
             crossed = cross_fit(result.winner, E[rows], y[rows], target.labeled[rows], target)
             if statements:
-                _doubt(work, crossed, result.candidates[-1], (E[rows], y[rows], target.labeled[rows]), target)
+                _doubt(
+                    work,
+                    crossed,
+                    result.candidates[-1],
+                    (E[rows], y[rows], target.labeled[rows]),
+                    target,
+                )
     values, sure, limits = _said(model, E, y[rows], target, crossed, (center, scale))
     if target.task == CLASSIFICATION:
         _doubt_one_class(work, values[~target.labeled], target)
-    return Labeled(seen, target, statements, result, make_pipeline(encode, model), values, sure, limits, crossed, rows,
-                   center, scale)  # fmt: skip
+    return Labeled(
+        seen,
+        target,
+        statements,
+        result,
+        make_pipeline(encode, model),
+        values,
+        sure,
+        limits,
+        crossed,
+        rows,
+        center,
+        scale,
+    )
 
 
 def _standardized(target: Target) -> tuple[Array, float, float]:
@@ -84,29 +117,46 @@ def _standardized(target: Target) -> tuple[Array, float, float]:
     if target.task == CLASSIFICATION:
         return target.y, 0.0, 1.0
     given = target.y[target.labeled]
-    center, scale = float(given.mean()), float(given.std()) or 1.0
+    center = float(given.mean())
+    scale = float(given.std()) or 1.0
     return (target.y - center) / scale, center, scale
 
 
-def _expectation(statements: list[Statement], target: Target, places: dict[str, int], seed: int) -> Candidate:
+def _expectation(
+    statements: list[Statement],
+    target: Target,
+    places: dict[str, int],
+    seed: int,
+) -> Candidate:
     from regfactor.estimators.expectation.estimator import ExpectationSVC
 
-    model = ExpectationSVC(constraints(statements, places), classes=target.classes, random_state=seed)
+    model = ExpectationSVC(
+        constraints(statements, places),
+        classes=target.classes,
+        random_state=seed,
+    )
     return Candidate(
-        "expectations", model, True, f"ExpectationSVC(constraints, classes={target.classes!r}, random_state={seed})"
+        "expectations",
+        model,
+        True,
+        f"ExpectationSVC(constraints, classes={target.classes!r}, random_state={seed})",
     )
 
 
 def _doubt(
-    work: Work, stated: CrossFit, rest: Candidate, learned: tuple[Any, Array, Array], target: Target
-) -> None:  # fmt: skip
+    work: Work,
+    stated: CrossFit,
+    rest: Candidate,
+    learned: tuple[Any, Array, Array],
+    target: Target,
+) -> None:
     """Say so where labels are better without the statements, which are followed all the same."""
     _, y, _ = learned
     ours, others = (right(c, y, target).mean() for c in (stated, cross_fit(rest, *learned, target)))
     if others > ours:
         work.talk.note(
             f"On held-out labels {rest.name} without the statements is right in {others:.0%}, with them in {ours:.0%}. "
-            "They were followed, as they were given: check their shares, or leave --constraint out."
+            "They were followed, as they were given: check their shares, or leave --constraint out.",
         )
 
 
@@ -115,7 +165,7 @@ def _doubt_one_class(work: Work, said: Array, target: Target) -> None:
     if len(said) > 1 and len(target.classes) > 1 and len(np.unique(said)) == 1:
         work.talk.note(
             f"All {len(said):,} rows were labeled {target.classes[said[0]]!r}: the columns and the labels given do not "
-            "tell the classes apart. Label some more rows of the others before you use this."
+            "tell the classes apart. Label some more rows of the others before you use this.",
         )
 
 
@@ -123,9 +173,10 @@ def _fitted(work: Work, winner: Candidate, E: Any, y: Array, labeled: Array) -> 
     """Return the final model; whether it converged decides the exit code."""
     with work.talk.progress(f"fitting {winner.name}") as told:
         reports = "callback" in winner.model.get_params()
-        model = replace(winner, model=winner.model.set_params(callback=told) if reports else winner.model).fit(
-            E, y, labeled
-        )
+        model = replace(
+            winner,
+            model=winner.model.set_params(callback=told) if reports else winner.model,
+        ).fit(E, y, labeled)
     if reports:
         model.set_params(callback=None)
         winner.model.set_params(callback=None)
@@ -134,7 +185,12 @@ def _fitted(work: Work, winner: Candidate, E: Any, y: Array, labeled: Array) -> 
 
 
 def _said(
-    model: Any, E: Any, y: Array, target: Target, crossed: CrossFit | None, unit: tuple[float, float]
+    model: Any,
+    E: Any,
+    y: Array,
+    target: Target,
+    crossed: CrossFit | None,
+    unit: tuple[float, float],
 ) -> tuple[Array, Array | None, tuple[Array, Array] | None]:
     """Return what the model says of every row: classes and how probable they are, or numbers and their limits."""
     if target.task == CLASSIFICATION:
@@ -149,7 +205,8 @@ def _said(
 
 def _written(done: Labeled) -> Any:
     """Return the user's table with the target filled, and columns that say which cells are new and how sure."""
-    target, table = done.target, done.seen.table
+    target = done.target
+    table = done.seen.table
     out = table.raw.copy()
     at = np.flatnonzero(~target.labeled)
     if target.task == CLASSIFICATION:
@@ -165,20 +222,28 @@ def _written(done: Labeled) -> Any:
         extra |= {"lower": done.limits[0], "upper": done.limits[1]}
     for end, values in extra.items():
         assert values is not None
-        cells = [None if given else table.cell(float(v)) for v, given in zip(values, target.labeled, strict=True)]
+        cells = [
+            None if given else table.cell(float(v))
+            for v, given in zip(values, target.labeled, strict=True)
+        ]
         out[free_name(f"{target.name}_{end}", names)] = cells
     return out
 
 
 def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.generic):
+        return value.item()
+    return value
 
 
 def fill_classes(out: Any, name: str, at: Array, new: list[Any]) -> None:
     """Write labels into some cells, in the type of the column where it can hold them."""
     column = out[name].astype(object)
     column.iloc[at] = np.array([*new, None], dtype=object)[:-1]
-    out[name] = column.infer_objects() if hasattr(out[name].dtype, "categories") else column
+    if hasattr(out[name].dtype, "categories"):
+        out[name] = column.infer_objects()
+    else:
+        out[name] = column
 
 
 def spellings(raw: Any, target: Target) -> list[Any]:

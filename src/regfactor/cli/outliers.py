@@ -15,9 +15,13 @@ from regfactor.cli.work import Work, fit_with_choice, quiet
 from regfactor.estimators import ConvexSubspace
 
 MOST_ROWS = 20_000  # from which patterns are learned; every row is filled
-GROSS, WIDE = 6.0, 1.0  # an outlier: robust deviations of a residual, and of the column, beyond which it lies
+# an outlier: robust deviations of a residual, and of the column, beyond which it lies
+GROSS = 6.0
+WIDE = 1.0
 HEAVY = 0.05  # share of flagged cells from which a column has heavy tails, and no outliers
-LEAST_NUMBERS, LEAST_ROWS = 3, 20  # columns and rows without which an outlier cannot be told
+# columns and rows without which an outlier cannot be told
+LEAST_NUMBERS = 3
+LEAST_ROWS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +40,7 @@ def learned_rows(work: Work, X: Any) -> Array:
     if len(rows) <= MOST_ROWS:
         return np.arange(len(X))
     work.talk.note(
-        f"The patterns were learned from {MOST_ROWS:,} of {len(X):,} rows, drawn at random; every row was used."
+        f"The patterns were learned from {MOST_ROWS:,} of {len(X):,} rows, drawn at random; every row was used.",
     )
     return np.sort(np.random.default_rng(work.settings.seed).choice(rows, MOST_ROWS, replace=False))
 
@@ -44,7 +48,8 @@ def learned_rows(work: Work, X: Any) -> Array:
 def outliers(work: Work, seen: Understood) -> Outliers:
     """Return which cells lie grossly off a robust fit to all numbers."""
     X = seen.data
-    flagged, expected = X.isna() & False, X.copy()
+    flagged = X.isna() & False
+    expected = X.copy()
     names = seen.of_kind(NUMBER)
     if len(names) < LEAST_NUMBERS or len(X) < LEAST_ROWS:
         return Outliers(flagged, [], expected, [])
@@ -52,8 +57,10 @@ def outliers(work: Work, seen: Understood) -> Outliers:
     varies = np.nanmax(values, axis=0) > np.nanmin(values, axis=0)
     if varies.sum() < LEAST_NUMBERS:
         return Outliers(flagged, [], expected, [])
-    names, values = [n for n, v in zip(names, varies, strict=True) if v], values[:, varies]
-    middle, spread = np.nanmedian(values, axis=0), _spread(values)
+    names = [n for n, v in zip(names, varies, strict=True) if v]
+    values = values[:, varies]
+    middle = np.nanmedian(values, axis=0)
+    spread = _spread(values)
     S = (values - middle) / spread
     model = ConvexSubspace(loss="huber", alpha="auto", random_state=work.settings.seed)
     rows = learned_rows(work, X[names])
@@ -76,8 +83,10 @@ def without_outliers(work: Work, seen: Understood) -> tuple[Any, list[tuple[int,
     flagged = outliers(work, seen).flagged
     found = cells_of(flagged)
     if found:
-        work.talk.note(f"{count(len(found), 'gross outlier')} among the numbers {'was' if len(found) == 1 else 'were'} "
-                       "taken for missing; `regfactor complete` names them.")  # fmt: skip
+        work.talk.note(
+            f"{count(len(found), 'gross outlier')} among the numbers {'was' if len(found) == 1 else 'were'} "
+            "taken for missing; `regfactor complete` names them.",
+        )
     return seen.data.mask(flagged), found
 
 
@@ -85,8 +94,12 @@ def outlier_code(cells: list[tuple[int, str]], frame: str) -> list[str]:
     """Return the lines that set outliers aside in Python; none where there are none."""
     if not cells:
         return []
-    return ["", f"# {count(len(cells), 'gross outlier')}, set aside", f"for row, column in {cells!r}:",
-            f"    {frame}.loc[row, column] = np.nan"]  # fmt: skip
+    return [
+        "",
+        f"# {count(len(cells), 'gross outlier')}, set aside",
+        f"for row, column in {cells!r}:",
+        f"    {frame}.loc[row, column] = np.nan",
+    ]
 
 
 def search_code(work: Work, seen: Understood, found: Outliers) -> str:
@@ -95,18 +108,27 @@ def search_code(work: Work, seen: Understood, found: Outliers) -> str:
         return f"import numpy as np\nimport pandas as pd\n\n{reading_code(seen)}"
     learned = "S"
     if len(seen.frame) > MOST_ROWS:
-        learned = (f"S.iloc[np.sort(np.random.default_rng({work.settings.seed}).choice(len(S), {MOST_ROWS}, "
-                   "replace=False))]")  # fmt: skip
-    return "\n".join([
-        "import numpy as np", "import pandas as pd", "from regfactor import ConvexSubspace", "", reading_code(seen),
-        f"values = frame[{found.names!r}].astype(float)",
-        "spread = (values.quantile(0.75) - values.quantile(0.25)) / 1.349",
-        "S = (values - values.median()) / spread.where(spread > 0, values.std(ddof=0))",
-        f'model = ConvexSubspace(loss="huber", alpha="auto", random_state={work.settings.seed}).fit({learned})',
-        "R = (S - model.inverse_transform(model.transform(S))).abs()",
-        f"flagged = ({GROSS} * 1.4826 * R.median() < R) & ({WIDE} < R)",
-        f"flagged.loc[:, flagged.mean() > {HEAVY}] = False", "print(flagged.sum())",
-    ])  # fmt: skip
+        learned = (
+            f"S.iloc[np.sort(np.random.default_rng({work.settings.seed}).choice(len(S), {MOST_ROWS}, "
+            "replace=False))]"
+        )
+    return "\n".join(
+        [
+            "import numpy as np",
+            "import pandas as pd",
+            "from regfactor import ConvexSubspace",
+            "",
+            reading_code(seen),
+            f"values = frame[{found.names!r}].astype(float)",
+            "spread = (values.quantile(0.75) - values.quantile(0.25)) / 1.349",
+            "S = (values - values.median()) / spread.where(spread > 0, values.std(ddof=0))",
+            f'model = ConvexSubspace(loss="huber", alpha="auto", random_state={work.settings.seed}).fit({learned})',
+            "R = (S - model.inverse_transform(model.transform(S))).abs()",
+            f"flagged = ({GROSS} * 1.4826 * R.median() < R) & ({WIDE} < R)",
+            f"flagged.loc[:, flagged.mean() > {HEAVY}] = False",
+            "print(flagged.sum())",
+        ],
+    )
 
 
 def cells_of(flagged: Any) -> list[tuple[int, str]]:

@@ -14,7 +14,9 @@ from pathlib import Path
 from regfactor.cli.errors import BadInput
 
 Writer = Callable[[Path], None]
-ELSEWHERE, RENAMED = "name another folder by --out", "give --save another name"  # remedies
+# remedies
+ELSEWHERE = "name another folder by --out"
+RENAMED = "give --save another name"
 
 
 @dataclass
@@ -26,7 +28,9 @@ class Outputs:
     planned: list[Path] = field(default_factory=list)
     committed: bool = False
     _written: list[tuple[Path, Path]] = field(default_factory=list)
-    _made: list[Path] = field(default_factory=list)  # folders, which go again where nothing is written
+    _made: list[Path] = field(
+        default_factory=list,
+    )  # folders, which go again where nothing is written
 
     def plan(self, path: Path, remedy: str = ELSEWHERE) -> Path:
         """Return a path that will be written; raise, with a remedy, where it must not or cannot be."""
@@ -45,7 +49,9 @@ class Outputs:
             with tempfile.TemporaryFile(dir=folder):
                 pass
         except OSError as error:
-            raise BadInput(f"Nothing can be written to {folder.resolve()} ({error.strerror}); {remedy}.") from error
+            raise BadInput(
+                f"Nothing can be written to {folder.resolve()} ({error.strerror}); {remedy}.",
+            ) from error
         self.planned.append(path)
         return path
 
@@ -65,7 +71,8 @@ class Outputs:
             for temporary, path in self._written:
                 os.replace(temporary, path)
             self.committed = True
-        done, self._written = [path for _, path in self._written], []
+        done = [path for _, path in self._written]
+        self._written = []
         return done
 
     def discard(self) -> None:
@@ -85,12 +92,16 @@ class Outputs:
         try:
             folder.mkdir()
         except OSError as error:
-            raise BadInput(f"The folder {folder} cannot be made ({error.strerror}); {remedy}.") from error
+            raise BadInput(
+                f"The folder {folder} cannot be made ({error.strerror}); {remedy}.",
+            ) from error
         self._made.append(folder)
 
     def _refuse_input(self, path: Path, remedy: str) -> None:
         if path.exists() and any(path.samefile(given) for given in self.inputs if given.exists()):
-            raise BadInput(f"{path} is an input, which is not replaced even with --force; {remedy}.")
+            raise BadInput(
+                f"{path} is an input, which is not replaced even with --force; {remedy}.",
+            )
 
     def _refuse_existing(self, path: Path, remedy: str = ELSEWHERE) -> None:
         if path.exists() and not self.force:
@@ -100,7 +111,10 @@ class Outputs:
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
     """Hold back an interrupt; outside the main thread there is none to hold back."""
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
+    if threading.current_thread() is not threading.main_thread() or not hasattr(
+        signal,
+        "pthread_sigmask",
+    ):
         yield
         return
     held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})

@@ -16,16 +16,27 @@ PACKAGE = Path("experiments") / "__main__.py"
 def run(work: Work, experiment: str, quick: bool, splits: int | None, jobs: int) -> None:
     """Run an experiment by its id, or name all of them."""
     folder = source()
-    words = ["list"] if experiment == "list" else ["run", experiment, "--jobs", str(jobs)]
+    if experiment == "list":
+        words = ["list"]
+    else:
+        words = ["run", experiment, "--jobs", str(jobs)]
     if experiment != "list":
         words += ["--quick"] if quick else []
         words += ["--splits", str(splits)] if splits is not None else []
-    code = subprocess.run([sys.executable, "-m", "experiments", *words], cwd=folder, check=False).returncode
+    code = subprocess.run(
+        [sys.executable, "-m", "experiments", *words],
+        cwd=folder,
+        check=False,
+    ).returncode
     if code == INTERRUPTED:
         raise KeyboardInterrupt
     if code == 2:
-        raise BadInput(f"the experiments do not take {experiment!r}; `regfactor reproduce list` names them.")
-    work.converged = code == DONE  # otherwise cells failed: the others are kept, and the same command goes on
+        raise BadInput(
+            f"the experiments do not take {experiment!r}; `regfactor reproduce list` names them.",
+        )
+    work.converged = (
+        code == DONE
+    )  # otherwise cells failed: the others are kept, and the same command goes on
 
 
 def source() -> Path:
@@ -35,5 +46,5 @@ def source() -> Path:
         if (folder / PACKAGE).is_file():
             return folder
     raise BadInput(
-        "the experiments are not part of the installed package: run this in a checkout of the source of regfactor."
+        "the experiments are not part of the installed package: run this in a checkout of the source of regfactor.",
     )

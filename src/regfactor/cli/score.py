@@ -23,20 +23,35 @@ from regfactor.report import Code, Page, Section, Text
 from regfactor.saving import UntrustedModel, load
 
 # what reading bytes that are damaged, or made to do harm, can raise
-DAMAGED = (ArithmeticError, AttributeError, EOFError, ImportError, LookupError, RuntimeError, TypeError, ValueError,
-           zipfile.BadZipFile, zlib.error)  # fmt: skip
+DAMAGED = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    ImportError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 NEEDED = {
-    "complete": {"columns", "ranges"}, "cluster": {"columns"}, "embed": {"columns", "dimensions"},
+    "complete": {"columns", "ranges"},
+    "cluster": {"columns"},
+    "embed": {"columns", "dimensions"},
     "label": {"columns", "target", "task", "classes", "center", "scale", "half_width", "spelled"},
-    "denoise": {"columns", "views"}, "forecast": {"columns", "horizon", "level", "time", "freq", "rows"},
-}  # fmt: skip
+    "denoise": {"columns", "views"},
+    "forecast": {"columns", "horizon", "level", "time", "freq", "rows"},
+}
 
 
 def run(work: Work, model_path: Path, path: Path) -> None:
     """Score new rows, and write them with a report."""
     if not model_path.is_file():
-        raise BadInput(f"There is no model {model_path}; `--save MODEL.skops` of another command writes one.")
+        raise BadInput(
+            f"There is no model {model_path}; `--save MODEL.skops` of another command writes one.",
+        )
     try:
         model = load(model_path)
     except OSError as error:
@@ -44,13 +59,21 @@ def run(work: Work, model_path: Path, path: Path) -> None:
     except UntrustedModel:
         raise
     except DAMAGED as error:
-        raise BadInput(f"{model_path} is no whole model: {' '.join(str(error).split())}.") from error
+        raise BadInput(
+            f"{model_path} is no whole model: {' '.join(str(error).split())}.",
+        ) from error
     info = getattr(model, "regfactor_info_", None)
     info = info if isinstance(info, dict) else {}
     command = str(info.get("command"))
-    if command not in NEEDED or not NEEDED[command] <= set(info) or not isinstance(info["columns"], dict):
-        raise BadInput(f"{model_path.name} holds a {type(model).__name__} that no command has saved; in Python, "
-                       "regfactor.load opens it.")  # fmt: skip
+    if (
+        command not in NEEDED
+        or not NEEDED[command] <= set(info)
+        or not isinstance(info["columns"], dict)
+    ):
+        raise BadInput(
+            f"{model_path.name} holds a {type(model).__name__} that no command has saved; in Python, "
+            "regfactor.load opens it.",
+        )
     work.outputs.inputs.append(model_path)
     table = work.read(path)
     out, said = _scored(command, model, info, table)
@@ -60,19 +83,33 @@ def run(work: Work, model_path: Path, path: Path) -> None:
     work.finish(out, _page(work, (model_path, path), command, info, (said, len(table.raw))))
 
 
-def _page(work: Work, paths: tuple[Path, Path], command: str, info: dict[str, Any], result: tuple[str, int]) -> Page:
-    (model_path, path), (said, rows) = paths, result
-    done = (f"The model in {model_path.name} was applied to every row of {path.name} alone; it did not move, and no "
-            "row depends on the others.")  # fmt: skip
-    data = (f"The columns {', '.join(info['columns'])} were read as they were when the model was fitted; others were "
-            "carried along.")  # fmt: skip
+def _page(
+    work: Work,
+    paths: tuple[Path, Path],
+    command: str,
+    info: dict[str, Any],
+    result: tuple[str, int],
+) -> Page:
+    (model_path, path) = paths
+    (said, rows) = result
+    done = (
+        f"The model in {model_path.name} was applied to every row of {path.name} alone; it did not move, and no "
+        "row depends on the others."
+    )
+    data = (
+        f"The columns {', '.join(info['columns'])} were read as they were when the model was fitted; others were "
+        "carried along."
+    )
     trust = "As far as the report of the fit says, and only for rows like those it was fitted to."
     code = f"import regfactor\n\nmodel = regfactor.load({str(model_path)!r})"
     sections = [
         Section("What was done", [Text(done), *notes(work)]),
         Section("The data as understood", [Text(data)]),
         Section("How far to trust it", [Text(trust)]),
-        Section("Repeat it", [Code(work.command_line, "On the command line:"), Code(code, "In Python:")]),
+        Section(
+            "Repeat it",
+            [Code(work.command_line, "On the command line:"), Code(code, "In Python:")],
+        ),
     ]
     facts = [(f"{rows:,}", "rows scored"), (command, "the command that fitted the model")]
     return Page(f"{path.name}, scored", said, facts, sections)
@@ -91,7 +128,11 @@ def _scored(command: str, model: Any, info: dict[str, Any], table: Table) -> tup
         return _label(model, info, X, out, table)
     if command == "denoise":
         first, second = info["views"]
-        for columns, Z in zip((first, second), model.denoise(X[first].to_numpy(), X[second].to_numpy()), strict=True):
+        for columns, Z in zip(
+            (first, second),
+            model.denoise(X[first].to_numpy(), X[second].to_numpy()),
+            strict=True,
+        ):
             for name, column in zip(columns, Z.T, strict=True):
                 out[name] = out[name] if table.text else out[name].astype(float)
                 fill(out, name, np.arange(len(column)), column, table)
@@ -103,7 +144,8 @@ def _scored(command: str, model: Any, info: dict[str, Any], table: Table) -> tup
         return out, f"{count(len(out), 'row')} embedded."
     rows = plain(X)
     warn_of_unseen(model[0], rows)
-    labels, distances = model.predict(rows), np.asarray(model.transform(rows))
+    labels = model.predict(rows)
+    distances = np.asarray(model.transform(rows))
     out[free_name("cluster", names)] = labels + 1
     out[free_name("cluster_distance", names)] = table.column(distances[np.arange(len(out)), labels])
     return out, f"{count(len(out), 'row')} put into clusters."
@@ -120,10 +162,17 @@ def _complete(model: Any, info: dict[str, Any], X: Any, out: Any, table: Table) 
 
 
 def _label(model: Any, info: dict[str, Any], X: Any, out: Any, table: Table) -> tuple[Any, str]:
-    target, rows = info["target"], plain(X)
+    target = info["target"]
+    rows = plain(X)
     warn_of_unseen(model[0], rows)
-    known = _known(out[target], table) if target in out.columns else np.zeros(len(out), bool)
-    column = out[target].astype(object) if target in out.columns else pandas().Series([None] * len(out), dtype=object)
+    if target in out.columns:
+        known = _known(out[target], table)
+    else:
+        known = np.zeros(len(out), bool)
+    if target in out.columns:
+        column = out[target].astype(object)
+    else:
+        column = pandas().Series([None] * len(out), dtype=object)
     extra: dict[str, Any] = {}
     if info["task"] == "classification":
         P = model.predict_proba(rows)
@@ -151,19 +200,28 @@ def _known(column: Any, table: Table) -> Any:
     """Return which cells of a column hold a value."""
     if not table.text:
         return column.notna().to_numpy()
-    return np.array([str(v).strip().lower() not in table.reading.markers for v in column], dtype=bool)
+    return np.array(
+        [str(v).strip().lower() not in table.reading.markers for v in column],
+        dtype=bool,
+    )
 
 
 def _forecast(model: Any, info: dict[str, Any], table: Table) -> tuple[Any, str]:
     pd = pandas()
     X = forced(table, info["columns"])
-    time, rows = info["time"], len(X)
+    time = info["time"]
+    rows = len(X)
     if time in table.names and info["freq"] is not None:
         parsed, form = parsed_times(
-            pd.Series([str(v).strip() for v in table.raw[time]], dtype=object), time, info.get("form")
+            pd.Series([str(v).strip() for v in table.raw[time]], dtype=object),
+            time,
+            info.get("form"),
         )
         last = parsed[-1:]
-        index = last if isinstance(last, pd.PeriodIndex) else pd.DatetimeIndex(last, freq=info["freq"])
+        if isinstance(last, pd.PeriodIndex):
+            index = last
+        else:
+            index = pd.DatetimeIndex(last, freq=info["freq"])
     else:
         form = None
         index = pd.RangeIndex(info["rows"] + 1, info["rows"] + rows + 1)

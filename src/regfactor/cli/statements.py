@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from regfactor.cli.errors import BadInput, nearest
 
 FORM = re.compile(
-    r"^\s*(?P<feature>.+)=(?P<label>[^=:]+):(?P<share>[^:+±]+?)\s*(?:(?:\+-|\+/-|±)\s*(?P<tolerance>.+?))?\s*$"
+    r"^\s*(?P<feature>.+)=(?P<label>[^=:]+):(?P<share>[^:+±]+?)\s*(?:(?:\+-|\+/-|±)\s*(?P<tolerance>.+?))?\s*$",
 )
 ALL = "all"
 TOLERANCE = 0.05
@@ -23,7 +23,10 @@ class Statement(NamedTuple):
     tolerance: float
 
     def __str__(self) -> str:
-        where = "all rows" if self.feature == ALL else f"rows with {self.feature!r}"
+        if self.feature == ALL:
+            where = "all rows"
+        else:
+            where = f"rows with {self.feature!r}"
         return f"{where}: {self.share:g} ± {self.tolerance:g} are {self.label!r}"
 
 
@@ -31,8 +34,10 @@ def parse(text: str) -> Statement:
     """Return a statement; raise where it is none."""
     found = FORM.match(text)
     if found is None:
-        raise BadInput(f'--constraint {text!r} is not of the form FEATURE=LABEL:SHARE+-TOLERANCE, such as '
-                       '"goal=sport:0.8+-0.05".')  # fmt: skip
+        raise BadInput(
+            f"--constraint {text!r} is not of the form FEATURE=LABEL:SHARE+-TOLERANCE, such as "
+            '"goal=sport:0.8+-0.05".',
+        )
     numbers = []
     for name in ("share", "tolerance"):
         value = found[name] if found[name] is not None else str(TOLERANCE)
@@ -41,7 +46,9 @@ def parse(text: str) -> Statement:
         except ValueError:
             number = float("nan")
         if not 0 <= number <= 1:
-            raise BadInput(f"--constraint {text!r}: the {name} must be a number between 0 and 1, not {value!r}.")
+            raise BadInput(
+                f"--constraint {text!r}: the {name} must be a number between 0 and 1, not {value!r}.",
+            )
         numbers.append(number)
     return Statement(found["feature"].strip(), found["label"].strip(), *numbers)
 
@@ -53,18 +60,21 @@ def constraints(statements: list[Statement], places: dict[str, int]) -> list[Any
     merged: dict[tuple[str, float], dict[str, float]] = {}
     for s in statements:
         if s.feature != ALL and s.feature not in places:
-            raise BadInput(f"--constraint names the feature {s.feature!r}, and there is no such word, flag or category"
-                           f"{nearest(s.feature, places)} Words come from --text columns, categories are written "
-                           "column=value, and 'all' stands for all rows.")  # fmt: skip
+            raise BadInput(
+                f"--constraint names the feature {s.feature!r}, and there is no such word, flag or category"
+                f"{nearest(s.feature, places)} Words come from --text columns, categories are written "
+                "column=value, and 'all' stands for all rows.",
+            )
         merged.setdefault((s.feature, s.tolerance), {})[s.label] = s.share
     words: list[str] = [""] * (max(places.values(), default=-1) + 1)
     for word, at in places.items():
         words[at] = word
     try:
         return [
-            class_balance(shares, tolerance) if feature == ALL
+            class_balance(shares, tolerance)
+            if feature == ALL
             else labeled_feature(feature, shares, tolerance, vocabulary=words)
             for (feature, tolerance), shares in merged.items()
-        ]  # fmt: skip
+        ]
     except ValueError as error:
         raise BadInput(f"--constraint: {error}") from error

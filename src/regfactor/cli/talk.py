@@ -51,7 +51,12 @@ class Talk:
     def finish(self, code: int) -> None:
         """Print the record, where machines listen."""
         if self.as_json:
-            print(json.dumps(plain({**self.record, "notes": self.notes, "exit": code}), allow_nan=False))
+            print(
+                json.dumps(
+                    plain({**self.record, "notes": self.notes, "exit": code}),
+                    allow_nan=False,
+                ),
+            )
 
     @contextlib.contextmanager
     def progress(self, what: str) -> Iterator[Callable[[Iterate], None]]:
@@ -62,7 +67,11 @@ class Talk:
         from rich.console import Console
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            TimeElapsedColumn(),
+        )
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(what)
             yield _Told(what, lambda text: bar.update(task, description=text))
@@ -72,10 +81,15 @@ class _Told:
     """A callback that tells objective and gap, now and then."""
 
     def __init__(self, what: str, tell: Callable[[str], None]) -> None:
-        self.what, self.tell, self.last, self.best, self.steps = what, tell, 0.0, -math.inf, 0
+        self.what = what
+        self.tell = tell
+        self.last = 0.0
+        self.best = -math.inf
+        self.steps = 0
 
     def __call__(self, it: Iterate) -> None:
-        self.best, self.steps = max(self.best, it.bound), self.steps + it.steps
+        self.best = max(self.best, it.bound)
+        self.steps = self.steps + it.steps
         if time.monotonic() - self.last < EVERY:
             return
         self.last = time.monotonic()
@@ -99,7 +113,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        if math.isfinite(value):
+            return value
+        return None
     if value is None or isinstance(value, bool | int | str):
         return value
     return str(value)

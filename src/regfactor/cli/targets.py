@@ -12,7 +12,8 @@ from regfactor.cli.checks import check_finite
 from regfactor.cli.columns import FLAG, MOST_LEVELS, NUMBER, Understood
 from regfactor.cli.errors import BadInput, listed, nearest
 
-CLASSIFICATION, REGRESSION = "classification", "regression"
+CLASSIFICATION = "classification"
+REGRESSION = "regression"
 MOST_CLASSES = 10  # different whole numbers up to which a target of numbers is one of classes
 
 
@@ -35,7 +36,8 @@ class Target:
 
     def sentence(self) -> str:
         """Say how many labels there are, and what they are taken for."""
-        n, rest = int(self.labeled.sum()), int((~self.labeled).sum())
+        n = int(self.labeled.sum())
+        rest = int((~self.labeled).sum())
         why = f" ({self.why})" if self.why else ""
         if self.task == REGRESSION:
             return f"{self.name}: {n} numbers, {rest} missing{why}"
@@ -44,26 +46,39 @@ class Target:
 
 
 def target_of(
-    seen: Understood, name: str, task: str | None, unlabeled: str | None, named: list[str], stated: list[str]
+    seen: Understood,
+    name: str,
+    task: str | None,
+    unlabeled: str | None,
+    named: list[str],
+    stated: list[str],
 ) -> Target:
     """Return the target of a table; raise where there is nothing to learn from, or nothing to fill.
 
-    `named` are all classes, where the user gave them; `stated` those of which something is said without labels.
+    `named` are all classes, where the user gave them; `stated` those of which something is said
+    without labels.
     """
     if task not in (None, CLASSIFICATION, REGRESSION):
         raise BadInput(f"--task is {CLASSIFICATION} or {REGRESSION}, not {task!r}.")
     column = next(c for c in seen.columns if c.name == name)
     cells = seen.frame[name]
-    spelled = np.array([None if _hole(v) else _exact(v) for v in cells.astype(object)], dtype=object)
+    spelled = np.array(
+        [None if _hole(v) else _exact(v) for v in cells.astype(object)],
+        dtype=object,
+    )
     if unlabeled is not None:
         spelled[[v is not None and _same(v, unlabeled) for v in spelled]] = None
     given = [v for v in spelled if v is not None]
     if not given and not stated:
-        raise BadInput(f"The target {name!r} has no label in any of {len(cells)} rows: there is nothing to learn from. "
-                       "Label some rows, or say what is known of them by --constraint.")  # fmt: skip
+        raise BadInput(
+            f"The target {name!r} has no label in any of {len(cells)} rows: there is nothing to learn from. "
+            "Label some rows, or say what is known of them by --constraint.",
+        )
     if len(given) == len(spelled):
-        raise BadInput(f"Nothing is missing: all {len(given)} rows have a label in {name!r}. If a value such as -1 "
-                       "marks rows without one, name it: --unlabeled -1.")  # fmt: skip
+        raise BadInput(
+            f"Nothing is missing: all {len(given)} rows have a label in {name!r}. If a value such as -1 "
+            "marks rows without one, name it: --unlabeled -1.",
+        )
     task, why = _task(task, column.kind, given, bool(stated))
     if task == REGRESSION and stated:
         raise BadInput("--constraint speaks of classes; leave out --task regression.")
@@ -82,8 +97,14 @@ def _task(task: str | None, kind: str, given: list[str], stated: bool) -> tuple[
         return CLASSIFICATION, ""
     values = np.array(given, dtype=float)
     different = len(np.unique(values))
-    if np.all(values == np.rint(values)) and different <= min(MOST_CLASSES, max(2, len(values) / 2)):
-        return CLASSIFICATION, "few different whole numbers; --task regression would take them for amounts"
+    if np.all(values == np.rint(values)) and different <= min(
+        MOST_CLASSES,
+        max(2, len(values) / 2),
+    ):
+        return (
+            CLASSIFICATION,
+            "few different whole numbers; --task regression would take them for amounts",
+        )
     return REGRESSION, ""
 
 
@@ -92,12 +113,14 @@ def _numbers(name: str, spelled: Array) -> Array:
         y = np.array([np.nan if v is None else float(v) for v in spelled])
     except ValueError as error:
         at, odd = next((i, v) for i, v in enumerate(spelled) if v is not None and not _is_number(v))
-        raise BadInput(f"A regression needs numbers, and the target {name!r} holds {odd!r} in row {at + 1}. Correct "
-                       "it, or take the labels for classes: --task classification.") from error  # fmt: skip
+        raise BadInput(
+            f"A regression needs numbers, and the target {name!r} holds {odd!r} in row {at + 1}. Correct "
+            "it, or take the labels for classes: --task classification.",
+        ) from error
     check_finite(name, y)
     if len(np.unique(y[~np.isnan(y)])) < 2:
         raise BadInput(
-            f"The target {name!r} is {y[~np.isnan(y)][0]:g} in every labeled row: there is nothing to learn."
+            f"The target {name!r} is {y[~np.isnan(y)][0]:g} in every labeled row: there is nothing to learn.",
         )
     return y
 
@@ -107,25 +130,35 @@ def _check_stated(stated: list[str], given: list[str], named: list[str]) -> None
     known = {*given, *named}
     strange = [label for label in stated if given and label not in known]
     if strange:
-        raise BadInput(f"--constraint speaks of the label {strange[0]!r}, which no row has"
-                       f"{nearest(strange[0], sorted(known))} If it is a class, name all of them by "
-                       "--classes.")  # fmt: skip
+        raise BadInput(
+            f"--constraint speaks of the label {strange[0]!r}, which no row has"
+            f"{nearest(strange[0], sorted(known))} If it is a class, name all of them by "
+            "--classes.",
+        )
 
 
 def _check_classes(name: str, given: list[str], classes: list[str], named: list[str]) -> None:
     if len(classes) < 2:
-        raise BadInput(f"The target {name!r} has one class only, {classes[0]!r}, in {len(given)} labeled rows; at "
-                       'least two are needed. If others have no label, name all: --classes "a,b".')  # fmt: skip
+        raise BadInput(
+            f"The target {name!r} has one class only, {classes[0]!r}, in {len(given)} labeled rows; at "
+            'least two are needed. If others have no label, name all: --classes "a,b".',
+        )
     strange = sorted(set(classes) - set(named)) if named else []
     if strange:
-        raise BadInput(f"The target {name!r} has the labels {listed(strange)}, which --classes does not name.")
+        raise BadInput(
+            f"The target {name!r} has the labels {listed(strange)}, which --classes does not name.",
+        )
     if len(classes) > MOST_LEVELS or (len(set(given)) > max(2, len(given) / 2) and len(given) > 4):
-        raise BadInput(f"The target {name!r} has {len(set(given))} different labels in {len(given)} labeled rows: too "
-                       "many to learn them as classes.")  # fmt: skip
+        raise BadInput(
+            f"The target {name!r} has {len(set(given))} different labels in {len(given)} labeled rows: too "
+            "many to learn them as classes.",
+        )
 
 
 def _hole(value: Any) -> bool:
-    return value is None or type(value).__name__ == "NAType" or bool(value != value)  # NA has no truth value
+    return (
+        value is None or type(value).__name__ == "NAType" or bool(value != value)
+    )  # NA has no truth value
 
 
 def _exact(value: Any) -> str:
@@ -133,7 +166,9 @@ def _exact(value: Any) -> str:
     if isinstance(value, bool | np.bool_):
         return str(int(value))
     if isinstance(value, float | np.floating):
-        return str(int(value)) if float(value).is_integer() and abs(float(value)) < 1e15 else repr(float(value))
+        if float(value).is_integer() and abs(float(value)) < 1e15:
+            return str(int(value))
+        return repr(float(value))
     return str(value)
 
 
@@ -152,4 +187,6 @@ def _is_number(text: str) -> bool:
 
 
 def _order(label: str) -> tuple[float, str]:
-    return (float(label), "") if _is_number(label) else (np.inf, label)
+    if _is_number(label):
+        return (float(label), "")
+    return (np.inf, label)

@@ -14,7 +14,19 @@ from regfactor.cli.work import Work, pandas
 from regfactor.estimators.arma.forecast import Times
 
 CALENDAR = ("MS", "ME", "QS", "QE", "YS", "YE")  # rules of dates that have no even step
-SEASON = {"MS": 12, "ME": 12, "M": 12, "QS": 4, "QE": 4, "Q": 4, "W": 52, "7D": 52, "D": 7, "B": 5, "h": 24}
+SEASON = {
+    "MS": 12,
+    "ME": 12,
+    "M": 12,
+    "QS": 4,
+    "QE": 4,
+    "Q": 4,
+    "W": 52,
+    "7D": 52,
+    "D": 7,
+    "B": 5,
+    "h": 24,
+}
 REGULAR = 0.5  # share of the commonest step from which other steps are gaps
 
 
@@ -39,19 +51,26 @@ class Clock:
 
 def clock_of(work: Work, seen: Understood, wanted: str | None) -> Clock:
     """Return the times of a series, from the column named or from the one that looks like it."""
-    pd, rows = pandas(), len(seen.frame)
+    pd = pandas()
+    rows = len(seen.frame)
     name = wanted or _dated(seen) or _counted(seen)
     if name is None:
-        work.talk.note("No column tells the times of the rows, so they were taken one after the other, in the order of "
-                       "the file, and forecasts are counted. --time names one, --season a season.")  # fmt: skip
+        work.talk.note(
+            "No column tells the times of the rows, so they were taken one after the other, in the order of "
+            "the file, and forecasts are counted. --time names one, --season a season.",
+        )
         return Clock("step", pd.RangeIndex(1, rows + 1), np.arange(rows))
     seen.table.place(name, "time column")
     index, form = parsed_times(seen.frame[name], name)
     if index.hasnans:
-        raise BadInput(f"The time column {name!r} is empty in row {int(np.argmax(index.isna())) + 1}.")
+        raise BadInput(
+            f"The time column {name!r} is empty in row {int(np.argmax(index.isna())) + 1}.",
+        )
     if not index.is_unique:
-        raise BadInput(f"The time {index[index.duplicated()][0]} occurs more than once in {name!r}; a series has one "
-                       "row for each time.")  # fmt: skip
+        raise BadInput(
+            f"The time {index[index.duplicated()][0]} occurs more than once in {name!r}; a series has one "
+            "row for each time.",
+        )
     order = np.argsort(index)
     if np.any(np.diff(order) < 0):
         work.talk.note(f"The rows were put in the order of {name!r}.")
@@ -63,17 +82,25 @@ def _dated(seen: Understood) -> str | None:
     whole = [c for c in seen.columns if not c.missing and c.why != SAID]
     name = next((c.name for c in whole if c.kind == DATE), None)
     for c in whole if name is None else ():
-        cells = seen.frame[c.name].to_numpy(dtype=object) if c.kind in (CATEGORY, ID, MANY, PROSE) else ()
+        if c.kind in (CATEGORY, ID, MANY, PROSE):
+            cells = seen.frame[c.name].to_numpy(dtype=object)
+        else:
+            cells = ()
         at = odd_date(cells) if len(cells) else None
         if at is not None:
-            raise BadInput(f"{odd_cell(c.name, 'dates', at, cells[at])} If it does not hold the times of the rows, "
-                           f"add --ignore {c.name!r}.")  # fmt: skip
+            raise BadInput(
+                f"{odd_cell(c.name, 'dates', at, cells[at])} If it does not hold the times of the rows, "
+                f"add --ignore {c.name!r}.",
+            )
     return name
 
 
 def _counted(seen: Understood) -> str | None:
     """Return a column of numbers that counts the rows, by the name of a year or by being ignored as a row's name."""
-    return next((c.name for c in seen.columns if c.kind == ID and seen.frame[c.name].dtype.kind in "iuf"), None)
+    return next(
+        (c.name for c in seen.columns if c.kind == ID and seen.frame[c.name].dtype.kind in "iuf"),
+        None,
+    )
 
 
 def parsed_times(cells: Any, name: str, form: str | None = None) -> tuple[Any, str | None]:
@@ -88,7 +115,7 @@ def parsed_times(cells: Any, name: str, form: str | None = None) -> tuple[Any, s
         if np.all(whole == np.rint(whole)):
             return pd.Index(whole.astype(int)), None
         raise BadInput(
-            f"The time column {name!r} holds numbers that are not whole, or none; give dates or whole numbers."
+            f"The time column {name!r} holds numbers that are not whole, or none; give dates or whole numbers.",
         )
     quarters = [QUARTER.match(v) for v in known]
     if sum(map(bool, quarters)) <= len(known) / 2:
@@ -96,7 +123,10 @@ def parsed_times(cells: Any, name: str, form: str | None = None) -> tuple[Any, s
     if not all(quarters):
         odd = known[quarters.index(None)]
         raise odd_cell(name, "quarters", list(values).index(odd), odd)
-    index = pd.PeriodIndex([v.replace("-", "") if isinstance(v, str) else pd.NaT for v in values], freq="Q")
+    index = pd.PeriodIndex(
+        [v.replace("-", "") if isinstance(v, str) else pd.NaT for v in values],
+        freq="Q",
+    )
     return index, "%Y-Q%q" if quarters[0] and quarters[0][1] else None
 
 
@@ -114,7 +144,11 @@ def _regular(work: Work, name: str, index: Any, order: Any) -> Clock:
                 return _with_gaps(work, name, index, whole, order)
         steps = pd.Series(index[1:] - index[:-1])
         common = steps.mode().iloc[0] if len(steps) else None
-        if common is None or (steps == common).mean() < REGULAR or (steps % common != pd.Timedelta(0)).any():
+        if (
+            common is None
+            or (steps == common).mean() < REGULAR
+            or (steps % common != pd.Timedelta(0)).any()
+        ):
             return _counted_rows(work, name, order)
         whole = pd.date_range(index[0], index[-1], freq=common)
     elif isinstance(index, pd.PeriodIndex):
@@ -131,8 +165,10 @@ def _regular(work: Work, name: str, index: Any, order: Any) -> Clock:
 
 def _counted_rows(work: Work, name: str, order: Any) -> Clock:
     """Return a clock that counts the rows, since their times follow no rule."""
-    work.talk.note(f"The times in {name!r} follow no rule, so rows were taken one after the other, and forecasts are "
-                   "counted.")  # fmt: skip
+    work.talk.note(
+        f"The times in {name!r} follow no rule, so rows were taken one after the other, and forecasts are "
+        "counted.",
+    )
     return Clock("step", pandas().RangeIndex(1, len(order) + 1), order)
 
 
@@ -141,5 +177,7 @@ def _with_gaps(work: Work, name: str, index: Any, whole: Any, order: Any) -> Clo
     rows = len(index)
     places = index.get_indexer(whole)
     if len(whole) > rows:
-        work.talk.note(f"{len(whole) - rows} times are missing in {name!r}; they were taken for rows without values.")
+        work.talk.note(
+            f"{len(whole) - rows} times are missing in {name!r}; they were taken for rows without values.",
+        )
     return Clock(name, whole, np.where(places >= 0, np.asarray(order)[places], -1))

@@ -14,15 +14,25 @@ from typing import Any
 
 from regfactor.cli.checks import mark_of_missing
 from regfactor.cli.columns import NUMBER, Understood, Wishes, understand
-from regfactor.cli.errors import BAD_INPUT, DONE, INTERRUPTED, NOT_CONVERGED, BadInput, count, listed
+from regfactor.cli.errors import (
+    BAD_INPUT,
+    DONE,
+    INTERRUPTED,
+    NOT_CONVERGED,
+    BadInput,
+    count,
+    listed,
+)
 from regfactor.cli.outputs import RENAMED, Outputs
 from regfactor.cli.tables import Reading, Table, read
 from regfactor.cli.talk import Talk
 from regfactor.report.page import Page
 from regfactor.saving import UntrustedModel, save
 
-EMPTY_ROWS = r"\d+ rows? ha(s|ve) no observed entry"  # a warning that counts from zero; people are told from one
-READS_TEXT, READS_TIMES = ("label", "cluster"), ("forecast",)
+# a warning that counts from zero; people are told from one
+EMPTY_ROWS = r"\d+ rows? ha(s|ve) no observed entry"
+READS_TEXT = ("label", "cluster")
+READS_TIMES = ("forecast",)
 NO_CHOICE = {  # what an estimator says where alpha="auto" cannot be, and what is lacking
     "too few observed entries": "There are too few cells",
     "found nothing to choose": "Each column holds one value, or nearly: there is nothing",
@@ -93,21 +103,37 @@ class Work:
 
     def tell(self, seen: Understood, target: str | None = None) -> None:
         """Say what the columns were taken for, and the target."""
-        rows, table = len(seen.frame), seen.table
-        self.talk.say(f"Read {table.path.name}: {count(rows, 'row')}, {count(len(table.names), 'column')}.")
+        rows = len(seen.frame)
+        table = seen.table
+        self.talk.say(
+            f"Read {table.path.name}: {count(rows, 'row')}, {count(len(table.names), 'column')}.",
+        )
         self.talk.lines([*seen.lines(), *([("target", target)] if target else [])])
         for name in seen.of_kind(NUMBER):
             mark = mark_of_missing(seen.frame[name].to_numpy())
             if mark is not None:
-                self.talk.note(f"{mark[0]} stands {mark[1]} times in column {name!r}, far from all its other numbers; "
-                               f"if it marks missing cells, add --missing {mark[0]}.")  # fmt: skip
-        self.talk.record["columns"] = {c.name: {"kind": c.kind, "missing": c.missing, "ignored": c.why or None}
-                                       for c in seen.columns}  # fmt: skip
+                self.talk.note(
+                    f"{mark[0]} stands {mark[1]} times in column {name!r}, far from all its other numbers; "
+                    f"if it marks missing cells, add --missing {mark[0]}.",
+                )
+        self.talk.record["columns"] = {
+            c.name: {"kind": c.kind, "missing": c.missing, "ignored": c.why or None}
+            for c in seen.columns
+        }
 
-    def finish(self, frame: Any, page: Page, model: Any = None, info: dict[str, Any] | None = None) -> None:
+    def finish(
+        self,
+        frame: Any,
+        page: Page,
+        model: Any = None,
+        info: dict[str, Any] | None = None,
+    ) -> None:
         """Write the table, the report and the model, all or none, and say where they are."""
         table = self.files["table"]
-        self.outputs.write(table, lambda p: write_frame(frame, p, table.suffix == ".parquet", self.separator))
+        self.outputs.write(
+            table,
+            lambda p: write_frame(frame, p, table.suffix == ".parquet", self.separator),
+        )
         self.outputs.write(self.files["report"], lambda p: _write_text(p, page.html()))
         if "model" in self.files and model is not None:
             model.regfactor_info_ = {"command": self.command, **(info or {})}
@@ -119,9 +145,14 @@ class Work:
 
     def fit(self, what: str, model: Any, *data: Any) -> Any:
         """Fit a model under a progress bar; whether it converged decides the exit code."""
-        empty = [] if self.command in READS_TIMES else _empty_rows(data)  # rows of a series are times, not the file's
+        empty = (
+            [] if self.command in READS_TIMES else _empty_rows(data)
+        )  # rows of a series are times, not the file's
         if empty:
-            held = f"Row {empty[0]} holds" if len(empty) == 1 else f"{len(empty):,} rows hold"
+            if len(empty) == 1:
+                held = f"Row {empty[0]} holds"
+            else:
+                held = f"{len(empty):,} rows hold"
             which = "" if len(empty) == 1 else f" ({listed(empty, 5)})"
             self.talk.note(f"{held} no value{which}; nothing can be learned there.")
         with self.talk.progress(what) as told, warnings.catch_warnings():
@@ -136,7 +167,9 @@ class Work:
     @property
     def command_line(self) -> str:
         """The command as it was typed."""
-        return "regfactor " + shlex.join(sys.argv[1:]) if _typed(self.command) else f"regfactor {self.command}"
+        if _typed(self.command):
+            return "regfactor " + shlex.join(sys.argv[1:])
+        return f"regfactor {self.command}"
 
 
 def _typed(command: str) -> bool:
@@ -146,7 +179,8 @@ def _typed(command: str) -> bool:
 @contextlib.contextmanager
 def working(command: str, settings: Settings) -> Iterator[Work]:
     """Run a command; every way in which it can end has its exit code, raised as SystemExit."""
-    talk, outputs = Talk(settings.json), Outputs(settings.force)
+    talk = Talk(settings.json)
+    outputs = Outputs(settings.force)
     work = Work(command, settings, talk, outputs)
     code = DONE
     try:
@@ -156,7 +190,10 @@ def working(command: str, settings: Settings) -> Iterator[Work]:
         talk.finish(code)
     except KeyboardInterrupt:
         code = INTERRUPTED
-        talk.error(f"interrupted; {'all files were' if outputs.committed else 'nothing was'} written.", code)
+        talk.error(
+            f"interrupted; {'all files were' if outputs.committed else 'nothing was'} written.",
+            code,
+        )
     except (BadInput, UntrustedModel) as error:
         code = BAD_INPUT
         talk.error(str(error), code)
@@ -178,8 +215,13 @@ def _of_an_estimator(error: BaseException) -> bool:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    module = trace.tb_frame.f_globals.get("__name__", "") if trace is not None else ""
-    return module.startswith("regfactor.") and not module.startswith(("regfactor.cli", "regfactor.report"))
+    if trace is not None:
+        module = trace.tb_frame.f_globals.get("__name__", "")
+    else:
+        module = ""
+    return module.startswith("regfactor.") and not module.startswith(
+        ("regfactor.cli", "regfactor.report"),
+    )
 
 
 @contextlib.contextmanager
@@ -226,7 +268,9 @@ def _empty_rows(data: Sequence[Any]) -> list[int]:
     """Return the rows that hold no value in any of the tables, counted from one as in the file."""
     tables = [pandas().DataFrame(X) for X in data if not hasattr(X, "tocsr")]
     empty = [X.index[X.isna().to_numpy().all(axis=1)] for X in tables]
-    return sorted(int(i) + 1 for i in set(empty[0]).intersection(*empty[1:])) if empty else []
+    if empty:
+        return sorted(int(i) + 1 for i in set(empty[0]).intersection(*empty[1:]))
+    return []
 
 
 @contextlib.contextmanager

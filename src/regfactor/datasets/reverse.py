@@ -1,6 +1,7 @@
 """Data generated in reverse: targets first, then inputs X = f^-1(Y U + noise) for a transfer f.
 
-White & Schuurmans (2012, section 7) and White's thesis (6.1) leave noise and distributions open: here they are choices.
+White & Schuurmans (2012, section 7) and White's thesis (6.1) leave noise and distributions open:
+here they are choices.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ NOISE_IN = {"mean": True, "data": False}
 class Regression:
     """The open choices of the generator for regression.
 
-    `noise` is the standard deviation of Gaussian noise, added to Y U (`noise_in="mean"`, as the papers write) or to
-    f^-1(Y U) (`"data"`). `targets` and `components` are the distributions of Y and U: "normal", "absolute" (of a
-    normal), "lognormal" (e^2N), "uniform", or a function of a RandomState and a shape.
+    `noise` is the standard deviation of Gaussian noise, added to Y U (`noise_in="mean"`, as the
+    papers write) or to f^-1(Y U) (`"data"`). `targets` and `components` are the distributions of Y
+    and U: "normal", "absolute" (of a normal), "lognormal" (e^2N), "uniform", or a function of a
+    RandomState and a shape.
     """
 
     n_features: int = 30
@@ -51,8 +53,9 @@ class Regression:
 class Classification:
     """The open choices of the generator for classification.
 
-    Identity: X = U_y + noise * N. Other transfers: X = f^-1((1 - noise) U_y + noise * V), V distributed as U, so that
-    the mixture stays in the range of f ("uniform" for sigmoid, "simplex" for softmax, where rows sum to one).
+    Identity: X = U_y + noise * N. Other transfers: X = f^-1((1 - noise) U_y + noise * V), V
+    distributed as U, so that the mixture stays in the range of f ("uniform" for sigmoid, "simplex"
+    for softmax, where rows sum to one).
     """
 
     n_features: int = 30
@@ -62,15 +65,15 @@ class Classification:
     components: Distribution = "normal"
 
 
-# Under exp, Y U must be positive, which N(0, 1) does not give. |N| and e^2N are the choice whose errors have the
-# magnitude that the papers print; nothing more speaks for it.
+# Under exp, Y U must be positive, which N(0, 1) does not give. |N| and e^2N are the choice whose
+# errors have the magnitude that the papers print; nothing more speaks for it.
 REGRESSION_PRESETS = {
     "syn-gauss": Regression(30, 5, "identity"),
     "syn-cubed": Regression(20, 3, "cube"),
     "syn-exp": Regression(5, 2, "exp", targets="lognormal", components="absolute"),
 }
-# The papers give no noise level. These were fitted to the errors in table 2 of the paper; those in table 6.3 of the
-# thesis are met best by 1.4, 0.53 and 0.66.
+# The papers give no noise level. These were fitted to the errors in table 2 of the paper; those in
+# table 6.3 of the thesis are met best by 1.4, 0.53 and 0.66.
 CLASSIFICATION_PRESETS = {
     "syn-gauss": Classification(30, 5, "identity", 1.0),
     "syn-sigmoid": Classification(10, 3, "sigmoid", 0.57, "uniform"),
@@ -99,8 +102,8 @@ def make_reverse_regression(
     random_state : int, RandomState or None
         Decides all that is drawn.
     **choices
-        Any of `n_features`, `n_targets`, `transfer`, `noise`, `noise_in`, `targets`, `components` other than in the
-        preset; see `REGRESSION_PRESETS`.
+        Any of `n_features`, `n_targets`, `transfer`, `noise`, `noise_in`, `targets`, `components`
+        other than in the preset; see `REGRESSION_PRESETS`.
 
     Returns
     -------
@@ -116,15 +119,22 @@ def make_reverse_regression(
     True
     """
     design = _chosen(choose(preset, REGRESSION_PRESETS, "preset"), choices)
-    random, potential = check_random_state(random_state), as_transfer(design.transfer)
+    random = check_random_state(random_state)
+    potential = as_transfer(design.transfer)
     Y = _draw(design.targets, random, (n_samples, design.n_targets))
     U = _draw(design.components, random, (design.n_targets, design.n_features))
     inside = choose(design.noise_in, NOISE_IN, "noise_in")
     noise = design.noise * random.standard_normal((n_samples, design.n_features))
     mean = Y @ U + noise if inside else Y @ U
-    X = _inverse(potential, mean, "Draw positive targets and components, or add the noise with noise_in='data'.")
+    X = _inverse(
+        potential,
+        mean,
+        "Draw positive targets and components, or add the noise with noise_in='data'.",
+    )
     X = X if inside else X + noise
-    return (X, Y, U) if return_components else (X, Y)
+    if return_components:
+        return (X, Y, U)
+    return (X, Y)
 
 
 def make_reverse_classification(
@@ -142,14 +152,15 @@ def make_reverse_classification(
     n_samples : int, default=110
         Rows; the papers label 10 of 110.
     preset : {"syn-gauss", "syn-sigmoid", "syn-softmax"}
-        The sizes, transfer and distributions of a column of the papers' table; the noise level was fitted to it.
+        The sizes, transfer and distributions of a column of the papers' table; the noise level was
+        fitted to it.
     return_components : bool, default=False
         Whether U is returned too.
     random_state : int, RandomState or None
         Decides all that is drawn.
     **choices
-        Any of `n_features`, `n_classes`, `transfer`, `noise`, `components` other than in the preset; see
-        `CLASSIFICATION_PRESETS`.
+        Any of `n_features`, `n_classes`, `transfer`, `noise`, `components` other than in the
+        preset; see `CLASSIFICATION_PRESETS`.
 
     Returns
     -------
@@ -165,14 +176,26 @@ def make_reverse_classification(
     ((110, 10), [0, 1, 2])
     """
     design = _chosen(choose(preset, CLASSIFICATION_PRESETS, "preset"), choices)
-    random, potential = check_random_state(random_state), as_transfer(design.transfer)
+    random = check_random_state(random_state)
+    potential = as_transfer(design.transfer)
     y = random.randint(design.n_classes, size=n_samples)
     U = _draw(design.components, random, (design.n_classes, design.n_features))
     V = _draw(design.components, random, (n_samples, design.n_features))
-    bounded = np.isfinite([potential.range.low, potential.range.high]).any()  # a mixture stays where a sum may not
-    mean = (1 - design.noise) * U[y] + design.noise * V if bounded else U[y] + design.noise * V
-    X = _inverse(potential, mean, "Choose components with values in that range, and noise from 0 to 1.")
-    return (X, y, U) if return_components else (X, y)
+    bounded = np.isfinite(
+        [potential.range.low, potential.range.high],
+    ).any()  # a mixture stays where a sum may not
+    if bounded:
+        mean = (1 - design.noise) * U[y] + design.noise * V
+    else:
+        mean = U[y] + design.noise * V
+    X = _inverse(
+        potential,
+        mean,
+        "Choose components with values in that range, and noise from 0 to 1.",
+    )
+    if return_components:
+        return (X, y, U)
+    return (X, y)
 
 
 def _chosen(design: Any, choices: dict[str, Any]) -> Any:
@@ -190,11 +213,16 @@ def _draw(distribution: Distribution, random: Random, size: tuple[int, int]) -> 
 
 
 def _inverse(potential: Potential, mean: Array, remedy: str) -> Array:
-    X = potential.inverse(mean) if np.all(potential.range.contains(mean)) else np.array(np.nan)
+    if np.all(potential.range.contains(mean)):
+        X = potential.inverse(mean)
+    else:
+        X = np.array(np.nan)
     if not np.all(np.isfinite(X)):
         name = type(potential).__name__.lower()
-        raise ValueError(f"{name} needs means inside {potential.range}; they reach from {mean.min():.3g} to"
-                         f" {mean.max():.3g}. {remedy}")  # fmt: skip
+        raise ValueError(
+            f"{name} needs means inside {potential.range}; they reach from {mean.min():.3g} to"
+            f" {mean.max():.3g}. {remedy}",
+        )
     return X
 
 

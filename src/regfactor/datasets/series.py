@@ -17,14 +17,25 @@ BURN_IN = 200
 
 
 def make_arma(
-    n_samples: int = 300, n_series: int = 6, p: int = 2, q: int = 2, *, decay: float = 0.999, period: float = 3.0,
-    basis: str = "orthonormal", decay_on: str = "all", columns: str = "unit", current: bool = True,
-    return_parameters: bool = False, random_state: Any = None,
-) -> Any:  # fmt: skip
+    n_samples: int = 300,
+    n_series: int = 6,
+    p: int = 2,
+    q: int = 2,
+    *,
+    decay: float = 0.999,
+    period: float = 3.0,
+    basis: str = "orthonormal",
+    decay_on: str = "all",
+    columns: str = "unit",
+    current: bool = True,
+    return_parameters: bool = False,
+    random_state: Any = None,
+) -> Any:
     """Return a series whose i-th block of n_series/p variables is turned by a slow, nearly lossless rotation at lag i.
 
-    White's thesis (2014), algorithm 14, cannot run as printed; what it leaves open is a parameter. A_i is zero but for
-    block i, real(V diag(lambda) V^-1) with eigenvalues decay * exp(+-2 pi i/period), and one real one in odd blocks.
+    White's thesis (2014), algorithm 14, cannot run as printed; what it leaves open is a parameter.
+    A_i is zero but for block i, real(V diag(lambda) V^-1) with eigenvalues decay * exp(+-2 pi
+    i/period), and one real one in odd blocks.
 
     Parameters
     ----------
@@ -59,26 +70,50 @@ def make_arma(
     ((50, 4), (2, 4, 4), (2, 4, 4))
     """
     if p < 1 or n_series % p:
-        raise ValueError(f"n_series must be a multiple of p >= 1, got n_series={n_series} and p={p}.")
-    orthonormal, everywhere = choose(basis, BASES, "basis"), choose(decay_on, DECAYS, "decay_on")
+        raise ValueError(
+            f"n_series must be a multiple of p >= 1, got n_series={n_series} and p={p}.",
+        )
+    orthonormal = choose(basis, BASES, "basis")
+    everywhere = choose(decay_on, DECAYS, "decay_on")
     power = choose(columns, COLUMNS, "columns")
-    random, m = check_random_state(random_state), n_series // p
+    random = check_random_state(random_state)
+    m = n_series // p
     A = np.zeros((p, n_series, n_series))
     for i in range(p):
         block = slice(i * m, (i + 1) * m)
-        A[i, block, block] = _turning(random, m, (decay, decay if everywhere else 1.0), period, orthonormal)
+        A[i, block, block] = _turning(
+            random,
+            m,
+            (decay, decay if everywhere else 1.0),
+            period,
+            orthonormal,
+        )
     B = random.standard_normal((q + 1, n_series, n_series))
     B[0] *= current
     B /= np.square(B).sum(axis=(0, 1)) ** power
     start = random.standard_normal((p, n_series))
-    start *= (random.uniform(size=(p, 1)) ** (1 / n_series)) / np.linalg.norm(start, axis=1, keepdims=True)
+    start *= (random.uniform(size=(p, 1)) ** (1 / n_series)) / np.linalg.norm(
+        start,
+        axis=1,
+        keepdims=True,
+    )
     X = _simulated(A, B, random.standard_normal((n_samples + q, n_series)), start)
-    return (X, A, B) if return_parameters else X
+    if return_parameters:
+        return (X, A, B)
+    return X
 
 
-def _turning(random: Random, m: int, decays: tuple[float, float], period: float, orthonormal: bool) -> Array:
+def _turning(
+    random: Random,
+    m: int,
+    decays: tuple[float, float],
+    period: float,
+    orthonormal: bool,
+) -> Array:
     """Return a real matrix whose eigenvalues are a real one (if m is odd) and pairs that turn with the period."""
-    D, odd, angle = np.zeros((m, m)), m % 2, 2 * np.pi / period
+    D = np.zeros((m, m))
+    odd = m % 2
+    angle = 2 * np.pi / period
     D[:odd, :odd] = decays[0]
     turn = decays[1] * np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     for k in range(odd, m, 2):
@@ -89,9 +124,17 @@ def _turning(random: Random, m: int, decays: tuple[float, float], period: float,
 
 
 def make_varma(
-    n_samples: int = 200, n_series: int = 3, p: int = 1, q: int = 1, *, ar_radius: float = 0.8, ma_radius: float = 0.6,
-    sigma: Any = None, return_parameters: bool = False, random_state: Any = None,
-) -> Any:  # fmt: skip
+    n_samples: int = 200,
+    n_series: int = 3,
+    p: int = 1,
+    q: int = 1,
+    *,
+    ar_radius: float = 0.8,
+    ma_radius: float = 0.6,
+    sigma: Any = None,
+    return_parameters: bool = False,
+    random_state: Any = None,
+) -> Any:
     """Return x_t = sum_i A_i x_{t-i} + v_t + sum_j Theta_j v_{t-j} from random A and Theta of given spectral radii.
 
     Below one, the process is stable and its innovations can be recovered from it.
@@ -118,13 +161,22 @@ def make_varma(
     >>> make_varma(50, 2, random_state=0).shape
     (50, 2)
     """
-    random, n = check_random_state(random_state), n_series
-    A, theta = (_with_radius(random.standard_normal((k, n, n)), r) for k, r in ((p, ar_radius), (q, ma_radius)))
-    root = np.eye(n) if sigma is None else np.linalg.cholesky(np.asarray(sigma, float))
+    random = check_random_state(random_state)
+    n = n_series
+    A, theta = (
+        _with_radius(random.standard_normal((k, n, n)), r)
+        for k, r in ((p, ar_radius), (q, ma_radius))
+    )
+    if sigma is None:
+        root = np.eye(n)
+    else:
+        root = np.linalg.cholesky(np.asarray(sigma, float))
     v = random.standard_normal((n_samples + BURN_IN + q, n)) @ root.T
     B = np.concatenate([np.eye(n)[None], theta])
     X = _simulated(A, B, v, np.zeros((p, n)))[BURN_IN:]
-    return (X, A, theta) if return_parameters else X
+    if return_parameters:
+        return (X, A, theta)
+    return X
 
 
 def _with_radius(matrices: Array, wanted: float) -> Array:
@@ -140,7 +192,8 @@ def _with_radius(matrices: Array, wanted: float) -> Array:
 
 def _simulated(A: Array, B: Array, innovations: Array, start: Array) -> Array:
     """Return x_t = sum_i A_i x_{t-i} + sum_j B_j e_{t-j}; e has q rows before the first time."""
-    p, q = len(A), len(B) - 1
+    p = len(A)
+    q = len(B) - 1
     N = len(innovations) - q
     X = np.concatenate([start, sum(innovations[q - j : q - j + N] @ B[j].T for j in range(q + 1))])
     for t in range(p, len(X)):

@@ -11,7 +11,8 @@ from sklearn.utils import check_random_state
 from regfactor._params import Array, choose
 from regfactor.datasets.tables import find, load, not_found, read
 
-LABELED, UNLABELED = "labeled", "unlabeled"
+LABELED = "labeled"
+UNLABELED = "unlabeled"
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,23 +31,35 @@ def load_splits(name: str, setting: str | int | None = None) -> list[Split]:
     Parameters
     ----------
     name : str
-        The data set, such as "kin32fh", "ssl_bci" or "wbc_complete"; row numbers are those of `load(name)`.
+        The data set, such as "kin32fh", "ssl_bci" or "wbc_complete"; row numbers are those of
+        `load(name)`.
     setting : str or int, default=None
-        Which protocol, where several are published: the number of labels (10 or 100) for the `ssl_*` sets.
+        Which protocol, where several are published: the number of labels (10 or 100) for the
+        `ssl_*` sets.
 
     Returns
     -------
     list of Split
-        In the published order. Where only labeled rows are listed, all others are unlabeled and none is for tests.
+        In the published order. Where only labeled rows are listed, all others are unlabeled and
+        none is for tests.
     """
     path = find(name, "splits")
     if path is None:
-        raise not_found(f"splits/{name}", "The file of splits", "columns setting, split, role and row_indices")
+        raise not_found(
+            f"splits/{name}",
+            "The file of splits",
+            "columns setting, split, role and row_indices",
+        )
     _, cells = read(path)
     settings = {value: value for value in dict.fromkeys(cells[:, 0].tolist())}
     if setting is None and len(settings) > 1:
-        raise ValueError(f"Splits of {name!r} exist in several settings; give setting=, one of: {', '.join(settings)}.")
-    wanted = next(iter(settings)) if setting is None else choose(str(setting), settings, f"setting of {name!r}")
+        raise ValueError(
+            f"Splits of {name!r} exist in several settings; give setting=, one of: {', '.join(settings)}.",
+        )
+    if setting is None:
+        wanted = next(iter(settings))
+    else:
+        wanted = choose(str(setting), settings, f"setting of {name!r}")
     rows: dict[int, dict[str, Array]] = {}
     for _, split, role, indices in cells[cells[:, 0] == wanted]:
         rows.setdefault(int(split), {})[role] = np.array(indices.split(), dtype=np.intp)
@@ -55,21 +68,30 @@ def load_splits(name: str, setting: str | int | None = None) -> list[Split]:
 
 
 def random_split(
-    y: Any, n_labeled: int, n_unlabeled: int | None = None, *, stratify: bool = True, random_state: Any = None
+    y: Any,
+    n_labeled: int,
+    n_unlabeled: int | None = None,
+    *,
+    stratify: bool = True,
+    random_state: Any = None,
 ) -> Split:
     """Draw labeled and unlabeled rows without replacement; the rest is for tests.
 
-    With `stratify`, y holds classes and every class has its share of the labels, at least one while there are enough.
-    `n_unlabeled=None` takes all rows that are left.
+    With `stratify`, y holds classes and every class has its share of the labels, at least one while
+    there are enough. `n_unlabeled=None` takes all rows that are left.
     """
-    n, random = len(y), check_random_state(random_state)
+    n = len(y)
+    random = check_random_state(random_state)
     if not 0 < n_labeled <= n or not 0 <= (n_unlabeled or 0) <= n - n_labeled:
-        raise ValueError(f"Cannot draw {n_labeled} labeled and {n_unlabeled} unlabeled rows from {n}.")
+        raise ValueError(
+            f"Cannot draw {n_labeled} labeled and {n_unlabeled} unlabeled rows from {n}.",
+        )
     order = random.permutation(n)
     if stratify:
         codes = np.unique(np.asarray(y), return_inverse=True)[1][order]
         order = order[np.argsort(_places(codes), kind="stable")]
-    labeled, rest = order[:n_labeled], order[n_labeled:]
+    labeled = order[:n_labeled]
+    rest = order[n_labeled:]
     rest = random.permutation(rest)
     cut = len(rest) if n_unlabeled is None else n_unlabeled
     return Split(np.sort(labeled), np.sort(rest[:cut]), np.sort(rest[cut:]))
@@ -86,5 +108,13 @@ def _places(codes: Array) -> Array:
 
 def _split(rows: dict[str, Array], everything: Array, setting: str) -> Split:
     labeled = rows[LABELED]
-    unlabeled = rows[UNLABELED] if UNLABELED in rows else np.setdiff1d(everything, labeled)
-    return Split(labeled, unlabeled, np.setdiff1d(everything, np.concatenate([labeled, unlabeled])), setting)
+    if UNLABELED in rows:
+        unlabeled = rows[UNLABELED]
+    else:
+        unlabeled = np.setdiff1d(everything, labeled)
+    return Split(
+        labeled,
+        unlabeled,
+        np.setdiff1d(everything, np.concatenate([labeled, unlabeled])),
+        setting,
+    )

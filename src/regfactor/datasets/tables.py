@@ -17,11 +17,11 @@ from sklearn.utils import Bunch
 from regfactor._params import Array
 
 VARIABLE = "REGFACTOR_DATA"
-SUFFIX, COMPLETE = ".csv.gz", "_complete"
-TARGET, TIME = "target", "time"
-TABLE = (
-    f"one header row, commas, missing values empty, the last column `{TARGET}` (time series: the first column `{TIME}`)"
-)
+SUFFIX = ".csv.gz"
+COMPLETE = "_complete"
+TARGET = "target"
+TIME = "time"
+TABLE = f"one header row, commas, missing values empty, the last column `{TARGET}` (time series: the first column `{TIME}`)"
 VIEW = re.compile(r"v(\d+)_")
 
 
@@ -32,7 +32,10 @@ class DatasetNotFound(FileNotFoundError):
 def names() -> list[str]:
     """Return the names of the data sets that are here."""
     folder = _folder()
-    here = {path.name.removesuffix(SUFFIX) for path in folder.glob(f"*{SUFFIX}")} if folder else set()
+    if folder:
+        here = {path.name.removesuffix(SUFFIX) for path in folder.glob(f"*{SUFFIX}")}
+    else:
+        here = set()
     return sorted(here)
 
 
@@ -42,23 +45,28 @@ def load(name: str) -> Bunch:
     Parameters
     ----------
     name : str
-        One of `names()`; with `_complete` at its end, only the rows in which nothing is missing (`wbc_complete`).
+        One of `names()`; with `_complete` at its end, only the rows in which nothing is missing
+        (`wbc_complete`).
 
     Returns
     -------
     Bunch
-        `data` (rows are samples; NaN where missing), `target` (None where there is none), `feature_names`, `DESCR`,
-        `source`. Time series have `time`; data of several views have `views`, the blocks of columns in their order.
+        `data` (rows are samples; NaN where missing), `target` (None where there is none),
+        `feature_names`, `DESCR`, `source`. Time series have `time`; data of several views have
+        `views`, the blocks of columns in their order.
 
     Raises
     ------
     DatasetNotFound
-        Where neither the directory of `REGFACTOR_DATA` nor scikit-learn has it; the message says what to do.
+        Where neither the directory of `REGFACTOR_DATA` nor scikit-learn has it; the message says
+        what to do.
     """
     table = name.removesuffix(COMPLETE)
     path = find(table)
     bunch = _from_file(path, table) if path else _fetched(table)
-    return _complete(bunch) if name.endswith(COMPLETE) else bunch
+    if name.endswith(COMPLETE):
+        return _complete(bunch)
+    return bunch
 
 
 def normalize_rows(X: Array) -> Array:
@@ -75,7 +83,9 @@ def find(name: str, kind: str = "") -> Path | None:
     """Return the file of a data set (or of its splits), None where it is not here."""
     folder = _folder()
     path = folder / kind / f"{name}{SUFFIX}" if folder else None
-    return path if path and path.is_file() else None
+    if path and path.is_file():
+        return path
+    return None
 
 
 def not_found(name: str, what: str = "Data set", holds: str = TABLE) -> DatasetNotFound:
@@ -83,10 +93,13 @@ def not_found(name: str, what: str = "Data set", holds: str = TABLE) -> DatasetN
     folder = _folder()
     near = difflib.get_close_matches(name, names(), n=1, cutoff=0.6)
     hint = f" Did you mean {near[0]!r}?" if near and near[0] != name else ""
-    where = f"the directory {str(folder)!r}" if folder else f"any directory, since {VARIABLE} is not set"
+    if folder:
+        where = f"the directory {str(folder)!r}"
+    else:
+        where = f"any directory, since {VARIABLE} is not set"
     return DatasetNotFound(
         f"{what} {name!r} was not found in {where}.{hint} Set the environment variable {VARIABLE} to a directory with"
-        f" {name}{SUFFIX}: {holds}."
+        f" {name}{SUFFIX}: {holds}.",
     )
 
 
@@ -96,22 +109,30 @@ def read(path: Path) -> tuple[list[str], Array]:
         header, *rows = csv.reader(file)
     uneven = next((i for i, row in enumerate(rows, start=2) if len(row) != len(header)), None)
     if uneven or not rows:
-        raise ValueError(f"{path.name}: line {uneven or 2} has not the {len(header)} fields of the header.")
+        raise ValueError(
+            f"{path.name}: line {uneven or 2} has not the {len(header)} fields of the header.",
+        )
     return header, np.array(rows)
 
 
 def _folder() -> Path | None:
     named = os.environ.get(VARIABLE)
-    return Path(named).expanduser() if named else None
+    if named:
+        return Path(named).expanduser()
+    return None
 
 
 def _from_file(path: Path, name: str) -> Bunch:
     header, cells = read(path)
     bunch = Bunch(data=None, target=None, feature_names=header, source=path.name)
     if header[0] == TIME:
-        bunch.time, bunch.feature_names, cells = cells[:, 0], header[1:], cells[:, 1:]
+        bunch.time = cells[:, 0]
+        bunch.feature_names = header[1:]
+        cells = cells[:, 1:]
     if header[-1] == TARGET:
-        bunch.target, bunch.feature_names, cells = _values(cells[:, -1:])[:, 0], bunch.feature_names[:-1], cells[:, :-1]
+        bunch.target = _values(cells[:, -1:])[:, 0]
+        bunch.feature_names = bunch.feature_names[:-1]
+        cells = cells[:, :-1]
     bunch.data = _values(cells)
     views = [VIEW.match(feature) for feature in bunch.feature_names]
     if all(views):
@@ -128,19 +149,28 @@ def _values(cells: Array) -> Array:
         return filled.astype(np.float64)
     except ValueError:
         columns = [_column(cells[:, j]) for j in range(cells.shape[1])]
-        return columns[0][:, None] if len(columns) == 1 else np.stack([c.astype(object) for c in columns], axis=1)
+        if len(columns) == 1:
+            return columns[0][:, None]
+        return np.stack([c.astype(object) for c in columns], axis=1)
 
 
 def _column(cells: Array) -> Array:
     try:
         return np.where(cells == "", "nan", cells).astype(np.float64)
     except ValueError:
-        return cells if np.all(cells != "") else np.array([word or None for word in cells.tolist()], dtype=object)
+        if np.all(cells != ""):
+            return cells
+        return np.array([word or None for word in cells.tolist()], dtype=object)
 
 
 def _description(name: str, bunch: Bunch) -> str:
     n, d = bunch.data.shape
-    kind = "time series" if "time" in bunch else f"{len(bunch.views)} views" if "views" in bunch else "table"
+    if "time" in bunch:
+        kind = "time series"
+    elif "views" in bunch:
+        kind = f"{len(bunch.views)} views"
+    else:
+        kind = "table"
     return f"{name}: {kind} of {n} rows and {d} columns{'' if bunch.target is None else ' with a target'}."
 
 
@@ -149,9 +179,16 @@ def _complete(bunch: Bunch) -> Bunch:
     parts = [bunch.data] + ([] if bunch.target is None else [bunch.target[:, None]])
     missing = [_missing(part).any(axis=1) for part in parts]
     kept = ~np.any(missing, axis=0)
-    rows = {key: bunch[key][kept] for key in ("data", "target", "time") if bunch.get(key) is not None}
-    views = {"views": [view[kept] for view in bunch.views]} if "views" in bunch else {}
-    return Bunch(**{**bunch, **rows, **views, "DESCR": f"{bunch.DESCR} {kept.sum()} complete rows of them."})
+    rows = {
+        key: bunch[key][kept] for key in ("data", "target", "time") if bunch.get(key) is not None
+    }
+    if "views" in bunch:
+        views = {"views": [view[kept] for view in bunch.views]}
+    else:
+        views = {}
+    return Bunch(
+        **{**bunch, **rows, **views, "DESCR": f"{bunch.DESCR} {kept.sum()} complete rows of them."},
+    )
 
 
 def _missing(values: Array) -> Array:
@@ -177,7 +214,13 @@ def _california() -> Bunch:
     households = people / column["AveOccup"]
     totals = [column["AveRooms"] * households, column["AveBedrms"] * households, people, households]
     data = np.column_stack(
-        [column["Longitude"], column["Latitude"], column["HouseAge"], *(np.round(t) for t in totals), column["MedInc"]]
+        [
+            column["Longitude"],
+            column["Latitude"],
+            column["HouseAge"],
+            *(np.round(t) for t in totals),
+            column["MedInc"],
+        ],
     )
     features = "longitude latitude housing_median_age total_rooms total_bedrooms population households median_income"
     bunch = Bunch(

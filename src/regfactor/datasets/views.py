@@ -29,14 +29,20 @@ class LowRankLabels(NamedTuple):
 
 
 def make_two_view(
-    n_samples: int = 200, n_features: tuple[int, int] = (20, 20), rank: int = 5, *, outliers: float = 0.05,
-    magnitude: float = 5.0, noise: float = 0.0, random_state: Any = None,
-) -> TwoViews:  # fmt: skip
+    n_samples: int = 200,
+    n_features: tuple[int, int] = (20, 20),
+    rank: int = 5,
+    *,
+    outliers: float = 0.05,
+    magnitude: float = 5.0,
+    noise: float = 0.0,
+    random_state: Any = None,
+) -> TwoViews:
     """Return two views Phi C1 and Phi C2 of shared codes, some of whose entries are replaced by outliers.
 
-    Phi is standard normal; components are normal, scaled to length one in each view. A share of the entries is replaced
-    by numbers uniform in [-m, m], m being `magnitude` times the largest entry (thesis, 5.4, which fixes 5 % and 5).
-    The thesis leaves the number of rows and the rank open.
+    Phi is standard normal; components are normal, scaled to length one in each view. A share of the
+    entries is replaced by numbers uniform in [-m, m], m being `magnitude` times the largest entry
+    (thesis, 5.4, which fixes 5 % and 5). The thesis leaves the number of rows and the rank open.
 
     Parameters
     ----------
@@ -56,7 +62,12 @@ def make_two_view(
     TwoViews
         `X1, X2, clean1, clean2`.
     """
-    sizes = {"n_samples": n_samples, "n_features[0]": n_features[0], "n_features[1]": n_features[1], "rank": rank}
+    sizes = {
+        "n_samples": n_samples,
+        "n_features[0]": n_features[0],
+        "n_features[1]": n_features[1],
+        "rank": rank,
+    }
     require_count(make_two_view, **sizes)
     require_not_negative(make_two_view, outliers=outliers, magnitude=magnitude, noise=noise)
     random = check_random_state(random_state)
@@ -72,14 +83,20 @@ def make_two_view(
 
 
 def make_low_rank_labels(
-    n_samples: int = 400, n_features: int = 20, rank: int = 4, *, noise: float = 0.1, labeled: float = 2 / 3,
+    n_samples: int = 400,
+    n_features: int = 20,
+    rank: int = 4,
+    *,
+    noise: float = 0.1,
+    labeled: float = 2 / 3,
     random_state: Any = None,
-) -> LowRankLabels:  # fmt: skip
+) -> LowRankLabels:
     """Return inputs of low rank with noise and labels that depend on the clean inputs (Goldberg et al., 2010).
 
-    X0 = L R with standard normal L and R; scores are X0 w + b with standard normal w and b; a label is one with the
-    probability sigmoid(score), else zero; X is X0 plus Gaussian noise. The thesis (6.2.2) has 400 rows of 20 features,
-    rank 4 and noise of variance 0.1; how many rows are labeled it leaves open here.
+    X0 = L R with standard normal L and R; scores are X0 w + b with standard normal w and b; a label
+    is one with the probability sigmoid(score), else zero; X is X0 plus Gaussian noise. The thesis
+    (6.2.2) has 400 rows of 20 features, rank 4 and noise of variance 0.1; how many rows are labeled
+    it leaves open here.
 
     Parameters
     ----------

@@ -17,13 +17,16 @@ from regfactor._params import is_number
 def all_or_nothing(estimator: Any) -> Iterator[None]:
     """Fit anew, and take all back if what follows raises: an old model stays whole, a new one unfitted.
 
-    Fits replace what they learned before and never write into it, so that the attributes alone need be kept.
+    Fits replace what they learned before and never write into it, so that the attributes alone need
+    be kept.
     """
     for name in _flags(estimator.__class__):
         if name in vars(estimator):
             _check_flag(name, vars(estimator)[name])
     before = dict(vars(estimator))
-    for name in [n for n in before if n.endswith("_") and not n.startswith("_")]:  # this fit may not set all of them
+    for name in [
+        n for n in before if n.endswith("_") and not n.startswith("_")
+    ]:  # this fit may not set all of them
         del vars(estimator)[name]
     try:
         yield
@@ -42,4 +45,8 @@ def _check_flag(name: str, value: Any) -> None:
 @cache
 def _flags(kind: type) -> list[str]:
     """Return the parameters of an estimator that are truth values and nothing else."""
-    return [name for name, p in inspect.signature(kind).parameters.items() if p.annotation in (bool, "bool")]
+    return [
+        name
+        for name, p in inspect.signature(kind).parameters.items()
+        if p.annotation in (bool, "bool")
+    ]

@@ -27,7 +27,15 @@ from regfactor.estimators.door import (
 )
 from regfactor.estimators.schema import Schema
 from regfactor.estimators.scoring import Scoring
-from regfactor.estimators.selection import PRIOR, RULES, Selection, deviations, refit, select_alpha, select_prior
+from regfactor.estimators.selection import (
+    PRIOR,
+    RULES,
+    Selection,
+    deviations,
+    refit,
+    select_alpha,
+    select_prior,
+)
 from regfactor.estimators.tidy import tidy, with_unit_rows
 from regfactor.factors import Factors, Point
 from regfactor.loop import Record, Solution, check_limits, relative
@@ -69,15 +77,21 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     @property
     def _strength(self) -> float:
         """The alpha that was given, or one in its place until it is chosen."""
-        return 1.0 if says(self.alpha, "auto") else self.alpha
+        if says(self.alpha, "auto"):
+            return 1.0
+        return self.alpha
 
     @property
     def _groups(self) -> Array | None:
         """Which encoded columns stand for one column of a mixed table."""
-        return None if self._schema is None else self._schema.originals
+        if self._schema is None:
+            return None
+        return self._schema.originals
 
     def _chosen(
-        self, problem: Convex | Factored, random: np.random.Generator
+        self,
+        problem: Convex | Factored,
+        random: np.random.Generator,
     ) -> tuple[Selection | None, Convex | Factored]:
         """Return the problem at the strength that entries held out chose, where it is left to them."""
         debias = getattr(self, "debias", False)
@@ -85,9 +99,16 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             if not (isinstance(problem, Convex) and debias == PRIOR):
                 return None, problem
             problem.check()
-            return select_prior(problem, self._groups, random, getattr(self, "max_rank", None)), problem
+            return select_prior(
+                problem,
+                self._groups,
+                random,
+                getattr(self, "max_rank", None),
+            ), problem
         if not isinstance(problem, Convex):
-            raise UnsupportedProblem("alpha='auto' needs a convex model: leave rank=None and use gauge=Trace().")
+            raise UnsupportedProblem(
+                "alpha='auto' needs a convex model: leave rank=None and use gauge=Trace().",
+            )
         problem.at(1.0).check()
         chosen = select_alpha(problem, getattr(self, "rule", "min"), debias, self._groups, random)
         return chosen, problem.at(chosen.best.value)
@@ -96,19 +117,37 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         """Set what a search tried, and the loss of the entries held out with its error."""
         setattr(self, f"{chosen.of}_", np.array([t.value for t in chosen.trials]))
         for part in ("loss", "error"):
-            setattr(self, f"{prefix}validation_{part}_", np.array([getattr(t, part) for t in chosen.trials]))
+            setattr(
+                self,
+                f"{prefix}validation_{part}_",
+                np.array([getattr(t, part) for t in chosen.trials]),
+            )
 
     def _warn(self, solution: Solution) -> None:
         """Warn of a run that did not converge, and of an alpha so large that it leaves no component."""
         if not solution.status.converged:
-            how_far = f" Relative gap {self.relative_gap_:.2g}, tol {self.tol:g}." if self._certificate else ""
-            if self._certificate and self.relative_gap_ <= self.tol:  # large counts: the objective is far below zero
+            if self._certificate:
+                how_far = f" Relative gap {self.relative_gap_:.2g}, tol {self.tol:g}."
+            else:
+                how_far = ""
+            if (
+                self._certificate and self.relative_gap_ <= self.tol
+            ):  # large counts: the objective is far below zero
                 how_far = f"{how_far[:-1]}, which is asked of the loss above its least value too; gap {self.gap_:.2g}."
-            warn(f"{type(self).__name__} did not converge: {solution.status.message}.{how_far}", ConvergenceWarning)
-        empty = self._certificate is not None and not len(self.components_) and not says(self.alpha, "auto")
+            warn(
+                f"{type(self).__name__} did not converge: {solution.status.message}.{how_far}",
+                ConvergenceWarning,
+            )
+        empty = (
+            self._certificate is not None
+            and not len(self.components_)
+            and not says(self.alpha, "auto")
+        )
         if empty and self.alpha_ >= self.alpha_max_ > 0:  # at zero no alpha would leave one
             name = type(self).__name__  # and no numbers: a search tells of it once
-            warn(f"{name} has no component, since alpha is not below alpha_max_: lower it, or use alpha='auto'.")
+            warn(
+                f"{name} has no component, since alpha is not below alpha_max_: lower it, or use alpha='auto'.",
+            )
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that holes are welcome."""
@@ -137,21 +176,31 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         _check_limits(self)
         self._schema = schema_of(X, self.loss) if self.mixed else None
         table = numbers(self, X, self._schema, reset=True)
-        weights = row_weights(table, sample_weight), entry_weights(table, entry_weight, self._schema)
+        weights = (
+            row_weights(table, sample_weight),
+            entry_weights(table, entry_weight, self._schema),
+        )
         with naming(names_of(self, self._schema, table.shape[1])):
             return self._fit_table(table, *weights)
 
     def _fit_table(self, table: Any, rows: Array | None, all_entries: Any) -> Self:
         """Fit to numbers that have passed the door, with weights for rows and entries."""
-        counted = slice(None) if rows is None else rows > 0  # a row of weight zero is scored, not learned from
-        X, rows, entries = (a if a is None or rows is None else a[counted] for a in (table, rows, all_entries))
+        counted = (
+            slice(None) if rows is None else rows > 0
+        )  # a row of weight zero is scored, not learned from
+        X, rows, entries = (
+            a if a is None or rows is None else a[counted] for a in (table, rows, all_entries)
+        )
         random = check_random_state(self.random_state)
         held_out = np.random.default_rng(random.randint(2**31 - 1))
         chosen, problem = self._chosen(self._problem(X, rows, entries), held_out)
         problem.check()
         seed = random.randint(2**31 - 1)
         solver = self._solver(seed)
-        problem = prepared(problem) if isinstance(problem, Convex) and solver is None else problem
+        if isinstance(problem, Convex) and solver is None:
+            problem = prepared(problem)
+        else:
+            problem = problem
         warn_of_empty(X, names_of(self, self._schema, table.shape[1]))
         solution = solve(
             problem,
@@ -192,8 +241,14 @@ class FactorEstimator(FactorTransformer, abc.ABC):
 
     def _codes(self, table: Any) -> Array:
         if self._score is None:
-            raise ValueError(f"{type(self).__name__}: the norm on the codes couples rows, so none can be scored alone.")
-        return self._score(table, self.components_.astype(table.dtype), self.intercept_.astype(table.dtype))
+            raise ValueError(
+                f"{type(self).__name__}: the norm on the codes couples rows, so none can be scored alone.",
+            )
+        return self._score(
+            table,
+            self.components_.astype(table.dtype),
+            self.intercept_.astype(table.dtype),
+        )
 
     def inverse_transform(self, X: Any) -> Array:
         """Return the table that codes predict, in the units of the data.
@@ -231,7 +286,9 @@ class FactorEstimator(FactorTransformer, abc.ABC):
 
     def _loss(self) -> Loss:
         """Return the loss on the encoded columns."""
-        return self._as_loss(self.loss) if self._schema is None else self._schema.loss
+        if self._schema is None:
+            return self._as_loss(self.loss)
+        return self._schema.loss
 
     def _weighted(self, X: Any, entries: Any) -> Any:
         """Return the weights of entries with those of the columns, by which a mixed table is balanced."""
@@ -241,41 +298,78 @@ class FactorEstimator(FactorTransformer, abc.ABC):
 
     @property
     def _column_weights(self) -> Any:
-        return 1.0 if self._schema is None else self._schema.weights
+        if self._schema is None:
+            return 1.0
+        return self._schema.weights
 
     def _as_loss(self, loss: Any) -> Loss:
         """Return a loss, with names of columns replaced by their positions."""
-        groups, names = by_columns(loss), list(getattr(self, "feature_names_in_", ()))
-        return as_loss(loss if groups is None else [(_positions(columns, names), part) for columns, part in groups])
+        groups = by_columns(loss)
+        names = list(getattr(self, "feature_names_in_", ()))
+        return as_loss(
+            loss
+            if groups is None
+            else [(_positions(columns, names), part) for columns, part in groups],
+        )
 
     def _intercept(self, X: Any) -> Design | None:
-        return Design.intercept(X.shape[0], X.dtype) if getattr(self, "fit_intercept", False) else None
+        if getattr(self, "fit_intercept", False):
+            return Design.intercept(X.shape[0], X.dtype)
+        return None
 
     def _publish(
-        self, X: Any, counted: Any, entries: Any, problem: Convex | Factored, solution: Solution,
+        self,
+        X: Any,
+        counted: Any,
+        entries: Any,
+        problem: Convex | Factored,
+        solution: Solution,
         chosen: Selection | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Set the fitted attributes, all at once at the end, so that a failure leaves nothing half-fitted."""
-        F, B = solution.point.factors, solution.point.free
+        F = solution.point.factors
+        B = solution.point.free
         F = tidy(F, problem.gauge.power) if isinstance(problem, Convex) else F
         intercept = _offsets(B, X)
         score = self._scoring(problem, F.codes)
         codes = np.zeros((X.shape[0], F.rank), F.C.dtype)
         codes[counted] = F.codes * (problem.map.diagonal if isinstance(problem, Convex) else 1)
-        if score is not None:  # one exact step in the codes: it never raises the objective, and transform repeats it
-            if isinstance(counted, slice) and problem.data.layout.sparse and is_ridge(score.penalty):
-                codes = score.of_data(_beside(intercept, problem.data), F.C, codes)  # its entries are listed already
+        if (
+            score is not None
+        ):  # one exact step in the codes: it never raises the objective, and transform repeats it
+            if (
+                isinstance(counted, slice)
+                and problem.data.layout.sparse
+                and is_ridge(score.penalty)
+            ):
+                codes = score.of_data(
+                    _beside(intercept, problem.data),
+                    F.C,
+                    codes,
+                )  # its entries are listed already
             else:
                 codes = score(X, F.C, intercept, entries, codes)
             F = Factors(_as_solved(problem, codes[counted]), F.C)
         objective = _objective(problem, F, B)
-        self.components_, self.intercept_, self.codes_ = F.C, intercept, codes
-        self.objective_, self.status_, self.solver_ = objective, solution.status, solution.solver
-        self.n_iter_, self.history_ = solution.n_iter, solution.history
-        self.alpha_, self._score, self._certificate = float(problem.alpha), score, None
+        self.components_ = F.C
+        self.intercept_ = intercept
+        self.codes_ = codes
+        self.objective_ = objective
+        self.status_ = solution.status
+        self.solver_ = solution.solver
+        self.n_iter_ = solution.n_iter
+        self.history_ = solution.history
+        self.alpha_ = float(problem.alpha)
+        self._score = score
+        self._certificate = None
         self._loss_parts = [(t.columns, t.loss) for t in problem.data.terms]
         if isinstance(problem, Convex):
-            self._certificate = Certificate(objective, solution.bound, solution.rigorous, problem.floor)
+            self._certificate = Certificate(
+                objective,
+                solution.bound,
+                solution.rigorous,
+                problem.floor,
+            )
             self.alpha_max_ = problem.alpha_max()
             self._sizes = np.linalg.norm(F.codes, axis=0)
             self._debias(X, entries, problem, Point(F, B), chosen)
@@ -284,10 +378,18 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             self._keep(chosen)
         self._warn(solution)
 
-    def _debias(self, X: Any, entries: Any, problem: Convex, point: Point, chosen: Selection | None) -> None:
+    def _debias(
+        self,
+        X: Any,
+        entries: Any,
+        problem: Convex,
+        point: Point,
+        chosen: Selection | None,
+    ) -> None:
         """Refit the codes with next to no penalty; a rank chosen by entries held out refits the components too.
 
-        Under a prior the codes alone are scored anew, with the strength that entries held out chose.
+        Under a prior the codes alone are scored anew, with the strength that entries held out
+        chose.
         """
         if not getattr(self, "debias", False) or self._score is None:
             return
@@ -298,7 +400,8 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         if chosen is not None and chosen.best.rank is not None:
             point = refit(problem, point, chosen.best.rank)
             F = tidy(with_unit_rows(point.factors), problem.gauge.power)
-            self.components_, self.intercept_ = F.C.astype(X.dtype), _offsets(point.free, X)
+            self.components_ = F.C.astype(X.dtype)
+            self.intercept_ = _offsets(point.free, X)
             self._sizes = np.linalg.norm(F.codes, axis=0)
         self.codes_ = self._score(X, self.components_, self.intercept_, entries)
 
@@ -314,9 +417,16 @@ def _positions(columns: Any, names: list[str]) -> Any:
 
 def _check_limits(estimator: Any) -> None:
     """Raise for limits of a run that are none."""
-    check_limits(estimator.tol, estimator.max_iter, estimator.time_limit, getattr(estimator, "max_rank", None))
+    check_limits(
+        estimator.tol,
+        estimator.max_iter,
+        estimator.time_limit,
+        getattr(estimator, "max_rank", None),
+    )
     debias = getattr(estimator, "debias", False)
-    if not isinstance(debias, bool | np.bool_) and not (isinstance(debias, str) and debias == PRIOR):
+    if not isinstance(debias, bool | np.bool_) and not (
+        isinstance(debias, str) and debias == PRIOR
+    ):
         raise ValueError(f"debias must be False, True or {PRIOR!r}, got {debias!r}.")
     alpha = getattr(estimator, "alpha", 1.0)
     if isinstance(alpha, str) and alpha != "auto":
@@ -328,22 +438,32 @@ def _check_limits(estimator: Any) -> None:
 
 
 def _offsets(B: Array | None, X: Any) -> Array:
-    return np.zeros(X.shape[1], X.dtype) if B is None else B[0].astype(X.dtype)
+    if B is None:
+        return np.zeros(X.shape[1], X.dtype)
+    return B[0].astype(X.dtype)
 
 
 def _beside(intercept: Array, data: Data) -> Data:
     """Return the data with known offsets of the columns."""
-    return data.shifted(np.ones((data.shape[0], 1), data.dtype), intercept[None]) if intercept.any() else data
+    if intercept.any():
+        return data.shifted(np.ones((data.shape[0], 1), data.dtype), intercept[None])
+    return data
 
 
 def _as_solved(problem: Convex | Factored, codes: Array) -> Array:
     """Return the codes in the scale of the problem, in which a weighted row is longer."""
-    return codes / problem.map.diagonal if isinstance(problem, Convex) else codes
+    if isinstance(problem, Convex):
+        return codes / problem.map.diagonal
+    return codes
 
 
 def _objective(problem: Convex | Factored, F: Factors, B: Array | None) -> float:
     """Return the objective of the published factors in double precision."""
-    exact = problem.astype(np.float64) if isinstance(problem, Convex) else problem
+    exact: Convex | Factored
+    if isinstance(problem, Convex):
+        exact = problem.astype(np.float64)
+    else:
+        exact = problem
     point = Point(F, B).astype(np.float64)
     if isinstance(exact, Convex):
         return exact.objective(point.factors, point.free)
@@ -354,4 +474,9 @@ def _print_progress(record: Record) -> None:
     """Show the state of a run on one line of the terminal."""
     gap = relative(record.objective - record.bound, record.objective, 0.0)
     shown = f"  relative gap {gap:.1e}" if np.isfinite(gap) else ""
-    print(f"\r{record.n_iter:6d}  objective {record.objective:.6g}{shown}   ", end="", file=sys.stderr, flush=True)
+    print(
+        f"\r{record.n_iter:6d}  objective {record.objective:.6g}{shown}   ",
+        end="",
+        file=sys.stderr,
+        flush=True,
+    )

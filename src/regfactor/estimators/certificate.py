@@ -13,7 +13,7 @@ def no_certificate(estimator: object, why: str) -> AttributeError:
     """Return the error of a model without one; `why` ends in what has no convex form."""
     return AttributeError(
         f"This {type(estimator).__name__} was solved locally: {why} has no convex form, so there is no duality gap. "
-        "Models with a gauge, such as gauge=Trace(), have one."
+        "Models with a gauge, such as gauge=Trace(), have one.",
     )
 
 
@@ -37,8 +37,12 @@ class Certificate:
         return relative(self.gap, self.objective, self.floor)
 
     def __str__(self) -> str:
-        kind = "proven by a factorization" if self.rigorous else "numerical: it rests on an iterative singular value"
-        gap, share = max(self.gap, 0.0), max(self.relative_gap, 0.0)
+        if self.rigorous:
+            kind = "proven by a factorization"
+        else:
+            kind = "numerical: it rests on an iterative singular value"
+        gap = max(self.gap, 0.0)
+        share = max(self.relative_gap, 0.0)
         return (
             f"The objective {self.objective:.6g} is at most {gap:.2g} above the global optimum (relative gap "
             f"{share:.2g}); the lower bound {self.bound:.6g} is {kind}."

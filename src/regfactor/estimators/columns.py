@@ -71,14 +71,18 @@ def as_table(X: Any) -> Table:
     """Return a pandas or polars frame, or anything that numpy takes, as a table."""
     if not hasattr(X, "columns"):
         return ArrayTable(X)
-    return PandasTable(X) if hasattr(X, "iloc") else PolarsTable(X)
+    if hasattr(X, "iloc"):
+        return PandasTable(X)
+    return PolarsTable(X)
 
 
 def unmasked(X: Any) -> Any:
     """Return what is masked in an array of numpy as NaN; anything else as it is."""
     if not isinstance(X, np.ma.MaskedArray):
         return X
-    return np.ma.filled(X.astype(X.dtype if X.dtype.kind in "fO" else float), np.nan) if np.any(X.mask) else X.data
+    if np.any(X.mask):
+        return np.ma.filled(X.astype(X.dtype if X.dtype.kind in "fO" else float), np.nan)
+    return X.data
 
 
 class ArrayTable(Table):
@@ -86,14 +90,21 @@ class ArrayTable(Table):
 
     def __init__(self, X: Any) -> None:
         array = np.asarray(unmasked(X))
-        if array.dtype.kind in "US" and not hasattr(X, "dtype"):  # numpy turns numbers beside strings into strings
+        if array.dtype.kind in "US" and not hasattr(
+            X,
+            "dtype",
+        ):  # numpy turns numbers beside strings into strings
             array = np.asarray(X, dtype=object)
         if array.ndim != 2:
-            raise ValueError(f"Expected a table with rows and columns, got {array.ndim} dimensions.")
-        self.array, self.names = array, list(range(array.shape[1]))
+            raise ValueError(
+                f"Expected a table with rows and columns, got {array.ndim} dimensions.",
+            )
+        self.array = array
+        self.names = list(range(array.shape[1]))
 
     def cells(self, j: int) -> Cells:
-        column, letter = self.array[:, j], self.array.dtype.kind
+        column = self.array[:, j]
+        letter = self.array.dtype.kind
         if letter in "biuf":
             return _of_numbers(j, column, letter == "b")
         if letter not in "OUS":
@@ -112,17 +123,27 @@ class PandasTable(Table):
     """A pandas frame: a categorical column is ordered if its type says so."""
 
     def __init__(self, frame: Any) -> None:
-        self.frame, self.names = frame, list(frame.columns)
+        self.frame = frame
+        self.names = list(frame.columns)
 
     def cells(self, j: int) -> Cells:
-        name, series = self.names[j], self.frame.iloc[:, j]
+        name = self.names[j]
+        series = self.frame.iloc[:, j]
         letter = getattr(series.dtype, "kind", "O")
         if _is_categorical(series.dtype):
             kind = Kind.ORDERED if series.dtype.ordered else Kind.UNORDERED
             codes = series.cat.codes.to_numpy().astype(float)
-            return Cells(name, kind, np.where(codes < 0, np.nan, codes), tuple(series.dtype.categories))
+            return Cells(
+                name,
+                kind,
+                np.where(codes < 0, np.nan, codes),
+                tuple(series.dtype.categories),
+            )
         if letter == "f":
-            return _of_numbers(name, series.to_numpy(dtype=_numpy_type(series.dtype), na_value=np.nan))
+            return _of_numbers(
+                name,
+                series.to_numpy(dtype=_numpy_type(series.dtype), na_value=np.nan),
+            )
         if letter in "biu":
             return _of_numbers(name, series.to_numpy(dtype=float, na_value=np.nan), letter == "b")
         if letter != "O":
@@ -135,9 +156,15 @@ class PandasTable(Table):
             series = self.frame.iloc[:, j].copy()
             holes = series.isna().to_numpy()
             if _is_categorical(series.dtype):
-                series = series.cat.add_categories([v for v in dict.fromkeys(values) if v not in series.cat.categories])
+                series = series.cat.add_categories(
+                    [v for v in dict.fromkeys(values) if v not in series.cat.categories],
+                )
             else:
-                values = _as_stored(values, _numpy_type(series.dtype), series.to_numpy(dtype=object)[~holes])
+                values = _as_stored(
+                    values,
+                    _numpy_type(series.dtype),
+                    series.to_numpy(dtype=object)[~holes],
+                )
             series.iloc[np.flatnonzero(holes)] = values
             out.isetitem(j, series)
         return out
@@ -147,10 +174,12 @@ class PolarsTable(Table):
     """A polars frame: an Enum has a fixed order and counts as ordered, a Categorical as unordered."""
 
     def __init__(self, frame: Any) -> None:
-        self.frame, self.names = frame, list(frame.columns)
+        self.frame = frame
+        self.names = list(frame.columns)
 
     def cells(self, j: int) -> Cells:
-        name, series = self.names[j], self.frame[self.names[j]]
+        name = self.names[j]
+        series = self.frame[self.names[j]]
         match str(series.dtype).partition("(")[0]:
             case "Float32":
                 return _of_numbers(name, series.to_numpy())
@@ -158,11 +187,18 @@ class PolarsTable(Table):
                 return _of_numbers(name, series.cast(float).to_numpy(), True)
             case "Enum":
                 levels = tuple(series.dtype.categories.to_list())
-                return Cells(name, Kind.ORDERED, series.to_physical().cast(float).to_numpy(), levels)
+                return Cells(
+                    name,
+                    Kind.ORDERED,
+                    series.to_physical().cast(float).to_numpy(),
+                    levels,
+                )
             case "String" | "Null" | "Categorical" as kind:
                 cells = _of_objects(name, np.array(series.cast(str).to_list(), dtype=object))
                 unordered = kind == "Categorical" and cells.kind is Kind.TEXT
-                return Cells(name, Kind.UNORDERED, cells.values, cells.levels) if unordered else cells
+                if unordered:
+                    return Cells(name, Kind.UNORDERED, cells.values, cells.levels)
+                return cells
         if not series.dtype.is_numeric():
             raise _refusal(name, series.dtype, "M" if series.dtype.is_temporal() else "O")
         return _of_numbers(name, series.cast(float).to_numpy())
@@ -170,12 +206,15 @@ class PolarsTable(Table):
     def filled(self, fills: Mapping[int, Array]) -> Any:
         changed = []
         for j, values in fills.items():
-            series, holes = self.frame[self.names[j]], self.cells(j).holes
+            series = self.frame[self.names[j]]
+            holes = self.cells(j).holes
             whole = np.full(len(holes), None, object)
             whole[holes] = _as_stored(values, series.clear().to_numpy().dtype, whole[:0]).tolist()
             new = type(series)(series.name, whole.tolist())
             known = str(series.dtype) != "Null"
-            changed.append(series.zip_with(type(series)(~holes), new.cast(series.dtype)) if known else new)
+            changed.append(
+                series.zip_with(type(series)(~holes), new.cast(series.dtype)) if known else new,
+            )
         return self.frame.with_columns(changed)
 
 
@@ -233,10 +272,15 @@ class Line(Codec):
 
     def encode(self, cells: Cells) -> Array:
         positions = _positions(cells, self)[:, None]
-        return 2 * positions - 1 if isinstance(self.loss, Margin) else positions
+        if isinstance(self.loss, Margin):
+            return 2 * positions - 1
+        return positions
 
     def decode(self, predicted: Array) -> Array:
-        positions = (predicted[:, 0] + 1) / 2 if isinstance(self.loss, Margin) else predicted[:, 0]
+        if isinstance(self.loss, Margin):
+            positions = (predicted[:, 0] + 1) / 2
+        else:
+            positions = predicted[:, 0]
         return _pick(self.levels, np.clip(np.rint(positions), 0, len(self.levels) - 1))
 
 
@@ -253,7 +297,9 @@ class OneHot(Codec):
     def encode(self, cells: Cells) -> Array:
         positions = _positions(cells, self)[:, None]
         hot = np.where(np.isnan(positions), np.nan, positions == np.arange(len(self.levels)))
-        return 2 * hot - 1 if isinstance(self.loss, Margin) else hot
+        if isinstance(self.loss, Margin):
+            return 2 * hot - 1
+        return hot
 
     def decode(self, predicted: Array) -> Array:
         return _pick(self.levels, predicted.argmax(axis=1))
@@ -263,7 +309,8 @@ class OneHot(Codec):
 class Steps(Codec):
     """A column of 0 and 1 for each step between the levels that occur: whether a cell is above it.
 
-    Each step has an offset of its own, so that levels need not be equally far apart; the median level is predicted.
+    Each step has an offset of its own, so that levels need not be equally far apart; the median
+    level is predicted.
     """
 
     levels: tuple[Any, ...]
@@ -290,9 +337,14 @@ def _of_numbers(name: Any, values: Array, truth: bool = False) -> Cells:
 def _of_objects(name: Any, values: Array) -> Cells:
     """Return a column of objects as what all of them are: truth values, numbers or strings."""
     seen = np.array(
-        [not (type(v).__name__ in NOTHING or (isinstance(v, numbers.Real) and v != v)) for v in values], bool
+        [
+            not (type(v).__name__ in NOTHING or (isinstance(v, numbers.Real) and v != v))
+            for v in values
+        ],
+        bool,
     )
-    found, positions = values[seen], np.full(len(values), np.nan)
+    found = values[seen]
+    positions = np.full(len(values), np.nan)
     if not len(found):
         return Cells(name, Kind.EMPTY, positions)
     if all(isinstance(v, bool | np.bool_) for v in found):
@@ -317,7 +369,7 @@ def _refusal_of_objects(name: Any, values: Array, rows: Array) -> ValueError:
     row = next(i for i, kind in zip(rows, kinds, strict=True) if kind != most)
     return ValueError(
         f"Column {name!r} holds {most}, but row {row} holds {reprlib.repr(values[row])}. Correct that value, mark it "
-        "as missing (NaN or None), or convert the whole column to strings if it holds categories."
+        "as missing (NaN or None), or convert the whole column to strings if it holds categories.",
     )
 
 
@@ -325,7 +377,11 @@ def _kind_of(value: Any) -> str | None:
     """Return what a column of such values would be called; None where there is no such column."""
     if isinstance(value, bool | np.bool_):
         return "truth values"
-    return "strings" if isinstance(value, str) else "numbers" if is_number(value) else None
+    if isinstance(value, str):
+        return "strings"
+    if is_number(value):
+        return "numbers"
+    return None
 
 
 def _refusal(name: Any, dtype: Any, letter: str) -> ValueError:
@@ -351,12 +407,16 @@ def _as_stored(values: Array, dtype: Any, observed: Array) -> Array:
     letter = getattr(dtype, "kind", "O")
     if values.dtype.kind != "f":
         return values
-    if letter == "b" or (letter == "O" and len(observed) and all(isinstance(v, bool | np.bool) for v in observed)):
+    if letter == "b" or (
+        letter == "O" and len(observed) and all(isinstance(v, bool | np.bool) for v in observed)
+    ):
         return (values > 0.5).astype(dtype)
     if letter in "iu":
         limits = np.iinfo(dtype)
         # the largest whole number of 64 bits is no float: the next smaller one is
-        return np.rint(np.clip(values, limits.min, np.nextafter(float(limits.max), 0))).astype(dtype)
+        return np.rint(np.clip(values, limits.min, np.nextafter(float(limits.max), 0))).astype(
+            dtype,
+        )
     if letter == "O" and len(observed) and all(isinstance(v, numbers.Integral) for v in observed):
         return np.array([round(v) for v in values.tolist()], dtype=object)
     return values.astype(dtype)
@@ -370,7 +430,9 @@ def _positions(cells: Cells, codec: Line | OneHot | Steps) -> Array:
     unseen = np.unique(cells.values[np.isnan(out) & ~cells.holes]).astype(int)
     if len(unseen):
         labels = [cells.levels[j] for j in unseen[:5]]
-        warn(f"Column {cells.name!r} has categories that were not there in fit: {labels}; they are taken for missing.")
+        warn(
+            f"Column {cells.name!r} has categories that were not there in fit: {labels}; they are taken for missing.",
+        )
     return np.asarray(out)
 
 

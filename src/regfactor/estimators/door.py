@@ -29,7 +29,9 @@ def schema_of(X: Any, loss: Any) -> Schema | None:
     """Return how a mixed table becomes numbers; None for numbers under losses that are stated for all columns."""
     if is_sparse(X):
         return None
-    if _waits(loss, X) or (hasattr(X, "columns") and any(c.kind in LABELS for c in as_table(X).columns())):
+    if _waits(loss, X) or (
+        hasattr(X, "columns") and any(c.kind in LABELS for c in as_table(X).columns())
+    ):
         return Schema.of(X, loss)
     return None
 
@@ -54,14 +56,22 @@ def numbers(estimator: Any, X: Any, schema: Schema | None, reset: bool) -> Any:
         return schema.encode(X)
     zeros = choose(estimator.sparse_zeros, ZEROS, "sparse_zeros")
     X = validated(
-        estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset
+        estimator,
+        X,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        ensure_all_finite="allow-nan",
+        reset=reset,
     )
     if not is_sparse(X):
         return np.asarray(X)
     if zeros == "observed":
         return X.toarray()
     X = _without_nan(X)
-    return X.toarray() if X.nnz == np.prod(X.shape) else X  # what is stored whole is a dense table
+    # what is stored whole is a dense table
+    if X.nnz == np.prod(X.shape):
+        return X.toarray()
+    return X
 
 
 def _without_nan(X: Any) -> Any:
@@ -81,7 +91,9 @@ def row_weights(X: Any, sample_weight: Any) -> Array | None:
     rows = np.asarray(_check_sample_weight(sample_weight, X, ensure_non_negative=True))
     if not rows.any():
         raise ValueError("All sample weights are zero; there is nothing to fit.")
-    return None if np.all(rows == 1) else rows
+    if np.all(rows == 1):
+        return None
+    return rows
 
 
 def entry_weights(X: Any, entry_weight: Any, schema: Schema | None) -> Any:
@@ -96,7 +108,9 @@ def entry_weights(X: Any, entry_weight: Any, schema: Schema | None) -> Any:
     if schema is not None and weights.ndim == 2 and weights.shape[1] == len(schema.codecs):
         weights = schema.spread(weights)
     if weights.shape != X.shape:
-        raise ValueError(f"entry_weight has shape {weights.shape}, the table {X.shape}; they must agree.")
+        raise ValueError(
+            f"entry_weight has shape {weights.shape}, the table {X.shape}; they must agree.",
+        )
     check_weights(weights, ~np.isnan(X), "entry_weight")
     return weights
 
@@ -104,11 +118,19 @@ def entry_weights(X: Any, entry_weight: Any, schema: Schema | None) -> Any:
 def _stored_weights(X: Any, entry_weight: Any) -> Any:
     """Return the weights of the stored entries of a sparse table, from a sparse or a dense table of weights."""
     if np.shape(entry_weight) != X.shape:
-        raise ValueError(f"entry_weight has shape {np.shape(entry_weight)}, the table {X.shape}; they must agree.")
+        raise ValueError(
+            f"entry_weight has shape {np.shape(entry_weight)}, the table {X.shape}; they must agree.",
+        )
     rows, columns = X.tocoo().coords
     sparse = is_sparse(entry_weight)
-    values = scipy.sparse.csr_array(entry_weight)[rows, columns] if sparse else np.asarray(entry_weight)[rows, columns]
-    return scipy.sparse.csr_array((np.asarray(values, X.dtype).ravel(), X.indices, X.indptr), shape=X.shape)
+    if sparse:
+        values = scipy.sparse.csr_array(entry_weight)[rows, columns]
+    else:
+        values = np.asarray(entry_weight)[rows, columns]
+    return scipy.sparse.csr_array(
+        (np.asarray(values, X.dtype).ravel(), X.indices, X.indptr),
+        shape=X.shape,
+    )
 
 
 def validated(estimator: Any, *tables: Any, remedy: str = HOLES, **options: Any) -> Any:
@@ -124,11 +146,15 @@ def validated(estimator: Any, *tables: Any, remedy: str = HOLES, **options: Any)
         found = validate_data(estimator, *tables, **options)
         X, *rest = found if isinstance(found, tuple) else (found,)
         X = summed(X) if is_sparse(X) else X
-        return (X, *rest) if rest else X
+        if rest:
+            return (X, *rest)
+        return X
     except (TypeError, ValueError) as error:
         hole = re.match(r"Input (\w+) contains NaN", str(error))
         if hole is not None:
-            raise ValueError(f"{hole[0]}, and {type(estimator).__name__} wants complete rows: {remedy}.") from None
+            raise ValueError(
+                f"{hole[0]}, and {type(estimator).__name__} wants complete rows: {remedy}.",
+            ) from None
         if isinstance(error, TypeError) or "string to float" in str(error):
             for table, name in zip(tables, "Xy", strict=False):
                 refuse_words(table, name)
@@ -141,7 +167,10 @@ def _is_frame(table: Any) -> bool:
 
 
 def _holds_dates(table: Any) -> bool:
-    kinds = set(table.dtypes) if _is_frame(table) else {getattr(table, "dtype", "")}
+    if _is_frame(table):
+        kinds = set(table.dtypes)
+    else:
+        kinds = {getattr(table, "dtype", "")}
     return any(str(kind).lower().startswith("date") for kind in kinds)
 
 
@@ -157,9 +186,12 @@ def refuse_words(table: Any, table_name: str = "X", remedy: str = WORDS) -> None
         odd = None if plain else next((v for v in series if _is_odd(v)), None)
         if odd is not None:
             shown = repr(str(odd)) if isinstance(odd, str) else odd
-            remedy = remedy if isinstance(odd, str) or remedy is not WORDS else DATES
+            if isinstance(odd, str) or remedy is not WORDS:
+                remedy = remedy
+            else:
+                remedy = DATES
             raise ValueError(
-                f"Column {column!r} of {table_name} holds {shown}, which is no number. {remedy.format(column=column)}"
+                f"Column {column!r} of {table_name} holds {shown}, which is no number. {remedy.format(column=column)}",
             )
 
 
@@ -177,10 +209,18 @@ def _is_odd(cell: Any) -> bool:
 def codes_of(X: Any, width: int) -> Array:
     """Return codes that are given back to a model, a row of `width` numbers each."""
     codes = np.asarray(
-        check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=0, ensure_min_features=0, input_name="codes")
+        check_array(
+            X,
+            dtype=[np.float64, np.float32],
+            ensure_min_samples=0,
+            ensure_min_features=0,
+            input_name="codes",
+        ),
     )
     if codes.shape[1] != width:
-        raise ValueError(f"Expected codes of {width} components for each row, got {codes.shape}: give transform(X).")
+        raise ValueError(
+            f"Expected codes of {width} components for each row, got {codes.shape}: give transform(X).",
+        )
     return codes
 
 
@@ -204,13 +244,15 @@ def warn_of_empty(X: Any, names: Sequence[Any] | None = None) -> None:
         known = list(dict.fromkeys(j if names is None else names[j] for j in columns.tolist()))
         warn(
             f"These columns have no observed entry: {_some(known)}. The model cannot learn from them, and completes "
-            "them by what a predictor of 0 means: 0 under the squared loss, the first level for categories."
+            "them by what a predictor of 0 means: 0 under the squared loss, the first level for categories.",
         )
 
 
 def _some(names: Sequence[Any]) -> str:
     """Return the first names of a list; numbers of numpy as plain ones."""
-    return ", ".join(repr(n) if isinstance(n, str) else str(n) for n in names[:5]) + (", ..." if len(names) > 5 else "")
+    return ", ".join(repr(n) if isinstance(n, str) else str(n) for n in names[:5]) + (
+        ", ..." if len(names) > 5 else ""
+    )
 
 
 def names_of(estimator: Any, schema: Schema | None, width: int) -> list[Any] | None:
@@ -218,7 +260,9 @@ def names_of(estimator: Any, schema: Schema | None, width: int) -> list[Any] | N
     if schema is not None:
         return [schema.codecs[j].name for j in schema.originals]
     names = list(getattr(estimator, "feature_names_in_", ()))
-    return names if len(names) == width else None
+    if len(names) == width:
+        return names
+    return None
 
 
 @contextmanager
@@ -242,7 +286,7 @@ def filled(X: Any, table: Any, predicted: Array, schema: Schema | None) -> Any:
     missing = np.isnan(table)
     if hasattr(X, "columns"):
         return as_table(X).filled(
-            {j: predicted[missing[:, j], j] for j in np.flatnonzero(missing.any(axis=0)).tolist()}
+            {j: predicted[missing[:, j], j] for j in np.flatnonzero(missing.any(axis=0)).tolist()},
         )
     if missing.any():
         return np.where(missing, predicted, table)

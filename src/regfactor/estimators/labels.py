@@ -33,20 +33,24 @@ class Labels:
 def is_labeled(y: Any, unlabeled: Any = None) -> Array:
     """Return which entries of y carry a label or target; -1, NaN, None and "" do not, or only `unlabeled` where named.
 
-    Numbers that are not whole are targets of a regression, where -1 is a value like any other. The result has the shape
-    of y: in rows of several targets single ones may be free.
+    Numbers that are not whole are targets of a regression, where -1 is a value like any other. The
+    result has the shape of y: in rows of several targets single ones may be free.
     """
     y = as_labels(y)
     missing = _missing(y)
     if unlabeled is not None and not _is_missing(unlabeled):
         if missing.any():
-            raise ValueError(f"y holds NaN or None beside the marker unlabeled={unlabeled!r}. {REMEDY}.")
+            raise ValueError(
+                f"y holds NaN or None beside the marker unlabeled={unlabeled!r}. {REMEDY}.",
+            )
         return np.asarray(~_equal(y, unlabeled))
     if unlabeled is not None or y.ndim > 1 or _is_continuous(y, missing):
         return ~missing
     marked = _equal(y, -1)
     if marked.any() and missing.any():
-        raise ValueError(f"y holds both -1 and NaN or None, and either may mark unlabeled rows. {REMEDY}.")
+        raise ValueError(
+            f"y holds both -1 and NaN or None, and either may mark unlabeled rows. {REMEDY}.",
+        )
     return ~(marked | missing | _equal(y, ""))
 
 
@@ -59,12 +63,16 @@ def encode_labels(y: Any, unlabeled: Any = None, classes: Iterable[Any] | None =
     given = y[labeled]
     if _is_continuous(given, np.zeros(len(given), bool)):
         odd = next(value for value in given if not float(value).is_integer())
-        raise ValueError(f"Unknown label type: continuous. y holds {odd!r}; classes are whole numbers or strings.")
+        raise ValueError(
+            f"Unknown label type: continuous. y holds {odd!r}; classes are whole numbers or strings.",
+        )
     found, positions = _unique(given)
     if unlabeled is None and classes is None:
         _warn_of_marker(found)
     if unlabeled is None and classes is None and found.tolist() == [1] and _equal(y, -1).any():
-        raise ValueError(f"y holds only 1 and -1, and -1 marks unlabeled rows, which leaves one class. {REMEDY}.")
+        raise ValueError(
+            f"y holds only 1 and -1, and -1 marks unlabeled rows, which leaves one class. {REMEDY}.",
+        )
     codes = np.full(len(y), -1)
     if classes is None:
         codes[labeled] = positions
@@ -85,7 +93,7 @@ def _warn_of_marker(found: Array) -> None:
     if found.dtype.kind in "US" and "-1" in found and set(found.tolist()) != {"-1", "1"}:
         warn(
             "The string '-1' in y is taken for a class: among strings, unlabeled rows are None, NaN or ''. If it marks "
-            "unlabeled rows, say unlabeled='-1'; if it is a class, say unlabeled=''."
+            "unlabeled rows, say unlabeled='-1'; if it is a class, say unlabeled=''.",
         )
 
 
@@ -95,11 +103,15 @@ def as_targets(y: Any) -> Array:
     if y.dtype == object:
         y = np.where(_missing(y), np.nan, y)
     if y.ndim not in (1, 2):
-        raise ValueError(f"y must hold one row of targets for each row, got an array of shape {y.shape}.")
+        raise ValueError(
+            f"y must hold one row of targets for each row, got an array of shape {y.shape}.",
+        )
     try:
         targets = y.astype(np.float32 if y.dtype == np.float32 else np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"y must hold numbers, with NaN where a target is not known: {error}") from error
+        raise ValueError(
+            f"y must hold numbers, with NaN where a target is not known: {error}",
+        ) from error
     if np.isinf(targets).any():
         raise ValueError("y holds infinity; a target that is not known is NaN.")
     return targets
@@ -108,16 +120,27 @@ def as_targets(y: Any) -> Array:
 def as_labels(y: Any) -> Array:
     """Return y as an array, a single column as a vector; lists that mix strings and None keep both."""
     if y is None:
-        raise ValueError("y is missing: this needs labels or targets, with unlabeled rows marked in y.")
+        raise ValueError(
+            "y is missing: this needs labels or targets, with unlabeled rows marked in y.",
+        )
     array = np.asarray(y)
-    if array.dtype.kind in "US" and isinstance(y, list | tuple):  # numpy would spell a NaN beside strings as "nan"
+    if array.dtype.kind in "US" and isinstance(
+        y,
+        list | tuple,
+    ):  # numpy would spell a NaN beside strings as "nan"
         array = np.asarray(y, dtype=object)
-    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+    if array.ndim == 2 and array.shape[1] == 1:
+        return array[:, 0]
+    return array
 
 
 def _is_missing(value: Any) -> bool:
     """Whether a label is None, NaN or a frame's NA."""
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or (is_number(value) and value != value)
+    return (
+        value is None
+        or type(value).__name__ in ("NAType", "NaTType")
+        or (is_number(value) and value != value)
+    )
 
 
 def _missing(y: Array) -> Array:
@@ -132,8 +155,12 @@ def _equal(y: Array, marker: Any) -> Array:
     """Where y equals a marker of the same kind: numbers do not equal strings, nor truth values numbers."""
     numeric = is_number(marker)
     if y.dtype != object:
-        same = y.dtype.kind in ("iuf" if numeric else "b" if isinstance(marker, bool | np.bool_) else "US")
-        return np.asarray(y == marker) if same else np.zeros(y.shape, bool)
+        same = y.dtype.kind in (
+            "iuf" if numeric else "b" if isinstance(marker, bool | np.bool_) else "US"
+        )
+        if same:
+            return np.asarray(y == marker)
+        return np.zeros(y.shape, bool)
     hits = [is_number(v) == numeric and not _is_missing(v) and bool(v == marker) for v in y.ravel()]
     return np.array(hits, bool).reshape(y.shape)
 

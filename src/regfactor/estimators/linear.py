@@ -34,14 +34,18 @@ class Targets:
         """Return the targets of the rows of X."""
         if y is None:
             raise ValueError("This regressor requires y to be passed, but the target y is None.")
-        shape, Y = np.asarray(y).shape, as_targets(y)
+        shape = np.asarray(y).shape
+        Y = as_targets(y)
         check_consistent_length(X, Y)
         table = Y[:, None] if Y.ndim == 1 else Y
         if hasattr(y, "columns"):
             names = [repr(name) for name in y.columns]
         else:
             name = getattr(y, "name", None)
-            names = [repr(name)] if name is not None else [str(j) for j in range(table.shape[1])]
+            if name is not None:
+                names = [repr(name)]
+            else:
+                names = [str(j) for j in range(table.shape[1])]
         return Targets(table.astype(np.float64), names, shape, Y.dtype)
 
     @property
@@ -60,7 +64,11 @@ class Linear:
 
     def dual(self, G: Array) -> Linear:
         """Return the A with K A = G W, for K = G G' and orthogonal columns of G."""
-        return Linear(G @ (self.coef / np.square(G).sum(axis=0)[:, None]), self.intercept, self.objective)
+        return Linear(
+            G @ (self.coef / np.square(G).sum(axis=0)[:, None]),
+            self.intercept,
+            self.objective,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +95,10 @@ class Task:
         X = self.features - self.mean if self.intercept else self.features
         if X.shape[0] >= X.shape[1] and self.alpha > 0:
             return X, None
-        U, s, basis = thin_svd(X, cut=max(X.shape) * EPS)  # holds W, or the shortest W where many fit
+        U, s, basis = thin_svd(
+            X,
+            cut=max(X.shape) * EPS,
+        )  # holds W, or the shortest W where many fit
         return U * s, basis
 
     @cached_property
@@ -96,13 +107,20 @@ class Task:
         X = self._coordinates[0]
         ridge = np.full(X.shape[1], float(self.alpha))
         if self.intercept:
-            X, ridge = np.column_stack([X, np.ones(len(X))]), np.append(ridge, 0.0)
+            X = np.column_stack([X, np.ones(len(X))])
+            ridge = np.append(ridge, 0.0)
         return Forward.of(X, self.Y, self.weights, self.potential, np.diag(ridge))
 
     def check(self, names: list[str]) -> None:
         """Raise where the objective falls for ever, by the columns that no ridge holds."""
-        free = self.problem.X if self.alpha == 0 else self.problem.X[:, np.diag(self.problem.ridge) == 0]
-        if not np.isfinite([self.potential.range.low, self.potential.range.high]).any() or not free.shape[1]:
+        if self.alpha == 0:
+            free = self.problem.X
+        else:
+            free = self.problem.X[:, np.diag(self.problem.ridge) == 0]
+        if (
+            not np.isfinite([self.potential.range.low, self.potential.range.high]).any()
+            or not free.shape[1]
+        ):
             return
         counted = self.weights > 0
         lost = without_minimum(free[counted], self.Y[counted], self.potential)
@@ -112,17 +130,21 @@ class Task:
         if self.alpha == 0:
             raise ValueError(
                 f"Target {name}: values at the ends {self.potential.range} of the range can be separated from the rest "
-                "by the inputs, so that the loss has no minimum. Use alpha > 0."
+                "by the inputs, so that the loss has no minimum. Use alpha > 0.",
             )
         raise ValueError(
             f"Target {name}: all values lie at one end of the range {self.potential.range}, so that no finite "
-            "intercept is best. Leave the target out, or use fit_intercept=False."
+            "intercept is best. Leave the target out, or use fit_intercept=False.",
         )
 
     def model(self, W: Array) -> Linear:
         """Return the coefficients of the features from those of the problem, settled to the last digits."""
-        W, basis = polished(self.problem, W), self._coordinates[1]
-        coef, free = (W[:-1], W[-1]) if self.intercept else (W, np.zeros(W.shape[1]))
+        W = polished(self.problem, W)
+        basis = self._coordinates[1]
+        if self.intercept:
+            coef, free = (W[:-1], W[-1])
+        else:
+            coef, free = (W, np.zeros(W.shape[1]))
         coef = coef if basis is None else basis.T @ coef
         return Linear(coef, free - self.mean @ coef, self.problem.value(W)[0])
 
@@ -136,16 +158,20 @@ def positive_features(K: Array) -> Array:
 
 def check_range(targets: Targets, potential: Potential, positive: bool = False) -> None:
     """Raise, with the name of the column, for targets that the transfer cannot give; NaN is none."""
-    Y, names = targets.table, targets.names
+    Y = targets.table
+    names = targets.names
     legal = potential.range.contains(Y) & ((Y != 0) | (not positive)) | np.isnan(Y)
-    name = "transfer=" + next((repr(n) for n, p in TRANSFERS.items() if p == potential), str(potential))
+    name = "transfer=" + next(
+        (repr(n) for n, p in TRANSFERS.items() if p == potential),
+        str(potential),
+    )
     if not legal.all():
         j = int(np.argmin(legal.all(axis=0)))
         value = Y[np.argmin(legal[:, j]), j]
         raise ValueError(
             f"Target column {names[j]} holds {value:g}, outside the range {potential.range} of {name}"
             f"{', in which zero is only a limit' if positive and value == 0 else ''}. Shift or scale this target, or "
-            "choose a transfer with a range that holds it: 'identity', 'cube' and 'relaxed_sigmoid' take all numbers."
+            "choose a transfer with a range that holds it: 'identity', 'cube' and 'relaxed_sigmoid' take all numbers.",
         )
     if isinstance(potential, potentials.Softmax):
         whole = np.isnan(Y).all(axis=1)
@@ -153,5 +179,5 @@ def check_range(targets: Targets, potential: Potential, positive: bool = False) 
         if Y.shape[1] < 2 or odd.any():
             raise ValueError(
                 f"{name} needs at least two target columns whose rows sum to one, all given or all missing"
-                + (f"; row {int(np.argmax(odd))} does not." if odd.any() else ".")
+                + (f"; row {int(np.argmax(odd))} does not." if odd.any() else "."),
             )

@@ -9,8 +9,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regfactor._params import Array, choose
-from regfactor.estimators.columns import Cells, Codec, Kind, Line, Number, OneHot, Steps, Table, as_table
-from regfactor.losses import Logistic, Loss, Multinomial, Ordinal, Squared, Stacked, as_loss, by_columns
+from regfactor.estimators.columns import (
+    Cells,
+    Codec,
+    Kind,
+    Line,
+    Number,
+    OneHot,
+    Steps,
+    Table,
+    as_table,
+)
+from regfactor.losses import (
+    Logistic,
+    Loss,
+    Multinomial,
+    Ordinal,
+    Squared,
+    Stacked,
+    as_loss,
+    by_columns,
+)
 from regfactor.losses.margin import Margin
 from regfactor.penalties import Trace
 from regfactor.problems import Convex, Data, Design
@@ -20,7 +39,9 @@ from regfactor.problems.term import FILLER
 
 AUTO = "auto"
 MOST_LABELS = 50  # distinct strings up to which a column of text is taken for categories
-NORMAL_IQR = 1.349  # interquartile range of the normal distribution in units of its standard deviation
+NORMAL_IQR = (
+    1.349  # interquartile range of the normal distribution in units of its standard deviation
+)
 CONSTANT = 1e-9  # a null loss below this is that of a column in which nothing differs
 LABELS = (Kind.ORDERED, Kind.UNORDERED, Kind.TEXT)
 
@@ -38,7 +59,10 @@ class Inference(tuple[Inferred, ...]):
     """What every column was taken for; its `str` is a table."""
 
     def __str__(self) -> str:
-        rows = [("column", "kind", "loss", "encoded as"), *((str(a), b, c, str(d)) for a, b, c, d in self)]
+        rows = [
+            ("column", "kind", "loss", "encoded as"),
+            *((str(a), b, c, str(d)) for a, b, c, d in self),
+        ]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
@@ -47,10 +71,11 @@ class Inference(tuple[Inferred, ...]):
 class Schema:
     """How a table of numbers, truth values, ordered and unordered categories becomes numbers, and comes back.
 
-    "auto" takes a numeric column for squared loss on (x - median) / (interquartile range / 1.349), a boolean one for
-    logistic loss, an ordered category for a logistic loss on each step between its levels, an unordered one for a
-    logistic loss on each of its one-hot columns (one column if it has two levels). Strings are unordered categories. A
-    polars Enum is ordered, a polars Categorical is not. A column that is given a loss of its own is not scaled.
+    "auto" takes a numeric column for squared loss on (x - median) / (interquartile range / 1.349),
+    a boolean one for logistic loss, an ordered category for a logistic loss on each step between
+    its levels, an unordered one for a logistic loss on each of its one-hot columns (one column if
+    it has two levels). Strings are unordered categories. A polars Enum is ordered, a polars
+    Categorical is not. A column that is given a loss of its own is not scaled.
     """
 
     codecs: tuple[Codec, ...]
@@ -65,12 +90,21 @@ class Schema:
         groups = _groups(loss, table.names)
         if isinstance(loss, str | Loss) and loss != AUTO and not isinstance(loss, Stacked):
             _require_numbers(columns, loss)
-        found = {j: _codec(columns[j], part, len(columns[j].values)) for at, part in groups for j in at}
+        found = {
+            j: _codec(columns[j], part, len(columns[j].values)) for at, part in groups for j in at
+        }
         codecs = tuple(found[j] for j in range(len(columns)))
-        stated = all(part != AUTO for _, part in groups) and not any(c.kind in LABELS for c in columns)
-        E, bands = _encoded(codecs, columns), _bands(codecs, groups)
+        stated = all(part != AUTO for _, part in groups) and not any(
+            c.kind in LABELS for c in columns
+        )
+        E = _encoded(codecs, columns)
+        bands = _bands(codecs, groups)
         stacked = _stacked(bands)
-        return Schema(codecs, stacked, np.ones(E.shape[1]) if stated else _balance(E, stacked, bands))
+        return Schema(
+            codecs,
+            stacked,
+            np.ones(E.shape[1]) if stated else _balance(E, stacked, bands),
+        )
 
     @property
     def feature_names(self) -> list[str]:
@@ -80,7 +114,9 @@ class Schema:
     @property
     def inferred(self) -> Inference:
         """What every column was taken for: (column, kind, loss, number of encoded columns)."""
-        return Inference(Inferred(c.name, c.kind.value, str(c.loss), len(c.features)) for c in self.codecs)
+        return Inference(
+            Inferred(c.name, c.kind.value, str(c.loss), len(c.features)) for c in self.codecs
+        )
 
     def encode(self, X: Any) -> Array:
         """Return the table as an array of floats with NaN at holes; a label that `of` never saw becomes a hole."""
@@ -89,7 +125,10 @@ class Schema:
     @property
     def originals(self) -> Array:
         """The position of the original column of each encoded one."""
-        return np.repeat(np.arange(len(self.codecs)), [len(codec.features) for codec in self.codecs])
+        return np.repeat(
+            np.arange(len(self.codecs)),
+            [len(codec.features) for codec in self.codecs],
+        )
 
     def spread(self, weights: Array) -> Array:
         """Return weights of the original columns as weights of the encoded ones."""
@@ -98,7 +137,8 @@ class Schema:
     def decode(self, predicted: Array, X: Any) -> Any:
         """Return X with its holes filled from predictions in the units of `encode`; observed cells are as they were."""
         table = as_table(X)
-        columns, spans = self._columns(table), _spans(self.codecs)
+        columns = self._columns(table)
+        spans = _spans(self.codecs)
         fills = {
             j: codec.decode(predicted[cells.holes, at])
             for j, (codec, cells, at) in enumerate(zip(self.codecs, columns, spans, strict=True))
@@ -110,15 +150,22 @@ class Schema:
         """Return the columns of a table; raise where they are not those of the fit."""
         names = [codec.name for codec in self.codecs]
         if len(table.names) != len(names):
-            raise ValueError(f"The table has {len(table.names)} columns, in fit it had {len(names)}: {names}.")
+            raise ValueError(
+                f"The table has {len(table.names)} columns, in fit it had {len(names)}: {names}.",
+            )
         numbered = list(range(len(names)))
-        if table.names != names and numbered not in (names, table.names):  # arrays have no names to compare
+        if table.names != names and numbered not in (
+            names,
+            table.names,
+        ):  # arrays have no names to compare
             wrong = [
                 f"{found!r} instead of {name!r}"
                 for found, name in zip(table.names, names, strict=True)
                 if found != name
             ]
-            raise ValueError(f"The columns are not those of fit, in that order: {', '.join(wrong[:3])}.")
+            raise ValueError(
+                f"The columns are not those of fit, in that order: {', '.join(wrong[:3])}.",
+            )
         columns = [table.cells(j) for j in numbered]
         for cells, codec in zip(columns, self.codecs, strict=True):
             _require_kind(cells, codec)
@@ -135,7 +182,11 @@ class Band(NamedTuple):
 
 def _groups(loss: Any, names: list[Any]) -> list[tuple[list[int], Any]]:
     """Return which losses stand on which columns; those left out are "auto"."""
-    pairs = list(loss.groups) if isinstance(loss, Stacked) else by_columns(loss)
+    pairs: Any
+    if isinstance(loss, Stacked):
+        pairs = list(loss.groups)
+    else:
+        pairs = by_columns(loss)
     if pairs is None:
         return [(list(range(len(names))), _part(loss))]
     groups = [(places(columns, names), _part(part)) for columns, part in pairs]
@@ -157,17 +208,23 @@ def _part(loss: Any) -> Any:
 
 def places(columns: Any, names: list[Any]) -> list[int]:
     """Return the positions of columns that are given by name, index, slice or mask, or by a list of the former."""
-    if isinstance(columns, str) or (not isinstance(columns, slice | list | tuple | np.ndarray) and columns in names):
+    if isinstance(columns, str) or (
+        not isinstance(columns, slice | list | tuple | np.ndarray) and columns in names
+    ):
         found = [j for j, name in enumerate(names) if name == columns]
         if len(found) > 1:
-            raise ValueError(f"{len(found)} columns are named {columns!r}; give their losses by position.")
+            raise ValueError(
+                f"{len(found)} columns are named {columns!r}; give their losses by position.",
+            )
         return found or [choose(columns, {str(name): j for j, name in enumerate(names)}, "column")]
     if isinstance(columns, list | tuple):
         return [j for column in columns for j in places(column, names)]
     try:
         return [int(j) for j in np.atleast_1d(np.arange(len(names))[columns])]
     except IndexError as error:
-        raise ValueError(f"A loss stands on columns {columns!r}; the table has {len(names)}: {names}.") from error
+        raise ValueError(
+            f"A loss stands on columns {columns!r}; the table has {len(names)}: {names}.",
+        ) from error
 
 
 def _require_numbers(columns: list[Cells], loss: Any) -> None:
@@ -176,52 +233,79 @@ def _require_numbers(columns: list[Cells], loss: Any) -> None:
     if labels:
         raise ValueError(
             f"loss={loss!r} on all columns needs numbers, but {', '.join(labels)} hold categories or text. Use "
-            "loss='auto', or give losses by column: {column: loss}."
+            "loss='auto', or give losses by column: {column: loss}.",
         )
 
 
 def _require_kind(cells: Cells, codec: Codec) -> None:
     """Raise where a column is of another kind than it was in fit, or has other levels in its order."""
-    same = cells.kind is codec.kind or cells.kind is Kind.EMPTY or (cells.kind in LABELS and codec.kind in LABELS)
+    same = (
+        cells.kind is codec.kind
+        or cells.kind is Kind.EMPTY
+        or (cells.kind in LABELS and codec.kind in LABELS)
+    )
     if not same and (codec.kind, cells.kind) != (Kind.NUMBER, Kind.BOOLEAN):
-        raise ValueError(f"Column {cells.name!r} is {cells.kind.value}, in fit it was {codec.kind.value}; convert it.")
+        raise ValueError(
+            f"Column {cells.name!r} is {cells.kind.value}, in fit it was {codec.kind.value}; convert it.",
+        )
     ordered = codec.kind is Kind.ORDERED and cells.kind is Kind.ORDERED
-    if ordered and isinstance(codec, Line | Steps) and len(codec.levels) > 1 and cells.levels != codec.levels:
+    if (
+        ordered
+        and isinstance(codec, Line | Steps)
+        and len(codec.levels) > 1
+        and cells.levels != codec.levels
+    ):
         raise ValueError(
             f"Column {cells.name!r} has the levels {list(cells.levels)}, in fit it had {list(codec.levels)}; convert "
-            "it to the type that it had in fit."
+            "it to the type that it had in fit.",
         )
 
 
 def _codec(cells: Cells, loss: Any, rows: int) -> Codec:
     """Return how a column is encoded under a loss, or under the one that suits it best."""
     if cells.kind is Kind.EMPTY:
-        raise ValueError(f"Column {cells.name!r} has neither a value nor a type that says what belongs there; drop it.")
+        raise ValueError(
+            f"Column {cells.name!r} has neither a value nor a type that says what belongs there; drop it.",
+        )
     if cells.kind is Kind.TEXT and len(cells.levels) > min(MOST_LABELS, rows / 2):
         raise ValueError(
             f"Column {cells.name!r} holds {len(cells.levels)} different strings in {rows} rows: too many to be "
-            "categories. Drop it, or convert it to numbers or to a categorical type."
+            "categories. Drop it, or convert it to numbers or to a categorical type.",
         )
     if cells.kind is Kind.NUMBER:
         if loss == AUTO:
-            return Number(cells.name, cells.kind, Squared(), *_center_and_scale(cells.values), _least(cells.values))
-        return Number(cells.name, cells.kind, Ordinal() if loss == "ordinal" else loss, least=_least(cells.values))
+            return Number(
+                cells.name,
+                cells.kind,
+                Squared(),
+                *_center_and_scale(cells.values),
+                _least(cells.values),
+            )
+        return Number(
+            cells.name,
+            cells.kind,
+            Ordinal() if loss == "ordinal" else loss,
+            least=_least(cells.values),
+        )
     return _label_codec(cells, loss)
 
 
 def _label_codec(cells: Cells, loss: Any) -> Codec:
-    name, kind, levels = cells.name, cells.kind, cells.levels
+    name = cells.name
+    kind = cells.kind
+    levels = cells.levels
     occur = tuple(np.unique(cells.values[~cells.holes]).astype(int).tolist())
     seen = [levels[j] for j in occur]
     if len(seen) < 2 and (loss == AUTO or kind in LABELS):
-        # a logistic loss would send its offset to infinity; with nothing seen at all the first level stands in
+        # a logistic loss would send its offset to infinity; with nothing seen at all the first
+        # level stands in
         return Line(name, kind, Squared(), tuple(seen or levels[:1]))
     if kind in (Kind.UNORDERED, Kind.TEXT):
         loss = Logistic() if loss == AUTO else loss
         if not isinstance(loss, Logistic | Margin | Multinomial):
             raise ValueError(
                 f"Column {name!r} is an unordered category, which takes the losses 'auto', 'logistic', 'softmax' or a "
-                f"hinge, not {loss!r}. If its categories have an order, make it an ordered type."
+                f"hinge, not {loss!r}. If its categories have an order, make it an ordered type.",
             )
         coding = Line if len(seen) == 2 and not loss.rowwise else OneHot
         return coding(name, kind, loss, tuple(seen))
@@ -230,7 +314,9 @@ def _label_codec(cells: Cells, loss: Any) -> Codec:
     if loss in (AUTO, "ordinal"):
         loss = Logistic() if len(levels) == 2 else Ordinal(levels=len(levels))
     if loss.rowwise or (len(levels) > 2 and isinstance(loss, Logistic | Margin)):
-        raise ValueError(f"Column {name!r} has {len(levels)} ordered levels, which {loss} cannot take; use 'ordinal'.")
+        raise ValueError(
+            f"Column {name!r} has {len(levels)} ordered levels, which {loss} cannot take; use 'ordinal'.",
+        )
     return Line(name, kind, loss, levels)
 
 
@@ -247,7 +333,9 @@ def _least(values: Array) -> float:
     """Return zero for counts, whole numbers of which none is negative; other numbers have no least."""
     observed = values[np.isfinite(values)]
     counts = len(observed) > 0 and bool(np.all((observed >= 0) & (observed == np.rint(observed))))
-    return 0.0 if counts else -np.inf
+    if counts:
+        return 0.0
+    return -np.inf
 
 
 def _spans(codecs: tuple[Codec, ...]) -> list[slice]:
@@ -263,7 +351,9 @@ def _encoded(codecs: tuple[Codec, ...], columns: list[Cells]) -> Array:
         block = codec.encode(cells)
         observed = ~np.isnan(block)
         if np.isinf(block).any():
-            raise ValueError(f"Column {codec.name!r} contains infinity; mark missing entries by NaN.")
+            raise ValueError(
+                f"Column {codec.name!r} contains infinity; mark missing entries by NaN.",
+            )
         if not codec.loss.rowwise:
             _check_legal(codec, np.where(observed, block, FILLER), observed)
         blocks.append(block)
@@ -279,12 +369,17 @@ def _check_legal(codec: Codec, block: Array, observed: Array) -> None:
 
 def _bands(codecs: tuple[Codec, ...], groups: list[tuple[list[int], Any]]) -> list[Band]:
     """Return what is weighed together: the encoded columns of each column, or of all that a rowwise loss couples."""
-    spans, bands = _spans(codecs), []
+    spans = _spans(codecs)
+    bands = []
     for at, part in groups:
         coupled = [j for j in at if isinstance(codecs[j], Number) and codecs[j].loss.rowwise]
         if coupled:
             bands.append(Band([spans[j].start for j in coupled], len(coupled), part))
-        bands += [Band(list(range(spans[j].start, spans[j].stop)), 1, codecs[j].loss) for j in at if j not in coupled]
+        bands += [
+            Band(list(range(spans[j].start, spans[j].stop)), 1, codecs[j].loss)
+            for j in at
+            if j not in coupled
+        ]
     return bands
 
 
@@ -297,12 +392,15 @@ def _stacked(bands: list[Band]) -> Loss:
             equal[0].extend(band.at)
         else:
             parts.append((list(band.at), band.loss))
-    return parts[0][1] if len(parts) == 1 else Stacked(tuple((sorted(at), loss) for at, loss in parts))
+    if len(parts) == 1:
+        return parts[0][1]
+    return Stacked(tuple((sorted(at), loss) for at, loss in parts))
 
 
 def _balance(E: Array, loss: Loss, bands: list[Band]) -> Array:
     """Return a weight for each encoded column, such that each original column's null loss is one per observed entry."""
-    excess, weights = _null_losses(E, loss), np.ones(E.shape[1])
+    excess = _null_losses(E, loss)
+    weights = np.ones(E.shape[1])
     for band in bands:
         per_row = excess[band.at].sum()
         if per_row > CONSTANT:
@@ -313,8 +411,9 @@ def _balance(E: Array, loss: Loss, bands: list[Band]) -> Array:
 def _null_losses(E: Array, loss: Loss) -> Array:
     """min over b of the mean over observed entries of f(b; x) - min_z f(z; x), for each encoded column.
 
-    For losses whose least value is zero, such as squared and logistic, this is the loss of the best constant; others,
-    such as poisson, can be negative, and only what exceeds their least value can be balanced.
+    For losses whose least value is zero, such as squared and logistic, this is the loss of the best
+    constant; others, such as poisson, can be negative, and only what exceeds their least value can
+    be balanced.
     """
     out = np.zeros(E.shape[1])
     for columns, part in loss.parts(E.shape[1]):
@@ -322,7 +421,10 @@ def _null_losses(E: Array, loss: Loss) -> Array:
         seen = ~np.isnan(x)
         if seen.any():
             filled = np.where(seen, x, FILLER)
-            excess = part.value(_constants(x, part), filled) + part.conjugate(np.zeros_like(x), filled)
+            excess = part.value(_constants(x, part), filled) + part.conjugate(
+                np.zeros_like(x),
+                filled,
+            )
             out[columns] = np.where(seen, excess, 0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
     return out
 

@@ -32,7 +32,14 @@ class Scoring:
     weight: Any = 1.0  # of all entries, or of each column
     scale: Any = 1.0  # of all codes, or of each component
 
-    def __call__(self, X: Any, C: Array, intercept: Array, entries: Any = None, start: Array | None = None) -> Array:
+    def __call__(
+        self,
+        X: Any,
+        C: Array,
+        intercept: Array,
+        entries: Any = None,
+        start: Array | None = None,
+    ) -> Array:
         """Return the codes of the rows of X; a row without an observed entry gets the codes of least penalty."""
         codes = np.zeros((X.shape[0], len(C)), C.dtype)
         if isinstance(self.penalty, Constraint):
@@ -40,7 +47,8 @@ class Scoring:
         seen = self._seen(X, entries)
         if len(C) and seen.any():
             data = self._data(X[seen], None if entries is None else entries[seen], intercept)
-            # a ridge has one minimum wherever the search begins; elsewhere only the same start gives the same codes
+            # a ridge has one minimum wherever the search begins; elsewhere only the same start
+            # gives the same codes
             begin = start if start is not None and is_ridge(self.penalty) else codes
             codes[seen] = self.of_data(data, C, begin[seen].astype(C.dtype))
         return codes
@@ -49,13 +57,21 @@ class Scoring:
         """Return the codes of the rows of data that hold loss, weights and intercepts; found in units of the scale."""
         scale = np.asarray(self.scale, C.dtype)
         scaled = C * scale if scale.ndim == 0 else C * scale[:, None]
-        return np.asarray(self._fit(data, scaled, start / np.where(scale > 0, scale, 1)) * scale, C.dtype)
+        return np.asarray(
+            self._fit(data, scaled, start / np.where(scale > 0, scale, 1)) * scale,
+            C.dtype,
+        )
 
     def _seen(self, X: Any, entries: Any) -> Array:
         """Tell which rows have an observed entry."""
         if is_sparse(X):
-            return np.diff(X.indptr) > 0 if entries is None else np.asarray((entries != 0).sum(axis=1)).ravel() > 0
-        missing = np.isnan(X) if entries is None else np.isnan(X) | (entries == 0)
+            if entries is None:
+                return np.diff(X.indptr) > 0
+            return np.asarray((entries != 0).sum(axis=1)).ravel() > 0
+        if entries is None:
+            missing = np.isnan(X)
+        else:
+            missing = np.isnan(X) | (entries == 0)
         return np.asarray(~missing.all(axis=1))
 
     def _data(self, X: Any, entries: Any, intercept: Array) -> Data:
@@ -85,7 +101,9 @@ class Scoring:
         return replace(self, penalty=SquaredL2(), alpha=strength, scale=deviations)
 
     def _fit(self, data: Data, C: Array, codes: Array) -> Array:
-        if not data.unbounded:  # zero may lie outside the domain of the loss, a mixture of all components never does
+        if (
+            not data.unbounded
+        ):  # zero may lie outside the domain of the loss, a mixture of all components never does
             codes = codes + 1 / len(C)
         if data.smooth or isinstance(self.penalty, OneHot):
             return update_codes(data, codes, C, self.penalty, self.alpha, STEPS)

@@ -20,13 +20,26 @@ from regfactor.solvers.paths import along
 from regfactor.solvers.sweeps import sweep
 
 HELD_OUT = 0.1
-ALPHAS, SMALLEST = 20, 1e-3  # strengths tried, and the last as a share of the first, alpha_max
+# strengths tried, and the last as a share of the first, alpha_max
+ALPHAS = 20
+SMALLEST = 1e-3
 ROUGH = 1e-2  # relative gap of the fits that are only compared
 RISES = 3  # strengths or ranks in a row that are no better, after which the search ends
-BETTER = 2e-3  # relative fall of the held-out loss of refitted factors that counts as better: their losses are noisy
-CUTS = (0.5, 0.2, 0.1, 0.03)  # shares of the largest singular value at which debiased factors are cut
+# relative fall of the held-out loss of refitted factors that counts as better: their losses are
+# noisy
+BETTER = 2e-3
+CUTS = (
+    0.5,
+    0.2,
+    0.1,
+    0.03,
+)  # shares of the largest singular value at which debiased factors are cut
 MOST_DEBIASED = 30
-PRIORS = 10.0 ** np.arange(-3, 0.75, 0.5)  # strengths of the prior of codes, in units of the null loss of a cell
+PRIORS = 10.0 ** np.arange(
+    -3,
+    0.75,
+    0.5,
+)  # strengths of the prior of codes, in units of the null loss of a cell
 MIDDLE = 4  # position among them at which the search begins: a tenth
 PRIOR = "prior"
 RULES = {"min": "min", "1se": "1se"}
@@ -56,19 +69,26 @@ Trials = Callable[[Convex, Data, Point], list[Trial]]
 
 
 def select_alpha(
-    problem: Convex, rule: str, debias: bool | str, groups: Array | None, random: np.random.Generator
+    problem: Convex,
+    rule: str,
+    debias: bool | str,
+    groups: Array | None,
+    random: np.random.Generator,
 ) -> Selection:
     """Choose the strength of a gauge; with `debias`, by what debiased factors would predict.
 
-    Refitted factors need few atoms: those of a singular value that the penalty has nearly removed are noise, and
-    would be grown to full size. So the rank at which they are cut is chosen along with the strength. Under a prior of
-    the codes atoms may be many, and its strength is chosen along.
+    Refitted factors need few atoms: those of a singular value that the penalty has nearly removed
+    are noise, and would be grown to full size. So the rank at which they are cut is chosen along
+    with the strength. Under a prior of the codes atoms may be many, and its strength is chosen
+    along.
     """
     choose(rule, RULES, "rule")
     fitted, held = _parted(problem.at(problem.alpha_max() or 1.0), groups, random)
     alphas = np.geomspace(1.0, SMALLEST, ALPHAS) * fitted.alpha_max()
     if not alphas[0] > 0:
-        raise ValueError("alpha='auto' found nothing to choose: intercepts alone explain the table. Give a number.")
+        raise ValueError(
+            "alpha='auto' found nothing to choose: intercepts alone explain the table. Give a number.",
+        )
     trials: Trials = _penalized
     if debias:
         trials = _Priors(fitted, groups) if debias == PRIOR else _Refits()
@@ -82,31 +102,46 @@ def select_alpha(
     return Selection("alphas", search.trials, chosen)
 
 
-def select_prior(problem: Convex, groups: Array | None, random: np.random.Generator, max_rank: int | None) -> Selection:
+def select_prior(
+    problem: Convex,
+    groups: Array | None,
+    random: np.random.Generator,
+    max_rank: int | None,
+) -> Selection:
     """Choose the strength of the prior of the codes at a given strength of the gauge."""
     if any(t.loss.rowwise for t in problem.data.terms):
         raise UnsupportedProblem(
-            "debias='prior' holds out single entries, which a loss of whole rows does not allow; use True or False."
+            "debias='prior' holds out single entries, which a loss of whole rows does not allow; use True or False.",
         )
     fitted, held = _parted(problem, groups, random)
     search = Search()
-    search.ended(_Priors(fitted, groups)(fitted, held, solve(fitted, tol=ROUGH, max_rank=max_rank).point))
+    search.ended(
+        _Priors(fitted, groups)(fitted, held, solve(fitted, tol=ROUGH, max_rank=max_rank).point),
+    )
     return Selection("alphas", search.trials, search.choice("min"))
 
 
-def _parted(problem: Convex, groups: Array | None, random: np.random.Generator) -> tuple[Convex, Data]:
+def _parted(
+    problem: Convex,
+    groups: Array | None,
+    random: np.random.Generator,
+) -> tuple[Convex, Data]:
     """Return the problem of the entries that are learned from, and those that are held out."""
     problem = prepared(problem)
     train, held = problem.data.split(HELD_OUT, random, groups)
     if not (held.terms[0].x.size if held.layout.sparse else held.observed.any()):
         raise ValueError(
-            "The table has too few observed entries to hold some out; give alpha, and debias=True or False."
+            "The table has too few observed entries to hold some out; give alpha, and debias=True or False.",
         )
     return replace(problem, data=train), held
 
 
 def select_rank(
-    problem: Factored, groups: Array | None, random: np.random.Generator, seed: int, **options: Any
+    problem: Factored,
+    groups: Array | None,
+    random: np.random.Generator,
+    seed: int,
+    **options: Any,
 ) -> Selection:
     """Choose the number of atoms of a local fit."""
     train, held = problem.data.split(HELD_OUT, random, groups)
@@ -123,7 +158,8 @@ def refit(problem: Convex, point: Point, rank: int, sweeps: int = 3) -> Point:
     """Return the leading atoms of a point, refitted together with the intercepts under next to no penalty."""
     if not rank:
         return problem.null
-    F, B = _leading(point.factors, rank), point.free
+    F = _leading(point.factors, rank)
+    B = point.free
     for _ in range(sweeps):
         F, B = sweep(problem, F, B, 1.0, TINY_RIDGE)
     return Point(rebalance(F), B)
@@ -134,14 +170,19 @@ class Search:
 
     def __init__(self, better: float = 0.0) -> None:
         self.trials: list[Trial] = []
-        self.better, self.best, self.rises = better, np.inf, 0
+        self.better = better
+        self.best = np.inf
+        self.rises = 0
 
     def ended(self, trials: list[Trial]) -> bool:
         """Take in the candidates of one step; the best of them stands for it."""
         trial = min(trials, key=lambda t: t.loss)
         self.trials.append(trial)
         scale = max(abs(self.best), 1e-300) if np.isfinite(self.best) else 1.0
-        self.rises = 0 if trial.loss < self.best - self.better * scale else self.rises + 1
+        if trial.loss < self.best - self.better * scale:
+            self.rises = 0
+        else:
+            self.rises = self.rises + 1
         self.best = min(self.best, trial.loss)
         return self.rises >= RISES
 
@@ -166,7 +207,10 @@ class _Refits:
     def __call__(self, problem: Convex, held: Data, point: Point) -> list[Trial]:
         self.penalized += _penalized(problem, held, point)
         return [
-            replace(trial_of(_losses(problem, held, refit(problem, point, rank, 2)), problem.alpha), rank=rank)
+            replace(
+                trial_of(_losses(problem, held, refit(problem, point, rank, 2)), problem.alpha),
+                rank=rank,
+            )
             for rank in _cuts(point.factors)
         ] or [replace(self.penalized[-1], rank=0)]
 
@@ -174,23 +218,28 @@ class _Refits:
         """Warn where the penalized fit predicts held-out entries clearly better than the refit that was chosen."""
         plain = min(self.penalized, key=lambda t: t.loss)
         if plain.loss < chosen.loss - chosen.error:
-            kept = f"{chosen.rank} refitted components" if chosen.rank else "column offsets alone, the best refit found"
+            if chosen.rank:
+                kept = f"{chosen.rank} refitted components"
+            else:
+                kept = "column offsets alone, the best refit found"
             warn(
                 f"debias=True suits this table badly: entries held out are predicted worse by {kept} (mean loss "
                 f"{chosen.loss:.3g}) than by the penalized fit (at most {plain.loss:.3g}). Use debias='prior', or "
-                "debias=False."
+                "debias=False.",
             )
 
 
 class _Priors:
     """Strengths of the prior of the codes, tried from the one that was best last time on while they get better.
 
-    Under the squared loss a strength is the variance of the noise, so that its unit must scale like the loss: it is
-    what the best constants cost per cell above the least value of the loss, half the variance of a column.
+    Under the squared loss a strength is the variance of the noise, so that its unit must scale like
+    the loss: it is what the best constants cost per cell above the least value of the loss, half
+    the variance of a column.
     """
 
     def __init__(self, problem: Convex, groups: Array | None) -> None:
-        data, null = problem.data, problem.null
+        data = problem.data
+        null = problem.null
         P = problem.predictor(null.factors, null.free)
         cells = len(data.losses(P)) * (1.0 if groups is None else (groups.max() + 1) / len(groups))
         excess = data.value(P) + data.conjugate(np.zeros_like(P))
@@ -221,7 +270,10 @@ def with_prior(problem: Convex, point: Point, strength: float) -> Point:
     if not F.rank:
         return point
     rows = problem.map.diagonal  # a row of weight w is w equal rows, which are scored like one
-    data = problem.data.weighted(np.square(rows).ravel()) if np.ndim(rows) else problem.data
+    if np.ndim(rows):
+        data = problem.data.weighted(np.square(rows).ravel())
+    else:
+        data = problem.data
     if problem.design is not None and point.free is not None:
         data = data.shifted(problem.design.D, point.free)
     loss = data.terms[0].loss  # stands for all: the data hold their losses themselves

@@ -23,7 +23,8 @@ def tidy(F: Factors, power: float) -> Factors:
     size = np.linalg.norm(codes, ord=power, axis=0) * np.linalg.norm(C, axis=1)
     order = np.argsort(-size, kind="stable")
     order = order[size[order] > TINY_ATOM * size.max(initial=0)]
-    codes, C = codes[:, order], C[order]
+    codes = codes[:, order]
+    C = C[order]
     sign = np.sign(np.take_along_axis(C, np.abs(C).argmax(axis=1)[:, None], axis=1))
     return Factors(np.ascontiguousarray(codes * sign[:, 0]), np.ascontiguousarray(C * sign))
 
@@ -31,7 +32,12 @@ def tidy(F: Factors, power: float) -> Factors:
 def _merged(codes: Array, C: Array) -> tuple[Array, Array]:
     """Return the factors with equal components, which equal rows of a table bring about, merged into one."""
     directions = C / np.abs(C).max(axis=1, keepdims=True)
-    _, first, group = np.unique(directions.round(SAME_COMPONENT), axis=0, return_index=True, return_inverse=True)
+    _, first, group = np.unique(
+        directions.round(SAME_COMPONENT),
+        axis=0,
+        return_index=True,
+        return_inverse=True,
+    )
     if len(first) == len(C):
         return codes, C
     joined = np.zeros((len(codes), len(first)), codes.dtype)

@@ -8,7 +8,14 @@ from typing import Any
 from regfactor._params import choose, says
 from regfactor.kernels.base import Kernel
 from regfactor.kernels.pointwise import Custom, Gaussian, Linear, Polynomial, Precomputed
-from regfactor.kernels.spectral import ClassicalMDS, FromDistances, FromGraph, Isomap, Laplacian, LocallyLinear
+from regfactor.kernels.spectral import (
+    ClassicalMDS,
+    FromDistances,
+    FromGraph,
+    Isomap,
+    Laplacian,
+    LocallyLinear,
+)
 
 KERNELS: dict[str, Callable[[Any, Any, Any], Kernel]] = {
     "linear": lambda gamma, degree, coef0: Linear(),
@@ -18,12 +25,22 @@ KERNELS: dict[str, Callable[[Any, Any, Any], Kernel]] = {
 }
 
 
-PARTS = {"isomap": Isomap, "laplacian": Laplacian, "locallylinear": LocallyLinear, "lle": LocallyLinear,
-         "classicalmds": ClassicalMDS, "mds": ClassicalMDS}  # fmt: skip
+PARTS = {
+    "isomap": Isomap,
+    "laplacian": Laplacian,
+    "locallylinear": LocallyLinear,
+    "lle": LocallyLinear,
+    "classicalmds": ClassicalMDS,
+    "mds": ClassicalMDS,
+}
 
 
 def as_kernel(
-    kernel: Any, gamma: float | str = "scale", degree: int = 3, coef0: float = 1.0, what: str = "kernel"
+    kernel: Any,
+    gamma: float | str = "scale",
+    degree: int = 3,
+    coef0: float = 1.0,
+    what: str = "kernel",
 ) -> Kernel:
     """Return the kernel that a string with its parameters, a function of two tables or a part stands for."""
     if isinstance(kernel, Kernel):
@@ -33,11 +50,15 @@ def as_kernel(
     if isinstance(kernel, str):
         part = PARTS.get(kernel.lower().replace("_", ""))
         if part is not None:
-            raise ValueError(f"{what}={kernel!r} is a part: write {what}=regfactor.kernels.{part.__name__}().")
+            raise ValueError(
+                f"{what}={kernel!r} is a part: write {what}=regfactor.kernels.{part.__name__}().",
+            )
         return choose(kernel, KERNELS, what)(gamma, degree, coef0)
     if callable(kernel):
         return Custom(kernel)
-    raise ValueError(f"{what} must be a string, a Kernel or a function of two tables, got {kernel!r}.")
+    raise ValueError(
+        f"{what} must be a string, a Kernel or a function of two tables, got {kernel!r}.",
+    )
 
 
 def is_pairwise(kernel: Any) -> bool:

@@ -41,10 +41,13 @@ class Kernel(Params, abc.ABC):
 def about_mean(Y: Any, X: Any = None) -> tuple[Any, Any]:
     """Return references Y and rows X less the mean of the references; a sparse one leaves both as they are.
 
-    Distances do not see it, but where |x|^2 - 2 x'y + |y|^2 is their square they lose all digits far from the origin.
+    Distances do not see it, but where |x|^2 - 2 x'y + |y|^2 is their square they lose all digits
+    far from the origin.
     """
     if X is not None and np.shape(X)[1] != np.shape(Y)[1]:
-        raise ValueError(f"Rows have {np.shape(X)[1]} columns, the reference rows {np.shape(Y)[1]}; they must agree.")
+        raise ValueError(
+            f"Rows have {np.shape(X)[1]} columns, the reference rows {np.shape(Y)[1]}; they must agree.",
+        )
     if is_sparse(Y) or is_sparse(X):
         return Y, X
     mean = np.mean(Y, axis=0, dtype=np.float64).astype(kind(Y))
@@ -53,4 +56,6 @@ def about_mean(Y: Any, X: Any = None) -> tuple[Any, Any]:
 
 def kind(X: Any) -> Any:
     """float32 for float32, float64 for everything else."""
-    return np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
+    if getattr(X, "dtype", None) == np.float32:
+        return np.float32
+    return np.float64

@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.metrics.pairwise import euclidean_distances, linear_kernel, polynomial_kernel, rbf_kernel
+from sklearn.metrics.pairwise import (
+    euclidean_distances,
+    linear_kernel,
+    polynomial_kernel,
+    rbf_kernel,
+)
 
 from regfactor._linalg import is_sparse
 from regfactor._params import Array, require_count, require_not_negative
@@ -23,7 +28,9 @@ class Linear(Kernel):
         return linear_kernel(X, Y)
 
     def features(self, X: Any) -> Array:
-        return X.toarray() if is_sparse(X) else np.array(X)
+        if is_sparse(X):
+            return X.toarray()
+        return np.array(X)
 
 
 @dataclass
@@ -33,9 +40,10 @@ class Gaussian(Kernel):
     Parameters
     ----------
     gamma : float or str, default="scale"
-        A positive number, or how `resolved` finds it on training rows: "scale" is 1/(n_features Var(X)) as in
-        scikit-learn's SVC; "median" is 1/(2 s) with s the median squared distance between rows; "neighbors" is 1/(2 s)
-        with s the median squared distance to the tenth neighbor. Left unresolved, it is found on the reference rows.
+        A positive number, or how `resolved` finds it on training rows: "scale" is 1/(n_features
+        Var(X)) as in scikit-learn's SVC; "median" is 1/(2 s) with s the median squared distance
+        between rows; "neighbors" is 1/(2 s) with s the median squared distance to the tenth
+        neighbor. Left unresolved, it is found on the reference rows.
 
     Examples
     --------
@@ -61,11 +69,14 @@ class Gaussian(Kernel):
     def gram(self, X: Any, Y: Any = None, prepared: Any = None) -> Array:
         gamma = widths.found(self.gamma, X if Y is None else Y)
         Y, X = about_mean(X) if Y is None else about_mean(Y, X)
-        return rbf_kernel(Y, gamma=gamma) if X is None else rbf_kernel(X, Y, gamma=gamma)
+        if X is None:
+            return rbf_kernel(Y, gamma=gamma)
+        return rbf_kernel(X, Y, gamma=gamma)
 
     def scaled(self, X: Any, Y: Any) -> Array:
         """Return `gram(X, Y)` with the greatest of every row made one, which is a number however far the row is."""
-        gamma, (Y, X) = widths.found(self.gamma, Y), about_mean(Y, X)
+        gamma = widths.found(self.gamma, Y)
+        (Y, X) = about_mean(Y, X)
         squares = euclidean_distances(X, Y, squared=True).astype(np.float64, copy=False)
         return np.asarray(np.exp(-gamma * (squares - squares.min(axis=1, keepdims=True))))
 
@@ -97,14 +108,16 @@ class Precomputed(Kernel):
 
     def gram(self, X: Any, Y: Any = None, prepared: Any = None) -> Array:
         K = self.checked(X if is_sparse(X) else np.array(X), X if Y is None else Y)
-        return K.toarray() if is_sparse(K) else K
+        if is_sparse(K):
+            return K.toarray()
+        return K
 
     def checked(self, K: Any, Y: Any) -> Any:
         """Return the matrix as it is, sparse or dense; raise unless it has a column for each reference row."""
         if K.ndim != 2 or K.shape[1] != Y.shape[0]:
             raise ValueError(
                 f"A precomputed kernel needs one column for each of the {Y.shape[0]} reference rows, got shape "
-                f"{K.shape}: fit on the square matrix of the training rows, score rows by their kernel against these."
+                f"{K.shape}: fit on the square matrix of the training rows, score rows by their kernel against these.",
             )
         return K
 
@@ -125,6 +138,6 @@ class Custom(Kernel):
         if K.shape != (X.shape[0], Y.shape[0]):
             raise ValueError(
                 f"The kernel function returned shape {K.shape} for tables of {X.shape[0]} and {Y.shape[0]} rows; it "
-                "must return the matrix of all pairs of rows."
+                "must return the matrix of all pairs of rows.",
             )
         return K

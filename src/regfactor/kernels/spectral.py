@@ -1,14 +1,16 @@
 """Embeddings as kernels: a structure built on reference rows, and how rows that are not among them meet it.
 
-The leading eigenvectors of `gram(Y)` are the embedding. `gram(X, Y)` treats X as new rows: it neither adds them to the
-structure nor looks for them in it. Two ways are used to extend a kernel on references y_1, ..., y_n to a new row x:
+The leading eigenvectors of `gram(Y)` are the embedding. `gram(X, Y)` treats X as new rows: it
+neither adds them to the structure nor looks for them in it. Two ways are used to extend a kernel on
+references y_1, ..., y_n to a new row x:
 
 * distances (classical MDS, Isomap), Gower 1968, Bengio et al. 2004:
   k(x, y) = -(d^2(x, y) - mean_i d^2(x, y_i) - mean_i d^2(y_i, y) + mean_ij d^2(y_i, y_j))/2.
   A reference taken as a new row gets its own row of `gram(Y)`.
-* averages (locally linear embedding, Laplacian): k(x, y) = sum_i w_i(x) k(y_i, y) with weights that sum to one, so that
-  the embedding of x is the same average of those of the references. A new row that equals a reference gets the row of
-  that in `gram(Y)`; one that is near to it, but not equal, may be placed elsewhere.
+* averages (locally linear embedding, Laplacian): k(x, y) = sum_i w_i(x) k(y_i, y) with weights that
+  sum to one, so that the embedding of x is the same average of those of the references. A new row
+  that equals a reference gets the row of that in `gram(Y)`; one that is near to it, but not equal,
+  may be placed elsewhere.
 """
 
 from __future__ import annotations
@@ -51,7 +53,10 @@ class FromDistances(Kernel):
 
     def gram(self, X: Any, Y: Any = None, prepared: Any = None) -> Array:
         _require_dense(self, X)
-        own, columns = self.prepare(X if Y is None else Y) if prepared is None else prepared
+        if prepared is None:
+            own, columns = self.prepare(X if Y is None else Y)
+        else:
+            own, columns = prepared
         squares = np.square(own if Y is None else self.to_references(X, Y, own), dtype=np.float64)
         rows = squares.mean(axis=1)[:, None]
         return np.asarray((rows + columns - columns.mean() - squares) / 2, kind(X))
@@ -61,8 +66,9 @@ class FromDistances(Kernel):
 class ClassicalMDS(FromDistances):
     """-J D^2 J / 2 with D by a metric of scikit-learn's `pairwise_distances`: classical scaling.
 
-    It is X X' about the mean for the Euclidean metric, and has negative eigenvalues for a metric that fits into no
-    Euclidean space. With "precomputed", tables hold the distances to the reference rows.
+    It is X X' about the mean for the Euclidean metric, and has negative eigenvalues for a metric
+    that fits into no Euclidean space. With "precomputed", tables hold the distances to the
+    reference rows.
     """
 
     metric: Any = "euclidean"
@@ -80,15 +86,18 @@ class ClassicalMDS(FromDistances):
         return pairwise_distances(X, Y, metric=self.metric)
 
     def _placed(self, Y: Any, X: Any = None) -> tuple[Any, Any]:
-        return about_mean(Y, X) if self.metric in EUCLIDEAN else (Y, X)
+        if self.metric in EUCLIDEAN:
+            return about_mean(Y, X)
+        return (Y, X)
 
 
 @dataclass
 class Isomap(FromDistances):
     """-J G^2 J / 2 with G the lengths of shortest paths through nearest neighbors.
 
-    A new row x enters through its neighbors: g(x, y) = min over neighbors i of |x - y_i| + g(y_i, y). Where the
-    neighbor graph is in pieces, each two are joined at their nearest rows, with a warning.
+    A new row x enters through its neighbors: g(x, y) = min over neighbors i of |x - y_i| + g(y_i,
+    y). Where the neighbor graph is in pieces, each two are joined at their nearest rows, with a
+    warning.
     """
 
     n_neighbors: int = 5
@@ -103,7 +112,7 @@ class Isomap(FromDistances):
         if pieces > 1:
             warn(
                 f"The graph of {self.n_neighbors} neighbors is in {pieces} pieces, which are joined at their nearest "
-                "rows; raise n_neighbors to let the data join them."
+                "rows; raise n_neighbors to let the data join them.",
             )
             graph = _joined(graph, Y, labels)
         return shortest_path(graph, directed=False)
@@ -133,10 +142,14 @@ class FromGraph(Kernel):
 
     def gram(self, X: Any, Y: Any = None, prepared: Any = None) -> Array:
         _require_dense(self, X)
-        K = self.prepare(X if Y is None else Y) if prepared is None else prepared
+        if prepared is None:
+            K = self.prepare(X if Y is None else Y)
+        else:
+            K = prepared
         if Y is None:
             return np.asarray(K, kind(X))
-        rows, first = self.weights(X, Y) @ K, _nearest(X, Y, 1)[1][:, 0]
+        rows = self.weights(X, Y) @ K
+        first = _nearest(X, Y, 1)[1][:, 0]
         equal = np.all(np.asarray(X) == np.asarray(Y)[first], axis=1)
         rows[equal] = K[first[equal]]
         return np.asarray(rows, kind(X))
@@ -146,7 +159,8 @@ class FromGraph(Kernel):
 class LocallyLinear(FromGraph):
     """((I - W)'(I - W))^+, where row i of W rebuilds y_i from its neighbors with weights that sum to one.
 
-    `reg` is added to the Gram matrix of the neighbors, times its trace. A new row is rebuilt likewise.
+    `reg` is added to the Gram matrix of the neighbors, times its trace. A new row is rebuilt
+    likewise.
     """
 
     n_neighbors: int = 5
@@ -158,7 +172,11 @@ class LocallyLinear(FromGraph):
 
     def form(self, Y: Any) -> Array:
         places = _nearest(None, Y, self.n_neighbors)[1]
-        residual = scipy.sparse.eye_array(len(places), format="csr") - self._rebuilding(Y, Y, places)
+        residual = scipy.sparse.eye_array(len(places), format="csr") - self._rebuilding(
+            Y,
+            Y,
+            places,
+        )
         return (residual.T @ residual).toarray()
 
     def weights(self, X: Any, Y: Any) -> scipy.sparse.csr_array:
@@ -169,7 +187,9 @@ class LocallyLinear(FromGraph):
         steps = np.asarray(Y, np.float64)[places] - np.asarray(X, np.float64)[:, None]
         grams = steps @ steps.transpose(0, 2, 1)
         traces = np.trace(grams, axis1=1, axis2=2)
-        grams += (self.reg * np.where(traces > 0, traces, 1.0))[:, None, None] * np.eye(places.shape[1])
+        grams += (self.reg * np.where(traces > 0, traces, 1.0))[:, None, None] * np.eye(
+            places.shape[1],
+        )
         W = np.linalg.solve(grams, np.ones((*places.shape, 1)))[..., 0]
         return _spread(W / W.sum(axis=1, keepdims=True), places, Y.shape[0])
 
@@ -178,9 +198,10 @@ class LocallyLinear(FromGraph):
 class Laplacian(FromGraph):
     """(D - A)^+, D the row sums of affinities A: Laplacian eigenmaps, and ratio cuts, as a kernel. Not normalized.
 
-    Affinities are exp(-gamma |x - y|^2), or 1 without gamma, between rows of which one is among the n_neighbors nearest
-    of the other, or between all without n_neighbors. A new row x is the mean of its neighbors weighted by its
-    affinities, which minimizes sum_i a(x, y_i) |f(x) - f(y_i)|^2. Of fewer rows all are neighbors, with a warning.
+    Affinities are exp(-gamma |x - y|^2), or 1 without gamma, between rows of which one is among the
+    n_neighbors nearest of the other, or between all without n_neighbors. A new row x is the mean of
+    its neighbors weighted by its affinities, which minimizes sum_i a(x, y_i) |f(x) - f(y_i)|^2. Of
+    fewer rows all are neighbors, with a warning.
     """
 
     n_neighbors: int | None = 10
@@ -188,21 +209,25 @@ class Laplacian(FromGraph):
 
     def __post_init__(self) -> None:
         if self.n_neighbors is None and self.gamma is None:
-            raise ValueError("Laplacian needs n_neighbors, gamma, or both: without either all rows are alike.")
+            raise ValueError(
+                "Laplacian needs n_neighbors, gamma, or both: without either all rows are alike.",
+            )
         if self.n_neighbors is not None:
             require_count(self, n_neighbors=self.n_neighbors)
         if self.gamma is not None:
             widths.check(self, self.gamma)
 
     def resolved(self, X: Any) -> Self:
-        return self if self.gamma is None else replace(self, gamma=widths.found(self.gamma, X))
+        if self.gamma is None:
+            return self
+        return replace(self, gamma=widths.found(self.gamma, X))
 
     def form(self, Y: Any) -> Array:
         most = Y.shape[0] - 1
         if self.n_neighbors is not None and 1 <= most < self.n_neighbors:
             warn(
                 f"n_neighbors={self.n_neighbors}, but there are only {most} other rows, so all are neighbors; lower "
-                "n_neighbors."
+                "n_neighbors.",
             )
         squares, places = self._reach(None, Y)
         A = self._affinities(squares, Y)
@@ -213,23 +238,31 @@ class Laplacian(FromGraph):
 
     def weights(self, X: Any, Y: Any) -> scipy.sparse.csr_array | Array:
         squares, places = self._reach(X, Y)
-        # the greatest affinity is made one, which cancels in the mean and leaves no far row without any weight
+        # the greatest affinity is made one, which cancels in the mean and leaves no far row without
+        # any weight
         A = self._affinities(squares - squares.min(axis=1, keepdims=True), Y)
         A /= A.sum(axis=1, keepdims=True)
-        return A if places is None else _spread(A, places, Y.shape[0])
+        if places is None:
+            return A
+        return _spread(A, places, Y.shape[0])
 
     def _reach(self, X: Any, Y: Any) -> tuple[Array, Array | None]:
         """Return squared distances to the references within reach, and their places unless all are."""
         if self.n_neighbors is not None:
             near, places = _nearest(X, Y, min(self.n_neighbors, max(Y.shape[0] - (X is None), 1)))
             return np.square(near), places
-        squares = pairwise_distances(Y if X is None else X, Y, metric="sqeuclidean").astype(np.float64, copy=False)
+        squares = pairwise_distances(Y if X is None else X, Y, metric="sqeuclidean").astype(
+            np.float64,
+            copy=False,
+        )
         if X is None:
             np.fill_diagonal(squares, np.inf)  # no row is its own neighbor
         return squares, None
 
     def _affinities(self, squares: Array, Y: Any) -> Array:
-        return np.ones_like(squares) if self.gamma is None else np.exp(-widths.found(self.gamma, Y) * squares)
+        if self.gamma is None:
+            return np.ones_like(squares)
+        return np.exp(-widths.found(self.gamma, Y) * squares)
 
 
 def _require_dense(kernel: Kernel, X: Any) -> None:
@@ -237,20 +270,27 @@ def _require_dense(kernel: Kernel, X: Any) -> None:
     if is_sparse(X):
         raise ValueError(
             f"Sparse data was passed, but {kernel} builds a structure on a dense table. Give X.toarray(), or use a "
-            "kernel of two rows such as 'rbf'."
+            "kernel of two rows such as 'rbf'.",
         )
 
 
 def _at_most(n_neighbors: int, Y: Any, what: str, itself: int) -> int:
     most = Y.shape[0] - itself
     if n_neighbors > most:
-        raise ValueError(f"n_neighbors={n_neighbors}, but there are only {most} {what}; lower n_neighbors.")
+        raise ValueError(
+            f"n_neighbors={n_neighbors}, but there are only {most} {what}; lower n_neighbors.",
+        )
     return int(n_neighbors)
 
 
 def _nearest(X: Any, Y: Any, n_neighbors: int) -> tuple[Array, Array]:
     """Distances and places in Y of the nearest to new rows X, or, for None, to each reference among the others."""
-    k = _at_most(n_neighbors, Y, "reference rows" if X is not None else "other rows", int(X is None))
+    k = _at_most(
+        n_neighbors,
+        Y,
+        "reference rows" if X is not None else "other rows",
+        int(X is None),
+    )
     Y, X = about_mean(Y, X)
     distances, places = NearestNeighbors(n_neighbors=k).fit(Y).kneighbors(X)
     return distances.astype(np.float64, copy=False), places
@@ -264,7 +304,8 @@ def _spread(values: Array, places: Array, n: int) -> scipy.sparse.csr_array:
 
 def _joined(graph: Any, Y: Any, labels: Array) -> Any:
     """Return the graph with an edge between each two pieces, where they are nearest."""
-    distances, pieces = pairwise_distances(Y), [np.flatnonzero(labels == c) for c in range(labels.max() + 1)]
+    distances = pairwise_distances(Y)
+    pieces = [np.flatnonzero(labels == c) for c in range(labels.max() + 1)]
     edges = []
     for a, b in itertools.combinations(pieces, 2):
         i, j = np.unravel_index(distances[np.ix_(a, b)].argmin(), (len(a), len(b)))
@@ -286,12 +327,13 @@ def _pseudo_inverse(L: Array) -> Array:
 
     Left to an eigendecomposition where the form vanishes on more, or nearly.
     """
-    n, c = len(L), float(np.trace(L)) / len(L)
+    n = len(L)
+    c = float(np.trace(L)) / len(L)
     pieces, labels = connected_components(scipy.sparse.csr_array(L), directed=False)
     if 1 < pieces < n:
         warn(
             f"The graph of neighbors is in {pieces} pieces. Every one has the same mean in this kernel, which does not "
-            "tell them apart; raise n_neighbors."
+            "tell them apart; raise n_neighbors.",
         )
     E = np.eye(pieces)[labels] / np.sqrt(np.bincount(labels))
     constants = E @ E.T
@@ -300,6 +342,9 @@ def _pseudo_inverse(L: Array) -> Array:
         inverse, failed = scipy.linalg.lapack.dpotri(factor, lower=True)
         lower = np.tril(inverse)
         inverse = lower + np.tril(lower, -1).T
-        if not failed and np.linalg.norm(inverse) * np.linalg.norm(L) * n * np.finfo(np.float64).eps < 1:
+        if (
+            not failed
+            and np.linalg.norm(inverse) * np.linalg.norm(L) * n * np.finfo(np.float64).eps < 1
+        ):
             return np.asarray(inverse - constants / c)
     return np.asarray(scipy.linalg.pinvh(L, check_finite=False))

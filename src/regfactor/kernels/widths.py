@@ -19,8 +19,13 @@ NEIGHBOR = 10
 
 def scale(X: Any) -> float:
     """1/(n_features Var(X)), the variance of all entries: the rule of scikit-learn's SVC."""
-    variance = X.multiply(X).mean() - X.mean() ** 2 if is_sparse(X) else np.var(X, dtype=np.float64)
-    return 1 / (X.shape[1] * float(variance)) if variance > 0 else 1.0
+    if is_sparse(X):
+        variance = X.multiply(X).mean() - X.mean() ** 2
+    else:
+        variance = np.var(X, dtype=np.float64)
+    if variance > 0:
+        return 1 / (X.shape[1] * float(variance))
+    return 1.0
 
 
 def median(X: Any) -> float:
@@ -40,7 +45,11 @@ def neighbors(X: Any) -> float:
     return _of_squares(np.square(distances[:, k], dtype=np.float64))
 
 
-RULES: dict[str, Callable[[Any], float]] = {"scale": scale, "median": median, "neighbors": neighbors}
+RULES: dict[str, Callable[[Any], float]] = {
+    "scale": scale,
+    "median": median,
+    "neighbors": neighbors,
+}
 
 
 def check(part: object, gamma: float | str) -> None:
@@ -59,17 +68,23 @@ def found(gamma: float | str, X: Any) -> float:
         number = choose(gamma, RULES, "gamma")(X)
     if not 0 < number < np.inf:
         size = "small" if number > 0 else "large"
-        raise ValueError(f"gamma={gamma!r} finds no width: the rows are too {size} to be squared. Scale the columns.")
+        raise ValueError(
+            f"gamma={gamma!r} finds no width: the rows are too {size} to be squared. Scale the columns.",
+        )
     return number
 
 
 def _some(X: Any) -> Array:
     """At most MOST_ROWS rows, the same for every table of this length."""
     n = X.shape[0]
-    return np.arange(n) if n <= MOST_ROWS else np.sort(np.random.default_rng(0).permutation(n)[:MOST_ROWS])
+    if n <= MOST_ROWS:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(0).permutation(n)[:MOST_ROWS])
 
 
 def _of_squares(squares: Array) -> float:
     """1/(2 median) of the squares that are not zero, since equal rows say nothing of a width; 1 without any."""
     squares = squares[squares > 0]
-    return float(1 / (2 * np.median(squares))) if len(squares) else 1.0
+    if len(squares):
+        return float(1 / (2 * np.median(squares)))
+    return 1.0

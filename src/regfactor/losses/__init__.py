@@ -51,7 +51,7 @@ def by_columns(loss: Any) -> list[tuple[Any, Any]] | None:
     if not loss or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in loss):
         raise ValueError(
             "A list of losses must be of pairs (columns, loss), such as [(slice(0, 2), 'squared'), ([2, 5], "
-            f"'logistic')]; got {loss!r}. One loss for all columns stands alone, without a list."
+            f"'logistic')]; got {loss!r}. One loss for all columns stands alone, without a list.",
         )
     return list(loss)
 
@@ -67,7 +67,9 @@ def as_loss(loss: Any) -> Loss:
     groups = by_columns(loss)
     if groups is not None:
         return Stacked(tuple((columns, as_loss(part)) for columns, part in groups))
-    raise ValueError(f"loss must be a string, a Loss, a dict or a list of (columns, loss), got {loss!r}.")
+    raise ValueError(
+        f"loss must be a string, a Loss, a dict or a list of (columns, loss), got {loss!r}.",
+    )
 
 
 __all__ = [

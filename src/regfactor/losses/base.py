@@ -15,9 +15,10 @@ EVERYTHING = slice(None)
 class Loss(Params, abc.ABC):
     """A convex loss f(z; x), elementwise on arrays of any shape.
 
-    A loss holds parameters and no data. A concrete loss states `value`, `gradient`, `hessian`, `conjugate` (in the
-    first argument, infinite outside its domain) and `inverse_gradient`; the laws in the tests hold for all of them.
-    Rowwise losses couple the last axis: their value is spread over the row so that its sum is the row's loss.
+    A loss holds parameters and no data. A concrete loss states `value`, `gradient`, `hessian`,
+    `conjugate` (in the first argument, infinite outside its domain) and `inverse_gradient`; the
+    laws in the tests hold for all of them. Rowwise losses couple the last axis: their value is
+    spread over the row so that its sum is the row's loss.
     """
 
     domain: Interval = Interval()
@@ -42,7 +43,9 @@ class Loss(Params, abc.ABC):
 
     def expand(self, z: Array, x: Array, value: Array, gradient: Array, hessian: Array) -> None:
         """Write value, gradient and second derivative to the last three; overridden where they share work."""
-        value[...], gradient[...], hessian[...] = self.value(z, x), self.gradient(z, x), self.hessian(z, x)
+        value[...] = self.value(z, x)
+        gradient[...] = self.gradient(z, x)
+        hessian[...] = self.hessian(z, x)
 
     @abc.abstractmethod
     def conjugate(self, y: Array, x: Array) -> Array:
@@ -97,28 +100,35 @@ class Loss(Params, abc.ABC):
 def prox_by_newton(loss: Loss, a: Array, w: Array | float, x: Array, steps: int = 100) -> Array:
     """Solve f'(z) + w (z - a) = 0 for every entry.
 
-    The root lies between a and a - f'(a)/w. A Newton step is taken only if it stays inside the bracket and the
-    residual has halved since the last one; otherwise the bracket is bisected. (Plain bracketed Newton cycles
-    between the ends for the logistic loss with small w and large |a|.)
+    The root lies between a and a - f'(a)/w. A Newton step is taken only if it stays inside the
+    bracket and the residual has halved since the last one; otherwise the bracket is bisected.
+    (Plain bracketed Newton cycles between the ends for the logistic loss with small w and large
+    |a|.)
     """
     dtype = np.result_type(a, x)
     w = np.maximum(np.asarray(w, dtype), np.finfo(dtype).tiny)
     a = np.clip(a, *_inside(loss.link_domain, dtype))
     slope = loss.gradient(a, x)
     other = np.clip(a - slope / w, *_inside(loss.link_domain, dtype))
-    low, high = np.minimum(a, other), np.maximum(a, other)
-    z, residual, last = a, slope, np.full_like(a, np.inf)
+    low = np.minimum(a, other)
+    high = np.maximum(a, other)
+    z = a
+    residual = slope
+    last = np.full_like(a, np.inf)
     eps = 4 * np.finfo(dtype).eps
     noise = eps * (2 * np.abs(x) + w * np.abs(a))
     for _ in range(steps):
-        low, high = np.where(residual < 0, z, low), np.where(residual > 0, z, high)
+        low = np.where(residual < 0, z, low)
+        high = np.where(residual > 0, z, high)
         size = np.abs(residual)
         newton = z - residual / (loss.hessian(z, x) + w)
         trusted = (newton > low) & (newton < high) & (size <= last / 2)
         moved = np.where(trusted, newton, (low + high) / 2)
         last = np.where(trusted, size, last)
         # a residual of the size of rounding has no sign to go by: the entry stays where it is
-        done = (size <= noise + eps * (np.abs(slope) + w * np.abs(z))) | (high - low <= eps * np.abs(z))
+        done = (size <= noise + eps * (np.abs(slope) + w * np.abs(z))) | (
+            high - low <= eps * np.abs(z)
+        )
         z = np.where(done, z, moved).astype(dtype, copy=False)
         if done.all():
             break
@@ -129,7 +139,14 @@ def prox_by_newton(loss: Loss, a: Array, w: Array | float, x: Array, steps: int 
 
 def _inside(interval: Interval, dtype: Any) -> tuple[float, float]:
     """Return the ends of an interval, moved inwards where they do not belong to it."""
-    tiny, huge = float(np.finfo(dtype).tiny), float(np.finfo(dtype).max) ** 0.25
-    low = -huge if np.isinf(interval.low) else interval.low + (0.0 if interval.low_closed else tiny)
-    high = huge if np.isinf(interval.high) else interval.high - (0.0 if interval.high_closed else tiny)
+    tiny = float(np.finfo(dtype).tiny)
+    huge = float(np.finfo(dtype).max) ** 0.25
+    if np.isinf(interval.low):
+        low = -huge
+    else:
+        low = interval.low + (0.0 if interval.low_closed else tiny)
+    if np.isinf(interval.high):
+        high = huge
+    else:
+        high = interval.high - (0.0 if interval.high_closed else tiny)
     return low, high

@@ -38,7 +38,9 @@ class Bregman(Loss):
         return np.where(legal, self.potential.conjugate(np.clip(mean, edge.low, edge.high)), np.inf)
 
     def inverse_gradient(self, y: Array, x: Array) -> Array:
-        return self.potential.inverse(np.clip(y + x, self.potential.range.low, self.potential.range.high))
+        return self.potential.inverse(
+            np.clip(y + x, self.potential.range.low, self.potential.range.high),
+        )
 
     def slopes(self, x: Array) -> tuple[Array, Array | float]:
         return self.potential.range.low - x, self.potential.range.high - x
@@ -178,7 +180,8 @@ class Multinomial(Bregman):
         return x.sum(axis=-1, keepdims=True) * self.potential.slope(z)
 
     def conjugate(self, y: Array, x: Array) -> Array:
-        counts, total = y + x, x.sum(axis=-1, keepdims=True)
+        counts = y + x
+        total = x.sum(axis=-1, keepdims=True)
         slack = 1e-6 if counts.dtype == np.float32 else 1e-9
         closed = np.abs(counts.sum(axis=-1, keepdims=True) - total) <= slack * (1 + total)
         legal = closed & (counts >= -slack * (1 + x))
@@ -189,7 +192,8 @@ class Multinomial(Bregman):
         return self.potential.inverse((y + x) / x.sum(axis=-1, keepdims=True))
 
     def feasible(self, y: Array, x: Array) -> Array:
-        counts, total = np.maximum(y + x, 0), x.sum(axis=-1, keepdims=True)
+        counts = np.maximum(y + x, 0)
+        total = x.sum(axis=-1, keepdims=True)
         found = counts.sum(axis=-1, keepdims=True)
         return np.where(found > 0, counts * (total / np.where(found > 0, found, 1)) - x, 0)
 
@@ -273,7 +277,8 @@ class KL(Loss):
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
         b = w * a - 1
         root = np.sqrt(b * b + 4 * w * x)
-        # two forms of the positive root of w z^2 - b z - x = 0; each is exact where the other cancels
+        # two forms of the positive root of w z^2 - b z - x = 0; each is exact where the other
+        # cancels
         return np.where(b > 0, (b + root) / (2 * w), _ratio(2 * x, root - b))
 
 
@@ -286,7 +291,8 @@ def _margin(x: Array) -> Any:
 def _expand_sigmoid(z: Array, value: Array, first: Array, second: Array) -> None:
     """Write log(1 + e^z) = max(z, 0) + log(1 + e^-|z|), p and p (1 - p) = q r, with q = 1 / (1 + e^-|z|), r = 1 - q.
 
-    p = r + (q - r) [z >= 0] has all its digits, and no branch on z, which would be guessed wrong half of the time.
+    p = r + (q - r) [z >= 0] has all its digits, and no branch on z, which would be guessed wrong
+    half of the time.
     """
     np.negative(np.abs(z, out=second), out=second)
     np.exp(second, out=second)
@@ -311,4 +317,6 @@ def _root_of_exponential(c: Array, w: Array | float) -> Array:
     """Return the z with e^z + w z = w c, by the Wright omega function (omega + log omega = t)."""
     t = c - np.log(w)
     omega = wrightomega(t)
-    return np.where(t > 0, np.log(w) + np.log(np.where(t > 0, omega, 1)), c - omega).astype(np.result_type(c))
+    return np.where(t > 0, np.log(w) + np.log(np.where(t > 0, omega, 1)), c - omega).astype(
+        np.result_type(c),
+    )

@@ -1,11 +1,12 @@
 """What a divergence D(x, m) >= 0 between rows and centers promises; squared, Mahalanobis and city-block distances.
 
-An affine one is stated relative to an anchor a, in practice the mean of the data, by the three-point identity
+An affine one is stated relative to an anchor a, in practice the mean of the data, by the
+three-point identity
 
     D(x || m) = D(x || a) + D(a || m) - <x - a, f(m) - f(a)>,
 
-whose terms stay small where the data lie far from the origin. So all rows are compared with all centers by one matrix
-product.
+whose terms stay small where the data lie far from the origin. So all rows are compared with all
+centers by one matrix product.
 """
 
 from __future__ import annotations
@@ -23,8 +24,12 @@ from regfactor._linalg import is_sparse, stored_by_all
 from regfactor._params import Array, Interval, Params, require_positive
 from regfactor.losses.sums import less, over_rows, row_sums
 
-ROUNDED = 64 * float(np.finfo(np.float64).eps)  # of a mean: what adding up its rows may leave of a constant column
-MIXED = 16  # units of rounding of the widest column that one computed from it, such as an empty component, may hold
+ROUNDED = 64 * float(
+    np.finfo(np.float64).eps,
+)  # of a mean: what adding up its rows may leave of a constant column
+# units of rounding of the widest column that one computed from it, such as an empty component, may
+# hold
+MIXED = 16
 
 
 class Divergence(Params, abc.ABC):
@@ -104,7 +109,10 @@ class Affine(Divergence):
 
     def between(self, X: Array, M: Array, anchor: Array, base: Array | None = None) -> Array:
         f, c = self.links(M, anchor)
-        D = np.asarray(X @ -f.T) + f @ anchor if is_sparse(X) else (X - anchor) @ -f.T
+        if is_sparse(X):
+            D = np.asarray(X @ -f.T) + f @ anchor
+        else:
+            D = (X - anchor) @ -f.T
         D += c
         D += (self.base(X, anchor) if base is None else base)[:, None]
         return np.maximum(D, 0, out=D)
@@ -121,8 +129,12 @@ class Affine(Divergence):
         return self.values(X)
 
     def tally(self, X: Array, w: Array | None, anchor: Array, far: bool = False) -> Array:
-        # of D(x || a) the sum of F(x) - F(a) is left where a is the mean; far from the origin its digits cancel
-        base = self.base(X, anchor) if far else self.curved(X) - float(self.curved(anchor[None])[0])
+        # of D(x || a) the sum of F(x) - F(a) is left where a is the mean; far from the origin its
+        # digits cancel
+        if far:
+            base = self.base(X, anchor)
+        else:
+            base = self.curved(X) - float(self.curved(anchor[None])[0])
         return np.asarray(base.sum(dtype=np.float64) if w is None else w @ base)
 
     def total(self, tally: Array) -> float:
@@ -140,7 +152,8 @@ class SquaredDistance(Affine):
     def base(self, X: Any, anchor: Array) -> Array:
         if not is_sparse(X):
             return self.values(X - anchor)
-        # what is absent is a away; nothing is in columns that all rows store, as data far from zero do
+        # what is absent is a away; nothing is in columns that all rows store, as data far from zero
+        # do
         away = np.where(stored_by_all(X), 0, anchor)
         stored = np.square(X.data - anchor[X.indices]) - np.square(away[X.indices])
         return np.maximum(row_sums(X, stored) + away @ away, 0) / 2
@@ -157,9 +170,10 @@ class SquaredDistance(Affine):
 class Mahalanobis(Affine):
     """D = (x - m)' S^-1 (x - m) / 2 with S, the covariance within clusters, fitted too.
 
-    The objective is sum w D + W/2 (log det S + tr V S^-1): the log-det keeps S from growing for ever, and the trace, V
-    the diagonal of shrinkage times the variances of the columns (`scale`), keeps it invertible, whatever their units.
-    Its minimizer for given clusters is S = (scatter within) / W + V, so that every step lowers it.
+    The objective is sum w D + W/2 (log det S + tr V S^-1): the log-det keeps S from growing for
+    ever, and the trace, V the diagonal of shrinkage times the variances of the columns (`scale`),
+    keeps it invertible, whatever their units. Its minimizer for given clusters is S = (scatter
+    within) / W + V, so that every step lowers it.
     """
 
     shrinkage: float = 1e-3
@@ -184,24 +198,32 @@ class Mahalanobis(Affine):
         return f, np.einsum("ij,ij->i", f, moved) / 2
 
     def tally(self, X: Array, w: Array | None, anchor: Array, far: bool = False) -> Array:
-        # the scatter, from which D follows for any S; over all rows it is about the mean, not what stands for that here
+        # the scatter, from which D follows for any S; over all rows it is about the mean, not what
+        # stands for that here
         origin = anchor.astype(X.dtype)
-        Y, off = less(X, origin), anchor - origin
+        Y = less(X, origin)
+        off = anchor - origin
         Y = Y if w is None else Y * np.sqrt(w)[:, None]
         return Y.T @ Y - (len(X) if w is None else w.sum()) * np.outer(off, off)
 
     def without_rounding(self, tally: Array, anchor: Array, mass: float, eps: float) -> Array:
         squares = np.diag(tally)
-        own, widest = (ROUNDED + 2 * eps) * anchor, (ROUNDED + MIXED * eps) * np.sqrt(squares.max() / mass)
+        own = (ROUNDED + 2 * eps) * anchor
+        widest = (ROUNDED + MIXED * eps) * np.sqrt(squares.max() / mass)
         varies = squares > mass * np.square(np.maximum(np.abs(own), widest))
         return np.where(varies & varies[:, None], tally, 0.0)
 
     def spread(self, variances: Array) -> Array:
         mean = float(variances.mean())  # a constant column has no unit of its own
-        return np.where(variances > 0, variances, mean) if mean > 0 else np.ones(len(variances))
+        if mean > 0:
+            return np.where(variances > 0, variances, mean)
+        return np.ones(len(variances))
 
     def total(self, tally: Array) -> float:
-        return float(np.trace(scipy.linalg.cho_solve((self._root, True), tally, check_finite=False))) / 2
+        return (
+            float(np.trace(scipy.linalg.cho_solve((self._root, True), tally, check_finite=False)))
+            / 2
+        )
 
     @property
     def parameters(self) -> Array | None:
@@ -218,7 +240,11 @@ class Mahalanobis(Affine):
         return replace(self, covariance=parameters)
 
     def extra(self, mass: float) -> float:
-        inverse = scipy.linalg.cho_solve((self._root, True), np.eye(len(self._root)), check_finite=False)
+        inverse = scipy.linalg.cho_solve(
+            (self._root, True),
+            np.eye(len(self._root)),
+            check_finite=False,
+        )
         shrunk = self.shrinkage * float((self.scale * np.diag(inverse)).sum())
         return mass * (self.volume + shrunk / 2)
 

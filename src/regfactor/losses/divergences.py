@@ -1,7 +1,7 @@
 """Bregman divergences of potentials, and the names of all divergences in the API.
 
-Under a Bregman divergence D_F(x || m) the best center of any F is the mean (Banerjee et al. 2005), and all rows are
-compared with all centers by one matrix product, as `distances` tells.
+Under a Bregman divergence D_F(x || m) the best center of any F is the mean (Banerjee et al. 2005),
+and all rows are compared with all centers by one matrix product, as `distances` tells.
 """
 
 from __future__ import annotations
@@ -22,17 +22,22 @@ from regfactor.losses.sums import over_rows, row_values, x_log_x
 
 TINY = float(np.finfo(np.float64).tiny)
 CANCELED = 1e-4  # share of the terms of a sum below which too many of its digits are lost
-GAUSS = tuple(zip(*scipy.special.roots_sh_jacobi(4, 2, 1), strict=True))  # nodes and weights for 1 - s on [0, 1]
+GAUSS = tuple(
+    zip(*scipy.special.roots_sh_jacobi(4, 2, 1), strict=True),
+)  # nodes and weights for 1 - s on [0, 1]
 STEADY = 0.5  # share of F'' by which it may change where these are enough
-STEEPEST = -float(np.log(TINY))  # |f| at a center on the boundary of the domain, where the limit is infinite
+STEEPEST = -float(
+    np.log(TINY),
+)  # |f| at a center on the boundary of the domain, where the limit is infinite
 
 
 @dataclass
 class BregmanDivergence(Affine):
     """D_F(x || m) = F(x) - F(m) - <f(m), x - m> of a potential F.
 
-    A center on the boundary of the domain (all zeros of a column under "kl") has f = -inf or inf. There f is cut at the
-    logarithm of the smallest number: D(0 || 0) = 0 stays exact, and any x > 0 is 708 x away, huge but finite.
+    A center on the boundary of the domain (all zeros of a column under "kl") has f = -inf or inf.
+    There f is cut at the logarithm of the smallest number: D(0 || 0) = 0 stays exact, and any x > 0
+    is 708 x away, huge but finite.
     """
 
     potential: Potential
@@ -47,11 +52,15 @@ class BregmanDivergence(Affine):
         return self.domain
 
     def base(self, X: Array, anchor: Array) -> Array:
-        X, a = X.astype(np.float64, copy=False), anchor[None]
-        slope, values = self._transfer(a)[0], self.values(X)
+        X = X.astype(np.float64, copy=False)
+        a = anchor[None]
+        slope = self._transfer(a)[0]
+        values = self.values(X)
         D = values - X @ slope + float(slope @ anchor - row_values(self.potential, a)[0])
         if not is_sparse(X):
-            size = np.abs(values) + np.abs(X) @ np.abs(slope) + float(np.abs(slope) @ np.abs(anchor))
+            size = (
+                np.abs(values) + np.abs(X) @ np.abs(slope) + float(np.abs(slope) @ np.abs(anchor))
+            )
             self._refine(D, size, X, np.broadcast_to(a, X.shape))
         return np.maximum(D, 0, out=D)
 
@@ -63,15 +72,22 @@ class BregmanDivergence(Affine):
         return over_rows(lambda rows: row_values(self.potential, rows), X)
 
     def curved(self, X: Array) -> Array:
-        return over_rows(x_log_x, X) if isinstance(self.potential, potentials.Entropy) else self.values(X)
+        if isinstance(self.potential, potentials.Entropy):
+            return over_rows(x_log_x, X)
+        return self.values(X)
 
     def paired(self, X: Array, M: Array) -> Array:
         X = X.astype(np.float64, copy=False)
-        high, low, link, moved = self._value(X), self._value(M), self._transfer(M), X - M
+        high = self._value(X)
+        low = self._value(M)
+        link = self._transfer(M)
+        moved = X - M
         D = high - low - link * moved
         if self.potential.rowwise:
             return np.maximum(D.sum(axis=1), 0)
-        lost = np.abs(D) < CANCELED * (np.abs(high) + np.abs(low) + np.abs(link) * (np.abs(X) + np.abs(M)))
+        lost = np.abs(D) < CANCELED * (
+            np.abs(high) + np.abs(low) + np.abs(link) * (np.abs(X) + np.abs(M))
+        )
         if lost.any():
             D[lost] = self._integral(M[lost], moved[lost], D[lost])
         return np.maximum(D, 0, out=D).sum(axis=1)
@@ -86,32 +102,52 @@ class BregmanDivergence(Affine):
     def _integral(self, m: Array, moved: Array, rough: Array) -> Array:
         """D(m + moved || m) as moved^2 times the integral of (1 - s) F''(m + s moved), in which no digits cancel.
 
-        Where F'' changes so much over s in [0, 1] that few nodes do not tell its integral, what is known roughly stays.
+        Where F'' changes so much over s in [0, 1] that few nodes do not tell its integral, what is
+        known roughly stays.
         """
-        first, inner = self._slope(m), [self._slope(m + s * moved) for s, _ in GAUSS]
-        change = np.max([np.abs(slope - first) for slope in (*inner, self._slope(m + moved))], axis=0)
-        exact = moved * (moved * sum(weight * slope for (_, weight), slope in zip(GAUSS, inner, strict=True)))
+        first = self._slope(m)
+        inner = [self._slope(m + s * moved) for s, _ in GAUSS]
+        change = np.max(
+            [np.abs(slope - first) for slope in (*inner, self._slope(m + moved))],
+            axis=0,
+        )
+        exact = moved * (
+            moved * sum(weight * slope for (_, weight), slope in zip(GAUSS, inner, strict=True))
+        )
         return np.where((first > 0) & (change <= STEADY * first) & np.isfinite(exact), exact, rough)
 
     def links(self, M: Array, anchor: Array) -> tuple[Array, Array]:
-        f, a = self._transfer(M), anchor[None]
-        values, least = row_values(self.potential, M), float(row_values(self.potential, a)[0])
+        f = self._transfer(M)
+        a = anchor[None]
+        values = row_values(self.potential, M)
+        least = float(row_values(self.potential, a)[0])
         c = least - values + np.einsum("ij,ij->i", f, M - anchor)
-        size = np.abs(values) + abs(least) + np.einsum("ij,ij->i", np.abs(f), np.abs(M) + np.abs(anchor))
+        size = (
+            np.abs(values)
+            + abs(least)
+            + np.einsum("ij,ij->i", np.abs(f), np.abs(M) + np.abs(anchor))
+        )
         self._refine(c, size, np.broadcast_to(a, M.shape), M)
         return f - self._transfer(a), np.maximum(c, 0)
 
     def _value(self, X: Array) -> Array:
-        return wide_exp(X) if isinstance(self.potential, potentials.Exp) else self.potential.value(X)
+        if isinstance(self.potential, potentials.Exp):
+            return wide_exp(X)
+        return self.potential.value(X)
 
     def _slope(self, X: Array) -> Array:
-        return wide_exp(X) if isinstance(self.potential, potentials.Exp) else self.potential.slope(X)
+        if isinstance(self.potential, potentials.Exp):
+            return wide_exp(X)
+        return self.potential.slope(X)
 
     def _transfer(self, M: Array) -> Array:
         if isinstance(self.potential, potentials.Exp):
             return wide_exp(M)
         domain = self.potential.domain
-        inside = np.maximum(M, domain.low + TINY) if domain.low_closed and domain.low == 0 else M
+        if domain.low_closed and domain.low == 0:
+            inside = np.maximum(M, domain.low + TINY)
+        else:
+            inside = M
         return np.nan_to_num(self.potential.transfer(inside), posinf=STEEPEST, neginf=-STEEPEST)
 
 
@@ -133,7 +169,9 @@ DIVERGENCES: dict[str, Divergence] = {
 def named(divergence: Divergence) -> str:
     """Return how a user writes a divergence: by its name where it has one."""
     names = [f"divergence={name!r}" for name, part in DIVERGENCES.items() if part is divergence]
-    return names[0] if names else str(divergence)
+    if names:
+        return names[0]
+    return str(divergence)
 
 
 def as_divergence(divergence: Any) -> Divergence:
@@ -147,5 +185,9 @@ def as_divergence(divergence: Any) -> Divergence:
     if isinstance(divergence, str):
         return choose(divergence, DIVERGENCES, "divergence")
     if isinstance(divergence, type) and issubclass(divergence, Potential | Divergence):
-        raise ValueError(f"divergence must be a part, not its class: write {divergence.__name__}().")
-    raise ValueError(f"divergence must be a string or a Potential such as losses.potentials.Exp(), got {divergence!r}.")
+        raise ValueError(
+            f"divergence must be a part, not its class: write {divergence.__name__}().",
+        )
+    raise ValueError(
+        f"divergence must be a string or a Potential such as losses.potentials.Exp(), got {divergence!r}.",
+    )

@@ -8,7 +8,10 @@ from regfactor._params import Array
 
 MAX_EXPONENT = 300.0  # exp of more would overflow once squared
 MAX_EXPONENT_SINGLE = 40.0  # the same in float32
-LAST_EXPONENT = {8: 700.0, 4: 85.0}  # by bytes of a number: exp of more would overflow once added up over some rows
+LAST_EXPONENT = {
+    8: 700.0,
+    4: 85.0,
+}  # by bytes of a number: exp of more would overflow once added up over some rows
 
 
 def bounded_exp(z: Array, out: Array | None = None) -> Array:
@@ -18,14 +21,21 @@ def bounded_exp(z: Array, out: Array | None = None) -> Array:
 
 def bounded(z: Array, out: Array | None = None) -> Array:
     """Return z up to the bound of exponents in its precision: itself, where that holds, which is soon seen."""
-    most = MAX_EXPONENT_SINGLE if (z := np.asarray(z)).dtype == np.float32 else MAX_EXPONENT
-    return z if z.max(initial=-np.inf) <= most else np.minimum(z, most, out=out)
+    if (z := np.asarray(z)).dtype == np.float32:
+        most = MAX_EXPONENT_SINGLE
+    else:
+        most = MAX_EXPONENT
+    if z.max(initial=-np.inf) <= most:
+        return z
+    return np.minimum(z, most, out=out)
 
 
 def rising_exp(z: Array) -> Array:
     """Return exp(z), and beyond the bound of exponents its tangent there, which outweighs any multiple of z."""
     inner = bounded(z)
-    return np.exp(z) if inner is z else np.asarray(np.exp(inner) * (1 + (tamed(z) - inner)))
+    if inner is z:
+        return np.exp(z)
+    return np.asarray(np.exp(inner) * (1 + (tamed(z) - inner)))
 
 
 def tamed(z: Array) -> Array:

@@ -1,7 +1,8 @@
 """Convex potentials F with transfer f = F', conjugate F* and inverse transfer f* (White & Schuurmans 2012, table 3).
 
-Every Bregman loss and every Bregman divergence is one of these; nothing else is stated about it. The printed
-tables of the papers hold errors; the forms here satisfy Fenchel-Young, which the tests check.
+Every Bregman loss and every Bregman divergence is one of these; nothing else is stated about it.
+The printed tables of the papers hold errors; the forms here satisfy Fenchel-Young, which the tests
+check.
 """
 
 from __future__ import annotations
@@ -141,8 +142,12 @@ class Exp(Potential):
         return bounded_exp(x)
 
     def conjugate(self, y: Array) -> Array:
-        with np.errstate(invalid="ignore"):  # no number below zero, as by xlogy, which takes five times as long
-            return np.asarray(y * np.log(y + np.finfo(np.result_type(np.asarray(y), np.float32)).tiny) - y)
+        with np.errstate(
+            invalid="ignore",
+        ):  # no number below zero, as by xlogy, which takes five times as long
+            return np.asarray(
+                y * np.log(y + np.finfo(np.result_type(np.asarray(y), np.float32)).tiny) - y,
+            )
 
     def inverse(self, y: Array) -> Array:
         with np.errstate(divide="ignore"):
@@ -204,7 +209,8 @@ class Dual(Potential):
     potential: Potential
 
     def __post_init__(self) -> None:
-        self.domain, self.range = self.potential.range, self.potential.domain
+        self.domain = self.potential.range
+        self.range = self.potential.domain
         self.rowwise = self.potential.rowwise
 
     def value(self, x: Array) -> Array:
@@ -361,11 +367,15 @@ class Steps(Potential):
     def inverse(self, y: Array) -> Array:
         with np.errstate(divide="ignore"):
             center = np.log(y) - np.log(self.levels - 1 - y)
-        low, high = center + self.thresholds[0], center + self.thresholds[-1]
-        for _ in range(60):  # the root is bracketed and f is increasing; 2^-60 of a bracket of a few units
+        low = center + self.thresholds[0]
+        high = center + self.thresholds[-1]
+        for _ in range(
+            60,
+        ):  # the root is bracketed and f is increasing; 2^-60 of a bracket of a few units
             middle = (low + high) / 2
             above = self.transfer(middle) > y
-            low, high = np.where(above, low, middle), np.where(above, middle, high)
+            low = np.where(above, low, middle)
+            high = np.where(above, middle, high)
         return np.asarray((low + high) / 2, np.result_type(y))
 
     def _sum(self, of: Callable[[Array], Array], x: Array) -> Array:

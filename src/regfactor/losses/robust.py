@@ -30,8 +30,11 @@ class Residual(Loss):
 
     def conjugate(self, y: Array, x: Array) -> Array:
         low, high = self.slopes(x)
-        value, inside = self.penalty_conjugate(y) + x * y, (y >= low) & (y <= high)
-        return value if inside.all() else np.where(inside, value, np.inf)
+        value = self.penalty_conjugate(y) + x * y
+        inside = (y >= low) & (y <= high)
+        if inside.all():
+            return value
+        return np.where(inside, value, np.inf)
 
 
 @dataclass
@@ -125,7 +128,9 @@ class SmoothedL1(Residual):
         return -1.0, 1.0
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
-        moved = a - x  # and all that follows in its place: fresh memory costs as much as the arithmetic
+        moved = (
+            a - x
+        )  # and all that follows in its place: fresh memory costs as much as the arithmetic
         moved /= 1 + self.sigma * w
         np.clip(moved, -1 / w, 1 / w, out=moved)
         return np.subtract(a, moved, out=moved)
@@ -166,7 +171,8 @@ class Absolute(Residual):
 class Robust(Loss):
     """min_s loss(z + s; x) + beta |s|: gross outliers s cost beta each unit, and the gradient is clipped at beta.
 
-    The outlier s is never formed (thesis, corollary 4): with the squared loss this is the Huber loss.
+    The outlier s is never formed (thesis, corollary 4): with the squared loss this is the Huber
+    loss.
     """
 
     loss: Loss = field(default_factory=Squared)
@@ -176,8 +182,10 @@ class Robust(Loss):
         require_positive(self, beta=self.beta)
         if not isinstance(self.loss, Loss) or self.loss.rowwise:
             raise ValueError(f"Robust wraps an elementwise Loss, got {self.loss!r}.")
-        self.domain, self.link_domain = self.loss.domain, self.loss.link_domain
-        self.smooth, self.curvature = self.loss.smooth, self.loss.curvature
+        self.domain = self.loss.domain
+        self.link_domain = self.loss.link_domain
+        self.smooth = self.loss.smooth
+        self.curvature = self.loss.curvature
         self.of_residual = self.loss.of_residual
 
     def explained(self, z: Array, x: Array) -> Array:

@@ -16,7 +16,9 @@ def _positions(columns: Any, d: int) -> Array:
     try:
         return np.atleast_1d(np.arange(d)[columns])
     except IndexError as error:
-        raise ValueError(f"A loss stands on columns {columns!r}, which a table of {d} columns has not.") from error
+        raise ValueError(
+            f"A loss stands on columns {columns!r}, which a table of {d} columns has not.",
+        ) from error
 
 
 @dataclass
@@ -28,14 +30,21 @@ class Stacked(Loss):
     def __post_init__(self) -> None:
         for columns, loss in self.groups:
             if not isinstance(loss, Loss) or isinstance(loss, Stacked):
-                raise ValueError(f"Stacked takes pairs (columns, Loss), got {loss!r} for columns {columns!r}.")
+                raise ValueError(
+                    f"Stacked takes pairs (columns, Loss), got {loss!r} for columns {columns!r}.",
+                )
 
     def parts(self, d: int) -> list[tuple[Any, Loss]]:
         """Return the groups as index arrays; every one of d columns must stand in exactly one."""
         found = [(_positions(columns, d), loss) for columns, loss in self.groups]
-        counts = np.bincount(np.concatenate([c for c, _ in found] or [np.zeros(0, int)]), minlength=d)
+        counts = np.bincount(
+            np.concatenate([c for c, _ in found] or [np.zeros(0, int)]),
+            minlength=d,
+        )
         bare, twice = (np.flatnonzero(wrong).tolist() for wrong in (counts == 0, counts > 1))
-        said = ([f"columns {bare} have none"] if bare else []) + ([f"columns {twice} have several"] if twice else [])
+        said = ([f"columns {bare} have none"] if bare else []) + (
+            [f"columns {twice} have several"] if twice else []
+        )
         if said:
             raise ValueError(f"Each of the {d} columns needs exactly one loss; {', '.join(said)}.")
         return found

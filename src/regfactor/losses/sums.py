@@ -23,12 +23,19 @@ def over_rows(of: Callable[[Array], Array], X: Any) -> Array:
     if not is_sparse(X):
         return np.asarray(of(X))
     at_zero = float(of(np.zeros((1, 1)))[0])
-    return X.shape[1] * at_zero + row_sums(X, of(X.data.astype(np.float64, copy=False)[:, None]) - at_zero)
+    return X.shape[1] * at_zero + row_sums(
+        X,
+        of(X.data.astype(np.float64, copy=False)[:, None]) - at_zero,
+    )
 
 
 def row_sums(X: Any, entries: Array) -> Array:
     """Sum numbers at the stored entries of a sparse table over its rows."""
-    return np.bincount(np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), entries, minlength=X.shape[0])
+    return np.bincount(
+        np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)),
+        entries,
+        minlength=X.shape[0],
+    )
 
 
 def less(X: Array, row: Array) -> Array:
@@ -37,7 +44,11 @@ def less(X: Array, row: Array) -> Array:
     if not X.flags.c_contiguous or not n:
         return X - row
     out = np.empty_like(X)
-    np.subtract(X[:n].reshape(n // SEVERAL, -1), np.tile(row, SEVERAL), out=out[:n].reshape(n // SEVERAL, -1))
+    np.subtract(
+        X[:n].reshape(n // SEVERAL, -1),
+        np.tile(row, SEVERAL),
+        out=out[:n].reshape(n // SEVERAL, -1),
+    )
     np.subtract(X[n:], row, out=out[n:])
     return out
 
@@ -89,7 +100,9 @@ def _(potential: potentials.Softmax, X: Array) -> Array:
 @row_values.register(potentials.MultinomialEntropy)
 def _(potential: Potential, X: Array) -> Array:
     value = x_log_x(X)
-    return value - _sum(X) if isinstance(potential, potentials.Entropy) else value
+    if isinstance(potential, potentials.Entropy):
+        return value - _sum(X)
+    return value
 
 
 @row_values.register

@@ -24,4 +24,6 @@ def as_transfer(transfer: Any) -> Potential:
         return transfer
     if isinstance(transfer, str):
         return choose(transfer, TRANSFERS, "transfer")
-    raise ValueError(f"transfer must be a string or a Potential such as losses.potentials.Exp(), got {transfer!r}.")
+    raise ValueError(
+        f"transfer must be a string or a Potential such as losses.potentials.Exp(), got {transfer!r}.",
+    )

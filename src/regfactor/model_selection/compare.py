@@ -40,7 +40,10 @@ class Comparison:
     @property
     def mean(self) -> float:
         """The mean difference over folds."""
-        return round(float(self.difference.mean()), 12)  # scores are counts: what is less is rounding
+        return round(
+            float(self.difference.mean()),
+            12,
+        )  # scores are counts: what is less is rounding
 
     @property
     def standard_error(self) -> float:
@@ -50,7 +53,8 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """One sentence: helped, hurt, or not to be told."""
-        n, sign = len(self.difference), -1 if self.score.startswith(NEGATIVE) else 1
+        n = len(self.difference)
+        sign = -1 if self.score.startswith(NEGATIVE) else 1
         score = self.score.removeprefix(NEGATIVE)  # an error, where less is better, is told as one
         size = f"{sign * self.mean:+.3g} ± {self.standard_error:.2g}"
         if not self.difference.any():
@@ -65,13 +69,17 @@ class Comparison:
         pd = optional("pandas", "Comparison.to_frame", "pip install pandas")
         columns = {"supervised": self.supervised, "semi_supervised": self.semi_supervised}
         return pd.DataFrame(
-            {**columns, "difference": self.difference}, index=pd.RangeIndex(len(self.difference), name="fold")
+            {**columns, "difference": self.difference},
+            index=pd.RangeIndex(len(self.difference), name="fold"),
         )
 
     def __str__(self) -> str:
         columns = [self.supervised, self.semi_supervised, self.difference]
         rows = [(str(i), *fold) for i, fold in enumerate(zip(*columns, strict=True))]
-        rows += [("mean", *(c.mean() for c in columns)), ("std. error", *(_error(c) for c in columns))]
+        rows += [
+            ("mean", *(c.mean() for c in columns)),
+            ("std. error", *(_error(c) for c in columns)),
+        ]
         lines = [f"{'fold':<10}{'supervised':>16}{'semi-supervised':>16}{'difference':>16}"]
         lines += [f"{name:<10}{a:>16.4g}{b:>16.4g}{d:>+16.4g}" for name, a, b, d in rows[:-1]]
         lines += [f"{rows[-1][0]:<10}" + "".join(f"{e:>16.2g}" for e in rows[-1][1:])]
@@ -80,7 +88,12 @@ class Comparison:
 
 
 def compare_with_supervised(
-    estimator: Any, X: Any, y: Any, cv: Any = 5, supervised: Any = None, scoring: Any = None
+    estimator: Any,
+    X: Any,
+    y: Any,
+    cv: Any = 5,
+    supervised: Any = None,
+    scoring: Any = None,
 ) -> Comparison:
     """Score an estimator on held-out labeled rows, with and without the unlabeled rows in training.
 
@@ -89,7 +102,8 @@ def compare_with_supervised(
     estimator : estimator
         Any semi-supervised classifier or regressor whose `fit` takes unlabeled rows marked in y.
     X, y : table and labels
-        Unlabeled rows carry the marker in y that the estimator understands (-1, NaN, None, "", or its `unlabeled`).
+        Unlabeled rows carry the marker in y that the estimator understands (-1, NaN, None, "", or
+        its `unlabeled`).
     cv : int or splitter, default=5
         A number stands for `LabeledKFold(cv, shuffle=True, random_state=0)`.
     supervised : estimator, default=None
@@ -100,7 +114,8 @@ def compare_with_supervised(
     Returns
     -------
     Comparison
-        `print` it; `to_frame()` for pandas. Folds share training rows, so that the standard error is rather too small.
+        `print` it; `to_frame()` for pandas. Folds share training rows, so that the standard error
+        is rather too small.
 
     Examples
     --------
@@ -114,32 +129,51 @@ def compare_with_supervised(
     """
     for name, model in {"estimator": estimator, "supervised": supervised}.items():
         if not hasattr(model, "fit") and (name == "estimator" or model is not None):
-            raise ValueError(f"{name} must be an estimator with fit, got {type(model).__name__}. {ORDER}")
-    if not isinstance(cv, numbers.Integral) and (isinstance(cv, str) or not hasattr(cv, "split")):  # a str splits too
-        raise ValueError(f"cv must be a whole number >= 2 or a splitter such as LabeledKFold(5), got {cv!r}.")
+            raise ValueError(
+                f"{name} must be an estimator with fit, got {type(model).__name__}. {ORDER}",
+            )
+    if not isinstance(cv, numbers.Integral) and (
+        isinstance(cv, str) or not hasattr(cv, "split")
+    ):  # a str splits too
+        raise ValueError(
+            f"cv must be a whole number >= 2 or a splitter such as LabeledKFold(5), got {cv!r}.",
+        )
     X, labels = indexable(X, as_targets(y) if is_regressor(estimator) else as_labels(y))
     marker = getattr(estimator, "unlabeled", None)
     if marker is None and is_regressor(estimator):
         marker = float("nan")  # any number, -1 too, is a target
     known = is_labeled(labels, marker)
     labeled = known if known.ndim == 1 else np.asarray(known.any(axis=1))
-    folds = (
-        LabeledKFold(int(cv), shuffle=True, random_state=0, unlabeled=marker)
-        if isinstance(cv, numbers.Integral)
-        else cv
-    )
+    if isinstance(cv, numbers.Integral):
+        folds = LabeledKFold(int(cv), shuffle=True, random_state=0, unlabeled=marker)
+    else:
+        folds = cv
     twin = estimator if supervised is None else supervised
     score = check_scoring(estimator, scoring=scoring)
     scores = []
     for fold, (train, test) in enumerate(folds.split(X, labels)):
         known_rows = train[labeled[train]]
         pair = []
-        for model, rows, role in ((twin, known_rows, "supervised twin"), (estimator, train, "estimator")):
-            fitted = _fitted(clone(model), _safe_indexing(X, rows), labels[rows], f"the {role} on fold {fold}")
+        for model, rows, role in (
+            (twin, known_rows, "supervised twin"),
+            (estimator, train, "estimator"),
+        ):
+            fitted = _fitted(
+                clone(model),
+                _safe_indexing(X, rows),
+                labels[rows],
+                f"the {role} on fold {fold}",
+            )
             pair.append(float(score(fitted, _safe_indexing(X, test), labels[test])))
         scores.append(pair)
     without, with_ = np.array(scores).T
-    return Comparison(without, with_, int(labeled.sum()), int((~labeled).sum()), _name(estimator, scoring))
+    return Comparison(
+        without,
+        with_,
+        int(labeled.sum()),
+        int((~labeled).sum()),
+        _name(estimator, scoring),
+    )
 
 
 def _fitted(model: Any, X: Any, y: Any, what: str) -> Any:
@@ -149,20 +183,30 @@ def _fitted(model: Any, X: Any, y: Any, what: str) -> Any:
             warnings.filterwarnings("ignore", message="y contains no unlabeled samples")
             return model.fit(X, _plain(y))
     except Exception as error:
-        error.add_note(f"While fitting {what}, {len(y)} rows. Another twin can be given as supervised=.")
+        error.add_note(
+            f"While fitting {what}, {len(y)} rows. Another twin can be given as supervised=.",
+        )
         raise
 
 
 def _plain(y: Array) -> Array:
     """Return labels of one kind without the detour by objects that missing ones needed."""
-    return np.array(y.tolist()) if y.dtype == object and not any(v is None or v != v for v in y.ravel()) else y
+    if y.dtype == object and not any(v is None or v != v for v in y.ravel()):
+        return np.array(y.tolist())
+    return y
 
 
 def _name(estimator: Any, scoring: Any) -> str:
     if scoring is None:
-        return "R^2" if is_regressor(estimator) else "accuracy"
-    return scoring if isinstance(scoring, str) else getattr(scoring, "__name__", "score")
+        if is_regressor(estimator):
+            return "R^2"
+        return "accuracy"
+    if isinstance(scoring, str):
+        return scoring
+    return getattr(scoring, "__name__", "score")
 
 
 def _error(values: Array) -> float:
-    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+    if len(values) > 1:
+        return float(values.std(ddof=1) / np.sqrt(len(values)))
+    return float("nan")

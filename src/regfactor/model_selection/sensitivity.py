@@ -67,26 +67,33 @@ class Sensitivity:
     def __str__(self) -> str:
         rows = [("constraint", "label", "stated", "tried", "moved")]
         rows += [
-            (s.constraint, str(s.label), f"{s.stated:.3g}", f"{s.tried:.3g}", f"{s.moved:.1%}") for s in self.shifts
+            (s.constraint, str(s.label), f"{s.stated:.3g}", f"{s.tried:.3g}", f"{s.moved:.1%}")
+            for s in self.shifts
         ]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
         return "\n".join([*lines, self.verdict])
 
 
-def constraint_sensitivity(model: Any, X: Any, y: Any, shifts: Sequence[float] = SHIFTS) -> Sensitivity:
+def constraint_sensitivity(
+    model: Any,
+    X: Any,
+    y: Any,
+    shifts: Sequence[float] = SHIFTS,
+) -> Sensitivity:
     """Refit with every stated share moved a little, one at a time, and count the predictions that change.
 
     Parameters
     ----------
     model : ExpectationSVC
-        Fitted or not; clones of it are fitted. Where it states nothing, the balance that it takes from the labels is
-        moved.
+        Fitted or not; clones of it are fitted. Where it states nothing, the balance that it takes
+        from the labels is moved.
     X, y : table and labels
         As given to `fit`.
     shifts : sequence of float, default=(-0.1, -0.05, 0.05, 0.1)
-        By how much a share is moved; it stays between 0 and 1, and the other shares of the statement give or take in
-        proportion. The target of an `expectation` is moved by this share of itself.
+        By how much a share is moved; it stays between 0 and 1, and the other shares of the
+        statement give or take in proportion. The target of an `expectation` is moved by this share
+        of itself.
 
     Returns
     -------
@@ -110,7 +117,8 @@ def constraint_sensitivity(model: Any, X: Any, y: Any, shifts: Sequence[float] =
         if not (is_number(shift) and abs(shift) <= 1):
             raise ValueError(f"shifts must be numbers between -1 and 1, got {shift!r}.")
     first = clone(model).fit(X, y)
-    stated, free = first.constraints_, np.asarray(~is_labeled(y, first.unlabeled))
+    stated = first.constraints_
+    free = np.asarray(~is_labeled(y, first.unlabeled))
     tried = [
         (constraint, label, target, constraint.moved(label, by), at)
         for at, constraint in enumerate(stated)
@@ -125,9 +133,16 @@ def constraint_sensitivity(model: Any, X: Any, y: Any, shifts: Sequence[float] =
         changed = [other if i == at else c for i, c in enumerate(stated)]
         refit = clone(model).set_params(constraints=changed, classes=first.classes_.tolist())
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*stated expectations do not hold", category=UserWarning)
+            warnings.filterwarnings(
+                "ignore",
+                message=".*stated expectations do not hold",
+                category=UserWarning,
+            )
             refit.fit(X, y)
-        moved = float(np.mean(refit.transduction_[free] != first.transduction_[free])) if free.any() else 0.0
+        if free.any():
+            moved = float(np.mean(refit.transduction_[free] != first.transduction_[free]))
+        else:
+            moved = 0.0
         found.append(Shift(str(constraint), label, target, new, moved))
     return Sensitivity(tuple(found), int(free.sum()))
 
@@ -135,4 +150,6 @@ def constraint_sensitivity(model: Any, X: Any, y: Any, shifts: Sequence[float] =
 def _labels(constraint: Constraint, classes: Array) -> list[tuple[Any, float]]:
     """Return the labels to move; of two that make up the whole, moving one moves the other."""
     targets = list(constraint.targets.items())
-    return targets[:1] if len(targets) == len(classes) == 2 else targets
+    if len(targets) == len(classes) == 2:
+        return targets[:1]
+    return targets

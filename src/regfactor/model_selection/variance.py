@@ -1,12 +1,14 @@
 """What unlabeled rows add to the estimate of a loss, for a fixed model (theorem 8 of the thesis, 11 of the paper).
 
-With U fixed and z free, the loss of a labeled row splits at the projection z*U of f(x) on the model's span,
+With U fixed and z free, the loss of a labeled row splits at the projection z*U of f(x) on the
+model's span,
 
     D_F*(y U || f(x))  =  A + B,      A = D_F*(y U || z* U),      B = D_F*(z* U || f(x)),
 
-and B needs no label. The estimate mean_l(A) + mean_all(B) has the variance VarA/T_l + (VarB + 2 Cov(A, B))/(T_l + T_u):
-unlabeled rows lower it only while VarB + 2 Cov(A, B) > 0, not always, as the papers say. The control variate
-mean_l(A + B) - c (mean_l B - mean_all B) with c = Cov(A + B, B)/VarB is never worse than labeled rows alone.
+and B needs no label. The estimate mean_l(A) + mean_all(B) has the variance VarA/T_l + (VarB + 2
+Cov(A, B))/(T_l + T_u): unlabeled rows lower it only while VarB + 2 Cov(A, B) > 0, not always, as
+the papers say. The control variate mean_l(A + B) - c (mean_l B - mean_all B) with c = Cov(A + B,
+B)/VarB is never worse than labeled rows alone.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ class LossEstimate:
     def coefficient(self) -> float:
         """c = Cov(A + B, B) / VarB."""
         C = self.covariance
-        return float((C[0, 1] + C[1, 1]) / C[1, 1]) if C[1, 1] > 0 else 0.0
+        if C[1, 1] > 0:
+            return float((C[0, 1] + C[1, 1]) / C[1, 1])
+        return 0.0
 
     @property
     def unlabeled_help(self) -> bool:
@@ -63,19 +67,25 @@ class LossEstimate:
     @property
     def labeled_only(self) -> Estimate:
         """mean_l(A + B)."""
-        return Estimate(float((self.fit + self.distance).mean()), float(self.covariance.sum()) / len(self.fit))
+        return Estimate(
+            float((self.fit + self.distance).mean()),
+            float(self.covariance.sum()) / len(self.fit),
+        )
 
     @property
     def plain(self) -> Estimate:
         """mean_l(A) + mean_all(B), the papers' estimate."""
-        C, all_ = self.covariance, np.concatenate([self.distance, self.distance_unlabeled])
+        C = self.covariance
+        all_ = np.concatenate([self.distance, self.distance_unlabeled])
         variance = C[0, 0] / len(self.fit) + (C[1, 1] + 2 * C[0, 1]) / len(all_)
         return Estimate(float(self.fit.mean() + all_.mean()), float(variance))
 
     @property
     def controlled(self) -> Estimate:
         """mean_l(A + B) - c (mean_l B - mean_all B)."""
-        C, c, all_ = self.covariance, self.coefficient, np.concatenate([self.distance, self.distance_unlabeled])
+        C = self.covariance
+        c = self.coefficient
+        all_ = np.concatenate([self.distance, self.distance_unlabeled])
         value, variance = self.labeled_only
         shift = float(self.distance.mean() - all_.mean())
         share = 1 / len(self.fit) - 1 / len(all_)
@@ -101,8 +111,10 @@ class LossEstimate:
         lines += [f"{name:<30}{e.value:>12.4g}{e.variance**0.5:>12.2g}" for name, e in rows]
         help_ = "lower" if self.unlabeled_help else "raise"
         sizes = f"{len(self.fit)} labeled and {len(self.distance_unlabeled)} unlabeled rows"
-        lines.append(f"{sizes}: more unlabeled rows {help_} the variance of mean(A) + mean(B) for this model;"
-                     f" the control variate (c = {self.coefficient:.3g}) takes from them what helps.")  # fmt: skip
+        lines.append(
+            f"{sizes}: more unlabeled rows {help_} the variance of mean(A) + mean(B) for this model;"
+            f" the control variate (c = {self.coefficient:.3g}) takes from them what helps.",
+        )
         return "\n".join(lines)
 
 
@@ -120,7 +132,9 @@ class ModelSpan:
         if len(U) == n_targets + 1:
             return ModelSpan(potential, U[-1], U[:-1])
         if len(U) != n_targets:
-            raise ValueError(f"U has {len(U)} rows, y has {n_targets} targets or classes; they must agree.")
+            raise ValueError(
+                f"U has {len(U)} rows, y has {n_targets} targets or classes; they must agree.",
+            )
         if isinstance(potential, Softmax):  # means sum to one: z ranges over sum z = 1
             return ModelSpan(potential, U[0], U[1:] - U[0])
         return ModelSpan(potential, np.zeros(U.shape[1]), U)
@@ -128,11 +142,15 @@ class ModelSpan:
     @property
     def conjugate(self) -> Potential:
         """F* as a potential."""
-        return MultinomialEntropy() if isinstance(self.potential, Softmax) else Dual(self.potential)
+        if isinstance(self.potential, Softmax):
+            return MultinomialEntropy()
+        return Dual(self.potential)
 
     def project(self, X: Array) -> Array:
         """Return z*U of every row: the minimizer of D_F*(. || f(x)) over the span."""
-        V, conjugate, end = self.basis, self.conjugate, self.potential.range
+        V = self.basis
+        conjugate = self.conjugate
+        end = self.potential.range
         if not len(X):
             return X
 
@@ -140,12 +158,18 @@ class ModelSpan:
             mean = self.offset + t.T @ V
             inside = (mean > end.low) & (mean < end.high)
             legal = np.where(inside, mean, self._inner)
-            values = np.where(inside.all(axis=1), (conjugate.value(legal) - X * legal).sum(axis=1), np.inf)
+            values = np.where(
+                inside.all(axis=1),
+                (conjugate.value(legal) - X * legal).sum(axis=1),
+                np.inf,
+            )
             with np.errstate(divide="ignore", over="ignore"):
                 curvature = np.minimum(conjugate.slope(legal), STEEPEST)
             return values, (conjugate.transfer(legal) - X).T, curvature.T
 
-        D, free, unbounded = np.ascontiguousarray(V.T), np.zeros(len(V)), np.full((1, 1), np.inf)
+        D = np.ascontiguousarray(V.T)
+        free = np.zeros(len(V))
+        unbounded = np.full((1, 1), np.inf)
         t = minimize_columns(evaluate, D, self._start(X), free, unbounded, Dense(X.shape[::-1]))
         return np.asarray(self.offset + t.T @ V)
 
@@ -161,17 +185,25 @@ class ModelSpan:
     @property
     def _inner(self) -> float:
         """A number inside the range of f."""
-        low, high = self.potential.range.low, self.potential.range.high
-        return float(np.clip(0.0, low + 0.5, high - 0.5)) if low < high - 1 else (low + high) / 2
+        low = self.potential.range.low
+        high = self.potential.range.high
+        if low < high - 1:
+            return float(np.clip(0.0, low + 0.5, high - 0.5))
+        return (low + high) / 2
 
     def _start(self, X: Array) -> Array:
         """Return a first t for every row inside the range: by least squares, or a common one by a linear program."""
-        low, high, m = self.potential.range.low, self.potential.range.high, len(self.basis)
+        low = self.potential.range.low
+        high = self.potential.range.high
+        m = len(self.basis)
         if not np.isfinite([low, high]).any():
             with np.errstate(divide="ignore"):
-                wanted = np.nan_to_num(self.potential.transfer(X), posinf=0.0, neginf=0.0) - self.offset
+                wanted = (
+                    np.nan_to_num(self.potential.transfer(X), posinf=0.0, neginf=0.0) - self.offset
+                )
             return np.linalg.lstsq(self.basis.T, wanted.T, rcond=None)[0]
-        rows, limits = [], []
+        rows = []
+        limits = []
         for end, sign in ((low, -1.0), (high, 1.0)):
             if np.isfinite(end):  # sign (offset + t V) + margin <= sign end
                 rows.append(np.column_stack([sign * self.basis.T, np.ones(self.basis.shape[1])]))
@@ -181,34 +213,44 @@ class ModelSpan:
         found = linprog(aim, np.concatenate(rows), np.concatenate(limits), bounds=box)
         if found.x is None or not found.x[-1] > 0:
             name = type(self.potential).__name__.lower()
-            raise ValueError(f"No z puts z U inside {self.potential.range}, the range of the transfer {name}.")
+            raise ValueError(
+                f"No z puts z U inside {self.potential.range}, the range of the transfer {name}.",
+            )
         return np.repeat(found.x[:m, None], len(X), axis=1)
 
 
-def labeled_loss(model: Any, X: Any, y: Any, X_unlabeled: Any, control_variate: bool = True) -> LossEstimate:
+def labeled_loss(
+    model: Any,
+    X: Any,
+    y: Any,
+    X_unlabeled: Any,
+    control_variate: bool = True,
+) -> LossEstimate:
     """Estimate the expected loss D_F*(y U || f(x)) of a fixed reverse model from labeled and unlabeled rows.
 
     Parameters
     ----------
     model : fitted ReverseRegressor or ReverseClassifier, or a pair (transfer, U)
-        U has a row for each target or class, and one more where there is an intercept. It must not have been fitted
-        to the rows given here, or the estimate is too low.
+        U has a row for each target or class, and one more where there is an intercept. It must not
+        have been fitted to the rows given here, or the estimate is too low.
     X, y : labeled rows
         y holds labels, or targets without a hole.
     X_unlabeled : unlabeled rows
         Drawn from where X was drawn.
     control_variate : bool, default=True
-        Whether `estimate` and `variance` are those of the control variate, which unlabeled rows do not harm.
+        Whether `estimate` and `variance` are those of the control variate, which unlabeled rows do
+        not harm.
 
     Returns
     -------
     LossEstimate
-        `estimate`, `variance`, the parts A (`fit`) and B (`distance`), `unlabeled_help`, the other estimates; print it.
+        `estimate`, `variance`, the parts A (`fit`) and B (`distance`), `unlabeled_help`, the other
+        estimates; print it.
 
     Notes
     -----
-    This is about the estimate of a loss at fixed U, not about whether a model that is fitted to unlabeled rows
-    predicts better; for that, see `compare_with_supervised`.
+    This is about the estimate of a loss at fixed U, not about whether a model that is fitted
+    to unlabeled rows predicts better; for that, see `compare_with_supervised`.
 
     Examples
     --------
@@ -223,14 +265,20 @@ def labeled_loss(model: Any, X: Any, y: Any, X_unlabeled: Any, control_variate: 
     X, X_unlabeled = (np.asarray(A, np.float64) for A in (X, X_unlabeled))
     Y = _targets(model, y)
     if len(Y) != len(X) or len(Y) < 2:
-        raise ValueError(f"labeled_loss needs at least two labeled rows and a target for each; X has {len(X)} rows,"
-                         f" y has {len(Y)}.")  # fmt: skip
+        raise ValueError(
+            f"labeled_loss needs at least two labeled rows and a target for each; X has {len(X)} rows,"
+            f" y has {len(Y)}.",
+        )
     span = ModelSpan.of(potential, U, Y.shape[1])
     mean = (Y @ U[: Y.shape[1]]) + (U[-1] if len(U) > Y.shape[1] else 0)
     mean = _within(potential, mean)
-    projected, elsewhere = span.project(X), span.project(X_unlabeled)
+    projected = span.project(X)
+    elsewhere = span.project(X_unlabeled)
     return LossEstimate(
-        span.split(mean, projected), span.distance(projected, X), span.distance(elsewhere, X_unlabeled), control_variate
+        span.split(mean, projected),
+        span.distance(projected, X),
+        span.distance(elsewhere, X_unlabeled),
+        control_variate,
     )
 
 
@@ -240,7 +288,9 @@ def _parts(model: Any) -> tuple[Potential, Array]:
         transfer, U = model
         return as_transfer(transfer), np.asarray(U, np.float64)
     if getattr(model, "kernel", None) is not None:
-        raise ValueError("labeled_loss takes no model with a kernel: give (transfer, U) and rows of the kernel as X.")
+        raise ValueError(
+            "labeled_loss takes no model with a kernel: give (transfer, U) and rows of the kernel as X.",
+        )
     potential = as_transfer(model.transfer)
     if hasattr(model, "components_"):
         return potential, np.asarray(model.components_, np.float64)
@@ -251,13 +301,16 @@ def _targets(model: Any, y: Any) -> Array:
     classes = getattr(model, "classes_", None)
     if classes is not None:
         labels = encode_labels(y, getattr(model, "unlabeled", None), classes)
-        Y, free = labels.one_hot(), ~labels.labeled
+        Y = labels.one_hot()
+        free = ~labels.labeled
     else:
         Y = as_targets(y)
         Y = Y[:, None] if Y.ndim == 1 else Y
         free = np.asarray(np.isnan(Y).any(axis=1))
     if free.any():
-        raise ValueError(f"y has {free.sum()} rows without a label or target; give their inputs as X_unlabeled.")
+        raise ValueError(
+            f"y has {free.sum()} rows without a label or target; give their inputs as X_unlabeled.",
+        )
     return Y.astype(np.float64)
 
 
@@ -265,8 +318,10 @@ def _within(potential: Potential, mean: Array) -> Array:
     """Return means that lie in the range of the transfer, up to rounding."""
     legal = np.clip(mean, potential.range.low, potential.range.high)
     if np.abs(mean - legal).max() > 1e-9:
-        raise ValueError(f"y U must lie in {potential.range}, the range of the transfer; it reaches from"
-                         f" {mean.min():.3g} to {mean.max():.3g}.")  # fmt: skip
+        raise ValueError(
+            f"y U must lie in {potential.range}, the range of the transfer; it reaches from"
+            f" {mean.min():.3g} to {mean.max():.3g}.",
+        )
     if isinstance(potential, Softmax) and not np.allclose(mean.sum(axis=1), 1):
         raise ValueError("Under softmax y U must sum to one in every row.")
     return legal

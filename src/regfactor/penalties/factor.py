@@ -16,8 +16,8 @@ from regfactor.norms import L2, Norm
 class Penalty(Params, abc.ABC):
     """A function of one factor.
 
-    `rowwise` penalties are sums over rows, so that rows can be scored alone; `entrywise` ones are sums over entries,
-    so that either side of the factor can be updated alone.
+    `rowwise` penalties are sums over rows, so that rows can be scored alone; `entrywise` ones are
+    sums over entries, so that either side of the factor can be updated alone.
     """
 
     rowwise: bool = True
@@ -116,11 +116,13 @@ class PowerPenalty(Proximable):
         if self.p == 2:
             return np.asarray(A / (1 + cost), A.dtype)
         size = np.abs(A)
-        low, high = np.zeros_like(size), size
+        low = np.zeros_like(size)
+        high = size
         for _ in range(60):  # u + cost u^(p-1) = |a| has one root in [0, |a|]
             u = (low + high) / 2
             above = u + cost * u ** (self.p - 1) > size
-            low, high = np.where(above, low, u), np.where(above, u, high)
+            low = np.where(above, low, u)
+            high = np.where(above, u, high)
         return np.asarray(np.sign(A) * (low + high) / 2, A.dtype)
 
 
@@ -139,4 +141,6 @@ class AtomNorms(Penalty):
 
 
 def _per_row(t: float | Array) -> float | Array:
-    return t[:, None] if isinstance(t, np.ndarray) and t.ndim == 1 else t
+    if isinstance(t, np.ndarray) and t.ndim == 1:
+        return t[:, None]
+    return t

@@ -86,10 +86,14 @@ class Trace(Gauge):
 
     def __post_init__(self) -> None:
         if not np.all(np.isfinite(self.scale)) or np.any(np.asarray(self.scale) <= 0):
-            raise ValueError(f"Trace needs a positive finite scale (one, or one for each column), got {self.scale!r}.")
+            raise ValueError(
+                f"Trace needs a positive finite scale (one, or one for each column), got {self.scale!r}.",
+            )
 
     def value(self, Z: Array | Factors) -> float:
-        return float(np.linalg.svd(_compressed(Z) / self.scale, compute_uv=False).sum()) if min(Z.shape) else 0.0
+        if min(Z.shape):
+            return float(np.linalg.svd(_compressed(Z) / self.scale, compute_uv=False).sum())
+        return 0.0
 
     def cost(self, F: Factors) -> float:
         return float(np.linalg.norm(F.codes, axis=0) @ np.linalg.norm(F.C / self.scale, axis=1))
@@ -101,7 +105,9 @@ class Trace(Gauge):
 
     def prox(self, W: Array, t: float | Array) -> Factors:
         if np.ndim(self.scale):
-            raise UnsupportedProblem("Trace with a scale per column has no closed prox; step in Z diag(1/scale).")
+            raise UnsupportedProblem(
+                "Trace with a scale per column has no closed prox; step in Z diag(1/scale).",
+            )
         t = float(t / self.scale)
         U, s, Vt = svd_above(W, t)
         return Factors(U * ((s - t) / self.scale), Vt * self.scale)
@@ -118,12 +124,17 @@ class Trace(Gauge):
         return PowerPenalty(2.0, 1 / np.linalg.norm(codes, axis=0))
 
     def factored(self) -> tuple[Penalty, Penalty]:
-        return SquaredL2(), SquaredL2() if np.all(self.scale == 1) else PowerPenalty(2.0, 1 / np.square(self.scale))
+        return SquaredL2(), SquaredL2() if np.all(self.scale == 1) else PowerPenalty(
+            2.0,
+            1 / np.square(self.scale),
+        )
 
     @property
     def T(self) -> Gauge:
         if np.ndim(self.scale):
-            raise UnsupportedProblem("Trace with a scale per column has no transpose among the gauges.")
+            raise UnsupportedProblem(
+                "Trace with a scale per column has no transpose among the gauges.",
+            )
         return Trace(self.scale)
 
 
@@ -145,7 +156,10 @@ class Rows(Gauge):
         size = self.norm.value(Z)
         rows = np.flatnonzero(size)
         index = np.concatenate([[0], np.cumsum(size > 0)])
-        Phi = scipy.sparse.csr_array((size[rows], np.arange(len(rows)), index), shape=(len(Z), len(rows)))
+        Phi = scipy.sparse.csr_array(
+            (size[rows], np.arange(len(rows)), index),
+            shape=(len(Z), len(rows)),
+        )
         return Factors(Phi, Z[rows] / size[rows, None])
 
     def prox(self, W: Array, t: float | Array) -> Factors:
@@ -201,7 +215,7 @@ class Columns(Gauge):
         p = self.norm.p
         if not np.isfinite(p):
             raise UnsupportedProblem(
-                f"Codes under {self.norm} cannot be scored row by row: the norm couples the rows. Use Columns(Lp(p))."
+                f"Codes under {self.norm} cannot be scored row by row: the norm couples the rows. Use Columns(Lp(p)).",
             )
         return PowerPenalty(p, self.norm.value(codes.T) ** (1 - p))
 
@@ -214,7 +228,9 @@ class Columns(Gauge):
 
 
 def _dense(Z: Array | Factors) -> Array:
-    return Z.dense() if isinstance(Z, Factors) else Z
+    if isinstance(Z, Factors):
+        return Z.dense()
+    return Z
 
 
 def _compressed(Z: Array | Factors) -> Array:

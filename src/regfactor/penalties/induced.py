@@ -17,16 +17,22 @@ def induced(on_codes: Penalty | None, on_components: Penalty | None) -> Gauge | 
         case SquaredL2(), SquaredL2():
             return Trace()
         case SquaredL2(), PowerPenalty(p=2.0, weights=weights):
-            return Trace(np.asarray(weights) ** -0.5 if np.ndim(weights) else float(weights) ** -0.5)
+            return Trace(
+                np.asarray(weights) ** -0.5 if np.ndim(weights) else float(weights) ** -0.5,
+            )
         case AtomNorms(norm=codes), UnitBall(norm=Blocks(first=first, second=second) as ball):
             if codes.p == 1:
                 return Rows(ball)
-            return TwoView(ball.n_first, ball.bounds) if codes.p == first.p == second.p == 2 else None
+            if codes.p == first.p == second.p == 2:
+                return TwoView(ball.n_first, ball.bounds)
+            return None
         case AtomNorms(norm=codes), UnitBall(norm=ball):
             if codes.p == ball.p == 2:
                 return Trace()
             if codes.p == 1:
                 return Rows(ball)
-            return Columns(codes) if ball.p == 1 and not np.isnan(codes.p) else None
+            if ball.p == 1 and not np.isnan(codes.p):
+                return Columns(codes)
+            return None
         case _:
             return None

@@ -18,13 +18,16 @@ from regfactor.penalties.factor import AtomNorms, Penalty, PowerPenalty
 from regfactor.penalties.gauges import RANK_CUT, Gauge, Polar, Trace
 from regfactor.penalties.sets import UnitBall
 
-# Angles from both ends towards the middle: near an end eta = cos^2 loses digits that the angle keeps.
+# Angles from both ends towards the middle: near an end eta = cos^2 loses digits that the angle
+# keeps.
 _NEAR = np.concatenate([np.logspace(-12, -1, 12), np.linspace(0.2, np.pi / 4, 5)])
 ANGLES = np.concatenate([_NEAR, np.pi / 2 - _NEAR[-2::-1]])
 TINY = float(np.finfo(float).tiny)
 NINE_DIGITS = 1e-9
 INSIDE = 0.02  # eta further than this from both ends is found by Gram matrices
-SEARCHED = 400  # columns from which on the eta of a dual norm is searched by an iteration, and only the last is proven
+# columns from which on the eta of a dual norm is searched by an iteration, and only the last is
+# proven
+SEARCHED = 400
 EDGE = 1e-13  # eta this close to an end stands for the end where a finite scale is needed
 
 
@@ -53,7 +56,10 @@ class TwoView(Gauge):
     def at(self, eta: float, d: int) -> Trace:
         """Return the trace norm at a fixed eta: a lower bound of this norm, equal to it at the best eta."""
         eta = min(max(eta, EDGE), 1 - EDGE)
-        views = np.repeat([self.bounds[0] / np.sqrt(eta), self.bounds[1] / np.sqrt(1 - eta)], self._sizes(d))
+        views = np.repeat(
+            [self.bounds[0] / np.sqrt(eta), self.bounds[1] / np.sqrt(1 - eta)],
+            self._sizes(d),
+        )
         return Trace(views)
 
     def eta(self, Z: Array | Factors) -> float:
@@ -70,13 +76,17 @@ class TwoView(Gauge):
     def recover(self, Z: Array) -> Factors:
         """Return rank(Z) atoms: optimal factors at the best eta, rotated until all atoms weigh the views alike.
 
-        At the best eta the trace of M = C1 C1'/b1^2 - C2 C2'/b2^2 vanishes (or has one sign at an end), so an
-        orthogonal rotation can give it a constant diagonal, and then the larger view is the same for each atom.
+        At the best eta the trace of M = C1 C1'/b1^2 - C2 C2'/b2^2 vanishes (or has one sign at an
+        end), so an orthogonal rotation can give it a constant diagonal, and then the larger view is
+        the same for each atom.
         """
         Q = self._range(Z)
         W = Q.T @ Z
         angle = _best_angle(*self._views(W))
-        weights = np.repeat([np.cos(angle), np.sin(angle)] / np.array(self.bounds), self._sizes(Z.shape[1]))
+        weights = np.repeat(
+            [np.cos(angle), np.sin(angle)] / np.array(self.bounds),
+            self._sizes(Z.shape[1]),
+        )
         U, s, _ = np.linalg.svd(W * weights, full_matrices=False)
         F = self._leveled(W, U, s)
         return Factors((Q @ F.Phi).astype(Z.dtype), F.C.astype(Z.dtype))
@@ -84,17 +94,24 @@ class TwoView(Gauge):
     def recover_near(self, U: Array, W: Array, eta: float) -> Factors:
         """Return the atoms of Z = U W, U of orthonormal columns; faster where the best eta is inside and near one.
 
-        Gram matrices of the views find eta. They lose digits that a decomposition of W itself has: where it says that
-        eta is not the best to nine digits, Z is recovered with all care.
+        Gram matrices of the views find eta. They lose digits that a decomposition of W itself has:
+        where it says that eta is not the best to nine digits, Z is recovered with all care.
         """
-        b, sizes = np.array(self.bounds), self._sizes(W.shape[1])
+        b = np.array(self.bounds)
+        sizes = self._sizes(W.shape[1])
         first_view, second_view = self._split(W)
         found = _angle_by_grams(first_view / b[0], second_view / b[1], eta)
         if found is not None:
             scaled = W * np.repeat([np.cos(found), np.sin(found)] / b, sizes)
             left, s, right = np.linalg.svd(scaled, full_matrices=False)
-            first, second = (s @ np.square(right[:, v]).sum(axis=1) for v in (slice(sizes[0]), slice(sizes[0], None)))
-            level = np.array([first / np.cos(found) ** 2, second / np.sin(found) ** 2]) / max(s.sum(), TINY)
+            first, second = (
+                s @ np.square(right[:, v]).sum(axis=1)
+                for v in (slice(sizes[0]), slice(sizes[0], None))
+            )
+            level = np.array([first / np.cos(found) ** 2, second / np.sin(found) ** 2]) / max(
+                s.sum(),
+                TINY,
+            )
             if s[-1] > RANK_CUT * s[0] and abs(level[0] - level[1]) <= NINE_DIGITS:
                 F = self._leveled(W, left, s)
                 return Factors(U @ F.Phi, F.C)
@@ -111,7 +128,8 @@ class TwoView(Gauge):
             - C[:, self.n_first :] @ C[:, self.n_first :].T / b2**2
         )
         R = level_diagonal(M)
-        Phi, C = (U * root) @ R.T, R @ C
+        Phi = (U * root) @ R.T
+        C = R @ C
         size = self.norm.value(C)
         return Factors(Phi * size, C / size[:, None])
 
@@ -121,12 +139,15 @@ class TwoView(Gauge):
     def polar(self, G: Array, k: int = 1) -> Polar:
         """Minimize |G E_eta| over eta; every eta gives an upper bound, the atom gives a lower one (spec 1.3)."""
         d = G.shape[1]
-        first, second = (b * spectral_norm(v) for b, v in zip(self.bounds, self._split(G), strict=True))
+        first, second = (
+            b * spectral_norm(v) for b, v in zip(self.bounds, self._split(G), strict=True)
+        )
         if first + second == 0:
             return Polar(0.0, Factors.zeros(G.shape[0], G.shape[1], G.dtype))
         if min(first, second) == 0:
             return self._one_view(G, max(first, second))
-        low, high = first**2 / (first + second) ** 2, 1 - second**2 / (first + second) ** 2
+        low = first**2 / (first + second) ** 2
+        high = 1 - second**2 / (first + second) ** 2
         large = min(G.shape) > SEARCHED
         norm = _rough_norm(G) if large else _norm_of_scaled(G)
         found = scipy.optimize.minimize_scalar(
@@ -135,8 +156,14 @@ class TwoView(Gauge):
             method="bounded",
             options={"xatol": 1e-6 if large else 1e-13},
         )
-        value = spectral_norm(G * self.at(float(found.x), d).scale) if large else float(found.fun)
-        atoms = self._atom(G, float(found.x)) if k else Factors.zeros(G.shape[0], G.shape[1], G.dtype)
+        if large:
+            value = spectral_norm(G * self.at(float(found.x), d).scale)
+        else:
+            value = float(found.fun)
+        if k:
+            atoms = self._atom(G, float(found.x))
+        else:
+            atoms = Factors.zeros(G.shape[0], G.shape[1], G.dtype)
         return Polar(value, atoms)
 
     def polar_near(self, G: Array, level: float) -> Polar:
@@ -172,10 +199,15 @@ class TwoView(Gauge):
 
     def _views(self, Z: Array | Factors) -> tuple[Array, Array]:
         """Return each view over its bound, compressed to as few rows and columns as keep all inner products."""
-        W = np.linalg.qr(Z.codes, mode="r") @ Z.C if isinstance(Z, Factors) else Z
+        if isinstance(Z, Factors):
+            W = np.linalg.qr(Z.codes, mode="r") @ Z.C
+        else:
+            W = Z
         if W.shape[0] > W.shape[1]:
             W = np.linalg.qr(W, mode="r")
-        first, second = ((v / b).astype(np.float64) for v, b in zip(self._split(W), self.bounds, strict=True))
+        first, second = (
+            (v / b).astype(np.float64) for v, b in zip(self._split(W), self.bounds, strict=True)
+        )
         return _narrow(first), _narrow(second)
 
     def _one_view(self, G: Array, value: float) -> Polar:
@@ -188,14 +220,16 @@ class TwoView(Gauge):
         e = self.at(eta, G.shape[1]).scale
         _, s, vt = np.linalg.svd(G * e, full_matrices=False)
         N = vt[s >= s[0] * (1 - 1e-6)]
-        values, vectors = np.linalg.eigh(N[:, : self.n_first] @ N[:, : self.n_first].T - eta * np.eye(len(N)))
-        low, high = min(values[0], 0.0), max(values[-1], 0.0)
-        spread = high - low
-        mix = (
-            vectors[:, 0] * np.sqrt(high / spread) + vectors[:, -1] * np.sqrt(-low / spread)
-            if spread
-            else vectors[:, 0]
+        values, vectors = np.linalg.eigh(
+            N[:, : self.n_first] @ N[:, : self.n_first].T - eta * np.eye(len(N)),
         )
+        low = min(values[0], 0.0)
+        high = max(values[-1], 0.0)
+        spread = high - low
+        if spread:
+            mix = vectors[:, 0] * np.sqrt(high / spread) + vectors[:, -1] * np.sqrt(-low / spread)
+        else:
+            mix = vectors[:, 0]
         c = (mix @ N) * e
         for _ in range(50):  # block power steps: each raises <G, u c'>
             u = G @ self._on_spheres(c)
@@ -240,16 +274,20 @@ def _rough_norm(G: Any) -> Callable[[Array], float]:
 
 def _narrow(view: Array) -> Array:
     """Return a view with at most as many columns as rows and the same inner products of rows."""
-    return np.asarray(np.linalg.qr(view.T, mode="r")).T if view.shape[1] > view.shape[0] else view
+    if view.shape[1] > view.shape[0]:
+        return np.asarray(np.linalg.qr(view.T, mode="r")).T
+    return view
 
 
 def level_diagonal(M: Array) -> Array:
     """Return an orthogonal R such that R M R' has a constant diagonal, by at most k - 1 rotations (Schur-Horn).
 
-    Each takes one entry above the mean to the mean, beside one below it; those of disjoint pairs are done at once.
+    Each takes one entry above the mean to the mean, beside one below it; those of disjoint pairs
+    are done at once.
     """
     M, k = M.copy(), len(M)
-    R, mean = np.eye(k), np.trace(M) / max(k, 1)
+    R = np.eye(k)
+    mean = np.trace(M) / max(k, 1)
     open_ = np.ones(k, bool)
     for _ in range(k - 1):
         excess = np.where(open_, np.diag(M) - mean, 0)
@@ -257,10 +295,14 @@ def level_diagonal(M: Array) -> Array:
         pairs = min(int((excess > 0).sum()), int((excess < 0).sum()))
         if not pairs:
             break
-        i, j = order[:pairs], order[: -pairs - 1 : -1]
+        i = order[:pairs]
+        j = order[: -pairs - 1 : -1]
         c, s = _leveling(excess[i], M[i, j], excess[j])
         for A in (M, R):  # rotate rows i and j
-            A[i], A[j] = c[:, None] * A[i] + s[:, None] * A[j], c[:, None] * A[j] - s[:, None] * A[i]
+            A[i], A[j] = (
+                c[:, None] * A[i] + s[:, None] * A[j],
+                c[:, None] * A[j] - s[:, None] * A[i],
+            )
         M[:, i], M[:, j] = M[:, i] * c + M[:, j] * s, M[:, j] * c - M[:, i] * s
         open_[i] = False
     return R
@@ -270,7 +312,8 @@ def _leveling(a: Array, b: Array, d: Array) -> tuple[Array, Array]:
     """Return the cosines and sines that turn excesses a > 0 into zero beside excesses d < 0 and couplings b."""
     q = -(b + np.copysign(np.sqrt(b * b - a * d), b))
     with np.errstate(divide="ignore", invalid="ignore"):
-        far, near = q / d, a / q
+        far = q / d
+        near = a / q
     far, near = (np.where(np.isfinite(r), r, np.inf) for r in (far, near))
     t = np.where(np.abs(near) < np.abs(far), near, far)
     c = 1 / np.sqrt(1 + t * t)
@@ -279,7 +322,8 @@ def _leveling(a: Array, b: Array, d: Array) -> tuple[Array, Array]:
 
 def _trace_norm(angle: float, first: Array, second: Array) -> tuple[float, float]:
     """Return |[cos W1, sin W2]|_tr and its derivative in the angle; no singular value is cut."""
-    c, s = np.cos(angle), np.sin(angle)
+    c = np.cos(angle)
+    s = np.sin(angle)
     U, values, Vt = np.linalg.svd(np.hstack([c * first, s * second]), full_matrices=False)
     P = U @ Vt
     k = first.shape[1]
@@ -296,19 +340,38 @@ def _best_angle(first: Array, second: Array) -> float:
     def slope(angle: float) -> float:
         return _trace_norm(angle, first, second)[1]
 
-    low, high = -1, len(ANGLES)
+    low = -1
+    high = len(ANGLES)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if slope(ANGLES[middle]) > 0 else (low, middle)
+        if slope(ANGLES[middle]) > 0:
+            low, high = (middle, high)
+        else:
+            low, high = (low, middle)
     if low < 0:
         return 0.0
     if high == len(ANGLES):
         return np.pi / 2
     # relative to the nearer end, so that an angle of 1e-9 keeps its digits
     if ANGLES[low] < np.pi / 4:
-        return float(scipy.optimize.brentq(slope, ANGLES[low], ANGLES[high], xtol=1e-15 * ANGLES[low], rtol=1e-14))
-    near, far = max(np.pi / 2 - ANGLES[high], EDGE), np.pi / 2 - ANGLES[low]
-    rest = scipy.optimize.brentq(lambda r: slope(np.pi / 2 - r), near, far, xtol=1e-15 * near, rtol=1e-14)
+        return float(
+            scipy.optimize.brentq(
+                slope,
+                ANGLES[low],
+                ANGLES[high],
+                xtol=1e-15 * ANGLES[low],
+                rtol=1e-14,
+            ),
+        )
+    near = max(np.pi / 2 - ANGLES[high], EDGE)
+    far = np.pi / 2 - ANGLES[low]
+    rest = scipy.optimize.brentq(
+        lambda r: slope(np.pi / 2 - r),
+        near,
+        far,
+        xtol=1e-15 * near,
+        rtol=1e-14,
+    )
     return float(np.pi / 2 - rest)
 
 
@@ -316,17 +379,20 @@ def _angle_by_grams(first: Array, second: Array, eta: float) -> float | None:
     """Return the best angle by k x k eigenvalue problems, searched around an eta; None where it is not well inside."""
     if not INSIDE < eta < 1 - INSIDE or not len(first):
         return None
-    G1, G2 = first @ first.T, second @ second.T
+    G1 = first @ first.T
+    G2 = second @ second.T
     away = G2 - G1
 
     def slope(angle: float) -> float:
-        c, s = np.cos(angle), np.sin(angle)
+        c = np.cos(angle)
+        s = np.sin(angle)
         squares, Q = np.linalg.eigh(c * c * G1 + s * s * G2)
         roots = np.sqrt(np.maximum(squares, np.finfo(float).eps * squares[-1]))
         return float(c * s * (np.einsum("ij,ij->j", Q, away @ Q) / roots).sum())
 
     ends = np.arccos(np.sqrt([1 - INSIDE, INSIDE]))
-    angle, step = float(np.arccos(np.sqrt(eta))), 0.01
+    angle = float(np.arccos(np.sqrt(eta)))
+    step = 0.01
     here = slope(angle)
     while here:  # step uphill until the slope turns
         other = float(np.clip(angle + np.copysign(step, here), *ends))
@@ -336,5 +402,7 @@ def _angle_by_grams(first: Array, second: Array, eta: float) -> float | None:
             return float(scipy.optimize.brentq(slope, low, high, xtol=1e-11, rtol=1e-11))
         if other in ends:
             return None
-        angle, here, step = other, there, 4 * step
+        angle = other
+        here = there
+        step = 4 * step
     return angle

@@ -42,14 +42,24 @@ class ClusterDisplay(Display):
     """
 
     def __init__(
-        self, points: Any, labels: Any, centers: Any = None, axis_names: tuple[str, str] = ("first", "second")
+        self,
+        points: Any,
+        labels: Any,
+        centers: Any = None,
+        axis_names: tuple[str, str] = ("first", "second"),
     ) -> None:
-        self.points, self.labels, self.axis_names = np.asarray(points), np.asarray(labels), axis_names
+        self.points = np.asarray(points)
+        self.labels = np.asarray(labels)
+        self.axis_names = axis_names
         self.centers = None if centers is None else np.asarray(centers)
-        if self.points.ndim != 2 or self.points.shape[1] != 2 or len(self.points) != len(self.labels):
+        if (
+            self.points.ndim != 2
+            or self.points.shape[1] != 2
+            or len(self.points) != len(self.labels)
+        ):
             raise ValueError(
                 f"ClusterDisplay draws points of two coordinates with a label each, got points of shape "
-                f"{self.points.shape} and {len(self.labels)} labels."
+                f"{self.points.shape} and {len(self.labels)} labels.",
             )
 
     @classmethod
@@ -62,7 +72,8 @@ class ClusterDisplay(Display):
             ReverseClassifier, whose clusters are classes
         X : table
         columns : pair of int or str, optional
-            Columns to draw; by default both of two, or else the plane of the two leading principal components of X.
+            Columns to draw; by default both of two, or else the plane of the two leading principal
+            components of X.
         ax : Axes, optional
 
         Returns
@@ -73,7 +84,10 @@ class ClusterDisplay(Display):
         clusters = any(hasattr(estimator, name) for name in (*CENTERS, "labels_"))
         predict = drawn_from(cls, estimator, "predict" if clusters else "labels_", remedy)
         labels = predict(X)
-        centers = next((getattr(estimator, name) for name in CENTERS if hasattr(estimator, name)), None)
+        centers = next(
+            (getattr(estimator, name) for name in CENTERS if hasattr(estimator, name)),
+            None,
+        )
         points, placed, names = _plane(X, centers, columns)
         return cls(points, labels, placed, names).plot(ax)
 
@@ -95,11 +109,27 @@ class ClusterDisplay(Display):
             own = self.points[self.labels == group]
             scatter(ax, *own.T, color=color_of(g), label=str(group), s=size)
         if self.centers is not None:
-            ax.scatter(*self.centers.T, marker="X", s=90, color="white", edgecolors="black", linewidths=1.2, zorder=3,
-                       label="centers")  # fmt: skip
+            ax.scatter(
+                *self.centers.T,
+                marker="X",
+                s=90,
+                color="white",
+                edgecolors="black",
+                linewidths=1.2,
+                zorder=3,
+                label="centers",
+            )
         for g, group in enumerate(groups[:NAMED]):
             own = self.points[self.labels == group]
-            name_group(ax, own[:, 0], own[:, 1], f"{group}  ({len(own)})", g, ha="left", xytext=(8, 9))
+            name_group(
+                ax,
+                own[:, 0],
+                own[:, 1],
+                f"{group}  ({len(own)})",
+                g,
+                ha="left",
+                xytext=(8, 9),
+            )
         ax.set(xlabel=self.axis_names[0], ylabel=self.axis_names[1])
         return self
 
@@ -118,11 +148,16 @@ def _plane(X: Any, centers: Any, columns: Any) -> tuple[Array, Array | None, tup
         points = points.toarray() if is_sparse(points) else points
         return points, None if centers is None else centers[:, [i, j]], (names[i], names[j])
     if d < 2:
-        raise ValueError("ClusterDisplay draws rows on a plane, and X has one column; draw a histogram of it instead.")
+        raise ValueError(
+            "ClusterDisplay draws rows on a plane, and X has one column; draw a histogram of it instead.",
+        )
     plane = PCA(2, svd_solver="arpack" if is_sparse(X) else "auto", random_state=0).fit(X)
     first, second = (
         f"principal component {i} ({share:.0%} of the variance)"
         for i, share in enumerate(plane.explained_variance_ratio_, start=1)
     )
-    placed = None if centers is None else plane.transform(np.asarray(centers, float))
+    if centers is None:
+        placed = None
+    else:
+        placed = plane.transform(np.asarray(centers, float))
     return plane.transform(X), placed, (first, second)

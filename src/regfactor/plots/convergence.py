@@ -24,7 +24,8 @@ class ConvergenceDisplay(Display):
     objective : array-like of shape (n_records,)
         Of each iterate.
     bound : array-like of shape (n_records,)
-        The best lower bound so far; -inf where there is none, and only the objective is drawn if there never is.
+        The best lower bound so far; -inf where there is none, and only the objective is drawn if
+        there never is.
     floor : float, default=0.0
         Least scale by which a gap is divided.
     tol : float, optional
@@ -47,11 +48,20 @@ class ConvergenceDisplay(Display):
     """
 
     def __init__(
-        self, n_iter: Any, seconds: Any, objective: Any, bound: Any, floor: float = 0.0, tol: float | None = None
+        self,
+        n_iter: Any,
+        seconds: Any,
+        objective: Any,
+        bound: Any,
+        floor: float = 0.0,
+        tol: float | None = None,
     ) -> None:
-        self.n_iter, self.seconds = np.asarray(n_iter), np.asarray(seconds, float)
-        self.objective, self.bound = np.asarray(objective, float), np.asarray(bound, float)
-        self.floor, self.tol = floor, tol
+        self.n_iter = np.asarray(n_iter)
+        self.seconds = np.asarray(seconds, float)
+        self.objective = np.asarray(objective, float)
+        self.bound = np.asarray(bound, float)
+        self.floor = floor
+        self.tol = tol
         best = np.minimum.accumulate(self.objective)
         gaps = [relative(o - b, o, floor) for o, b in zip(best, self.bound, strict=True)]
         self.relative_gap = np.maximum(gaps, 0.0)  # below zero is rounding
@@ -73,12 +83,18 @@ class ConvergenceDisplay(Display):
         remedy = "It was solved in closed form, or is none of regfactor's iterative models."
         history: Sequence[Record] = drawn_from(cls, estimator, "history_", remedy)
         if not len(history):
-            raise ValueError(f"The history_ of this {type(estimator).__name__} is empty: there was nothing to solve.")
+            raise ValueError(
+                f"The history_ of this {type(estimator).__name__} is empty: there was nothing to solve.",
+            )
         n_iter, seconds, objective, bound = zip(
-            *((r.n_iter, r.seconds, r.objective, r.bound) for r in history), strict=True
+            *((r.n_iter, r.seconds, r.objective, r.bound) for r in history),
+            strict=True,
         )
         certified = np.isfinite(bound[-1])
-        floor, tol = (estimator.certificate_.floor, estimator.tol) if certified else (0.0, None)
+        if certified:
+            floor, tol = (estimator.certificate_.floor, estimator.tol)
+        else:
+            floor, tol = (0.0, None)
         return cls(n_iter, seconds, objective, bound, floor, tol).plot(ax, over=over)
 
     def plot(self, ax: Any = None, *, over: str = "iterations") -> Self:
@@ -98,7 +114,12 @@ class ConvergenceDisplay(Display):
             raise ValueError(f"over must be one of {', '.join(TIMES)}, got {over!r}.")
         x = self.n_iter if over == "iterations" else self.seconds
         certified = np.isfinite(self.bound).any()
-        axes = self._panels(ax, rows=2 if certified else 1, size=(6.0, 2.4 if certified else 3.4), sharex=True)[:, 0]
+        axes = self._panels(
+            ax,
+            rows=2 if certified else 1,
+            size=(6.0, 2.4 if certified else 3.4),
+            sharex=True,
+        )[:, 0]
         self._draw_objective(axes[0], x)
         if certified:
             self._draw_gap(axes[1], x)
@@ -110,12 +131,20 @@ class ConvergenceDisplay(Display):
     def _draw_objective(self, ax: Any, x: Any) -> None:
         marker = "o" if len(x) < 3 else ""
         ax.plot(x, self.objective, color=BLUE, marker=marker, label="objective")
-        last, first = self.objective[-1], self.objective.max()
+        last = self.objective[-1]
+        first = self.objective.max()
         ends = [("objective", self.objective, BLUE, 6)]
         least = self.objective.min()
         if np.isfinite(self.bound).any():
             ax.plot(x, self.bound, color=VERMILION, marker=marker, label="bound")
-            ax.fill_between(x, self.bound, self.objective, color=FAINT, linewidth=0, where=np.isfinite(self.bound))
+            ax.fill_between(
+                x,
+                self.bound,
+                self.objective,
+                color=FAINT,
+                linewidth=0,
+                where=np.isfinite(self.bound),
+            )
             ends.append(("lower bound", self.bound, VERMILION, -14))
             least = self.bound[-1]
         if least > 0 and first > STEEP * last:
@@ -137,6 +166,14 @@ class ConvergenceDisplay(Display):
             word(ax, x[-1], end, f"{end:.1e}", color=INK, ha="right", va="top", xytext=(-6, -1))
         if self.tol:
             ax.axhline(self.tol, color=FAINT, zorder=0)
-            word(ax, 0, self.tol, "tol", color="0.5", xycoords=ax.get_yaxis_transform(), xytext=(3, 3))
+            word(
+                ax,
+                0,
+                self.tol,
+                "tol",
+                color="0.5",
+                xycoords=ax.get_yaxis_transform(),
+                xytext=(3, 3),
+            )
         ax.set_ylabel("relative gap")
         ax.margins(y=0.25)

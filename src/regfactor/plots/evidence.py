@@ -16,7 +16,9 @@ from regfactor.plots.base import BLUE, FAINT, INK, VERMILION, Display, drawn_fro
 
 LINE = 0.34  # inches for a line of the list
 LETTERS = 34  # of the name of a statement
-SLIGHT = 0.1  # share of the tolerance by which a statement may be missed unmarked: penalties are soft
+SLIGHT = (
+    0.1  # share of the tolerance by which a statement may be missed unmarked: penalties are soft
+)
 
 
 class ConstraintDisplay(Display):
@@ -47,7 +49,9 @@ class ConstraintDisplay(Display):
     def __init__(self, report: Sequence[Reported]) -> None:
         self.report = tuple(report)
         if not self.report:
-            raise ValueError("There is no statement to draw: the model was fitted without constraints.")
+            raise ValueError(
+                "There is no statement to draw: the model was fitted without constraints.",
+            )
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
@@ -82,30 +86,78 @@ class ConstraintDisplay(Display):
             np.array([getattr(line, name) for line in self.report], float)
             for name in ("target", "tolerance", "expected", "predicted")
         )
-        stated = ax.barh(y, 2 * tolerance, left=target - tolerance, height=0.6, color=FAINT, label="stated")
+        stated = ax.barh(
+            y,
+            2 * tolerance,
+            left=target - tolerance,
+            height=0.6,
+            color=FAINT,
+            label="stated",
+        )
         ax.plot(target, y, "|", color="0.55", markersize=12, markeredgewidth=1.5)
         missed = np.array([line.violation for line in self.report]) > SLIGHT * tolerance
         edge = np.clip(expected, target - tolerance, target + tolerance)
         ax.hlines(y[missed], edge[missed], expected[missed], color=VERMILION, linewidth=2)
-        dots = ax.scatter(expected, y, color=np.where(missed, VERMILION, BLUE), s=34, zorder=3, label="expected")
-        (hard,) = ax.plot(predicted, y, "D", markerfacecolor="none", color=INK, markersize=7, label="predicted")
+        dots = ax.scatter(
+            expected,
+            y,
+            color=np.where(missed, VERMILION, BLUE),
+            s=34,
+            zorder=3,
+            label="expected",
+        )
+        (hard,) = ax.plot(
+            predicted,
+            y,
+            "D",
+            markerfacecolor="none",
+            color=INK,
+            markersize=7,
+            label="predicted",
+        )
         self._name(ax, y)
         names = ["stated, with tolerance", "expected", "predicted"]
-        ax.legend([stated, dots, hard], names, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False)
+        ax.legend(
+            [stated, dots, hard],
+            names,
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            ncols=3,
+            frameon=False,
+        )
         return self
 
     def _name(self, ax: Any, y: Any) -> None:
         """Write which label of which rows a line is about, and how many rows these are."""
-        names = [textwrap.shorten(f"{r.label} among {r.constraint}", LETTERS, placeholder=" ...") for r in self.report]
+        names = [
+            textwrap.shorten(f"{r.label} among {r.constraint}", LETTERS, placeholder=" ...")
+            for r in self.report
+        ]
         ax.set_yticks(y, names)
         ax.set_ylim(len(y) - 0.4, -0.6)
         for i, line in enumerate(self.report):
             rows = f"{line.n_rows} rows" if line.n_rows else "no such row"
-            word(ax, 1, i, rows, color="0.45", fontsize=8, va="center", xycoords=ax.get_yaxis_transform(),
-                 xytext=(5, 0), annotation_clip=False)  # fmt: skip
-        ends = [v for r in self.report for v in (r.target - r.tolerance, r.target + r.tolerance, r.expected)]
+            word(
+                ax,
+                1,
+                i,
+                rows,
+                color="0.45",
+                fontsize=8,
+                va="center",
+                xycoords=ax.get_yaxis_transform(),
+                xytext=(5, 0),
+                annotation_clip=False,
+            )
+        ends = [
+            v
+            for r in self.report
+            for v in (r.target - r.tolerance, r.target + r.tolerance, r.expected)
+        ]
         shares = 0 <= np.nanmin(ends) + 0.1 and np.nanmax(ends) <= 1.1
-        ax.set_xlabel("share of these unlabeled rows" if shares else "expectation over unlabeled rows")
+        ax.set_xlabel(
+            "share of these unlabeled rows" if shares else "expectation over unlabeled rows",
+        )
         if shares:
             ax.set_xlim(-0.03, 1.03)
         ax.tick_params(axis="y", length=0)
@@ -140,12 +192,23 @@ class EvidenceDisplay(Display):
     def __init__(self, comparison: Comparison) -> None:
         self.comparison = comparison
         n = len(comparison.difference)
-        margin = float(student.ppf((1 + CONFIDENCE) / 2, n - 1)) * comparison.standard_error if n > 1 else np.nan
+        if n > 1:
+            margin = float(student.ppf((1 + CONFIDENCE) / 2, n - 1)) * comparison.standard_error
+        else:
+            margin = np.nan
         self.interval = (comparison.mean - margin, comparison.mean + margin)
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: Any, *, cv: Any = 5, supervised: Any = None, scoring: Any = None, ax: Any = None
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        cv: Any = 5,
+        supervised: Any = None,
+        scoring: Any = None,
+        ax: Any = None,
     ) -> Self:
         """Fit an estimator with and without the unlabeled rows on every fold, and draw what they changed.
 
@@ -161,7 +224,9 @@ class EvidenceDisplay(Display):
         """
         pyplot_for(cls)
         if isinstance(estimator, type) or not hasattr(estimator, "predict"):
-            raise ValueError(f"EvidenceDisplay needs a classifier or a regressor, got {estimator!r}.")
+            raise ValueError(
+                f"EvidenceDisplay needs a classifier or a regressor, got {estimator!r}.",
+            )
         return cls(compare_with_supervised(estimator, X, y, cv, supervised, scoring)).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
@@ -190,9 +255,27 @@ class EvidenceDisplay(Display):
         ax.set_yticks([*y, n + 0.2], [*(f"fold {i}" for i in y), "mean, 95 %"])
         ax.set_ylim(n + 0.9, -0.6)
         ax.set_xlabel(f"change of the {found.score} by the unlabeled rows")
-        word(ax, 0, 1, "they help", color=BLUE, xycoords=ax.get_xaxis_transform(), xytext=(5, 2), fontsize=9)
-        word(ax, 0, 1, "they hurt", color=VERMILION, ha="right", xycoords=ax.get_xaxis_transform(), xytext=(-5, 2),
-             fontsize=9)  # fmt: skip
+        word(
+            ax,
+            0,
+            1,
+            "they help",
+            color=BLUE,
+            xycoords=ax.get_xaxis_transform(),
+            xytext=(5, 2),
+            fontsize=9,
+        )
+        word(
+            ax,
+            0,
+            1,
+            "they hurt",
+            color=VERMILION,
+            ha="right",
+            xycoords=ax.get_xaxis_transform(),
+            xytext=(-5, 2),
+            fontsize=9,
+        )
         ax.set_title(textwrap.fill(found.verdict, 62), loc="left", fontsize=10, pad=18)
         ax.tick_params(axis="y", length=0)
         ax.spines["left"].set_visible(False)

@@ -23,7 +23,8 @@ class CodesDisplay(Display):
     components : pair of int, default=(0, 1)
         Which codes are drawn; where there is only one, it is drawn over the rows.
     color : array-like of shape (n_samples,), optional
-        Groups (strings, truth values, few whole numbers), which get a color and a name each, or numbers on a scale.
+        Groups (strings, truth values, few whole numbers), which get a color and a name each, or
+        numbers on a scale.
     color_name : str, optional
         What these numbers are.
 
@@ -42,23 +43,37 @@ class CodesDisplay(Display):
     """
 
     def __init__(
-        self, codes: Any, components: tuple[int, int] = (0, 1), color: Any = None, color_name: str | None = None
+        self,
+        codes: Any,
+        components: tuple[int, int] = (0, 1),
+        color: Any = None,
+        color_name: str | None = None,
     ) -> None:
-        self.codes, self.components, self.color_name = np.asarray(codes), components, color_name
+        self.codes = np.asarray(codes)
+        self.components = components
+        self.color_name = color_name
         self.color = None if color is None else np.asarray(color)
         if self.codes.ndim != 2 or not self.codes.shape[1]:
             raise ValueError(
                 f"CodesDisplay draws rows with at least one code, got an array of shape {self.codes.shape}. A convex "
-                "model without a component has too large an alpha: lower it, see alpha_max_."
+                "model without a component has too large an alpha: lower it, see alpha_max_.",
             )
         if self.color is not None and self.color.shape != (len(self.codes),):
-            raise ValueError(f"color needs a value for each of {len(self.codes)} rows, got shape {self.color.shape}.")
+            raise ValueError(
+                f"color needs a value for each of {len(self.codes)} rows, got shape {self.color.shape}.",
+            )
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any = None, *, components: tuple[int, int] = (0, 1), color: Any = None,
-        color_name: str | None = None, ax: Any = None,
-    ) -> Self:  # fmt: skip
+        cls,
+        estimator: Any,
+        X: Any = None,
+        *,
+        components: tuple[int, int] = (0, 1),
+        color: Any = None,
+        color_name: str | None = None,
+        ax: Any = None,
+    ) -> Self:
         """Draw the codes of the training rows, or of others.
 
         Parameters
@@ -95,10 +110,15 @@ class CodesDisplay(Display):
         """
         k = self.codes.shape[1]
         if k > 1 and not all(0 <= c < k for c in self.components):
-            raise ValueError(f"components={self.components}, and codes are numbered from 0 to {k - 1}.")
+            raise ValueError(
+                f"components={self.components}, and codes are numbered from 0 to {k - 1}.",
+            )
         ax = self._panels(ax, size=(5.2, 4.6))[0, 0]
         first, second = self.components if k > 1 else (None, 0)
-        x = np.arange(len(self.codes)) if first is None else self.codes[:, first]
+        if first is None:
+            x = np.arange(len(self.codes))
+        else:
+            x = self.codes[:, first]
         y = self.codes[:, second]
         if self.color is None:
             scatter(ax, x, y, color=BLUE)
@@ -119,7 +139,14 @@ class CodesDisplay(Display):
         groups = np.unique(self.color)
         for g, group in enumerate(groups):
             own = self.color == group
-            scatter(ax, x[own], y[own], color=color_of(g), label=str(group), s=float(np.clip(4000 / len(x), 4, 28)))
+            scatter(
+                ax,
+                x[own],
+                y[own],
+                color=color_of(g),
+                label=str(group),
+                s=float(np.clip(4000 / len(x), 4, 28)),
+            )
         for g, group in enumerate(groups):
             own = self.color == group
             name_group(ax, x[own], y[own], str(group), g)
@@ -135,7 +162,8 @@ class ComponentsDisplay(Display):
     parts : int, optional
         The number of columns of the first view, where there are two; a line is drawn after them.
     sizes : array-like of shape (n_components,), optional
-        How large each component is in the table, written beside it: rows of a heat map all look alike.
+        How large each component is in the table, written beside it: rows of a heat map all look
+        alike.
 
     Attributes
     ----------
@@ -154,16 +182,25 @@ class ComponentsDisplay(Display):
 
     image_: Any
 
-    def __init__(self, components: Any, feature_names: Any = None, parts: int | None = None, sizes: Any = None) -> None:
-        self.components, self.parts = np.asarray(components), parts
+    def __init__(
+        self,
+        components: Any,
+        feature_names: Any = None,
+        parts: int | None = None,
+        sizes: Any = None,
+    ) -> None:
+        self.components = np.asarray(components)
+        self.parts = parts
         self.sizes = None if sizes is None else np.asarray(sizes)
         if self.components.ndim != 2 or not self.components.size:
             raise ValueError(
                 f"ComponentsDisplay draws at least one component, got an array of shape {self.components.shape}. A "
-                "convex model without one has too large an alpha: lower it, see alpha_max_."
+                "convex model without one has too large an alpha: lower it, see alpha_max_.",
             )
         if feature_names is not None and len(feature_names) != self.components.shape[1]:
-            raise ValueError(f"{len(feature_names)} feature_names for {self.components.shape[1]} columns.")
+            raise ValueError(
+                f"{len(feature_names)} feature_names for {self.components.shape[1]} columns.",
+            )
         self.feature_names = feature_names
 
     @classmethod
@@ -174,7 +211,8 @@ class ComponentsDisplay(Display):
         ----------
         estimator : fitted estimator with `components_`
         feature_names : list of str, optional
-            By default the names of the columns that were fitted; a mixed table has more columns inside the model.
+            By default the names of the columns that were fitted; a mixed table has more columns
+            inside the model.
         ax : Axes, optional
 
         Returns
@@ -185,7 +223,10 @@ class ComponentsDisplay(Display):
         components = drawn_from(cls, estimator, "components_", remedy)
         if feature_names is None:
             names = getattr(estimator, "feature_names_in_", None)
-            feature_names = names if names is not None and len(names) == components.shape[1] else None
+            if names is not None and len(names) == components.shape[1]:
+                feature_names = names
+            else:
+                feature_names = None
         views = getattr(estimator, "view_components_", None)
         codes = getattr(estimator, "codes_", None)
         sizes = None if codes is None else np.linalg.norm(codes, axis=0)
@@ -206,20 +247,55 @@ class ComponentsDisplay(Display):
         ax = self._panels(ax, size=(6.4, float(np.clip(1.7 + CELLS * k, 2.2, 9))))[0, 0]
         most = float(np.nanmax(np.abs(self.components))) or 1.0
         signed = bool((self.components < 0).any())
-        colors = {"cmap": "RdBu_r", "vmin": -most} if signed else {"cmap": "cividis", "vmin": 0.0}
-        self.image_ = ax.imshow(self.components, aspect="auto", interpolation="nearest", vmax=most, **colors)
+        if signed:
+            colors = {"cmap": "RdBu_r", "vmin": -most}
+        else:
+            colors = {"cmap": "cividis", "vmin": 0.0}
+        self.image_ = ax.imshow(
+            self.components,
+            aspect="auto",
+            interpolation="nearest",
+            vmax=most,
+            **colors,
+        )
         self.figure_.colorbar(self.image_, ax=ax, label="weight of the column", shrink=0.9)
-        places = np.arange(k) if k <= NAMES else np.linspace(0, k - 1, 6).astype(int)
+        if k <= NAMES:
+            places = np.arange(k)
+        else:
+            places = np.linspace(0, k - 1, 6).astype(int)
         sizes = self.sizes
-        ax.set_yticks(places, places if sizes is None else [f"{i}  ({sizes[i]:.3g})" for i in places])
+        ax.set_yticks(
+            places,
+            places if sizes is None else [f"{i}  ({sizes[i]:.3g})" for i in places],
+        )
         if self.feature_names is not None and d <= NAMES:
-            ax.set_xticks(np.arange(d), [str(name) for name in self.feature_names], rotation=60, ha="right")
+            ax.set_xticks(
+                np.arange(d),
+                [str(name) for name in self.feature_names],
+                rotation=60,
+                ha="right",
+            )
             ax.tick_params(length=0)
         if self.parts is not None:
             ax.axvline(self.parts - 0.5, color=INK, linewidth=1.5)
-            for place, name in ((self.parts / 2, "first view"), ((self.parts + d) / 2, "second view")):
-                word(ax, place - 0.5, 1, name, color=INK, ha="center", xycoords=ax.get_xaxis_transform(), xytext=(0, 4))
-        ax.set(xlabel="column", ylabel="component" if sizes is None else "component (norm of its codes)")
+            for place, name in (
+                (self.parts / 2, "first view"),
+                ((self.parts + d) / 2, "second view"),
+            ):
+                word(
+                    ax,
+                    place - 0.5,
+                    1,
+                    name,
+                    color=INK,
+                    ha="center",
+                    xycoords=ax.get_xaxis_transform(),
+                    xytext=(0, 4),
+                )
+        ax.set(
+            xlabel="column",
+            ylabel="component" if sizes is None else "component (norm of its codes)",
+        )
         ax.spines[:].set_visible(False)
         return self
 

@@ -21,7 +21,12 @@ class _Kind(NamedTuple):
 
 KINDS = (
     _Kind("alphas_", "alpha_", "alpha (strength of the penalty)", True),
-    _Kind("shrinkages_", "shrinkage_", "shrinkage (share of the least lam without a moving average)", True),
+    _Kind(
+        "shrinkages_",
+        "shrinkage_",
+        "shrinkage (share of the least lam without a moving average)",
+        True,
+    ),
     _Kind("ranks_", "components_", "number of components", False),
 )
 
@@ -62,12 +67,22 @@ class PathDisplay(Display):
     """
 
     def __init__(
-        self, candidates: Any, validation_loss: Any, chosen: float, standard_error: Any = None,
-        label: str = KINDS[0].label, log: bool = True,
-    ) -> None:  # fmt: skip
-        self.candidates, self.validation_loss = np.asarray(candidates, float), np.asarray(validation_loss, float)
-        self.chosen, self.label, self.log = float(chosen), label, log
-        self.standard_error: Array | None = None if standard_error is None else np.asarray(standard_error, float)
+        self,
+        candidates: Any,
+        validation_loss: Any,
+        chosen: float,
+        standard_error: Any = None,
+        label: str = KINDS[0].label,
+        log: bool = True,
+    ) -> None:
+        self.candidates = np.asarray(candidates, float)
+        self.validation_loss = np.asarray(validation_loss, float)
+        self.chosen = float(chosen)
+        self.label = label
+        self.log = log
+        self.standard_error: Array | None = (
+            None if standard_error is None else np.asarray(standard_error, float)
+        )
         self.best = float(self.candidates[self.validation_loss.argmin()])
 
     @classmethod
@@ -85,11 +100,20 @@ class PathDisplay(Display):
         """
         remedy = 'Leave a choice to held-out data: alpha="auto", rank="auto", shrinkage="auto".'
         losses = drawn_from(cls, estimator, "validation_loss_", remedy)
-        kind = next(k for k in KINDS if hasattr(estimator, k.tried))  # the strength, where a rank was chosen beside it
+        kind = next(
+            k for k in KINDS if hasattr(estimator, k.tried)
+        )  # the strength, where a rank was chosen beside it
         chosen = getattr(estimator, kind.chosen)
         chosen = len(chosen) if kind.chosen == "components_" else chosen
         errors = getattr(estimator, "validation_error_", None)
-        return cls(getattr(estimator, kind.tried), losses, chosen, errors, kind.label, kind.log).plot(ax)
+        return cls(
+            getattr(estimator, kind.tried),
+            losses,
+            chosen,
+            errors,
+            kind.label,
+            kind.log,
+        ).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw.
@@ -104,15 +128,24 @@ class PathDisplay(Display):
         """
         ax = self._panels(ax)[0, 0]
         order = np.argsort(self.candidates)
-        x, y = self.candidates[order], self.validation_loss[order]
+        x = self.candidates[order]
+        y = self.validation_loss[order]
         if self.standard_error is not None:
             e = self.standard_error[order]
             ax.fill_between(x, y - e, y + e, color=BLUE, alpha=0.15, linewidth=0)
             at = self.validation_loss.argmin()
             limit = self.validation_loss[at] + self.standard_error[at]
             ax.axhline(limit, color=FAINT, zorder=0)
-            word(ax, 1, limit, "best + 1 standard error", color="0.5", ha="right", xytext=(-3, 3),
-                 xycoords=ax.get_yaxis_transform())  # fmt: skip
+            word(
+                ax,
+                1,
+                limit,
+                "best + 1 standard error",
+                color="0.5",
+                ha="right",
+                xytext=(-3, 3),
+                xycoords=ax.get_yaxis_transform(),
+            )
         ax.plot(x, y, "o-", color=BLUE, markersize=4, label="held-out loss")
         if self.log and (x > 0).all():
             ax.set_xscale("log")
@@ -127,10 +160,27 @@ class PathDisplay(Display):
         ax.axvline(self.chosen, color=VERMILION, linewidth=1, label="chosen")
         same = np.isclose(self.chosen, self.best)
         text = f"chosen: {self.chosen:.3g}" + ("" if same else " (1se)")
-        word(ax, self.chosen, 1, text, color=VERMILION, xycoords=ax.get_xaxis_transform(), xytext=(4, -10))
-        ax.plot(self.candidates[where], self.validation_loss[where], "o", color=VERMILION, markersize=8)
+        word(
+            ax,
+            self.chosen,
+            1,
+            text,
+            color=VERMILION,
+            xycoords=ax.get_xaxis_transform(),
+            xytext=(4, -10),
+        )
+        ax.plot(
+            self.candidates[where],
+            self.validation_loss[where],
+            "o",
+            color=VERMILION,
+            markersize=8,
+        )
         if not same:
             low = self.validation_loss.min()
             ax.plot(self.best, low, "o", color=INK, markersize=6, label="best")
-            side = {self.candidates.min(): "left", self.candidates.max(): "right"}.get(self.best, "center")
+            side = {self.candidates.min(): "left", self.candidates.max(): "right"}.get(
+                self.best,
+                "center",
+            )
             word(ax, self.best, low, f"best: {self.best:.3g}", color=INK, ha=side, xytext=(0, -14))

@@ -50,32 +50,64 @@ class ForecastDisplay(Display):
     """
 
     def __init__(
-        self, past: Any, mean: Any, limits: dict[float, tuple[Any, Any]] | None = None, past_times: Any = None,
-        times: Any = None, names: Sequence[str] | None = None, actual: Any = None,
-    ) -> None:  # fmt: skip
-        self.past, self.mean = _table(past), _table(mean)
-        self.limits = {level: (_table(low), _table(high)) for level, (low, high) in (limits or {}).items()}
+        self,
+        past: Any,
+        mean: Any,
+        limits: dict[float, tuple[Any, Any]] | None = None,
+        past_times: Any = None,
+        times: Any = None,
+        names: Sequence[str] | None = None,
+        actual: Any = None,
+    ) -> None:
+        self.past = _table(past)
+        self.mean = _table(mean)
+        self.limits = {
+            level: (_table(low), _table(high)) for level, (low, high) in (limits or {}).items()
+        }
         n, horizon, m = len(self.past), *self.mean.shape
-        self.past_times = np.arange(n) if past_times is None else np.asarray(past_times)
-        self.times = np.arange(n, n + horizon) if times is None else np.asarray(times)
-        self.names = [f"x{j}" for j in range(m)] if names is None else [str(name) for name in names]
+        if past_times is None:
+            self.past_times = np.arange(n)
+        else:
+            self.past_times = np.asarray(past_times)
+        if times is None:
+            self.times = np.arange(n, n + horizon)
+        else:
+            self.times = np.asarray(times)
+        if names is None:
+            self.names = [f"x{j}" for j in range(m)]
+        else:
+            self.names = [str(name) for name in names]
         self.actual = None if actual is None else _table(actual)[:horizon]
-        wide = {self.past.shape[1], m, len(self.names)} | ({self.actual.shape[1]} if self.actual is not None else set())
+        wide = {self.past.shape[1], m, len(self.names)} | (
+            {self.actual.shape[1]} if self.actual is not None else set()
+        )
         if len(wide) > 1:
-            raise ValueError(f"past, mean, names and actual must be of the same series, got {sorted(wide)} of them.")
+            raise ValueError(
+                f"past, mean, names and actual must be of the same series, got {sorted(wide)} of them.",
+            )
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any = None, *, horizon: int = 12, levels: Sequence[float] = LEVELS, exog: Any = None,
-        actual: Any = None, history: int | None = None, columns: Sequence[Any] | None = None, ax: Any = None,
-    ) -> Self:  # fmt: skip
+        cls,
+        estimator: Any,
+        X: Any = None,
+        *,
+        horizon: int = 12,
+        levels: Sequence[float] = LEVELS,
+        exog: Any = None,
+        actual: Any = None,
+        history: int | None = None,
+        columns: Sequence[Any] | None = None,
+        ax: Any = None,
+    ) -> Self:
         """Draw the forecast of a fitted RegularizedARMA.
 
         Parameters
         ----------
         estimator : fitted RegularizedARMA
         X : table, optional
-            The series until now, to be drawn; by default the rows that were fitted. Give it after `update`.
+            The series until now, to be drawn; by default the rows that were fitted. Give it after
+            `update`.
         horizon : int, default=12
         levels : sequence of float, default=(0.5, 0.8, 0.95)
             Shares that the bands hold; () for models without intervals.
@@ -104,9 +136,14 @@ class ForecastDisplay(Display):
         limits = {level: (f.lower[:, chosen], f.upper[:, chosen]) for level, f in made.items()}
         came = None if actual is None else _table(actual)[:, chosen]
         return cls(
-            past[kept][:, chosen], first.mean[:, chosen], limits, past_times[kept], times, [names[c] for c in chosen],
+            past[kept][:, chosen],
+            first.mean[:, chosen],
+            limits,
+            past_times[kept],
+            times,
+            [names[c] for c in chosen],
             came,
-        ).plot(ax)  # fmt: skip
+        ).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw.
@@ -140,16 +177,32 @@ class ForecastDisplay(Display):
 
     def _draw(self, ax: Any, j: int) -> None:
         # the fan begins at the last value that was seen
-        x = np.concatenate([self.past_times[-1:], self.times]) if len(self.past) else self.times
+        if len(self.past):
+            x = np.concatenate([self.past_times[-1:], self.times])
+        else:
+            x = self.times
         start = self.past[-1:, j]
         for level in sorted(self.limits, reverse=True):
             low, high = (np.concatenate([start, values[:, j]]) for values in self.limits[level])
             ax.fill_between(x, low, high, color=BLUE, alpha=0.16, linewidth=0, label=f"{level:.0%}")
         ax.plot(self.past_times, self.past[:, j], color=INK, linewidth=1.3, label="past")
-        ax.plot(x, np.concatenate([start, self.mean[:, j]]), color=BLUE, linewidth=1.6, label="forecast")
+        ax.plot(
+            x,
+            np.concatenate([start, self.mean[:, j]]),
+            color=BLUE,
+            linewidth=1.6,
+            label="forecast",
+        )
         if self.actual is not None:
             came = self.actual[:, j]
-            ax.plot(self.times[: len(came)], came, "o", color=VERMILION, markersize=3, label="actual")
+            ax.plot(
+                self.times[: len(came)],
+                came,
+                "o",
+                color=VERMILION,
+                markersize=3,
+                label="actual",
+            )
         ax.set_ylabel(self.names[j])
         ax.margins(x=0.01)
         if x.dtype.kind == "M":
@@ -162,7 +215,10 @@ class ForecastDisplay(Display):
 
     def _label(self, ax: Any, j: int) -> None:
         """Name the bands at their upper ends, and the points, from the top down without overlap."""
-        ends = [(f"{level:.0%}", self.limits[level][1][-1, j], BLUE) for level in sorted(self.limits, reverse=True)]
+        ends = [
+            (f"{level:.0%}", self.limits[level][1][-1, j], BLUE)
+            for level in sorted(self.limits, reverse=True)
+        ]
         ends.append(("mean", self.mean[-1, j], BLUE))
         if self.actual is not None and len(self.actual) == len(self.times):
             ends.append(("actual", self.actual[-1, j], VERMILION))
@@ -173,8 +229,17 @@ class ForecastDisplay(Display):
         for text, y, color in ends:
             at = ax.transData.transform((0, y))[1] * points
             put = min(at, free)
-            word(ax, self.times[-1], y, text, color=color, fontsize=8, va="center", xytext=(6, put - at),
-                 annotation_clip=False)  # fmt: skip
+            word(
+                ax,
+                self.times[-1],
+                y,
+                text,
+                color=color,
+                fontsize=8,
+                va="center",
+                xytext=(6, put - at),
+                annotation_clip=False,
+            )
             free = put - APART
 
 
@@ -182,14 +247,24 @@ def _past(estimator: Any, X: Any, forecast: Forecast) -> tuple[Array, Array, Arr
     """Return rows of the past with their times, and the times of the forecast; all as numbers, or all as dates."""
     if X is None:
         fitted = estimator.predict()
-        rows, index = np.asarray(fitted, float) + estimator.residuals_, getattr(fitted, "index", None)
+        rows = np.asarray(fitted, float) + estimator.residuals_
+        index = getattr(fitted, "index", None)
         end = len(rows) + estimator.d + max(estimator.p_, estimator.exog_lags)
     else:
-        rows, index, end = _table(X), getattr(X, "index", None), forecast.times.length
+        rows = _table(X)
+        index = getattr(X, "index", None)
+        end = forecast.times.length
     past = _numbers(index)
-    times = None if past is None else _numbers(forecast.times.future(len(forecast)))
+    if past is None:
+        times = None
+    else:
+        times = _numbers(forecast.times.future(len(forecast)))
     if past is None or times is None:
-        return rows, np.arange(end - len(rows), end), forecast.times.length + np.arange(len(forecast))
+        return (
+            rows,
+            np.arange(end - len(rows), end),
+            forecast.times.length + np.arange(len(forecast)),
+        )
     return rows, past, times
 
 
@@ -197,11 +272,18 @@ def _numbers(index: Any) -> Array | None:
     """Return an index as numbers or dates; None where it is neither."""
     if index is None:
         return None
-    index = index.to_timestamp() if hasattr(index, "to_timestamp") and index.dtype.kind == "O" else index
+    if hasattr(index, "to_timestamp") and index.dtype.kind == "O":
+        index = index.to_timestamp()
+    else:
+        index = index
     values = np.asarray(index)
-    return values if values.dtype.kind in "iufM" else None
+    if values.dtype.kind in "iufM":
+        return values
+    return None
 
 
 def _table(values: Any) -> Array:
     values = np.asarray(values, float)
-    return values[:, None] if values.ndim == 1 else values
+    if values.ndim == 1:
+        return values[:, None]
+    return values

@@ -43,21 +43,32 @@ class TwoViewDisplay(Display):
     """
 
     def __init__(self, first: Any, second: Any, component: int = 0) -> None:
-        self.first, self.second, self.component = np.asarray(first), np.asarray(second), component
+        self.first = np.asarray(first)
+        self.second = np.asarray(second)
+        self.component = component
         if self.first.ndim != 2 or self.first.shape != self.second.shape:
             raise ValueError(
                 f"Both views need codes of the same rows and components, got shapes {self.first.shape} and "
-                f"{self.second.shape}."
+                f"{self.second.shape}.",
             )
         k = self.first.shape[1]
         if not 0 <= component < k:
             raise ValueError(
-                f"component={component}, and the model has {k}" + ("; lower alpha." if not k else ", from 0 on.")
+                f"component={component}, and the model has {k}"
+                + ("; lower alpha." if not k else ", from 0 on."),
             )
         self.correlations = _correlations(self.first, self.second)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X1: Any, X2: Any, *, component: int = 0, ax: Any = None) -> Self:
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X1: Any,
+        X2: Any,
+        *,
+        component: int = 0,
+        ax: Any = None,
+    ) -> Self:
         """Draw the codes that each view gives alone to rows of which both are known.
 
         Parameters
@@ -82,7 +93,8 @@ class TwoViewDisplay(Display):
             # a model of one stacked table takes both views, and knows a missing one by its NaN
             stacked = estimator.n_features_in_ == sum(part.shape[1] for part in views)
             absent = [np.full(np.shape(X), np.nan) if stacked else None for X in (X1, X2)]
-            first, second = estimator.transform(X1, absent[1]), estimator.transform(absent[0], X2)
+            first = estimator.transform(X1, absent[1])
+            second = estimator.transform(absent[0], X2)
         known = _seen(X1) & _seen(X2)
         return cls(first[known], second[known], component).plot(ax)
 
@@ -110,7 +122,16 @@ class TwoViewDisplay(Display):
         right.barh(places, self.correlations[:shown], color=colors, height=0.6)
         for i, r in enumerate(self.correlations[:shown]):
             text = f"{r:.2f}" if np.isfinite(r) else "constant"
-            word(right, max(r, 0) if np.isfinite(r) else 0, i, text, color=INK, va="center", xytext=(4, 0), fontsize=9)
+            word(
+                right,
+                max(r, 0) if np.isfinite(r) else 0,
+                i,
+                text,
+                color=INK,
+                va="center",
+                xytext=(4, 0),
+                fontsize=9,
+            )
         right.axvline(0, color=INK, linewidth=0.8)
         right.set(xlabel="correlation of the two codes", ylabel="component", yticks=places)
         right.set_xlim(min(0, np.nanmin([*self.correlations[:shown], 0]) * 1.1), 1.15)
@@ -129,6 +150,7 @@ def _seen(X: Any) -> Array:
 
 def _correlations(A: Array, B: Array) -> Array:
     """Return the correlation of every column of A with that of B."""
-    A, B = A - A.mean(axis=0), B - B.mean(axis=0)
+    A = A - A.mean(axis=0)
+    B = B - B.mean(axis=0)
     norms = np.linalg.norm(A, axis=0) * np.linalg.norm(B, axis=0)
     return np.divide((A * B).sum(axis=0), norms, out=np.full(A.shape[1], np.nan), where=norms > 0)

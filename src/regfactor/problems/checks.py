@@ -24,36 +24,53 @@ def check_table(X: Array, observed: Array) -> None:
         i, j = np.argwhere(infinite)[0]
         raise ValueError(
             f"The table contains infinity in {infinite.sum()} entries, the first in row {i}, column {j}. "
-            "Mark missing entries by NaN."
+            "Mark missing entries by NaN.",
         )
 
 
 def entry_weights(observed: Array, weights: Array | None, dtype: Any) -> Array | None:
     """Return weights of entries with zeros at holes, or None where all are one."""
     if weights is None:
-        return None if observed.all() else observed.astype(dtype)
+        if observed.all():
+            return None
+        return observed.astype(dtype)
     weights = np.asarray(weights, dtype)
     if weights.ndim == 1:
         weights = weights[:, None]
     if weights.shape[0] != observed.shape[0] or weights.shape[1] not in (1, observed.shape[1]):
-        raise ValueError(f"Weights of shape {weights.shape} do not fit a table of shape {observed.shape}.")
+        raise ValueError(
+            f"Weights of shape {weights.shape} do not fit a table of shape {observed.shape}.",
+        )
     check_weights(np.broadcast_to(weights, observed.shape), observed)
     weights = np.where(observed, weights, 0).astype(dtype)
-    return None if np.all(weights == 1) else weights
+    if np.all(weights == 1):
+        return None
+    return weights
 
 
 def check_weights(weights: Array, observed: Array, name: str = "Weights") -> None:
     """Raise for weights of entries that no loss can take, or that leave nothing to fit."""
     if not np.all(np.isfinite(weights)) or np.any(weights < 0):
-        raise ValueError(f"{name} must be finite and not negative; where an entry should not count, zero.")
+        raise ValueError(
+            f"{name} must be finite and not negative; where an entry should not count, zero.",
+        )
     if observed.any() and not weights[observed].any():
-        raise ValueError(f"{name} must not be zero at every observed entry; there is nothing to fit.")
+        raise ValueError(
+            f"{name} must not be zero at every observed entry; there is nothing to fit.",
+        )
 
 
 class IllegalValues(ValueError):
     """Values outside a domain: what refuses them, the columns that hold them, the remedy."""
 
-    def __init__(self, what: str, bad: Array, seen: Array, remedy: str, names: Sequence[Any] | None = None) -> None:
+    def __init__(
+        self,
+        what: str,
+        bad: Array,
+        seen: Array,
+        remedy: str,
+        names: Sequence[Any] | None = None,
+    ) -> None:
         super().__init__(what, bad, seen, remedy, names)
 
     def __str__(self) -> str:
@@ -71,11 +88,19 @@ def told(bad: Array, seen: Array, names: Sequence[Any] | None = None) -> str:
     """Return how many of the observed values of each column are bad, for the first three columns that have some."""
     columns = np.flatnonzero(bad).tolist()
     known = {j: j if names is None else names[j] for j in columns[:3]}
-    found = "; ".join(f"column {name!r}: {bad[j]:.0f} of {seen[j]:.0f} values" for j, name in known.items())
+    found = "; ".join(
+        f"column {name!r}: {bad[j]:.0f} of {seen[j]:.0f} values" for j, name in known.items()
+    )
     return found + (f" (and {len(columns) - 3} more columns)" if len(columns) > 3 else "")
 
 
-def check_term(loss: Loss, x: Array, observed: Array, layout: Layout, places: Sequence[int] | None = None) -> None:
+def check_term(
+    loss: Loss,
+    x: Array,
+    observed: Array,
+    layout: Layout,
+    places: Sequence[int] | None = None,
+) -> None:
     """Raise for data that a loss cannot take: which column, how many, which loss instead.
 
     `places` are those of its columns in the table, of which it may have a part.
@@ -86,13 +111,17 @@ def check_term(loss: Loss, x: Array, observed: Array, layout: Layout, places: Se
         what = f"The loss {loss} cannot take these data; outside {loss.domain_text} are "
         raise IllegalValues(what, bad, seen, _advice(loss, x, observed), places)
     if loss.rowwise and np.any(observed.any(axis=1) != observed.all(axis=1)):
-        raise ValueError(f"Under {loss} a row must be observed whole or not at all; fill or remove its holes.")
+        raise ValueError(
+            f"Under {loss} a row must be observed whole or not at all; fill or remove its holes.",
+        )
 
 
 def check_row_weights(loss: Loss, w: Array | None) -> None:
     """Raise for weights under which the entries of a row that a loss couples would not count alike."""
     if loss.rowwise and w is not None and np.any(w != w[:, :1]):
-        raise ValueError(f"Under {loss} all entries of a row must have the same weight; give weights of rows.")
+        raise ValueError(
+            f"Under {loss} all entries of a row must have the same weight; give weights of rows.",
+        )
 
 
 def as_bits(values: Array) -> str | None:
@@ -105,7 +134,8 @@ def as_bits(values: Array) -> str | None:
 
 def _advice(loss: Loss, x: Array, observed: Array) -> str:
     """Return which coding or which loss would take the data."""
-    values, loss = x[observed], loss.loss if isinstance(loss, Robust) else loss
+    values = x[observed]
+    loss = loss.loss if isinstance(loss, Robust) else loss
     if isinstance(loss, Margin) and np.isin(values, (0, 1)).all():
         return "Values are 0 and 1: code them -1 and +1, or use loss='logistic'."
     if np.isin(values, (-1, 1)).all():
@@ -119,5 +149,7 @@ def _advice(loss: Loss, x: Array, observed: Array) -> str:
     if (values >= 0).all() and (values == np.round(values)).all():
         return "Values are counts: use loss='poisson' (or 'multinomial' for rows of counts)."
     if (values >= 0).all():
-        return "Values are not negative: use loss='poisson', 'gamma_log' or 'kl', or loss='squared'."
+        return (
+            "Values are not negative: use loss='poisson', 'gamma_log' or 'kl', or loss='squared'."
+        )
     return "Values are real numbers: use loss='squared' or loss='huber'."

@@ -19,7 +19,9 @@ SAMPLE = 5000  # rows from which the variance of the data is judged
 WIDE = 4096  # columns up to which scores in float32 decide about most rows
 SEVERAL = 8  # centers from which on rows are worth being turned to float32
 FAR = 16.0  # mean over standard deviation from which on blocks are centered first
-NEAR = 4.0  # mean over standard deviation up to which float32 adds up some thousand rows as well as it holds them
+# mean over standard deviation up to which float32 adds up some thousand rows as well as it holds
+# them
+NEAR = 4.0
 
 
 def blocks(X: Any, rows: int) -> Iterator[tuple[slice, Array]]:
@@ -61,7 +63,9 @@ class Clusters:
     @cached_property
     def anchor(self) -> Array:
         """The mean of the rows."""
-        n, w, total = self.X.shape[0], self.weights, np.zeros(self.X.shape[1])
+        n = self.X.shape[0]
+        w = self.weights
+        total = np.zeros(self.X.shape[1])
         for start in range(0, n, BLOCK):
             at = slice(start, min(start + BLOCK, n))
             total += (np.ones(at.stop - start) if w is None else w[at]) @ self.X[at]
@@ -72,11 +76,18 @@ class Clusters:
         n = self.X.shape[0]
         step = -(-n // SAMPLE)
         X = self.X[::step]
-        w = np.ones(X.shape[0]) if self.weights is None else self.weights[::step]
+        if self.weights is None:
+            w = np.ones(X.shape[0])
+        else:
+            w = self.weights[::step]
         variance = _squares(X, w, self.anchor) / max(float(w.sum()), np.finfo(np.float64).tiny)
         spread = np.sqrt(self.divergence.spread(variance))
         far = bool((np.abs(self.anchor) > FAR * spread).any())
-        return float(variance.mean()), far, bool((np.abs(self.anchor) <= NEAR * np.sqrt(variance)).all())
+        return (
+            float(variance.mean()),
+            far,
+            bool((np.abs(self.anchor) <= NEAR * np.sqrt(variance)).all()),
+        )
 
     @property
     def variance(self) -> float:
@@ -96,16 +107,21 @@ class Clusters:
     @cached_property
     def sizes(self) -> Array | None:
         """|x| of every row, where scores in float32 may decide for rows in float64; else None."""
-        X, plain = self.X, isinstance(self.divergence, Affine) and not is_sparse(self.X) and not self.far
+        plain = isinstance(self.divergence, Affine) and not is_sparse(self.X) and not self.far
+        X = self.X
         if not plain or X.dtype != np.float64 or X.shape[1] > WIDE or self.n_clusters < SEVERAL:
             return None
-        squares = np.concatenate([np.einsum("ij,ij->i", block, block) for _, block in small_blocks(X)])
+        squares = np.concatenate(
+            [np.einsum("ij,ij->i", block, block) for _, block in small_blocks(X)],
+        )
         with np.errstate(over="ignore"):  # there float64 decides
             return np.sqrt(squares).astype(np.float32)
 
     def base(self, divergence: Divergence) -> Array | None:
         """D(x_i || a) of every row; None where the divergence is not affine. Found once if nothing in it is fitted."""
-        return self._fixed_base if divergence is self.divergence else self._base(divergence)
+        if divergence is self.divergence:
+            return self._fixed_base
+        return self._base(divergence)
 
     @cached_property
     def _fixed_base(self) -> Array | None:
@@ -114,21 +130,38 @@ class Clusters:
     def _base(self, divergence: Divergence) -> Array | None:
         if not isinstance(divergence, Affine):
             return None
-        return np.concatenate([divergence.base(X, self.anchor) for _, X in readable_blocks(self.X, divergence)])
+        return np.concatenate(
+            [divergence.base(X, self.anchor) for _, X in readable_blocks(self.X, divergence)],
+        )
 
     @cached_property
     def tally(self) -> Array:
         """What the objective needs of the data besides the labels."""
-        w, total = self.weights, np.zeros(())
+        w = self.weights
+        total = np.zeros(())
         if isinstance(self.divergence, Affine):
             for at, X in readable_blocks(self.X, self.divergence):
-                total = total + self.divergence.tally(X, None if w is None else w[at], self.anchor, self.far)
-        return self.divergence.without_rounding(total, self.anchor, self.mass, float(np.finfo(self.X.dtype).eps))
+                total = total + self.divergence.tally(
+                    X,
+                    None if w is None else w[at],
+                    self.anchor,
+                    self.far,
+                )
+        return self.divergence.without_rounding(
+            total,
+            self.anchor,
+            self.mass,
+            float(np.finfo(self.X.dtype).eps),
+        )
 
     @cached_property
     def started(self) -> Divergence:
         """The divergence with its own parameters fitted to a single cluster."""
-        return self.divergence.refitted(self.tally, np.zeros((1, self.X.shape[1])), np.array([self.mass]))
+        return self.divergence.refitted(
+            self.tally,
+            np.zeros((1, self.X.shape[1])),
+            np.array([self.mass]),
+        )
 
     @property
     def scale(self) -> float:
@@ -144,7 +177,8 @@ def _squares(X: Any, w: Array, anchor: Array) -> Array:
     """Return the sums of w (x - a)^2 over the rows, of absent entries too, which are zeros."""
     if not is_sparse(X):
         return np.asarray(w @ np.square(X - anchor))
-    stored, d = np.repeat(w, np.diff(X.indptr)), X.shape[1]
+    stored = np.repeat(w, np.diff(X.indptr))
+    d = X.shape[1]
     absent = np.maximum(w.sum() - np.bincount(X.indices, stored, minlength=d), 0)
     own = np.bincount(X.indices, stored * np.square(X.data - anchor[X.indices]), minlength=d)
     return np.asarray(own + absent * np.square(anchor))

@@ -26,10 +26,15 @@ STRENGTHLESS = (
     "floor",
     "_least_above",
 )  # cached, and the same for every alpha
-NEGATIVE = "loss='gamma_log', or ExponentialFamilyPCA(family='gamma')"  # instead of factors of predictors < 0
+# instead of factors of predictors < 0
+NEGATIVE = "loss='gamma_log', or ExponentialFamilyPCA(family='gamma')"
 POSITIVE = "FactorModel with on_codes=NonNegative() and on_components=NonNegative(), or a loss on the whole line"
-STIFFNESSES = tuple(10.0**k for k in range(-2, 8))  # curvatures of the envelopes that stand for a loss with kinks
-TURNS, ROUNDINGS = 20, 64  # of repairs of a dual point that undo each other, and what of it is left at their end
+STIFFNESSES = tuple(
+    10.0**k for k in range(-2, 8)
+)  # curvatures of the envelopes that stand for a loss with kinks
+# of repairs of a dual point that undo each other, and what of it is left at their end
+TURNS = 20
+ROUNDINGS = 64
 
 
 @dataclass(frozen=True)
@@ -57,13 +62,15 @@ class Convex:
         if not (is_number(self.alpha) and 0 < self.alpha < np.inf):
             raise ValueError(f"alpha must be a positive finite number, got {self.alpha!r}.")
         if self.design is not None and self.design.D.shape[0] != self.data.shape[0]:
-            raise ValueError(f"The design has {self.design.D.shape[0]} rows, the data {self.data.shape[0]}.")
+            raise ValueError(
+                f"The design has {self.design.D.shape[0]} rows, the data {self.data.shape[0]}.",
+            )
         if not self.data.unbounded:
             restricted = {str(t.loss): t.loss for t in self.data.terms if not t.loss.unbounded}
             below = any(loss.link_domain.high == 0 for loss in restricted.values())
             raise UnsupportedProblem(
                 f"{', '.join(sorted(restricted))} restricts the predictor, and no gauge can keep Z there. Use "
-                f"{NEGATIVE if below else POSITIVE}."
+                f"{NEGATIVE if below else POSITIVE}.",
             )
         self.gauge.check(self.shape[1])
 
@@ -82,7 +89,9 @@ class Convex:
     def at(self, alpha: float) -> Convex:
         """Return the same problem at another strength, with what was computed of Z = 0."""
         other = replace(self, alpha=alpha)
-        other.__dict__.update({name: self.__dict__[name] for name in STRENGTHLESS if name in self.__dict__})
+        other.__dict__.update(
+            {name: self.__dict__[name] for name in STRENGTHLESS if name in self.__dict__},
+        )
         return other
 
     def of_rows(self, rows: Array) -> Convex:
@@ -103,8 +112,11 @@ class Convex:
 
     def predictor(self, Z: Array | Factors, B: Array | None) -> Array:
         """map(Z) + D B at the entries of the table."""
-        mapped, layout = self.mapped(Z), self.data.layout
-        return mapped if self.design is None or B is None else mapped + layout.push(self.design.D, B)
+        mapped = self.mapped(Z)
+        layout = self.data.layout
+        if self.design is None or B is None:
+            return mapped
+        return mapped + layout.push(self.design.D, B)
 
     def mapped(self, Z: Array | Factors) -> Array:
         """map(Z) at the entries of the table."""
@@ -116,14 +128,21 @@ class Convex:
         """Return the best B for a given Z, starting from B."""
         if self.design is None:
             return None
-        mapped, D, data = self.mapped(Z), self.design.D, self.data
+        mapped = self.mapped(Z)
+        D = self.design.D
+        data = self.data
         if data.quadratic and data.complete:
             return self.design.regress(-data.gradient(mapped))
         if B is None:
             B = np.zeros((D.shape[1], data.shape[1]), D.dtype)
 
-        if any(t.loss.rowwise for t in data.terms):  # the loss couples columns of B, which must then move together
-            return self.design.profile_jointly(lambda B: data.value_and_gradient(mapped + data.layout.push(D, B)), B)
+        if any(
+            t.loss.rowwise for t in data.terms
+        ):  # the loss couples columns of B, which must then move together
+            return self.design.profile_jointly(
+                lambda B: data.value_and_gradient(mapped + data.layout.push(D, B)),
+                B,
+            )
 
         def evaluate(B: Array) -> tuple[Array, Array, Array]:
             P = mapped + data.layout.push(D, B)
@@ -137,14 +156,19 @@ class Convex:
             return None
         layout = self.data.layout
         P = mapped + layout.push(self.design.D, B)
-        g, h = self.data.gradient(P), self.data.hessian(P)
+        g = self.data.gradient(P)
+        h = self.data.hessian(P)
         return self.design.kept(newton_step(g, h, self.design.D, B, self.design.strengths, layout))
 
     @cached_property
     def _majorant(self) -> Array:
         return self.data.majorant()
 
-    def evaluate(self, Z: Array | Factors, B0: Array | None = None) -> tuple[float, Any, Array | None]:
+    def evaluate(
+        self,
+        Z: Array | Factors,
+        B0: Array | None = None,
+    ) -> tuple[float, Any, Array | None]:
         """Return f(Z) = min_B L + ridge, its gradient in Z (a matrix, sparse for sparse data), and the minimizing B."""
         B = self.free(Z, B0)
         value, g = self.data.value_and_gradient(self.predictor(Z, B))
@@ -168,15 +192,19 @@ class Convex:
     def bound(self, Y: Array) -> Bound:
         """Return a lower bound of the optimum from any dual point.
 
-        -L*(Y) - sum |D'Y|^2/(2 ridge) is one for every Y in dom L* with |||map*(Y)|||_* <= alpha and D'Y = 0 on free
-        rows. Y is made so: moved into the domain, freed of D, then scaled by the best feasible s in [0, s_max].
+        -L*(Y) - sum |D'Y|^2/(2 ridge) is one for every Y in dom L* with |||map*(Y)|||_* <= alpha
+        and D'Y = 0 on free rows. Y is made so: moved into the domain, freed of D, then scaled by
+        the best feasible s in [0, s_max].
         """
         Y = self.feasible(Y)
         return self._bound(Y, *self.dual_norm(Y))
 
     def _bound(self, Y: Array, norm: float, rigorous: bool) -> Bound:
         longest = min(2.0, self.alpha / norm if norm > 0 else 1.0)
-        return Bound(self._best_scale(Y, self.data.reach(Y, longest)), rigorous and not self._coupled)
+        return Bound(
+            self._best_scale(Y, self.data.reach(Y, longest)),
+            rigorous and not self._coupled,
+        )
 
     def dual_norm(self, Y: Array) -> tuple[float, bool]:
         """Return |||map*(Y)|||_* rounded up, and whether that is proven; an iteration serves a large sparse table."""
@@ -188,17 +216,24 @@ class Convex:
     def scattered(self, Y: Array) -> Scattered:
         """Return map*(Y) in the scale of the gauge, as a matrix that is multiplied and never formed."""
         rows = self.map.diagonal
-        return Scattered(self.data.layout, Y, np.ravel(rows) if np.ndim(rows) else rows, self.gauge.scale)
+        return Scattered(
+            self.data.layout,
+            Y,
+            np.ravel(rows) if np.ndim(rows) else rows,
+            self.gauge.scale,
+        )
 
     def feasible(self, Y: Array) -> Array:
         """Return a dual point moved into the domain of L* and freed of D; only its dual norm may still be too large."""
-        return self._annihilated(self.data.feasible(np.nan_to_num(Y, nan=0.0, posinf=0.0, neginf=0.0)))
+        return self._annihilated(
+            self.data.feasible(np.nan_to_num(Y, nan=0.0, posinf=0.0, neginf=0.0)),
+        )
 
     def level(self, Y: Array, target: float) -> float:
         """Return the dual norm up to which a feasible Y, scaled into the ball, proves that the optimum is >= target.
 
-        The dual value of s Y is concave in s; its parabola at s = 1 (exact for quadratic losses) tells the least s.
-        Zero if no scale will do.
+        The dual value of s Y is concave in s; its parabola at s = 1 (exact for quadratic losses)
+        tells the least s. Zero if no scale will do.
         """
         at = (0.96, 0.98, 1.0)
         low, middle, high = (self.dual_value(s, Y) for s in at)
@@ -208,17 +243,25 @@ class Convex:
         slope = (high - low) / 0.04 + 0.02 * bend  # at s = 1
         miss = target - high
         if bend >= 0:  # a line, up to rounding
-            least = 1 + miss / slope if slope > 0 else (0.0 if miss <= 0 else np.inf)
+            if slope > 0:
+                least = 1 + miss / slope
+            elif miss <= 0:
+                least = 0.0
+            else:
+                least = np.inf
         else:
             root = slope**2 + 2 * bend * miss
             least = 1 - (slope - np.sqrt(root)) / bend if root >= 0 else np.inf
         most = self.data.reach(Y, 2.0)
-        return float(self.alpha / max(least, 0.5)) if least <= most else 0.0
+        if least <= most:
+            return float(self.alpha / max(least, 0.5))
+        return 0.0
 
     def _best_scale(self, Y: Array, longest: float) -> float:
         """Return the greatest dual value of s Y over the scales tried.
 
-        They are the ends, one, and the top of the parabola through three points, which is exact for quadratic losses.
+        They are the ends, one, and the top of the parabola through three points, which is exact for
+        quadratic losses.
         """
         v = [self.data.infimum, self.dual_value(longest / 2, Y), self.dual_value(longest, Y)]
         tries = [1.0] if longest > 1 else []
@@ -229,7 +272,10 @@ class Convex:
 
     def dual_value(self, s: float, Y: Array) -> float:
         """Return the dual objective of s Y for a feasible Y."""
-        cost = 0.0 if self.design is None else s * s * self.design.dual_cost(Y, self.data.layout)
+        if self.design is None:
+            cost = 0.0
+        else:
+            cost = s * s * self.design.dual_cost(Y, self.data.layout)
         return -self.data.conjugate(s * Y) - cost
 
     @property
@@ -240,18 +286,25 @@ class Convex:
     def _annihilated(self, Y: Array) -> Array:
         """Return a dual point in the domain of L* freed of D.
 
-        Where rows of it are constrained too, one repair undoes a little of the other, so they take turns: what is left
-        falls by some ten times in each. A column that has left the domain, as one of data at an end of their range does
-        under offsets, is leveled instead.
+        Where rows of it are constrained too, one repair undoes a little of the other, so they take
+        turns: what is left falls by some ten times in each. A column that has left the domain, as
+        one of data at an end of their range does under offsets, is leveled instead.
         """
         if self.design is None:
             return Y
-        given, Y = Y, self.design.annihilate(Y, self.data.room(Y), self.data.layout)
+        given = Y
+        Y = self.design.annihilate(Y, self.data.room(Y), self.data.layout)
         if not self._coupled and (stuck := self.data.stuck(Y)).any():
-            Y = np.where(self.data.layout.spread(stuck), self.design.leveled(given, self.data.layout), Y)
+            Y = np.where(
+                self.data.layout.spread(stuck),
+                self.design.leveled(given, self.data.layout),
+                Y,
+            )
         for _ in range(TURNS if self._coupled else 0):
             inside = self.data.feasible(Y)
-            if np.abs(inside - Y).max(initial=0) <= ROUNDINGS * np.finfo(Y.dtype).eps * np.abs(Y).max(initial=0):
+            if np.abs(inside - Y).max(initial=0) <= ROUNDINGS * np.finfo(Y.dtype).eps * np.abs(
+                Y,
+            ).max(initial=0):
                 break
             Y = self.design.annihilate(inside, self.data.room(inside), self.data.layout)
         return Y
@@ -263,7 +316,8 @@ class Convex:
         if self.data.smooth or self.design is None:
             B = self.free(F)
             return Point(F, B, self.dual_point(F, B))
-        # at a kink the gradient is not one number: take that of Moreau envelopes, ever nearer to the loss
+        # at a kink the gradient is not one number: take that of Moreau envelopes, ever nearer to
+        # the loss
         B = None
         for stiffness in np.array(STIFFNESSES) / self.data.size:
             V, B = self.prox(F.dense(), stiffness, B)
@@ -281,17 +335,20 @@ class Convex:
     def floor(self) -> float:
         """The smallest scale against which a gap is measured: a share of the objective of Z = 0.
 
-        Where offsets alone explain the table that is nothing, and the least loss that means anything stands in.
+        Where offsets alone explain the table that is nothing, and the least loss that means
+        anything stands in.
         """
         return max(1e-3 * abs(self.null_objective()), self.data.least())
 
     def scale(self, objective: float) -> float:
         """Return the size of an objective beside which a gap must be small: its own, or what is above the least loss.
 
-        The likelihood of large counts is a number so far below zero that beside it any fit would be near the best. On
-        observed entries alone, where the last digits take long, a hundred times as much is allowed.
+        The likelihood of large counts is a number so far below zero that beside it any fit would be
+        near the best. On observed entries alone, where the last digits take long, a hundred times
+        as much is allowed.
         """
-        size, least = max(abs(objective), self.floor), self.data.infimum
+        size = max(abs(objective), self.floor)
+        least = self.data.infimum
         if least >= 0:
             return size
         allowed = 100.0 if self.data.layout.sparse else 1.0
@@ -333,7 +390,9 @@ class Convex:
         """
         if self.design is None:
             return self.data.prox(A, rho), None
-        D, data, layout = self.design.D, self.data, self.data.layout
+        D = self.design.D
+        layout = self.data.layout
+        data = self.data
         if B is None:
             B = np.zeros((D.shape[1], data.shape[1]), D.dtype)
         rho_ = np.broadcast_to(np.asarray(rho, A.dtype), A.shape)
@@ -368,5 +427,8 @@ def convex(
     data = data_of(X, loss, entries)
     if rows is None:
         return Convex(data, gauge, alpha, design=design)
-    factors = rows ** (-1 / gauge.power) if np.isfinite(gauge.power) else np.ones(len(rows))
+    if np.isfinite(gauge.power):
+        factors = rows ** (-1 / gauge.power)
+    else:
+        factors = np.ones(len(rows))
     return Convex(data.weighted(rows), gauge, alpha, RowScale(factors.astype(X.dtype)), design)

@@ -23,7 +23,9 @@ from regfactor.problems.term import FILLER, Term
 
 STRETCH = 200_000  # entries of a sparse table that are evaluated at once
 ROUNDING = 4 * float(np.finfo(np.float64).eps)  # of a sum, as a share of the sizes of its terms
-STRIP = 16_000  # entries of a dense table that are expanded at once, so that what is computed on the way stays cached
+# entries of a dense table that are expanded at once, so that what is computed on the way stays
+# cached
+STRIP = 16_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,13 +37,21 @@ class Data:
     layout: Layout
 
     @staticmethod
-    def of(X: Array, loss: Loss | str, weights: Array | None = None, offset: Array | None = None) -> Data:
+    def of(
+        X: Array,
+        loss: Loss | str,
+        weights: Array | None = None,
+        offset: Array | None = None,
+    ) -> Data:
         """Return the data of a table whose holes are NaN; weights for rows (n,) or entries (n, d)."""
         loss = as_loss(loss)
         observed = ~np.isnan(X)
         check_table(X, observed)
         w = entry_weights(observed, weights, X.dtype)
-        filled = X if observed.all() else np.where(observed, X, X.dtype.type(FILLER))
+        if observed.all():
+            filled = X
+        else:
+            filled = np.where(observed, X, X.dtype.type(FILLER))
         terms = []
         for columns, part in loss.parts(X.shape[1]):
             term = Term(
@@ -49,9 +59,17 @@ class Data:
                 columns,
                 filled[:, columns],
                 None if w is None else w[:, columns],
-                None if offset is None else np.asarray(np.broadcast_to(offset, X.shape)[:, columns], X.dtype),
+                None
+                if offset is None
+                else np.asarray(np.broadcast_to(offset, X.shape)[:, columns], X.dtype),
             )
-            check_term(part, term.x, observed[:, columns], Dense(term.x.shape), np.arange(X.shape[1])[columns].tolist())
+            check_term(
+                part,
+                term.x,
+                observed[:, columns],
+                Dense(term.x.shape),
+                np.arange(X.shape[1])[columns].tolist(),
+            )
             check_row_weights(part, term.w)
             terms.append(term)
         return Data(tuple(terms), X.shape, Dense(X.shape))
@@ -60,25 +78,34 @@ class Data:
     def of_sparse(X: Any, loss: Loss | str, weights: Array | None = None) -> Data:
         """Return the data of a CSR table whose absent entries are unobserved; weights for rows (n,) or entries."""
         loss = as_loss(loss)
-        pattern, observed = Pattern.of(X), np.ones((X.nnz, 1), bool)
+        pattern = Pattern.of(X)
+        observed = np.ones((X.nnz, 1), bool)
         check_table(X.data[:, None], observed)
         check_term(loss, X.data, observed[:, 0], pattern)
         if loss.rowwise or len(loss.parts(X.shape[1])) > 1:
             raise ValueError(
-                f"A sparse table takes one elementwise loss, not {loss}; give it as a dense table with NaN."
+                f"A sparse table takes one elementwise loss, not {loss}; give it as a dense table with NaN.",
             )
         if weights is not None:
-            weights = np.asarray(weights)[pattern.rows] if np.ndim(weights) == 1 else pattern.entries(weights)
+            if np.ndim(weights) == 1:
+                weights = np.asarray(weights)[pattern.rows]
+            else:
+                weights = pattern.entries(weights)
             weights = entry_weights(observed, weights[:, None], X.dtype)
         term = Term(loss, EVERYTHING, X.data, None if weights is None else weights[:, 0])
         return Data((term,), X.shape, pattern)
 
     def compacted(self) -> Data:
         """Return the same data with the observed entries alone; only for one elementwise loss on all columns."""
-        term, observed = self.terms[0], self.observed
+        term = self.terms[0]
+        observed = self.observed
         pattern = Pattern.of(scipy.sparse.csr_array(observed))
         kept = term.mapped(lambda a: np.broadcast_to(a, self.shape)[observed])
-        return Data((replace(kept, w=None) if kept.w is None or np.all(kept.w == 1) else kept,), self.shape, pattern)
+        return Data(
+            (replace(kept, w=None) if kept.w is None or np.all(kept.w == 1) else kept,),
+            self.shape,
+            pattern,
+        )
 
     @property
     def observed(self) -> Array:
@@ -116,16 +143,27 @@ class Data:
     def weighted(self, rows: Array) -> Data:
         """Return the data with every row's loss multiplied by its weight."""
         rows = self.layout.spread_rows(rows.astype(self.dtype))
-        terms = (replace(t, w=np.broadcast_to(rows, t.x.shape) if t.w is None else t.w * rows) for t in self.terms)
+        terms = (
+            replace(t, w=np.broadcast_to(rows, t.x.shape) if t.w is None else t.w * rows)
+            for t in self.terms
+        )
         return replace(self, terms=tuple(terms))
 
     def shifted(self, D: Array, B: Array) -> Data:
         """Return the data with D @ B added to the offset of the predictors."""
         by = self.layout.push(D, B)
-        terms = (replace(t, offset=t.part(by) if t.offset is None else t.offset + t.part(by)) for t in self.terms)
+        terms = (
+            replace(t, offset=t.part(by) if t.offset is None else t.offset + t.part(by))
+            for t in self.terms
+        )
         return replace(self, terms=tuple(terms))
 
-    def split(self, share: float, random: np.random.Generator, groups: Array | None = None) -> tuple[Data, Data]:
+    def split(
+        self,
+        share: float,
+        random: np.random.Generator,
+        groups: Array | None = None,
+    ) -> tuple[Data, Data]:
         """Return two tables, with a random share of the observed entries in the second and the rest in the first.
 
         Entries of a row whose columns have the same group stand for one cell, and stay together.
@@ -133,19 +171,28 @@ class Data:
         if any(t.loss.rowwise for t in self.terms):
             raise UnsupportedProblem(
                 "Single entries cannot be held out under a loss of whole rows, so that 'auto' cannot choose: give "
-                "alpha (and the rank) a number."
+                "alpha (and the rank) a number.",
             )
         if groups is not None:
             drawn = random.random((self.shape[0], int(groups.max()) + 1))[:, groups] < share
-            held = drawn[self.layout.rows, self.layout.indices] if isinstance(self.layout, Pattern) else drawn
+            if isinstance(self.layout, Pattern):
+                held = drawn[self.layout.rows, self.layout.indices]
+            else:
+                held = drawn
         else:
-            held = random.random(self.terms[0].x.shape if self.layout.sparse else self.shape) < share
+            held = (
+                random.random(self.terms[0].x.shape if self.layout.sparse else self.shape) < share
+            )
         return self.kept(~held), self.kept(held)
 
     def kept(self, kept: Array) -> Data:
         """Return the data of some of the entries."""
         if isinstance(self.layout, Pattern):
-            return replace(self, terms=(self.terms[0].mapped(lambda a: a[kept]),), layout=self.layout.only(kept))
+            return replace(
+                self,
+                terms=(self.terms[0].mapped(lambda a: a[kept]),),
+                layout=self.layout.only(kept),
+            )
         weights = ((t, 1 if t.w is None else t.w) for t in self.terms)
         terms = (replace(t, w=np.where(t.part(kept), w, 0).astype(self.dtype)) for t, w in weights)
         return replace(self, terms=tuple(terms))
@@ -178,7 +225,10 @@ class Data:
     @property
     def curvature(self) -> float:
         """Return an upper bound of the curvature of L, infinite where there is none."""
-        return max(t.loss.curvature * (1.0 if t.w is None else float(t.w.max(initial=0))) for t in self.terms)
+        return max(
+            t.loss.curvature * (1.0 if t.w is None else float(t.w.max(initial=0)))
+            for t in self.terms
+        )
 
     def smoothed(self, share: float) -> Data:
         """Return the data under losses without kinks, each smoothed over a share of the typical size of its data."""
@@ -205,10 +255,14 @@ class Data:
     def least(self) -> float:
         """Return the least loss that is more than nothing: a share of what predictors of zero leave, without offsets.
 
-        A loss of the residual, which has them, can fall to its rounding error; others approach an infimum without end.
+        A loss of the residual, which has them, can fall to its rounding error; others approach an
+        infimum without end.
         """
         rests = ((t, np.zeros_like(t.x)) for t in self._pieces)
-        parts = (1e-24 * t.losses(z) if t.loss.of_residual else 1e-9 * t.weigh(t.loss.value(z, t.x)) for t, z in rests)
+        parts = (
+            1e-24 * t.losses(z) if t.loss.of_residual else 1e-9 * t.weigh(t.loss.value(z, t.x))
+            for t, z in rests
+        )
         return float(sum(np.abs(part).sum(dtype=np.float64) for part in parts))
 
     def column_values(self, Z: Array | Factors) -> Array:
@@ -218,7 +272,9 @@ class Data:
     def losses(self, Z: Array | Factors) -> Array:
         """Return the loss of each observed entry, as a vector."""
         values = self._values(Z)
-        return values if self.layout.sparse else values[self.observed]
+        if self.layout.sparse:
+            return values
+        return values[self.observed]
 
     def row_values(self, Z: Array | Factors) -> Array:
         """L(Z) by rows, summed in float64."""
@@ -280,7 +336,9 @@ class Data:
         n, d = self.shape
         height = max(STRIP // max(d, 1), 1)
         strips = [slice(start, start + height) for start in range(0, n, height)]
-        return [((rows, t.columns), t.mapped(itemgetter(rows))) for rows in strips for t in self.terms]
+        return [
+            ((rows, t.columns), t.mapped(itemgetter(rows))) for rows in strips for t in self.terms
+        ]
 
     def way(self, P: Array) -> Array:
         """Return how far each predictor is from the one that fits its datum best; a Newton step where none does."""
@@ -292,7 +350,9 @@ class Data:
             bend = t.loss.hessian(z, t.x)
             newton = -t.loss.gradient(z, t.x) / np.where((bend > 0) & np.isfinite(bend), bend, 1)
             way = np.where(np.isfinite(best), best, newton)
-            return way if t.w is None else np.where(t.w > 0, way, 0)
+            if t.w is None:
+                return way
+            return np.where(t.w > 0, way, 0)
 
         return self.collect(one)
 
@@ -302,12 +362,15 @@ class Data:
 
     def conjugate(self, Y: Array) -> float:
         """L*(Y), infinite for a Y that is not zero at holes."""
-        total, Y = 0.0, self.layout.entries(Y)
+        total = 0.0
+        Y = self.layout.entries(Y)
         for t in self._pieces:
             y = t.part(Y)
             if t.w is not None and np.any(y[t.w == 0]):
                 return np.inf
-            parts = t.weigh(t.loss.conjugate(t.in_units(y), t.x)) - (0 if t.offset is None else y * t.offset)
+            parts = t.weigh(t.loss.conjugate(t.in_units(y), t.x)) - (
+                0 if t.offset is None else y * t.offset
+            )
             # rounded up past the rounding of its own terms, so that no bound lies above the truth
             rounding = ROUNDING * float(np.abs(parts).sum(dtype=np.float64))
             total += float(parts.sum(dtype=np.float64)) + rounding
@@ -341,13 +404,18 @@ class Data:
 
     def stuck(self, Y: Array) -> Array:
         """Tell the columns of which less than half of Y is in the domain of L*."""
-        Y, whole = self.layout.entries(Y), all(t.whole_line for t in self.terms)
+        Y = self.layout.entries(Y)
+        whole = all(t.whole_line for t in self.terms)
 
         def one(t: Term) -> Array:
             ends = t.reaches(t.part(Y), 1.0)
-            return np.zeros_like(t.x) if ends is None else (ends < 0.5).astype(t.x.dtype)
+            if ends is None:
+                return np.zeros_like(t.x)
+            return (ends < 0.5).astype(t.x.dtype)
 
-        return np.zeros(self.shape[1], bool) if whole else self.layout.column_sums(self.collect(one)) > 0
+        if whole:
+            return np.zeros(self.shape[1], bool)
+        return self.layout.column_sums(self.collect(one)) > 0
 
     @property
     def unbounded(self) -> bool:
@@ -358,11 +426,18 @@ class Data:
     def neutral(self) -> float:
         """Return a predictor that every loss can take."""
         positive = all(t.loss.link_domain.contains(np.ones(1))[0] for t in self.terms)
-        return 0.0 if self.unbounded else (1.0 if positive else -1.0)
+        if self.unbounded:
+            return 0.0
+        if positive:
+            return 1.0
+        return -1.0
 
     def inside(self, Z: Array) -> Array:
         """Tell which rows have all their observed predictors inside the link domains."""
-        legal = [t.loss.link_domain.contains(t.at(Z)) | (False if t.w is None else t.w == 0) for t in self.terms]
+        legal = [
+            t.loss.link_domain.contains(t.at(Z)) | (False if t.w is None else t.w == 0)
+            for t in self.terms
+        ]
         return np.all([part.all(axis=1) for part in legal], axis=0)
 
     def prox(self, A: Array, rho: float | Array) -> Array:
@@ -370,10 +445,13 @@ class Data:
         rho = np.asarray(rho, A.dtype)
 
         def one(t: Term) -> Array:
-            a, r = t.at(A), rho if rho.ndim == 0 or rho.shape[-1] == 1 else rho[..., t.columns]
+            a = t.at(A)
+            r = rho if rho.ndim == 0 or rho.shape[-1] == 1 else rho[..., t.columns]
             z = t.loss.prox(t.legal(a), r if t.w is None else r / np.where(t.w > 0, t.w, 1), t.x)
             z = z if t.w is None else np.where(t.w > 0, z, a)
-            return z if t.offset is None else z - t.offset
+            if t.offset is None:
+                return z
+            return z - t.offset
 
         return self.collect(one)
 
@@ -395,4 +473,6 @@ class Data:
 
 def data_of(X: Any, loss: Loss, weights: Any = None) -> Data:
     """Return the data of a table: dense with NaN at holes, or sparse with absent entries unobserved."""
-    return Data.of_sparse(X, loss, weights) if is_sparse(X) else Data.of(X, loss, weights)
+    if is_sparse(X):
+        return Data.of_sparse(X, loss, weights)
+    return Data.of(X, loss, weights)

@@ -19,7 +19,8 @@ from regfactor.problems.layout import Layout
 class Design:
     """D @ B with (ridge/2) |B|^2; rows of B without ridge are free, and the dual then needs D'Y = 0.
 
-    `columns` tells which columns of the table have the term at all; B is zero in the others, whose Y is free.
+    `columns` tells which columns of the table have the term at all; B is zero in the others, whose
+    Y is free.
     """
 
     D: Array
@@ -42,7 +43,9 @@ class Design:
 
     def kept(self, B: Array) -> Array:
         """Return B with zeros in the columns without the term."""
-        return B if self.columns is None else np.where(self.columns, B, 0)
+        if self.columns is None:
+            return B
+        return np.where(self.columns, B, 0)
 
     def cost(self, B: Array) -> float:
         """Return the ridge penalty."""
@@ -61,9 +64,17 @@ class Design:
         kept = s > max(extended.shape) * np.finfo(s.dtype).eps * s.max(initial=0)
         return U[: len(self.D), kept], s[kept], Vt[kept]
 
-    def profile(self, evaluate: Evaluate, B: Array, majorant: Array, layout: Layout, quadratic: bool) -> Array:
+    def profile(
+        self,
+        evaluate: Evaluate,
+        B: Array,
+        majorant: Array,
+        layout: Layout,
+        quadratic: bool,
+    ) -> Array:
         """Minimize over B; `evaluate` gives the loss of D @ B by columns, its gradient and curvature by entries."""
-        if quadratic:  # one step is exact and needs no trial; in single precision another takes off its rounding
+        # one step is exact and needs no trial; in single precision another takes off its rounding
+        if quadratic:
             for _ in range(2 if B.dtype == np.float32 else 1):
                 _, g, h = evaluate(B)
                 B = self.kept(newton_step(g, h, self.D, B, self.strengths, layout))
@@ -79,13 +90,20 @@ class Design:
             slope = self.D.T @ g + self.strengths[:, None] * trial
             return value + self.cost(trial), self.kept(slope).ravel().astype(np.float64)
 
-        flat, _, _ = scipy.optimize.fmin_l_bfgs_b(value_and_gradient, B.ravel(), factr=10.0, pgtol=1e-10, maxiter=500)
+        flat, _, _ = scipy.optimize.fmin_l_bfgs_b(
+            value_and_gradient,
+            B.ravel(),
+            factr=10.0,
+            pgtol=1e-10,
+            maxiter=500,
+        )
         return self.kept(np.asarray(flat, B.dtype).reshape(B.shape))
 
     def annihilate(self, Y: Array, h: Array, layout: Layout) -> Array:
         """Return Y - H D (D'HD)^-1 D'Y over the free rows, so that D'Y = 0 there; all at the entries.
 
-        Weighting by the curvature moves most where the conjugate has most room; plain centring can leave its domain.
+        Weighting by the curvature moves most where the conjugate has most room; plain centring can
+        leave its domain.
         """
         free = self.strengths == 0
         if not free.any():
@@ -97,10 +115,17 @@ class Design:
         for _ in range(2):  # the second round removes the rounding of the first
             away = solve_columns(D, h, np.zeros(D.shape[1], D.dtype), layout.pull(D, Y), layout)
             Y = Y - h * layout.push(D, away)
-        left = np.abs(layout.pull(D, Y)) > np.finfo(Y.dtype).eps ** 0.75 * layout.pull(np.abs(D), np.abs(Y))
+        left = np.abs(layout.pull(D, Y)) > np.finfo(Y.dtype).eps ** 0.75 * layout.pull(
+            np.abs(D),
+            np.abs(Y),
+        )
         if not left.any():
             return Y
-        return np.where(layout.spread(left.any(axis=0)), self.leveled(Y, layout), Y)  # columns without room to move
+        return np.where(
+            layout.spread(left.any(axis=0)),
+            self.leveled(Y, layout),
+            Y,
+        )  # columns without room to move
 
     def leveled(self, Y: Array, layout: Layout) -> Array:
         """Return Y with parts of it shrunk until D'Y = 0 over the free rows; nothing leaves the domain of L* so.
@@ -110,8 +135,13 @@ class Design:
         D = self.D[:, self.strengths == 0]
         if not D.shape[1]:
             return Y
-        leveled = _leveled(Y, D, layout) if D.shape[1] == 1 else np.zeros_like(Y)
-        return leveled if self.columns is None else np.where(layout.spread(self.columns), leveled, Y)
+        if D.shape[1] == 1:
+            leveled = _leveled(Y, D, layout)
+        else:
+            leveled = np.zeros_like(Y)
+        if self.columns is None:
+            return leveled
+        return np.where(layout.spread(self.columns), leveled, Y)
 
     def dual_cost(self, Y: Array, layout: Layout) -> float:
         """Return sum |(D'Y)_i|^2 / (2 ridge_i) over the penalized rows."""
@@ -125,7 +155,8 @@ class Design:
 def _leveled(Y: Array, D: Array, layout: Layout) -> Array:
     """Return Y with the heavier of the positive and negative parts of d'Y shrunk, so that d'Y = 0 in every column."""
     parts = layout.push(D, np.ones((1, layout.shape[1]), D.dtype)) * Y
-    up, down = layout.column_sums(np.maximum(parts, 0)), layout.column_sums(np.maximum(-parts, 0))
+    up = layout.column_sums(np.maximum(parts, 0))
+    down = layout.column_sums(np.maximum(-parts, 0))
     level = np.minimum(up, down)
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = [layout.spread(np.nan_to_num(level / side, posinf=0.0)) for side in (up, down)]

@@ -41,7 +41,7 @@ class Margin:
         if isinstance(loss, Squared):  # (1 - m)^2, equal to the squared hinge for |f| < 1 (spec B3)
             return Margin(loss, factor=2.0)
         raise ValueError(
-            f"{loss} is no loss of margins for ExpectationSVC; use 'squared_hinge', 'logistic', 'squared' or 'hinge'."
+            f"{loss} is no loss of margins for ExpectationSVC; use 'squared_hinge', 'logistic', 'squared' or 'hinge'.",
         )
 
     def value(self, f: Array, plus: Array, minus: Array) -> Array:
@@ -61,7 +61,11 @@ class Margin:
         return self._both(self.loss.value, f, -1.0, 1.0)
 
     def _both(
-        self, function: Callable[[Array, Array], Array], f: Array, plus: Array | float, minus: Array | float
+        self,
+        function: Callable[[Array, Array], Array],
+        f: Array,
+        plus: Array | float,
+        minus: Array | float,
     ) -> Array:
         under = plus * function(f, np.array(self.plus)) + minus * function(f, np.array(self.minus))
         return np.asarray(self.factor * under)
@@ -69,17 +73,22 @@ class Margin:
     @property
     def start(self) -> float:
         """Return the first temperature over C' for two classes, above L'(0)^2 / L''(0), where p = r is stable (B3)."""
-        zero, one = np.zeros(1), np.ones(1)
-        slope, bend = float(self.slope(zero, one, 0 * one)[0]), float(self.curvature(zero, one, 0 * one)[0])
-        return ABOVE * slope**2 / bend if bend > 0 else FLAT
+        zero = np.zeros(1)
+        one = np.ones(1)
+        slope = float(self.slope(zero, one, 0 * one)[0])
+        bend = float(self.curvature(zero, one, 0 * one)[0])
+        if bend > 0:
+            return ABOVE * slope**2 / bend
+        return FLAT
 
 
 @dataclass(frozen=True, eq=False)
 class Statements:
     """Expectations sum_j v_j a_jk p_jc = target +- tolerance; missing by delta costs (strength/2) delta^2.
 
-    `features` holds a: one column for each feature of the unlabeled rows, divided by its total; `at` and `of` name the
-    feature and the column of scores of each statement. Two classes have one column of scores, that of the second.
+    `features` holds a: one column for each feature of the unlabeled rows, divided by its total;
+    `at` and `of` name the feature and the column of scores of each statement. Two classes have one
+    column of scores, that of the second.
     """
 
     features: Any
@@ -125,7 +134,8 @@ class Statements:
             for e in np.unique(self.of):
                 both = p[:, c] * ((c == e) - p[:, e])
                 gram = _weighted_gram(self.features, weights * both)
-                i, j = np.flatnonzero(self.of == c), np.flatnonzero(self.of == e)
+                i = np.flatnonzero(self.of == c)
+                j = np.flatnonzero(self.of == e)
                 H[np.ix_(i, j)] = gram[np.ix_(self.at[i], self.at[j])]
         return H
 
@@ -143,7 +153,9 @@ def probabilities(scores: Array) -> Array:
 
 def log_partition(scores: Array) -> Array:
     """Return the log of the sum of exponentials of each row, the score 0 of a first class included."""
-    return np.asarray(-log_expit(-scores[:, 0]) if scores.shape[1] == 1 else logsumexp(scores, axis=1))
+    return np.asarray(
+        -log_expit(-scores[:, 0]) if scores.shape[1] == 1 else logsumexp(scores, axis=1),
+    )
 
 
 def entropies(p: Array) -> Array:
@@ -156,8 +168,9 @@ def entropies(p: Array) -> Array:
 class Expectation:
     """1/2 |f|^2 + C sum_L L(y f) + C' sum_U E_p L(y f) - T sum_U H(p) + penalties of statements (spec B1).
 
-    f = (X - mean) w + b in every column: one for two classes, else one for each class against the rest. Rows of weight
-    v count v times. `free` are the unlabeled rows, to which `statements` refer; p has a row for each of them.
+    f = (X - mean) w + b in every column: one for two classes, else one for each class against the
+    rest. Rows of weight v count v times. `free` are the unlabeled rows, to which `statements`
+    refer; p has a row for each of them.
     """
 
     X: Any  # features, an array or a CSR array
@@ -178,7 +191,9 @@ class Expectation:
     @property
     def columns(self) -> int:
         """How many columns f has."""
-        return 1 if self.n_classes == 2 else self.n_classes
+        if self.n_classes == 2:
+            return 1
+        return self.n_classes
 
     @cached_property
     def free_weights(self) -> Array:
@@ -189,15 +204,17 @@ class Expectation:
     def first_temperature(self) -> float:
         """Return where annealing starts.
 
-        With one column for each class the response of p to f is at most twice that of two classes: diag(p) - pp' has
-        norm up to 1/2, p (1 - p) only 1/4.
+        With one column for each class the response of p to f is at most twice that of two classes:
+        diag(p) - pp' has norm up to 1/2, p (1 - p) only 1/4.
         """
         return self.margin.start * self.C_unlabeled * (1 if self.columns == 1 else 2)
 
     @cached_property
     def _labeled(self) -> tuple[Array, Array]:
         """Weights of L(f) and L(-f) from labels alone."""
-        signs = self.codes[:, None] == (np.ones(1) if self.columns == 1 else np.arange(self.columns))
+        signs = self.codes[:, None] == (
+            np.ones(1) if self.columns == 1 else np.arange(self.columns)
+        )
         known = (self.C * self.weights * (self.codes >= 0))[:, None]
         return known * signs, known * ~signs
 
@@ -205,19 +222,29 @@ class Expectation:
         """Return the weights of L(f) and of L(-f) for every row and column."""
         plus, minus = (a.copy() for a in self._labeled)
         v = (self.C_unlabeled * self.free_weights)[:, None]
-        plus[self.free], minus[self.free] = v * p, v * (1 - p)
+        plus[self.free] = v * p
+        minus[self.free] = v * (1 - p)
         return plus, minus
 
     def gains(self, F: Array) -> Array:
         """-g = C' (L(-f) - L(f)) of every unlabeled row (spec B1)."""
         return self.C_unlabeled * self.margin.advantage(F[self.free])
 
-    def objective(self, F: Array, W: Array, p: Array, pulls: tuple[Array, Array], disorder: float) -> float:
+    def objective(
+        self,
+        F: Array,
+        W: Array,
+        p: Array,
+        pulls: tuple[Array, Array],
+        disorder: float,
+    ) -> float:
         """Return the objective at decision values F = (X - mean) W + b, `pulls(p)`, and T times the entropy of p."""
         stated = self.statements
         excess = stated.excess(stated.expected(p, self.free_weights))
         missed = float(stated.strength[excess != 0] @ np.square(excess[excess != 0])) / 2
-        return float(np.vdot(W, W)) / 2 + float(self.margin.value(F, *pulls).sum()) - disorder + missed
+        return (
+            float(np.vdot(W, W)) / 2 + float(self.margin.value(F, *pulls).sum()) - disorder + missed
+        )
 
     def mean_over(self, values: Array) -> float:
         """Return the weighted mean over unlabeled rows."""

@@ -18,8 +18,9 @@ from regfactor.problems.design import Design
 class Factored:
     """sum_t w_t [L_t(phi_t C) + alpha R1(phi_t)] + alpha R2(C); entries of `known_*` that are not NaN are held.
 
-    A row of weight w stands for w equal rows, in the loss as in the penalty of its codes. Two free terms may stand
-    beside Phi C: D @ B of a `design`, and codes of the given components `beside`, which come last in the factors.
+    A row of weight w stands for w equal rows, in the loss as in the penalty of its codes. Two free
+    terms may stand beside Phi C: D @ B of a `design`, and codes of the given components `beside`,
+    which come last in the factors.
     """
 
     data: Data
@@ -40,46 +41,66 @@ class Factored:
             require_part(name, penalty, Penalty, "regfactor.penalties.SquaredL2()")
         if not (is_number(self.alpha) and 0 <= self.alpha < np.inf):
             raise ValueError(f"alpha must be a finite number >= 0, got {self.alpha!r}.")
-        # shares and hard assignments can use more atoms than there are columns; other factors cannot
-        most, name = min(self.data.shape), "min(n, d)"
+        # shares and hard assignments can use more atoms than there are columns; other factors
+        # cannot
+        most = min(self.data.shape)
+        name = "min(n, d)"
         if isinstance(self.on_codes, OneHot | Simplex):
-            most, name = self.data.shape[0], "n"
+            most = self.data.shape[0]
+            name = "n"
         if not (isinstance(self.rank, int | np.integer) and 1 <= self.rank <= most):
-            raise ValueError(f"rank must be a whole number from 1 to {name} = {most}, got {self.rank!r}.")
+            raise ValueError(
+                f"rank must be a whole number from 1 to {name} = {most}, got {self.rank!r}.",
+            )
         for name, penalty in (("on_codes", self.on_codes), ("on_components", self.on_components)):
             if not penalty.rowwise:
                 raise UnsupportedProblem(
                     f"{name}={penalty} couples rows and has no update here. Use the gauge it induces "
-                    "(rank=None), or SquaredL2 on both factors."
+                    "(rank=None), or SquaredL2 on both factors.",
                 )
         self._check_signs()
 
     def _check_signs(self) -> None:
         """Raise for a loss of predictors >= 0 whose factors can make others."""
         restricted = [t.loss for t in self.data.terms if t.loss.link_domain.low == 0]
-        chosen = isinstance(self.on_codes, OneHot)  # then a predictor is a center, which is a mean of the data
+        chosen = isinstance(
+            self.on_codes,
+            OneHot,
+        )  # then a predictor is a center, which is a mean of the data
         if not restricted or chosen:
             return
-        if not all(isinstance(part, NonNegative | Simplex) for part in (self.on_codes, self.on_components)):
+        if not all(
+            isinstance(part, NonNegative | Simplex) for part in (self.on_codes, self.on_components)
+        ):
             raise UnsupportedProblem(
                 f"{restricted[0]} takes predictors >= 0 only, and these factors can make others. Use "
-                "on_codes=NonNegative() and on_components=NonNegative(), or a loss on the whole line."
+                "on_codes=NonNegative() and on_components=NonNegative(), or a loss on the whole line.",
             )
 
     @property
     def floor(self) -> float:
         """The smallest scale against which a change is measured."""
         data = self.data
-        one = len(data.terms) == 1 and not data.terms[0].loss.rowwise  # then a single predictor serves all entries
+        one = (
+            len(data.terms) == 1 and not data.terms[0].loss.rowwise
+        )  # then a single predictor serves all entries
         shape = (1, 1) if one else data.shape
         constant = np.full(1 if data.layout.sparse else shape, data.neutral, data.dtype)
-        return 1e-3 * abs(float(data.terms[0].losses(constant).sum(dtype=np.float64)) if one else data.value(constant))
+        return 1e-3 * abs(
+            float(data.terms[0].losses(constant).sum(dtype=np.float64))
+            if one
+            else data.value(constant),
+        )
 
     def objective(self, F: Factors, B: Array | None = None) -> float:
         """Return the objective of given factors and free coefficients."""
-        data = self.data if self.design is None or B is None else self.data.shifted(self.design.D, B)
+        if self.design is None or B is None:
+            data = self.data
+        else:
+            data = self.data.shifted(self.design.D, B)
         atoms = slice(F.rank - (0 if self.beside is None else len(self.beside)))
-        on_codes, on_components = self.on_codes.rows(F.codes[:, atoms]), self.on_components.value(F.C[atoms])
+        on_codes = self.on_codes.rows(F.codes[:, atoms])
+        on_components = self.on_components.value(F.C[atoms])
         rows = data.row_values(F) + (self.alpha * on_codes if on_codes.any() else 0.0)
         total = float(rows.sum() if self.row_weights is None else self.row_weights @ rows)
         return total + (self.alpha * on_components if on_components else 0.0)
@@ -87,7 +108,9 @@ class Factored:
     @property
     def weighted(self) -> Data:
         """Return the data with the weights of rows multiplied in, as the components see them."""
-        return self.data if self.row_weights is None else self.data.weighted(self.row_weights)
+        if self.row_weights is None:
+            return self.data
+        return self.data.weighted(self.row_weights)
 
     def hold(self, F: Factors) -> Factors:
         """Return the factors with their known entries in place."""
@@ -106,24 +129,35 @@ class Factored:
     def unpack(self, packed: Array) -> Factors:
         """Return the factors that a vector stands for."""
         n, d = self.data.shape
-        return Factors(packed[: n * self.rank].reshape(n, -1), packed[n * self.rank :].reshape(-1, d))
+        return Factors(
+            packed[: n * self.rank].reshape(n, -1),
+            packed[n * self.rank :].reshape(-1, d),
+        )
 
     def value_and_gradient(self, packed: Array) -> tuple[float, Array]:
         """Return the objective and its gradient at packed factors; known entries have gradient zero."""
         F = self.hold(self.unpack(packed))
         assert isinstance(self.on_codes, Smooth) and isinstance(self.on_components, Smooth)
-        layout, g = self.data.layout, self.weighted.gradient(F)
+        layout = self.data.layout
+        g = self.weighted.gradient(F)
         rows = 1.0 if self.row_weights is None else self.row_weights[:, None]
         on_codes = layout.times(g, F.C.T) + self.alpha * rows * self.on_codes.gradient(F.codes)
         on_components = layout.pull(F.codes, g) + self.alpha * self.on_components.gradient(F.C)
         return self.objective(F), self.pack(
-            Factors(_zero_known(on_codes, self.known_codes), _zero_known(on_components, self.known_components))
+            Factors(
+                _zero_known(on_codes, self.known_codes),
+                _zero_known(on_components, self.known_components),
+            ),
         )
 
 
 def _held(A: Array, known: Array | None) -> Array:
-    return A if known is None else np.where(np.isnan(known), A, known)
+    if known is None:
+        return A
+    return np.where(np.isnan(known), A, known)
 
 
 def _zero_known(G: Array, known: Array | None) -> Any:
-    return G if known is None else np.where(np.isnan(known), G, 0)
+    if known is None:
+        return G
+    return np.where(np.isnan(known), G, 0)

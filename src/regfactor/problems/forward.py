@@ -32,12 +32,17 @@ class Forward:
     def value(self, W: Array) -> tuple[float, float]:
         """Return the objective, and the size of its parts, by which rounding is judged."""
         F = float(self.weights @ self.potential.value(self.X @ W).sum(axis=1))
-        pull, penalty = float(np.vdot(self.moments, W)), float(np.vdot(W, self.ridge @ W)) / 2
+        pull = float(np.vdot(self.moments, W))
+        penalty = float(np.vdot(W, self.ridge @ W)) / 2
         return F - pull + penalty, abs(F) + abs(pull) + penalty
 
     def slope(self, W: Array) -> Array:
         """Return the gradient X'L f(XW) + R W - M."""
-        return self.X.T @ (self.weights[:, None] * self.potential.transfer(self.X @ W)) + self.ridge @ W - self.moments
+        return (
+            self.X.T @ (self.weights[:, None] * self.potential.transfer(self.X @ W))
+            + self.ridge @ W
+            - self.moments
+        )
 
     def hessians(self, W: Array) -> Array:
         """Return the second derivatives in each column of W, or in all of W where the potential couples columns."""
@@ -49,7 +54,8 @@ class Forward:
 
     def _coupled(self, P: Array) -> Array:
         """Block (a, b) is X'L diag(p_a [a = b] - p_a p_b) X."""
-        k, d = P.shape[1], self.X.shape[1]
+        k = P.shape[1]
+        d = self.X.shape[1]
         H = np.empty((k, d, k, d))
         for a in range(k):
             for b in range(a, k):

@@ -17,7 +17,8 @@ from regfactor.factors import Factors
 
 BLOCK = 2_000_000  # numbers of gathered factors held at once
 SHEET = 500_000  # numbers of a dense block of rows held at once; it should stay in the cache
-NARROW_GRAM = 1000  # columns up to which a Gram matrix is summed over dense blocks, which needs no second copy
+# columns up to which a Gram matrix is summed over dense blocks, which needs no second copy
+NARROW_GRAM = 1000
 NARROW = 4  # vectors at once from which on dense blocks pay
 SPARSE_BELOW = 0.06  # share of observed entries below which gathering beats dense blocks of rows
 
@@ -36,7 +37,9 @@ class Dense:
 
     def entries(self, Z: Any) -> Array:
         """Return Z at the entries of the table."""
-        return Z.dense() if isinstance(Z, Factors) else Z
+        if isinstance(Z, Factors):
+            return Z.dense()
+        return Z
 
     def matrix(self, entries: Array) -> Array:
         """Return entries as something that multiplies matrices."""
@@ -76,7 +79,9 @@ class Dense:
 
     def grams(self, entries: Array, pairs: Array, block: slice) -> Array:
         """Return the sums of pairs over rows, weighted by the entries of a block of columns."""
-        return np.asarray((pairs.T @ entries[:, block]).T)  # the few pairs first: up to 1.6 times as fast
+        return np.asarray(
+            (pairs.T @ entries[:, block]).T,
+        )  # the few pairs first: up to 1.6 times as fast
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,18 +128,28 @@ class Pattern:
     def entries(self, Z: Any) -> Array:
         """Return Z (factors, a matrix of this pattern, or entries already) at the stored entries."""
         if isinstance(Z, Factors):
-            return self._from_sheets(Z) if self.dense else self._gathered(Z)
-        return Z if isinstance(Z, np.ndarray) else np.asarray(Z.data)
+            if self.dense:
+                return self._from_sheets(Z)
+            return self._gathered(Z)
+        if isinstance(Z, np.ndarray):
+            return Z
+        return np.asarray(Z.data)
 
     def _gathered(self, F: Factors) -> Array:
         """Multiply rows of both factors entry by entry, in chunks."""
-        Phi, Ct = np.ascontiguousarray(F.codes), np.ascontiguousarray(F.C.T)
+        Phi = np.ascontiguousarray(F.codes)
+        Ct = np.ascontiguousarray(F.C.T)
         out = np.empty(len(self.indices), np.result_type(Phi, Ct))
         chunk = max(BLOCK // max(F.rank, 1), 1)
         for start in range(0, len(out), chunk):
             part = slice(start, start + chunk)
-            # a batch of row-times-column products is one matmul, faster than einsum over gathered rows
-            out[part] = np.matmul(Phi[self.rows[part], None, :], Ct[self.indices[part], :, None])[:, 0, 0]
+            # a batch of row-times-column products is one matmul, faster than einsum over gathered
+            # rows
+            out[part] = np.matmul(Phi[self.rows[part], None, :], Ct[self.indices[part], :, None])[
+                :,
+                0,
+                0,
+            ]
         return out
 
     def _from_sheets(self, F: Factors) -> Array:
@@ -167,7 +182,8 @@ class Pattern:
         sheet = np.zeros((height, self.shape[1]), entries.dtype)
         flat = sheet.ravel()
         for rows, part in self._sheets:
-            # kept for tables that are multiplied in this way all the time, made anew for those that are seldom
+            # kept for tables that are multiplied in this way all the time, made anew for those that
+            # are seldom
             places = self._places[part] if self.dense else self._places_of(part)
             flat[places] = entries[part]
             yield rows, sheet[: rows.stop - rows.start]
@@ -233,7 +249,10 @@ class Pattern:
         part = slice(indptr[block.start], indptr[min(block.stop, self.shape[1])])
         columns = indptr[block.start : min(block.stop, self.shape[1]) + 1] - indptr[block.start]
         height = len(columns) - 1
-        weights = scipy.sparse.csr_array((entries[order[part]], rows[part], columns), shape=(height, self.shape[0]))
+        weights = scipy.sparse.csr_array(
+            (entries[order[part]], rows[part], columns),
+            shape=(height, self.shape[0]),
+        )
         return np.asarray(weights @ pairs)
 
     def row_grams(self, entries: Array, pairs: Array, block: slice) -> Array:
@@ -243,7 +262,10 @@ class Pattern:
         pointers = self.indptr[block.start : block.stop + 1]
         part = slice(pointers[0], pointers[-1])
         shape = (len(pointers) - 1, self.shape[1])
-        weights = scipy.sparse.csr_array((entries[part], self.indices[part], pointers - pointers[0]), shape=shape)
+        weights = scipy.sparse.csr_array(
+            (entries[part], self.indices[part], pointers - pointers[0]),
+            shape=shape,
+        )
         return np.asarray(weights @ pairs)
 
     def _summed(self, entries: Array, of: Callable[[slice, Array], Array]) -> Array:
@@ -254,7 +276,10 @@ class Pattern:
     def _by_columns(self) -> tuple[Array, Array, Array]:
         """The same pattern by columns: pointers, row indices, and the order in which its entries are stored here."""
         count = np.arange(len(self.indices), dtype=self.indices.dtype)
-        marked = scipy.sparse.csr_array((count, self.indices, self.indptr), shape=self.shape).tocsc()
+        marked = scipy.sparse.csr_array(
+            (count, self.indices, self.indptr),
+            shape=self.shape,
+        ).tocsc()
         return marked.indptr, marked.indices, marked.data
 
     @cached_property

@@ -18,9 +18,10 @@ from regfactor.losses.potentials import Dual, Entropy, Potential
 class Reverse:
     """sum_i w_i D_F*(z_i U || f(x_i)), z_i = y_i where a target is known (White & Schuurmans 2012, eq. 26).
 
-    D_F*(t || f(x)) = F(x) + F*(t) - x.t. With an intercept z_i is followed by a one. With `shrinkage` (identity only)
-    residuals are measured by S^-1, S their covariance, and W (log det S + s tr S^-1)/2 is added, W = sum w and
-    s = shrinkage times the mean variance of the inputs: S = (weighted residual covariance) + s I is then its minimum.
+    D_F*(t || f(x)) = F(x) + F*(t) - x.t. With an intercept z_i is followed by a one. With
+    `shrinkage` (identity only) residuals are measured by S^-1, S their covariance, and W (log det S
+    + s tr S^-1)/2 is added, W = sum w and s = shrinkage times the mean variance of the inputs: S =
+    (weighted residual covariance) + s I is then its minimum.
     """
 
     X: Array
@@ -33,11 +34,15 @@ class Reverse:
     @cached_property
     def conjugate(self) -> Potential:
         """F* as an elementwise potential; that of softmax less the sum of the row, which is one."""
-        return Entropy() if self.closed else Dual(self.potential)
+        if self.closed:
+            return Entropy()
+        return Dual(self.potential)
 
     def curvature(self, T: Array, x: Array) -> Array:
         """F*'' at T, where x = f^-1(T) is at hand: roots and logarithms are most of the work."""
-        return self.conjugate.slope(T) if self.closed else 1 / self.potential.slope(x)
+        if self.closed:
+            return self.conjugate.slope(T)
+        return 1 / self.potential.slope(x)
 
     @property
     def closed(self) -> bool:
@@ -73,7 +78,13 @@ class Reverse:
     def null(self) -> float:
         """Return the least objective without targets, sum w D_F(x_i || mean): the scale of all others."""
         mean = self.weights @ self.X / self.weights.sum()
-        return float(max(self.weights @ self.own - self.weights.sum() * self.potential.value(mean[None]).sum(), 0.0))
+        return float(
+            max(
+                self.weights @ self.own
+                - self.weights.sum() * self.potential.value(mean[None]).sum(),
+                0.0,
+            ),
+        )
 
     @cached_property
     def size(self) -> float:
@@ -83,19 +94,29 @@ class Reverse:
 
     def design(self, Z: Array) -> Array:
         """Return the rows [z_i, 1], or z_i without an intercept."""
-        return np.column_stack([Z, np.ones(len(Z))]) if self.intercept else Z
+        if self.intercept:
+            return np.column_stack([Z, np.ones(len(Z))])
+        return Z
 
     def inside(self, T: Array) -> Array:
         """Tell which entries of z U lie in the interior of the domain of F*."""
-        return np.asarray((T > self.potential.range.low) & (T < self.potential.range.high) & np.isfinite(T))
+        return np.asarray(
+            (T > self.potential.range.low) & (T < self.potential.range.high) & np.isfinite(T),
+        )
 
     def divergences(self, F: Factors) -> Array:
         """D_F*(z_i U || f(x_i)) of every row, infinite outside the domain."""
         T = F.dense()
         if isinstance(self.potential, potentials.Identity):
-            return np.square(self.X - T).sum(axis=1) / 2  # without the cancellation of the general form
+            return (
+                np.square(self.X - T).sum(axis=1) / 2
+            )  # without the cancellation of the general form
         legal = self.inside(T)
-        D = self.own + float(self.closed) + (self.conjugate.value(np.where(legal, T, 0.5)) - self.X * T).sum(axis=1)
+        D = (
+            self.own
+            + float(self.closed)
+            + (self.conjugate.value(np.where(legal, T, 0.5)) - self.X * T).sum(axis=1)
+        )
         return np.where(legal.all(axis=1), np.maximum(D, 0), np.inf)
 
     def objective(self, F: Factors, S: Array | None = None) -> float:
@@ -104,9 +125,21 @@ class Reverse:
         if S is None:
             return float(self.weights[counted] @ self.divergences(F)[counted])
         root = scipy.linalg.cholesky(S, lower=True, check_finite=False)
-        R = scipy.linalg.solve_triangular(root, (self.X - F.dense()).T, lower=True, check_finite=False)
-        inverse = scipy.linalg.solve_triangular(root, np.eye(len(S)), lower=True, check_finite=False)
-        extra = 2 * float(np.log(np.diag(root)).sum()) + self.floor_variance * float(np.vdot(inverse, inverse))
+        R = scipy.linalg.solve_triangular(
+            root,
+            (self.X - F.dense()).T,
+            lower=True,
+            check_finite=False,
+        )
+        inverse = scipy.linalg.solve_triangular(
+            root,
+            np.eye(len(S)),
+            lower=True,
+            check_finite=False,
+        )
+        extra = 2 * float(np.log(np.diag(root)).sum()) + self.floor_variance * float(
+            np.vdot(inverse, inverse),
+        )
         return float(self.weights @ np.square(R).sum(axis=0) + self.weights.sum() * extra) / 2
 
     @cached_property
@@ -124,4 +157,6 @@ class Reverse:
     def covariance(self, F: Factors) -> Array:
         """Return the S that minimizes the objective for given residuals."""
         R = self.X - F.dense()
-        return R.T @ (self.weights[:, None] * R) / self.weights.sum() + self.floor_variance * np.eye(R.shape[1])
+        return R.T @ (
+            self.weights[:, None] * R
+        ) / self.weights.sum() + self.floor_variance * np.eye(R.shape[1])

@@ -52,13 +52,18 @@ class Scattered:
             return self.T.gram
         entries = self.entries
         for scale, axis in ((self.rows, 0), (self.columns, 1)):
-            entries = entries if np.ndim(scale) == 0 and scale == 1 else entries * self._of_entries(scale, axis)
+            if np.ndim(scale) == 0 and scale == 1:
+                entries = entries
+            else:
+                entries = entries * self._of_entries(scale, axis)
         return self.layout.gram(entries)
 
     def _of_entries(self, scale: Any, axis: int) -> Any:
         """Return the scale of each entry, up to broadcasting."""
         spread = self.layout.spread if axis else self.layout.spread_rows
-        return spread(scale) if np.ndim(scale) else scale
+        if np.ndim(scale):
+            return spread(scale)
+        return scale
 
     @property
     def frobenius(self) -> float:
@@ -87,18 +92,32 @@ class Scattered:
         if min(self.shape) < SMALLEST_LANCZOS:
             return self._norm_by_gram()
         operator = scipy.sparse.linalg.LinearOperator(
-            self.shape, matvec=lambda v: (self @ v.reshape(-1, 1))[:, 0],
-            rmatvec=lambda v: self.pull(v.reshape(-1, 1))[:, 0], dtype=np.float64,
-        )  # fmt: skip
-        start = np.ones(min(self.shape)) if start is None or len(start) > min(self.shape) else start
-        # svds squares its tolerance: the eigenvalue is within a millionth, the singular value within half of one
-        value = scipy.sparse.linalg.svds(operator, k=1, v0=start, tol=1e-3, return_singular_vectors=False)
+            self.shape,
+            matvec=lambda v: (self @ v.reshape(-1, 1))[:, 0],
+            rmatvec=lambda v: self.pull(v.reshape(-1, 1))[:, 0],
+            dtype=np.float64,
+        )
+        if start is None or len(start) > min(self.shape):
+            start = np.ones(min(self.shape))
+        else:
+            start = start
+        # svds squares its tolerance: the eigenvalue is within a millionth, the singular value
+        # within half of one
+        value = scipy.sparse.linalg.svds(
+            operator,
+            k=1,
+            v0=start,
+            tol=1e-3,
+            return_singular_vectors=False,
+        )
         return float(value[0]) * INFLATION
 
     def directions(self, gram: Array, k: int, random: np.random.Generator) -> Array:
         """Return k leading right singular directions, roughly, by the Gram matrix of the shorter side."""
         found = leading(gram, k, random.normal(size=len(gram)))
-        return orthonormal(self.pull(found)) if self.shape[0] < self.shape[1] else found
+        if self.shape[0] < self.shape[1]:
+            return orthonormal(self.pull(found))
+        return found
 
 
 def leading(gram: Array, k: int, start: Array) -> Array:
@@ -114,5 +133,7 @@ def leading(gram: Array, k: int, start: Array) -> Array:
 def _scaled(scale: Any, A: Array) -> Array:
     """diag(scale) A."""
     if np.ndim(scale) == 0:
-        return A if scale == 1 else scale * A
+        if scale == 1:
+            return A
+        return scale * A
     return np.ravel(scale)[:, None] * A

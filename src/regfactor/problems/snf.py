@@ -16,8 +16,9 @@ from regfactor.problems.snf_forms import Form, Regression, View
 class SNF:
     """F(Z) = lambda_z sum w |z_i|^2 + sum over views of weight min_V,b [sum w_i |t_i - phi(z_i)V - b|^2 + ridge |V|^2].
 
-    The first view are the inputs, all rows; the others are targets, which rows may lack (spec A1; Grabocka et al. 2014,
-    eq. 5, with the weight of the targets that eq. 5 lost). Holes of the inputs hold what was rebuilt last.
+    The first view are the inputs, all rows; the others are targets, which rows may lack (spec A1;
+    Grabocka et al. 2014, eq. 5, with the weight of the targets that eq. 5 lost). Holes of the
+    inputs hold what was rebuilt last.
     """
 
     views: tuple[View, ...]
@@ -56,13 +57,16 @@ class SNF:
 
     def fitted(self, Z: Array) -> list[Regression]:
         """Return the regression of every view."""
-        return [view.form.fitted(Z if view.rows is None else Z[view.rows], view) for view in self.views]
+        return [
+            view.form.fitted(Z if view.rows is None else Z[view.rows], view) for view in self.views
+        ]
 
     def refilled(self, theta: Array) -> SNF:
         """Return the problem with the holes of its inputs filled by what is rebuilt now."""
         if self.holes is None:
             return self
-        Z, inputs = self.codes(theta), self.views[0]
+        Z = self.codes(theta)
+        inputs = self.views[0]
         X = inputs.targets.copy()
         for rows, columns in patterns(~self.holes):
             # the regression on what is seen: filled by it, F is that of the seen entries alone
@@ -130,12 +134,25 @@ class Encoded:
 
 
 def views_of(
-    X: Array, Y: Array, samples: Array, ridges: Sequence[float], weight: float, form: Callable[[int], Form]
+    X: Array,
+    Y: Array,
+    samples: Array,
+    ridges: Sequence[float],
+    weight: float,
+    form: Callable[[int], Form],
 ) -> tuple[View, ...]:
     """Return the inputs and, for each pattern of given targets, the targets; `form(n)` is that of n rows."""
     views = [View(X, samples, ridges[0], 1.0, form(len(X)))]
     for rows, columns in patterns(~np.isnan(Y)):
-        view = View(Y[np.ix_(rows, columns)], samples[rows], ridges[1], weight, form(len(rows)), rows, columns)
+        view = View(
+            Y[np.ix_(rows, columns)],
+            samples[rows],
+            ridges[1],
+            weight,
+            form(len(rows)),
+            rows,
+            columns,
+        )
         views.append(view)
     return tuple(views)
 

@@ -54,11 +54,16 @@ class Monomials(Features):
     def _blocks(self) -> list[list[tuple[int, slice, slice]]]:
         """For degrees 2, 3, ...: variable i, monomials of one degree less in i, i+1, ..., and their products with i.
 
-        Within a degree monomials are sorted by their first variable, so the former are the end of their block.
+        Within a degree monomials are sorted by their first variable, so the former are the end of
+        their block.
         """
-        levels, firsts, start = [], np.arange(self.dimensions), 0
+        levels = []
+        firsts = np.arange(self.dimensions)
+        start = 0
         for _ in range(self.degree - 1):
-            level, end, heads = [], start + len(firsts), []
+            level = []
+            end = start + len(firsts)
+            heads = []
             place = end
             for i in range(self.dimensions):
                 prior = slice(start + int(np.searchsorted(firsts, i)), end)
@@ -67,7 +72,8 @@ class Monomials(Features):
                 heads.append(np.full(count, i))
                 place += count
             levels.append(level)
-            start, firsts = end, np.concatenate(heads)
+            start = end
+            firsts = np.concatenate(heads)
         return levels
 
     @cached_property
@@ -80,7 +86,9 @@ class Monomials(Features):
                 exponents[block, i] += 1
         factorials = np.array([factorial(k) for k in range(self.degree + 1)], float)
         left = self.degree - exponents.sum(axis=1)
-        return np.sqrt(factorials[self.degree] / (factorials[exponents].prod(axis=1) * factorials[left]))
+        return np.sqrt(
+            factorials[self.degree] / (factorials[exponents].prod(axis=1) * factorials[left]),
+        )
 
     def values(self, Z: Array) -> Array:
         out = np.empty((self.size, Z.shape[1]))
@@ -182,7 +190,9 @@ class LatentGaussian(LatentKernel):
 
     def derivatives(self, tangent: Array | None, A: Array, Z: Array, Y: Array) -> Array:
         assert tangent is not None
-        return np.asarray(-2 * self.gamma * ((tangent @ A)[:, :, None] * Z[:, None, :] - _moments(tangent, A, Y)))
+        return np.asarray(
+            -2 * self.gamma * ((tangent @ A)[:, :, None] * Z[:, None, :] - _moments(tangent, A, Y)),
+        )
 
 
 def _squared_distances(Z: Array, Y: Array) -> Array:

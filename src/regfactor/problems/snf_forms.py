@@ -24,11 +24,20 @@ from regfactor.problems.snf_features import (
 )
 
 CACHED = 2**16  # numbers in a block of features, which should stay in the processor's cache
-HELD = 2**22  # numbers in products of coefficients and latent rows, of some of the targets at a time
-SMALLER = 0.6  # explicit features are used where there are fewer of them than this share of the rows
+HELD = (
+    2**22
+)  # numbers in products of coefficients and latent rows, of some of the targets at a time
+SMALLER = (
+    0.6  # explicit features are used where there are fewer of them than this share of the rows
+)
 MOST_ROWS = 3000  # up to so many a kernel matrix is formed
 MOST_FEATURES = 3000
-JITTERS = (0.0, 1e-12, 1e-9, 1e-6)  # of the trace of a matrix that is not positive definite in floating point
+JITTERS = (
+    0.0,
+    1e-12,
+    1e-9,
+    1e-6,
+)  # of the trace of a matrix that is not positive definite in floating point
 
 
 class Regression(Protocol):
@@ -66,7 +75,11 @@ class FeatureRegression:
             block = np.repeat(Z[rows].T, n_targets, axis=1)  # every row once for each target
             values = self.features.values(block)
             weights = np.tile(self.V, block.shape[1] // n_targets)
-            out[rows] = self.features.pull(block, values, weights).T.reshape(-1, n_targets, Z.shape[1])
+            out[rows] = self.features.pull(block, values, weights).T.reshape(
+                -1,
+                n_targets,
+                Z.shape[1],
+            )
         return out
 
 
@@ -92,7 +105,12 @@ class KernelRegression:
         for rows in gen_batches(len(Z), MOST_ROWS):
             tangent = self.kernel.gram(Z[rows], self.references)[1]  # one for all targets
             for some in gen_batches(len(self.b), max(HELD // self.references.size, 1)):
-                out[rows, some] = self.kernel.derivatives(tangent, self.alpha[:, some], Z[rows], self.references)
+                out[rows, some] = self.kernel.derivatives(
+                    tangent,
+                    self.alpha[:, some],
+                    Z[rows],
+                    self.references,
+                )
         return out
 
 
@@ -165,15 +183,19 @@ class Primal(Form):
         return gen_batches(Z.shape[1], _width(self.features.size))
 
     def _solved(self, Z: Array, view: View) -> FeatureRegression:
-        R, q = self.features.size, len(view.centered)
-        G, H, sums = np.zeros((R, R)), np.zeros((R, q)), np.zeros(R)
+        R = self.features.size
+        q = len(view.centered)
+        G = np.zeros((R, R))
+        H = np.zeros((R, q))
+        sums = np.zeros(R)
         for rows in self._blocks(Z):
             values = self.features.values(Z[:, rows])
             weighted = values if view.equal else values * view.samples[rows]
             G += values @ weighted.T
             H += weighted @ view.centered[:, rows].T
             sums += weighted.sum(axis=1)
-        total, scales = float(view.samples.sum()), self.features.scales
+        total = float(view.samples.sum())
+        scales = self.features.scales
         G -= np.outer(sums, sums / total)
         G *= scales[:, None] * scales
         V = scales[:, None] * _solve(G, view.ridge, scales[:, None] * H)
@@ -202,7 +224,12 @@ class Dual(Form):
         solved = _solve(np.array(K), view.ridge / view.samples, sides)
         e = solved[:, -1]
         b = solved[:, :-1].sum(axis=0) / e.sum()
-        return KernelRegression(self.kernel, Z, solved[:, :-1] - np.outer(e, b), view.mean + b), tangent
+        return KernelRegression(
+            self.kernel,
+            Z,
+            solved[:, :-1] - np.outer(e, b),
+            view.mean + b,
+        ), tangent
 
 
 def polynomial_form(n: int, dimensions: int, degree: int) -> Form:
@@ -213,7 +240,7 @@ def polynomial_form(n: int, dimensions: int, degree: int) -> Form:
     if n > MOST_ROWS:
         raise ValueError(
             f"A polynomial of degree {degree} in {dimensions} latent dimensions has {size} terms, more than the "
-            f"{MOST_FEATURES} that are held for more than {MOST_ROWS} rows. Lower degree or n_components."
+            f"{MOST_FEATURES} that are held for more than {MOST_ROWS} rows. Lower degree or n_components.",
         )
     return Dual(LatentPolynomial(degree))
 

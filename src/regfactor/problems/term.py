@@ -13,7 +13,9 @@ from regfactor._params import Array
 from regfactor.losses import Loss
 from regfactor.losses.base import EVERYTHING
 
-FILLER = 0.5  # stands at holes: inside the domain of every loss, so that nothing there is ever infinite
+FILLER = (
+    0.5  # stands at holes: inside the domain of every loss, so that nothing there is ever infinite
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,16 +31,22 @@ class Term:
     def at(self, Z: Array) -> Array:
         """Return the predictors of this term."""
         z = self.part(Z)
-        return z if self.offset is None else z + self.offset
+        if self.offset is None:
+            return z
+        return z + self.offset
 
     def part(self, entries: Array) -> Array:
         """Return the entries of this term's columns (of a sparse table, where entries are a vector, of its stretch)."""
-        return entries if self.columns is EVERYTHING else entries[..., self.columns]
+        if self.columns is EVERYTHING:
+            return entries
+        return entries[..., self.columns]
 
     @property
     def weights(self) -> Array:
         """Return the weight of each entry."""
-        return np.ones_like(self.x) if self.w is None else np.broadcast_to(self.w, self.x.shape)
+        if self.w is None:
+            return np.ones_like(self.x)
+        return np.broadcast_to(self.w, self.x.shape)
 
     @property
     def size(self) -> float:
@@ -53,7 +61,9 @@ class Term:
 
     def weigh(self, values: Array) -> Array:
         """Return the values times their weights; at a hole zero, whatever the value."""
-        return values if self.w is None else self.w * np.where(self.w > 0, values, 0)
+        if self.w is None:
+            return values
+        return self.w * np.where(self.w > 0, values, 0)
 
     @property
     def whole_line(self) -> bool:
@@ -71,7 +81,9 @@ class Term:
 
     def in_units(self, y: Array) -> Array:
         """Return y per unit of weight, zero at holes."""
-        return y if self.w is None else np.where(self.w > 0, y / np.where(self.w > 0, self.w, 1), 0)
+        if self.w is None:
+            return y
+        return np.where(self.w > 0, y / np.where(self.w > 0, self.w, 1), 0)
 
     def legal(self, z: Array) -> Array:
         """Return z with holes moved into the link domain, so that no loss is evaluated outside it."""

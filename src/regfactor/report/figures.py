@@ -14,18 +14,45 @@ from regfactor._params import Array
 from regfactor.report.numbers import number
 
 # Colors that no figure has by accident; the page gives each variable its color.
-INK, MUTED, GRID = "#0a0101", "#0a0202", "#0a0303"
+INK = "#0a0101"
+MUTED = "#0a0202"
+GRID = "#0a0303"
 SERIES = ("#0a1101", "#0a1202", "#0a1303", "#0a1404", "#0a1505", "#0a1606")
-VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", **{c: f"--c{i + 1}" for i, c in enumerate(SERIES)}}
+VARIABLES = {
+    INK: "--ink",
+    MUTED: "--muted",
+    GRID: "--grid",
+    **{c: f"--c{i + 1}" for i, c in enumerate(SERIES)},
+}
 STYLE = {
-    "svg.fonttype": "none", "svg.hashsalt": "regfactor", "font.size": 9.0, "axes.titlesize": 9.0, "text.color": INK,
-    "axes.labelcolor": MUTED, "axes.edgecolor": GRID, "xtick.color": MUTED, "ytick.color": MUTED, "axes.grid": True,
-    "grid.color": GRID, "grid.linewidth": 0.8, "axes.axisbelow": True, "axes.spines.top": False,
-    "axes.spines.right": False, "legend.frameon": False, "legend.labelcolor": INK, "text.parse_math": False,
-    "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none", "axes.unicode_minus": True,
-}  # fmt: skip
-WIDTH, ROW = 4.1, 0.24  # inches: of a figure, and of a bar in it
-MOST_BARS, LONGEST = 20, 24
+    "svg.fonttype": "none",
+    "svg.hashsalt": "regfactor",
+    "font.size": 9.0,
+    "axes.titlesize": 9.0,
+    "text.color": INK,
+    "axes.labelcolor": MUTED,
+    "axes.edgecolor": GRID,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "axes.grid": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "legend.labelcolor": INK,
+    "text.parse_math": False,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "axes.unicode_minus": True,
+}
+# inches: of a figure, and of a bar in it
+WIDTH = 4.1
+ROW = 0.24
+MOST_BARS = 20
+LONGEST = 24
 MOST_POINTS = 3000  # drawn of a cloud: a page should open at once
 
 
@@ -45,7 +72,11 @@ def _drawing(height: float) -> Iterator[tuple[Any, Any]]:
 def _svg(figure: Any) -> str:
     """Return the drawing without what only a file of its own needs."""
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    figure.savefig(
+        buffer,
+        format="svg",
+        metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
+    )
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
@@ -57,24 +88,46 @@ def _svg(figure: Any) -> str:
 
 
 def bars(
-    names: Sequence[str], values: Any, label: str, *, marks: Any = None, mark_label: str = "", value_label: str = "",
+    names: Sequence[str],
+    values: Any,
+    label: str,
+    *,
+    marks: Any = None,
+    mark_label: str = "",
+    value_label: str = "",
     percent: bool = False,
-) -> str:  # fmt: skip
+) -> str:
     """Draw a bar for each name, the first at the top, each with its number; `marks` are what to compare them with."""
-    names, sizes = list(names)[:MOST_BARS], np.asarray(values, float)[:MOST_BARS]
+    names = list(names)[:MOST_BARS]
+    sizes = np.asarray(values, float)[:MOST_BARS]
     others = None if marks is None else np.asarray(marks, float)[:MOST_BARS]
     y = np.arange(len(names))[::-1]
     with _drawing(0.75 + ROW * len(names) + (0.25 if others is not None else 0)) as (figure, axes):
         axes.barh(y, sizes, color=SERIES[0], height=0.62, label=value_label)
         ends = np.maximum(sizes, 0)
         if others is not None:
-            axes.scatter(others, y, marker="|", s=120, color=SERIES[1], linewidths=2.2, label=mark_label, zorder=3)
+            axes.scatter(
+                others,
+                y,
+                marker="|",
+                s=120,
+                color=SERIES[1],
+                linewidths=2.2,
+                label=mark_label,
+                zorder=3,
+            )
             figure.legend(loc="outside upper left", ncols=2, fontsize=8.5)
             ends = np.maximum(ends, others)
         reach = max(float(ends.max(initial=0.0)), 1e-12)
         for at, value, end in zip(y, sizes, ends, strict=True):
-            axes.text(end + 0.02 * reach, at, f"{value:.0%}" if percent else number(value), va="center", fontsize=8,
-                      color=MUTED)  # fmt: skip
+            axes.text(
+                end + 0.02 * reach,
+                at,
+                f"{value:.0%}" if percent else number(value),
+                va="center",
+                fontsize=8,
+                color=MUTED,
+            )
         axes.set_xlim(min(float(sizes.min(initial=0)), 0), reach * 1.13)
         axes.set_yticks(y, [short(name) for name in names])
         axes.tick_params(axis="y", length=0, labelcolor=INK)
@@ -86,17 +139,37 @@ def bars(
         return _svg(figure)
 
 
-def scores(names: Sequence[str], folds: Sequence[Array], chosen: int, label: str, percent: bool = False) -> str:
+def scores(
+    names: Sequence[str],
+    folds: Sequence[Array],
+    chosen: int,
+    label: str,
+    percent: bool = False,
+) -> str:
     """Draw the score of every fold as a dot, and means as bars across; the chosen one in color."""
     y = np.arange(len(names))[::-1]
     with _drawing(0.75 + 0.36 * len(names)) as (figure, axes):
         for i, (at, values) in enumerate(zip(y, folds, strict=True)):
             color = SERIES[0] if i == chosen else SERIES[5]
-            axes.scatter(values, np.full(len(values), at), s=18, color=color, alpha=0.55, linewidths=0)
+            axes.scatter(
+                values,
+                np.full(len(values), at),
+                s=18,
+                color=color,
+                alpha=0.55,
+                linewidths=0,
+            )
             axes.scatter([values.mean()], [at], marker="|", s=260, color=color, linewidths=2.5)
             mean = f"{values.mean():.0%}" if percent else number(values.mean())
-            axes.annotate(mean, (values.mean(), at), xytext=(0, 9), textcoords="offset points",
-                          ha="center", fontsize=8, color=INK if i == chosen else MUTED)  # fmt: skip
+            axes.annotate(
+                mean,
+                (values.mean(), at),
+                xytext=(0, 9),
+                textcoords="offset points",
+                ha="center",
+                fontsize=8,
+                color=INK if i == chosen else MUTED,
+            )
         axes.set_yticks(y, names)
         axes.set_ylim(-0.6, len(names) - 0.3)
         axes.margins(x=0.08)
@@ -109,11 +182,16 @@ def scores(names: Sequence[str], folds: Sequence[Array], chosen: int, label: str
 
 
 def cloud(
-    x: Array, y: Array, groups: Sequence[Any] | None = None, labels: tuple[str, str] = ("", ""), seed: int = 0
+    x: Array,
+    y: Array,
+    groups: Sequence[Any] | None = None,
+    labels: tuple[str, str] = ("", ""),
+    seed: int = 0,
 ) -> str:
     """Draw rows as points of a plane; the five largest groups have colors of their own."""
     keep = _sample(len(x), MOST_POINTS, seed)
-    x, y = np.asarray(x)[keep], np.asarray(y)[keep]
+    x = np.asarray(x)[keep]
+    y = np.asarray(y)[keep]
     with _drawing(3.6) as (figure, axes):
         if groups is None:
             axes.scatter(x, y, s=10, color=SERIES[0], alpha=0.6, linewidths=0)
@@ -129,19 +207,41 @@ def _groups(axes: Any, x: Array, y: Array, groups: Array) -> None:
     names, counts = np.unique(groups, return_counts=True)
     largest = names[np.argsort(-counts, kind="stable")][: len(SERIES) - 1]
     for color, name in zip(SERIES, sorted(largest, key=_order), strict=False):
-        axes.scatter(x[groups == name], y[groups == name], s=10, color=color, alpha=0.65, linewidths=0,
-                     label=short(name))  # fmt: skip
+        axes.scatter(
+            x[groups == name],
+            y[groups == name],
+            s=10,
+            color=color,
+            alpha=0.65,
+            linewidths=0,
+            label=short(name),
+        )
     rest = ~np.isin(groups, largest)
     if rest.any():
-        axes.scatter(x[rest], y[rest], s=10, color=SERIES[5], alpha=0.5, linewidths=0, label="others")
+        axes.scatter(
+            x[rest],
+            y[rest],
+            s=10,
+            color=SERIES[5],
+            alpha=0.5,
+            linewidths=0,
+            label="others",
+        )
 
 
 def _order(name: str) -> tuple[float, str]:
     """Return the key by which numbers stand in their order, before words."""
-    return (float(name), "") if re.fullmatch(r"-?\d+(\.\d+)?", name) else (np.inf, name)
+    if re.fullmatch(r"-?\d+(\.\d+)?", name):
+        return (float(name), "")
+    return (np.inf, name)
 
 
-def histogram(values: Array, label: str, bins: int = 20, span: tuple[float, float] | None = None) -> str:
+def histogram(
+    values: Array,
+    label: str,
+    bins: int = 20,
+    span: tuple[float, float] | None = None,
+) -> str:
     """Draw how many rows have which value."""
     with _drawing(2.3) as (figure, axes):
         axes.hist(values, bins=bins, range=span, color=SERIES[0], rwidth=0.92)
@@ -152,13 +252,26 @@ def histogram(values: Array, label: str, bins: int = 20, span: tuple[float, floa
         return _svg(figure)
 
 
-def fan(past: tuple[Any, Array], future: tuple[Any, Array, Array, Array], name: str, level: float) -> str:
+def fan(
+    past: tuple[Any, Array],
+    future: tuple[Any, Array, Array, Array],
+    name: str,
+    level: float,
+) -> str:
     """Draw the end of a series, what is expected, and the limits within which a share `level` of it lies."""
     times, seen = past
     ahead, mean, lower, upper = future
     with _drawing(2.5) as (figure, axes):
         axes.plot(times, seen, color=INK, linewidth=1.2, label="observed")
-        axes.fill_between(ahead, lower, upper, color=SERIES[0], alpha=0.22, linewidth=0, label=f"{level:.0%} interval")
+        axes.fill_between(
+            ahead,
+            lower,
+            upper,
+            color=SERIES[0],
+            alpha=0.22,
+            linewidth=0,
+            label=f"{level:.0%} interval",
+        )
         axes.plot(ahead, mean, color=SERIES[0], linewidth=1.6, label="forecast")
         figure.legend(loc="outside upper left", ncols=3, fontsize=8.5)
         axes.set_ylabel(short(name))
@@ -183,9 +296,13 @@ def convergence(steps: Sequence[int], gaps: Sequence[float]) -> str:
 def short(name: Any) -> str:
     """Return a name that fits beside a figure."""
     text = str(name)
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    if len(text) <= LONGEST:
+        return text
+    return text[: LONGEST - 1] + "…"
 
 
 def _sample(n: int, most: int, seed: int) -> Array:
     """Return the rows that are drawn: all, or as many as a page can show."""
-    return np.arange(n) if n <= most else np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+    if n <= most:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-LEAST, MOST = 1e-4, 1e12  # sizes between which a number is written out
+# sizes between which a number is written out
+LEAST = 1e-4
+MOST = 1e12
 CLOSEST = 1e-6  # share below which a gap is not told apart
 
 
@@ -15,9 +17,14 @@ def number(value: float, digits: int = 3) -> str:
     rounded = float(f"{value:.{digits}g}")
     if rounded and not LEAST <= abs(rounded) < MOST:
         return f"{rounded:.{digits}g}"
-    places = max(0, digits - 1 - math.floor(math.log10(abs(rounded)))) if rounded else 0
+    if rounded:
+        places = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
+    else:
+        places = 0
     text = f"{rounded:,.{places}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    if "." in text:
+        return text.rstrip("0").rstrip(".")
+    return text
 
 
 def at_most(share: float) -> str:

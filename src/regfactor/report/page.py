@@ -53,7 +53,10 @@ class Code(Block):
     caption: str = ""
 
     def html(self, number: int) -> str:
-        head = f'<p class="caption">{html.escape(self.caption)}</p>' if self.caption else ""
+        if self.caption:
+            head = f'<p class="caption">{html.escape(self.caption)}</p>'
+        else:
+            head = ""
         return f"{head}<pre><code>{html.escape(self.text)}</code></pre>"
 
 
@@ -66,13 +69,21 @@ class Grid(Block):
     caption: str = ""
 
     def html(self, number: int) -> str:
-        right = [bool(self.rows) and all(_is_numeric(row[j]) for row in self.rows) for j in range(len(self.head))]
+        right = [
+            bool(self.rows) and all(_is_numeric(row[j]) for row in self.rows)
+            for j in range(len(self.head))
+        ]
         head = "".join(_cell("th", text, at) for text, at in zip(self.head, right, strict=True))
         rows = "".join(
-            "<tr>" + "".join(_cell("td", text, at) for text, at in zip(row, right, strict=True)) + "</tr>"
+            "<tr>"
+            + "".join(_cell("td", text, at) for text, at in zip(row, right, strict=True))
+            + "</tr>"
             for row in self.rows
         )
-        caption = f"<caption>{html.escape(self.caption)}</caption>" if self.caption else ""
+        if self.caption:
+            caption = f"<caption>{html.escape(self.caption)}</caption>"
+        else:
+            caption = ""
         return f'<div class="wide"><table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
@@ -110,7 +121,9 @@ class Page:
 
     def html(self) -> str:
         """Return the page; it opens from a disk and asks nothing of any network."""
-        template = Template(files("regfactor.report").joinpath("template.html").read_text(encoding="utf-8"))
+        template = Template(
+            files("regfactor.report").joinpath("template.html").read_text(encoding="utf-8"),
+        )
         numbers = itertools.count(1)
         sections = "\n".join(
             f"<section><h2>{html.escape(s.heading)}</h2>{''.join(b.html(next(numbers)) for b in s.blocks)}</section>"
@@ -118,12 +131,17 @@ class Page:
             if s.blocks
         )
         facts = "".join(
-            f"<div><dt>{html.escape(what)}</dt><dd>{html.escape(value)}</dd></div>" for value, what in self.facts
+            f"<div><dt>{html.escape(what)}</dt><dd>{html.escape(value)}</dd></div>"
+            for value, what in self.facts
         )
         return template.substitute(
-            title=html.escape(self.title), lead=html.escape(self.lead), facts=facts, sections=sections,
-            version=html.escape(version("regfactor")), date=datetime.now().strftime("%Y-%m-%d %H:%M"),
-        )  # fmt: skip
+            title=html.escape(self.title),
+            lead=html.escape(self.lead),
+            facts=facts,
+            sections=sections,
+            version=html.escape(version("regfactor")),
+            date=datetime.now().strftime("%Y-%m-%d %H:%M"),
+        )
 
 
 def _is_numeric(text: str) -> bool:

@@ -21,7 +21,10 @@ from regfactor.solvers.starts import first_factors, first_point
 from regfactor.solvers.updates import is_ridge, update_codes, update_components
 
 FEW = 4  # sweeps over non-negative factors between two looks at the tolerance
-LEAD, LONGER, SHORTER = 0.5, 1.05, 1.5  # share of the last change by which a sweep starts ahead; how it grows and falls
+# share of the last change by which a sweep starts ahead; how it grows and falls
+LEAD = 0.5
+LONGER = 1.05
+SHORTER = 1.5
 
 
 @dataclass
@@ -33,23 +36,31 @@ class Alternating(Solver):
 
     def check(self, problem: Factored) -> None:
         if not isinstance(problem, Factored):
-            raise UnsupportedProblem("Alternating is for problems of fixed rank. Use Admm, or give a rank.")
+            raise UnsupportedProblem(
+                "Alternating is for problems of fixed rank. Use Admm, or give a rank.",
+            )
         if problem.data.layout.sparse and not _by_entries(problem):
             raise UnsupportedProblem(
                 "On a sparse table factors must be free, under SquaredL2, or (with the losses squared and kl) "
-                "NonNegative; give it as a dense one with NaN."
+                "NonNegative; give it as a dense one with NaN.",
             )
         if not is_newtonian(problem) and (problem.design is not None or problem.beside is not None):
             raise UnsupportedProblem(
-                "Free terms beside the factors need smooth elementwise losses and SquaredL2 or Free."
+                "Free terms beside the factors need smooth elementwise losses and SquaredL2 or Free.",
             )
 
     def iterates(self, problem: Factored, start: Point | None) -> Iterator[Iterate]:
         """Yield after every sweep, or after a few where they are cheap and the objective falls by fits and starts."""
         if is_newtonian(problem):
             yield from newton_sweeps(problem, start or first_point(problem))
-        F = start.factors if start is not None else first_factors(problem, np.random.default_rng(self.random_state))
-        swept = led_sweeps(problem, F) if _leads(problem) else sweeps(problem, F)
+        if start is not None:
+            F = start.factors
+        else:
+            F = first_factors(problem, np.random.default_rng(self.random_state))
+        if _leads(problem):
+            swept = led_sweeps(problem, F)
+        else:
+            swept = sweeps(problem, F)
         yield next(swept)
         while True:
             few = list(itertools.islice(swept, FEW if _leads(problem) else 1))
@@ -68,18 +79,27 @@ def led_sweeps(problem: Factored, F: Factors) -> Iterator[Iterate]:
 
     A sweep that ends worse is done again without the lead, which is then shortened.
     """
-    old, objective, steps = F, problem.objective(F), 1
-    lead, most = LEAD, 1.0
+    old = F
+    objective = problem.objective(F)
+    steps = 1
+    lead = LEAD
+    most = 1.0
     while True:
         yield Iterate(Point(F), objective, steps=steps)
-        new, steps = sweep(problem, _ahead(F, old, lead)), 1
+        new = sweep(problem, _ahead(F, old, lead))
+        steps = 1
         value = problem.objective(new)
         if not value <= objective:
-            lead, most = lead / SHORTER, lead
-            new, steps = sweep(problem, F), 2
+            most = lead
+            lead = lead / SHORTER
+            new = sweep(problem, F)
+            steps = 2
             value = problem.objective(new)
-        lead, most = min(most, LONGER * lead), min(1.0, LONGER * most)
-        old, F, objective = F, new, value
+        lead = min(most, LONGER * lead)
+        most = min(1.0, LONGER * most)
+        old = F
+        F = new
+        objective = value
 
 
 def sweep(problem: Factored, F: Factors) -> Factors:
@@ -98,8 +118,16 @@ def sweep(problem: Factored, F: Factors) -> Factors:
 
 def _balanced(problem: Factored) -> bool:
     """Whether rebalancing the factors keeps Z and can only lower the penalty."""
-    free = problem.known_codes is None and problem.known_components is None and problem.row_weights is None
-    return free and isinstance(problem.on_codes, SquaredL2) and isinstance(problem.on_components, SquaredL2)
+    free = (
+        problem.known_codes is None
+        and problem.known_components is None
+        and problem.row_weights is None
+    )
+    return (
+        free
+        and isinstance(problem.on_codes, SquaredL2)
+        and isinstance(problem.on_components, SquaredL2)
+    )
 
 
 def _by_entries(problem: Factored) -> bool:
@@ -111,7 +139,10 @@ def _by_entries(problem: Factored) -> bool:
 
 def _leads(problem: Factored) -> bool:
     """Whether sweeps gain from a lead: those over non-negative factors are cheap and many."""
-    return isinstance(problem.on_codes, NonNegative) and isinstance(problem.on_components, NonNegative)
+    return isinstance(problem.on_codes, NonNegative) and isinstance(
+        problem.on_components,
+        NonNegative,
+    )
 
 
 def _ahead(F: Factors, old: Factors, lead: float) -> Factors:

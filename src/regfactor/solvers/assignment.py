@@ -1,8 +1,8 @@
 """Clusters of which some rows are known: semi-supervised classification by reverse prediction.
 
-The objective is (26) of White & Schuurmans (2012), sum_L D(x_i || m_{y_i}) / T_l + mu sum_U min_j D(x_i || m_j) / T_u.
-Weights that enter the objective enter the means too; as printed, mu changes nothing (algorithm 10) and the objective
-rises (algorithm 11).
+The objective is (26) of White & Schuurmans (2012), sum_L D(x_i || m_{y_i}) / T_l + mu sum_U min_j
+D(x_i || m_j) / T_u. Weights that enter the objective enter the means too; as printed, mu changes
+nothing (algorithm 10) and the objective rises (algorithm 11).
 """
 
 from __future__ import annotations
@@ -82,14 +82,26 @@ class LabeledLloyd(Lloyd):
 
     def assigned(self, problem: LabeledClusters, centers: Centers) -> tuple[Array, float]:
         labels, gain = super().assigned(problem, centers)
-        for some, X in problem.labeled_blocks():  # the gain of the nearest center is taken back for that of the class
-            D, at = centers.divergence.between(X, centers.M, centers.anchor), np.arange(len(some))
+        for (
+            some,
+            X,
+        ) in (
+            problem.labeled_blocks()
+        ):  # the gain of the nearest center is taken back for that of the class
+            D = centers.divergence.between(X, centers.M, centers.anchor)
+            at = np.arange(len(some))
             lost = D[at, problem.codes[some]] - D[at, labels[some]]
             gain -= float(lost.sum() if problem.weights is None else problem.weights[some] @ lost)
             labels[some] = problem.codes[some]
         return labels, gain
 
-    def refill(self, problem: LabeledClusters, centers: Centers, labels: Array, empty: Array) -> Array:
+    def refill(
+        self,
+        problem: LabeledClusters,
+        centers: Centers,
+        labels: Array,
+        empty: Array,
+    ) -> Array:
         return refilled(problem, centers, labels, empty, problem.codes == CLASSLESS)
 
 
@@ -97,13 +109,16 @@ class LabeledLloyd(Lloyd):
 class LabeledMixture(Mixture):
     """EM on factor/sharpness times -sum_i w_i log sum_j p_j exp(-sharpness D(x_i, m_j)).
 
-    The inner sum of a row of known class has that class alone. As the sharpness grows it becomes `LabeledLloyd`. The
-    printed algorithm 11, with M-step repaired, is this with w = 1 and its rho mu as the sharpness.
+    The inner sum of a row of known class has that class alone. As the sharpness grows it becomes
+    `LabeledLloyd`. The printed algorithm 11, with M-step repaired, is this with w = 1 and its rho
+    mu as the sharpness.
     """
 
     def check(self, problem: Clusters) -> None:
         if not isinstance(problem, LabeledClusters):
-            raise UnsupportedProblem("LabeledMixture is for LabeledClusters; use Mixture for Clusters.")
+            raise UnsupportedProblem(
+                "LabeledMixture is for LabeledClusters; use Mixture for Clusters.",
+            )
 
     def joint(self, problem: LabeledClusters, at: slice, D: Array, p: Array) -> Array:
         return clamped(super().joint(problem, at, D, p), problem.codes[at])
@@ -113,7 +128,13 @@ class LabeledMixture(Mixture):
         unit = problem.factor * problem.mass / self.sharpness
         return (replace(it, scale=unit) for it in super().iterates(problem, start))
 
-    def _sweep(self, problem: Any, divergence: Divergence, p: Array, M: Array) -> tuple[float, Array, Array]:
+    def _sweep(
+        self,
+        problem: Any,
+        divergence: Divergence,
+        p: Array,
+        M: Array,
+    ) -> tuple[float, Array, Array]:
         value, masses, means = super()._sweep(problem, divergence, p, M)
         return problem.factor / self.sharpness * value, masses, means
 
@@ -130,10 +151,14 @@ def first_point(problem: LabeledClusters, free: Array, random: np.random.RandomS
     With no labeled row at all it is k-means++. `free` tells which rows can stand for a class.
     """
     w = np.ones(len(free)) if problem.weights is None else problem.weights
-    sums, masses = np.zeros((problem.n_clusters, problem.X.shape[1])), np.zeros(problem.n_clusters)
+    sums = np.zeros((problem.n_clusters, problem.X.shape[1]))
+    masses = np.zeros(problem.n_clusters)
     for some, X in problem.labeled_blocks():
         codes = problem.codes[some]
-        joins = scipy.sparse.csr_array((w[some], (codes, np.arange(len(some)))), (problem.n_clusters, len(some)))
+        joins = scipy.sparse.csr_array(
+            (w[some], (codes, np.arange(len(some)))),
+            (problem.n_clusters, len(some)),
+        )
         sums += joins @ X
         masses += np.bincount(codes, w[some], minlength=problem.n_clusters)
     if not masses.any():
@@ -162,7 +187,8 @@ def _with_farthest(problem: LabeledClusters, M: Array, known: Array, free: Array
 def by_columns(problem: LabeledClusters, start: Point) -> Point:
     """Return centers after some iterations that measure every column by its own variance.
 
-    A covariance between columns fits whatever classes it begins with; from few labels it needs better ones.
+    A covariance between columns fits whatever classes it begins with; from few labels it needs
+    better ones.
     """
     assert problem.started.parameters is not None, "only a covariance needs this start"
     simple = replace(problem, divergence=ScaledDistance(np.diag(problem.started.parameters)))
@@ -170,7 +196,11 @@ def by_columns(problem: LabeledClusters, start: Point) -> Point:
     return at_centers(problem, last.point.factors.C)
 
 
-def sample_of_costs(problem: LabeledClusters, centers: Centers, labels: Array) -> tuple[Array, Array]:
+def sample_of_costs(
+    problem: LabeledClusters,
+    centers: Centers,
+    labels: Array,
+) -> tuple[Array, Array]:
     """Return the divergences of rows from their own centers, of a sample where there are many, and their weights."""
     some = slice(None, None, -(-problem.X.shape[0] // SAMPLE))
     own = centers.own(problem.X[some], labels[some])
@@ -180,8 +210,8 @@ def sample_of_costs(problem: LabeledClusters, centers: Centers, labels: Array) -
 def sharpness_of(costs: Array, weights: Array, dimension: int) -> float:
     """Return the rho for which costs D are as spread as under the density exp(-rho D), whatever their unit.
 
-    There D is about gamma distributed with rate rho and shape half the dimension that the data fill, so that rho is
-    mean / variance, and at most dimension / (2 mean).
+    There D is about gamma distributed with rate rho and shape half the dimension that the data
+    fill, so that rho is mean / variance, and at most dimension / (2 mean).
     """
     if not weights.any():
         return 1.0
@@ -190,4 +220,6 @@ def sharpness_of(costs: Array, weights: Array, dimension: int) -> float:
         return 1.0
     variance = float(np.average(np.square(costs - mean), weights=weights))
     most = dimension / (2 * mean)
-    return min(mean / variance, most) if variance > 0 else most
+    if variance > 0:
+        return min(mean / variance, most)
+    return most

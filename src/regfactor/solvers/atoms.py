@@ -1,9 +1,10 @@
 """Convex problems through factors: proximal steps on low rank + sparse, where the n x d matrix is never formed.
 
-Proximal gradient (FISTA with restarts) in the space of Z, with Z, its momentum and its gradient held as factors and
-entries. Each singular value thresholding is one subspace iteration on a block of directions that is carried from step
-to step. It begins with alternating ridge regressions, which come near in few sweeps but grow small atoms only slowly;
-proximal steps find those, and with them the exact rank and the certificate.
+Proximal gradient (FISTA with restarts) in the space of Z, with Z, its momentum and its gradient
+held as factors and entries. Each singular value thresholding is one subspace iteration on a block
+of directions that is carried from step to step. It begins with alternating ridge regressions, which
+come near in few sweeps but grow small atoms only slowly; proximal steps find those, and with them
+the exact rank and the certificate.
 """
 
 from __future__ import annotations
@@ -25,12 +26,17 @@ from regfactor.solvers.base import Solver
 from regfactor.solvers.splitting import spectrum
 from regfactor.solvers.sweeps import first_atoms, sweep
 
-STEP = 0.6  # first step in units of 1 / mean curvature: a mask acts on incoherent matrices like its density
+# first step in units of 1 / mean curvature: a mask acts on incoherent matrices like its density
+STEP = 0.6
 MANY = 100  # entries in a row that stand for all of them
 FADING = 0.95
-SWEEPS, ENOUGH = 6, 1e-2  # sweeps at the start, at most, and the relative fall of the objective that ends them
+# sweeps at the start, at most, and the relative fall of the objective that ends them
+SWEEPS = 6
+ENOUGH = 1e-2
 LIMITED_SWEEPS = 50  # the same where the rank is limited, and they end by the tolerance
-SHORTENINGS = 30  # of the first atoms, by halves: losses of an exponential do not bear large predictors
+SHORTENINGS = (
+    30  # of the first atoms, by halves: losses of an exponential do not bear large predictors
+)
 SAMPLE = 50_000  # rows of a tall table on which the sweeps begin
 SPARE = 8  # directions carried beside those of the atoms
 MARGIN = 0.99  # share of the tolerance that is aimed at; the rest is for rounding
@@ -65,7 +71,10 @@ class Atoms(Solver):
     def check(self, problem: Convex) -> None:
         why = _obstacle(problem)
         if why is not None:
-            held = "; a sparse table has no other solver: give it as a dense one with NaN" * problem.data.layout.sparse
+            held = (
+                "; a sparse table has no other solver: give it as a dense one with NaN"
+                * problem.data.layout.sparse
+            )
             raise UnsupportedProblem(f"Atoms needs {why}{held}.")
 
     def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
@@ -100,11 +109,15 @@ class Mix:
     weights: tuple[float, ...]
 
     def __matmul__(self, B: Array) -> Array:
-        return np.asarray(sum(F.Phi @ (w * (F.C @ B)) for F, w in zip(self.parts, self.weights, strict=True)))
+        return np.asarray(
+            sum(F.Phi @ (w * (F.C @ B)) for F, w in zip(self.parts, self.weights, strict=True)),
+        )
 
     def pull(self, Y: Array) -> Array:
         """Return the transpose times Y."""
-        return np.asarray(sum(F.C.T @ (w * (F.Phi.T @ Y)) for F, w in zip(self.parts, self.weights, strict=True)))
+        return np.asarray(
+            sum(F.C.T @ (w * (F.Phi.T @ Y)) for F, w in zip(self.parts, self.weights, strict=True)),
+        )
 
 
 def inner_product(A: Factors, B: Factors) -> float:
@@ -116,16 +129,23 @@ class Descent:
     """The state: the best spot and the one before, the block of directions, step length and momentum."""
 
     def __init__(self, problem: Convex, start: Point | None, solver: Atoms) -> None:
-        self.problem, self.solver, self.dtype = problem, solver, problem.data.dtype
-        self.e, self.alpha = problem.gauge.scale, float(problem.alpha)
+        self.problem = problem
+        self.solver = solver
+        self.dtype = problem.data.dtype
+        self.e = problem.gauge.scale
+        self.alpha = float(problem.alpha)
         self.random = np.random.default_rng(solver.random_state)
         self.curvature = self._mean_curvature(start or problem.null)
         self.steepest = self.curvature / self._first_step()
-        self.tau, self.t, self.push = 1 / self.steepest, 1.0, 0.0
+        self.tau = 1 / self.steepest
+        self.t = 1.0
+        self.push = 0.0
         self.now = self.last = self._begin(start)
         self.known = np.full((2, 2), inner_product(self.now.F, self.now.F))
         self.block = self._topped(self.now.F.C.T, self.now.F.rank)
-        self.examined, self.still, self.examined_at = 0, 0, self.now.objective
+        self.examined = 0
+        self.still = 0
+        self.examined_at = self.now.objective
 
     @property
     def single(self) -> bool:
@@ -140,10 +160,18 @@ class Descent:
     @np.errstate(over="ignore", invalid="ignore")  # a step too far is taken back
     def step(self) -> None:
         """Take one proximal gradient step from the point ahead; step back and shorten when the objective rises."""
-        b, now, last = self.push, self.now, self.last
-        ahead = Mix((now.F, last.F), (1 + b, -b)) if b else Mix((now.F,), (1.0,))
+        b = self.push
+        now = self.now
+        last = self.last
+        if b:
+            ahead = Mix((now.F, last.F), (1 + b, -b))
+        else:
+            ahead = Mix((now.F,), (1.0,))
         mapped = _beyond(now.mapped, last.mapped, b)
-        B = None if now.B is None or last.B is None else _beyond(now.B, last.B, b)
+        if now.B is None or last.B is None:
+            B = None
+        else:
+            B = _beyond(now.B, last.B, b)
         value, g = self.problem.data.value_and_gradient(self._predictor(mapped, B))
         F, self.block = self._threshold(ahead, self.problem.scattered(g))
         new = self._spot(F, B)
@@ -155,13 +183,18 @@ class Descent:
             return
         self._lengthen(bend)
         self._accelerate(turned=float(move @ products @ (1, -1, 0)) < 0)
-        self.last, self.now, self.known = now, new, products[:2, :2]
+        self.last = now
+        self.now = new
+        self.known = products[:2, :2]
 
     def rescale(self, problem: Convex) -> None:
         """Go on from the current point with the same data under another scale of the gauge."""
-        now, block, curvature = self.now, self.block, self.curvature
+        now = self.now
+        block = self.block
+        curvature = self.curvature
         ratio = np.asarray(self.e / problem.gauge.scale)
-        self.problem, self.e = problem, problem.gauge.scale
+        self.problem = problem
+        self.e = problem.gauge.scale
         F = self._unit(Factors(now.F.codes, now.F.C * ratio))
         self.block = orthonormal(block * ratio[:, None])
         self.curvature = self._mean_curvature(Point(Factors(F.Phi, F.C * self.e), now.B))
@@ -173,45 +206,69 @@ class Descent:
         """Begin at a point without momentum."""
         self.now = self.last = self._spot(F, B)
         self.known = np.full((2, 2), inner_product(F, F))
-        self.t, self.push = 1.0, 0.0
-        self.still, self.examined_at = 0, self.now.objective
+        self.t = 1.0
+        self.push = 0.0
+        self.still = 0
+        self.examined_at = self.now.objective
 
     def refine(self) -> None:
         """Go on in double precision: single precision comes near, but its objectives are too coarse for a proof."""
-        now, self.problem = self.now, self.problem.astype(np.float64)
+        now = self.now
+        self.problem = self.problem.astype(np.float64)
         self.block = orthonormal(self.block.astype(np.float64))
-        self._restart(self._unit(now.F.astype(np.float64)), None if now.B is None else now.B.astype(np.float64))
+        self._restart(
+            self._unit(now.F.astype(np.float64)),
+            None if now.B is None else now.B.astype(np.float64),
+        )
 
     def examine(self) -> Iterate:
         """Return the current point, with a bound if the level that the tolerance needs can be proven."""
-        problem, now = self.problem, self.now
+        problem = self.problem
+        now = self.now
         Y = problem.feasible(problem.data.gradient(self._predictor(now.mapped, now.B)))
         bound = self._bound(Y)
-        fall, self.examined_at = self.examined_at - now.objective, now.objective
+        fall = self.examined_at - now.objective
+        self.examined_at = now.objective
         limited = self.solver.max_rank is not None and now.F.rank >= self.solver.max_rank
-        least, patience = (1e-15, PATIENCE)
+        least = 1e-15
+        patience = PATIENCE
         if limited:  # no gap closes then
-            least, patience = self.solver.tol, 1
+            least = self.solver.tol
+            patience = 1
         elif self.single:
-            least, patience = float(np.finfo(np.float32).eps), SINGLE_PATIENCE
+            least = float(np.finfo(np.float32).eps)
+            patience = SINGLE_PATIENCE
         self.still = self.still + 1 if fall <= least * abs(now.objective) else 0
         F = Factors(now.F.Phi, now.F.C * self.e)
-        refined, told = self.problem.data.dtype != self.dtype, {"rank": F.rank, "step": self.tau * self.curvature}
+        refined = self.problem.data.dtype != self.dtype
+        told = {"rank": F.rank, "step": self.tau * self.curvature}
         return Iterate(
-            Point(F, now.B, Y).astype(self.dtype), now.objective, bound.value, bound.rigorous, self.still >= patience,
-            limited, self.solver.every, stage=int(refined), info=told,
-        )  # fmt: skip
+            Point(F, now.B, Y).astype(self.dtype),
+            now.objective,
+            bound.value,
+            bound.rigorous,
+            self.still >= patience,
+            limited,
+            self.solver.every,
+            stage=int(refined),
+            info=told,
+        )
 
     def _bound(self, Y: Array) -> Bound:
         """Return the bound that meets the tolerance if its level can be proven, else none.
 
-        A block that is carried on can miss directions along which the dual point is too large. The Gram matrix that
-        was formed to test the level has them; where it is small it is looked at once before there is hope.
+        A block that is carried on can miss directions along which the dual point is too large. The
+        Gram matrix that was formed to test the level has them; where it is small it is looked at
+        once before there is hope.
         """
-        problem, now, G = self.problem, self.now, self.problem.scattered(Y)
+        now = self.now
+        G = self.problem.scattered(Y)
+        problem = self.problem
         size = problem.scale(now.objective)
         rounding = ROUNDING * float(np.finfo(self.dtype).eps)
-        target = now.objective - max(MARGIN * self.solver.tol - rounding, 0.5 * self.solver.tol) * size
+        target = (
+            now.objective - max(MARGIN * self.solver.tol - rounding, 0.5 * self.solver.tol) * size
+        )
         level = problem.level(Y, target)
         self.examined += 1
         hopeful = level > 0 and np.linalg.norm(G @ self.block, 2) <= level
@@ -222,7 +279,9 @@ class Descent:
         gram = G.gram
         if hopeful and is_below(gram, level, max(G.shape)):
             return Bound(problem.dual_value(self.alpha / level, Y), True)
-        self.block = G.directions(gram, min(self.block.shape[1], len(gram)), self.random).astype(self.block.dtype)
+        self.block = G.directions(gram, min(self.block.shape[1], len(gram)), self.random).astype(
+            self.block.dtype,
+        )
         return Bound(-np.inf, True)
 
     @np.errstate(over="ignore", invalid="ignore")
@@ -232,10 +291,17 @@ class Descent:
             null = self.problem.null
             start = Point(self._atoms_of_gradient(), null.free)
             swept = self._swept(start.factors, start.free)
-            return swept if np.isfinite(swept.objective) else self._spot(null.factors, null.free)
-        given = self._spot(self._unit(Factors(start.factors.codes, start.factors.C / self.e)), start.free)
+            if np.isfinite(swept.objective):
+                return swept
+            return self._spot(null.factors, null.free)
+        given = self._spot(
+            self._unit(Factors(start.factors.codes, start.factors.C / self.e)),
+            start.free,
+        )
         swept = self._swept(rebalance(given.F), given.B)
-        return swept if swept.objective < given.objective else given
+        if swept.objective < given.objective:
+            return swept
+        return given
 
     def _atoms_of_gradient(self) -> Factors:
         """Return leading directions of the gradient at zero, shortened until they are better than nothing."""
@@ -253,23 +319,38 @@ class Descent:
 
     def _swept(self, F: Factors, B: Array | None) -> Spot:
         """Return the spot to which sweeps lead; in single precision, since it is only a start and half the work."""
-        problem, point = self.problem.astype(np.float32), Point(F, B).astype(np.float32)
-        n, most = problem.data.shape[0], SWEEPS
-        if problem.data.layout.sparse and n > 4 * SAMPLE:  # components of a tall table are those of a part of it
+        problem = self.problem.astype(np.float32)
+        point = Point(F, B).astype(np.float32)
+        n = problem.data.shape[0]
+        most = SWEEPS
+        if (
+            problem.data.layout.sparse and n > 4 * SAMPLE
+        ):  # components of a tall table are those of a part of it
             rows = np.sort(self.random.choice(n, SAMPLE, replace=False))
             part = Point(Factors(point.factors.codes[rows], point.factors.C), point.free)
-            part, most = self._sweeps(problem.of_rows(rows), part, SWEEPS), 1
-            point = Point(Factors(np.zeros((n, part.factors.rank), np.float32), part.factors.C), part.free)
+            part = self._sweeps(problem.of_rows(rows), part, SWEEPS)
+            most = 1
+            point = Point(
+                Factors(np.zeros((n, part.factors.rank), np.float32), part.factors.C),
+                part.free,
+            )
         point = self._sweeps(problem, point, most).astype(self.problem.data.dtype)
         return self._spot(self._unit(point.factors), point.free)
 
     def _sweeps(self, problem: Convex, point: Point, most: int) -> Point:
-        before, enough = np.inf, ENOUGH
-        if self.solver.max_rank is not None:  # sweeps are all that is needed where no atoms have to be found
-            most, enough = LIMITED_SWEEPS, min(ENOUGH, self.solver.tol)
+        before = np.inf
+        enough = ENOUGH
+        if (
+            self.solver.max_rank is not None
+        ):  # sweeps are all that is needed where no atoms have to be found
+            most = LIMITED_SWEEPS
+            enough = min(ENOUGH, self.solver.tol)
         for _ in range(most):
             point = Point(*sweep(problem, point.factors, point.free, self.e, problem.alpha))
-            after = problem.objective(Factors(point.factors.Phi, point.factors.C * self.e), point.free)
+            after = problem.objective(
+                Factors(point.factors.Phi, point.factors.C * self.e),
+                point.free,
+            )
             if not after < (1 - enough) * before:
                 break
             before = after
@@ -285,15 +366,20 @@ class Descent:
 
     def _products(self, F: Factors) -> Array:
         """Return the inner products of a new, the current and the last Z; those without the new one are known."""
-        now, last = self.now.F, self.last.F
-        own, ahead = inner_product(F, F), inner_product(F, now)
+        now = self.now.F
+        last = self.last.F
+        own = inner_product(F, F)
+        ahead = inner_product(F, now)
         behind = ahead if last is now else inner_product(F, last)
         known = np.full((2, 2), self.known[0, 0]) if last is now else self.known
-        return np.block([[np.array([[own, ahead, behind]])], [np.array([[ahead], [behind]]), known]])
+        return np.block(
+            [[np.array([[own, ahead, behind]])], [np.array([[ahead], [behind]]), known]],
+        )
 
     def _threshold(self, V: Mix, G: Scattered) -> tuple[Factors, Array]:
         """Return the prox of the trace norm at V - tau G within the block, and the block for the next step."""
-        tau, block = self.tau, self.block
+        tau = self.tau
+        block = self.block
         left = V @ block
         left -= tau * (G @ block)
         if block.shape[1] == len(block) and self.solver.max_rank is None:
@@ -308,7 +394,10 @@ class Descent:
         if self.solver.max_rank is not None:
             k = min(k, self.solver.max_rank)
         basis = Q @ Vt.T
-        F = Factors((left @ U[:, :k]) * (s[:k] - tau * self.alpha), np.ascontiguousarray(basis[:, :k].T))
+        F = Factors(
+            (left @ U[:, :k]) * (s[:k] - tau * self.alpha),
+            np.ascontiguousarray(basis[:, :k].T),
+        )
         return F, self._topped(basis, k)
 
     def _threshold_all(self, W: Array) -> tuple[Factors, Array] | None:
@@ -317,7 +406,8 @@ class Descent:
         if W.dtype != np.float64 or not t > GRAM_LIMIT * np.linalg.norm(W):
             return None
         values, T = spectrum(W)
-        k, basis = int((values > t).sum()), orthonormal(self.block @ T)
+        k = int((values > t).sum())
+        basis = orthonormal(self.block @ T)
         F = Factors(W @ (T[:, :k] * (1 - t / values[:k])), np.ascontiguousarray(basis[:, :k].T))
         return F, self._topped(basis, k)
 
@@ -341,8 +431,14 @@ class Descent:
         excess = new.value - value - float(np.vdot(g, new.mapped)) + float(np.vdot(g, mapped))
         if not np.isfinite(excess):
             return 4 * self.steepest
-        told = length > self.rounding * self.known[0, 0] and excess > max(1e-12, self.rounding) * abs(value)
-        return 2 * excess / length if told else 0.0  # else both are differences that rounding has eaten
+        told = length > self.rounding * self.known[0, 0] and excess > max(
+            1e-12,
+            self.rounding,
+        ) * abs(value)
+        # else both are differences that rounding has eaten
+        if told:
+            return 2 * excess / length
+        return 0.0
 
     def _lengthen(self, bend: float) -> None:
         """Set the step by the greatest curvature met, of which the memory fades: steep directions are few but stay."""
@@ -353,7 +449,9 @@ class Descent:
         """Begin afresh from the best spot; if momentum was not to blame, with a shorter step."""
         self.steepest = max(bend, self.steepest if self.push else 2 * self.steepest)
         self.tau = min(0.9 / self.steepest, self.tau)
-        self.t, self.push, self.last = 1.0, 0.0, self.now
+        self.t = 1.0
+        self.push = 0.0
+        self.last = self.now
 
     def _accelerate(self, turned: bool) -> None:
         """Set the momentum of the next step; none after a turn (O'Donoghue & Candes 2015)."""
@@ -382,10 +480,14 @@ class Descent:
 
     def _predictor(self, mapped: Array, B: Array | None) -> Array:
         design = self.problem.design
-        return mapped if design is None or B is None else mapped + self.problem.data.layout.push(design.D, B)
+        if design is None or B is None:
+            return mapped
+        return mapped + self.problem.data.layout.push(design.D, B)
 
     def _ridge(self, B: Array | None) -> float:
-        return 0.0 if self.problem.design is None or B is None else self.problem.design.cost(B)
+        if self.problem.design is None or B is None:
+            return 0.0
+        return self.problem.design.cost(B)
 
 
 def _beyond(now: Array, last: Array, share: float) -> Array:

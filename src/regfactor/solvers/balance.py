@@ -21,15 +21,22 @@ def matching_offsets(F: Array, weights: Array, shares: Array) -> Array:
     total = float(weights.sum())
     if F.shape[1] == 1:
         order = np.argsort(-F[:, 0], kind="stable")
-        ranked, mass = F[order, 0], np.cumsum(weights[order])
+        ranked = F[order, 0]
+        mass = np.cumsum(weights[order])
         wanted = int(np.argmin(np.abs(np.concatenate([[0.0], mass]) - shares[1] * total)))
         above = ranked[wanted - 1] if wanted else ranked[0] + 1
         below = ranked[wanted] if wanted < len(ranked) else ranked[-1] - 1
         return np.array([-(above + below) / 2])
     spread = float(np.ptp(F)) or 1.0
-    k, u = F.shape[1], len(F)
+    k = F.shape[1]
+    u = len(F)
     balance = Statements(
-        np.full((u, 1), 1 / total), np.zeros(k, int), np.arange(k), shares, np.zeros(k), np.full(k, STRENGTH * spread)
+        np.full((u, 1), 1 / total),
+        np.zeros(k, int),
+        np.arange(k),
+        shares,
+        np.zeros(k),
+        np.full(k, STRENGTH * spread),
     )
     gamma = np.zeros(k)
     for cooling in range(COOLINGS):

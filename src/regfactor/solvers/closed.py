@@ -23,7 +23,8 @@ def has_closed_form(problem: Convex) -> bool:
 
     Offsets can be profiled out of the trace norm only, which no projection of Z raises.
     """
-    gauge, design = problem.gauge, problem.design
+    gauge = problem.gauge
+    design = problem.design
     if not isinstance(gauge, Trace | Rows | Columns) or np.ndim(gauge.scale):
         return False
     if design is not None and not (isinstance(gauge, Trace) and not np.any(design.strengths)):
@@ -42,7 +43,9 @@ def curvature(problem: Convex) -> float | Array | None:
     h = problem.data.hessian(np.zeros(problem.data.shape, problem.data.dtype)) * np.square(scale)
     if np.ptp(h, axis=1).max() > CONSTANT * h.max():
         return None
-    return float(h[0, 0]) if np.ptp(h) <= CONSTANT * h.max() else np.asarray(h[:, 0])
+    if np.ptp(h) <= CONSTANT * h.max():
+        return float(h[0, 0])
+    return np.asarray(h[:, 0])
 
 
 @dataclass
@@ -53,16 +56,21 @@ class Closed(Solver):
         if not has_closed_form(problem):
             raise UnsupportedProblem(
                 "Closed needs the squared loss with every entry observed and no weights of entries, a gauge with a "
-                "prox, and no design (or a free one with the trace norm). Use Admm."
+                "prox, and no design (or a free one with the trace norm). Use Admm.",
             )
 
     def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
         """Yield the solution."""
         h = curvature(problem)
         assert h is not None
-        h = np.where(h > 0, h, 1.0) if isinstance(h, np.ndarray) else h  # a row with nothing observed stays zero
+        h = (
+            np.where(h > 0, h, 1.0) if isinstance(h, np.ndarray) else h
+        )  # a row with nothing observed stays zero
         _, G, _ = problem.evaluate(np.zeros(problem.shape, problem.data.dtype))
-        F = problem.gauge.prox(-G / (h[:, None] if isinstance(h, np.ndarray) else h), problem.alpha / h)
+        F = problem.gauge.prox(
+            -G / (h[:, None] if isinstance(h, np.ndarray) else h),
+            problem.alpha / h,
+        )
         Z = F.dense()
         B = problem.free(Z)
         bound = problem.bound(problem.dual_point(Z, B))

@@ -45,13 +45,16 @@ def polished(problem: Forward, W: Array) -> Array:
         better = problem.slope(new)
         if not np.abs(better).max(initial=0.0) < np.abs(slope).max(initial=0.0) / 2:
             break
-        W, slope = new, better
+        W = new
+        slope = better
     return _centered(problem.potential, W)
 
 
 def _centered(potential: Potential, W: Array) -> Array:
     """Return the W with the least norm of those that give the same softmax."""
-    return W - W.mean(axis=1, keepdims=True) if isinstance(potential, potentials.Softmax) else W
+    if isinstance(potential, potentials.Softmax):
+        return W - W.mean(axis=1, keepdims=True)
+    return W
 
 
 def _start(problem: Forward) -> Array:
@@ -69,7 +72,12 @@ def _newton_step(problem: Forward, W: Array, slope: Array) -> Array:
     return np.hstack([solve_semidefinite(h, slope[:, [j]]) for j, h in enumerate(H)])
 
 
-def _searched(problem: Forward, W: Array, step: Array, fall: float) -> tuple[Array, float, float, bool]:
+def _searched(
+    problem: Forward,
+    W: Array,
+    step: Array,
+    fall: float,
+) -> tuple[Array, float, float, bool]:
     """Halve a step until it lowers the objective; W itself where none does."""
     value, size = problem.value(W)
     length = 1.0
@@ -89,7 +97,10 @@ def solve_semidefinite(H: Array, G: Array) -> Array:
     H = H / np.outer(scale, scale)
     H[np.diag_indices_from(H)] += len(H) * EPS
     try:
-        S = scipy.linalg.cho_solve(scipy.linalg.cho_factor(H, check_finite=False), G / scale[:, None])
+        S = scipy.linalg.cho_solve(
+            scipy.linalg.cho_factor(H, check_finite=False),
+            G / scale[:, None],
+        )
     except scipy.linalg.LinAlgError:
         S = np.linalg.pinv(H, rcond=len(H) * EPS, hermitian=True) @ (G / scale[:, None])
     return np.asarray(S / scale[:, None])
@@ -98,12 +109,14 @@ def solve_semidefinite(H: Array, G: Array) -> Array:
 def without_minimum(D: Array, Y: Array, potential: Potential) -> Array:
     """Tell for which targets sum_i F(d_i v) - y_i d_i v falls for ever along some direction v.
 
-    That takes targets at the ends of the range of f, and a v by which d_i v has the sign of the end that y_i is at,
-    and is zero where y_i is inside: separable classes, or a column of zeros and an intercept.
+    That takes targets at the ends of the range of f, and a v by which d_i v has the sign of the end
+    that y_i is at, and is zero where y_i is inside: separable classes, or a column of zeros and an
+    intercept.
     """
     if isinstance(potential, potentials.Softmax):
         return np.full(Y.shape[1], _shares_separable(D, Y))
-    low, high = potential.range.low, potential.range.high
+    low = potential.range.low
+    high = potential.range.high
     ends = (Y == high).astype(float) - (Y == low)
     return np.array([separable(D, sign) for sign in ends.T])
 
@@ -112,13 +125,17 @@ def separable(D: Array, sign: Array) -> bool:
     """Whether some v has sign_i d_i v >= 0 for all i, not zero for all, and d_i v = 0 where sign_i = 0."""
     if not sign.any():
         return False
-    free = scipy.linalg.null_space(D[sign == 0]) if (sign == 0).any() else np.eye(D.shape[1])
+    if (sign == 0).any():
+        free = scipy.linalg.null_space(D[sign == 0])
+    else:
+        free = np.eye(D.shape[1])
     return _falls((sign[:, None] * D)[sign != 0] @ free)
 
 
 def _shares_separable(D: Array, Y: Array) -> bool:
     """Whether some V has y_i.(d_i V) >= max_c (d_i V)_c for all i, not equal to all of them."""
-    (n, d), k = D.shape, Y.shape[1]
+    (n, d) = D.shape
+    k = Y.shape[1]
     lead = (Y[:, :, None] - np.eye(k)).transpose(0, 2, 1)  # y_i - e_c for every class c
     return _falls((D[:, None, :, None] * lead[:, :, None, :]).reshape(n * k, d * k))
 

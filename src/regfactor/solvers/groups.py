@@ -15,8 +15,9 @@ from regfactor.solvers.lloyd import weighted_median
 def has_constants(problem: Factored) -> bool:
     """Tell whether the components are free, the codes hard, and the best number of a group is its median or mean.
 
-    It is the median under the absolute loss, and predicts the mean under the squared one and those on half a line (kl,
-    gamma). Others are left to Newton steps: their best number can be infinite, as for a group of ones under logistic.
+    It is the median under the absolute loss, and predicts the mean under the squared one and those
+    on half a line (kl, gamma). Others are left to Newton steps: their best number can be infinite,
+    as for a group of ones under logistic.
     """
     free = isinstance(problem.on_codes, OneHot) and isinstance(problem.on_components, Free)
     known = problem.known_components is not None or problem.data.layout.sparse
@@ -25,7 +26,8 @@ def has_constants(problem: Factored) -> bool:
 
 def group_constants(problem: Factored, codes: Array, C: Array) -> Array:
     """Return min over c of the loss of each group and column; where nothing is observed it stays what it was."""
-    C, labels = C.copy(), codes.argmax(axis=1)
+    C = C.copy()
+    labels = codes.argmax(axis=1)
     for t in problem.weighted.terms:
         weights = t.weights
         for j in range(len(C)):
@@ -48,6 +50,9 @@ def _by_mean(t: Term) -> bool:
 def _constant(t: Term, members: Array, w: Array) -> Array:
     x = t.x[members]
     if _by_median(t):
-        return weighted_median(x - (0 if t.offset is None else np.broadcast_to(t.offset, t.x.shape)[members]), w)
+        return weighted_median(
+            x - (0 if t.offset is None else np.broadcast_to(t.offset, t.x.shape)[members]),
+            w,
+        )
     mean = (w * x).sum(axis=0) / np.maximum(w.sum(axis=0), np.finfo(x.dtype).tiny)
     return t.loss.inverse_gradient(np.zeros_like(mean), mean)

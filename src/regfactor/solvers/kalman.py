@@ -1,7 +1,8 @@
 """The exact Gaussian filter of a moving average plus white noise, and its invertible innovations form.
 
-The covariance of such a series is banded, so that its banded Cholesky factor is the Kalman filter of all times at once:
-r = L u with white u, and the error of predicting r_t from the past is L_tt u_t.
+The covariance of such a series is banded, so that its banded Cholesky factor is the Kalman filter
+of all times at once: r = L u with white u, and the error of predicting r_t from the past is L_tt
+u_t.
 """
 
 from __future__ import annotations
@@ -77,18 +78,27 @@ class MovingAverage:
     def innovations(self, noise: Array) -> tuple[Array, Array]:
         """Return Theta (q, n, n) and Sigma with r_t = v_t + sum_j Theta_j v_{t-j}, E v v' = Sigma, for steady noise.
 
-        The next q rows given the infinite past have covariance X = Q - A' X^-1 A, solved by cyclic reduction (Meini
-        2002). The noise keeps the spectral density positive, so that the form is invertible.
+        The next q rows given the infinite past have covariance X = Q - A' X^-1 A, solved by cyclic
+        reduction (Meini 2002). The noise keeps the spectral density positive, so that the form is
+        invertible.
         """
-        q, n, C = self.q, self.n, self.covariances
+        q = self.q
+        n = self.n
+        C = self.covariances
         if q == 0:
             return np.zeros((0, n, n)), C[0] + np.diag(noise)
-        across, within = self._cross(q, q), self._within(q) + np.diag(np.tile(noise, q))
-        X, Q, A = within, within, across.T
+        across = self._cross(q, q)
+        within = self._within(q) + np.diag(np.tile(noise, q))
+        X = within
+        Q = within
+        A = across.T
         for _ in range(DOUBLINGS):
             solved = np.linalg.solve(Q, np.hstack([A, A.T]))
-            forward, backward = A.T @ solved[:, : q * n], A @ solved[:, q * n :]
-            X, Q, A = X - forward, Q - forward - backward, A @ solved[:, : q * n]
+            forward = A.T @ solved[:, : q * n]
+            backward = A @ solved[:, q * n :]
+            X = X - forward
+            Q = Q - forward - backward
+            A = A @ solved[:, : q * n]
             if np.abs(forward).max() <= STILL * np.abs(X).max():
                 break
         sigma = (X[:n, :n] + X[:n, :n].T) / 2
@@ -108,12 +118,20 @@ class MovingAverage:
         """Return the covariance of the next rows with the last held ones."""
         lags = np.arange(rows)[:, None] + held - np.arange(held)
         padded = np.concatenate([self.covariances, np.zeros((1, self.n, self.n))])
-        return padded[np.minimum(lags, self.q + 1)].transpose(0, 2, 1, 3).reshape(rows * self.n, held * self.n)
+        return (
+            padded[np.minimum(lags, self.q + 1)]
+            .transpose(0, 2, 1, 3)
+            .reshape(rows * self.n, held * self.n)
+        )
 
     def _within(self, rows: int) -> Array:
         """Return the covariance of consecutive rows with each other, without noise; rows are at most q + 1."""
         lags = np.arange(rows)[:, None] - np.arange(rows)
-        blocks = np.where((lags >= 0)[:, :, None, None], self.covariances[abs(lags)], self.covariances[abs(lags)].mT)
+        blocks = np.where(
+            (lags >= 0)[:, :, None, None],
+            self.covariances[abs(lags)],
+            self.covariances[abs(lags)].mT,
+        )
         return blocks.transpose(0, 2, 1, 3).reshape(rows * self.n, rows * self.n)
 
     def _band(self, noise: Array) -> Array:
@@ -124,8 +142,12 @@ class MovingAverage:
         a, c = (index.ravel() for index in np.indices((n, n)))
         for d in range(lags + 1):
             lower = d * n + a - c >= 0
-            rows, columns = a[lower], c[lower]
-            band[d * n + rows - columns, : N - d, columns] = self.covariances[d][rows, columns][:, None]
+            rows = a[lower]
+            columns = c[lower]
+            band[d * n + rows - columns, : N - d, columns] = self.covariances[d][rows, columns][
+                :,
+                None,
+            ]
         band[0] += noise
         return band.reshape(len(band), N * n)
 
@@ -141,7 +163,8 @@ class MovingAverage:
         if not keep:
             return Memory(new, u[start:])
         whole = np.zeros((keep + size, keep + size))
-        whole[:keep, :keep], whole[keep:, keep:] = memory.L[-keep:, -keep:], new
+        whole[:keep, :keep] = memory.L[-keep:, -keep:]
+        whole[keep:, keep:] = new
         whole[keep:, :keep] = across[:, -keep:]
         return Memory(whole, np.concatenate([memory.u[-keep:], u]))
 

@@ -14,7 +14,13 @@ from regfactor.factors import Factors, Point
 from regfactor.loop import Iterate
 from regfactor.solvers.assignment import CLASSLESS, clamped
 from regfactor.solvers.base import Solver
-from regfactor.solvers.kernel_lloyd import RISE, KernelCenters, KernelClusters, one_hot, spread_labels
+from regfactor.solvers.kernel_lloyd import (
+    RISE,
+    KernelCenters,
+    KernelClusters,
+    one_hot,
+    spread_labels,
+)
 from regfactor.solvers.lloyd import NOTHING, with_farthest
 from regfactor.solvers.mixture import log_joint
 
@@ -62,7 +68,8 @@ class LabeledKernelClusters:
 
     def assigned(self, D: Array, labels: Array) -> Array:
         """Return the class of the nearest center of free rows; ties stay, and an empty class is given a free row."""
-        at, least = np.arange(len(D)), D.min(axis=1)
+        at = np.arange(len(D))
+        least = D.min(axis=1)
         stay = (labels != CLASSLESS) & (D[at, labels] <= least)
         nearest = np.where(self.free, np.where(stay, labels, D.argmin(axis=1)), self.codes)
         masses = np.bincount(nearest, self.space.mass, minlength=self.space.n_clusters)
@@ -77,7 +84,8 @@ class LabeledKernelClusters:
 class LabeledKernelLloyd(Solver):
     """Classes of the nearest centers in feature space, then the centers of the classes, until no class changes.
 
-    A kernel that is not positive semidefinite can make the objective rise; the iteration then ends at the best classes.
+    A kernel that is not positive semidefinite can make the objective rise; the iteration then ends
+    at the best classes.
     """
 
     def check(self, problem: LabeledKernelClusters) -> None:
@@ -86,9 +94,13 @@ class LabeledKernelLloyd(Solver):
 
     def iterates(self, problem: LabeledKernelClusters, start: Point | None) -> Iterator[Iterate]:
         """Yield classes with their own centers, from first labels of which some may be -1."""
-        assert start is not None and start.free is not None, "LabeledKernelLloyd needs labels to start from"
+        assert start is not None and start.free is not None, (
+            "LabeledKernelLloyd needs labels to start from"
+        )
         _, D = problem.centers(problem.one_hot(start.free))
-        labels, none, last = problem.assigned(D, start.free), np.zeros((problem.space.n_clusters, 0)), np.inf
+        labels = problem.assigned(D, start.free)
+        none = np.zeros((problem.space.n_clusters, 0))
+        last = np.inf
         while True:
             _, D = problem.centers(problem.one_hot(labels))
             value = problem.space.factor * float(problem.space.mass @ D[np.arange(len(D)), labels])
@@ -98,7 +110,8 @@ class LabeledKernelLloyd(Solver):
             yield Iterate(point, value, settled=still)
             if value > last + RISE * abs(last):
                 return
-            labels, last = new, value
+            labels = new
+            last = value
 
 
 @dataclass
@@ -114,8 +127,11 @@ class LabeledKernelMixture(Solver):
     def iterates(self, problem: LabeledKernelClusters, start: Point | None) -> Iterator[Iterate]:
         """Yield memberships whose centers the objective is stated at, with proportions (the free part)."""
         assert start is not None, "LabeledKernelMixture needs memberships to start from"
-        Z, space, last = start.factors.codes, problem.space, np.inf
-        none, scale = np.zeros((space.n_clusters, 0)), space.factor / self.sharpness
+        Z = start.factors.codes
+        space = problem.space
+        last = np.inf
+        none = np.zeros((space.n_clusters, 0))
+        scale = space.factor / self.sharpness
         for step in itertools.count():
             _, D = problem.centers(Z)
             p = space.mass @ Z / space.mass.sum()
@@ -126,4 +142,5 @@ class LabeledKernelMixture(Solver):
             yield Iterate(Point(Factors(Z, none), p), value, steps=min(step, 1), scale=unit)
             if value > last + RISE * abs(last):
                 return
-            Z, last = np.exp(joint - height[:, None]), value
+            Z = np.exp(joint - height[:, None])
+            last = value

@@ -20,7 +20,8 @@ from regfactor.solvers.seeding import spread
 
 ENTRIES = 2**21  # numbers of a block of rows of the kernel
 RISE = 1e-10  # relative rise of the objective that tells an indefinite kernel
-NEGATIVE = 1e-5  # squared distance, beside the largest product, that tells one too: more than single precision errs
+# squared distance, beside the largest product, that tells one too: more than single precision errs
+NEGATIVE = 1e-5
 LONGEST = 1e300  # squared length of a point
 
 
@@ -32,15 +33,18 @@ def row_slices(n: int, width: int) -> Iterator[slice]:
 
 def slices_of(rows: Callable[[Any], Any], n: int) -> Iterator[slice]:
     """Yield slices of the rows of a square matrix, of which a block stays small; one for all where it is sparse."""
-    return iter([slice(0, n)]) if is_sparse(rows(slice(0, 1))) else row_slices(n, n)
+    if is_sparse(rows(slice(0, 1))):
+        return iter([slice(0, n)])
+    return row_slices(n, n)
 
 
 @dataclass(frozen=True, eq=False)
 class KernelClusters:
     """sum_i w_i/s_i |s_i phi(x_i) - m_{z_i}|^2 / 2 over labels z and centers m, by inner products alone.
 
-    s = 1 is kernel k-means with weights w. With s = 1/d and d = K w it is the normalized cut of K up to a constant
-    (points phi/d of weight d; thesis, equation 3.25). `factor` and `offset` turn the sum into what is reported.
+    s = 1 is kernel k-means with weights w. With s = 1/d and d = K w it is the normalized cut of K
+    up to a constant (points phi/d of weight d; thesis, equation 3.25). `factor` and `offset` turn
+    the sum into what is reported.
     """
 
     rows: Callable[[Any], Any]  # rows of K by a slice or by places, in CSR where K is sparse
@@ -76,13 +80,16 @@ class KernelClusters:
 
     def centers(self, labels: Array) -> tuple[KernelCenters, Array]:
         """Return the centers of labels, and s_i times <phi(x_i), m_j>."""
-        n, k = len(labels), self.n_clusters
+        n = len(labels)
+        k = self.n_clusters
         H = np.zeros((n, k))
         H[np.arange(n), labels] = self.weights
         masses = np.bincount(labels, self.mass, minlength=k)
         full = np.where(masses > 0, masses, 1)
         inner = self.products(H) / full
-        squares = np.bincount(labels, self.weights * inner[np.arange(n), labels], minlength=k) / full
+        squares = (
+            np.bincount(labels, self.weights * inner[np.arange(n), labels], minlength=k) / full
+        )
         shares = one_hot(labels, k, self.weights / full[labels])
         return KernelCenters(shares, self.weights, masses, squares), self.scale[:, None] * inner
 
@@ -118,8 +125,9 @@ class KernelCenters:
 class KernelLloyd(Solver):
     """Lloyd's iteration in feature space: K_ii - 2 (KZ)_ij / n_j + (Z'KZ)_jj / n_j^2, until no label changes.
 
-    An empty cluster is given the row farthest from its own center. Where K turns out not to be positive semidefinite,
-    as affinities without a diagonal are not, its steps can make the objective rise; `moved` goes on from the best.
+    An empty cluster is given the row farthest from its own center. Where K turns out not to be
+    positive semidefinite, as affinities without a diagonal are not, its steps can make the
+    objective rise; `moved` goes on from the best.
     """
 
     def check(self, problem: KernelClusters) -> None:
@@ -129,10 +137,13 @@ class KernelLloyd(Solver):
     def iterates(self, problem: KernelClusters, start: Point | None) -> Iterator[Iterate]:
         """Yield labels, from given labels."""
         assert start is not None, "KernelLloyd needs labels to start from"
-        labels, old, last = start.factors.Phi.indices, None, np.inf
+        labels = start.factors.Phi.indices
+        old = None
+        last = np.inf
         for step in itertools.count():
             centers, inner = problem.centers(labels)
-            value, relative = problem.objective(centers), centers.relative(inner)
+            value = problem.objective(centers)
+            relative = centers.relative(inner)
             D = problem.lengths[:, None] + relative
             rose = value > last + RISE * abs(last)
             indefinite = rose or bool(D.min() < -NEGATIVE * np.abs(inner).max())
@@ -141,7 +152,8 @@ class KernelLloyd(Solver):
             if indefinite and (rose or still):
                 yield from moved(problem, old if rose and old is not None else labels)
                 return
-            old, last = labels, value
+            old = labels
+            last = value
             labels = self._next(problem, relative, labels)
 
     def _next(self, problem: KernelClusters, relative: Array, labels: Array) -> Array:
@@ -154,41 +166,66 @@ class KernelLloyd(Solver):
         if not len(empty):
             return nearest
         least = problem.lengths + least
-        return with_farthest(nearest, least, empty, (problem.weights, None), NOTHING * problem.lengths.mean())
+        return with_farthest(
+            nearest,
+            least,
+            empty,
+            (problem.weights, None),
+            NOTHING * problem.lengths.mean(),
+        )
 
 
 def moved(problem: KernelClusters, labels: Array) -> Iterator[Iterate]:
     """Yield labels after moves each of which lowers the objective, until no row can move: for any symmetric K.
 
-    What the move of a single row changes is known exactly (Hartigan 1975). All rows that would lower the objective move
-    at once if that lowers it, else the better half of them, and so on to the best one, which does. No move empties a
-    cluster.
+    What the move of a single row changes is known exactly (Hartigan 1975). All rows that would
+    lower the objective move at once if that lowers it, else the better half of them, and so on to
+    the best one, which does. No move empties a cluster.
     """
     labels = _without_empty(problem, labels)
     value = problem.objective(problem.centers(labels)[0])
     for step in itertools.count(1):
         centers, inner = problem.centers(labels)
-        target, change = _changes(problem, problem.distances(centers, inner), centers.masses, labels)
+        target, change = _changes(
+            problem,
+            problem.distances(centers, inner),
+            centers.masses,
+            labels,
+        )
         movers = np.argsort(change, kind="stable")[: np.count_nonzero(change < -RISE * abs(value))]
-        new, lowered = labels, value
+        new = labels
+        lowered = value
         while len(movers) and not lowered < value:
             new = labels.copy()
             new[movers] = target[movers]
             reached = problem.centers(new)[0]
-            lowered = problem.objective(reached) if (reached.masses > 0).sum() >= (centers.masses > 0).sum() else np.inf
+            if (reached.masses > 0).sum() >= (centers.masses > 0).sum():
+                lowered = problem.objective(reached)
+            else:
+                lowered = np.inf
             movers = movers[: len(movers) // 2]
         settled = not lowered < value
         labels, value = (labels, value) if settled else (new, lowered)
         if settled:  # rows without weight change nothing, and go where they would be placed
-            labels = np.where(problem.weights > 0, labels, centers.relative(inner).argmin(axis=1)).astype(np.int32)
+            labels = np.where(
+                problem.weights > 0,
+                labels,
+                centers.relative(inner).argmin(axis=1),
+            ).astype(np.int32)
         yield _iterate(labels, value, step, problem, settled)
         if settled:
             return
 
 
-def _changes(problem: KernelClusters, D: Array, masses: Array, labels: Array) -> tuple[Array, Array]:
+def _changes(
+    problem: KernelClusters,
+    D: Array,
+    masses: Array,
+    labels: Array,
+) -> tuple[Array, Array]:
     """Return the best other cluster of each row, and by how much the objective changes when this row alone moves."""
-    mu, at = problem.mass[:, None], np.arange(len(labels))
+    mu = problem.mass[:, None]
+    at = np.arange(len(labels))
     joined = np.where(masses > 0, masses / (masses + mu) * D, 0.0)
     left = masses[labels] - problem.mass
     stays = left <= RISE * masses[labels]  # the last of its cluster
@@ -196,17 +233,33 @@ def _changes(problem: KernelClusters, D: Array, masses: Array, labels: Array) ->
     joined[at, labels] = np.inf
     target = joined.argmin(axis=1).astype(np.int32)
     change = joined[at, target] - masses[labels] / np.where(stays, 1, left) * own
-    return target, np.where(stays | (problem.mass == 0), np.inf, problem.factor * problem.mass * change)
+    return target, np.where(
+        stays | (problem.mass == 0),
+        np.inf,
+        problem.factor * problem.mass * change,
+    )
 
 
 def _without_empty(problem: KernelClusters, labels: Array) -> Array:
     """Return labels in which every cluster has a row, those farthest from their own centers."""
     centers, inner = problem.centers(labels)
     own = problem.distances(centers, inner)[np.arange(len(labels)), labels]
-    return with_farthest(labels, own, np.flatnonzero(centers.masses == 0), (problem.weights, None), -np.inf)
+    return with_farthest(
+        labels,
+        own,
+        np.flatnonzero(centers.masses == 0),
+        (problem.weights, None),
+        -np.inf,
+    )
 
 
-def _iterate(labels: Array, value: float, step: int, problem: KernelClusters, settled: bool) -> Iterate:
+def _iterate(
+    labels: Array,
+    value: float,
+    step: int,
+    problem: KernelClusters,
+    settled: bool,
+) -> Iterate:
     none = np.zeros((problem.n_clusters, 0))  # centers have no coordinates
     point = Point(Factors(one_hot(labels, problem.n_clusters), none))
     return Iterate(point, value, steps=min(step, 1), settled=settled)
@@ -214,13 +267,18 @@ def _iterate(labels: Array, value: float, step: int, problem: KernelClusters, se
 
 def one_hot(labels: Array, k: int, shares: Array | float = 1.0) -> Any:
     """Return labels as the rows of a CSR array, a share in the place of each."""
-    n, places = len(labels), labels.astype(np.int32)
-    return scipy.sparse.csr_array((np.full(n, shares), places, np.arange(n + 1, dtype=np.int32)), (n, k))
+    n = len(labels)
+    places = labels.astype(np.int32)
+    return scipy.sparse.csr_array(
+        (np.full(n, shares), places, np.arange(n + 1, dtype=np.int32)),
+        (n, k),
+    )
 
 
 def spread_labels(problem: KernelClusters, random: np.random.RandomState) -> Array:
     """Return labels by the nearest of rows chosen by k-means++ in feature space."""
-    n, k = len(problem.scale), problem.n_clusters
+    n = len(problem.scale)
+    k = problem.n_clusters
     chosen = spread(lambda some: _distances(problem, some), n, problem.mass, k, random)
     return _distances(problem, chosen).argmin(axis=1).astype(np.int32)
 
@@ -234,9 +292,11 @@ def random_labels(problem: KernelClusters, random: np.random.RandomState) -> Arr
 def _distances(problem: KernelClusters, chosen: Array) -> Array:
     """Return halves of the squared distances from chosen rows.
 
-    Those of an indefinite K, which are none, are raised until no other row is nearer than a row is to itself.
+    Those of an indefinite K, which are none, are raised until no other row is nearer than a row is
+    to itself.
     """
-    s, lengths = problem.scale, problem.lengths
+    s = problem.scale
+    lengths = problem.lengths
     inner = problem.dense_rows(chosen).T * s[:, None] * s[chosen]
     D = lengths[:, None] + lengths[chosen] - inner
     least = float(D.min())

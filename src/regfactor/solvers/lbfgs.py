@@ -29,12 +29,15 @@ class Lbfgs(Solver):
         if not isinstance(problem, Factored) or not problem.smooth:
             raise UnsupportedProblem(
                 "Lbfgs needs a problem of fixed rank with a smooth loss and smooth penalties (Free or SquaredL2). "
-                "Use Alternating."
+                "Use Alternating.",
             )
 
     def iterates(self, problem: Factored, start: Point | None) -> Iterator[Iterate]:
         """Yield after every stretch, until no step lowers the objective."""
-        F = start.factors if start is not None else first_factors(problem, np.random.default_rng(self.random_state))
+        if start is not None:
+            F = start.factors
+        else:
+            F = first_factors(problem, np.random.default_rng(self.random_state))
         packed = problem.pack(F).astype(np.float64)
         yield Iterate(Point(F), problem.objective(F))
         while True:
@@ -48,4 +51,9 @@ class Lbfgs(Solver):
             settled = not found.fun < problem.value_and_gradient(packed)[0]
             packed = found.x
             F = problem.hold(problem.unpack(packed).astype(problem.data.dtype))
-            yield Iterate(Point(F), problem.objective(F), settled=settled, steps=max(int(found.nit), 1))
+            yield Iterate(
+                Point(F),
+                problem.objective(F),
+                settled=settled,
+                steps=max(int(found.nit), 1),
+            )

@@ -32,10 +32,17 @@ class Means:
     """Means of clusters; where few rows change their cluster, only these are added up again."""
 
     def __init__(self, problem: Clusters) -> None:
-        self.problem, self.age = problem, 0
+        self.problem = problem
+        self.age = 0
         self.sums = np.zeros((problem.n_clusters, problem.X.shape[1]))
-        self.unit = 1.0 if problem.weights is None else float(problem.weights.max())
-        self.dtype = problem.X.dtype if problem.near and not self._has_tiny_weights() else np.dtype(np.float64)
+        if problem.weights is None:
+            self.unit = 1.0
+        else:
+            self.unit = float(problem.weights.max())
+        if problem.near and not self._has_tiny_weights():
+            self.dtype = problem.X.dtype
+        else:
+            self.dtype = np.dtype(np.float64)
 
     def __call__(self, labels: Array, old: Array | None, M: Array, masses: Array) -> Array:
         """Return the means; a cluster without weight keeps its center."""
@@ -47,31 +54,42 @@ class Means:
             self._add(labels, old)
             if self._doubtful(masses):
                 self._add(labels, None)
-        domain, live = self.problem.divergence.domain, masses > 0
+        domain = self.problem.divergence.domain
+        live = masses > 0
         means = np.clip(self.sums / np.where(live, masses, 1)[:, None], domain.low, domain.high)
         return np.where(live[:, None], means, M)
 
     def _add(self, labels: Array, old: Array | None) -> None:
         """Add up all rows, or those whose labels are not the old ones."""
-        X, w = self.problem.X, self.problem.weights
+        X = self.problem.X
+        w = self.problem.weights
         if old is None:
             self.sums[...] = 0
         in_parts = X.dtype == self.dtype and self.problem.n_clusters <= MANY
-        step = CHUNK if old is not None or X.dtype == np.float64 or in_parts else SHORT
+        if old is not None or X.dtype == np.float64 or in_parts:
+            step = CHUNK
+        else:
+            step = SHORT
         for start in range(0, len(labels), step):
             at: Any = slice(start, start + step)
             if old is not None:
                 at = start + np.flatnonzero(labels[at] != old[at])
-            rows, weights = X[at], None if w is None else w[at]
+            rows = X[at]
+            weights = None if w is None else w[at]
             self.sums += self._sums(rows, labels[at], weights)
             if old is not None:
                 self.sums -= self._sums(rows, old[at], weights)
 
     def _sums(self, X: Any, labels: Array, w: Array | None) -> Array:
         """Return the sums of the rows of each label; in float32 those of some rows at a time, of columns near zero."""
-        k, n = self.problem.n_clusters, len(labels)
-        data = np.ones(n, self.dtype) if w is None else (w / self.unit).astype(self.dtype)
-        starts, parts = np.arange(n + 1, dtype=np.int32), 1 if self.dtype == np.float64 else max(-(-n // SHORT), 1)
+        k = self.problem.n_clusters
+        n = len(labels)
+        if w is None:
+            data = np.ones(n, self.dtype)
+        else:
+            data = (w / self.unit).astype(self.dtype)
+        starts = np.arange(n + 1, dtype=np.int32)
+        parts = 1 if self.dtype == np.float64 else max(-(-n // SHORT), 1)
         places = labels if parts == 1 else labels + k * (starts[:-1] // SHORT)
         sums = scipy.sparse.csc_array((data, places, starts), (k * parts, n)) @ X
         sums = sums.toarray() if is_sparse(sums) else sums
@@ -84,7 +102,8 @@ class Means:
 
     def _doubtful(self, masses: Array) -> bool:
         """Whether rounding in the differences may hide that a mean lies on the boundary of the domain."""
-        domain, slack = self.problem.divergence.domain, 64 * np.finfo(self.problem.X.dtype).eps
+        domain = self.problem.divergence.domain
+        slack = 64 * np.finfo(self.problem.X.dtype).eps
         ends = [end for end in (domain.low, domain.high) if np.isfinite(end)]
         distances = [np.abs(self.sums - masses[:, None] * end) for end in ends]
         return any(bool(((d > 0) & (d <= slack * d.sum(axis=0))).any()) for d in distances)
@@ -98,8 +117,13 @@ class Medians:
 
     def __call__(self, labels: Array, old: Array | None, M: Array, masses: Array) -> Array:
         """Return the medians; a cluster without weight keeps its center."""
-        moved = np.arange(len(M)) if old is None else np.union1d(labels[labels != old], old[labels != old])
-        X, w, new = self.problem.X, self.problem.weights, M.copy()
+        if old is None:
+            moved = np.arange(len(M))
+        else:
+            moved = np.union1d(labels[labels != old], old[labels != old])
+        X = self.problem.X
+        w = self.problem.weights
+        new = M.copy()
         for j in moved[masses[moved] > 0]:
             members = labels == j
             weights = None if w is None else w[members]
@@ -128,7 +152,11 @@ def weighted_median(X: Array, w: Array | None, order: Array | None = None) -> Ar
         middle = (len(X) - 1) // 2
         return np.partition(X, middle, axis=0)[middle].astype(np.float64)
     order = X.argsort(axis=0) if order is None else order
-    heaps = np.take_along_axis(np.broadcast_to(w.reshape(len(X), -1), X.shape), order, axis=0).cumsum(axis=0)
+    heaps = np.take_along_axis(
+        np.broadcast_to(w.reshape(len(X), -1), X.shape),
+        order,
+        axis=0,
+    ).cumsum(axis=0)
     at = (heaps >= heaps[-1] * (0.5 - 1e-12)).argmax(axis=0)
     columns = np.arange(X.shape[1])
     return X[order[at, columns], columns].astype(np.float64)
@@ -143,8 +171,9 @@ def at_centers(problem: Clusters, M: Array) -> Point:
 class Lloyd(Solver):
     """Labels of the nearest centers, then the best centers of the labels, until no label changes.
 
-    It also stops when the squared moves of all centers sum to at most `tol` times the mean variance of the columns. An
-    empty cluster is given the row that is farthest from its own center, which lowers the objective.
+    It also stops when the squared moves of all centers sum to at most `tol` times the mean variance
+    of the columns. An empty cluster is given the row that is farthest from its own center, which
+    lowers the objective.
     """
 
     tol: float = 1e-4
@@ -152,16 +181,32 @@ class Lloyd(Solver):
 
     def check(self, problem: Clusters) -> None:
         if not isinstance(problem, Clusters):
-            raise UnsupportedProblem("Lloyd is for Clusters; use Alternating for factors under OneHot.")
+            raise UnsupportedProblem(
+                "Lloyd is for Clusters; use Alternating for factors under OneHot.",
+            )
 
     def iterates(self, problem: Clusters, start: Point | None) -> Iterator[Iterate]:
         """Yield centers with the labels that fit them, from given centers."""
         assert start is not None, "Lloyd needs centers to start from"
-        X, w, k = problem.X, problem.weights, problem.n_clusters
-        best_centers = Means(problem) if isinstance(problem.divergence, Affine) else Medians(problem)
-        means = best_centers if isinstance(best_centers, Means) and problem.sizes is not None else None
-        M, divergence, old, move, last = start.factors.C, problem.started, None, np.inf, np.inf
-        ones, starts = np.ones(X.shape[0], X.dtype), np.arange(X.shape[0] + 1, dtype=np.int32)
+        X = problem.X
+        w = problem.weights
+        k = problem.n_clusters
+        best_centers: Means | Medians
+        if isinstance(problem.divergence, Affine):
+            best_centers = Means(problem)
+        else:
+            best_centers = Medians(problem)
+        if isinstance(best_centers, Means) and problem.sizes is not None:
+            means = best_centers
+        else:
+            means = None
+        M = start.factors.C
+        divergence = problem.started
+        old = None
+        move = np.inf
+        last = np.inf
+        ones = np.ones(X.shape[0], X.dtype)
+        starts = np.arange(X.shape[0] + 1, dtype=np.int32)
         for step in itertools.count():
             centers = Centers(divergence, M, problem.anchor, problem.far)
             labels, gain = self.assigned(problem, centers)
@@ -172,10 +217,18 @@ class Lloyd(Solver):
                 gain = centers.gain(means.sums, masses)
             codes = scipy.sparse.csr_array((ones, labels, starts), (X.shape[0], k))
             point = Point(Factors(codes, M), divergence.parameters)
-            given = labels if masses.all() else self.refill(problem, centers, labels, np.flatnonzero(masses == 0))
-            full = given is labels or np.array_equal(given, labels)  # no empty cluster can be given a row
+            if masses.all():
+                given = labels
+            else:
+                given = self.refill(problem, centers, labels, np.flatnonzero(masses == 0))
+            full = given is labels or np.array_equal(
+                given,
+                labels,
+            )  # no empty cluster can be given a row
             value = problem.objective(divergence, gain)
-            done = full or not value < last  # rows that are off their centers by rounding are given in vain
+            done = (
+                full or not value < last
+            )  # rows that are off their centers by rounding are given in vain
             settled = done and (still or move <= self.tol * problem.variance)
             yield Iterate(point, value, steps=min(step, 1), settled=settled)
             if not full:
@@ -183,7 +236,9 @@ class Lloyd(Solver):
             if means is None or not full:
                 new = best_centers(given, old if means is None else labels, M, masses)
             move = float(np.square(new - M).sum())
-            M, old, last = new, given, value
+            M = new
+            old = given
+            last = value
             divergence = divergence.refitted(problem.tally, M - problem.anchor, masses)
 
     def assigned(self, problem: Any, centers: Centers) -> tuple[Array, float]:
@@ -195,7 +250,13 @@ class Lloyd(Solver):
         return refilled(problem, centers, labels, empty)
 
 
-def refilled(problem: Clusters, centers: Centers, labels: Array, empty: Array, free: Array | None = None) -> Array:
+def refilled(
+    problem: Clusters,
+    centers: Centers,
+    labels: Array,
+    empty: Array,
+    free: Array | None = None,
+) -> Array:
     """Return labels in which each empty cluster has the row that was farthest from its own center.
 
     `free` tells which rows may move, where not all may.
@@ -205,12 +266,17 @@ def refilled(problem: Clusters, centers: Centers, labels: Array, empty: Array, f
 
 
 def with_farthest(
-    labels: Array, own: Array, empty: Array, allowed: tuple[Array | None, Array | None], least: float
+    labels: Array,
+    own: Array,
+    empty: Array,
+    allowed: tuple[Array | None, Array | None],
+    least: float,
 ) -> Array:
     """Return labels in which empty clusters have the rows farthest from their own centers, by distances `own`.
 
-    The nearest row of each cluster stays, since no cluster is to be filled by emptying another. Where no other row is
-    more than `least` away nothing can be gained, and the cluster stays empty. `allowed` are weights and free rows.
+    The nearest row of each cluster stays, since no cluster is to be filled by emptying another.
+    Where no other row is more than `least` away nothing can be gained, and the cluster stays empty.
+    `allowed` are weights and free rows.
     """
     w, free = allowed
     counted = np.arange(len(labels)) if w is None else np.flatnonzero(w > 0)

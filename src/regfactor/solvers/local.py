@@ -24,8 +24,9 @@ STEPS = 500  # proximal steps on the components of a stage that comes once
 class Local(Solver):
     """min over k atoms of L(Phi C) + alpha sum |phi_i|, |c1_i| <= b1, |c2_i| <= b2, one factor at a time.
 
-    Codes are fitted under the ridge that touches sum |phi_i| from above at the last codes, components by projected
-    gradient steps. From random atoms; ends when a sweep lowers the objective by less than `tol`.
+    Codes are fitted under the ridge that touches sum |phi_i| from above at the last codes,
+    components by projected gradient steps. From random atoms; ends when a sweep lowers the
+    objective by less than `tol`.
     """
 
     rank: int = 1
@@ -49,12 +50,18 @@ class Local(Solver):
             B = problem.free(F, B)
             objective = problem.objective(F, B)
             still = last - objective <= self.tol * abs(objective)
-            yield Iterate(Point(F, B, problem.dual_point(F, B)), objective, settled=bool(still), limited=True)
+            yield Iterate(
+                Point(F, B, problem.dual_point(F, B)),
+                objective,
+                settled=bool(still),
+                limited=True,
+            )
             last = objective
 
     def first(self, problem: Convex) -> Factors:
         """Return random atoms inside the bounds."""
-        (n, d), random = problem.shape, np.random.default_rng(self.random_state)
+        (n, d) = problem.shape
+        random = np.random.default_rng(self.random_state)
         assert isinstance(problem.gauge, TwoView)
         C = random.normal(size=(self.rank, d))
         C = C / problem.gauge.norm.value(C)[:, None]
@@ -64,14 +71,21 @@ class Local(Solver):
     def sweep(self, problem: Convex, F: Factors, B: Array | None) -> Factors:
         """Improve the codes, then the components."""
         assert isinstance(problem.gauge, TwoView)
-        data, rows = shifted(problem, B), problem.map.diagonal
+        data = shifted(problem, B)
+        rows = problem.map.diagonal
         # a row of weight w is w equal rows, whose codes are fitted like those of one
-        alone = data.weighted(np.square(rows).ravel()) if np.ndim(rows) else data
+        if np.ndim(rows):
+            alone = data.weighted(np.square(rows).ravel())
+        else:
+            alone = data
         size = np.linalg.norm(F.codes, axis=0) * problem.gauge.norm.value(F.C)
         ridge = PowerPenalty(2.0, 1 / np.maximum(size, SMALL * max(size.max(initial=0), 1e-300)))
         codes = update_codes(alone, F.codes * rows, F.C, ridge, float(problem.alpha), self.steps)
         ball = UnitBall(problem.gauge.norm)
-        return Factors(codes / rows, update_components(data, codes, F.C, ball, float(problem.alpha), self.steps))
+        return Factors(
+            codes / rows,
+            update_components(data, codes, F.C, ball, float(problem.alpha), self.steps),
+        )
 
 
 @dataclass
@@ -80,23 +94,43 @@ class Staged(Local):
 
     def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
         """Yield the end of both stages."""
-        gauge, d = problem.gauge, problem.shape[1]
+        gauge = problem.gauge
+        d = problem.shape[1]
         assert isinstance(gauge, TwoView)
         first = np.arange(d) < gauge.n_first
-        alone = replace(problem, data=problem.data.kept(np.broadcast_to(first, problem.shape)), design=None)
+        alone = replace(
+            problem,
+            data=problem.data.kept(np.broadcast_to(first, problem.shape)),
+            design=None,
+        )
         for it in super().iterates(alone, start):
             if it.settled:
                 break
-        F, B = it.point.factors, None
-        C, ball, codes = F.C, UnitBall(gauge.norm), F.codes * problem.map.diagonal
+        F = it.point.factors
+        B = None
+        C = F.C
+        ball = UnitBall(gauge.norm)
+        codes = F.codes * problem.map.diagonal
         last = np.inf
         while True:
             B = problem.free(F, B)
             objective = problem.objective(F, B)
             still = last - objective <= self.tol * abs(objective)
-            yield Iterate(Point(F, B, problem.dual_point(F, B)), objective, settled=bool(still), limited=True)
+            yield Iterate(
+                Point(F, B, problem.dual_point(F, B)),
+                objective,
+                settled=bool(still),
+                limited=True,
+            )
             last = objective
-            fitted = update_components(shifted(problem, B), codes, F.C, ball, float(problem.alpha), STEPS)
+            fitted = update_components(
+                shifted(problem, B),
+                codes,
+                F.C,
+                ball,
+                float(problem.alpha),
+                STEPS,
+            )
             F = Factors(F.Phi, np.where(first, C, fitted))
 
 

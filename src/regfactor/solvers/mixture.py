@@ -31,8 +31,9 @@ def log_joint(D: Array, p: Array, sharpness: float) -> Array:
 class Mixture(Solver):
     """EM on -sum_i w_i log sum_j p_j exp(-sharpness D(x_i, m_j)).
 
-    Responsibilities and means use the same weights w, without which the objective can rise (White & Schuurmans 2012,
-    algorithm 4 as printed). With sharpness 1 and the family's own potential this is exact EM.
+    Responsibilities and means use the same weights w, without which the objective can rise (White &
+    Schuurmans 2012, algorithm 4 as printed). With sharpness 1 and the family's own potential this
+    is exact EM.
     """
 
     sharpness: float = 1.0
@@ -48,7 +49,9 @@ class Mixture(Solver):
     def iterates(self, problem: Clusters, start: Point | None) -> Iterator[Iterate]:
         """Yield proportions (as the only row of codes) and means, with the objective at them."""
         assert start is not None, "Mixture needs proportions and means to start from"
-        (p,), M, divergence = start.factors.codes, start.factors.C, problem.started.at(start.free)
+        (p,) = start.factors.codes
+        M = start.factors.C
+        divergence = problem.started.at(start.free)
         for step in itertools.count():
             value, masses, new = self._sweep(problem, divergence, p, M)
             point = Point(Factors(p[None], M), divergence.parameters)
@@ -63,12 +66,25 @@ class Mixture(Solver):
         """Return the log weights of components in a block of rows."""
         return log_joint(D, p, self.sharpness)
 
-    def _sweep(self, problem: Clusters, divergence: Divergence, p: Array, M: Array) -> tuple[float, Array, Array]:
+    def _sweep(
+        self,
+        problem: Clusters,
+        divergence: Divergence,
+        p: Array,
+        M: Array,
+    ) -> tuple[float, Array, Array]:
         """Return the objective, the masses of the components, and their next means."""
-        X, w, k = problem.X, problem.weights, problem.n_clusters
+        X = problem.X
+        w = problem.weights
+        k = problem.n_clusters
         base = problem.base(divergence)
-        masses, sums, value = np.zeros(k), np.zeros(M.shape), 0.0
-        kept = None if isinstance(divergence, Affine) else np.empty((X.shape[0], k))
+        masses = np.zeros(k)
+        sums = np.zeros(M.shape)
+        value = 0.0
+        if isinstance(divergence, Affine):
+            kept = None
+        else:
+            kept = np.empty((X.shape[0], k))
         for at, block in small_blocks(X):
             D = divergence.between(block, M, problem.anchor, None if base is None else base[at])
             joint = self.joint(problem, at, D, p)
@@ -85,13 +101,18 @@ class Mixture(Solver):
         if isinstance(divergence, Affine):
             value += self.sharpness * divergence.extra(problem.mass)
             domain = divergence.domain
-            return value, masses, np.clip(sums / np.maximum(masses, SMALLEST)[:, None], domain.low, domain.high)
+            return (
+                value,
+                masses,
+                np.clip(sums / np.maximum(masses, SMALLEST)[:, None], domain.low, domain.high),
+            )
         return value, masses, _medians(X, kept, M)
 
 
 def _medians(X: Any, Z: Any, M: Array) -> Array:
     """Return the medians of each column under the weights of each component."""
-    rows, new = taken(X, np.arange(X.shape[0])), M.copy()
+    rows = taken(X, np.arange(X.shape[0]))
+    new = M.copy()
     order = rows.argsort(axis=0)
     for j in np.flatnonzero(Z.sum(axis=0) > SMALLEST):
         new[j] = weighted_median(rows, Z[:, j], order)

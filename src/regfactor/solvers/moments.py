@@ -14,13 +14,19 @@ from regfactor.solvers.reverse import supervised_components
 
 
 def forward_from_reverse(
-    U: Array, X: Array, Y: Array, potential: Potential, weights: Array | None = None, ridge: float | Array = 0.0
+    U: Array,
+    X: Array,
+    Y: Array,
+    potential: Potential,
+    weights: Array | None = None,
+    ridge: float | Array = 0.0,
 ) -> Array:
     """Return the W with X'L f(XW) + R W = [L f^-1(YU)]'Y: the forward model of a reverse one.
 
-    U minimizes sum_i l_i [F*(y_i U) - x_i.y_i U]; W then minimizes sum_i l_i [F(x_i W) - y_i.x_i W] + tr(W'RW)/2.
-    A number for `ridge` is R = ridge I; a kernel model has the Gram matrix K for X, and R = alpha K.
-    Squared errors that are weighted before they are squared have weights l_i^2 here.
+    U minimizes sum_i l_i [F*(y_i U) - x_i.y_i U]; W then minimizes sum_i l_i [F(x_i W) - y_i.x_i W]
+    + tr(W'RW)/2. A number for `ridge` is R = ridge I; a kernel model has the Gram matrix K for X,
+    and R = alpha K. Squared errors that are weighted before they are squared have weights l_i^2
+    here.
     """
     X, Y, w = _arrays(X, Y, weights)
     moments = (w[:, None] * potential.inverse(Y @ U)).T @ Y
@@ -30,7 +36,12 @@ def forward_from_reverse(
 
 
 def reverse_from_forward(
-    W: Array, X: Array, Y: Array, potential: Potential, weights: Array | None = None, ridge: float | Array = 0.0
+    W: Array,
+    X: Array,
+    Y: Array,
+    potential: Potential,
+    weights: Array | None = None,
+    ridge: float | Array = 0.0,
 ) -> Array:
     """Return the U with [L f^-1(YU)]'Y = X'L f(XW) + R W: the reverse model of a forward one."""
     X, Y, w = _arrays(X, Y, weights)
@@ -42,9 +53,12 @@ def reverse_from_forward(
 
 
 def _arrays(X: Array, Y: Array, weights: Array | None) -> tuple[Array, Array, Array]:
-    X, Y = np.asarray(X, np.float64), np.asarray(Y, np.float64)
+    X = np.asarray(X, np.float64)
+    Y = np.asarray(Y, np.float64)
     return X, Y, np.ones(len(X)) if weights is None else np.asarray(weights, np.float64)
 
 
 def _matrix(ridge: float | Array, d: int) -> Array:
-    return np.asarray(ridge, np.float64) if np.ndim(ridge) == 2 else float(np.asarray(ridge)) * np.eye(d)
+    if np.ndim(ridge) == 2:
+        return np.asarray(ridge, np.float64)
+    return float(np.asarray(ridge)) * np.eye(d)

@@ -37,12 +37,15 @@ class State:
 def is_newtonian(problem: Factored) -> bool:
     """Whether both halves of a sweep are Newton steps that the same pass over the data serves.
 
-    Losses with flat stretches need damped steps, and quadratic ones without free terms have exact updates.
+    Losses with flat stretches need damped steps, and quadratic ones without free terms have exact
+    updates.
     """
     data = problem.data
     free = problem.known_codes is None and problem.known_components is None
     ridges = all(isinstance(p, SquaredL2 | Free) for p in (problem.on_codes, problem.on_components))
-    curved = all(isinstance(t.loss, Bregman | GammaLog | Squared) and not t.loss.rowwise for t in data.terms)
+    curved = all(
+        isinstance(t.loss, Bregman | GammaLog | Squared) and not t.loss.rowwise for t in data.terms
+    )
     plain = data.quadratic and problem.design is None and problem.beside is None
     return free and ridges and curved and not plain
 
@@ -50,9 +53,10 @@ def is_newtonian(problem: Factored) -> bool:
 def newton_sweeps(problem: Factored, start: Point) -> Iterator[Iterate]:
     """Yield the start, then the point after every sweep: components and B, balance, codes and A.
 
-    The pass over the data that tests a step gives the derivatives of the next one, so that a sweep costs two passes.
-    A change is measured against the excess of the objective over what the data alone allow: half a deviance. Where
-    the fit is nearly perfect a share of the excess of column means stands in, which is in the units of the data too.
+    The pass over the data that tests a step gives the derivatives of the next one, so that a sweep
+    costs two passes. A change is measured against the excess of the objective over what the data
+    alone allow: half a deviance. Where the fit is nearly perfect a share of the excess of column
+    means stands in, which is in the units of the data too.
     """
     whole = problem.weighted
     least = whole.infimum
@@ -69,24 +73,43 @@ def _rounding(data: Data, at: Expansion) -> float:
     """Return the excess that is rounding alone: of residuals squared, else of the terms of a likelihood."""
     eps = float(np.finfo(data.dtype).eps)
     if data.quadratic:
-        return (16 * eps) ** 2 * float(sum(np.square(t.x).sum(dtype=np.float64) for t in data.terms))
+        return (16 * eps) ** 2 * float(
+            sum(np.square(t.x).sum(dtype=np.float64) for t in data.terms),
+        )
     return max(1e-9, 16 * eps) * float(np.abs(at[0]).sum(dtype=np.float64))
 
 
 def _started(problem: Factored, start: Point) -> State:
     D, E = _given(problem)
-    F, B = start.factors.astype(problem.data.dtype), start.free
+    F = start.factors.astype(problem.data.dtype)
+    B = start.free
     k = F.rank - len(E)
-    B = np.zeros((D.shape[1], F.shape[1]), D.dtype) if B is None else B.astype(D.dtype, copy=False)
-    Phi, C, A = F.codes[:, :k], F.C[:k], F.codes[:, k:]
-    at = problem.data.expansion(problem.data.layout.push(np.hstack([Phi, A, D]), np.vstack([C, E, B])))
-    return State(Phi, C, A, B, at, (np.empty_like(at[0]), np.empty_like(at[1]), np.empty_like(at[2])))
+    if B is None:
+        B = np.zeros((D.shape[1], F.shape[1]), D.dtype)
+    else:
+        B = B.astype(D.dtype, copy=False)
+    Phi = F.codes[:, :k]
+    C = F.C[:k]
+    A = F.codes[:, k:]
+    at = problem.data.expansion(
+        problem.data.layout.push(np.hstack([Phi, A, D]), np.vstack([C, E, B])),
+    )
+    return State(
+        Phi,
+        C,
+        A,
+        B,
+        at,
+        (np.empty_like(at[0]), np.empty_like(at[1]), np.empty_like(at[2])),
+    )
 
 
 def _improved_components(problem: Factored, state: State) -> State:
     """Take a Newton step in the columns of [C; B]."""
     D, E = _given(problem)
-    data, weights, k = problem.data, _entry_weights(problem), len(state.C)
+    data = problem.data
+    weights = _entry_weights(problem)
+    k = len(state.C)
     held = np.hstack([state.Phi, D])
     ridge = _ridge(problem, problem.on_components, k, D.shape[1])
     if problem.design is not None:
@@ -96,7 +119,8 @@ def _improved_components(problem: Factored, state: State) -> State:
         P = data.layout.push(np.hstack([held, state.A]), np.vstack([CB, E]))
         return _weigh(data.expansion(P, state.spare), weights)
 
-    CB, at = np.vstack([state.C, state.B]), _weigh(state.at, weights)
+    CB = np.vstack([state.C, state.B])
+    at = _weigh(state.at, weights)
     CB, new = improve_columns(expand, at, held, CB, ridge, data.layout)
     new = _weigh(new, None if weights is None else 1 / weights)
     return replace(state, C=CB[:k], B=CB[k:], at=new, spare=state.at)
@@ -105,7 +129,8 @@ def _improved_components(problem: Factored, state: State) -> State:
 def _improved_codes(problem: Factored, state: State) -> State:
     """Take a Newton step in the rows of [Phi, A]; a row's weight is in its penalty too, so that it plays no part."""
     D, E = _given(problem)
-    data, k = problem.data, len(state.C)
+    data = problem.data
+    k = len(state.C)
     held = np.vstack([state.C, E])
 
     def expand(codes: Array) -> Expansion:
@@ -121,23 +146,35 @@ def _improved_codes(problem: Factored, state: State) -> State:
 
 def _balanced(problem: Factored, state: State) -> State:
     """Return the same Z in the factors of least ridges: free terms hold what they can, the rest is balanced."""
-    if not (isinstance(problem.on_codes, SquaredL2) and isinstance(problem.on_components, SquaredL2)):
+    if not (
+        isinstance(problem.on_codes, SquaredL2) and isinstance(problem.on_components, SquaredL2)
+    ):
         return state
     D, E = _given(problem)
-    Phi, C, A, B = state.Phi, state.C, state.A, state.B
-    root = 1.0 if problem.row_weights is None else np.sqrt(problem.row_weights.astype(Phi.dtype))[:, None]
+    Phi = state.Phi
+    C = state.C
+    A = state.A
+    B = state.B
+    if problem.row_weights is None:
+        root = 1.0
+    else:
+        root = np.sqrt(problem.row_weights.astype(Phi.dtype))[:, None]
     if D.shape[1] and problem.design is not None and not problem.design.strengths.any():
         share = np.linalg.lstsq(D * root, Phi * root)[0]
-        Phi, B = Phi - D @ share, B + share @ C
+        Phi = Phi - D @ share
+        B = B + share @ C
     if len(E):
         share = np.linalg.lstsq(E.T, C.T)[0].T
-        C, A = C - share @ E, A + Phi @ share
+        C = C - share @ E
+        A = A + Phi @ share
     F = rebalance(Factors(Phi * root, C))
     return replace(state, Phi=F.codes / root, C=F.C, A=A, B=B)
 
 
 def _objective(problem: Factored, state: State) -> float:
-    rows = problem.data.layout.row_sums(state.at[0]) + problem.alpha * problem.on_codes.rows(state.Phi)
+    rows = problem.data.layout.row_sums(state.at[0]) + problem.alpha * problem.on_codes.rows(
+        state.Phi,
+    )
     total = float(rows.sum() if problem.row_weights is None else problem.row_weights @ rows)
     return total + problem.alpha * problem.on_components.value(state.C)
 
@@ -150,8 +187,12 @@ def _point(problem: Factored, state: State) -> Point:
 
 def _given(problem: Factored) -> tuple[Array, Array]:
     """Return D and E, with no column and no row where there is none."""
-    (n, d), dtype = problem.data.shape, problem.data.dtype
-    D = np.zeros((n, 0), dtype) if problem.design is None else problem.design.D
+    (n, d) = problem.data.shape
+    dtype = problem.data.dtype
+    if problem.design is None:
+        D = np.zeros((n, 0), dtype)
+    else:
+        D = problem.design.D
     return D, np.zeros((0, d), dtype) if problem.beside is None else problem.beside
 
 
@@ -162,8 +203,11 @@ def _ridge(problem: Factored, penalty: object, k: int, free: int) -> Array:
 
 def _entry_weights(problem: Factored) -> Array | None:
     """Return the weights of rows as numbers for the entries."""
-    rows, data = problem.row_weights, problem.data
-    return None if rows is None else data.layout.spread_rows(rows.astype(data.dtype))
+    rows = problem.row_weights
+    data = problem.data
+    if rows is None:
+        return None
+    return data.layout.spread_rows(rows.astype(data.dtype))
 
 
 def _weigh(at: Expansion, weights: Array | None) -> Expansion:

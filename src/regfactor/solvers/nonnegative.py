@@ -4,8 +4,9 @@ L(D B) separates over the columns b of B. Around its present value each column h
 
     m(b) = b'H b / 2 - target'b   over   b >= 0,   H = D' diag(f'') D,
 
-which passes over the k coordinates lower, each in closed form (HALS: Cichocki & Phan 2009; for other losses Hsieh &
-Dhillon 2011). For the squared loss m is the loss; for KL the step is shortened to where the loss is sure to fall.
+which passes over the k coordinates lower, each in closed form (HALS: Cichocki & Phan 2009; for
+other losses Hsieh & Dhillon 2011). For the squared loss m is the loss; for KL the step is shortened
+to where the loss is sure to fall.
 """
 
 from __future__ import annotations
@@ -22,10 +23,15 @@ from regfactor.losses import KL, Squared
 from regfactor.problems import Data
 from regfactor.problems.layout import Layout
 
-PASSES = 4  # over the coordinates of a model: more would cost time before the other factor has its turn
-STEPS = 200  # of a minimization; it ends by itself after five to twenty, unless components are almost dependent
+PASSES = (
+    4  # over the coordinates of a model: more would cost time before the other factor has its turn
+)
+# of a minimization; it ends by itself after five to twenty, unless components are almost dependent
+STEPS = 200
 BLOCK = 500_000  # numbers in the Hessians held at once, so that passes stay in the cache
-Equations = Iterator[tuple[slice, Array, Array]]  # columns, their H (k x k x columns, or x 1 if all are equal), targets
+Equations = Iterator[
+    tuple[slice, Array, Array]
+]  # columns, their H (k x k x columns, or x 1 if all are equal), targets
 INSIDE = 0.999  # of the way to a predictor of zero that a step may go where the datum is not zero
 
 
@@ -43,8 +49,8 @@ class Step:
 class Side(abc.ABC):
     """A table as one factor sees it: D @ B predicts it, and each column of B is a problem of its own.
 
-    `turned`: the columns of B are the codes of a dense table, which is then never transposed in memory. Entries are
-    passed around as D @ B holds them.
+    `turned`: the columns of B are the codes of a dense table, which is then never transposed in
+    memory. Entries are passed around as D @ B holds them.
     """
 
     data: Data
@@ -62,15 +68,21 @@ class Side(abc.ABC):
     @property
     def layout(self) -> Layout:
         """How entries of D @ B are held."""
-        return self.data.layout.T if self.turned else self.data.layout
+        if self.turned:
+            return self.data.layout.T
+        return self.data.layout
 
     def predict(self, B: Array) -> Array:
         """D @ B."""
-        return (B.T @ self.D.T).T if self.turned else self.data.layout.push(self.D, B)
+        if self.turned:
+            return (B.T @ self.D.T).T
+        return self.data.layout.push(self.D, B)
 
     def own(self, entries: Array) -> Array:
         """Turn entries between the table's own orientation and that of D @ B."""
-        return entries.T if self.turned else entries
+        if self.turned:
+            return entries.T
+        return entries
 
     def weighted(self, entries: Array) -> Array:
         """Return entries of the table times their weights, zero at holes."""
@@ -79,11 +91,14 @@ class Side(abc.ABC):
 
     def hessians(self, bends: Array) -> Iterator[tuple[slice, Array]]:
         """Yield D' diag(bends_j) D for blocks of columns j."""
-        k, n = self.D.shape[1], self.layout.shape[1]
+        k = self.D.shape[1]
+        n = self.layout.shape[1]
         upper = np.triu_indices(k)
         pairs = self.D[:, upper[0]] * self.D[:, upper[1]]
         square = np.zeros((k, k), int)
-        square[upper] = square.T[upper] = np.arange(len(upper[0]))  # where each entry of H stands among the pairs
+        square[upper] = square.T[upper] = np.arange(
+            len(upper[0]),
+        )  # where each entry of H stands among the pairs
         width = max(1, BLOCK // (k * k))
         for start in range(0, n, width):
             block = slice(start, min(start + width, n))
@@ -101,7 +116,10 @@ class SquaredSide(Side):
 
     def _equations(self) -> Equations:
         t = self.data.terms[0]
-        target = self.layout.pull(self.D, self.weighted(t.x if t.offset is None else t.x - t.offset))
+        target = self.layout.pull(
+            self.D,
+            self.weighted(t.x if t.offset is None else t.x - t.offset),
+        )
         if self.data.complete:
             yield slice(0, target.shape[1]), (self.D.T @ self.D)[:, :, None], target
             return
@@ -115,12 +133,17 @@ class KLSide(Side):
     def start(self, B: Array) -> tuple[Side, Array]:
         """Return B > 0 after b <- b D'(w x/z) / D'w (Lee & Seung 2001); Newton steps at most double what is small."""
         # an entry that no b moves is left out: an infinite loss there would hide the others
-        alive, side = np.asarray(self.D.any(axis=1)), self
+        alive = np.asarray(self.D.any(axis=1))
+        side = self
         if not alive.all():
-            data = self.data.T.weighted(alive).T if self.turned else self.data.weighted(alive)
+            if self.turned:
+                data = self.data.T.weighted(alive).T
+            else:
+                data = self.data.weighted(alive)
             side = KLSide(data, self.D, self.turned)
         B = np.where(B > 0, B, np.where(B.any(axis=0), B.mean(axis=0), 1)).astype(B.dtype)
-        up, down = side.layout.pull(side.D, side._observed / side._predictors(B)), side._pulled_weights()
+        up = side.layout.pull(side.D, side._observed / side._predictors(B))
+        down = side._pulled_weights()
         return side, B * np.where(down > 0, up / np.where(down > 0, down, 1), 1)
 
     def step(self, B: Array, polish: Array) -> Step:
@@ -138,22 +161,25 @@ class KLSide(Side):
     def _share(self, Z: Array, whole: Step) -> Array:
         """Return how much of a step is sure to lower the loss, by self-concordance.
 
-        With r = max(-dz/z) over entries with x > 0, -log(1 + t dz/z) <= -t dz/z + (dz/z)^2 (-log(1 - r t) - r t) / r^2.
-        Summed over a column with weights x, this is least at t = promise / (bend + r promise): the damped Newton step
-        (Tran-Dinh, Kyrillidis & Cevher 2015), with r in place of the Newton decrement, which is larger.
+        With r = max(-dz/z) over entries with x > 0, -log(1 + t dz/z) <= -t dz/z + (dz/z)^2 (-log(1
+        - r t) - r t) / r^2. Summed over a column with weights x, this is least at t = promise /
+        (bend + r promise): the damped Newton step (Tran-Dinh, Kyrillidis & Cevher 2015), with r in
+        place of the Newton decrement, which is larger.
         """
         fall = self.predict(-whole.step)
         fall /= Z
         fall[self._observed <= 0] = 0
         r = self._largest(fall)
         sure = whole.promise / np.where(whole.bend > 0, whole.bend + r * whole.promise, 1)
-        # for r <= 1/2 the bound at t = 1 is at most 0.8 bend - promise, and only a whole step makes coordinates zero
+        # for r <= 1/2 the bound at t = 1 is at most 0.8 bend - promise, and only a whole step makes
+        # coordinates zero
         safe = (whole.bend <= 0) | ((r <= 0.5) & (0.8 * whole.bend <= whole.promise))
         return np.where(safe, 1, np.minimum(np.clip(sure, 0, 1), INSIDE / np.maximum(r, INSIDE)))
 
     def _predictors(self, B: Array) -> Array:
         """D @ B + offset, but 1 where that is zero: the data are zero there, and so is x/z."""
-        Z, offset = self.predict(B), self.data.terms[0].offset
+        Z = self.predict(B)
+        offset = self.data.terms[0].offset
         Z += 0 if offset is None else self.own(offset)
         Z[Z <= 0] = 1
         return Z
@@ -180,7 +206,9 @@ class KLSide(Side):
 
 def side_of_codes(data: Data, C: Array) -> Side | None:
     """Return the table as its codes see it, or None where this file has no model of the loss."""
-    return side_of_components(data.T, C.T) if data.layout.sparse else side_of_components(data, C.T, turned=True)
+    if data.layout.sparse:
+        return side_of_components(data.T, C.T)
+    return side_of_components(data, C.T, turned=True)
 
 
 def side_of_components(data: Data, D: Array, turned: bool = False) -> Side | None:
@@ -189,7 +217,9 @@ def side_of_components(data: Data, D: Array, turned: bool = False) -> Side | Non
     if isinstance(t.loss, Squared) and len(data.terms) == 1:
         return SquaredSide(data, D, turned)
     positive = D.min(initial=0) >= 0 and (t.offset is None or t.offset.min(initial=0) >= 0)
-    return KLSide(data, D, turned) if isinstance(t.loss, KL) and len(data.terms) == 1 and positive else None
+    if isinstance(t.loss, KL) and len(data.terms) == 1 and positive:
+        return KLSide(data, D, turned)
+    return None
 
 
 def improve(side: Side, B: Array) -> Array:
@@ -201,7 +231,8 @@ def improve(side: Side, B: Array) -> Array:
 def minimize(side: Side, B: Array) -> Array:
     """Return argmin_(B >= 0) L(D B), one of them where there are several.
 
-    A column is done when its model promises to lower it by no more than rounding; the step that showed it is taken.
+    A column is done when its model promises to lower it by no more than rounding; the step that
+    showed it is taken.
     """
     side, B = side.start(np.maximum(B, 0))
     accuracy = 4 * float(np.finfo(B.dtype).eps)
@@ -220,7 +251,8 @@ def lowered(equations: Equations, B: Array, polish: Array) -> Step:
     step = np.empty_like(B)
     promise, bend, scale = np.empty((3, B.shape[1]), B.dtype)
     for block, H, target in equations:
-        old, HB = B[:, block], times(H, B[:, block])
+        old = B[:, block]
+        HB = times(H, B[:, block])
         new = coordinate_passes(H, target, old)
         chosen = np.flatnonzero(polish[block])
         if len(chosen):
@@ -228,22 +260,31 @@ def lowered(equations: Equations, B: Array, polish: Array) -> Step:
             new[:, chosen] = active_set(part, target[:, chosen], new[:, chosen])
         step[:, block] = s = new - old
         promise[block] = (s * (target - HB)).sum(axis=0)
-        bend[block], scale[block] = (s * times(H, s)).sum(axis=0), (old * HB).sum(axis=0)
+        bend[block] = (s * times(H, s)).sum(axis=0)
+        scale[block] = (old * HB).sum(axis=0)
     return Step(step, promise, bend, scale)
 
 
 def times(H: Array, B: Array) -> Array:
     """H_j b_j for every column j."""
-    return H[:, :, 0] @ B if H.shape[2] == 1 else np.einsum("kln,ln->kn", H, B)
+    if H.shape[2] == 1:
+        return H[:, :, 0] @ B
+    return np.einsum("kln,ln->kn", H, B)
 
 
 def coordinate_passes(H: Array, target: Array, B: Array) -> Array:
     """Minimize b'H b / 2 - target'b over one coordinate after the other, in closed form, in all columns."""
-    B, bends = B.copy(), bends_of(H)
-    noise = 8 * np.finfo(H.dtype).eps * np.abs(target)  # a slope below it is none, however little the coordinate bends
+    B = B.copy()
+    bends = bends_of(H)
+    noise = (
+        8 * np.finfo(H.dtype).eps * np.abs(target)
+    )  # a slope below it is none, however little the coordinate bends
     for _ in range(PASSES):
         for i in range(len(B)):
-            slope = H[i, :, 0] @ B if H.shape[2] == 1 else np.einsum("kn,kn->n", H[i], B)
+            if H.shape[2] == 1:
+                slope = H[i, :, 0] @ B
+            else:
+                slope = np.einsum("kn,kn->n", H[i], B)
             slope -= target[i]
             slope[np.abs(slope) <= noise[i]] = 0
             slope /= bends[i]
@@ -254,14 +295,19 @@ def coordinate_passes(H: Array, target: Array, B: Array) -> Array:
 def active_set(H: Array, target: Array, B: Array) -> Array:
     """Minimize b'H b / 2 - target'b from a good guess, since coordinate descent ends slowly where components are alike.
 
-    Lawson & Hanson (1974) in all columns at once: go to the minimum over the free coordinates or up to where the first
-    becomes zero, which is then bound; from a minimum, free the coordinate that promises most.
+    Lawson & Hanson (1974) in all columns at once: go to the minimum over the free coordinates or up
+    to where the first becomes zero, which is then bound; from a minimum, free the coordinate that
+    promises most.
     """
-    B, noise = B.copy(), 8 * np.finfo(H.dtype).eps * np.abs(target)
-    free, open_ = B > 0, np.arange(B.shape[1])
+    B = B.copy()
+    noise = 8 * np.finfo(H.dtype).eps * np.abs(target)
+    free = B > 0
+    open_ = np.arange(B.shape[1])
     for _ in range(3 * len(B)):
         part = H if H.shape[2] == 1 else H[:, :, open_]
-        b, f, aim = B[:, open_], free[:, open_], target[:, open_]
+        b = B[:, open_]
+        f = free[:, open_]
+        aim = target[:, open_]
         slope = times(part, b) - aim
         step = -solved(part, f, np.where(np.abs(slope) <= noise[:, open_], 0, slope))
         room = np.where(step < 0, b / np.where(step < 0, -step, 1), np.inf)
@@ -271,7 +317,8 @@ def active_set(H: Array, target: Array, B: Array) -> Array:
         f &= ~stopped
         slope = times(part, b) - aim
         promise = np.where(f | (slope >= 0), 0, slope * slope / bends_of(part))
-        best, columns = promise.argmax(axis=0), np.arange(len(open_))
+        best = promise.argmax(axis=0)
+        columns = np.arange(len(open_))
         enough = np.finfo(H.dtype).eps * (np.abs(aim) * b).sum(axis=0)
         whole = ~stopped.any(axis=0)
         freed = whole & (promise[best, columns] > enough)
@@ -288,7 +335,8 @@ def solved(H: Array, free: Array, slope: Array) -> Array:
     k = len(free)
     unit = np.where(free, 1 / np.sqrt(bends_of(H)), 0)  # in which every coordinate bends alike
     system = np.moveaxis(H * unit[:, None] * unit, 2, 0)
-    # the shift settles directions that the data leave open; eps itself would blow their rounding errors up to steps
+    # the shift settles directions that the data leave open; eps itself would blow their rounding
+    # errors up to steps
     system[:, np.arange(k), np.arange(k)] += np.where(free.T, np.finfo(H.dtype).eps ** 0.5, 1)
     return unit * np.linalg.solve(system, (unit * slope).T[:, :, None])[:, :, 0].T
 

@@ -34,9 +34,12 @@ def path(problem: Convex, alphas: Iterable[float], **options: Any) -> list[Solut
 def along(problem: Convex, alphas: Iterable[float], **options: Any) -> Iterator[Solution]:
     """Yield the solutions of `path` one by one, so that whoever draws them may stop."""
     if not isinstance(problem, Convex):
-        raise UnsupportedProblem("A path leads over the strength of a gauge: give it a Convex problem.")
+        raise UnsupportedProblem(
+            "A path leads over the strength of a gauge: give it a Convex problem.",
+        )
     alphas = _strengths(alphas)
-    start, problem = None, prepared(problem.at(max(alphas, default=1.0)))
+    start = None
+    problem = prepared(problem.at(max(alphas, default=1.0)))
     for alpha in alphas:
         solution = solve(problem.at(alpha), start=start, **options)
         start = solution.point
@@ -46,6 +49,10 @@ def along(problem: Convex, alphas: Iterable[float], **options: Any) -> Iterator[
 def _strengths(alphas: Any) -> list[float]:
     """Return strengths as a list; raise, before any work, for what is none."""
     found = list(alphas) if np.iterable(alphas) else [alphas]
-    if not np.iterable(alphas) or not all(is_number(alpha) and 0 < alpha < np.inf for alpha in found):
-        raise ValueError(f"alphas must be a list of positive finite numbers, such as [8.0, 4.0, 2.0], got {alphas!r}.")
+    if not np.iterable(alphas) or not all(
+        is_number(alpha) and 0 < alpha < np.inf for alpha in found
+    ):
+        raise ValueError(
+            f"alphas must be a list of positive finite numbers, such as [8.0, 4.0, 2.0], got {alphas!r}.",
+        )
     return found

@@ -30,9 +30,13 @@ class Fista(Solver):
 
     def check(self, problem: Convex) -> None:
         if not problem.data.smooth:
-            raise UnsupportedProblem("Fista needs a smooth loss (the absolute and hinge losses have kinks). Use Admm.")
+            raise UnsupportedProblem(
+                "Fista needs a smooth loss (the absolute and hinge losses have kinks). Use Admm.",
+            )
         if isinstance(problem.gauge, TwoView):
-            raise UnsupportedProblem("Fista needs a gauge with a prox; TwoView has none. Use EtaSearch.")
+            raise UnsupportedProblem(
+                "Fista needs a gauge with a prox; TwoView has none. Use EtaSearch.",
+            )
 
     def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
         """Yield every few steps, with the dual point of the gradient."""
@@ -46,14 +50,16 @@ class Gradients:
     """The state of FISTA on min L(Q e) + alpha gauge(Q); Z = Q e survives a change of scale."""
 
     def __init__(self, problem: Convex, start: Point) -> None:
-        self.problem, self.B = problem, start.free
+        self.problem = problem
+        self.B = start.free
         self._begin(start.factors)
 
     def _begin(self, Z: Factors) -> None:
         self.gauge, self.e = unscaled(self.problem.gauge)
         self.F = Factors(Z.Phi, Z.C / self.e)
         self.V = self.last = self.F.dense()
-        self.t, self.curvature = 1.0, _first_curvature(self.problem, self.e)
+        self.t = 1.0
+        self.curvature = _first_curvature(self.problem, self.e)
 
     def rescale(self, problem: Convex) -> None:
         """Go on with the same data under another scale."""
@@ -64,9 +70,19 @@ class Gradients:
     def advance(self, steps: int) -> None:
         """Take some steps."""
         for _ in range(steps):
-            self.F, Q, self.B, self.curvature = _step(self.problem, self.gauge, self.V, self.e, self.B, self.curvature)
+            self.F, Q, self.B, self.curvature = _step(
+                self.problem,
+                self.gauge,
+                self.V,
+                self.e,
+                self.B,
+                self.curvature,
+            )
             momentum = np.vdot(self.V - Q, Q - self.last)
-            self.t, last = (1.0, 1.0) if momentum > 0 else ((1 + np.sqrt(1 + 4 * self.t**2)) / 2, self.t)
+            if momentum > 0:
+                self.t, last = (1.0, 1.0)
+            else:
+                self.t, last = ((1 + np.sqrt(1 + 4 * self.t**2)) / 2, self.t)
             self.V = Q + ((last - 1) / self.t) * (Q - self.last)
             self.last = Q
 
@@ -76,7 +92,12 @@ class Gradients:
 
 
 def _step(
-    problem: Convex, gauge: Gauge, V: Array, e: Array | float, B: Array | None, curvature: float
+    problem: Convex,
+    gauge: Gauge,
+    V: Array,
+    e: Array | float,
+    B: Array | None,
+    curvature: float,
 ) -> tuple[Factors, Array, Array | None, float]:
     """Take a proximal gradient step, shortened until the quadratic model is an upper bound."""
     value, G, B = problem.evaluate(V * e, B)
@@ -98,10 +119,19 @@ def _first_curvature(problem: Convex, e: Array | float) -> float:
     if np.isfinite(problem.data.curvature):
         return problem.data.curvature * spread
     null = problem.null
-    return float(problem.data.hessian(problem.predictor(null.factors.dense(), null.free)).max()) * spread
+    return (
+        float(problem.data.hessian(problem.predictor(null.factors.dense(), null.free)).max())
+        * spread
+    )
 
 
 def _iterate(problem: Convex, F: Factors, B: Array | None, steps: int) -> Iterate:
     value, _, B = problem.evaluate(Z := F.dense(), B)
     bound = problem.bound(problem.dual_point(Z, B))
-    return Iterate(Point(F, B), value + problem.alpha * problem.gauge.cost(F), bound.value, bound.rigorous, steps=steps)
+    return Iterate(
+        Point(F, B),
+        value + problem.alpha * problem.gauge.cost(F),
+        bound.value,
+        bound.rigorous,
+        steps=steps,
+    )

@@ -12,7 +12,8 @@ from scipy.optimize import fmin_l_bfgs_b
 from regfactor._params import Array
 from regfactor.problems.expectation import Statements, log_partition, probabilities
 
-STEPS, HALVINGS = 100, 40
+STEPS = 100
+HALVINGS = 40
 ARMIJO = 1e-4
 EXACT = 1e-9  # of a share: how far expectations may be from their optimum
 EPS = float(np.finfo(np.float64).eps)
@@ -22,7 +23,8 @@ EPS = float(np.finfo(np.float64).eps)
 class Dual:
     """T sum_j v_j log sum_c exp(s_jc / T) - target'gamma + tolerance'|gamma| + gamma^2/(2 strength), to be minimized.
 
-    s = gains + A'gamma, and p = softmax(s / T) (spec B1, with its sign changed). An infinite strength is a constraint.
+    s = gains + A'gamma, and p = softmax(s / T) (spec B1, with its sign changed). An infinite
+    strength is a constraint.
     """
 
     gains: Array
@@ -47,8 +49,13 @@ class Dual:
 
     def slope(self, gamma: Array, p: Array) -> Array:
         """Return the steepest one-sided derivative: zero where zero is one of them."""
-        g, eps = self.smooth_slope(gamma, p), self.statements.tolerance
-        return np.where(gamma != 0, g + eps * np.sign(gamma), np.sign(g) * np.maximum(np.abs(g) - eps, 0))
+        g = self.smooth_slope(gamma, p)
+        eps = self.statements.tolerance
+        return np.where(
+            gamma != 0,
+            g + eps * np.sign(gamma),
+            np.sign(g) * np.maximum(np.abs(g) - eps, 0),
+        )
 
     def hessian(self, p: Array) -> Array:
         """Return the second derivative, without that of tolerance'|gamma|."""
@@ -59,14 +66,16 @@ class Dual:
 def expected_labels(dual: Dual, gamma: Array, tol: float = EXACT) -> tuple[Array, Array]:
     """Return p and the multipliers gamma, from a first guess of these, by orthant-wise Newton steps.
 
-    A step solves for the multipliers that are not held at zero, in the orthant of their signs; what would leave the
-    orthant stops at zero. Where that does not converge, bounded quasi-Newton on both parts of gamma does.
+    A step solves for the multipliers that are not held at zero, in the orthant of their signs; what
+    would leave the orthant stops at zero. Where that does not converge, bounded quasi-Newton on
+    both parts of gamma does.
     """
     if not len(gamma):
         return probabilities(dual.scores(gamma)), gamma
     sizes = dual.statements.sizes
     scores = dual.scores(gamma)
-    value, p = dual.value(gamma, scores), probabilities(scores)
+    value = dual.value(gamma, scores)
+    p = probabilities(scores)
     for _ in range(STEPS):
         slope = dual.slope(gamma, p)
         if np.all(np.abs(slope) <= tol * sizes):
@@ -85,11 +94,19 @@ def _newton(dual: Dual, gamma: Array, p: Array, slope: Array) -> Array:
     H = H / np.outer(scale, scale)
     H[np.diag_indices(len(H))] += 64 * EPS * len(H)  # statements that repeat each other
     step = np.zeros_like(gamma)
-    step[open_] = -scipy.linalg.solve(H, slope[open_] / scale, assume_a="pos", check_finite=False) / scale
+    step[open_] = (
+        -scipy.linalg.solve(H, slope[open_] / scale, assume_a="pos", check_finite=False) / scale
+    )
     return step
 
 
-def _searched(dual: Dual, gamma: Array, value: float, slope: Array, step: Array) -> tuple[Array, float, Array] | None:
+def _searched(
+    dual: Dual,
+    gamma: Array,
+    value: float,
+    slope: Array,
+    step: Array,
+) -> tuple[Array, float, Array] | None:
     """Return the first of ever shorter steps that lowers the dual as its slope promises, or None."""
     orthant = np.where(gamma != 0, np.sign(gamma), -np.sign(slope))
     length = 1.0
@@ -107,7 +124,8 @@ def _searched(dual: Dual, gamma: Array, value: float, slope: Array, step: Array)
 
 def _bounded(dual: Dual, gamma: Array, tol: float) -> tuple[Array, Array]:
     """Minimize over gamma = a - b with a, b >= 0 (spec B3, the fallback), in units in which features are shares."""
-    unit, m = 1 / dual.statements.sizes, len(gamma)
+    unit = 1 / dual.statements.sizes
+    m = len(gamma)
 
     def evaluate(both: Array) -> tuple[float, Array]:
         at = unit * (both[:m] - both[m:])

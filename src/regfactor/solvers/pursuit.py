@@ -18,12 +18,21 @@ from regfactor.problems import Convex
 from regfactor.solvers.base import Solver
 from regfactor.solvers.splitting import REFRESH, Thresholding, spectrum
 
-FIRST, GROWTH, CAP = 1.25, 1.5, 100.0  # mu in units of alpha / |X|: its start, its growth in a step, its end
+# mu in units of alpha / |X|: its start, its growth in a step, its end
+FIRST = 1.25
+GROWTH = 1.5
+CAP = 100.0
 ASCENT = 12  # steps from the start to the end, in which there is nothing to prove yet
 RELAXATION = 1.4
-LOW, HIGH = 0.5, 5.0  # mu is changed when the primal residual, as a multiple of the dual one, leaves these ends
-SETTLING = 2  # looks at the residuals before the first change of mu; each later one is considered longer
-PATIENCE = 20  # failed proofs, after which eigenvalues are paid for, so that a run cut short knows its gap
+# mu is changed when the primal residual, as a multiple of the dual one, leaves these ends
+LOW = 0.5
+HIGH = 5.0
+SETTLING = (
+    2  # looks at the residuals before the first change of mu; each later one is considered longer
+)
+PATIENCE = (
+    20  # failed proofs, after which eigenvalues are paid for, so that a run cut short knows its gap
+)
 MARGIN = 0.99  # share of the tolerance that is aimed at; the rest is for rounding
 
 
@@ -31,8 +40,9 @@ MARGIN = 0.99  # share of the tolerance that is aimed at; the rest is for roundi
 class Pursuit(Solver):
     """Candes, Li, Ma & Wright 2011 by the method of Lin, Chen & Ma 2010, whose growing penalty is capped.
 
-    Growth without end freezes where recovery is hard. `tol` is the relative gap to be proven: one Cholesky
-    factorization at the level that it needs takes the place of a singular value; once proven, a tenth of it is next.
+    Growth without end freezes where recovery is hard. `tol` is the relative gap to be proven: one
+    Cholesky factorization at the level that it needs takes the place of a singular value; once
+    proven, a tenth of it is next.
     """
 
     tol: float = 1e-4
@@ -40,23 +50,34 @@ class Pursuit(Solver):
 
     def check(self, problem: Convex) -> None:
         if not isinstance(problem.gauge, Trace) or np.any(np.asarray(problem.gauge.scale) != 1):
-            raise UnsupportedProblem(f"Pursuit needs the gauge Trace(), got {problem.gauge}. Use Admm.")
+            raise UnsupportedProblem(
+                f"Pursuit needs the gauge Trace(), got {problem.gauge}. Use Admm.",
+            )
         if not isinstance(problem.map, Identity) or problem.design is not None:
-            raise UnsupportedProblem("Pursuit takes neither a map (weights of rows) nor a design. Use Admm.")
+            raise UnsupportedProblem(
+                "Pursuit takes neither a map (weights of rows) nor a design. Use Admm.",
+            )
         if len(problem.data.terms) > 1 or not isinstance(problem.data.terms[0].loss, Absolute):
             losses = ", ".join(str(t.loss) for t in problem.data.terms)
-            raise UnsupportedProblem(f"Pursuit needs the loss Absolute() on all columns, got {losses}. Use Admm.")
+            raise UnsupportedProblem(
+                f"Pursuit needs the loss Absolute() on all columns, got {losses}. Use Admm.",
+            )
         if problem.data.layout.sparse:
-            raise UnsupportedProblem("Pursuit needs a dense table; mark what is not observed by NaN.")
+            raise UnsupportedProblem(
+                "Pursuit needs a dense table; mark what is not observed by NaN.",
+            )
         w = problem.data.terms[0].w
         if w is not None and np.any((w > 0) & (w < w.max())):
-            raise UnsupportedProblem("Pursuit needs one weight for all entries, or zero for a hole. Use Admm.")
+            raise UnsupportedProblem(
+                "Pursuit needs one weight for all entries, or zero for a hole. Use Admm.",
+            )
 
     def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
         """Yield every few steps, with the best bound that is proven so far."""
         dtype = problem.data.dtype
         exact = problem if dtype == np.float64 else problem.astype(np.float64)
-        split, proof = Split(exact, start), Proof(exact, self.tol)
+        split = Split(exact, start)
+        proof = Proof(exact, self.tol)
         while True:
             steps = ASCENT if split.growing else self.every
             split.advance(steps)
@@ -69,20 +90,27 @@ class Pursuit(Solver):
 class Split:
     """X = Z + S by augmented Lagrangians of |S|_1 + a |Z|_tr; their multiplier is Y = mu U with |Y| <= 1, exactly.
 
-    The loss is divided by its weight, and the table stands upright. At a hole Y is zero, and S costs nothing.
+    The loss is divided by its weight, and the table stands upright. At a hole Y is zero, and S
+    costs nothing.
     """
 
     def __init__(self, problem: Convex, start: Point | None) -> None:
         term = problem.data.terms[0]
-        x, seen = term.x, np.ones(term.x.shape, bool) if term.w is None else term.w > 0
-        self.weight = 1.0 if term.w is None or not seen.any() else float(term.w.max())
+        seen = np.ones(term.x.shape, bool) if term.w is None else term.w > 0
+        x = term.x
+        if term.w is None or not seen.any():
+            self.weight = 1.0
+        else:
+            self.weight = float(term.w.max())
         self.turned = x.shape[0] < x.shape[1]
         self.X = self._upright(np.where(seen, x if term.offset is None else x - term.offset, 0))
         self.most: float | Array = 1.0 if seen.all() else self._upright(seen).astype(np.float64)
         self.a = float(problem.alpha) / self.weight
         self.svt = Thresholding(self.X)
         unit = self.a / (self.svt.norm or 1.0)
-        self.cap, self.growing, self.changes = CAP * unit, start is None, 0
+        self.cap = CAP * unit
+        self.growing = start is None
+        self.changes = 0
         self.mu = FIRST * unit if start is None else self.cap
         self.ratios: list[float] = []
         if start is None or start.dual is None:
@@ -90,9 +118,14 @@ class Split:
         else:
             Y = np.clip(self._upright(-start.dual / self.weight), -self.most, self.most)
         self.U = Y / self.mu
-        self.S = np.zeros_like(self.X) if start is None else self.X - self._upright(start.factors.dense())
+        if start is None:
+            self.S = np.zeros_like(self.X)
+        else:
+            self.S = self.X - self._upright(start.factors.dense())
         self.triplets = self.X[:, :0], np.zeros(0), self.X.T[:, :0]
-        self.W, self.R, self.last = (np.empty_like(self.X) for _ in range(3))  # written over in every step
+        self.W, self.R, self.last = (
+            np.empty_like(self.X) for _ in range(3)
+        )  # written over in every step
 
     def _upright(self, A: Array) -> Array:
         return np.ascontiguousarray(A.T if self.turned else A)
@@ -131,7 +164,8 @@ class Split:
 
     def _update(self, R: Array) -> None:
         """Split A = R + U, over-relaxed once mu has grown, into S and the new U: a soft threshold and what it took."""
-        A, self.last = self.last, self.S
+        A = self.last
+        self.last = self.S
         if self.growing:
             np.add(R, self.U, out=A)
         else:
@@ -155,7 +189,8 @@ class Split:
 
     def _set(self, mu: float) -> None:
         self.U *= self.mu / mu
-        self.mu, self.changes = mu, self.changes + (not self.growing)
+        self.mu = mu
+        self.changes = self.changes + (not self.growing)
         self.ratios.clear()
 
 
@@ -163,18 +198,26 @@ class Proof:
     """The best bound that is proven so far, and which is worth the next factorization."""
 
     def __init__(self, problem: Convex, tol: float) -> None:
-        self.problem, self.tol, self.floor = problem, tol, problem.floor
-        self.best, self.bound = np.inf, 0.0  # no objective is ever negative
-        self.primal_is_good, self.failures = False, 0
+        self.problem = problem
+        self.tol = tol
+        self.floor = problem.floor
+        # no objective is ever negative
+        self.best = np.inf
+        self.bound = 0.0
+        self.primal_is_good = False
+        self.failures = 0
 
     def bound_at(self, split: Split, objective: float) -> float:
         """Return the best bound, after trying for best - bound <= tol max(best, floor).
 
-        The dual value of s Y is s <Y, X>, so that the gap needs one s <= 1, and s Y is feasible if |Y|_2 <= a / s.
+        The dual value of s Y is s <Y, X>, so that the gap needs one s <= 1, and s Y is feasible if
+        |Y|_2 <= a / s.
         """
         self.best = min(self.best, objective)
         scale = max(self.best, self.floor)
-        if self.best - self.bound <= self.tol * scale:  # proven, but the loop goes on: it wants more
+        if (
+            self.best - self.bound <= self.tol * scale
+        ):  # proven, but the loop goes on: it wants more
             self.tol /= 10
         needed = self.best - MARGIN * self.tol * scale
         Y = split.multiplier

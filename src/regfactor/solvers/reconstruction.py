@@ -16,7 +16,8 @@ from regfactor.solvers.forward import EPS, solve_semidefinite
 STEEPEST = 1e8  # the second derivative of |t|^(4/3) is infinite at zero
 HUGE = 1e100
 SHORT = 0.9  # share of the way to the boundary that a start goes at most
-STEPS, HALVINGS = 50, 30
+STEPS = 50
+HALVINGS = 30
 ROUNDING = 1e-13
 
 
@@ -36,7 +37,8 @@ class Held:
 
     def grams(self, entries: Array, pairs: Array, block: slice) -> Array:
         """Return the sums of pairs over rows for a block of columns; what is held meets only itself."""
-        G, free = entries[:, block].T @ pairs, self.free[:, block]
+        G = entries[:, block].T @ pairs
+        free = self.free[:, block]
         first, second = np.triu_indices(len(free))
         typical = G[:, first == second].mean(axis=1)
         G = np.where((free[first] & free[second]).T, G, 0)
@@ -59,22 +61,34 @@ class Columns:
     def of_rows(problem: Reverse, U: Array, rows: Array, S: Array | None) -> Columns:
         """Return the task of finding Z: D = U'. Under a covariance S coordinates are such that it is the identity."""
         k = problem.Y.shape[1]
-        D, X = np.ascontiguousarray(U[:k].T), np.ascontiguousarray(problem.X[rows].T)
+        D = np.ascontiguousarray(U[:k].T)
+        X = np.ascontiguousarray(problem.X[rows].T)
         offset = U[k][:, None] if problem.intercept else np.zeros((len(D), 1))
         if S is not None:
             root = scipy.linalg.cholesky(S, lower=True, check_finite=False)
-            D, X, offset = (scipy.linalg.solve_triangular(root, a, lower=True) for a in (D, X, offset))
+            D, X, offset = (
+                scipy.linalg.solve_triangular(root, a, lower=True) for a in (D, X, offset)
+            )
         return Columns(problem, D, X, np.ones((1, 1)), offset, ~problem.known[rows].T)
 
     @staticmethod
     def of_columns(problem: Reverse, D: Array, X: Array, w: Array) -> Columns:
         """Return the task of finding U: D = [Z, 1]."""
-        return Columns(problem, D, X, w[:, None], np.zeros((1, 1)), np.ones((D.shape[1], X.shape[1]), bool))
+        return Columns(
+            problem,
+            D,
+            X,
+            w[:, None],
+            np.zeros((1, 1)),
+            np.ones((D.shape[1], X.shape[1]), bool),
+        )
 
     @property
     def layout(self) -> Dense | Held:
         """How Newton's method may move."""
-        return Dense(self.X.shape) if self.free.all() else Held(self.free)
+        if self.free.all():
+            return Dense(self.X.shape)
+        return Held(self.free)
 
     def only(self, kept: Array) -> Columns:
         """Return the task of some columns."""
@@ -84,7 +98,9 @@ class Columns:
         """Return the value of each column, inf outside the domain or within rounding of its edge."""
         T = self.D @ B + self.offset
         legal = self.problem.inside(T)
-        if self.problem.bounded:  # where t is what rounding leaves of larger numbers, another order of sums leaves less
+        if (
+            self.problem.bounded
+        ):  # where t is what rounding leaves of larger numbers, another order of sums leaves less
             noise = (len(B) + 8) * EPS * (np.abs(self.D) @ np.abs(B) + np.abs(self.offset))
             legal &= self.problem.inside(T - noise) & self.problem.inside(T + noise)
         T = np.where(legal, T, inner_point(self.problem))
@@ -94,8 +110,8 @@ class Columns:
     def _sizes(self, B: Array) -> tuple[Array, Array]:
         """Return the size of the terms of each column, and of a typical one: what rounding is measured by; and F(x).
 
-        The terms at t = f(x) count too, since their sum is F(x): where all t are tiny beside it, what a step could gain
-        is lost in the divergence.
+        The terms at t = f(x) count too, since their sum is F(x): where all t are tiny beside it,
+        what a step could gain is lost in the divergence.
         """
         sizes = np.zeros(self.X.shape[1])
         for T in (self.D @ B + self.offset, self.problem.potential.transfer(self.X.T).T):
@@ -115,11 +131,12 @@ class Columns:
     def minimized(self, B: Array, enough: float = 0.0) -> Array:
         """Return the minimum of every column by damped Newton steps; a column that begins outside the domain stays.
 
-        A column is done when its last step gained no more than rounding, or than `enough` of its divergence. One step
-        is taken at least, so that an alternation goes on.
+        A column is done when its last step gained no more than rounding, or than `enough` of its
+        divergence. One step is taken at least, so that an alternation goes on.
         """
         B, values = B.copy(), self.values(B)
-        left, ridge = np.flatnonzero(np.isfinite(values)), np.zeros(len(B))
+        left = np.flatnonzero(np.isfinite(values))
+        ridge = np.zeros(len(B))
         scale, own = self._sizes(B)
         for _ in range(STEPS):
             if not len(left):
@@ -129,8 +146,16 @@ class Columns:
             slope = task.layout.pull(self.D, g)
             step = solve_columns(self.D, h, ridge, slope, task.layout)
             fall = (slope * step).sum(axis=0)
-            B[:, left], values[left], moved = task.searched(B[:, left], values[left], step, fall, scale[left])
-            left = left[moved & (fall > np.maximum(8 * EPS * scale[left], enough * (own + values)[left]))]
+            B[:, left], values[left], moved = task.searched(
+                B[:, left],
+                values[left],
+                step,
+                fall,
+                scale[left],
+            )
+            left = left[
+                moved & (fall > np.maximum(8 * EPS * scale[left], enough * (own + values)[left]))
+            ]
         return B
 
     def settled(self, B: Array) -> Array:
@@ -140,7 +165,13 @@ class Columns:
             return B
         slope = self._slope(B)
         for _ in range(3):
-            step = solve_columns(self.D, self.derivatives(B)[1], np.zeros(len(B)), slope, self.layout)
+            step = solve_columns(
+                self.D,
+                self.derivatives(B)[1],
+                np.zeros(len(B)),
+                slope,
+                self.layout,
+            )
             found = self.values(B - step)
             inside = np.isfinite(found)
             new = np.where(inside, B - step, B)
@@ -149,25 +180,37 @@ class Columns:
             good &= found <= values + ROUNDING * np.abs(values)
             if not good.any():
                 break
-            B, slope = np.where(good, new, B), np.where(good, after, slope)
+            B = np.where(good, new, B)
+            slope = np.where(good, after, slope)
         return B
 
     def _slope(self, B: Array) -> Array:
         return self.layout.pull(self.D, self.derivatives(B)[0])
 
     def searched(
-        self, B: Array, values: Array, step: Array, fall: Array, scale: Array
-    ) -> tuple[Array, Array, Array]:  # fmt: skip
+        self,
+        B: Array,
+        values: Array,
+        step: Array,
+        fall: Array,
+        scale: Array,
+    ) -> tuple[Array, Array, Array]:
         """Halve the steps of columns until each lowers its value, up to rounding; return which columns moved."""
-        new, values, short = B.copy(), values.copy(), np.arange(B.shape[1])
+        new = B.copy()
+        values = values.copy()
+        short = np.arange(B.shape[1])
         length = self._reach(B, step)
         for _ in range(HALVINGS):
             trial = B[:, short] - length[short] * step[:, short]
             found = self.only(short).values(trial)
-            # a step that promises less than rounding cannot be judged by values; the model is then exact enough
-            slack = np.where(fall[short] <= ROUNDING * scale[short], ROUNDING, 4 * EPS) * scale[short]
+            # a step that promises less than rounding cannot be judged by values; the model is then
+            # exact enough
+            slack = (
+                np.where(fall[short] <= ROUNDING * scale[short], ROUNDING, 4 * EPS) * scale[short]
+            )
             good = found <= values[short] - 1e-4 * length[short] * fall[short] + slack
-            new[:, short[good]], values[short[good]] = trial[:, good], found[good]
+            new[:, short[good]] = trial[:, good]
+            values[short[good]] = found[good]
             short = short[~good]
             if not len(short):
                 break
@@ -199,19 +242,22 @@ class Columns:
 
 def minimized_on_sum(task: Columns, U: Array) -> Array:
     """Minimize over U with given sums over columns, which softmax needs: Newton steps with a multiplier for them."""
-    D, m = task.D, task.D.shape[1]
+    m = task.D.shape[1]
+    D = task.D
     pairs = (D[:, :, None] * D[:, None, :]).reshape(len(D), -1)
     values = task.values(U)
     for _ in range(STEPS):
         g, h = task.derivatives(U)
         H = (h.T @ pairs).reshape(-1, m, m)
         H += (m * EPS * np.trace(H, axis1=1, axis2=2))[:, None, None] * np.eye(m)
-        inverse, slope = np.linalg.inv(H), D.T @ g
+        inverse = np.linalg.inv(H)
+        slope = D.T @ g
         free = np.einsum("jab,bj->aj", inverse, slope)
         multiplier = solve_semidefinite(inverse.sum(axis=0), free.sum(axis=1)[:, None])
         step = free - np.einsum("jab,b->aj", inverse, multiplier[:, 0])
         step -= step.mean(axis=1, keepdims=True)
-        fall, length = float(np.vdot(slope, step)), 1.0
+        fall = float(np.vdot(slope, step))
+        length = 1.0
         for _ in range(HALVINGS):
             found = task.values(U - length * step)
             if found.sum() <= values.sum() - 1e-4 * length * fall + 4 * EPS * np.abs(values).sum():
@@ -219,7 +265,8 @@ def minimized_on_sum(task: Columns, U: Array) -> Array:
             length /= 2
         else:
             return U
-        U, values = U - length * step, found
+        U = U - length * step
+        values = found
         if fall <= 8 * EPS * np.abs(values).sum():
             break
     return U
@@ -227,17 +274,25 @@ def minimized_on_sum(task: Columns, U: Array) -> Array:
 
 def inner_point(problem: Reverse) -> float:
     """Return a number inside the domain of F*."""
-    low, high = problem.potential.range.low, problem.potential.range.high
+    low = problem.potential.range.low
+    high = problem.potential.range.high
     if np.isfinite(low) and np.isfinite(high):
         return float(low + high) / 2
-    return float(low + 1) if np.isfinite(low) else float(high - 1 if np.isfinite(high) else 1.0)
+    if np.isfinite(low):
+        return float(low + 1)
+    return float(high - 1 if np.isfinite(high) else 1.0)
 
 
 def within(problem: Reverse, center: Array, wanted: Array) -> Array:
     """Return for each column the share of the way from inside to a wanted point: all of it, or most up to the edge."""
-    low, high = problem.potential.range.low, problem.potential.range.high
+    low = problem.potential.range.low
+    high = problem.potential.range.high
     way = wanted - center
     with np.errstate(divide="ignore", invalid="ignore"):
-        room = np.where(way > 0, (high - center) / way, np.where(way < 0, (low - center) / way, np.inf)).min(axis=0)
+        room = np.where(
+            way > 0,
+            (high - center) / way,
+            np.where(way < 0, (low - center) / way, np.inf),
+        ).min(axis=0)
     # a wanted point at the very edge counts as beyond it: its F* has no derivative there
     return np.where(room > 1 + 1e-9, 1.0, SHORT * np.minimum(room, 1.0))

@@ -15,7 +15,8 @@ from regfactor.problems.reverse import Reverse
 from regfactor.solvers.forward import EPS
 from regfactor.solvers.reconstruction import SHORT, Columns, minimized_on_sum, within
 
-EDGE, TINY = 1e-9, 1e-250
+EDGE = 1e-9
+TINY = 1e-250
 ENOUGH = 1e-6  # share of the divergence that a half of a sweep leaves to the next one
 MARGIN = 1e-9  # of rows of unit length in a half space, below which it is not open
 
@@ -27,17 +28,26 @@ class NoHalfSpace(ValueError):
 def reverse_iterates(problem: Reverse) -> Iterator[Iterate]:
     """Yield supervised components with the targets that are best for them, then both after every sweep.
 
-    Components first from targets at random would throw a supervised start away (thesis, algorithm 12).
+    Components first from targets at random would throw a supervised start away (thesis, algorithm
+    12).
     """
     Z, U = supervised_start(problem)
-    S = None if problem.shrinkage is None else problem.covariance(Factors(problem.design(Z), U))
+    if problem.shrinkage is None:
+        S = None
+    else:
+        S = problem.covariance(Factors(problem.design(Z), U))
     Z = best_targets(problem, U, Z, S)
     last = np.inf
     while True:
         F = Factors(problem.design(Z), U)
         objective = problem.objective(F, S)
         settled = last - objective <= 16 * EPS * problem.size
-        yield Iterate(Point(F, S), objective, settled=settled, scale=None if S is None else problem.expected)
+        yield Iterate(
+            Point(F, S),
+            objective,
+            settled=settled,
+            scale=None if S is None else problem.expected,
+        )
         last = objective
         U = best_components(problem, Z, U)
         if S is not None:
@@ -48,10 +58,11 @@ def reverse_iterates(problem: Reverse) -> Iterator[Iterate]:
 def supervised_start(problem: Reverse) -> tuple[Array, Array]:
     """Return components fitted to labeled rows, and targets inside the domain for every row of positive weight.
 
-    Free targets begin at the column means. Under a bounded transfer all labeled rows count so filled, since the
-    others must be inside too; else complete rows alone do, if they determine U.
+    Free targets begin at the column means. Under a bounded transfer all labeled rows count so
+    filled, since the others must be inside too; else complete rows alone do, if they determine U.
     """
-    known, w = problem.known, problem.weights * problem.labeled
+    known = problem.known
+    w = problem.weights * problem.labeled
     sums = (w[:, None] * known).sum(axis=0)
     means = (w[:, None] * np.where(known, problem.Y, 0)).sum(axis=0) / sums
     Z = np.where(known, problem.Y, means)
@@ -64,11 +75,15 @@ def supervised_start(problem: Reverse) -> tuple[Array, Array]:
 
 def supervised_components(problem: Reverse, Z: Array, rows: Array) -> Array:
     """Return the U that minimizes the objective of some rows."""
-    D, X, w = problem.design(Z)[rows], problem.X[rows], problem.weights[rows]
+    D = problem.design(Z)[rows]
+    X = problem.X[rows]
+    w = problem.weights[rows]
     task = Columns.of_columns(problem, D, X, w)
     wanted = _least_squares(D, problem.potential.transfer(X), w)  # exact where there is no noise
     if not problem.bounded:
-        return wanted if _is_identity(problem) else task.settled(task.minimized(wanted))
+        if _is_identity(problem):
+            return wanted
+        return task.settled(task.minimized(wanted))
     center = _interior(problem, D, X, w)
     if problem.closed:  # what least squares finds sums to one already, up to rounding
         e = (np.arange(len(wanted)) == len(wanted) - 1).astype(float)
@@ -82,11 +97,15 @@ def supervised_components(problem: Reverse, Z: Array, rows: Array) -> Array:
 def best_components(problem: Reverse, Z: Array, U: Array) -> Array:
     """Return argmin_U of the objective for given targets, from a U inside the domain."""
     counted = problem.weights > 0
-    D, X, w = problem.design(Z)[counted], problem.X[counted], problem.weights[counted]
+    D = problem.design(Z)[counted]
+    X = problem.X[counted]
+    w = problem.weights[counted]
     if _is_identity(problem):
         return _least_squares(D, X, w)
     task = Columns.of_columns(problem, D, X, w)
-    return minimized_on_sum(task, U) if problem.closed else task.minimized(U, ENOUGH)
+    if problem.closed:
+        return minimized_on_sum(task, U)
+    return task.minimized(U, ENOUGH)
 
 
 def best_targets(problem: Reverse, U: Array, Z: Array, S: Array | None = None) -> Array:
@@ -94,7 +113,8 @@ def best_targets(problem: Reverse, U: Array, Z: Array, S: Array | None = None) -
     open_ = np.asarray(~problem.known.all(axis=1))
     if not open_.any():
         return Z
-    task, B = Columns.of_rows(problem, U, open_, S), Z[open_].T.copy()
+    task = Columns.of_rows(problem, U, open_, S)
+    B = Z[open_].T.copy()
     if _is_identity(problem):
         alone = task.free.all(axis=0)
         B[:, alone] = np.linalg.lstsq(task.D, task.X[:, alone] - task.offset, rcond=None)[0]
@@ -116,7 +136,12 @@ def half_space(Y: Array) -> Array:
     A = np.unique(Y / np.where(lengths > 0, lengths, 1), axis=0)
     n, k = A.shape
     cost = np.append(np.zeros(k), -1.0)
-    found = linprog(cost, A_ub=np.column_stack([-A, np.ones(n)]), b_ub=np.zeros(n), bounds=[(-1, 1)] * k + [(None, 1)])
+    found = linprog(
+        cost,
+        A_ub=np.column_stack([-A, np.ones(n)]),
+        b_ub=np.zeros(n),
+        bounds=[(-1, 1)] * k + [(None, 1)],
+    )
     if found.x is None or not found.x[k] > MARGIN:
         raise NoHalfSpace("No direction u has y_i.u > 0 for all labeled rows.")
     return np.asarray(found.x[:k])
@@ -141,17 +166,23 @@ def _interior(problem: Reverse, D: Array, X: Array, w: Array) -> Array:
     u = half_space(D)
     t = D @ u
     scale = mean / (w @ t / w.sum())
-    most = problem.potential.range.high if problem.potential.range.low == 0 else -problem.potential.range.low
+    if problem.potential.range.low == 0:
+        most = problem.potential.range.high
+    else:
+        most = -problem.potential.range.low
     return np.outer(u, np.clip(scale, -SHORT * most / t.max(), SHORT * most / t.max()))
 
 
 def _off_the_edge(problem: Reverse, t: Array) -> Array:
     """Return a point inside the range of f, which large inputs reach in floating point."""
-    low, high = problem.potential.range.low, problem.potential.range.high
+    low = problem.potential.range.low
+    high = problem.potential.range.high
     if not np.isfinite(high - low):
         return np.clip(t, low + TINY, high - TINY)
     t = np.clip(t, low + EDGE * (high - low), high - EDGE * (high - low))
-    return t / t.sum() if problem.closed else t
+    if problem.closed:
+        return t / t.sum()
+    return t
 
 
 def _labeled_mean(problem: Reverse, Z: Array) -> Array:

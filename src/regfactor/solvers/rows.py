@@ -15,8 +15,15 @@ from regfactor.problems.term import Term
 
 SPLITS = 100  # steps of splitting, cheap ones, which find most of the kinks
 RELAXATION = 1.6
-SHARES = (1e-2, 1e-4, 1e-6, 1e-8)  # widths of the envelopes, as shares of the typical size of the data
-STEPS, HALVINGS = 60, 30  # of Newton's method in one envelope, and of one step
+SHARES = (
+    1e-2,
+    1e-4,
+    1e-6,
+    1e-8,
+)  # widths of the envelopes, as shares of the typical size of the data
+# of Newton's method in one envelope, and of one step
+STEPS = 60
+HALVINGS = 30
 SHEET = 500_000  # numbers of a sparse table that are held densely at once
 ROUNDING = 1e-14  # relative, of a cost
 
@@ -24,15 +31,19 @@ ROUNDING = 1e-14  # relative, of a cost
 def minimize_rows(data: Data, Phi: Array, C: Array, ridge: Array) -> Array:
     """Return codes that minimize L(Phi C) + sum ridge Phi^2 / 2; a row that was better before stays.
 
-    The proximal point method in the dual (Rockafellar 1976): the loss gives way to its Moreau envelope of width s at
-    z + s y, around the last multiplier y. That is smooth, so that Newton's method serves all rows at once; and unlike
-    an envelope around zero, its fixed point is the minimum of the loss itself.
+    The proximal point method in the dual (Rockafellar 1976): the loss gives way to its Moreau
+    envelope of width s at z + s y, around the last multiplier y. That is smooth, so that Newton's
+    method serves all rows at once; and unlike an envelope around zero, its fixed point is the
+    minimum of the loss itself.
     """
     if data.layout.sparse:
         height = max(SHEET // data.shape[1], 1)
         blocks = [slice(start, start + height) for start in range(0, data.shape[0], height)]
-        return np.concatenate([minimize_rows(_as_table(data, rows), Phi[rows], C, ridge) for rows in blocks])
-    exact, C64 = data.astype(np.float64), C.astype(np.float64)
+        return np.concatenate(
+            [minimize_rows(_as_table(data, rows), Phi[rows], C, ridge) for rows in blocks],
+        )
+    exact = data.astype(np.float64)
+    C64 = C.astype(np.float64)
     codes, Y = _split(exact, C64, ridge)
     for share in SHARES:
         near = _enveloped(exact, share, Y)
@@ -66,7 +77,11 @@ def _enveloped(data: Data, share: float, Y: Array) -> Data:
             return t
         width = share * _size(t)
         shift = width * t.in_units(t.part(Y))
-        return replace(t, loss=t.loss.smoothed(width), offset=shift if t.offset is None else t.offset + shift)
+        return replace(
+            t,
+            loss=t.loss.smoothed(width),
+            offset=shift if t.offset is None else t.offset + shift,
+        )
 
     return replace(data, terms=tuple(one(t) for t in data.terms))
 
@@ -87,8 +102,11 @@ def _newton_step(data: Data, codes: Array, C: Array, ridge: Array) -> tuple[Arra
     Z = codes @ C
     slope = data.gradient(Z) @ C.T + codes * ridge
     step = solve_columns(C.T, data.hessian(Z).T, ridge, slope.T, data.layout.T).T
-    costs, fall = _costs(data, codes, C, ridge), (slope * step).sum(axis=1)
-    new, short, length = codes - step, np.arange(len(codes)), 1.0
+    costs = _costs(data, codes, C, ridge)
+    fall = (slope * step).sum(axis=1)
+    new = codes - step
+    short = np.arange(len(codes))
+    length = 1.0
     for _ in range(HALVINGS):
         most = costs[short] - 1e-4 * length * fall[short] + ROUNDING * np.abs(costs[short])
         short = short[~(_costs(data.of_rows(short), new[short], C, ridge) <= most)]
@@ -118,4 +136,6 @@ def _size(t: Term) -> float:
     """Return the median of the distances of the data from the offset that are not zero, one where all are."""
     away = np.abs(t.x if t.offset is None else t.x - t.offset)
     away = away[(away > 0) & (True if t.w is None else t.w > 0)]
-    return float(np.median(away)) if away.size else 1.0
+    if away.size:
+        return float(np.median(away))
+    return 1.0

@@ -12,15 +12,22 @@ from regfactor._params import Array
 from regfactor.losses.distances import Divergence
 from regfactor.problems.clusters import Clusters, small_blocks
 
-INWARD = 0.25  # how far a row on the boundary of the domain is moved towards the mean to be a center
+INWARD = (
+    0.25  # how far a row on the boundary of the domain is moved towards the mean to be a center
+)
 Distances = Callable[[Array], Array]  # of all rows from some chosen rows, n x chosen
 
 
 def random_rows(problem: Clusters, random: np.random.RandomState) -> Array:
     """Return different rows, drawn by their weights."""
-    n, k, w = problem.X.shape[0], problem.n_clusters, problem.weights
+    n = problem.X.shape[0]
+    k = problem.n_clusters
+    w = problem.weights
     few = w is not None and bool(np.count_nonzero(w) < k)
-    return inner_rows(problem, random.choice(n, k, replace=few, p=None if w is None else w / w.sum()))
+    return inner_rows(
+        problem,
+        random.choice(n, k, replace=few, p=None if w is None else w / w.sum()),
+    )
 
 
 def spread_rows(problem: Clusters, random: np.random.RandomState) -> Array:
@@ -30,7 +37,10 @@ def spread_rows(problem: Clusters, random: np.random.RandomState) -> Array:
     def distances(chosen: Array) -> Array:
         return _distances(problem, divergence, inner_rows(problem, chosen))
 
-    return inner_rows(problem, spread(distances, problem.X.shape[0], problem.weights, problem.n_clusters, random))
+    return inner_rows(
+        problem,
+        spread(distances, problem.X.shape[0], problem.weights, problem.n_clusters, random),
+    )
 
 
 def inner_rows(problem: Clusters, chosen: Array) -> Array:
@@ -38,14 +48,24 @@ def inner_rows(problem: Clusters, chosen: Array) -> Array:
 
     A zero of a single row of counts would keep out of its cluster every row without that zero.
     """
-    rows, domain = taken(problem.X, chosen), problem.divergence.domain
-    return rows + INWARD * (problem.anchor - rows) if domain.low_closed or domain.high_closed else rows
+    rows = taken(problem.X, chosen)
+    domain = problem.divergence.domain
+    if domain.low_closed or domain.high_closed:
+        return rows + INWARD * (problem.anchor - rows)
+    return rows
 
 
-def spread(distances: Distances, n: int, w: Array | None, k: int, random: np.random.RandomState) -> Array:
+def spread(
+    distances: Distances,
+    n: int,
+    w: Array | None,
+    k: int,
+    random: np.random.RandomState,
+) -> Array:
     """Return k rows by k-means++; of a few rows drawn each time, the one that leaves the least is kept."""
     mass = np.ones(n) if w is None else w
-    chosen, trials = [_draw(mass, 1, random)[0]], 2 + int(np.log(k))
+    chosen = [_draw(mass, 1, random)[0]]
+    trials = 2 + int(np.log(k))
     closest = distances(np.array(chosen))[:, 0]
     while len(chosen) < k:
         cost = mass * closest

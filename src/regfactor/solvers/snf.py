@@ -28,12 +28,15 @@ class LatentDescent(Solver):
 
     def check(self, problem: Any) -> None:
         if not isinstance(problem, SNF | Encoded):
-            raise UnsupportedProblem(f"LatentDescent is for SNF, got {type(problem).__name__}. Use solve().")
+            raise UnsupportedProblem(
+                f"LatentDescent is for SNF, got {type(problem).__name__}. Use solve().",
+            )
 
     def iterates(self, problem: SNF | Encoded, start: Point | None) -> Iterator[Iterate]:
         """Yield the start, then the end of every stretch, until no step lowers the objective."""
         assert start is not None and start.free is not None
-        theta, done = start.free, 0
+        theta = start.free
+        done = 0
         value = problem.value_and_gradient(theta)[0]
         yield Iterate(latent_point(problem, theta), value, steps=0)
         while True:
@@ -46,9 +49,13 @@ class LatentDescent(Solver):
                 method="L-BFGS-B",
                 options={"maxiter": length, "maxcor": self.memory, "ftol": 0.0, "gtol": 0.0},
             )
-            settled = not found.fun < (value if refilled is problem else refilled.value_and_gradient(theta)[0])
+            settled = not found.fun < (
+                value if refilled is problem else refilled.value_and_gradient(theta)[0]
+            )
             problem = refilled
-            theta, value, steps = found.x, float(found.fun), max(int(found.nit), 1)
+            theta = found.x
+            value = float(found.fun)
+            steps = max(int(found.nit), 1)
             done += steps
             yield Iterate(latent_point(problem, theta), value, settled=settled, steps=steps)
 
@@ -57,37 +64,50 @@ class LatentDescent(Solver):
 class PairSweeps(Solver):
     """Algorithm 1 of Grabocka et al. (2014): for each column a gradient step over all pairs of rows, then the targets'.
 
-    A sweep over pairs, its weights held, is one gradient step for that column (spec A2). Rates and shrinkage are those
-    with which the algorithm descends in F itself: eta_Y/eta_X = mu lambda_W/(M lambda_V), and lambda_z shared out among
-    the steps of an epoch. Its own reading of eq. 5 has other weights.
+    A sweep over pairs, its weights held, is one gradient step for that column (spec A2). Rates and
+    shrinkage are those with which the algorithm descends in F itself: eta_Y/eta_X = mu lambda_W/(M
+    lambda_V), and lambda_z shared out among the steps of an epoch. Its own reading of eq. 5 has
+    other weights.
     """
 
     rate: float = 0.01
 
     def check(self, problem: Any) -> None:
         if not isinstance(problem, SNF):
-            raise UnsupportedProblem("solver='paper' moves latent rows freely. Use back_constraint=None.")
+            raise UnsupportedProblem(
+                "solver='paper' moves latent rows freely. Use back_constraint=None.",
+            )
 
     def iterates(self, problem: SNF, start: Point | None) -> Iterator[Iterate]:
         """Yield the start, then the end of every epoch."""
         self.check(problem)
         assert start is not None and start.free is not None
         Z = problem.codes(start.free).copy()
-        yield Iterate(latent_point(problem, Z.ravel()), problem.value_and_gradient(Z.ravel())[0], steps=0)
+        yield Iterate(
+            latent_point(problem, Z.ravel()),
+            problem.value_and_gradient(Z.ravel())[0],
+            steps=0,
+        )
         while True:
             problem = problem.refilled(Z.ravel())
             Z = self.epoch(problem, Z)
-            value = problem.value_and_gradient(Z.ravel())[0] if _is_sound(Z) else np.inf
+            if _is_sound(Z):
+                value = problem.value_and_gradient(Z.ravel())[0]
+            else:
+                value = np.inf
             yield Iterate(latent_point(problem, Z.ravel()), value)
 
     def epoch(self, problem: SNF, Z: Array) -> Array:
         """Return Z after a sweep for every column of the inputs, each followed by one for the targets."""
         inputs, *targets = problem.views
-        M, step = inputs.targets.shape[1], self.rate / inputs.ridge
+        M = inputs.targets.shape[1]
+        step = self.rate / inputs.ridge
         ratio = sum(view.weight * view.ridge for view in targets) / (M * inputs.ridge)
         for j in range(M):
             column = replace(inputs, targets=inputs.targets[:, [j]])
-            Z = Z - step * (problem.part(column, Z)[1] + problem.shrinkage(Z)[1] / (M * (1 + ratio)))
+            Z = Z - step * (
+                problem.part(column, Z)[1] + problem.shrinkage(Z)[1] / (M * (1 + ratio))
+            )
             if not _is_sound(Z):
                 break
             slope = problem.shrinkage(Z)[1] * ratio / (1 + ratio)
@@ -113,4 +133,8 @@ class LatentPoint(Point):
 
 def latent_point(problem: SNF | Encoded, theta: Array) -> LatentPoint:
     """Return a point from its parameters."""
-    return LatentPoint(Factors(problem.codes(theta), np.zeros((problem.dimensions, 0))), theta, inputs=problem.inputs)
+    return LatentPoint(
+        Factors(problem.codes(theta), np.zeros((problem.dimensions, 0))),
+        theta,
+        inputs=problem.inputs,
+    )

@@ -25,24 +25,33 @@ SMALL = 2000  # rows up to which all eigenvectors are found
 RESTARTS = 30  # of Lanczos, after which its eigenvalues are known to crowd
 WORK = 2e10  # steps of a factorization that takes seconds
 ABOVE = 1e-6  # the largest eigenvalue, so that what is factored is positive definite
-STARTS, STEPS = 10, 100  # of k-means
+# of k-means
+STARTS = 10
+STEPS = 100
 
 
 def spectral_labels(problem: KernelClusters, random: np.random.RandomState) -> Array:
     """Return labels by k-means on the leading eigenvectors, the relaxation of the problem (Shi & Malik 2000)."""
-    n, k, mass = len(problem.weights), problem.n_clusters, problem.mass
+    n = len(problem.weights)
+    k = problem.n_clusters
+    mass = problem.mass
     vectors = _leading(problem, random)
     if not vectors.shape[1]:
-        warn("No eigenvector of these affinities was found, so that the cut begins from k-means++.", ConvergenceWarning)
+        warn(
+            "No eigenvector of these affinities was found, so that the cut begins from k-means++.",
+            ConvergenceWarning,
+        )
         return spread_labels(problem, random)
     points = vectors / np.where(mass > 0, np.sqrt(mass), 1)[:, None]
     embedded = Clusters(np.ascontiguousarray(points), mass, SquaredDistance(), k)
-    best, least = np.zeros(n, np.int32), np.inf
+    best = np.zeros(n, np.int32)
+    least = np.inf
     for _ in range(STARTS):
         begin = at_centers(embedded, spread_rows(embedded, random))
         *_, last = itertools.islice(_until_settled(Lloyd(0.0).iterates(embedded, begin)), STEPS)
         if last.objective < least:
-            best, least = last.point.factors.Phi.indices, last.objective
+            best = last.point.factors.Phi.indices
+            least = last.objective
     return best
 
 
@@ -55,13 +64,21 @@ def _until_settled(iterates: Iterator[Iterate]) -> Iterator[Iterate]:
 
 def _leading(problem: KernelClusters, random: np.random.RandomState) -> Array:
     """Return the leading eigenvectors of N = M^1/2 S K S M^1/2, with M = W/S."""
-    n, k, root = len(problem.weights), problem.n_clusters, np.sqrt(problem.weights * problem.scale)
+    n = len(problem.weights)
+    k = problem.n_clusters
+    root = np.sqrt(problem.weights * problem.scale)
     if n <= max(SMALL, 4 * k):
         return top_eigenpairs(root[:, None] * problem.dense_rows(slice(None)) * root, k)[1]
-    first, held = random.standard_normal(n), min(n, max(4 * k, 40))
+    first = random.standard_normal(n)
+    held = min(n, max(4 * k, 40))
     if is_sparse(problem.rows(slice(0, 1))):
         diagonal = scipy.sparse.diags_array(root)
-        return leading_of_graph((diagonal @ problem.rows(slice(0, n)) @ diagonal).tocsr(), k, first, held)
+        return leading_of_graph(
+            (diagonal @ problem.rows(slice(0, n)) @ diagonal).tocsr(),
+            k,
+            first,
+            held,
+        )
 
     def product(V: Array) -> Array:
         return root[:, None] * problem.products(root[:, None] * V.reshape(n, -1))
@@ -73,18 +90,27 @@ def _leading(problem: KernelClusters, random: np.random.RandomState) -> Array:
 def leading_of_graph(N: Any, k: int, first: Array, held: int) -> Array:
     """Return the leading eigenvectors of sparse normalized affinities, the largest eigenvalue of which is one.
 
-    Lanczos is slow where eigenvalues crowd below it, as those of curves, surfaces and graphs in several pieces do. Such
-    graphs have small separators, so that a factorization of (1 + e) I - N stays sparse; under its inverse these
-    eigenvalues lie far apart. Fewer are returned where they crowd there too, as under weights of all sizes.
+    Lanczos is slow where eigenvalues crowd below it, as those of curves, surfaces and graphs in
+    several pieces do. Such graphs have small separators, so that a factorization of (1 + e) I - N
+    stays sparse; under its inverse these eigenvalues lie far apart. Fewer are returned where they
+    crowd there too, as under weights of all sizes.
     """
-    n, cheap = N.shape[0], work_of_factors(N) <= WORK
+    n = N.shape[0]
+    cheap = work_of_factors(N) <= WORK
     try:
-        return np.asarray(eigsh(N, k, which="LA", v0=first, ncv=held, maxiter=RESTARTS if cheap else None)[1])
+        return np.asarray(
+            eigsh(N, k, which="LA", v0=first, ncv=held, maxiter=RESTARTS if cheap else None)[1],
+        )
     except ArpackNoConvergence as error:
         if not cheap:
             return np.asarray(error.eigenvectors)
     shifted = ((1 + ABOVE) * scipy.sparse.eye_array(n) - N).tocsc()
-    factored = splu(shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    factored = splu(
+        shifted,
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )
     inverse = LinearOperator((n, n), matvec=factored.solve, dtype=np.float64)
     try:
         return np.asarray(eigsh(inverse, k, which="LA", v0=first, ncv=held, maxiter=RESTARTS)[1])

@@ -19,10 +19,15 @@ from regfactor.solvers.proximal import unscaled
 RATIO = 3.0  # residuals further apart than this make the penalty change
 CHANGES = 60
 SPARE = 5  # columns of the block beyond the rank, in which new directions grow
-REFRESH = 40  # steps after which the block is made exact again: what it misses is missed by the dual point too
-WIDE, NARROW = 64, 3  # a block pays in tables of so many columns, as long as so many blocks fit beside each other
-BOTH = 4  # of so many examinations, one compares the two kinds of dual point, and one looks at the loss step
-FAR = 0.25  # share of the gap that the point of the loss step must leave at most to stand for the current point
+# steps after which the block is made exact again: what it misses is missed by the dual point too
+REFRESH = 40
+# a block pays in tables of so many columns, as long as so many blocks fit beside each other
+WIDE = 64
+NARROW = 3
+# of so many examinations, one compares the two kinds of dual point, and one looks at the loss step
+BOTH = 4
+# share of the gap that the point of the loss step must leave at most to stand for the current point
+FAR = 0.25
 CUT = 0.1  # share of what it leaves by which it may become worse for a lower rank
 
 
@@ -35,12 +40,18 @@ class Admm(Solver):
 
     def check(self, problem: Convex) -> None:
         if problem.map.diagonal is None:
-            raise UnsupportedProblem(f"Admm needs a map that multiplies entries, got {problem.map}. Use Fista.")
+            raise UnsupportedProblem(
+                f"Admm needs a map that multiplies entries, got {problem.map}. Use Fista.",
+            )
         for t in problem.data.terms:
             if not t.loss.proximable:
-                raise UnsupportedProblem(f"Admm needs an elementwise prox, which {t.loss} has not. Use Fista.")
+                raise UnsupportedProblem(
+                    f"Admm needs an elementwise prox, which {t.loss} has not. Use Fista.",
+                )
         if isinstance(problem.gauge, TwoView):
-            raise UnsupportedProblem("Admm needs a gauge with a prox; TwoView has none. Use EtaSearch.")
+            raise UnsupportedProblem(
+                "Admm needs a gauge with a prox; TwoView has none. Use EtaSearch.",
+            )
 
     def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
         """Yield every few steps."""
@@ -48,7 +59,13 @@ class Admm(Solver):
         while True:
             split.advance(self.every)
             F, B, objective, bound = split.examine()
-            yield Iterate(Point(F, B, split.dual), objective, bound.value, bound.rigorous, steps=self.every)
+            yield Iterate(
+                Point(F, B, split.dual),
+                objective,
+                bound.value,
+                bound.rigorous,
+                steps=self.every,
+            )
 
 
 class Splitting:
@@ -58,16 +75,24 @@ class Splitting:
     """
 
     def __init__(self, problem: Convex, start: Point, relaxation: float) -> None:
-        self.problem, self.relaxation = problem, relaxation
+        self.problem = problem
+        self.relaxation = relaxation
         self.gauge, self.e = unscaled(problem.gauge)
         self.s = self.e * problem.map.diagonal
         self.F = Factors(start.factors.Phi, start.factors.C / self.e)
-        self.Q, self.B = self.F.dense(), start.free
+        self.Q = self.F.dense()
+        self.B = start.free
         self.W = self.Q
-        (self.rho, self.least), self.changes = self._first_penalty(), 0
-        self.examined, self.use_gradient, self.use_loss_step = 0, False, False
+        (self.rho, self.least) = self._first_penalty()
+        self.changes = 0
+        self.examined = 0
+        self.use_gradient = False
+        self.use_loss_step = False
         self.svt = Thresholding()
-        dual = start.dual if start.dual is not None else problem.dual_point(self.Z, self.B)
+        if start.dual is not None:
+            dual = start.dual
+        else:
+            dual = problem.dual_point(self.Z, self.B)
         self.U = -dual * self.s / self.rho
 
     @property
@@ -82,7 +107,8 @@ class Splitting:
 
     def rescale(self, problem: Convex) -> None:
         """Go on with the same data under another scale."""
-        Z, dual = self.Z, self.dual
+        Z = self.Z
+        dual = self.dual
         self.problem = problem
         self.gauge, self.e = unscaled(problem.gauge)
         self.s = self.e * problem.map.diagonal
@@ -106,7 +132,8 @@ class Splitting:
 
     def examine(self) -> tuple[Factors, Array | None, float, Bound]:
         """Return the factors of the current point, its free coefficients, its objective and a bound."""
-        F, B = Factors(self.F.Phi, self.F.C * self.e), self.B
+        F = Factors(self.F.Phi, self.F.C * self.e)
+        B = self.B
         Z = F.dense()
         if self.problem.data.smooth:
             B = self.B = self.problem.free(Z, B)
@@ -115,28 +142,47 @@ class Splitting:
     def examine_both(self) -> tuple[Factors, Array | None, float, Bound]:
         """Return the same of the loss step where that is far nearer to the bound; the gauge is a trace norm.
 
-        Under a scale of the columns far from one, what a view adds to Q lies below the threshold and grows there only
-        slowly, while the loss step has it at once. In single precision that is lost in rounding.
+        Under a scale of the columns far from one, what a view adds to Q lies below the threshold
+        and grows there only slowly, while the loss step has it at once. In single precision that is
+        lost in rounding.
         """
         F, B, objective, bound = self.examine()
-        if self.problem.data.dtype != np.float64 or (not self.use_loss_step and self.examined % BOTH != 2):
+        if self.problem.data.dtype != np.float64 or (
+            not self.use_loss_step and self.examined % BOTH != 2
+        ):
             return F, B, objective, bound
-        found = self._of_loss_step(self.problem.alpha * self.problem.gauge.cost(F), B, objective, bound.value)
+        found = self._of_loss_step(
+            self.problem.alpha * self.problem.gauge.cost(F),
+            B,
+            objective,
+            bound.value,
+        )
         self.use_loss_step = found is not None
-        return (F, B, objective, bound) if found is None else (*found, bound)
+        if found is None:
+            return (F, B, objective, bound)
+        return (*found, bound)
 
     def _of_loss_step(
-        self, cost: float, B: Array | None, objective: float, bound: float
+        self,
+        cost: float,
+        B: Array | None,
+        objective: float,
+        bound: float,
     ) -> tuple[Factors, Array | None, float] | None:
         """Return factors of the loss step, its free coefficients and objective, if it closes most of the gap.
 
-        What it gains over Q, whose gauge costs `cost`, is at most what its loss is lower: that is looked at first.
+        What it gains over Q, whose gauge costs `cost`, is at most what its loss is lower: that is
+        looked at first.
         """
-        problem, enough = self.problem, bound + FAR * (objective - bound)
+        problem = self.problem
+        enough = bound + FAR * (objective - bound)
         Z = self.W * self.e
         if problem.data.smooth:
             B = problem.free(Z, B)
-        ridge = 0.0 if problem.design is None or B is None else problem.design.cost(B)
+        if problem.design is None or B is None:
+            ridge = 0.0
+        else:
+            ridge = problem.design.cost(B)
         loss = problem.data.value(problem.predictor(Z, B)) + ridge
         if loss + cost > enough:
             return None
@@ -144,8 +190,11 @@ class Splitting:
         here = loss + problem.alpha * float(s.sum())
         if here > enough:
             return None
-        low, high, most = 0, len(s), here + CUT * (here - bound)
-        F, value = Factors(U * s, Vt * self.e), here
+        low = 0
+        high = len(s)
+        most = here + CUT * (here - bound)
+        F = Factors(U * s, Vt * self.e)
+        value = here
         while high - low > 1:  # fewer leading directions, as long as they are as good
             k = (low + high) // 2
             shorter = Factors(U[:, :k] * s[:k], Vt[:k] * self.e)
@@ -160,7 +209,10 @@ class Splitting:
         if not self.problem.data.smooth:
             return self.problem.bound(self.dual)
         if self.examined % BOTH == 1:
-            bounds = [self.problem.bound(self.dual), self.problem.bound(self.problem.dual_point(Z, B))]
+            bounds = [
+                self.problem.bound(self.dual),
+                self.problem.bound(self.problem.dual_point(Z, B)),
+            ]
             self.use_gradient = bounds[1].value > bounds[0].value
             return bounds[self.use_gradient]
         return self.problem.bound(self.problem.dual_point(Z, B) if self.use_gradient else self.dual)
@@ -174,9 +226,14 @@ class Splitting:
     def _gauge_step(self, W: Array) -> Factors:
         """Return the prox of the gauge, of the trace norm in the block of the last step where that is exact enough."""
         t = float(self.problem.alpha / self.rho)
-        if not isinstance(self.gauge, Trace) or W.dtype != np.float64 or t <= GRAM_LIMIT * np.linalg.norm(W):
+        if (
+            not isinstance(self.gauge, Trace)
+            or W.dtype != np.float64
+            or t <= GRAM_LIMIT * np.linalg.norm(W)
+        ):
             return self.gauge.prox(W, t)
-        turned, scale = W.shape[0] < W.shape[1], float(self.gauge.scale)
+        turned = W.shape[0] < W.shape[1]
+        scale = float(self.gauge.scale)
         left, sizes, right = self.svt(np.ascontiguousarray(W.T) if turned else W, t / scale)
         left, right = (right, left) if turned else (left, right)
         return Factors(left * (sizes / scale), np.ascontiguousarray(right.T) * scale)
@@ -193,27 +250,34 @@ class Splitting:
         factor = 1 + 3 / (1 + 0.4 * self.changes)
         factor = factor if primal > dual else 1 / factor
         self.changes += 1
-        self.rho, self.U = self.rho * factor, self.U / factor
+        self.rho = self.rho * factor
+        self.U = self.U / factor
 
     def _first_penalty(self) -> tuple[float, float]:
         """Return rho whose first threshold is a few percent of the way to the data, and a tenth of that way."""
         null = self.problem.null
         way = self.problem.data.way(self.problem.predictor(null.factors, null.free)) / self.s
         size = self.gauge.polar(way, 0).value
-        return (float(30 * self.problem.alpha / size) if size > 0 else 1.0), 0.1 * float(np.linalg.norm(way))
+        return (float(30 * self.problem.alpha / size) if size > 0 else 1.0), 0.1 * float(
+            np.linalg.norm(way),
+        )
 
 
 class Thresholding:
     """Singular value thresholding in a block of right singular vectors that is carried from step to step.
 
-    W stands upright, and t is no less than a millionth of its norm: Gram matrices lose what is much smaller.
+    W stands upright, and t is no less than a millionth of its norm: Gram matrices lose what is much
+    smaller.
     """
 
     def __init__(self, X: Array | None = None) -> None:
-        self.age, self.block, self.norm = REFRESH, np.zeros((0, 0)), 0.0
+        self.age = REFRESH
+        self.block = np.zeros((0, 0))
+        self.norm = 0.0
         if X is not None:  # whose multiples come first
             values, V = spectrum(X)
-            self.age, self.norm = 0, float(values[0])
+            self.age = 0
+            self.norm = float(values[0])
             self.block = V[:, : int((values > self.norm / 3).sum()) + SPARE]
 
     def __call__(self, W: Array, t: float) -> tuple[Array, Array, Array]:

@@ -19,7 +19,9 @@ from regfactor.problems import Data, Factored
 from regfactor.problems.layout import Layout
 
 SMALL = 500  # rows or columns up to which the leading singular vectors are taken from a whole SVD
-BESIDE, POWERS = 5, 2  # directions beside those wanted, and products with X' X, of a rough SVD
+# directions beside those wanted, and products with X' X, of a rough SVD
+BESIDE = 5
+POWERS = 2
 IMPUTATIONS = 3  # SVDs of a table with holes, each of which fills them for the next
 
 
@@ -30,25 +32,38 @@ def first_factors(problem: Factored, rng: np.random.Generator) -> Factors:
     if isinstance(problem.on_codes, Simplex):
         F = _spread_rows(problem, rng)
         return problem.hold(Factors((F.codes + 1 / problem.rank) / 2, F.C))
-    data, k = problem.data, problem.rank
-    U, s, Vt = imputed_svd(data, k) if predicts_data(problem) else leading_svd(working_response(data), k)
+    data = problem.data
+    k = problem.rank
+    if predicts_data(problem):
+        U, s, Vt = imputed_svd(data, k)
+    else:
+        U, s, Vt = leading_svd(working_response(data), k)
     root = np.sqrt(s)
     F = Factors(U * root, root[:, None] * Vt)
     if isinstance(problem.on_codes, NonNegative) or isinstance(problem.on_components, NonNegative):
         F = _positive(F)
-    return problem.hold(Factors(_feasible(problem.on_codes, F.codes), _feasible(problem.on_components, F.C)))
+    return problem.hold(
+        Factors(_feasible(problem.on_codes, F.codes), _feasible(problem.on_components, F.C)),
+    )
 
 
 def first_point(problem: Factored) -> Point:
     """Return factors and free coefficients near the data in units of the predictor: regressions, then an SVD.
 
-    Singular values are shortened by that of the first atom left out, as if it were noise; where the loss is quadratic
-    by alpha, which is exact.
+    Singular values are shortened by that of the first atom left out, as if it were noise; where the
+    loss is quadratic by alpha, which is exact.
     """
-    data, layout, k = problem.data, problem.data.layout, problem.rank
-    y, w = _response(problem.weighted), _weights(problem)
-    E = np.zeros((0, data.shape[1]), data.dtype) if problem.beside is None else problem.beside
-    B, rest = None, y
+    layout = problem.data.layout
+    data = problem.data
+    k = problem.rank
+    y = _response(problem.weighted)
+    w = _weights(problem)
+    if problem.beside is None:
+        E = np.zeros((0, data.shape[1]), data.dtype)
+    else:
+        E = problem.beside
+    B = None
+    rest = y
     if problem.design is not None:
         B = _regressed(problem.design.D, w, rest, layout)
         rest = rest - layout.push(problem.design.D, B)
@@ -61,8 +76,12 @@ def first_point(problem: Factored) -> Point:
         root = np.sqrt(problem.row_weights).astype(data.dtype)[:, None]
     if w is not None:
         rest = np.where(w > 0, rest, 0) * layout.spread_rows(root[:, 0])
-    F = _shortened(problem, layout.matrix(rest), root) if k else Factors.zeros(*data.shape, data.dtype)
-    codes, C = F.codes, F.C
+    if k:
+        F = _shortened(problem, layout.matrix(rest), root)
+    else:
+        F = Factors.zeros(*data.shape, data.dtype)
+    codes = F.codes
+    C = F.C
     if not data.unbounded:
         base = np.average(y, axis=0, weights=w) if B is None else B[0]
         codes, C, A = _inside(codes, C, A, E, base, B is not None)
@@ -71,13 +90,19 @@ def first_point(problem: Factored) -> Point:
 
 def _shortened(problem: Factored, rest: Any, root: Array) -> Factors:
     """Return the leading atoms of what is left to explain, less what noise or the penalty takes."""
-    k, data = problem.rank, problem.data
+    k = problem.rank
+    data = problem.data
     exact = data.quadratic and all(t.w is None for t in data.terms) and not data.layout.sparse
     U, s, Vt = (leading_svd if exact else rough_svd)(rest, k)
-    s = np.maximum(s - problem.alpha, 0) if exact else np.sqrt(np.maximum(s[:k] ** 2 - s[k:].max(initial=0) ** 2, 0))
+    if exact:
+        s = np.maximum(s - problem.alpha, 0)
+    else:
+        s = np.sqrt(np.maximum(s[:k] ** 2 - s[k:].max(initial=0) ** 2, 0))
     half = np.sqrt(s)
-    codes, C = np.zeros((data.shape[0], k), data.dtype), np.zeros((k, data.shape[1]), data.dtype)
-    codes[:, : len(s)], C[: len(s)] = U[:, : len(s)] * half / root, half[:, None] * Vt[: len(s)]
+    codes = np.zeros((data.shape[0], k), data.dtype)
+    C = np.zeros((k, data.shape[1]), data.dtype)
+    codes[:, : len(s)] = U[:, : len(s)] * half / root
+    C[: len(s)] = half[:, None] * Vt[: len(s)]
     return Factors(codes, C)
 
 
@@ -100,9 +125,11 @@ def _response(data: Data) -> Array:
 
 def _unit(data: Data) -> Array:
     """Return what a count of one is, at the entries: one, or where data are smaller the mean of a column's positive."""
-    t, layout = data.terms[0], data.layout
+    t = data.terms[0]
+    layout = data.layout
     positive = (t.x > 0) * (t.x.dtype.type(1) if t.w is None else t.w)
-    total, weight = layout.column_sums(positive * t.x), layout.column_sums(positive)
+    total = layout.column_sums(positive * t.x)
+    weight = layout.column_sums(positive)
     overall = total.sum() / weight.sum() if weight.any() else 1.0
     unit = np.where(weight > 0, total / np.where(weight > 0, weight, 1), overall)
     return layout.spread(np.minimum(unit, 1).astype(data.dtype))
@@ -110,16 +137,19 @@ def _unit(data: Data) -> Array:
 
 def column_means(data: Data) -> tuple[Array, Array]:
     """Return the weight of every column and its mean, zero where nothing is observed; for one loss on all columns."""
-    t, layout = data.terms[0], data.layout
-    weight = layout.column_sums(np.broadcast_to(t.x.dtype.type(1) if t.w is None else t.w, t.x.shape))
+    t = data.terms[0]
+    layout = data.layout
+    weight = layout.column_sums(
+        np.broadcast_to(t.x.dtype.type(1) if t.w is None else t.w, t.x.shape),
+    )
     return weight, _mean(layout.column_sums(t.x if t.w is None else t.w * t.x), weight)
 
 
 def loss_of_means(data: Data) -> float:
     """Return the loss of the best intercepts where nothing is added to them: -sum_j w_j f*(0; mean_j) + constant.
 
-    Losses are linear in the datum, but for x^2/2 in some: then the spread around the means, which does not cancel.
-    Under the squared loss offsets may be added: they are taken off the data.
+    Losses are linear in the datum, but for x^2/2 in some: then the spread around the means, which
+    does not cancel. Under the squared loss offsets may be added: they are taken off the data.
     """
     loss = 0.0
     for part in map(data.only, data.terms):
@@ -141,7 +171,9 @@ def _weights(problem: Factored) -> Array | None:
     data = problem.weighted
     if all(t.w is None for t in data.terms):
         return None
-    return np.ascontiguousarray(data.collect(lambda t: t.weights))  # those of rows have stride zero, slow to multiply
+    return np.ascontiguousarray(
+        data.collect(lambda t: t.weights),
+    )  # those of rows have stride zero, slow to multiply
 
 
 def _regressed(D: Array, w: Array | None, y: Array, layout: Layout) -> Array:
@@ -152,7 +184,14 @@ def _regressed(D: Array, w: Array | None, y: Array, layout: Layout) -> Array:
     return solve_columns(D, w, np.zeros(D.shape[1], D.dtype), layout.pull(D, w * y), layout)
 
 
-def _inside(codes: Array, C: Array, A: Array, E: Array, base: Array, intercept: bool) -> tuple[Array, Array, Array]:
+def _inside(
+    codes: Array,
+    C: Array,
+    A: Array,
+    E: Array,
+    base: Array,
+    intercept: bool,
+) -> tuple[Array, Array, Array]:
     """Return factors shortened until every predictor is negative; without an intercept the first atom is the base.
 
     The base is negative: in every column the mean of the data in units of the predictor.
@@ -160,7 +199,8 @@ def _inside(codes: Array, C: Array, A: Array, E: Array, base: Array, intercept: 
     moving = slice(0 if intercept else 1, None)
     if not intercept:
         level = np.sqrt(np.abs(base).max())
-        codes[:, 0], C[0] = level, base / level
+        codes[:, 0] = level
+        C[0] = base / level
     Z = codes[:, moving] @ C[moving] + A @ E
     most = float((Z / -base).max())
     share = 1.0 if most <= 0.9 else 0.9 / most
@@ -172,7 +212,8 @@ def _inside(codes: Array, C: Array, A: Array, E: Array, base: Array, intercept: 
 def rough_svd(X: Any, k: int) -> tuple[Array, Array, Array]:
     """Return leading singular triplets, more than k where there are more, by a randomized range (Halko et al. 2011).
 
-    Only products of X' X meet the random numbers, so that a row twice and a row of weight two begin alike.
+    Only products of X' X meet the random numbers, so that a row twice and a row of weight two begin
+    alike.
     """
     n, d = X.shape
     width = min(k + BESIDE, n, d)
@@ -186,14 +227,23 @@ def rough_svd(X: Any, k: int) -> tuple[Array, Array, Array]:
 
 def working_response(data: Data) -> Any:
     """Return one Newton step from a constant predictor: the data in its units; at holes the constant, or nothing."""
-    Z = np.full(data.terms[0].x.shape if data.layout.sparse else data.shape, data.neutral, data.dtype)
+    Z = np.full(
+        data.terms[0].x.shape if data.layout.sparse else data.shape,
+        data.neutral,
+        data.dtype,
+    )
     bend = data.hessian(Z)
-    return data.layout.matrix(Z - np.where(bend > 0, data.gradient(Z) / np.where(bend > 0, bend, 1), 0))
+    return data.layout.matrix(
+        Z - np.where(bend > 0, data.gradient(Z) / np.where(bend > 0, bend, 1), 0),
+    )
 
 
 def predicts_data(problem: Factored) -> bool:
     """Whether both factors are non-negative and their product is in the units of the data."""
-    penalties = isinstance(problem.on_codes, NonNegative) and isinstance(problem.on_components, NonNegative)
+    penalties = isinstance(problem.on_codes, NonNegative) and isinstance(
+        problem.on_components,
+        NonNegative,
+    )
     return penalties and all(isinstance(t.loss, Squared | KL) for t in problem.data.terms)
 
 
@@ -201,7 +251,9 @@ def leading_svd(X: Any, k: int) -> tuple[Array, Array, Array]:
     """Return the k leading singular triplets of an array or of a linear operator."""
     n, d = X.shape
     if min(n, d) > SMALL and 4 * k < min(n, d):
-        probe = np.random.default_rng(0).standard_normal(max(n, d)).astype(X.dtype)  # ones would miss a centered table
+        probe = (
+            np.random.default_rng(0).standard_normal(max(n, d)).astype(X.dtype)
+        )  # ones would miss a centered table
         if not np.any(X @ probe[:d]):
             return np.eye(n, k, dtype=X.dtype), np.zeros(k, X.dtype), np.eye(k, d, dtype=X.dtype)
         U, s, Vt = svds(X, k=k, v0=probe[: min(n, d)])
@@ -213,12 +265,15 @@ def leading_svd(X: Any, k: int) -> tuple[Array, Array, Array]:
 def imputed_svd(data: Data, k: int) -> tuple[Array, Array, Array]:
     """Return the leading singular triplets of the data's non-negative part; a sparse table stays sparse.
 
-    Holes begin as row effect times column mean, and are filled again by the triplets found (Troyanskaya et al. 2001).
+    Holes begin as row effect times column mean, and are filled again by the triplets found
+    (Troyanskaya et al. 2001).
     """
     x, w = _positive_part(data)
     layout = data.layout
     columns = _mean(layout.column_sums(w * x), layout.column_sums(w)).astype(x.dtype)
-    rows = _mean(layout.row_sums(w * x), layout.row_sums(w * layout.spread(columns))).astype(x.dtype)
+    rows = _mean(layout.row_sums(w * x), layout.row_sums(w * layout.spread(columns))).astype(
+        x.dtype,
+    )
     F = Factors(rows[:, None], columns[None])
     whole = not layout.sparse and bool((w > 0).all())
     for _ in range(1 if whole else IMPUTATIONS):
@@ -238,7 +293,9 @@ def _sum(layout: Layout, entries: Array, F: Factors) -> Any:
     """Return the matrix of entries plus Z: an array, or a linear operator if the layout is sparse."""
     if not layout.sparse:
         return entries + F.dense()
-    return aslinearoperator(layout.matrix(entries)) + aslinearoperator(F.codes) @ aslinearoperator(F.C)
+    return aslinearoperator(layout.matrix(entries)) + aslinearoperator(F.codes) @ aslinearoperator(
+        F.C,
+    )
 
 
 def _mean(total: Array, weight: Array) -> Array:
@@ -247,7 +304,8 @@ def _mean(total: Array, weight: Array) -> Array:
 
 def _positive(F: Factors) -> Factors:
     """Return factors without zeros, which multiplicative losses could never leave."""
-    Phi, C = np.abs(F.codes), np.abs(F.C)
+    Phi = np.abs(F.codes)
+    C = np.abs(F.C)
     return Factors(Phi + 0.01 * Phi.mean() + 1e-12, C + 0.01 * C.mean() + 1e-12)
 
 
@@ -261,7 +319,10 @@ def _spread_rows(problem: Factored, rng: np.random.Generator) -> Factors:
     losses = [data.row_values(np.broadcast_to(rows[chosen[0]], data.shape))]
     while len(chosen) < problem.rank:
         excess = np.maximum(np.min(losses, axis=0) - least, 0)
-        share = excess / excess.sum() if excess.sum() > 0 else np.full(len(rows), 1 / len(rows))
+        if excess.sum() > 0:
+            share = excess / excess.sum()
+        else:
+            share = np.full(len(rows), 1 / len(rows))
         chosen.append(int(rng.choice(len(rows), p=share)))
         losses.append(data.row_values(np.broadcast_to(rows[chosen[-1]], data.shape)))
     codes = np.eye(problem.rank, dtype=data.dtype)[np.argmin(losses, axis=0)]
@@ -269,4 +330,6 @@ def _spread_rows(problem: Factored, rng: np.random.Generator) -> Factors:
 
 
 def _feasible(penalty: object, A: Array) -> Array:
-    return penalty.project(A) if isinstance(penalty, Constraint) else A
+    if isinstance(penalty, Constraint):
+        return penalty.project(A)
+    return A

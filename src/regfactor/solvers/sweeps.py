@@ -15,16 +15,23 @@ from regfactor.problems.scattered import Scattered
 from regfactor.solvers.updates import newton_rows, update_components
 
 WIDTH = 24  # directions of the gradient that are looked at
-STANDS_OUT = 1.25  # a direction counts as an atom if it is this much larger than the last one looked at
+STANDS_OUT = (
+    1.25  # a direction counts as an atom if it is this much larger than the last one looked at
+)
 BESIDE = 4  # atoms given to the sweeps beside those that stand out
 
 
 def first_atoms(
-    G: Scattered, alpha: float, curvature: float, max_rank: int | None, random: np.random.Generator
+    G: Scattered,
+    alpha: float,
+    curvature: float,
+    max_rank: int | None,
+    random: np.random.Generator,
 ) -> Factors:
     """Return the leading directions of a gradient at zero, with about the sizes that atoms will have.
 
-    They are those that stand out; where the rank is limited, as many as are allowed and stronger than the penalty.
+    They are those that stand out; where the rank is limited, as many as are allowed and stronger
+    than the penalty.
     """
     width = min(WIDTH if max_rank is None else max_rank + BESIDE, *G.shape)
     block = random.normal(size=(G.shape[1], width)).astype(G.entries.dtype)
@@ -32,16 +39,27 @@ def first_atoms(
         block = orthonormal(G.pull(orthonormal(G @ block)))
     left = orthonormal(G @ block)
     U, s, Vt = np.linalg.svd(G.pull(left).T, full_matrices=False)
-    strong = int((s > (max(STANDS_OUT * s[-1], alpha) if max_rank is None else alpha)).sum()) + BESIDE
+    strong = (
+        int((s > (max(STANDS_OUT * s[-1], alpha) if max_rank is None else alpha)).sum()) + BESIDE
+    )
     k = min(strong, len(s), max_rank or len(s))
     root = np.sqrt(np.maximum((s[:k] - alpha) / curvature, 0.1 * s[:k] / curvature))
     return Factors(-(left @ U[:, :k]) * root, root[:, None] * Vt[:k])
 
 
-def sweep(problem: Convex, F: Factors, B: Array | None, e: Any, alpha: float) -> tuple[Factors, Array | None]:
+def sweep(
+    problem: Convex,
+    F: Factors,
+    B: Array | None,
+    e: Any,
+    alpha: float,
+) -> tuple[Factors, Array | None]:
     """Minimize over the codes, the components and the free coefficients in turn, under balanced ridges."""
     rows = problem.map.diagonal
-    data = problem.data if problem.design is None or B is None else problem.data.shifted(problem.design.D, B)
+    if problem.design is None or B is None:
+        data = problem.data
+    else:
+        data = problem.data.shifted(problem.design.D, B)
     # only a start: the ridges of rows that a map scales are taken to be equal
     Phi = newton_rows(data, F.codes * rows, F.C * e, SquaredL2(), alpha)
     C = update_components(data, Phi, F.C * e, SquaredL2(), alpha)

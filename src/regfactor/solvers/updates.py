@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from regfactor._newton import minimize_columns, newton_step
 from regfactor._params import Array, UnsupportedProblem
-from regfactor.penalties import Free, NonNegative, OneHot, Penalty, PowerPenalty, Proximable, SquaredL2
+from regfactor.penalties import (
+    Free,
+    NonNegative,
+    OneHot,
+    Penalty,
+    PowerPenalty,
+    Proximable,
+    SquaredL2,
+)
 from regfactor.problems import Data
 from regfactor.solvers.nonnegative import Side, improve, minimize, side_of_codes, side_of_components
 
@@ -17,21 +26,46 @@ INNER = 10  # proximal steps on one factor before the other has its turn
 STILL = 1e-11  # relative size of a step below which a proximal iteration has arrived
 
 
-def update_codes(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float, steps: int = INNER) -> Array:
+def update_codes(
+    data: Data,
+    Phi: Array,
+    C: Array,
+    penalty: Penalty,
+    alpha: float,
+    steps: int = INNER,
+) -> Array:
     """Return better codes for given components, by the best step that the loss and the penalty allow."""
     if isinstance(penalty, OneHot):
         return assign_rows(data, Phi, C)
     _require_smooth(data)
-    side = side_of_codes(data, C) if isinstance(penalty, NonNegative) else None
+    if isinstance(penalty, NonNegative):
+        side = side_of_codes(data, C)
+    else:
+        side = None
     if side is not None:
         return _non_negative(side, Phi.T, steps).T
     if is_ridge(penalty) and data.unbounded and not any(t.loss.rowwise for t in data.terms):
         return newton_rows(data, Phi, C, penalty, alpha)
     block = Block(lambda A: A @ C, lambda G: G @ C.T, data.row_values, data.inside, _sum_rows)
-    return proximal_steps(block, data, Phi, _require_prox(penalty), alpha, _curvature(data, Phi @ C, C), steps)
+    return proximal_steps(
+        block,
+        data,
+        Phi,
+        _require_prox(penalty),
+        alpha,
+        _curvature(data, Phi @ C, C),
+        steps,
+    )
 
 
-def update_components(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float, steps: int = INNER) -> Array:
+def update_components(
+    data: Data,
+    Phi: Array,
+    C: Array,
+    penalty: Penalty,
+    alpha: float,
+    steps: int = INNER,
+) -> Array:
     """Return better components for given codes: columns alone where the penalty allows it, else all together."""
     _require_smooth(data)
     if penalty.entrywise and not any(t.loss.rowwise for t in data.terms):
@@ -39,8 +73,12 @@ def update_components(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha:
         for t in data.terms:
             if data.layout.sparse and is_ridge(penalty):  # columns as they stand: nothing is turned
                 return newton_columns(data, Phi, C, _ridge(penalty, alpha, Phi.T))
-            part, B = data.only(t), C[:, t.columns]
-            side = side_of_components(part, Phi) if isinstance(penalty, NonNegative) else None
+            part = data.only(t)
+            B = C[:, t.columns]
+            if isinstance(penalty, NonNegative):
+                side = side_of_components(part, Phi)
+            else:
+                side = None
             if side is not None:
                 C[:, t.columns] = _non_negative(side, B, steps)
             else:
@@ -53,12 +91,22 @@ def update_components(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha:
         lambda Z: np.asarray(data.inside(Z).all(keepdims=True)),
         lambda A: A.sum(keepdims=True)[0],
     )
-    return proximal_steps(block, data, C, _require_prox(penalty), alpha, _curvature(data, Phi @ C, Phi), steps)
+    return proximal_steps(
+        block,
+        data,
+        C,
+        _require_prox(penalty),
+        alpha,
+        _curvature(data, Phi @ C, Phi),
+        steps,
+    )
 
 
 def _non_negative(side: Side, B: Array, steps: int) -> Array:
     """Improve a factor as one sweep among many should, or minimize where more steps are asked for."""
-    return improve(side, B) if steps <= INNER else minimize(side, B)
+    if steps <= INNER:
+        return improve(side, B)
+    return minimize(side, B)
 
 
 def newton_rows(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float) -> Array:
@@ -96,8 +144,14 @@ def newton_columns(data: Data, D: Array, B: Array, ridge: Array) -> Array:
 def assign_rows(data: Data, Phi: Array, C: Array) -> Array:
     """Give every row to the component with the least loss (the hard E-step of k-means and its relatives)."""
     losses = np.stack([data.row_values(np.broadcast_to(c, data.shape)) for c in C], axis=1)
-    rows, current, best = np.arange(len(Phi)), Phi.argmax(axis=1), losses.argmin(axis=1)
-    best = np.where(losses[rows, best] < losses[rows, current], best, current)  # ties keep their component
+    rows = np.arange(len(Phi))
+    current = Phi.argmax(axis=1)
+    best = losses.argmin(axis=1)
+    best = np.where(
+        losses[rows, best] < losses[rows, current],
+        best,
+        current,
+    )  # ties keep their component
     return np.eye(len(C), dtype=Phi.dtype)[best]
 
 
@@ -113,7 +167,13 @@ class Block:
 
 
 def proximal_steps(
-    block: Block, data: Data, A: Array, penalty: Proximable, alpha: float, curvature: float, steps: int
+    block: Block,
+    data: Data,
+    A: Array,
+    penalty: Proximable,
+    alpha: float,
+    curvature: float,
+    steps: int,
 ) -> Array:
     """Take accelerated proximal steps with restarts; a separate part that ends worse than it began is put back."""
 
@@ -122,9 +182,13 @@ def proximal_steps(
         return values + alpha * _part_costs(penalty, A, len(values))
 
     first = cost(A)
-    arrived = STILL if np.isfinite(data.curvature) else 1e3 * STILL  # a searched step never gets as still
+    arrived = (
+        STILL if np.isfinite(data.curvature) else 1e3 * STILL
+    )  # a searched step never gets as still
     lengths = np.full(len(first), curvature, A.dtype)
-    now, ahead, t = A, A, np.ones(len(first), A.dtype)
+    now = A
+    ahead = A
+    t = np.ones(len(first), A.dtype)
     for _ in range(steps):
         G = block.pull_back(data.gradient(block.predict(ahead)))
         if np.isfinite(data.curvature):  # the bound holds everywhere: no step needs to be tried
@@ -132,19 +196,32 @@ def proximal_steps(
         else:
             new, lengths = _searched_step(block, ahead, G, lengths, penalty, alpha)
         move = new - now
-        t = np.where(block.reduce((ahead - new) * move) > 0, 1, t)  # a part that turned back starts afresh
+        t = np.where(
+            block.reduce((ahead - new) * move) > 0,
+            1,
+            t,
+        )  # a part that turned back starts afresh
         t_next = (1 + np.sqrt(1 + 4 * t * t)) / 2
         further = new + ((t - 1) / t_next)[:, None] * move
         still = np.abs(move).max(initial=0) <= arrived * np.abs(new).max(initial=0)
-        now, t = new, t_next
-        ahead = further if data.unbounded else np.where(block.inside(block.predict(further))[:, None], further, new)
+        now = new
+        t = t_next
+        if data.unbounded:
+            ahead = further
+        else:
+            ahead = np.where(block.inside(block.predict(further))[:, None], further, new)
         if still:
             break
     return np.where((cost(now) <= first)[:, None], now, A)
 
 
 def _searched_step(
-    block: Block, V: Array, G: Array, lengths: Array, penalty: Proximable, alpha: float
+    block: Block,
+    V: Array,
+    G: Array,
+    lengths: Array,
+    penalty: Proximable,
+    alpha: float,
 ) -> tuple[Array, Array]:
     """Step every part, doubling its curvature until the quadratic model bounds the loss."""
     value = block.values(block.predict(V))
@@ -166,7 +243,11 @@ def _ridge_regression(X: Array, C: Array, ridge: Array) -> Array:
 
 
 def _ridge(penalty: Penalty, alpha: float, C: Array) -> Array:
-    weights = np.asarray(penalty.weights) if isinstance(penalty, PowerPenalty) else float(not isinstance(penalty, Free))
+    weights: Any
+    if isinstance(penalty, PowerPenalty):
+        weights = np.asarray(penalty.weights)
+    else:
+        weights = float(not isinstance(penalty, Free))
     return alpha * np.broadcast_to(np.asarray(weights, C.dtype), (C.shape[0],))
 
 
@@ -176,7 +257,9 @@ def _sum_rows(A: Array) -> Array:
 
 def _part_costs(penalty: Penalty, A: Array, parts: int) -> Array:
     costs = penalty.rows(A)
-    return costs if parts == len(A) else costs.sum(keepdims=True)
+    if parts == len(A):
+        return costs
+    return costs.sum(keepdims=True)
 
 
 def _curvature(data: Data, Z: Array, held: Array) -> float:
@@ -185,12 +268,16 @@ def _curvature(data: Data, Z: Array, held: Array) -> float:
     if not np.isfinite(bend):
         bend = float(np.median(data.hessian(Z)))
     size = float(np.linalg.norm(held, 2)) ** 2 if held.size else 0.0
-    return bend * size if 0 < bend * size < np.inf else 1.0
+    if 0 < bend * size < np.inf:
+        return bend * size
+    return 1.0
 
 
 def is_ridge(penalty: Penalty) -> bool:
     """Whether a penalty is a sum of weighted squares."""
-    return isinstance(penalty, Free | SquaredL2) or (isinstance(penalty, PowerPenalty) and penalty.p == 2)
+    return isinstance(penalty, Free | SquaredL2) or (
+        isinstance(penalty, PowerPenalty) and penalty.p == 2
+    )
 
 
 def _require_smooth(data: Data) -> None:
@@ -198,11 +285,13 @@ def _require_smooth(data: Data) -> None:
         kinked = next(t.loss for t in data.terms if not t.loss.smooth)
         raise UnsupportedProblem(
             f"Factor updates need a smooth loss, and {kinked} has kinks. Use 'huber' or 'smoothed_l1' for 'absolute', "
-            "'smoothed_hinge' for 'hinge', or the convex door (gauge=Trace())."
+            "'smoothed_hinge' for 'hinge', or the convex door (gauge=Trace()).",
         )
 
 
 def _require_prox(penalty: Penalty) -> Proximable:
     if isinstance(penalty, Proximable):
         return penalty
-    raise UnsupportedProblem(f"{penalty} has neither a ridge form nor a prox, so its factor cannot be updated.")
+    raise UnsupportedProblem(
+        f"{penalty} has neither a ridge form nor a prox, so its factor cannot be updated.",
+    )

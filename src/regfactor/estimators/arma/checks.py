@@ -10,7 +10,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
 from regfactor._params import Array, is_number, require_not_negative, says, warn
-from regfactor.estimators.arma.fit import Fitted, Plan, Series, choose_order, interpolated, largest_order
+from regfactor.estimators.arma.fit import (
+    Fitted,
+    Plan,
+    Series,
+    choose_order,
+    interpolated,
+    largest_order,
+)
 from regfactor.estimators.base import _check_limits
 from regfactor.losses import Loss, as_loss
 
@@ -36,12 +43,18 @@ def checked_loss(estimator: Any) -> Loss:
     shrinkage = estimator.shrinkage
     if not says(shrinkage, "auto") and not (is_number(shrinkage) and 0 < shrinkage < np.inf):
         raise ValueError(f"shrinkage must be a positive number or 'auto', got {shrinkage!r}.")
-    if estimator.max_radius is not None and not (is_number(estimator.max_radius) and estimator.max_radius > 0):
-        raise ValueError(f"max_radius must be a positive number or None, got {estimator.max_radius!r}.")
+    if estimator.max_radius is not None and not (
+        is_number(estimator.max_radius) and estimator.max_radius > 0
+    ):
+        raise ValueError(
+            f"max_radius must be a positive number or None, got {estimator.max_radius!r}.",
+        )
     loss = as_loss(estimator.loss)
     if len(loss.parts(1)) != 1 or loss.rowwise or not loss.smooth or not loss.unbounded:
-        raise ValueError(f"RegularizedARMA needs one smooth elementwise loss on the whole line, got {loss}. Use "
-                         "'squared', 'huber', 'smoothed_l1', 'poisson' or 'logistic'.")  # fmt: skip
+        raise ValueError(
+            f"RegularizedARMA needs one smooth elementwise loss on the whole line, got {loss}. Use "
+            "'squared', 'huber', 'smoothed_l1', 'poisson' or 'logistic'.",
+        )
     if not loss.of_residual and estimator.d:
         raise ValueError(f"Differences of a series are not in the domain of {loss}; use d=0.")
     return loss
@@ -54,27 +67,49 @@ def checked_plan(estimator: Any, levels: Array, U: Array, loss: Loss) -> Plan:
     if holes.any() and not loss.of_residual:
         raise ValueError(f"X has missing values, which {loss} does not take here; fill them first.")
     if holes.all(axis=0).any():
-        raise ValueError(f"Column {int(holes.all(axis=0).argmax())} of X has no observed value; leave it out.")
+        raise ValueError(
+            f"Column {int(holes.all(axis=0).argmax())} of X has no observed value; leave it out.",
+        )
     lags = int(estimator.exog_lags) if U.shape[1] else 0
     usable = rows - estimator.d
     p = estimator.p
     if isinstance(p, str):
-        most = largest_order(usable, n, (lags + 1) * U.shape[1], lags) if usable > lags else 0
+        if usable > lags:
+            most = largest_order(usable, n, (lags + 1) * U.shape[1], lags)
+        else:
+            most = 0
         series = Series.of(interpolated(levels), U, estimator.d)
-        p = choose_order(series, lags, estimator.intercept, most) if usable > lags + 1 else 0
+        if usable > lags + 1:
+            p = choose_order(series, lags, estimator.intercept, most)
+        else:
+            p = 0
     q = min(p, 2) if isinstance(estimator.q, str) else estimator.q
     if usable - max(p, lags) < 2:
-        raise ValueError(f"X has {rows} rows (n_samples={rows}); with p={p}, d={estimator.d} and exog_lags={lags} at "
-                         f"least {max(p, lags) + estimator.d + 2} are needed. Lower the orders.")  # fmt: skip
-    return Plan(int(p), int(q), int(estimator.d), lags, bool(estimator.intercept), float(estimator.ridge), loss,
-                bool(estimator.shocks), bool(estimator.standardize), estimator.max_radius)  # fmt: skip
+        raise ValueError(
+            f"X has {rows} rows (n_samples={rows}); with p={p}, d={estimator.d} and exog_lags={lags} at "
+            f"least {max(p, lags) + estimator.d + 2} are needed. Lower the orders.",
+        )
+    return Plan(
+        int(p),
+        int(q),
+        int(estimator.d),
+        lags,
+        bool(estimator.intercept),
+        float(estimator.ridge),
+        loss,
+        bool(estimator.shocks),
+        bool(estimator.standardize),
+        estimator.max_radius,
+    )
 
 
 def checked_inputs(exog: Any, rows: int, expected: int | None) -> Array:
     """Return inputs for so many rows; `expected` is how many the fitted model has."""
     if exog is None:
         if expected:
-            raise ValueError(f"The model was fitted with {expected} inputs; give their values for {rows} rows as exog.")
+            raise ValueError(
+                f"The model was fitted with {expected} inputs; give their values for {rows} rows as exog.",
+            )
         return np.zeros((rows, 0))
     if expected == 0:
         raise ValueError("The model was fitted without inputs; leave exog out.")
@@ -82,7 +117,9 @@ def checked_inputs(exog: Any, rows: int, expected: int | None) -> Array:
     U = check_array(U.reshape(-1, 1) if np.ndim(U) == 1 else U, dtype=np.float64, input_name="exog")
     if len(U) != rows or (expected is not None and U.shape[1] != expected):
         wanted = (rows, "any number of" if expected is None else expected)
-        raise ValueError(f"exog has shape {U.shape}; it needs {wanted[0]} rows and {wanted[1]} columns.")
+        raise ValueError(
+            f"exog has shape {U.shape}; it needs {wanted[0]} rows and {wanted[1]} columns.",
+        )
     return np.asarray(U)
 
 
@@ -92,10 +129,11 @@ def warn_of(estimator: Any, fit: Fitted) -> None:
         warn(
             f"The autoregression has spectral radius {fit.radius:.4g} > max_radius={estimator.max_radius:g}, so that "
             "forecasts would grow without end; its roots were scaled. Difference the series (d=1), raise max_radius, "
-            "or set it to None."
+            "or set it to None.",
         )
     if not fit.solution.status.converged:
         warn(
             f"{type(estimator).__name__} did not converge: {fit.solution.status.message}. Relative gap "
-            f"{fit.solution.relative_gap:.2g}, tol {estimator.tol:g}.", ConvergenceWarning,
-        )  # fmt: skip
+            f"{fit.solution.relative_gap:.2g}, tol {estimator.tol:g}.",
+            ConvergenceWarning,
+        )

@@ -11,7 +11,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from regfactor._params import Array, UnsupportedProblem, is_number, says
 from regfactor.estimators.arma import fit as fitting
-from regfactor.estimators.arma.checks import checked_inputs, checked_loss, checked_plan, require_whole, warn_of
+from regfactor.estimators.arma.checks import (
+    checked_inputs,
+    checked_loss,
+    checked_plan,
+    require_whole,
+    warn_of,
+)
 from regfactor.estimators.arma.fit import Fitted, Plan, Series
 from regfactor.estimators.arma.forecast import Forecast, Times, error_covariance, half_widths
 from regfactor.estimators.arma.model import radius
@@ -25,13 +31,14 @@ from regfactor.estimators.door import refuse_words
 class RegularizedARMA(BaseEstimator):
     r"""min over A, U, c, W of L(X; sum_i x_{t-i} A_i' + u_t U' + c + S(W)) + ridge |A, U|^2 / 2 + lam |W|_*.
 
-    Rows are times. W holds the innovations' effects, W[time s, block j] = (B_j eps_s)', and S(W)_t sums what
-    innovations of times t, ..., t - q do at time t; the trace norm |W|_* is the least (|B|_F^2 + |eps|_F^2) / 2. The
-    problem is convex, and solved to its global optimum with a duality gap. B and eps are not unique and are not
-    published; unique are the coefficients `ar_`, `exog_`, `intercept_`, the lag sums `kappa_` and all forecasts. Errors
-    then have autocovariances I [d = 0] + kappa_d / lam, from which the Kalman filter and the invertible innovations
-    form x_t = sum_i A_i x_{t-i} + v_t + sum_j Theta_j v_{t-j} follow. The moving average is shrunk strongly: it is no
-    maximum-likelihood fit.
+    Rows are times. W holds the innovations' effects, W[time s, block j] = (B_j eps_s)', and S(W)_t
+    sums what innovations of times t, ..., t - q do at time t; the trace norm |W|_* is the least
+    (|B|_F^2 + |eps|_F^2) / 2. The problem is convex, and solved to its global optimum with a
+    duality gap. B and eps are not unique and are not published; unique are the coefficients `ar_`,
+    `exog_`, `intercept_`, the lag sums `kappa_` and all forecasts. Errors then have autocovariances
+    I [d = 0] + kappa_d / lam, from which the Kalman filter and the invertible innovations form x_t
+    = sum_i A_i x_{t-i} + v_t + sum_j Theta_j v_{t-j} follow. The moving average is shrunk strongly:
+    it is no maximum-likelihood fit.
 
     Parameters
     ----------
@@ -40,27 +47,32 @@ class RegularizedARMA(BaseEstimator):
     q : int or "auto", default="auto"
         Lags of the moving average; "auto" is min(p, 2). With q=0 the model is ridge VAR.
     d : int, default=0
-        How often the series is differenced first; forecasts are summed back. Inputs are not differenced.
+        How often the series is differenced first; forecasts are summed back. Inputs are not
+        differenced.
     shrinkage : float or "auto", default=0.1
-        lam as a share of the least lam at which W = 0; from 1 on the model is ridge VAR. "auto" compares one-step
-        errors over the last quarter of the series, ridge VAR among the candidates.
+        lam as a share of the least lam at which W = 0; from 1 on the model is ridge VAR. "auto"
+        compares one-step errors over the last quarter of the series, ridge VAR among the
+        candidates.
     ridge : float, default=1e-3
         Ridge on A and U, as a share of the mean squared length of their regressors.
     loss : str or Loss, default="squared"
-        "squared", or "huber" and "smoothed_l1" against outlying errors, on series standardized by medians; "poisson"
-        and "logistic" for counts and 0/1 series, where the formula is that of the predictor (no differencing, no
-        intervals), the filter is that of the quadratic model at the fit, and predictions are shifted to be unbiased.
+        "squared", or "huber" and "smoothed_l1" against outlying errors, on series standardized by
+        medians; "poisson" and "logistic" for counts and 0/1 series, where the formula is that of
+        the predictor (no differencing, no intervals), the filter is that of the quadratic model at
+        the fit, and predictions are shifted to be unbiased.
     intercept : bool, default=True
     exog_lags : int, default=0
         Inputs act at their own time and so many times later.
     max_radius : float or None, default=1.0
-        Largest spectral radius of the autoregression. Beyond it A_i is multiplied by c^i, which multiplies every root
-        by c, and a warning is given.
+        Largest spectral radius of the autoregression. Beyond it A_i is multiplied by c^i, which
+        multiplies every root by c, and a warning is given.
     standardize : bool, default=True
-        Whether each series and input is divided by its standard deviation first, so that units do not matter.
+        Whether each series and input is divided by its standard deviation first, so that units do
+        not matter.
     shocks : bool, default=False
-        Whether sum_s |W_s| takes the place of |W|_*: a few outlying times have effects of their own, for q + 1 times
-        each, and do not bend the coefficients. There is then no moving average in the forecasts.
+        Whether sum_s |W_s| takes the place of |W|_*: a few outlying times have effects of their
+        own, for q + 1 times each, and do not bend the coefficients. There is then no moving average
+        in the forecasts.
     max_iter : int, default=1000
     tol : float, default=1e-4
         Relative duality gap.
@@ -101,12 +113,12 @@ class RegularizedARMA(BaseEstimator):
 
     Notes
     -----
-    Missing values (NaN) are tolerated: they are filled on straight lines, and by turns of fitting and replacing them by
-    fitted values (with d > 0 by lines alone). The certificate is that of the completed series. That lets a series with
-    gaps be fitted; it is no imputation method.
+    Missing values (NaN) are tolerated: they are filled on straight lines, and by turns of
+    fitting and replacing them by fitted values (with d > 0 by lines alone). The certificate is that
+    of the completed series. That lets a series with gaps be fitted; it is no imputation method.
 
-    The variant with max_j |B_j|_F in place of the sum (White 2014, theorem 10) is left out: for q = 1 it is the same
-    model with another lam.
+    The variant with max_j |B_j|_F in place of the sum (White 2014, theorem 10) is left out: for q =
+    1 it is the same model with another lam.
 
     Examples
     --------
@@ -122,21 +134,43 @@ class RegularizedARMA(BaseEstimator):
     """
 
     def __init__(
-        self, p: int | str = "bic", q: int | str = "auto", d: int = 0, shrinkage: float | str = 0.1,
-        ridge: float = 1e-3, loss: Any = "squared", intercept: bool = True, exog_lags: int = 0,
-        max_radius: float | None = 1.0, standardize: bool = True, *, shocks: bool = False, max_iter: int = 1000,
-        tol: float = 1e-4, time_limit: float | None = None, verbose: int = 0, random_state: Any = None,
+        self,
+        p: int | str = "bic",
+        q: int | str = "auto",
+        d: int = 0,
+        shrinkage: float | str = 0.1,
+        ridge: float = 1e-3,
+        loss: Any = "squared",
+        intercept: bool = True,
+        exog_lags: int = 0,
+        max_radius: float | None = 1.0,
+        standardize: bool = True,
+        *,
+        shocks: bool = False,
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
         callback: Any = None,
-    ) -> None:  # fmt: skip
-        self.p, self.q, self.d, self.shrinkage, self.ridge, self.loss = p, q, d, shrinkage, ridge, loss
-        self.intercept, self.exog_lags, self.max_radius, self.standardize = (
-            intercept,
-            exog_lags,
-            max_radius,
-            standardize,
-        )
-        self.shocks, self.max_iter, self.tol, self.time_limit = shocks, max_iter, tol, time_limit
-        self.verbose, self.random_state, self.callback = verbose, random_state, callback
+    ) -> None:
+        self.p = p
+        self.q = q
+        self.d = d
+        self.shrinkage = shrinkage
+        self.ridge = ridge
+        self.loss = loss
+        self.intercept = intercept
+        self.exog_lags = exog_lags
+        self.max_radius = max_radius
+        self.standardize = standardize
+        self.shocks = shocks
+        self.max_iter = max_iter
+        self.tol = tol
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.random_state = random_state
+        self.callback = callback
 
     def fit(self, X: Any, y: Any = None, exog: Any = None) -> Self:
         """Fit to a series whose rows are times.
@@ -153,43 +187,78 @@ class RegularizedARMA(BaseEstimator):
         """
         with all_or_nothing(self):
             loss = checked_loss(self)
-            times, levels = Times.of(X), self._numbers(X, reset=True)
+            times = Times.of(X)
+            levels = self._numbers(X, reset=True)
             U = checked_inputs(exog, len(levels), None)
             plan = checked_plan(self, levels, U, loss)
-            shrinkage = 0.1 if says(self.shrinkage, "auto") else float(self.shrinkage)
+            if says(self.shrinkage, "auto"):
+                shrinkage = 0.1
+            else:
+                shrinkage = float(self.shrinkage)
             if np.isnan(levels).any():
                 levels = fitting.completed(levels, U, plan, shrinkage)
-            series, losses = Series.of(levels, U, self.d), None
+            series = Series.of(levels, U, self.d)
+            losses = None
             if says(self.shrinkage, "auto"):
                 shrinkage, losses = fitting.choose_shrinkage(series, plan)
             fit = fitting.estimate(
-                series, plan, shrinkage, tol=self.tol, max_iter=self.max_iter, time_limit=self.time_limit,
-                callback=self.callback, progress=_print_progress if self.verbose else None,
-            )  # fmt: skip
+                series,
+                plan,
+                shrinkage,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                time_limit=self.time_limit,
+                callback=self.callback,
+                progress=_print_progress if self.verbose else None,
+            )
             self._publish(fit, series, plan, times)
             self.shrinkage_ = shrinkage
             if losses is not None:
-                self.shrinkages_, self.validation_loss_ = np.array(fitting.SHRINKAGES[: len(losses)]), losses
+                self.shrinkages_ = np.array(fitting.SHRINKAGES[: len(losses)])
+                self.validation_loss_ = losses
         return self
 
     def _publish(self, fit: Fitted, series: Series, plan: Plan, times: Times) -> None:
         """Set the fitted attributes, all at once at the end."""
-        model, solution, problem = fit.model, fit.solution, fit.problem
-        self._model, self._past, self._freedom = model, fit.past, fit.freedom
+        model = fit.model
+        solution = fit.solution
+        problem = fit.problem
+        self._model = model
+        self._past = fit.past
+        self._freedom = fit.freedom
         self._times = self._times_fitted = times
-        self.ar_, self.exog_, self.ma_, self.kappa_ = model.ar, model.exog, model.ma, fit.kappa
-        self.intercept_ = np.zeros(len(model.spread)) if model.intercept is None else model.intercept
-        self.p_, self.q_, self.lam_, self.lam_max_ = plan.p, plan.q, float(problem.alpha), problem.alpha_max()
-        self.radius_, self.scaled_ = radius(model.ar), fit.scaled
+        self.ar_ = model.ar
+        self.exog_ = model.exog
+        self.ma_ = model.ma
+        self.kappa_ = fit.kappa
+        if model.intercept is None:
+            self.intercept_ = np.zeros(len(model.spread))
+        else:
+            self.intercept_ = model.intercept
+        self.p_ = plan.p
+        self.q_ = plan.q
+        self.lam_ = float(problem.alpha)
+        self.lam_max_ = problem.alpha_max()
+        self.radius_ = radius(model.ar)
+        self.scaled_ = fit.scaled
         seen = series.X[len(series.X) - len(fit.predicted) :]
         self.residuals_ = seen - fit.predicted
         self._fitted = series.levels[len(series.levels) - len(seen) :] - self.residuals_
         self.sigma_ = error_covariance(self.residuals_, fit.freedom, plan.q)
         self._level = series.levels.mean(axis=0)
-        self.objective_, self.status_, self.solver_ = solution.objective, solution.status, solution.solver
-        self.n_iter_, self.history_ = solution.n_iter, solution.history
-        self.certificate_ = Certificate(solution.objective, solution.bound, solution.rigorous, problem.floor)
-        self.gap_, self.relative_gap_ = self.certificate_.gap, self.certificate_.relative_gap
+        self.objective_ = solution.objective
+        self.status_ = solution.status
+        self.solver_ = solution.solver
+        self.n_iter_ = solution.n_iter
+        self.history_ = solution.history
+        self.certificate_ = Certificate(
+            solution.objective,
+            solution.bound,
+            solution.rigorous,
+            problem.floor,
+        )
+        self.gap_ = self.certificate_.gap
+        self.relative_gap_ = self.certificate_.relative_gap
         if plan.shocks:
             self.shocks_ = fit.shocks
         warn_of(self, fit)
@@ -197,7 +266,8 @@ class RegularizedARMA(BaseEstimator):
     def forecast(self, horizon: int = 1, exog: Any = None, level: float | None = None) -> Forecast:
         """Return the means of the next times, and limits between which a share `level` of them lies.
 
-        Limits are those of Gaussian innovations, widened for the degrees of freedom of the coefficients.
+        Limits are those of Gaussian innovations, widened for the degrees of freedom of the
+        coefficients.
 
         Parameters
         ----------
@@ -219,24 +289,28 @@ class RegularizedARMA(BaseEstimator):
         if not (is_number(level) and 0 < level < 1):
             raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
         self._require_residuals("Intervals")
-        psi, N = self._model.responses(horizon - 1), len(self.residuals_)
+        psi = self._model.responses(horizon - 1)
+        N = len(self.residuals_)
         half = half_widths(psi, self.sigma_, level, self._freedom, N).astype(self._dtype)
         return Forecast(mean, mean - half, mean + half, level, self._times)
 
     def predict(self, X: Any = None) -> Any:
         """Return the one-step predictions of the rows that were fitted and have history, in the user's kind of table.
 
-        Each is made from the rows before it, with the coefficients of the whole series. X is None or that series: what
-        comes after it is asked of `forecast`.
+        Each is made from the rows before it, with the coefficients of the whole series. X is None
+        or that series: what comes after it is asked of `forecast`.
         """
         check_is_fitted(self)
         if X is not None and not self._was_fitted(X):
             raise ValueError(
                 "predict tells one-step predictions in sample: X must be None or the series that was fitted, of "
                 f"{self._times_fitted.length} rows. What comes next is told by forecast(horizon); new rows go into "
-                "update(X) before it."
+                "update(X) before it.",
             )
-        return self._times_fitted.labeled(self._fitted.astype(self._dtype), self._times_fitted.last(len(self._fitted)))
+        return self._times_fitted.labeled(
+            self._fitted.astype(self._dtype),
+            self._times_fitted.last(len(self._fitted)),
+        )
 
     def score(self, X: Any = None, y: Any = None, exog: Any = None) -> float:
         """Return R^2 of one-step predictions: of the rows X that follow the series, or of the fitted ones.
@@ -245,15 +319,20 @@ class RegularizedARMA(BaseEstimator):
         """
         check_is_fitted(self)
         if X is None:
-            predicted, seen = self._fitted, self._fitted + self.residuals_
+            predicted = self._fitted
+            seen = self._fitted + self.residuals_
         else:
             seen = self._numbers(X, reset=False)
             predicted, _, _ = self._model.advance(
-                self._past, seen, checked_inputs(exog, len(seen), self._model.exog.shape[2])
+                self._past,
+                seen,
+                checked_inputs(exog, len(seen), self._model.exog.shape[2]),
             )
         there = ~np.isnan(seen)
         left, all_ = (np.square(seen - base)[there].sum() for base in (predicted, self._level))
-        return float(1 - left / all_) if all_ > 0 else 0.0
+        if all_ > 0:
+            return float(1 - left / all_)
+        return 0.0
 
     def update(self, X: Any, exog: Any = None) -> Self:
         """Let rows that follow the series pass through the filter; the coefficients stay.
@@ -276,7 +355,13 @@ class RegularizedARMA(BaseEstimator):
         self._times = times
         return self
 
-    def simulate(self, horizon: int = 1, n_paths: int = 1, exog: Any = None, random_state: Any = None) -> Array:
+    def simulate(
+        self,
+        horizon: int = 1,
+        n_paths: int = 1,
+        exog: Any = None,
+        random_state: Any = None,
+    ) -> Array:
         """Return random futures of the series, an array of shape (n_paths, horizon, n_series)."""
         check_is_fitted(self)
         require_whole("horizon", horizon, 1)
@@ -286,7 +371,9 @@ class RegularizedARMA(BaseEstimator):
         values, vectors = np.linalg.eigh(self.sigma_)
         root = vectors * np.sqrt(np.maximum(values, 0))
         v = random.standard_normal((n_paths, horizon, len(root))) @ root.T
-        return self._model.paths(self._past, self._future_inputs(exog, horizon), v).astype(self._dtype)
+        return self._model.paths(self._past, self._future_inputs(exog, horizon), v).astype(
+            self._dtype,
+        )
 
     def impulse_response(self, horizon: int = 10) -> Array:
         """Return Psi_0..Psi_horizon, (horizon + 1, n_series, n_series): [h, i, j] is what one unit in j does to i."""
@@ -300,13 +387,22 @@ class RegularizedARMA(BaseEstimator):
         if np.ndim(X) == 1 and not reset and self.n_features_in_ > 1:
             raise ValueError(
                 f"X has one dimension, but the model has {self.n_features_in_} series: give a table with a row for "
-                "each time, also where there is one, as S[:1] or S.iloc[:1] instead of S[0] or S.iloc[0]."
+                "each time, also where there is one, as S[:1] or S.iloc[:1] instead of S[0] or S.iloc[0].",
             )
         if np.ndim(X) == 1 and np.size(X):
             X = X.to_frame() if hasattr(X, "to_frame") else np.reshape(X, (-1, 1))
-        index = "set it as the index, X.set_index({column!r})" if hasattr(X, "iloc") else "leave it out"
+        if hasattr(X, "iloc"):
+            index = "set it as the index, X.set_index({column!r})"
+        else:
+            index = "leave it out"
         refuse_words(X, remedy=f"If it tells the times of the rows, {index}; if not, correct it.")
-        X = validate_data(self, unmasked(X), dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset)
+        X = validate_data(
+            self,
+            unmasked(X),
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan",
+            reset=reset,
+        )
         if reset:
             self._dtype = X.dtype
         return np.asarray(X, np.float64)
@@ -319,7 +415,9 @@ class RegularizedARMA(BaseEstimator):
             return False
         seen = (self._fitted + self.residuals_)[-len(rows) :]
         last = rows[len(rows) - len(seen) :]
-        return len(rows) == self._times_fitted.length and bool(np.all(np.isnan(last) | np.isclose(last, seen)))
+        return len(rows) == self._times_fitted.length and bool(
+            np.all(np.isnan(last) | np.isclose(last, seen)),
+        )
 
     def _future_inputs(self, exog: Any, horizon: int) -> Array:
         return checked_inputs(exog, horizon, self._model.exog.shape[2])
@@ -327,7 +425,7 @@ class RegularizedARMA(BaseEstimator):
     def _require_residuals(self, what: str) -> None:
         if not self._model.loss.of_residual:
             raise UnsupportedProblem(
-                f"{what} needs a loss of residuals, such as 'squared'; {self._model.loss} has none."
+                f"{what} needs a loss of residuals, such as 'squared'; {self._model.loss} has none.",
             )
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -81,7 +81,14 @@ class Units:
         u_center, u_spread = _moments(series.U, plan)
         if plan.loss.of_residual:
             return Units(center, spread, u_center, u_spread, spread, center)
-        return Units(center, spread, u_center, u_spread, np.ones_like(spread), np.zeros_like(center))
+        return Units(
+            center,
+            spread,
+            u_center,
+            u_spread,
+            np.ones_like(spread),
+            np.zeros_like(center),
+        )
 
 
 def _moments(X: Array, plan: Plan) -> tuple[Array, Array]:
@@ -123,7 +130,8 @@ class Fitted:
 def stated(series: Series, plan: Plan) -> tuple[Convex, Units]:
     """Return the problem at alpha = 1: 1/2 |Y - D B - S(W)|^2 + (ridge/2) |B|^2 + alpha |||W|||, in its units."""
     units = Units.of(series, plan)
-    X, U = (series.X - units.center) / units.spread, (series.U - units.u_center) / units.u_spread
+    X = (series.X - units.center) / units.spread
+    U = (series.U - units.u_center) / units.u_spread
     D = regressors(X, U, plan.p, plan.lags, plan.intercept)
     Y = (X if plan.loss.of_residual else series.X)[len(X) - len(D) :]
     held = D.shape[1] - plan.intercept
@@ -131,18 +139,27 @@ def stated(series: Series, plan: Plan) -> tuple[Convex, Units]:
     strengths[:held] = plan.ridge * np.square(D[:, :held]).sum() / max(held, 1)
     design = Design(D, strengths) if D.shape[1] else None
     gauge = Rows(L2()) if plan.shocks else Trace()
-    return Convex(Data.of(np.ascontiguousarray(Y), plan.loss), gauge, 1.0, Lags(plan.q), design), units
+    return Convex(
+        Data.of(np.ascontiguousarray(Y), plan.loss),
+        gauge,
+        1.0,
+        Lags(plan.q),
+        design,
+    ), units
 
 
 def estimate(series: Series, plan: Plan, shrinkage: float, **limits: Any) -> Fitted:
     """Solve the problem at lam = shrinkage * lam_max, and read the model off its solution."""
     problem, units = stated(series, plan)
-    strength = max(shrinkage, 1.0) if plan.q == 0 else shrinkage  # without lags there is nothing to innovate
+    strength = (
+        max(shrinkage, 1.0) if plan.q == 0 else shrinkage
+    )  # without lags there is nothing to innovate
     problem = problem.at(strength * problem.alpha_max() or 1.0)
     tol = limits.get("tol", SELECTION_TOL)
     fast = DouglasRachford(tol)
     solution = solve(problem, solver=fast if accepts(fast, problem) else Fista(), **limits)
-    F, B = solution.point.factors, solution.point.free
+    F = solution.point.factors
+    B = solution.point.free
     covariances = np.zeros((plan.q + 1, *2 * [series.X.shape[1]]))
     kappa = covariances if plan.shocks else lag_sums(F.dense(), plan.q)
     model = _model(B, kappa / problem.alpha, series, plan, units)
@@ -156,8 +173,23 @@ def estimate(series: Series, plan: Plan, shrinkage: float, **limits: Any) -> Fit
         model = replace(model, shift=_shift(predictors, series.X[model.start :], plan.loss))
     predicted = model.mean(predictors)
     freedom = 0.0 if problem.design is None else _freedom(problem.design)
-    shocks = np.linalg.norm(F.dense()[plan.q :], axis=1) if plan.shocks else np.zeros(0)
-    return Fitted(model, problem, solution, kappa, freedom, size, scaled, predicted, smoothed, past, shocks)
+    if plan.shocks:
+        shocks = np.linalg.norm(F.dense()[plan.q :], axis=1)
+    else:
+        shocks = np.zeros(0)
+    return Fitted(
+        model,
+        problem,
+        solution,
+        kappa,
+        freedom,
+        size,
+        scaled,
+        predicted,
+        smoothed,
+        past,
+        shocks,
+    )
 
 
 def _shift(predictors: Array, X: Array, loss: Loss) -> Array:
@@ -171,7 +203,9 @@ def _shift(predictors: Array, X: Array, loss: Loss) -> Array:
 def _freedom(design: Design) -> float:
     """Return the trace of D (D'D + ridge)^-1 D', the coefficients that each equation spends."""
     G = design.D.T @ design.D
-    return float(np.einsum("ij,ji->", np.linalg.pinv(G + np.diag(design.strengths), hermitian=True), G))
+    return float(
+        np.einsum("ij,ji->", np.linalg.pinv(G + np.diag(design.strengths), hermitian=True), G),
+    )
 
 
 def lag_sums(W: Array, q: int) -> Array:
@@ -184,14 +218,25 @@ def lag_sums(W: Array, q: int) -> Array:
 
 def _model(B: Array | None, covariances: Array, series: Series, plan: Plan, units: Units) -> Varma:
     """Return the model in the units of the data."""
-    n, k, p = series.X.shape[1], series.U.shape[1], plan.p
+    n = series.X.shape[1]
+    k = series.U.shape[1]
+    p = plan.p
     B = np.zeros((0, n)) if B is None else B
     inputs = (plan.lags + 1) if k else 0
     ar = B[: p * n].reshape(p, n, n).transpose(0, 2, 1) * units.out[:, None] / units.spread
-    exog = B[p * n : p * n + inputs * k].reshape(inputs, k, n).transpose(0, 2, 1) * units.out[:, None] / units.u_spread
+    exog = (
+        B[p * n : p * n + inputs * k].reshape(inputs, k, n).transpose(0, 2, 1)
+        * units.out[:, None]
+        / units.u_spread
+    )
     intercept = None
     if plan.intercept:
-        intercept = B[-1] * units.out + units.shift - ar.sum(axis=0) @ units.center - exog.sum(axis=0) @ units.u_center
+        intercept = (
+            B[-1] * units.out
+            + units.shift
+            - ar.sum(axis=0) @ units.center
+            - exog.sum(axis=0) @ units.u_center
+        )
     errors = MovingAverage(covariances * units.out[:, None] * units.out)
     exog = exog if k else np.zeros((1, n, 0))
     return Varma(ar, exog, intercept, errors, plan.loss, units.out, plan.d)
@@ -213,7 +258,8 @@ def choose_shrinkage(series: Series, plan: Plan) -> tuple[float, Array]:
     """
     rows = len(series.levels)
     cut = max(int(rows * (1 - LAST_SHARE)), plan.d + max(plan.p, plan.lags) + 2)
-    head, d = series.head(cut), plan.d
+    head = series.head(cut)
+    d = plan.d
     losses = []
     for shrinkage in SHRINKAGES if plan.q else SHRINKAGES[:1]:
         fit = estimate(head, plan, shrinkage, tol=SELECTION_TOL, max_iter=1000)
@@ -232,14 +278,19 @@ def _mean_loss(model: Varma, predicted: Array, seen: Array) -> float:
 
 def choose_order(series: Series, lags: int, intercept: bool, largest: int) -> int:
     """Return the order of least BIC among least-squares VARs, all fitted to the rows that the largest leaves."""
-    X, U, n = series.X, series.U, series.X.shape[1]
+    U = series.U
+    n = series.X.shape[1]
+    X = series.X
     D = regressors(X, U, largest, lags, intercept)
     Y = X[len(X) - len(D) :]
     rest = D[:, largest * n :]
     scores = []
     for p in range(largest + 1):
         Dp = np.hstack([D[:, : p * n], rest])
-        residual = Y - Dp @ np.linalg.lstsq(Dp, Y, rcond=None)[0] if Dp.shape[1] else Y
+        if Dp.shape[1]:
+            residual = Y - Dp @ np.linalg.lstsq(Dp, Y, rcond=None)[0]
+        else:
+            residual = Y
         _, size = np.linalg.slogdet(residual.T @ residual / len(Y))
         scores.append(size + np.log(len(Y)) / len(Y) * n * Dp.shape[1])
     return int(np.argmin(scores))
@@ -255,7 +306,8 @@ def largest_order(rows: int, n: int, inputs: int, lags: int) -> int:
 
 def interpolated(X: Array) -> Array:
     """Return the series with holes filled on straight lines between neighbors, level at the ends."""
-    times, out = np.arange(len(X)), X.copy()
+    times = np.arange(len(X))
+    out = X.copy()
     for column in out.T:
         holes = np.isnan(column)
         column[holes] = np.interp(times[holes], times[~holes], column[~holes])
@@ -266,9 +318,17 @@ def completed(levels: Array, U: Array, plan: Plan, shrinkage: float) -> Array:
     """Return the series with its holes filled by turns of fitting and replacing them by fitted values."""
     holes = np.isnan(levels)
     levels = interpolated(levels)
-    rounds = ROUNDS if plan.d == 0 else 0  # fitted differences do not add up to the levels on the far side of a hole
+    rounds = (
+        ROUNDS if plan.d == 0 else 0
+    )  # fitted differences do not add up to the levels on the far side of a hole
     for _ in range(rounds):
-        fit = estimate(Series.of(levels, U, plan.d), plan, shrinkage, tol=SELECTION_TOL, max_iter=1000)
+        fit = estimate(
+            Series.of(levels, U, plan.d),
+            plan,
+            shrinkage,
+            tol=SELECTION_TOL,
+            max_iter=1000,
+        )
         start = len(levels) - len(fit.smoothed)
         levels[start:] = np.where(holes[start:], fit.smoothed, levels[start:])
     return levels

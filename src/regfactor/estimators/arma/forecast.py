@@ -25,7 +25,8 @@ def error_covariance(residuals: Array, freedom: float, q: int) -> Array:
 def half_widths(psi: Array, sigma: Array, level: float, freedom: float, N: int) -> Array:
     """Return half of the interval of each time and series, from responses to innovations of covariance sigma.
 
-    Student's quantile stands for sigma's own error, and 1 + freedom / N for that of the coefficients one step ahead.
+    Student's quantile stands for sigma's own error, and 1 + freedom / N for that of the
+    coefficients one step ahead.
     """
     variances = np.cumsum(np.einsum("hij,jk,hik->hi", psi, sigma, psi), axis=0)
     quantile = scipy.stats.t.ppf((1 + level) / 2, max(N - freedom, 1.0))
@@ -46,7 +47,10 @@ class Times:
         """Read the labels of a pandas or polars table, or of an array."""
         length = len(X)
         if hasattr(X, "iloc"):
-            names = list(X.columns) if hasattr(X, "columns") else [X.name if X.name is not None else "x0"]
+            if hasattr(X, "columns"):
+                names = list(X.columns)
+            else:
+                names = [X.name if X.name is not None else "x0"]
             return Times("pandas", names, X.index, length)
         if hasattr(X, "columns"):
             return Times("polars", list(X.columns), None, length)
@@ -58,40 +62,65 @@ class Times:
         other = Times.of(X)
         if self.index is None:
             return Times(self.kind, self.names, None, self.length + other.length)
-        index = other.index if other.index is not None else self.future(other.length)
+        if other.index is not None:
+            index = other.index
+        else:
+            index = self.future(other.length)
         return Times(self.kind, self.names, self.index.append(index), self.length + other.length)
 
     def last(self, rows: int) -> Any:
         """Return the index of the last rows."""
-        return None if self.index is None else self.index[self.length - rows :]
+        if self.index is None:
+            return None
+        return self.index[self.length - rows :]
 
     def future(self, horizon: int) -> Any:
         """Return the index of the next rows."""
         if self.index is None or len(self.index) == 0:
             return range(self.length, self.length + horizon)
-        pandas, index = importlib.import_module("pandas"), self.index
+        pandas = importlib.import_module("pandas")
+        index = self.index
         if isinstance(index, pandas.PeriodIndex):
-            return pandas.period_range(index[-1] + 1, periods=horizon, freq=index.freq, name=index.name)
+            return pandas.period_range(
+                index[-1] + 1,
+                periods=horizon,
+                freq=index.freq,
+                name=index.name,
+            )
         if isinstance(index, pandas.DatetimeIndex):
             freq = index.freq or (_inferred(index) if len(index) > 2 else None)
             if freq is None:
-                raise ValueError("The times of the series have no regular frequency, so the future has no index. Give "
-                                 "the table a DatetimeIndex with a frequency (asfreq), or a PeriodIndex.")  # fmt: skip
+                raise ValueError(
+                    "The times of the series have no regular frequency, so the future has no index. Give "
+                    "the table a DatetimeIndex with a frequency (asfreq), or a PeriodIndex.",
+                )
             return pandas.date_range(index[-1], periods=horizon + 1, freq=freq, name=index.name)[1:]
         if index.dtype.kind in "iu":
             step = index[-1] - index[-2] if len(index) > 1 else 1
-            return pandas.RangeIndex(index[-1] + step, index[-1] + step * (horizon + 1), step, name=index.name)
+            return pandas.RangeIndex(
+                index[-1] + step,
+                index[-1] + step * (horizon + 1),
+                step,
+                name=index.name,
+            )
         return pandas.RangeIndex(self.length, self.length + horizon)
 
     def labeled(self, values: Array, index: Any) -> Any:
         """Return rows in the kind of table that the user gave."""
-        return values if self.kind == "numpy" else self.frame(dict(zip(self.names, values.T, strict=True)), index)
+        if self.kind == "numpy":
+            return values
+        return self.frame(dict(zip(self.names, values.T, strict=True)), index)
 
     def frame(self, columns: dict[Any, Array], index: Any) -> Any:
         """Return a frame of the user's kind; of pandas for arrays."""
         if self.kind == "polars":
-            return importlib.import_module("polars").DataFrame({str(k): np.asarray(v) for k, v in columns.items()})
-        return optional("pandas", "Forecast.to_frame", "pip install pandas").DataFrame(columns, index=index)
+            return importlib.import_module("polars").DataFrame(
+                {str(k): np.asarray(v) for k, v in columns.items()},
+            )
+        return optional("pandas", "Forecast.to_frame", "pip install pandas").DataFrame(
+            columns,
+            index=index,
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "index": None if self.index is None else _plain(self.index)}
@@ -106,11 +135,27 @@ def _plain(index: Any) -> dict[str, Any]:
     kind = type(index).__name__
     if kind not in ("DatetimeIndex", "PeriodIndex"):
         return {"kind": "Index", "values": np.asarray(index), "name": index.name}
-    of_times = {"unit": index.unit, "tz": str(index.tz) if index.tz else None} if kind == "DatetimeIndex" else {}
-    return {"kind": kind, "values": index.asi8, "name": index.name, "freq": index.freqstr, **of_times}
+    if kind == "DatetimeIndex":
+        of_times = {"unit": index.unit, "tz": str(index.tz) if index.tz else None}
+    else:
+        of_times = {}
+    return {
+        "kind": kind,
+        "values": index.asi8,
+        "name": index.name,
+        "freq": index.freqstr,
+        **of_times,
+    }
 
 
-def _index(kind: str, values: Array, name: Any, freq: Any = None, unit: str = "ns", tz: Any = None) -> Any:
+def _index(
+    kind: str,
+    values: Array,
+    name: Any,
+    freq: Any = None,
+    unit: str = "ns",
+    tz: Any = None,
+) -> Any:
     """Return the pandas index of what `_plain` kept."""
     pandas = importlib.import_module("pandas")
     if kind == "Index":
@@ -125,7 +170,9 @@ def _index(kind: str, values: Array, name: Any, freq: Any = None, unit: str = "n
 def _inferred(index: Any) -> Any:
     """Return the frequency of a DatetimeIndex that does not state it; None for an uneven one."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a notice that the type of the answer will change; either type will do
+        warnings.simplefilter(
+            "ignore",
+        )  # a notice that the type of the answer will change; either type will do
         return importlib.import_module("pandas").infer_freq(index)
 
 
@@ -147,7 +194,9 @@ class Forecast:
     times: Times = field(default_factory=Times, repr=False)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.array(self.mean, dtype=dtype) if copy else np.asarray(self.mean, dtype=dtype)
+        if copy:
+            return np.array(self.mean, dtype=dtype)
+        return np.asarray(self.mean, dtype=dtype)
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -168,6 +217,11 @@ class Forecast:
         columns: dict[Any, Array] = dict(zip(self.times.names, self.mean.T, strict=True))
         if self.lower is not None and self.upper is not None:
             for end, values in (("lower", self.lower), ("upper", self.upper)):
-                columns |= {f"{name}_{end}": v for name, v in zip(self.times.names, values.T, strict=True)}
-        index = None if self.times.kind == "polars" else self.times.future(len(self.mean))
+                columns |= {
+                    f"{name}_{end}": v for name, v in zip(self.times.names, values.T, strict=True)
+                }
+        if self.times.kind == "polars":
+            index = None
+        else:
+            index = self.times.future(len(self.mean))
         return self.times.frame(columns, index)

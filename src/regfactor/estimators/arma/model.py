@@ -16,11 +16,17 @@ TINY = 1e-12  # residual, in units of the spread, below which its weight is the 
 
 def regressors(X: Array, U: Array, p: int, lags: int, intercept: bool) -> Array:
     """Return rows [x_{t-1}, ..., x_{t-p} | u_t, ..., u_{t-lags} | 1] for every t that has its history."""
-    start, T = max(p, lags), len(X)
+    start = max(p, lags)
+    T = len(X)
     past = [X[start - i : T - i] for i in range(1, p + 1)]
-    inputs = [U[start - i : T - i] for i in range(lags + 1)] if U.shape[1] else []
+    if U.shape[1]:
+        inputs = [U[start - i : T - i] for i in range(lags + 1)]
+    else:
+        inputs = []
     ones = [np.ones((T - start, 1))] if intercept else []
-    return np.hstack([*past, *inputs, *ones]) if past or inputs or ones else np.zeros((T - start, 0))
+    if past or inputs or ones:
+        return np.hstack([*past, *inputs, *ones])
+    return np.zeros((T - start, 0))
 
 
 def radius(ar: Array) -> float:
@@ -47,8 +53,9 @@ class Past:
 class Varma:
     """x_t = sum_i ar_i x_{t-i} + sum_l exog_l u_{t-l} + intercept + r_t, r a moving average plus noise.
 
-    Under a loss that is not one of residuals, this is the predictor of x_t, which the loss turns into a mean, after a
-    `shift` that makes up for the innovation to come. `spread` is the unit in which the loss sees residuals.
+    Under a loss that is not one of residuals, this is the predictor of x_t, which the loss turns
+    into a mean, after a `shift` that makes up for the innovation to come. `spread` is the unit in
+    which the loss sees residuals.
     """
 
     ar: Array  # (p, n, n)
@@ -74,13 +81,17 @@ class Varma:
             rows += [*self.exog.transpose(0, 2, 1)]
         if self.intercept is not None:
             rows.append(self.intercept[None])
-        return np.vstack(rows) if rows else np.zeros((0, n))
+        if rows:
+            return np.vstack(rows)
+        return np.zeros((0, n))
 
     @cached_property
     def noise(self) -> Array:
         """The variance of the noise of each series, in the units in which `errors` has its covariances."""
         zero = np.zeros(self.errors.n)
-        return np.square(self.spread) / (self.loss.hessian(zero, zero) if self.loss.of_residual else 1.0)
+        return np.square(self.spread) / (
+            self.loss.hessian(zero, zero) if self.loss.of_residual else 1.0
+        )
 
     @cached_property
     def ma(self) -> Array:
@@ -89,15 +100,21 @@ class Varma:
 
     def linear(self, X: Array, U: Array) -> Array:
         """Return the part of every row that comes from its history, its inputs and the intercept."""
-        return regressors(X, U, len(self.ar), len(self.exog) - 1, self.intercept is not None) @ self.coef
+        return (
+            regressors(X, U, len(self.ar), len(self.exog) - 1, self.intercept is not None)
+            @ self.coef
+        )
 
     def working(self, z: Array, x: Array) -> tuple[Array, Array]:
         """Return x and noise under which squared loss has the gradient of the loss at the predictor z."""
         if self.loss.of_residual:
             gap = (z - x) / self.spread
             with np.errstate(divide="ignore", invalid="ignore"):
-                weight = np.where(abs(gap) > TINY, self.loss.gradient(gap, np.zeros_like(gap)) / gap,
-                                  self.loss.hessian(np.zeros_like(gap), np.zeros_like(gap)))  # fmt: skip
+                weight = np.where(
+                    abs(gap) > TINY,
+                    self.loss.gradient(gap, np.zeros_like(gap)) / gap,
+                    self.loss.hessian(np.zeros_like(gap), np.zeros_like(gap)),
+                )
             return x, np.square(self.spread) / weight
         bend = np.maximum(self.loss.hessian(z, x), TINY)
         return z - self.loss.gradient(z, x) / bend, 1 / bend
@@ -134,8 +151,16 @@ class Varma:
         X_all = np.vstack([past.X, new])
         linear = self.linear(X_all, U_all)
         if isinstance(self.loss, Squared):
-            errors, memory = self.errors.filter(new - linear, np.broadcast_to(self.noise, new.shape), past.memory)
-            return levels - errors, levels, self._past(X_all, U_all, np.vstack([past.levels, levels]), memory)
+            errors, memory = self.errors.filter(
+                new - linear,
+                np.broadcast_to(self.noise, new.shape),
+                past.memory,
+            )
+            return (
+                levels - errors,
+                levels,
+                self._past(X_all, U_all, np.vstack([past.levels, levels]), memory),
+            )
         z = linear + self.errors.forecast(past.memory, 1)
         seen, noise = self.working(z, new)
         _, memory = self.errors.filter(seen - linear, noise, past.memory)
@@ -162,8 +187,13 @@ class Varma:
             r[:, j:] += innovations[:, :-j] @ theta.T
         X = np.concatenate([np.broadcast_to(past.X, (m, *past.X.shape)), np.zeros_like(r)], axis=1)
         U = np.vstack([past.U, U])
-        s, p, lags = self.start, len(self.ar), len(self.exog)
-        offset = np.zeros((horizon, n)) if self.intercept is None else np.tile(self.intercept, (horizon, 1))
+        s = self.start
+        p = len(self.ar)
+        lags = len(self.exog)
+        if self.intercept is None:
+            offset = np.zeros((horizon, n))
+        else:
+            offset = np.tile(self.intercept, (horizon, 1))
         for i in range(lags if U.shape[1] else 0):
             offset = offset + U[s - i : s - i + horizon] @ self.exog[i].T
         for t in range(horizon):
@@ -175,7 +205,8 @@ class Varma:
 
     def responses(self, horizon: int) -> Array:
         """Return Psi_0..Psi_horizon: what an innovation does to the levels so many steps later."""
-        n, p = self.errors.n, len(self.ar)
+        n = self.errors.n
+        p = len(self.ar)
         psi = np.zeros((horizon + 1, n, n))
         psi[0] = np.eye(n)
         for h in range(1, horizon + 1):

@@ -71,10 +71,23 @@ def is_non_negative(divergence: Any) -> bool:
         return False
 
 
-def rows_of(estimator: Any, X: Any, divergence: Divergence, reset: bool, sparse: bool = True) -> Any:
+def rows_of(
+    estimator: Any,
+    X: Any,
+    divergence: Divergence,
+    reset: bool,
+    sparse: bool = True,
+) -> Any:
     """Return legal rows as floats, an array in C order or a CSR array, whose absent entries are zeros."""
     accepted = "csr" if sparse else False
-    X = validated(estimator, X, accept_sparse=accepted, dtype=[np.float64, np.float32], order="C", reset=reset)
+    X = validated(
+        estimator,
+        X,
+        accept_sparse=accepted,
+        dtype=[np.float64, np.float32],
+        order="C",
+        reset=reset,
+    )
     with naming(names_of(estimator, None, X.shape[1])):
         check_domain(X, divergence)
     return X
@@ -83,26 +96,43 @@ def rows_of(estimator: Any, X: Any, divergence: Divergence, reset: bool, sparse:
 def weights_of(X: Any, sample_weight: Any) -> Array | None:
     """Return the weights of rows in float64, None where all are one."""
     w = row_weights(X, sample_weight)
-    return None if w is None else w.astype(np.float64)
+    if w is None:
+        return None
+    return w.astype(np.float64)
 
 
-def check_domain(X: Any, divergence: Divergence, advice: str | None = None, what: str = "data") -> None:
+def check_domain(
+    X: Any,
+    divergence: Divergence,
+    advice: str | None = None,
+    what: str = "data",
+) -> None:
     """Raise for numbers that a divergence cannot take: which column, how many, what to do."""
     domain = divergence.reach(X.dtype)
     ends = [end for bound, end in ((domain.low, X.min), (domain.high, X.max)) if np.isfinite(bound)]
     if not all(domain.contains(end()) for end in ends):  # of a sparse table its zeros too
-        negative = f"Negative values in {what}: " if X.min() < 0 <= domain.low else ""  # as scikit-learn begins
+        # as scikit-learn begins
+        if X.min() < 0 <= domain.low:
+            negative = f"Negative values in {what}: "
+        else:
+            negative = ""
         refused = f"{negative}{named(divergence)} cannot take this {what}; outside {domain} are "
         raise IllegalValues(
-            refused, _outside(X, domain), np.full(X.shape[1], X.shape[0]), advice or _advice(X, divergence)
+            refused,
+            _outside(X, domain),
+            np.full(X.shape[1], X.shape[0]),
+            advice or _advice(X, divergence),
         )
-    if isinstance(divergence, BregmanDivergence) and isinstance(divergence.potential, MultinomialEntropy):
+    if isinstance(divergence, BregmanDivergence) and isinstance(
+        divergence.potential,
+        MultinomialEntropy,
+    ):
         sums = np.asarray(X.sum(axis=1)).ravel()
         if np.abs(sums - 1).max() > SUMS:
             at = int(np.abs(sums - 1).argmax())
             raise ValueError(
                 f"{named(divergence)} needs rows of {what} that sum to one, row {at} sums to {sums[at]:g}; divide by "
-                "it."
+                "it.",
             )
 
 
@@ -112,15 +142,24 @@ def _outside(X: Any, domain: Interval) -> Array:
         return np.asarray((~domain.contains(X)).sum(axis=0))
     n, d = X.shape
     stored = np.bincount(X.indices[~domain.contains(X.data)], minlength=d)
-    return stored if domain.contains(np.zeros(())) else stored + n - np.bincount(X.indices, minlength=d)
+    if domain.contains(np.zeros(())):
+        return stored
+    return stored + n - np.bincount(X.indices, minlength=d)
 
 
 def _advice(X: Any, divergence: Divergence) -> str:
     domain = divergence.domain
-    if not np.isfinite(domain.high) and np.isfinite(divergence.reach(X.dtype).high):  # what exponents can reach
+    if not np.isfinite(domain.high) and np.isfinite(
+        divergence.reach(X.dtype).high,
+    ):  # what exponents can reach
         double = X.dtype != np.float64 and X.max() <= divergence.reach(np.float64).high
-        return "Give float64, which reaches that far." if double else "Divide the columns, or use divergence='squared'."
-    bits = None if is_sparse(X) or (domain.low, domain.high) != (0, 1) else as_bits(X)
+        if double:
+            return "Give float64, which reaches that far."
+        return "Divide the columns, or use divergence='squared'."
+    if is_sparse(X) or (domain.low, domain.high) != (0, 1):
+        bits = None
+    else:
+        bits = as_bits(X)
     if bits is not None:
         return bits
     if X.min() >= 0:
@@ -128,9 +167,16 @@ def _advice(X: Any, divergence: Divergence) -> str:
     return "Values are real numbers: use divergence='squared', 'sigmoid' or 'absolute', or transform the columns."
 
 
-def best_run(estimator: Any, starts: Iterable[Iterator[Iterate]], tol: float = 0.0, floor: float = 0.0) -> Solution:
+def best_run(
+    estimator: Any,
+    starts: Iterable[Iterator[Iterate]],
+    tol: float = 0.0,
+    floor: float = 0.0,
+) -> Solution:
     """Run from every start within the limits of an estimator, and return the best."""
-    began, best, least = time.perf_counter(), None, np.inf
+    began = time.perf_counter()
+    best = None
+    least = np.inf
     for iterates in starts:
         left = estimator.time_limit
         solution = run(
@@ -143,7 +189,8 @@ def best_run(estimator: Any, starts: Iterable[Iterator[Iterate]], tol: float = 0
             progress=_print_progress if estimator.verbose else None,
         )
         if best is None or solution.objective < least:
-            best, least = solution, solution.objective
+            best = solution
+            least = solution.objective
         if solution.status in (Status.STOPPED, Status.TIME_LIMIT):
             break
     assert best is not None
@@ -152,8 +199,11 @@ def best_run(estimator: Any, starts: Iterable[Iterator[Iterate]], tol: float = 0
 
 def publish_run(estimator: Any, solution: Solution, solver: str) -> None:
     """Set what every solver tells, and warn where it did not converge."""
-    estimator.objective_, estimator.status_, estimator.solver_ = solution.objective, solution.status, solver
-    estimator.n_iter_, estimator.history_ = solution.n_iter, solution.history
+    estimator.objective_ = solution.objective
+    estimator.status_ = solution.status
+    estimator.solver_ = solver
+    estimator.n_iter_ = solution.n_iter
+    estimator.history_ = solution.history
     if not solution.status.converged:
         message = f"{type(estimator).__name__} did not converge: {solution.status.message}."
         warn(message, ConvergenceWarning)

@@ -54,28 +54,32 @@ ROW_STARTS = {"spectral": spread_rows, "k-means++": spread_rows, "random": rando
 class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
     """min over clusters of sum_j cut(j, rest) / volume(j), with affinities K >= 0 and degrees d = K 1.
 
-    Up to a constant that is k-means on points phi(x_i)/d_i of weight d_i, where <phi(x), phi(y)> = K(x, y): sum_i d_i
+    Up to a constant that is k-means on points phi(x_i)/d_i of weight d_i, where <phi(x), phi(y)> =
+    K(x, y): sum_i d_i
     |phi_i/d_i - m_{z_i}|^2 = cut + sum_i K_ii/d_i - k, for any partition. With a divergence other than "squared" points
-    are the rows themselves, unscaled, and sum_i d_i D(x_i, m_{z_i}) is minimized: Bregman clustering in which crowded
-    rows count more, which is not the normalized cut.
+    are the rows themselves, unscaled, and sum_i d_i D(x_i, m_{z_i}) is minimized: Bregman
+    clustering in which crowded rows count more, which is not the normalized cut.
 
     Parameters
     ----------
     n_clusters : int, default=8
     affinity : str, callable or Kernel, default="rbf"
-        "rbf", "precomputed" (X is the matrix of affinities, which may be sparse, with or without a diagonal), any other
-        kernel that is nowhere negative, or a function of two tables.
+        "rbf", "precomputed" (X is the matrix of affinities, which may be sparse, with or without a
+        diagonal), any other kernel that is nowhere negative, or a function of two tables.
     gamma : float or str, default="median"
-        Of "rbf": a number, "scale", "median" (1 / twice the median squared distance) or "neighbors".
+        Of "rbf": a number, "scale", "median" (1 / twice the median squared distance) or
+        "neighbors".
     divergence : str or Potential, default="squared"
     init : {"spectral", "k-means++", "random"} or array-like, default="spectral"
-        Labels by the leading eigenvectors of the normalized affinities, which are then improved on the cut itself; or
-        rows drawn in feature space; or the first label of each row. With another divergence "spectral" is k-means++.
+        Labels by the leading eigenvectors of the normalized affinities, which are then improved on
+        the cut itself; or rows drawn in feature space; or the first label of each row. With another
+        divergence "spectral" is k-means++.
     n_init : int or "auto", default="auto"
         Starts of which the best is kept; "auto" is 1 for "spectral" under "squared", else 10.
     max_iter : int, default=1000
     tol : float, default=1e-4
-        Used with other divergences, as in `BregmanKMeans`; cuts are improved until no label changes.
+        Used with other divergences, as in `BregmanKMeans`; cuts are improved until no label
+        changes.
     time_limit : float, optional
     verbose : int, default=0
     random_state : int, RandomState instance or None, default=None
@@ -86,7 +90,8 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
     ----------
     labels_ : ndarray of shape (n_samples,)
     objective_ : float
-        The normalized cut, between 0 and n_clusters - 1 at its best; with another divergence the sum above.
+        The normalized cut, between 0 and n_clusters - 1 at its best; with another divergence the
+        sum above.
     degrees_ : ndarray of shape (n_samples,)
 
     Examples
@@ -102,13 +107,33 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
     """
 
     def __init__(
-        self, n_clusters: int = 8, affinity: Any = "rbf", gamma: Any = "median", divergence: Any = "squared", *,
-        init: Any = "spectral", n_init: Any = "auto", max_iter: int = 1000, tol: float = 1e-4,
-        time_limit: float | None = None, verbose: int = 0, random_state: Any = None, callback: Any = None,
-    ) -> None:  # fmt: skip
-        self.n_clusters, self.affinity, self.gamma, self.divergence = n_clusters, affinity, gamma, divergence
-        self.init, self.n_init, self.max_iter, self.tol = init, n_init, max_iter, tol
-        self.time_limit, self.verbose, self.random_state, self.callback = time_limit, verbose, random_state, callback
+        self,
+        n_clusters: int = 8,
+        affinity: Any = "rbf",
+        gamma: Any = "median",
+        divergence: Any = "squared",
+        *,
+        init: Any = "spectral",
+        n_init: Any = "auto",
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callback: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.affinity = affinity
+        self.gamma = gamma
+        self.divergence = divergence
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.random_state = random_state
+        self.callback = callback
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the clusters of a table, or of a matrix of affinities.
@@ -118,7 +143,8 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features), or (n_samples, n_samples) for "precomputed"
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight w stands for w equal rows, once gamma is a number: rules for it count every row once.
+            A row of weight w stands for w equal rows, once gamma is a number: rules for it count
+            every row once.
 
         Returns
         -------
@@ -126,13 +152,15 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
         """
         with all_or_nothing(self):
             _check_limits(self)
-            k, divergence, n_init = check_count(self, "n_clusters"), as_divergence(self.divergence), self._n_init()
+            k = check_count(self, "n_clusters")
+            divergence = as_divergence(self.divergence)
+            n_init = self._n_init()
             part = as_kernel(self.affinity, self.gamma, what="affinity")
             exact = isinstance(divergence, SquaredDistance)
             if isinstance(part, Precomputed) and not exact:
                 raise UnsupportedProblem(
                     f"With affinity='precomputed' there are no rows to compare under divergence={self.divergence!r}; "
-                    "use divergence='squared', or give the rows and a kernel."
+                    "use divergence='squared', or give the rows and a kernel.",
                 )
             X = rows_of(self, X, divergence, reset=True)
             w = weights_of(X, sample_weight)
@@ -147,11 +175,25 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
                 if exact:
                     offset = k - float((weights * own / degrees).sum())
                     problem = KernelClusters(rows, own, weights, 1 / degrees, k, 2.0, offset)
-                    return self._fit_cut(problem, partial(Implicit, kernel, X, prepared, cut=True), n_init, random)
-                return self._fit_rows(Clusters(X, weights * degrees, divergence, k), degrees, n_init, random)
+                    return self._fit_cut(
+                        problem,
+                        partial(Implicit, kernel, X, prepared, cut=True),
+                        n_init,
+                        random,
+                    )
+                return self._fit_rows(
+                    Clusters(X, weights * degrees, divergence, k),
+                    degrees,
+                    n_init,
+                    random,
+                )
 
     def _fit_cut(
-        self, problem: KernelClusters, implicit: Callable[[KernelCenters], Implicit], n_init: int, random: Any
+        self,
+        problem: KernelClusters,
+        implicit: Callable[[KernelCenters], Implicit],
+        n_init: int,
+        random: Any,
     ) -> Self:
         k = problem.n_clusters
         if isinstance(self.init, str):
@@ -161,7 +203,8 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
             first = (labels_of(self.init, len(problem.weights), k) for _ in range(1))
         points = (Point(Factors(one_hot(labels, k), np.zeros((k, 0)))) for labels in first)
         solution = best_run(self, (KernelLloyd().iterates(problem, point) for point in points))
-        self.labels_, self.degrees_ = solution.point.factors.Phi.indices, 1 / problem.scale
+        self.labels_ = solution.point.factors.Phi.indices
+        self.degrees_ = 1 / problem.scale
         self._centers: Any = implicit(problem.centers(self.labels_)[0])
         publish_run(self, solution, "KernelLloyd")
         self.objective_ = max(solution.objective, 0.0)  # rounding
@@ -170,12 +213,15 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
 
     def _fit_rows(self, problem: Clusters, degrees: Array, n_init: int, random: Any) -> Self:
         if not isinstance(self.init, str):
-            raise ValueError("With a divergence other than 'squared' init must be 'k-means++' or 'random'.")
+            raise ValueError(
+                "With a divergence other than 'squared' init must be 'k-means++' or 'random'.",
+            )
         start = choose(self.init, ROW_STARTS, "init")
         points = (at_centers(problem, start(problem, random)) for _ in range(n_init))
         solution = best_run(self, (Lloyd(self.tol).iterates(problem, point) for point in points))
         divergence: Divergence = problem.started.at(solution.point.free)
-        self.labels_, self.degrees_ = solution.point.factors.Phi.indices, degrees
+        self.labels_ = solution.point.factors.Phi.indices
+        self.degrees_ = degrees
         self._centers = Centers(divergence, solution.point.factors.C, problem.anchor, problem.far)
         publish_run(self, solution, "Lloyd")
         warn_of_empty(self.labels_, problem.weights, problem.n_clusters)
@@ -188,8 +234,8 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """Return the cluster of each row, by its affinities to the training rows.
 
-        Training rows are placed as new ones, which for affinities without a diagonal can differ from `labels_`. With a
-        divergence other than "squared", by the nearest center.
+        Training rows are placed as new ones, which for affinities without a diagonal can differ
+        from `labels_`. With a divergence other than "squared", by the nearest center.
 
         Parameters
         ----------
@@ -222,7 +268,7 @@ def check_mass(weights: Array, degrees: Array, dtype: Any) -> None:
     if not np.finfo(dtype).tiny <= mass <= np.finfo(dtype).max:
         raise ValueError(
             f"Sample weights from {weights.min():g} to {weights.max():g} times the degrees of rows leave the range of "
-            f"{np.dtype(dtype)}; divide the weights by their mean, on which clusters do not depend."
+            f"{np.dtype(dtype)}; divide the weights by their mean, on which clusters do not depend.",
         )
 
 
@@ -232,7 +278,7 @@ def check_affinities(K: Any, first: int = 0) -> None:
         i, j = np.unravel_index(int(K.argmin()), K.shape)
         raise ValueError(
             f"Affinities must not be negative; that of rows {first + int(i)} and {int(j)} is {K.min():g}. Use 'rbf', "
-            "or 'poly' of an even degree; a linear kernel is not an affinity."
+            "or 'poly' of an even degree; a linear kernel is not an affinity.",
         )
 
 
@@ -246,5 +292,7 @@ def degrees_of(rows: Any, weights: Array) -> Array:
         degrees[at] = K @ weights
     if not (degrees > 0).all():
         lonely = int(np.argmin(degrees))
-        raise ValueError(f"Row {lonely} has no affinity to any row, so it has no degree; remove it, or lower gamma.")
+        raise ValueError(
+            f"Row {lonely} has no affinity to any row, so it has no degree; remove it, or lower gamma.",
+        )
     return degrees

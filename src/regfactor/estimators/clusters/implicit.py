@@ -15,7 +15,9 @@ from regfactor.kernels import Custom, Gaussian, Kernel, Linear, Polynomial, Prec
 from regfactor.solvers.kernel_lloyd import KernelCenters, KernelClusters, row_slices
 
 POINTWISE = (Linear, Gaussian, Polynomial, Custom)  # what k(x, y) is does not depend on other rows
-HELD = 2**25  # entries of a kernel matrix that is held whole; larger ones are found again by blocks of rows
+HELD = (
+    2**25
+)  # entries of a kernel matrix that is held whole; larger ones are found again by blocks of rows
 FEW = 256  # rows compared with each other where only the diagonal is wanted
 
 
@@ -39,7 +41,7 @@ class Implicit:
         if not isinstance(self.kernel, POINTWISE):
             raise UnsupportedProblem(
                 f"Distances from centers need k(x, x), which {self.kernel} does not tell of new rows; predict() works "
-                "without it, and inertia_ is that of the training rows."
+                "without it, and inertia_ is that of the training rows.",
             )
         D = self.relative(X) + diagonal(self.kernel, less_origin(X, self.origin))[:, None] / 2
         return np.maximum(D, 0).astype(X.dtype)
@@ -48,13 +50,22 @@ class Implicit:
         """`between` without the share of the row itself, which no comparison of centers needs."""
         out = np.empty((X.shape[0], len(self.centers.masses)))
         for at in row_slices(X.shape[0], self.X.shape[0]):
-            K = np.asarray(self.kernel.gram(less_origin(X[at], self.origin), self.X, self.prepared), np.float64)
+            K = np.asarray(
+                self.kernel.gram(less_origin(X[at], self.origin), self.X, self.prepared),
+                np.float64,
+            )
             if self.cut and isinstance(self.kernel, Gaussian) and not (near := K.any(axis=1)).all():
-                K[~near] = self.kernel.scaled(X[at][~near], self.X)  # affinities count beside each other alone
+                K[~near] = self.kernel.scaled(
+                    X[at][~near],
+                    self.X,
+                )  # affinities count beside each other alone
             inner = self.centers.inner(K)
             if self.cut:
                 degrees = K @ self.centers.weights
-                inner /= np.where(degrees > 0, degrees, 1)[:, None]  # a row with no affinity has none to any center
+                inner /= np.where(degrees > 0, degrees, 1)[
+                    :,
+                    None,
+                ]  # a row with no affinity has none to any center
             out[at] = self.centers.relative(inner)
         return out
 
@@ -62,18 +73,25 @@ class Implicit:
 def diagonal(kernel: Kernel, X: Any) -> Array:
     """k(x, x) of every row, for a pointwise kernel."""
     starts = range(0, X.shape[0], FEW)
-    return np.concatenate([np.diag(kernel.gram(X[i : i + FEW], X[i : i + FEW])) for i in starts]).astype(np.float64)
+    return np.concatenate(
+        [np.diag(kernel.gram(X[i : i + FEW], X[i : i + FEW])) for i in starts],
+    ).astype(np.float64)
 
 
 def kernel_rows(kernel: Kernel, X: Any) -> tuple[Callable[[Any], Array], Array, Any]:
     """Return how rows of the kernel matrix are found, its diagonal, and what is prepared for new rows."""
-    n, prepared = X.shape[0], kernel.prepare(X)
+    n = X.shape[0]
+    prepared = kernel.prepare(X)
     if isinstance(kernel, Precomputed) and is_sparse(X):
         K = kernel.checked(X, X).astype(np.float64)
         check_symmetric(kernel, K)
         return K.__getitem__, K.diagonal(), prepared
     if isinstance(kernel, POINTWISE) and n * n > HELD:
-        return lambda at: kernel.gram(X[at], X, prepared).astype(np.float64, copy=False), diagonal(kernel, X), prepared
+        return (
+            lambda at: kernel.gram(X[at], X, prepared).astype(np.float64, copy=False),
+            diagonal(kernel, X),
+            prepared,
+        )
     K = np.asarray(kernel.gram(X, prepared=prepared), np.float64)
     check_symmetric(kernel, K)
     return K.__getitem__, np.diag(K), prepared
@@ -86,10 +104,14 @@ def check_symmetric(kernel: Kernel, K: Array) -> None:
 
 
 def implicit_problem(
-    X: Any, w: Array | None, k: int, kernel: tuple[Any, Any, Any, Any]
+    X: Any,
+    w: Array | None,
+    k: int,
+    kernel: tuple[Any, Any, Any, Any],
 ) -> tuple[Callable[[KernelCenters], Implicit], KernelClusters]:
     """Return k-means in the feature space of a kernel with its parameters found on the rows, and what scores rows."""
-    part, n = as_kernel(*kernel).resolved(X), X.shape[0]
+    part = as_kernel(*kernel).resolved(X)
+    n = X.shape[0]
     origin = origin_of(part, X, w)
     X = less_origin(X, origin)
     rows, own, prepared = kernel_rows(part, X)
@@ -106,15 +128,22 @@ def origin_of(kernel: Kernel, X: Any, w: Array | None = None) -> Array | None:
 
 def less_origin(X: Any, origin: Array | None) -> Any:
     """Return rows less an origin, where there is one."""
-    return X if origin is None else X - origin
+    if origin is None:
+        return X
+    return X - origin
 
 
 def labels_of(init: Any, n: int, k: int) -> Array:
     """Return given labels; raise unless they are one of k for each row."""
     labels = np.asarray(init)
-    if labels.shape != (n,) or labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= k:
+    if (
+        labels.shape != (n,)
+        or labels.dtype.kind not in "iu"
+        or labels.min() < 0
+        or labels.max() >= k
+    ):
         raise ValueError(
             f"In the feature space of a kernel init must be a name, or hold a label from 0 to {k - 1} for each of the "
-            f"{n} rows, since centers have no coordinates; got shape {labels.shape} and type {labels.dtype}."
+            f"{n} rows, since centers have no coordinates; got shape {labels.shape} and type {labels.dtype}.",
         )
     return labels.astype(np.int32)

@@ -6,7 +6,12 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -33,7 +38,13 @@ from regfactor.kernels import is_pairwise, takes_sparse
 from regfactor.losses.distances import Mahalanobis, SquaredDistance
 from regfactor.losses.divergences import as_divergence
 from regfactor.problems.clusters import Clusters
-from regfactor.solvers.kernel_lloyd import NEGATIVE, KernelLloyd, one_hot, random_labels, spread_labels
+from regfactor.solvers.kernel_lloyd import (
+    NEGATIVE,
+    KernelLloyd,
+    one_hot,
+    random_labels,
+    spread_labels,
+)
 from regfactor.solvers.lloyd import Lloyd, at_centers
 from regfactor.solvers.nearest import Centers
 from regfactor.solvers.seeding import random_rows, spread_rows
@@ -42,32 +53,42 @@ STARTS = {"k-means++": spread_rows, "random": random_rows}
 KERNEL_STARTS = {"k-means++": spread_labels, "random": random_labels}
 
 
-class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class BregmanKMeans(
+    LocalSearch,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
+):
     """min over labels z and centers m of sum_i w_i D(x_i, m_{z_i}): k-means under any Bregman divergence.
 
     Parameters
     ----------
     n_clusters : int, default=8
     divergence : str or Potential, default="squared"
-        "squared" (half the squared distance), "mahalanobis" (with the covariance within clusters fitted too), "kl"
-        (counts, x >= 0), "itakura_saito" (x > 0), "bernoulli" (x in [0, 1]), "sigmoid", "softmax", "exp", "cube",
-        "relaxed_sigmoid" (real x; the potentials of transfer functions), "absolute" (k-medians), or a potential such as
+        "squared" (half the squared distance), "mahalanobis" (with the covariance within clusters
+        fitted too), "kl" (counts, x >= 0), "itakura_saito" (x > 0), "bernoulli" (x in [0, 1]),
+        "sigmoid", "softmax", "exp", "cube", "relaxed_sigmoid" (real x; the potentials of transfer
+        functions), "absolute" (k-medians), or a potential such as
         `losses.potentials.Burg(shape=2)`.
     init : {"k-means++", "random"}, callable or array-like, default="k-means++"
-        k-means++ draws rows by the divergence itself. A callable is given (X, n_clusters, random_state). An array holds
-        the first centers; with a kernel, the first label of every row.
+        k-means++ draws rows by the divergence itself. A callable is given (X, n_clusters,
+        random_state). An array holds the first centers; with a kernel, the first label of every
+        row.
     n_init : int or "auto", default="auto"
-        Starts of which the best is kept; "auto" is 10 for "random", callables and "mahalanobis", whose fits depend most
-        on where they begin, else 1.
+        Starts of which the best is kept; "auto" is 10 for "random", callables and "mahalanobis",
+        whose fits depend most on where they begin, else 1.
     max_iter : int, default=300
     kernel : str, callable or Kernel, optional
-        k-means in the feature space of a kernel, which is never formed: "linear", "rbf", "poly", "precomputed", ... It
-        needs the squared divergence. To cluster rows of a kernel matrix as features, which is another model, fit on
-        `as_kernel("rbf").resolved(X).gram(X)` under any divergence, without `kernel`.
+        k-means in the feature space of a kernel, which is never formed: "linear", "rbf", "poly",
+        "precomputed", ... It needs the squared divergence. To cluster rows of a kernel matrix as
+        features, which is another model, fit on `as_kernel("rbf").resolved(X).gram(X)` under any
+        divergence, without `kernel`.
     gamma, degree, coef0 : default="scale", 3, 1.0
         Parameters of "rbf" and "poly".
     tol : float, default=1e-4
-        The squared moves of all centers, as a share of the mean variance of the columns, at which the fit stops.
+        The squared moves of all centers, as a share of the mean variance of the columns, at which
+        the fit stops.
     time_limit : float, optional
     verbose : int, default=0
     random_state : int, RandomState instance or None, default=None
@@ -80,20 +101,23 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         Not there with a kernel, whose centers have no coordinates.
     labels_ : ndarray of shape (n_samples,)
     inertia_ : float
-        Sum of the (weighted) divergences of rows from their centers; half of scikit-learn's for "squared".
+        Sum of the (weighted) divergences of rows from their centers; half of scikit-learn's for
+        "squared".
     covariance_ : ndarray of shape (n_features, n_features)
         With "mahalanobis".
     objective_ : float
-        What was minimized: `inertia_`, for "mahalanobis" plus W/2 (log det S + tr V S^-1), with V the diagonal of a
-        thousandth of the variances of the columns: it keeps S from growing for ever, and invertible.
+        What was minimized: `inertia_`, for "mahalanobis" plus W/2 (log det S + tr V S^-1), with V
+        the diagonal of a thousandth of the variances of the columns: it keeps S from growing for
+        ever, and invertible.
 
     Notes
     -----
-    Values on the boundary of a domain (zeros under "kl", 0 and 1 under "bernoulli") are legal. Where all rows of a
-    cluster have such a value in a column, so has the center: their divergence is zero there, that of any other value
-    x finite but huge, 708 x for "kl", in place of infinity. "exp" takes numbers below 700, in float32 below 85. An
-    empty cluster is given the row farthest from its center. It stays empty only if all rows lie on centers, of which a
-    warning tells. Sparse tables are read with absent entries as zeros.
+    Values on the boundary of a domain (zeros under "kl", 0 and 1 under "bernoulli") are
+    legal. Where all rows of a cluster have such a value in a column, so has the center: their
+    divergence is zero there, that of any other value x finite but huge, 708 x for "kl", in place of
+    infinity. "exp" takes numbers below 700, in float32 below 85. An empty cluster is given the row
+    farthest from its center. It stays empty only if all rows lie on centers, of which a warning
+    tells. Sparse tables are read with absent entries as zeros.
 
     Examples
     --------
@@ -108,15 +132,37 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
     """
 
     def __init__(
-        self, n_clusters: int = 8, divergence: Any = "squared", init: Any = "k-means++", n_init: Any = "auto",
-        max_iter: int = 300, kernel: Any = None, *, gamma: Any = "scale", degree: int = 3, coef0: float = 1.0,
-        tol: float = 1e-4, time_limit: float | None = None, verbose: int = 0, random_state: Any = None,
+        self,
+        n_clusters: int = 8,
+        divergence: Any = "squared",
+        init: Any = "k-means++",
+        n_init: Any = "auto",
+        max_iter: int = 300,
+        kernel: Any = None,
+        *,
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
         callback: Any = None,
-    ) -> None:  # fmt: skip
-        self.n_clusters, self.divergence, self.init, self.n_init = n_clusters, divergence, init, n_init
-        self.max_iter, self.kernel, self.gamma, self.degree, self.coef0 = max_iter, kernel, gamma, degree, coef0
-        self.tol, self.time_limit, self.verbose = tol, time_limit, verbose
-        self.random_state, self.callback = random_state, callback
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.divergence = divergence
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.tol = tol
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.random_state = random_state
+        self.callback = callback
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the clusters of a table.
@@ -134,12 +180,14 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """
         with all_or_nothing(self):
             _check_limits(self)
-            k, divergence, n_init = check_count(self, "n_clusters"), as_divergence(self.divergence), self._n_init()
+            k = check_count(self, "n_clusters")
+            divergence = as_divergence(self.divergence)
+            n_init = self._n_init()
             if self.kernel is not None and not isinstance(divergence, SquaredDistance):
                 raise UnsupportedProblem(
                     f"k-means in the feature space of a kernel needs divergence='squared', got {self.divergence!r}. To "
                     "cluster rows of the kernel matrix as features under it, leave kernel=None and fit on "
-                    "as_kernel(kernel).resolved(X).gram(X)."
+                    "as_kernel(kernel).resolved(X).gram(X).",
                 )
             X = rows_of(self, X, divergence, reset=True)
             w = weights_of(X, sample_weight)
@@ -151,10 +199,15 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
                 return self._fit_rows(Clusters(X, w, divergence, k), n_init, random)
 
     def _fit_rows(self, problem: Clusters, n_init: int, random: np.random.RandomState) -> Self:
-        X, k, first = problem.X, problem.n_clusters, self._centers_first(problem, random)
-        starts = (Lloyd(self.tol).iterates(problem, at_centers(problem, first())) for _ in range(n_init))
+        X = problem.X
+        k = problem.n_clusters
+        first = self._centers_first(problem, random)
+        starts = (
+            Lloyd(self.tol).iterates(problem, at_centers(problem, first())) for _ in range(n_init)
+        )
         solution = best_run(self, starts)
-        M, covariance = solution.point.factors.C, solution.point.free
+        M = solution.point.factors.C
+        covariance = solution.point.free
         divergence = problem.started.at(covariance)
         self._centers: Any = Centers(divergence, M, problem.anchor, problem.far)
         self._placed: Array | None = M.astype(X.dtype)
@@ -169,9 +222,20 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         warn_of_empty(self.labels_, problem.weights, k)
         return self
 
-    def _fit_kernel(self, X: Any, w: Array | None, n_init: int, random: np.random.RandomState) -> Self:
+    def _fit_kernel(
+        self,
+        X: Any,
+        w: Array | None,
+        n_init: int,
+        random: np.random.RandomState,
+    ) -> Self:
         k = int(self.n_clusters)
-        implicit, problem = implicit_problem(X, w, k, (self.kernel, self.gamma, self.degree, self.coef0))
+        implicit, problem = implicit_problem(
+            X,
+            w,
+            k,
+            (self.kernel, self.gamma, self.degree, self.coef0),
+        )
         first: Callable[[], Array]
         if isinstance(self.init, str):
             start = choose(self.init, KERNEL_STARTS, "init")
@@ -180,19 +244,26 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
             first = lambda: labels_of(self._given(X, random), X.shape[0], k)  # noqa: E731
         points = (Point(Factors(one_hot(first(), k), np.zeros((k, 0)))) for _ in range(n_init))
         solution = best_run(self, (KernelLloyd().iterates(problem, point) for point in points))
-        self.labels_, self.inertia_ = solution.point.factors.Phi.indices, max(solution.objective, 0.0)  # rounding
+        # rounding
+        self.labels_ = solution.point.factors.Phi.indices
+        self.inertia_ = max(solution.objective, 0.0)
         if solution.objective < -NEGATIVE * float(problem.weights @ np.abs(problem.diagonal)):
             warn(
                 f"The kernel is not positive semidefinite: squared distances from the centers sum to "
-                f"{solution.objective:.3g}, and inertia_ is 0. Labels minimize that sum all the same."
+                f"{solution.objective:.3g}, and inertia_ is 0. Labels minimize that sum all the same.",
             )
-        self._centers, self._placed = implicit(problem.centers(self.labels_)[0]), None
+        self._centers = implicit(problem.centers(self.labels_)[0])
+        self._placed = None
         self._n_features_out = k
         publish_run(self, solution, "KernelLloyd")
         warn_of_empty(self.labels_, w, k)
         return self
 
-    def _centers_first(self, problem: Clusters, random: np.random.RandomState) -> Callable[[], Array]:
+    def _centers_first(
+        self,
+        problem: Clusters,
+        random: np.random.RandomState,
+    ) -> Callable[[], Array]:
         """Return how the first centers are found, checked where they are given."""
         if isinstance(self.init, str):
             start = choose(self.init, STARTS, "init")
@@ -200,25 +271,37 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
         def given() -> Array:
             M = as_floats(self._given(problem.X, random), "init")
-            k, d = problem.n_clusters, problem.X.shape[1]
+            k = problem.n_clusters
+            d = problem.X.shape[1]
             if M.shape != (k, d):
-                raise ValueError(f"init must hold {k} centers of {d} features, got shape {M.shape}.")
+                raise ValueError(
+                    f"init must hold {k} centers of {d} features, got shape {M.shape}.",
+                )
             if not np.isfinite(M).all():
                 row, column = np.argwhere(~np.isfinite(M))[0]
-                raise ValueError(f"init must be finite: center {row} has {M[row, column]} in column {column}.")
+                raise ValueError(
+                    f"init must be finite: center {row} has {M[row, column]} in column {column}.",
+                )
             check_domain(M, problem.divergence, what="init")
             return M
 
         return given
 
     def _given(self, X: Any, random: np.random.RandomState) -> Any:
-        return self.init(X, self.n_clusters, random) if callable(self.init) else self.init
+        if callable(self.init):
+            return self.init(X, self.n_clusters, random)
+        return self.init
 
     def _n_init(self) -> int:
         """Return the number of starts; from given centers there is only one."""
-        steady = says(self.init, "k-means++") and not isinstance(as_divergence(self.divergence), Mahalanobis)
+        steady = says(self.init, "k-means++") and not isinstance(
+            as_divergence(self.divergence),
+            Mahalanobis,
+        )
         n_init = count_of_starts(self, auto=1 if steady else 10)
-        return n_init if isinstance(self.init, str) or callable(self.init) else 1
+        if isinstance(self.init, str) or callable(self.init):
+            return n_init
+        return 1
 
     @property
     def cluster_centers_(self) -> Array:
@@ -227,7 +310,7 @@ class BregmanKMeans(LocalSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         if self._placed is None:
             raise AttributeError(
                 "With a kernel, centers lie in its feature space and have no coordinates, so there is no "
-                "cluster_centers_: transform(X) gives the divergences from them, predict(X) the nearest."
+                "cluster_centers_: transform(X) gives the divergences from them, predict(X) the nearest.",
             )
         return self._placed
 

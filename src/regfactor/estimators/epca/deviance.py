@@ -20,7 +20,9 @@ from regfactor.solvers.starts import column_means, first_point, loss_of_means
 def null_point(problem: Factored) -> tuple[Point, float]:
     """Return the best free terms without any component, and their loss."""
     null = replace(problem, rank=0, alpha=0.0)
-    tol = 1e-9 if problem.data.dtype == np.float64 else 1e-5  # what a sum of single numbers can show
+    tol = (
+        1e-9 if problem.data.dtype == np.float64 else 1e-5
+    )  # what a sum of single numbers can show
     solution = run(newton_sweeps(null, first_point(null)), tol=tol, max_iter=200)
     return solution.point, solution.objective
 
@@ -31,13 +33,23 @@ def explained(data: Data, value: float, rows: Array | None, levels: bool) -> flo
     if _at_ends(whole):
         return 0.0
     if levels or data.terms[0].offset is not None:
-        beside, design = np.ones((1, data.shape[1])) if levels else None, Design.intercept(data.shape[0], data.dtype)
-        problem = Factored(data, SquaredL2(), SquaredL2(), row_weights=rows, design=design, beside=beside)
+        beside = np.ones((1, data.shape[1])) if levels else None
+        design = Design.intercept(data.shape[0], data.dtype)
+        problem = Factored(
+            data,
+            SquaredL2(),
+            SquaredL2(),
+            row_weights=rows,
+            design=design,
+            beside=beside,
+        )
         null = null_point(problem)[1]
     else:
         null = loss_of_means(whole)
     most = null - whole.infimum
-    return 1 - (value - whole.infimum) / most if most > _rounding(whole) else 0.0
+    if most > _rounding(whole):
+        return 1 - (value - whole.infimum) / most
+    return 0.0
 
 
 def loss_at(data: Data, Z: Factors, rows: Array | None) -> float:
@@ -60,7 +72,8 @@ def level_constant(data: Data, rows: Array | None) -> float:
 
 def _at_ends(data: Data) -> bool:
     """Whether every column is constant at an end of the range: predictors without bound then explain all."""
-    (weight, means), domain = column_means(data), data.terms[0].loss.domain
+    (weight, means) = column_means(data)
+    domain = data.terms[0].loss.domain
     return bool(np.all((weight == 0) | (means <= domain.low) | (means >= domain.high)))
 
 

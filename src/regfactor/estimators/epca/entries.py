@@ -27,7 +27,10 @@ class Entries:
     def of(table: Any, weights: Any = None) -> Entries:
         """Return the entries of a table under weights of its shape; None: all one."""
         if is_sparse(table):
-            w = np.ones_like(table.data) if weights is None else np.asarray(weights.data, table.dtype)
+            if weights is None:
+                w = np.ones_like(table.data)
+            else:
+                w = np.asarray(weights.data, table.dtype)
             return Entries(Pattern.of(table), table.data, w)
         seen = ~np.isnan(table)
         w = np.asarray(seen if weights is None else np.where(seen, weights, 0), table.dtype)
@@ -54,10 +57,14 @@ class Entries:
     @property
     def rows(self) -> Array:
         """The row of each entry that has weight."""
-        return np.nonzero(self.w)[0] if isinstance(self.layout, Dense) else self.layout.rows[self.w > 0]
+        if isinstance(self.layout, Dense):
+            return np.nonzero(self.w)[0]
+        return self.layout.rows[self.w > 0]
 
 
 def at_entries(layout: Dense | Pattern, numbers: Array) -> Array:
     """Return a number for each row (n x 1), or for each place of the table, at the entries that a layout holds."""
     every = np.broadcast_to(numbers, layout.shape)
-    return every if isinstance(layout, Dense) else every[layout.rows, layout.indices]
+    if isinstance(layout, Dense):
+        return every
+    return every[layout.rows, layout.indices]

@@ -24,7 +24,13 @@ from regfactor.estimators.door import (
     warn_of_empty,
 )
 from regfactor.estimators.epca.entries import Entries, at_entries
-from regfactor.estimators.epca.families import Reading, as_family, check_form, is_non_negative, log_likelihood
+from regfactor.estimators.epca.families import (
+    Reading,
+    as_family,
+    check_form,
+    is_non_negative,
+    log_likelihood,
+)
 from regfactor.estimators.epca.heldout import alpha_max, check_enough, selected
 from regfactor.estimators.epca.problem import fitted_values, restored, stated
 from regfactor.estimators.epca.rowfit import Given, as_offset, gram_of, row_fit
@@ -43,51 +49,57 @@ from regfactor.solvers.starts import first_point
 class ExponentialFamilyPCA(FactorTransformer):
     """min over Phi, C, b of sum of observed w (G(z_ij) - x_ij z_ij) + alpha/2 (|Phi|^2 + |C|^2), z = Phi C + b.
 
-    Principal components for data that are not normal: z_ij is the natural parameter of entry x_ij, and the cumulant G
-    belongs to the family. NaN entries are left out of the sum. A row of sample weight w stands for w equal rows: both
-    its terms and its part of |Phi|^2 count w times. At equal weights the ridge is alpha times the trace norm of Phi C,
-    since the factors are balanced (with `n_components=None` norms are in the codes); without any, a binary table is
-    soon fitted perfectly by predictors without bound.
-    For "gaussian" x^2/2 is added, which makes a term (x - z)^2/2; for "multinomial" G is N log sum_j e^z_j of a row of
-    total N.
+    Principal components for data that are not normal: z_ij is the natural parameter of entry x_ij,
+    and the cumulant G belongs to the family. NaN entries are left out of the sum. A row of sample
+    weight w stands for w equal rows: both its terms and its part of |Phi|^2 count w times. At equal
+    weights the ridge is alpha times the trace norm of Phi C, since the factors are balanced (with
+    `n_components=None` norms are in the codes); without any, a binary table is soon fitted
+    perfectly by predictors without bound. For "gaussian" x^2/2 is added, which makes a term (x -
+    z)^2/2; for "multinomial" G is N log sum_j e^z_j of a row of total N.
 
     Parameters
     ----------
     n_components : int, "auto" or None, default=2
-        "auto" takes the number that predicts a tenth of the entries, held out at random, best. None leaves the rank to
-        the trace norm: the convex form, solved to its global optimum and certified by `gap_`; under "multinomial" it
-        learns from whole rows alone.
+        "auto" takes the number that predicts a tenth of the entries, held out at random, best. None
+        leaves the rank to the trace norm: the convex form, solved to its global optimum and
+        certified by `gap_`; under "multinomial" it learns from whole rows alone.
     family : {"gaussian", "bernoulli", "binomial", "poisson", "gamma", "multinomial"} or Loss, default="gaussian"
-        Distribution of an entry, with its canonical link: the variance of "gaussian" is one, and "gamma" is that of
-        shape one (its shape only scales alpha). "multinomial" conditions on the total of each row.
+        Distribution of an entry, with its canonical link: the variance of "gaussian" is one, and
+        "gamma" is that of shape one (its shape only scales alpha). "multinomial" conditions on the
+        total of each row.
     alpha : float or "auto", default=1.0
-        Strength of the ridge. "auto" tries 20 strengths, from that at which the entries not held out have no component
-        left beside intercepts down to a thousandth, and takes the one that predicts a tenth of the entries, held out at
-        random, best; not for "multinomial" with `n_components=None`.
+        Strength of the ridge. "auto" tries 20 strengths, from that at which the entries not held
+        out have no component left beside intercepts down to a thousandth, and takes the one that
+        predicts a tenth of the entries, held out at random, best; not for "multinomial" with
+        `n_components=None`.
     kernel : {"linear", "rbf", "poly", "precomputed"}, callable or Kernel, optional
-        The table is then the Gram matrix of the rows, and new rows are scored by their kernel against the training
-        rows; components have a number for each training row. A sample weight counts the row of that matrix, and not
-        its column, as equal rows would.
+        The table is then the Gram matrix of the rows, and new rows are scored by their kernel
+        against the training rows; components have a number for each training row. A sample weight
+        counts the row of that matrix, and not its column, as equal rows would.
     fit_intercept : bool, default=True
         Whether to fit unpenalized column offsets.
     row_offset : {"total", "fit"}, optional
-        A number for each row that is added to all its predictors. "total", for the family "poisson", takes the log of
-        the row's total, divided by what the mean of its observed columns would make: the exposure, or sequencing
-        depth, of which an offset given to `fit` is a part. "fit" estimates it without penalty, for new rows too, with
-        (weighted) mean zero over the training rows where there is an intercept; rows that are all zeros (or all ones),
-        whose own has no bound, are left out of it.
+        A number for each row that is added to all its predictors. "total", for the family
+        "poisson", takes the log of the row's total, divided by what the mean of its observed
+        columns would make: the exposure, or sequencing depth, of which an offset given to `fit` is
+        a part. "fit" estimates it without penalty, for new rows too, with (weighted) mean zero over
+        the training rows where there is an intercept; rows that are all zeros (or all ones), whose
+        own has no bound, are left out of it.
     trials : float, default=1
         Number of trials of the family "binomial".
     gamma, degree, coef0 : default="scale", 3, 1.0
         Parameters of the kernel.
     rule : {"min", "1se"}, default="min"
-        Of the strengths tried by `alpha="auto"`, take the best, or the largest within one standard error of it.
+        Of the strengths tried by `alpha="auto"`, take the best, or the largest within one standard
+        error of it.
     sparse_zeros : {"missing", "observed"}, default="observed"
-        What the absent entries of a sparse matrix are. Stored zeros are always observed. A table of which entries are
-        missing is made dense only under "gamma", and under "multinomial" with `n_components=None`.
+        What the absent entries of a sparse matrix are. Stored zeros are always observed. A table of
+        which entries are missing is made dense only under "gamma", and under "multinomial" with
+        `n_components=None`.
     max_iter : int, default=1000
     tol : float, default=1e-4
-        Relative change of the penalized deviance, or with `n_components=None` the duality gap, at which the fit stops.
+        Relative change of the penalized deviance, or with `n_components=None` the duality gap, at
+        which the fit stops.
     time_limit : float, optional
         Seconds after which the solver stops.
     verbose : int, default=0
@@ -105,21 +117,23 @@ class ExponentialFamilyPCA(FactorTransformer):
     row_offset_ : ndarray of shape (n_samples,)
         With `row_offset`.
     deviance_explained_ : float
-        One minus the deviance over that of a model without components, which has intercepts in any case.
+        One minus the deviance over that of a model without components, which has intercepts in any
+        case.
     alpha_, objective_ : float
     alphas_, validation_loss_, validation_error_, alpha_max_ : ndarray, ndarray, ndarray, float
-        With `alpha="auto"`: the strengths tried, the mean loss of the entries held out with its standard error, and
-        the strength from which on no component is left.
+        With `alpha="auto"`: the strengths tried, the mean loss of the entries held out with its
+        standard error, and the strength from which on no component is left.
     ranks_, rank_validation_loss_, rank_validation_error_ : ndarray
-        With `n_components="auto"`: the numbers tried, at the strength chosen, with the same means and errors; where
-        `alpha` is given these are `validation_loss_` and `validation_error_`.
+        With `n_components="auto"`: the numbers tried, at the strength chosen, with the same means
+        and errors; where `alpha` is given these are `validation_loss_` and `validation_error_`.
     gap_, certificate_, alpha_max_ : float, Certificate, float
         With `n_components=None`.
 
     Notes
     -----
-    Under "gamma" predictors are negative, at holes too: a hole counts as an observation of its column's mean with a
-    thousandth of the mean weight of an entry, so that a row's codes are defined by the row alone.
+    Under "gamma" predictors are negative, at holes too: a hole counts as an observation of
+    its column's mean with a thousandth of the mean weight of an entry, so that a row's codes are
+    defined by the row alone.
 
     Examples
     --------
@@ -132,20 +146,53 @@ class ExponentialFamilyPCA(FactorTransformer):
     """
 
     def __init__(
-        self, n_components: Any = 2, family: Any = "gaussian", alpha: Any = 1.0, kernel: Any = None,
-        fit_intercept: bool = True, row_offset: str | None = None, *, trials: float = 1, gamma: Any = "scale",
-        degree: int = 3, coef0: float = 1.0, rule: str = "min", sparse_zeros: str = "observed",
-        max_iter: int = 1000, tol: float = 1e-4, time_limit: float | None = None, verbose: int = 0,
-        random_state: Any = None, callback: Any = None,
-    ) -> None:  # fmt: skip
-        self.n_components, self.family, self.alpha, self.kernel = n_components, family, alpha, kernel
-        self.fit_intercept, self.row_offset, self.trials = fit_intercept, row_offset, trials
-        self.gamma, self.degree, self.coef0 = gamma, degree, coef0
-        self.rule, self.sparse_zeros, self.max_iter, self.tol = rule, sparse_zeros, max_iter, tol
-        self.time_limit, self.verbose, self.random_state, self.callback = time_limit, verbose, random_state, callback
+        self,
+        n_components: Any = 2,
+        family: Any = "gaussian",
+        alpha: Any = 1.0,
+        kernel: Any = None,
+        fit_intercept: bool = True,
+        row_offset: str | None = None,
+        *,
+        trials: float = 1,
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        rule: str = "min",
+        sparse_zeros: str = "observed",
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callback: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.family = family
+        self.alpha = alpha
+        self.kernel = kernel
+        self.fit_intercept = fit_intercept
+        self.row_offset = row_offset
+        self.trials = trials
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.rule = rule
+        self.sparse_zeros = sparse_zeros
+        self.max_iter = max_iter
+        self.tol = tol
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.random_state = random_state
+        self.callback = callback
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, entry_weight: Any = None, offset: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        entry_weight: Any = None,
+        offset: Any = None,
     ) -> Self:
         """Fit to a table; NaN marks a hole.
 
@@ -174,23 +221,46 @@ class ExponentialFamilyPCA(FactorTransformer):
             learned = given.learned
             if isinstance(self.alpha, str) or isinstance(self.n_components, str):
                 check_enough(learned)
-            reading = Reading.of(learned.table, learned.rows, learned.entries, loss, self.row_offset == "total")
+            reading = Reading.of(
+                learned.table,
+                learned.rows,
+                learned.entries,
+                loss,
+                self.row_offset == "total",
+            )
             with naming(names_of(self, None, table.shape[1])):
                 data = reading.data(learned.table, learned.entries, learned.offset)
             random = check_random_state(self.random_state)
             held_out = np.random.default_rng(random.randint(2**31 - 1))
-            problem, chosen = self._selected(stated(self, data, reading, learned), learned, held_out)
+            problem, chosen = self._selected(
+                stated(self, data, reading, learned),
+                learned,
+                held_out,
+            )
             problem.check()
             warn_of_empty(learned.table)
             problem = prepared(problem) if isinstance(problem, Convex) else problem
             progress = _print_progress if self.verbose else None
-            options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "time_limit": self.time_limit}
-            # under a quadratic loss without holes the start is the solution: singular values less alpha
+            options: dict[str, Any] = {
+                "tol": self.tol,
+                "max_iter": self.max_iter,
+                "time_limit": self.time_limit,
+            }
+            # under a quadratic loss without holes the start is the solution: singular values less
+            # alpha
             start = first_point(problem) if isinstance(problem, Factored) else None
-            solution = solve(problem, start=start, callback=self.callback, progress=progress, random_state=0, **options)
+            solution = solve(
+                problem,
+                start=start,
+                callback=self.callback,
+                progress=progress,
+                random_state=0,
+                **options,
+            )
             self._offset_given = offset is not None
             self._kernel = None if kernel is None else kernel[1:]
-            self.status_, self.solver_ = solution.status, solution.solver
+            self.status_ = solution.status
+            self.solver_ = solution.solver
             self.n_iter_ = solution.n_iter
             self._record(given, reading, data, problem, solution)
             self._record_choices(problem, chosen)
@@ -220,8 +290,9 @@ class ExponentialFamilyPCA(FactorTransformer):
         ----------
         X : array-like of shape (n_samples, n_components)
         offset : array-like of shape (n_samples,) or (n_samples, n_features), optional
-            Added to the predictors, such as `row_offset_` or the offset of `fit`. None is zero: an exposure of one
-            where `fit` was given offsets, and with `row_offset` that of the mean row. Codes do not hold the exposure.
+            Added to the predictors, such as `row_offset_` or the offset of `fit`. None is zero: an
+            exposure of one where `fit` was given offsets, and with `row_offset` that of the mean
+            row. Codes do not hold the exposure.
 
         Returns
         -------
@@ -235,8 +306,8 @@ class ExponentialFamilyPCA(FactorTransformer):
     def complete(self, X: Any, offset: Any = None) -> Any:
         """Return the table with its holes filled by the mean response; what was observed is kept.
 
-        In columns of whole numbers the mean is rounded, and of truth values the likelier is taken: convert them to
-        floats for rates and probabilities.
+        In columns of whole numbers the mean is rounded, and of truth values the likelier is taken:
+        convert them to floats for rates and probabilities.
 
         Parameters
         ----------
@@ -250,7 +321,9 @@ class ExponentialFamilyPCA(FactorTransformer):
         """
         check_is_fitted(self)
         if self._kernel is not None:
-            raise ValueError("The table of a kernel model is a Gram matrix, which has no holes to fill.")
+            raise ValueError(
+                "The table of a kernel model is a Gram matrix, which has no holes to fill.",
+            )
         table = self._table(X, False)
         Z = self._predictors(table, self._added(offset, table), Dense(table.shape))
         return filled(X, table, self._reading.response(Z, table), None)
@@ -258,8 +331,8 @@ class ExponentialFamilyPCA(FactorTransformer):
     def score(self, X: Any, y: Any = None, offset: Any = None) -> float:
         """Return the mean log likelihood of an observed entry, base measure included.
 
-        The codes of a row are fitted to the entries that are scored, so that it grows with the number of components:
-        choose that by `n_components="auto"`, not by a search over this score.
+        The codes of a row are fitted to the entries that are scored, so that it grows with the
+        number of components: choose that by `n_components="auto"`, not by a search over this score.
 
         Parameters
         ----------
@@ -276,8 +349,12 @@ class ExponentialFamilyPCA(FactorTransformer):
         held = Entries.of(table)
         if not held.count:
             raise ValueError("Every entry of the table is missing; there is nothing to score.")
-        Z, seen = self._predictors(table, self._added(offset, table), held.layout), held.w > 0
-        return log_likelihood(self._reading.loss, Z[seen].astype(np.float64), held.x[seen], held.rows) / held.count
+        Z = self._predictors(table, self._added(offset, table), held.layout)
+        seen = held.w > 0
+        return (
+            log_likelihood(self._reading.loss, Z[seen].astype(np.float64), held.x[seen], held.rows)
+            / held.count
+        )
 
     @property
     def certificate_(self) -> Certificate:
@@ -286,7 +363,7 @@ class ExponentialFamilyPCA(FactorTransformer):
         if self._certificate is None:
             raise AttributeError(
                 f"This {type(self).__name__} was solved locally, at a given number of components, so there is no "
-                "duality gap: n_components=None has a convex form and is certified."
+                "duality gap: n_components=None has a convex form and is certified.",
             )
         return self._certificate
 
@@ -295,7 +372,7 @@ class ExponentialFamilyPCA(FactorTransformer):
         if offset is None and self._offset_given:
             warn(
                 "The model was fitted with offset=..., and none is given for these rows: zero is assumed, an exposure "
-                "of one. Pass their offset."
+                "of one. Pass their offset.",
             )
         return as_offset(offset, table, self._reading.loss)
 
@@ -320,23 +397,35 @@ class ExponentialFamilyPCA(FactorTransformer):
         return gram_of(kernel, table), kernel, table
 
     def _selected(
-        self, problem: Convex | Factored, given: Given, random: np.random.Generator
+        self,
+        problem: Convex | Factored,
+        given: Given,
+        random: np.random.Generator,
     ) -> tuple[Convex | Factored, list[Selection]]:
         """Return the problem at what entries held out chose, and the choices."""
         if isinstance(problem, Convex):
             one, stated = self._chosen(problem, random)
             return stated, [] if one is None else [one]
         problem.check()
-        strength, number = isinstance(self.alpha, str), isinstance(self.n_components, str)
+        strength = isinstance(self.alpha, str)
+        number = isinstance(self.n_components, str)
         return selected(problem, given, strength, number, self.rule, random)
 
     def _record(
-        self, given: Given, reading: Reading, data: Data, problem: Convex | Factored, solution: Solution
+        self,
+        given: Given,
+        reading: Reading,
+        data: Data,
+        problem: Convex | Factored,
+        solution: Solution,
     ) -> None:
         """Set what was fitted: rows scored exactly under the components found, then balanced with them."""
         score, start = row_fit(given, reading, problem, restored(solution.point, given, reading))
         everything = given.learned is given
-        table = data if everything else reading.data(given.table, given.entries, given.offset)
+        if everything:
+            table = data
+        else:
+            table = reading.data(given.table, given.entries, given.offset)
         codes, level = score(table, start)
         if score.levels and self.fit_intercept:
             score, level = score.about_mean(table, level, given.weights)
@@ -344,22 +433,36 @@ class ExponentialFamilyPCA(FactorTransformer):
         if isinstance(problem, Factored):
             score, components = score.balanced(codes, given.weights)
             codes = codes @ score.turn
-        self.codes_, self.components_, self.intercept_ = codes, components, score.intercept
-        self._rows, self._reading = score, reading
+        self.codes_ = codes
+        self.components_ = components
+        self.intercept_ = score.intercept
+        self._rows = score
+        self._reading = reading
         if self.row_offset is not None:
-            self.row_offset_ = (
-                level if self.row_offset == "fit" else reading.exposure(given.table, given.entries, given.offset)
-            )
+            if self.row_offset == "fit":
+                self.row_offset_ = level
+            else:
+                self.row_offset_ = reading.exposure(given.table, given.entries, given.offset)
         values = fitted_values(self, given, data, problem, level)
-        self.objective_, self.deviance_explained_, self._certificate = values.objective, values.explained, None
-        self.history_ = [replace(record, objective=record.objective - values.more) for record in solution.history]
+        self.objective_ = values.objective
+        self.deviance_explained_ = values.explained
+        self._certificate = None
+        self.history_ = [
+            replace(record, objective=record.objective - values.more) for record in solution.history
+        ]
         if isinstance(problem, Convex):
-            self._certificate = Certificate(self.objective_, solution.bound, solution.rigorous, problem.floor)
+            self._certificate = Certificate(
+                self.objective_,
+                solution.bound,
+                solution.rigorous,
+                problem.floor,
+            )
         if not problem.alpha:
             warn_of_unbounded(self, given, level)
 
     def _record_choices(self, problem: Convex | Factored, chosen: list[Selection]) -> None:
-        self._n_features_out, self.alpha_ = len(self.components_), float(problem.alpha)
+        self._n_features_out = len(self.components_)
+        self.alpha_ = float(problem.alpha)
         if isinstance(problem, Convex):
             self.alpha_max_ = problem.alpha_max()
         elif isinstance(self.alpha, str):
@@ -370,17 +473,27 @@ class ExponentialFamilyPCA(FactorTransformer):
     def _scored(self, table: Any, offset: Array | None) -> tuple[Array, Array]:
         """Return the codes and the levels of rows."""
         if self._reading.fitted.unbounded and not Entries.of(table).count:
-            return np.zeros((table.shape[0], len(self.components_)), table.dtype), np.zeros(table.shape[0], table.dtype)
+            return np.zeros((table.shape[0], len(self.components_)), table.dtype), np.zeros(
+                table.shape[0],
+                table.dtype,
+            )
         with naming(names_of(self, None, table.shape[1])):
             return self._rows(self._reading.data(table, None, offset))
 
     def _predictors(self, table: Any, offset: Array | None, layout: Dense | Pattern) -> Array:
         """Return the predictors of a table where a layout has entries, offsets included."""
         codes, level = self._scored(table, offset)
-        C, b = self.components_.astype(table.dtype), self.intercept_.astype(table.dtype)
-        Z = layout.entries(Factors(codes, C)) + layout.spread(b) + at_entries(layout, level[:, None])
+        C = self.components_.astype(table.dtype)
+        b = self.intercept_.astype(table.dtype)
+        Z = (
+            layout.entries(Factors(codes, C))
+            + layout.spread(b)
+            + at_entries(layout, level[:, None])
+        )
         added = self._reading.offset(table, None, offset)
-        return Z if added is None else Z + at_entries(layout, added)
+        if added is None:
+            return Z
+        return Z + at_entries(layout, added)
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn which tables are taken; a precomputed kernel is split by rows and by columns."""

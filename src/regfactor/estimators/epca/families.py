@@ -18,8 +18,12 @@ from regfactor.problems import Data
 from regfactor.problems.checks import IllegalValues, as_bits
 from regfactor.problems.layout import Pattern
 
-FAINT = 1e-3  # weight of a hole under a loss that restricts the predictor, as a share of the mean weight of an entry
-BLOCK = 2**16  # entries of a table that are tallied together: fresh memory costs more than the arithmetic
+# weight of a hole under a loss that restricts the predictor, as a share of the mean weight of an
+# entry
+FAINT = 1e-3
+BLOCK = (
+    2**16
+)  # entries of a table that are tallied together: fresh memory costs more than the arithmetic
 LEAST_TOTAL = 0.5  # what stands for the total of a row without a count, in units of a count
 
 FAMILIES: dict[str, Callable[[float], Loss]] = {
@@ -36,9 +40,14 @@ def as_family(family: Any, trials: float) -> Loss:
     """Return the loss of a family: its negative log likelihood up to the base measure."""
     if isinstance(family, str):
         return choose(family, FAMILIES, "family")(trials)
-    if isinstance(family, Squared | Logistic | Binomial | Poisson | Gamma) or type(family) is Multinomial:
+    if (
+        isinstance(family, Squared | Logistic | Binomial | Poisson | Gamma)
+        or type(family) is Multinomial
+    ):
         return family
-    raise ValueError(f"family must be one of {', '.join(sorted(FAMILIES))} or such a loss, got {family!r}.")
+    raise ValueError(
+        f"family must be one of {', '.join(sorted(FAMILIES))} or such a loss, got {family!r}.",
+    )
 
 
 def is_non_negative(family: Any) -> bool:
@@ -53,18 +62,28 @@ def check_form(n_components: Any, row_offset: Any, loss: Loss) -> None:
     if row_offset not in (None, "total", "fit"):
         raise ValueError(f"row_offset must be None, 'total' or 'fit', got {row_offset!r}.")
     if row_offset == "total" and not isinstance(loss, Poisson):
-        other = "row_offset=None" if isinstance(loss, Multinomial) else "row_offset='fit'"
-        raise ValueError(f"row_offset='total' is an exposure of counts: use family='poisson', or {other}.")
+        if isinstance(loss, Multinomial):
+            other = "row_offset=None"
+        else:
+            other = "row_offset='fit'"
+        raise ValueError(
+            f"row_offset='total' is an exposure of counts: use family='poisson', or {other}.",
+        )
     if row_offset == "fit" and isinstance(loss, Multinomial):
-        raise ValueError("family='multinomial' has a free level for each row already: leave row_offset=None.")
-    k, auto = n_components, says(n_components, "auto")
+        raise ValueError(
+            "family='multinomial' has a free level for each row already: leave row_offset=None.",
+        )
+    k = n_components
+    auto = says(n_components, "auto")
     if not (k is None or auto or is_count(k)):
         raise ValueError(f"n_components must be a whole number >= 1, 'auto' or None, got {k!r}.")
     if k is None and (isinstance(loss, Gamma) or row_offset == "fit"):
         what = "row_offset='fit' is a second free term"
         if isinstance(loss, Gamma):
             what = "family='gamma' restricts the predictor"
-        raise UnsupportedProblem(f"n_components=None needs the convex form, and {what}: give n_components.")
+        raise UnsupportedProblem(
+            f"n_components=None needs the convex form, and {what}: give n_components.",
+        )
 
 
 def check_values(loss: Loss, table: Any) -> None:
@@ -75,10 +94,15 @@ def check_values(loss: Loss, table: Any) -> None:
     if not bad.any():
         return
     if is_sparse(table):
-        counts = [np.bincount(table.indices[part], minlength=table.shape[1]) for part in (bad, seen)]
+        counts = [
+            np.bincount(table.indices[part], minlength=table.shape[1]) for part in (bad, seen)
+        ]
     else:
         counts = [part.sum(axis=0) for part in (bad, seen)]
-    what = "Negative values in data" if (x[seen] < 0).any() else "Values outside the family's range"
+    if (x[seen] < 0).any():
+        what = "Negative values in data"
+    else:
+        what = "Values outside the family's range"
     name = next(name for name, part in FAMILIES.items() if type(part(1)) is type(loss))
     what = f"{what}: family={name!r} takes {loss.domain_text}; outside are "
     raise IllegalValues(what, counts[0], counts[1], _advice(loss, x[seen]))
@@ -97,9 +121,7 @@ def _advice(loss: Loss, values: Array) -> str:
     if (values == np.round(values)).all():
         return "Values are counts: use family='poisson', 'multinomial' for rows of counts, or 'binomial' with trials."
     if isinstance(loss, Gamma):
-        return (
-            "Zeros are no gamma data: use family='poisson', which takes any number from zero on, or mark them by NaN."
-        )
+        return "Zeros are no gamma data: use family='poisson', which takes any number from zero on, or mark them by NaN."
     return "Values are not negative: use family='poisson' or, where none is zero, 'gamma'."
 
 
@@ -138,17 +160,20 @@ def _counting(table: Any, entries: Any) -> Any:
     if some.all() or not some.any():
         return entries
     w = held.w * at_entries(held.layout, some[:, None])
-    return held.layout.matrix(w) if is_sparse(table) else w
+    if is_sparse(table):
+        return held.layout.matrix(w)
+    return w
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
     """How a table becomes data under a family.
 
-    A row of counts given their total is a row of Poisson counts with a free level, which gives the same likelihood
-    and leaves entries apart. `means` are those of the columns of the training table, `totals` says whether totals of
-    rows are exposures, `unit` is what a count of one is: one, or where data are smaller the mean of the positive.
-    `weight` is the mean weight of an observed entry where entries have weights.
+    A row of counts given their total is a row of Poisson counts with a free level, which gives the
+    same likelihood and leaves entries apart. `means` are those of the columns of the training
+    table, `totals` says whether totals of rows are exposures, `unit` is what a count of one is:
+    one, or where data are smaller the mean of the positive. `weight` is the mean weight of an
+    observed entry where entries have weights.
     """
 
     loss: Loss
@@ -161,14 +186,17 @@ class Reading:
     def of(table: Any, rows: Array | None, entries: Any, loss: Loss, totals: bool) -> Reading:
         """Return the reading of a training table, with the means of its columns."""
         n, d = table.shape
-        D, step = np.ones((n, 1)) if rows is None else rows[:, None], n if is_sparse(table) else max(BLOCK // d, 16)
+        D = np.ones((n, 1)) if rows is None else rows[:, None]
+        step = n if is_sparse(table) else max(BLOCK // d, 16)
         tally = np.zeros((4, d))
         for start in range(0, n, step):
             at = slice(start, start + step)
             tally += _tally(table[at], D[at], None if entries is None else entries[at])
         total, weight, seen, some = tally
         if not weight.any():
-            raise ValueError("Every entry of the table is missing or has weight zero; there is nothing to fit.")
+            raise ValueError(
+                "Every entry of the table is missing or has weight zero; there is nothing to fit.",
+            )
         overall = total.sum() / max(weight.sum(), 1e-300)
         unit = min(1.0, float(total.sum() / some.sum())) if some.any() else 1.0
         means = np.where(weight > 0, total / np.where(weight > 0, weight, 1), overall)
@@ -177,20 +205,27 @@ class Reading:
     @property
     def fitted(self) -> Loss:
         """The loss of single entries that is minimized."""
-        return Poisson() if isinstance(self.loss, Multinomial) else self.loss
+        if isinstance(self.loss, Multinomial):
+            return Poisson()
+        return self.loss
 
     def exposure(self, table: Any, entries: Any, given: Array | None) -> Array:
         """Return the log of each row's total over what the means of its observed columns would make.
 
-        Where an offset is given it is what the row has beside that: the total counts all of its exposure.
+        Where an offset is given it is what the row has beside that: the total counts all of its
+        exposure.
         """
         held = Entries.of(table, entries)
-        total, weights, level = held.layout.row_sums(held.seen * held.x), held.seen, np.zeros(table.shape[0])
+        total = held.layout.row_sums(held.seen * held.x)
+        weights = held.seen
+        level = np.zeros(table.shape[0])
         if given is not None:
             added = at_entries(held.layout, given)
             level[:] = given.min(axis=1)
             np.maximum.at(level, held.rows, added[held.w > 0])  # the highest of what is observed
-            weights = held.seen * np.exp(np.minimum(added - at_entries(held.layout, level[:, None]), 0))
+            weights = held.seen * np.exp(
+                np.minimum(added - at_entries(held.layout, level[:, None]), 0),
+            )
         expected = held.layout.times(weights, self.means[:, None])[:, 0]
         ratio = np.maximum(total, LEAST_TOTAL * self.unit) / np.where(expected > 0, expected, 1)
         return (np.where(expected > 0, np.log(ratio), 0) - level).astype(table.dtype)
@@ -200,7 +235,9 @@ class Reading:
         if not self.totals:
             return given
         by_total = self.exposure(table, entries, given)[:, None]
-        return by_total if given is None else given + by_total
+        if given is None:
+            return by_total
+        return given + by_total
 
     def data(self, table: Any, entries: Any, given: Array | None) -> Data:
         """Return the data of a table, checked against the family."""
@@ -215,28 +252,37 @@ class Reading:
         data = Data.of_sparse(table, self.fitted, entries)
         if offset is None:
             return data
-        return changed(data, terms=(changed(data.terms[0], offset=at_entries(Pattern.of(table), offset)),))
+        return changed(
+            data,
+            terms=(changed(data.terms[0], offset=at_entries(Pattern.of(table), offset)),),
+        )
 
     def _inside(self, table: Any, entries: Any) -> Data:
         """Return data without a hole, so that the predictors stay in the link domain there too."""
         held = Entries.of(table, entries).whole
-        w, x = held.w, held.x
+        w = held.w
+        x = held.x
         check_values(self.loss, np.where(w > 0, x, np.nan))
         if (w > 0).all():
             return Data.of(x, self.loss, None if entries is None else w)
         x = np.where(w > 0, x, self.means).astype(table.dtype)
-        return Data.of(x, self.loss, np.where(w > 0, w, FAINT if entries is None else FAINT * self.weight))
+        return Data.of(
+            x,
+            self.loss,
+            np.where(w > 0, w, FAINT if entries is None else FAINT * self.weight),
+        )
 
     def response(self, Z: Array, table: Any) -> Array:
         """Return the means of the entries of a table at predictors; of counts with a free level at their rows' levels.
 
-        The level of a row is known by its counts: one without any has none in its holes either, and one of which
-        nothing is known has the total of a mean row.
+        The level of a row is known by its counts: one without any has none in its holes either, and
+        one of which nothing is known has the total of a mean row.
         """
         if not isinstance(self.loss, Multinomial):
             return self.predict(Z)
         held = Entries.of(table)
-        counts, known = held.layout.row_sums(held.seen * held.x), held.layout.row_sums(held.seen) > 0
+        counts = held.layout.row_sums(held.seen * held.x)
+        known = held.layout.row_sums(held.seen) > 0
         none = np.where(known, 0, self.means.sum())[:, None] * self.predict(Z)
         return np.where((counts > 0)[:, None], self.fitted.predict(Z), none).astype(table.dtype)
 

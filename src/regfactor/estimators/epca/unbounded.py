@@ -1,7 +1,8 @@
 """Likelihoods without a maximum: rows or columns of which predictors that grow for ever fit some entries ever better.
 
-Only entries at an end of their range (0 or 1, a count of 0) can be such, and only along a direction that leaves the
-predictors of all other entries of the row or column as they are: a linear program tells, with the other factor held.
+Only entries at an end of their range (0 or 1, a count of 0) can be such, and only along a direction
+that leaves the predictors of all other entries of the row or column as they are: a linear program
+tells, with the other factor held.
 """
 
 from __future__ import annotations
@@ -20,30 +21,46 @@ from regfactor.solvers.forward import separable
 
 NEAR = 1e-2  # of the range: what runs away has come this near to its end when the solver stops
 TRIED = 8  # rows and columns that are looked at, those nearest to an end first
-ENDLESS = 100.0  # what components add to a predictor only on its way to an end that it never reaches
+ENDLESS = (
+    100.0  # what components add to a predictor only on its way to an end that it never reaches
+)
 
 
 def warn_of_unbounded(model: Any, given: Given, level: Array) -> None:
     """Warn where alpha = 0 leaves the likelihood of a fitted model without a maximum."""
-    learned, reading, loss = given.learned, model._reading, model._reading.fitted
+    learned = given.learned
+    reading = model._reading
+    loss = model._reading.fitted
     if isinstance(loss, Squared | Gamma):
         return
-    held, offset = learned.held, reading.offset(learned.table, learned.entries, learned.offset)
-    codes, C, level = model.codes_[given.counted], model.components_, level[given.counted, None]
+    held = learned.held
+    offset = reading.offset(learned.table, learned.entries, learned.offset)
+    codes = model.codes_[given.counted]
+    C = model.components_
+    level = level[given.counted, None]
     inner = held.layout.entries(Factors(codes, C))
     Z = inner + held.layout.spread(model.intercept_)
     Z = Z + at_entries(held.layout, level if offset is None else level + offset)
     seen = held.w > 0
     rows, columns = _places(held.layout, seen)
-    x, mean, domain = held.x[seen], loss.predict(Z[seen]), loss.domain
+    x = held.x[seen]
+    mean = loss.predict(Z[seen])
+    domain = loss.domain
     sign = (x >= domain.high).astype(float) - (x <= domain.low)
     room = np.where(sign < 0, mean / reading.unit, np.where(sign > 0, domain.high - mean, np.inf))
-    by_columns, by_rows = _with_ones(codes, model.fit_intercept), _with_ones(C.T, model._rows.levels)
-    endless = bool((sign * inner[seen] > ENDLESS).any())  # of both factors together, where neither runs away alone
-    if endless or _runs_away(columns, by_columns, rows, sign, room) or _runs_away(rows, by_rows, columns, sign, room):
+    by_columns = _with_ones(codes, model.fit_intercept)
+    by_rows = _with_ones(C.T, model._rows.levels)
+    endless = bool(
+        (sign * inner[seen] > ENDLESS).any(),
+    )  # of both factors together, where neither runs away alone
+    if (
+        endless
+        or _runs_away(columns, by_columns, rows, sign, room)
+        or _runs_away(rows, by_rows, columns, sign, room)
+    ):
         warn(
             "The likelihood is unbounded: some entries are fitted perfectly by predictors that grow for ever. Give "
-            "alpha > 0; the fit is where the solver stopped."
+            "alpha > 0; the fit is where the solver stopped.",
         )
 
 
@@ -70,4 +87,6 @@ def _runs_away(groups: Array, D: Array, places: Array, sign: Array, room: Array)
     inside = np.bincount(groups, sign == 0, minlength=n)
     order = np.lexsort((least, inside > 0))  # groups that lie wholly at the ends first
     near = order[least[order] < NEAR][:TRIED]
-    return any(separable(D[places[at]], sign[at]) for at in (np.flatnonzero(groups == j) for j in near))
+    return any(
+        separable(D[places[at]], sign[at]) for at in (np.flatnonzero(groups == j) for j in near)
+    )

@@ -28,10 +28,14 @@ def weights_of_losses(estimator: Any) -> tuple[float, float]:
     if says(own, "auto"):
         own = AUTO
     if not (is_number(own) and 0 <= own < np.inf):
-        raise ValueError(f"C_unlabeled must be a number >= 0 or 'auto', got {estimator.C_unlabeled!r}.")
+        raise ValueError(
+            f"C_unlabeled must be a number >= 0 or 'auto', got {estimator.C_unlabeled!r}.",
+        )
     C = own if estimator.C is None else estimator.C
     if not (is_number(C) and 0 < C < np.inf):
-        raise ValueError(f"C must be a number > 0, or None for C_unlabeled where that is > 0; got {estimator.C!r}.")
+        raise ValueError(
+            f"C must be a number > 0, or None for C_unlabeled where that is > 0; got {estimator.C!r}.",
+        )
     for name in ("match_balance", "annealing"):
         if not isinstance(getattr(estimator, name), bool | np.bool_):
             raise ValueError(f"{name} must be True or False, got {getattr(estimator, name)!r}.")
@@ -41,7 +45,9 @@ def weights_of_losses(estimator: Any) -> tuple[float, float]:
 def known_labels(estimator: Any, table: Any, y: Any, given: tuple[Constraint, ...]) -> Labels:
     """Return the labels; classes are those named, or those of y and of the constraints."""
     if y is None:
-        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None.",
+        )
     y = as_labels(column_or_1d(y, warn=True) if np.asarray(y).ndim == 2 else y)
     check_consistent_length(table, y)
     classes = estimator.classes
@@ -51,17 +57,21 @@ def known_labels(estimator: Any, table: Any, y: Any, given: tuple[Constraint, ..
     labels = encode_labels(y, estimator.unlabeled, classes)
     if not len(labels.classes):
         raise ValueError(
-            "No row has a label, and no class is named. State what is expected of classes: constraints=[...]."
+            "No row has a label, and no class is named. State what is expected of classes: constraints=[...].",
         )
     if len(labels.classes) < 2:
         only = labels.classes.tolist()[0]
-        raise ValueError(f"A classifier needs at least two classes, got 1 class, {only!r}; name all: classes=[...].")
+        raise ValueError(
+            f"A classifier needs at least two classes, got 1 class, {only!r}; name all: classes=[...].",
+        )
     return labels
 
 
 def _ordered(labels: set[Any]) -> list[Any]:
     if len({isinstance(label, str) for label in labels}) > 1:
-        raise ValueError(f"Labels of y and of the constraints mix strings and numbers: {sorted(map(str, labels))}.")
+        raise ValueError(
+            f"Labels of y and of the constraints mix strings and numbers: {sorted(map(str, labels))}.",
+        )
     return sorted(labels)
 
 
@@ -85,7 +95,7 @@ def check_symmetry(task: Expectation, labels: Labels, constraints: tuple[Constra
     if alone and len(known) < 2:
         raise ValueError(
             f"Rows of positive weight have labels of {len(known)} class, and no unlabeled row counts: at least two "
-            "are needed."
+            "are needed.",
         )
     pairs = list(itertools.combinations(silent, 2))
     if not alone and pairs:
@@ -98,5 +108,5 @@ def check_symmetry(task: Expectation, labels: Labels, constraints: tuple[Constra
         raise ValueError(
             f"Nothing tells the classes {names} apart: no row of theirs has a label, and the constraints ({said}) say "
             "the same of every row. Label some rows, or state a region or a labeled feature whose shares differ from "
-            "those of all rows by more than its tolerance."
+            "those of all rows by more than its tolerance.",
         )

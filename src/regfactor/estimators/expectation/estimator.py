@@ -25,7 +25,13 @@ from regfactor.estimators.expectation.door import (
     weights_of_losses,
 )
 from regfactor.estimators.expectation.kernel_features import Scale, features_of
-from regfactor.estimators.expectation.statements import Stated, as_constraints, check_labels, stated, warn_of_misses
+from regfactor.estimators.expectation.statements import (
+    Stated,
+    as_constraints,
+    check_labels,
+    stated,
+    warn_of_misses,
+)
 from regfactor.estimators.labels import Labels
 from regfactor.kernels import Precomputed, as_kernel, is_pairwise, takes_sparse
 from regfactor.loop import Solution, run
@@ -34,63 +40,73 @@ from regfactor.problems.expectation import Expectation, Margin
 from regfactor.solvers.annealing import Annealing, Expected
 from regfactor.solvers.balance import matching_offsets
 
-NEVER = -1.0  # relative change of the objective that ends a run: annealing knows itself when it is done
+NEVER = (
+    -1.0
+)  # relative change of the objective that ends a run: annealing knows itself when it is done
 
 
 class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
     r"""min over f, p of |f|^2/2 + C sum_L L(y f) + C' sum_U E_p L(y f) - T sum_U H(p), expectations as stated, T -> 0.
 
-    A support vector machine that learns from statements about the rows U without a label, such as shares of classes in
-    all of them, in those with a word, or in a region, besides the rows L with a label, of which there may be none
-    (Bellare 2009). p is the distribution of the labels of U, H its entropy. T falls from above the temperature at which
-    f begins to part the rows (deterministic annealing, Sindhwani, Keerthi & Chapelle 2006); the fit is local. A
-    statement that is missed by delta outside its tolerance costs penalty C' n delta^2 / 2, n the rows it is about, so
-    that statements which contradict each other give a compromise, told in `constraint_report_`.
+    A support vector machine that learns from statements about the rows U without a label, such as
+    shares of classes in all of them, in those with a word, or in a region, besides the rows L with
+    a label, of which there may be none (Bellare 2009). p is the distribution of the labels of U, H
+    its entropy. T falls from above the temperature at which f begins to part the rows
+    (deterministic annealing, Sindhwani, Keerthi & Chapelle 2006); the fit is local. A statement
+    that is missed by delta outside its tolerance costs penalty C' n delta^2 / 2, n the rows it is
+    about, so that statements which contradict each other give a compromise, told in
+    `constraint_report_`.
 
-    f(x) = h(x) + b, b free, h in the space of the kernel, which is centered and divided by the mean of k(x, x) over the
-    training rows: C and C' have no unit. While T falls, a ridge holds b back, so that rows part before all lean to one
-    side; at the end b is free. More than two classes have an f each, against the rest.
+    f(x) = h(x) + b, b free, h in the space of the kernel, which is centered and divided by the mean
+    of k(x, x) over the training rows: C and C' have no unit. While T falls, a ridge holds b back,
+    so that rows part before all lean to one side; at the end b is free. More than two classes have
+    an f each, against the rest.
 
     Parameters
     ----------
     constraints : Constraint or list of Constraint, default=()
-        Made by `regfactor.constraints`. With none, the balance of classes is that of the labels, (n_c + 1)/(n + k)
-        for each of k classes, with tolerance 0.1. A wrong share is the main risk: see
-        `model_selection.constraint_sensitivity`.
+        Made by `regfactor.constraints`. With none, the balance of classes is that of the labels,
+        (n_c + 1)/(n + k) for each of k classes, with tolerance 0.1. A wrong share is the main risk:
+        see `model_selection.constraint_sensitivity`.
     C : float, optional
         Weight of labeled rows; None is C_unlabeled, by which all rows count alike.
     C_unlabeled : float or "auto", default="auto"
-        C', weight of unlabeled rows; "auto" is 0.05, and 0 leaves a support vector machine on the labeled rows.
+        C', weight of unlabeled rows; "auto" is 0.05, and 0 leaves a support vector machine on the
+        labeled rows.
     loss : str or Loss, default="squared_hinge"
-        L(m): "squared_hinge" max(0, 1 - m)^2, "logistic" log(1 + e^-m), "squared" (1 - m)^2, or "hinge" max(0, 1 - m),
-        which is smoothed between 0.9 and 1.
+        L(m): "squared_hinge" max(0, 1 - m)^2, "logistic" log(1 + e^-m), "squared" (1 - m)^2, or
+        "hinge" max(0, 1 - m), which is smoothed between 0.9 and 1.
     kernel : str, callable or Kernel, default="linear"
-        "linear", "rbf", "poly", "precomputed", a function of two tables, or a part of `regfactor.kernels`.
+        "linear", "rbf", "poly", "precomputed", a function of two tables, or a part of
+        `regfactor.kernels`.
     gamma : float or str, default="neighbors"
-        Of the kernel; "neighbors" is 1/(2 s), s the median squared distance to the tenth neighbor. "scale" and "median"
-        are too wide to follow clusters.
+        Of the kernel; "neighbors" is 1/(2 s), s the median squared distance to the tenth neighbor.
+        "scale" and "median" are too wide to follow clusters.
     penalty : float, default=1e3
         How much a statement weighs beside the rows it is about.
     classes : array-like, optional
         All classes; otherwise those of the labels and of the constraints.
     match_balance : bool, default=False
-        Whether offsets are moved after the fit, so that predictions for the unlabeled rows have the stated balance of
-        classes (or that of the labels). Otherwise only p has it.
+        Whether offsets are moved after the fit, so that predictions for the unlabeled rows have the
+        stated balance of classes (or that of the labels). Otherwise only p has it.
     unlabeled : optional
-        The marker of unlabeled rows in y; by default -1, NaN and None, for strings None, NaN and "".
+        The marker of unlabeled rows in y; by default -1, NaN and None, for strings None, NaN and
+        "".
     annealing : bool, default=True
         False begins at the last temperature, and finds worse optima: for comparison.
     degree, coef0 : default=3, 1.0
         Of the kernel.
     landmarks : int, "auto" or None, default="auto"
-        For kernels that are not linear: the number of random rows whose kernel columns stand for all (Nystrom). "auto"
-        takes 1000 beyond 2000 rows, and else all, exactly, as None always does.
+        For kernels that are not linear: the number of random rows whose kernel columns stand for
+        all (Nystrom). "auto" takes 1000 beyond 2000 rows, and else all, exactly, as None always
+        does.
     max_iter : int, default=1000
         Most f-steps; some hundred are never needed.
     tol : float, default=1e-4
         Accuracy of the last f-step, relative to the norm of f.
     time_limit, verbose, callback : optional
-        As in all estimators; the callback is given every `Iterate` and ends the run by returning something true.
+        As in all estimators; the callback is given every `Iterate` and ends the run by returning
+        something true.
     random_state : int, RandomState instance or None, default=None
         Chooses landmarks.
 
@@ -102,7 +118,8 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
     label_distributions_ : ndarray of shape (n_samples, n_classes)
         p; one for the class of a labeled row.
     constraint_report_ : ConstraintReport
-        For every statement: target, tolerance, what came out in expectation and in prediction, violation; print it.
+        For every statement: target, tolerance, what came out in expectation and in prediction,
+        violation; print it.
     constraints_ : tuple of Constraint
         Those given, or the balance that was taken from the labels.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
@@ -126,18 +143,49 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
     _why = "labels are found by annealing, and the model"
 
     def __init__(
-        self, constraints: Any = (), C: float | None = None, C_unlabeled: Any = "auto", loss: Any = "squared_hinge",
-        kernel: Any = "linear", gamma: Any = "neighbors", penalty: float = 1e3, classes: Any = None,
-        match_balance: bool = False, *, unlabeled: Any = None, annealing: bool = True, degree: int = 3,
-        coef0: float = 1.0, landmarks: Any = "auto", max_iter: int = 1000, tol: float = 1e-4,
-        time_limit: float | None = None, verbose: int = 0, random_state: Any = None, callback: Any = None,
-    ) -> None:  # fmt: skip
-        self.constraints, self.C, self.C_unlabeled, self.loss = constraints, C, C_unlabeled, loss
-        self.kernel, self.gamma, self.penalty, self.classes = kernel, gamma, penalty, classes
-        self.match_balance, self.unlabeled, self.annealing = match_balance, unlabeled, annealing
-        self.degree, self.coef0, self.landmarks = degree, coef0, landmarks
-        self.max_iter, self.tol, self.time_limit = max_iter, tol, time_limit
-        self.verbose, self.random_state, self.callback = verbose, random_state, callback
+        self,
+        constraints: Any = (),
+        C: float | None = None,
+        C_unlabeled: Any = "auto",
+        loss: Any = "squared_hinge",
+        kernel: Any = "linear",
+        gamma: Any = "neighbors",
+        penalty: float = 1e3,
+        classes: Any = None,
+        match_balance: bool = False,
+        *,
+        unlabeled: Any = None,
+        annealing: bool = True,
+        degree: int = 3,
+        coef0: float = 1.0,
+        landmarks: Any = "auto",
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callback: Any = None,
+    ) -> None:
+        self.constraints = constraints
+        self.C = C
+        self.C_unlabeled = C_unlabeled
+        self.loss = loss
+        self.kernel = kernel
+        self.gamma = gamma
+        self.penalty = penalty
+        self.classes = classes
+        self.match_balance = match_balance
+        self.unlabeled = unlabeled
+        self.annealing = annealing
+        self.degree = degree
+        self.coef0 = coef0
+        self.landmarks = landmarks
+        self.max_iter = max_iter
+        self.tol = tol
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.random_state = random_state
+        self.callback = callback
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows of which some, or none, have a label.
@@ -156,7 +204,8 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
         self
         """
         with all_or_nothing(self):
-            own, given = weights_of_losses(self), as_constraints(self.constraints)
+            own = weights_of_losses(self)
+            given = as_constraints(self.constraints)
             margin = Margin.of(as_loss(self.loss))
             table = self._table(X, reset=True)
             labels = known_labels(self, table, y, given)
@@ -167,17 +216,33 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
             used = given or (balance_of_labels(labels, weights) if len(free) else ())
             check_labels(used, labels.classes)
             names = getattr(self, "feature_names_in_", None)
-            seen = stated(used, X if hasattr(X, "shape") else table, names, labels.classes, free, weights[free])
+            seen = stated(
+                used,
+                X if hasattr(X, "shape") else table,
+                names,
+                labels.classes,
+                free,
+                weights[free],
+            )
             shares = seen.balance(label_shares(labels, weights))
             R, scale, marks = self._features(table, counted, weights)
             strength = float(self.penalty) * own[1]
-            task = Expectation(*scale.applied(R), labels.codes[counted], weights[counted], len(labels.classes), margin,
-                               *own, seen.statements(strength))  # fmt: skip
+            task = Expectation(
+                *scale.applied(R),
+                labels.codes[counted],
+                weights[counted],
+                len(labels.classes),
+                margin,
+                *own,
+                seen.statements(strength),
+            )
             check_symmetry(task, labels, used)
             solution = self._run(task)
-            self._marks, self._margin = marks, margin
+            self._marks = marks
+            self._margin = margin
             coef, offset = scale.undone(*_coefficients(solution), R)
-            self._coef, self._offset = coef if marks is None else marks.back @ coef, offset
+            self._coef = coef if marks is None else marks.back @ coef
+            self._offset = offset
             self._publish(table, labels, seen, (free, shares), solution)
         return self
 
@@ -198,33 +263,56 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
         precomputed = isinstance(kernel, Precomputed)
         if precomputed and table.shape[0] != table.shape[1]:
             raise ValueError(
-                f"A precomputed kernel needs the square matrix of the training rows, got shape {table.shape}."
+                f"A precomputed kernel needs the square matrix of the training rows, got shape {table.shape}.",
             )
         X = table if len(counted) == table.shape[0] else table[counted]
-        X = X[:, counted] if precomputed and len(counted) < table.shape[0] else X
+        if precomputed and len(counted) < table.shape[0]:
+            X = X[:, counted]
+        else:
+            X = X
         R, marks = features_of(X, kernel.resolved(X), self.landmarks, self.random_state)
         if marks is not None and precomputed:
             marks = replace(marks, columns=counted[marks.columns])
         return R, Scale.of(R, weights[counted]), marks
 
-    def _publish(self, table: Any, labels: Labels, seen: Stated, told: tuple[Array, Array], solution: Solution) -> None:
+    def _publish(
+        self,
+        table: Any,
+        labels: Labels,
+        seen: Stated,
+        told: tuple[Array, Array],
+        solution: Solution,
+    ) -> None:
         """Set the fitted attributes."""
-        (free, shares), F, p = told, self._values(table), _probabilities(solution)
+        (free, shares) = told
+        F = self._values(table)
+        p = _probabilities(solution)
         if self.match_balance and len(free):
             moved = matching_offsets(F[free], seen.weights, shares)
-            self._offset, F = self._offset + moved, F + moved
-        setattr(self, "coef_" if self._marks is None else "dual_coef_", self._coef.T.astype(table.dtype))
-        self.intercept_, self.classes_ = self._offset.astype(table.dtype), labels.classes
+            self._offset = self._offset + moved
+            F = F + moved
+        setattr(
+            self,
+            "coef_" if self._marks is None else "dual_coef_",
+            self._coef.T.astype(table.dtype),
+        )
+        self.intercept_ = self._offset.astype(table.dtype)
+        self.classes_ = labels.classes
         found = np.where(labels.labeled, labels.codes, _winners(F))
         P = np.where(labels.labeled[:, None], labels.one_hot(), self._posterior(F))
         P[free] = p
-        self.transduction_, self.label_distributions_ = labels.classes[found], P.astype(table.dtype)
-        self.constraints_, self.constraint_report_ = seen.constraints, seen.report(p, _winners(F[free]))
+        self.transduction_ = labels.classes[found]
+        self.label_distributions_ = P.astype(table.dtype)
+        self.constraints_ = seen.constraints
+        self.constraint_report_ = seen.report(p, _winners(F[free]))
         publish_run(self, solution, "Annealing")
         warn_of_misses(self.constraint_report_, seen.sizes())
 
     def _values(self, X: Any) -> Array:
-        h = X @ self._coef if self._marks is None else self._marks.times(X, self._coef)
+        if self._marks is None:
+            h = X @ self._coef
+        else:
+            h = self._marks.times(X, self._coef)
         return np.asarray(h + self._offset)
 
     def _posterior(self, F: Array) -> Array:
@@ -240,7 +328,14 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
         return self._values(X), X.dtype
 
     def _table(self, X: Any, reset: bool) -> Any:
-        return validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
+        return validated(
+            self,
+            X,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+            reset=reset,
+        )
 
     def decision_function(self, X: Any) -> Array:
         """Return f.
@@ -306,4 +401,6 @@ def _probabilities(solution: Solution) -> Array:
     """Return p with a column for each class."""
     assert isinstance(solution.point, Expected) and solution.point.p is not None
     p = solution.point.p
-    return np.hstack([1 - p, p]) if p.shape[1] == 1 else p
+    if p.shape[1] == 1:
+        return np.hstack([1 - p, p])
+    return p

@@ -37,7 +37,8 @@ class Scale:
             squares = float(weights @ R.multiply(R).sum(axis=1)) / total - float(mean @ mean)
             noise = R.shape[1] * np.finfo(float).eps * float(mean @ mean)
         else:
-            squares, noise = float(weights @ np.square(R - mean).sum(axis=1)) / total, 0.0
+            squares = float(weights @ np.square(R - mean).sum(axis=1)) / total
+            noise = 0.0
         return Scale(mean, float(np.sqrt(squares)) if squares > noise else 1.0)
 
     def applied(self, R: Any) -> tuple[Any, Array]:
@@ -67,17 +68,28 @@ class Landmarks:
         out = np.empty((X.shape[0], coef.shape[1]))
         for rows in gen_batches(X.shape[0], BLOCK):
             block = X[rows] if self.columns is None else X[rows][:, self.columns]
-            out[rows] = np.asarray(self.kernel.gram(block, self.references, self.prepared), np.float64) @ coef
+            out[rows] = (
+                np.asarray(self.kernel.gram(block, self.references, self.prepared), np.float64)
+                @ coef
+            )
         return out
 
 
-def features_of(X: Any, kernel: Kernel, landmarks: Any, random_state: Any) -> tuple[Any, Landmarks | None]:
+def features_of(
+    X: Any,
+    kernel: Kernel,
+    landmarks: Any,
+    random_state: Any,
+) -> tuple[Any, Landmarks | None]:
     """Return features of the rows, and how new rows get theirs; None for inputs as they are."""
     if isinstance(kernel, Linear):
         return X.astype(np.float64, copy=False), None
     n = X.shape[0]
     m = _count(landmarks, n)
-    places = np.arange(n) if m >= n else np.sort(check_random_state(random_state).permutation(n)[:m])
+    if m >= n:
+        places = np.arange(n)
+    else:
+        places = np.sort(check_random_state(random_state).permutation(n)[:m])
     precomputed = isinstance(kernel, Precomputed)
     chosen = X[places][:, places] if precomputed else X[places]
     K = np.asarray(kernel.gram(chosen), np.float64)
@@ -85,10 +97,18 @@ def features_of(X: Any, kernel: Kernel, landmarks: Any, random_state: Any) -> tu
     values, vectors = scipy.linalg.eigh(K, check_finite=False)
     keep = values > CUT * max(values[-1], 0.0)
     if not keep.any():
-        raise ValueError(f"The kernel {kernel} has no positive eigenvalue on these rows: it is no inner product.")
+        raise ValueError(
+            f"The kernel {kernel} has no positive eigenvalue on these rows: it is no inner product.",
+        )
     root = np.sqrt(values[keep])
     held = np.empty((len(places), 0)) if precomputed else chosen
-    marks = Landmarks(kernel, held, kernel.prepare(chosen), places if precomputed else None, vectors[:, keep] / root)
+    marks = Landmarks(
+        kernel,
+        held,
+        kernel.prepare(chosen),
+        places if precomputed else None,
+        vectors[:, keep] / root,
+    )
     return vectors[:, keep] * root if m >= n else marks.times(X, marks.back), marks
 
 
@@ -96,7 +116,13 @@ def _count(landmarks: Any, n: int) -> int:
     if landmarks is None:
         return n
     if says(landmarks, "auto"):
-        return n if n <= MOST_ROWS else LANDMARKS
-    if isinstance(landmarks, int | np.integer) and not isinstance(landmarks, bool) and landmarks >= 1:
+        if n <= MOST_ROWS:
+            return n
+        return LANDMARKS
+    if (
+        isinstance(landmarks, int | np.integer)
+        and not isinstance(landmarks, bool)
+        and landmarks >= 1
+    ):
         return int(landmarks)
     raise ValueError(f"landmarks must be a whole number >= 1, 'auto' or None, got {landmarks!r}.")

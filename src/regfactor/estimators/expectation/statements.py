@@ -13,7 +13,9 @@ from regfactor._params import Array, optional, warn
 from regfactor.constraints import ROUNDING, ClassBalance, Constraint
 from regfactor.problems.expectation import Statements
 
-LARGE, THIN = 1_000_000, 0.1  # features with more entries than that, of which few are not zero, are held sparse
+# features with more entries than that, of which few are not zero, are held sparse
+LARGE = 1_000_000
+THIN = 0.1
 MISSED = 0.05  # of the size of its feature: a miss that is told by a warning
 
 
@@ -33,8 +35,8 @@ class Reported(NamedTuple):
 class ConstraintReport(tuple[Reported, ...]):
     """How every statement came out; its `str` is a table.
 
-    `expected` is under the distributions of labels, `predicted` under the predictions for the unlabeled rows;
-    `violation` is by how much `expected` lies outside target +- tolerance.
+    `expected` is under the distributions of labels, `predicted` under the predictions for the
+    unlabeled rows; `violation` is by how much `expected` lies outside target +- tolerance.
     """
 
     @property
@@ -50,10 +52,17 @@ class ConstraintReport(tuple[Reported, ...]):
     def __str__(self) -> str:
         head = ("constraint", "label", "target", "expected", "predicted", "violation", "rows")
         rows = [head] + [
-            (r.constraint, str(r.label), f"{r.target:.3g} ± {r.tolerance:.3g}", f"{r.expected:.3g}",
-             f"{r.predicted:.3g}", f"{r.violation:.2g}", str(r.n_rows))
+            (
+                r.constraint,
+                str(r.label),
+                f"{r.target:.3g} ± {r.tolerance:.3g}",
+                f"{r.expected:.3g}",
+                f"{r.predicted:.3g}",
+                f"{r.violation:.2g}",
+                str(r.n_rows),
+            )
             for r in self
-        ]  # fmt: skip
+        ]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
@@ -70,7 +79,8 @@ class Stated:
     def statements(self, strength: float) -> Statements:
         """Return what the p-step takes; missing a target by delta costs (strength/2) delta^2 / sum_j v_j a_j^2.
 
-        For a share among n rows that is strength n delta^2 / 2: it grows with the rows as the other terms do.
+        For a share among n rows that is strength n delta^2 / 2: it grows with the rows as the other
+        terms do.
         """
         used = [a for a in self.columns if a is not None]
         lines = []
@@ -78,7 +88,10 @@ class Stated:
         for constraint, a in zip(self.constraints, self.columns, strict=True):
             if a is None:
                 continue
-            lines += [(at, c, t, constraint.tolerance) for c, t in _columns_of(constraint, self.classes, a, self)]
+            lines += [
+                (at, c, t, constraint.tolerance)
+                for c, t in _columns_of(constraint, self.classes, a, self)
+            ]
             at += 1
         if not lines:
             return Statements.none(len(self.weights))
@@ -87,9 +100,13 @@ class Stated:
         where, of, target, tolerance = (np.array(column) for column in zip(*lines, strict=True))
         thin = A.size > LARGE and np.count_nonzero(A) < THIN * A.size
         return Statements(
-            scipy.sparse.csr_array(A) if thin else A, where, of, target.astype(float), tolerance.astype(float),
+            scipy.sparse.csr_array(A) if thin else A,
+            where,
+            of,
+            target.astype(float),
+            tolerance.astype(float),
             strength / squares[where],
-        )  # fmt: skip
+        )
 
     def report(self, p: Array, predicted: Array) -> ConstraintReport:
         """Return how statements came out under p (rows x classes) and under predicted codes."""
@@ -99,13 +116,37 @@ class Stated:
         for constraint, a in zip(self.constraints, self.columns, strict=True):
             for label, target in constraint.targets.items():
                 if a is None:
-                    lines.append(Reported(str(constraint), label, target, constraint.tolerance, np.nan, np.nan, 0.0, 0))
+                    lines.append(
+                        Reported(
+                            str(constraint),
+                            label,
+                            target,
+                            constraint.tolerance,
+                            np.nan,
+                            np.nan,
+                            0.0,
+                            0,
+                        ),
+                    )
                     continue
-                c, v = place[label], self.weights * a
-                expected, seen = float(v @ p[:, c]), float(v @ hard[:, c])
+                c = place[label]
+                v = self.weights * a
+                expected = float(v @ p[:, c])
+                seen = float(v @ hard[:, c])
                 miss = max(abs(expected - target) - constraint.tolerance, 0.0)
                 rows = int(np.count_nonzero(a))
-                lines.append(Reported(str(constraint), label, target, constraint.tolerance, expected, seen, miss, rows))
+                lines.append(
+                    Reported(
+                        str(constraint),
+                        label,
+                        target,
+                        constraint.tolerance,
+                        expected,
+                        seen,
+                        miss,
+                        rows,
+                    ),
+                )
         return ConstraintReport(lines)
 
     def sizes(self) -> list[float]:
@@ -123,13 +164,20 @@ class Stated:
                 shares = constraint.targets
                 if len(self.classes) == 2 and len(shares) == 1:
                     ((label, share),) = shares.items()
-                    shares |= {other: 1 - share for other in self.classes.tolist() if other != label}
+                    shares |= {
+                        other: 1 - share for other in self.classes.tolist() if other != label
+                    }
                 if len(shares) == len(self.classes):
                     return np.array([shares[label] for label in self.classes.tolist()])
         return otherwise
 
 
-def _columns_of(constraint: Constraint, classes: Array, a: Array, stated: Stated) -> list[tuple[int, float]]:
+def _columns_of(
+    constraint: Constraint,
+    classes: Array,
+    a: Array,
+    stated: Stated,
+) -> list[tuple[int, float]]:
     """Return (column of scores, target): of two classes only the second has one, and one statement says it all."""
     place = {label: c for c, label in enumerate(classes.tolist())}
     targets = {place[label]: target for label, target in constraint.targets.items()}
@@ -150,7 +198,7 @@ def as_constraints(constraints: Any) -> tuple[Constraint, ...]:
         if not isinstance(constraint, Constraint):
             raise ValueError(
                 f"constraints holds {constraint!r}; make constraints by class_balance, labeled_feature, region or "
-                "expectation of regfactor.constraints."
+                "expectation of regfactor.constraints.",
             )
     return found
 
@@ -163,25 +211,39 @@ def check_labels(constraints: tuple[Constraint, ...], classes: Array) -> None:
         if strange:
             raise ValueError(
                 f"The constraint on {constraint} names {strange}, and the classes are {classes.tolist()}; name all "
-                "classes by classes=[...], or correct the label."
+                "classes by classes=[...], or correct the label.",
             )
         total = sum(constraint.targets.values())
-        if constraint.relative and len(constraint.targets) == len(known) and abs(total - 1) > ROUNDING:
+        if (
+            constraint.relative
+            and len(constraint.targets) == len(known)
+            and abs(total - 1) > ROUNDING
+        ):
             raise ValueError(
-                f"The constraint on {constraint} gives shares of all classes that sum to {total:g}, not to one."
+                f"The constraint on {constraint} gives shares of all classes that sum to {total:g}, not to one.",
             )
 
 
 def stated(
-    constraints: tuple[Constraint, ...], X: Any, names: Any, classes: Array, rows: Array, weights: Array
+    constraints: tuple[Constraint, ...],
+    X: Any,
+    names: Any,
+    classes: Array,
+    rows: Array,
+    weights: Array,
 ) -> Stated:
     """Return constraints on `rows`, the unlabeled ones of positive weight; one that says nothing of them is told."""
     columns: list[Array | None] = []
     for constraint in constraints:
         phi = constraint.features(X, names)[rows]
-        total = float(weights @ phi) if constraint.relative else float(weights.sum())
+        if constraint.relative:
+            total = float(weights @ phi)
+        else:
+            total = float(weights.sum())
         if not phi.any():
-            warn(f"The constraint on {constraint} says nothing: no unlabeled row belongs to it. It is left out.")
+            warn(
+                f"The constraint on {constraint} says nothing: no unlabeled row belongs to it. It is left out.",
+            )
             columns.append(None)
             continue
         columns.append(phi / total)
@@ -190,11 +252,13 @@ def stated(
 
 def warn_of_misses(report: ConstraintReport, scale: list[float]) -> None:
     """Warn of statements that do not hold by far: they contradict each other or the penalty is too low."""
-    missed = [line for line, size in zip(report, scale, strict=True) if line.violation > MISSED * size]
+    missed = [
+        line for line, size in zip(report, scale, strict=True) if line.violation > MISSED * size
+    ]
     if missed:
         worst = max(missed, key=lambda line: line.violation)
         warn(
             f"{len(missed)} of {len(report)} stated expectations do not hold; the worst is {worst.label!r} among "
             f"{worst.constraint}: stated {worst.target:.3g} ± {worst.tolerance:.3g}, found {worst.expected:.3g}. They "
-            "may contradict each other or the labels; see constraint_report_, widen tolerances, or raise penalty."
+            "may contradict each other or the labels; see constraint_report_, widen tolerances, or raise penalty.",
         )

@@ -25,12 +25,17 @@ from regfactor.solvers.assignment import (
     sample_of_costs,
     sharpness_of,
 )
-from regfactor.solvers.kernel_assignment import LabeledKernelClusters, LabeledKernelLloyd, LabeledKernelMixture
+from regfactor.solvers.kernel_assignment import (
+    LabeledKernelClusters,
+    LabeledKernelLloyd,
+    LabeledKernelMixture,
+)
 from regfactor.solvers.mixture import log_joint
 from regfactor.solvers.nearest import Centers
 
 FIRST = 10  # hard iterations before the soft ones
-MERGED = 0.8  # share of labeled rows, of those right before, below which soft classes have run into each other
+# share of labeled rows, of those right before, below which soft classes have run into each other
+MERGED = 0.8
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,12 +83,17 @@ class Classes:
 
     def nearest(self, X: Any) -> Array:
         """Return the place of the most probable class of each row."""
-        return self.centers.nearest(self.table(X))[0] if self.prior is None else self.log_joint(X).argmax(axis=1)
+        if self.prior is None:
+            return self.centers.nearest(self.table(X))[0]
+        return self.log_joint(X).argmax(axis=1)
 
     def log_joint(self, X: Any) -> Array:
         """log p_j - sharpness D(x, m_j), up to a term of the row."""
         implicit = isinstance(self.centers, Implicit)
-        D = self.centers.relative(X) if isinstance(self.centers, Implicit) else self.centers.between(self.table(X))
+        if isinstance(self.centers, Implicit):
+            D = self.centers.relative(X)
+        else:
+            D = self.centers.between(self.table(X))
         D = D.astype(np.float64, copy=False)
         k = D.shape[1]
         D = D - D.min(axis=1, keepdims=True) if implicit else D
@@ -111,17 +121,28 @@ def fit_rows(estimator: Any, problem: LabeledClusters, free: Array, hard: bool, 
     starts = [first_point(problem, free, random)]
     if problem.started.parameters is not None:
         starts.append(by_columns(problem, starts[0]))
-    solution = _hard_run(estimator, [LabeledLloyd(estimator.tol).iterates(problem, start) for start in starts], hard)
-    labels, M, parameters = solution.point.factors.Phi.indices, solution.point.factors.C, solution.point.free
+    solution = _hard_run(
+        estimator,
+        [LabeledLloyd(estimator.tol).iterates(problem, start) for start in starts],
+        hard,
+    )
+    labels = solution.point.factors.Phi.indices
+    M = solution.point.factors.C
+    parameters = solution.point.free
     centers = Centers(problem.started.at(parameters), M, problem.anchor, problem.far)
-    sharpness = _found_sharpness(estimator, lambda: (*sample_of_costs(problem, centers, labels), M.shape[1]))
+    sharpness = _found_sharpness(
+        estimator,
+        lambda: (*sample_of_costs(problem, centers, labels), M.shape[1]),
+    )
     if hard:
         return Fit(solution, "LabeledLloyd", Classes(centers, sharpness, None), labels)
-    masses, nearest = np.bincount(labels, problem.weights, minlength=len(M)), centers.nearest(problem.X)[0]
+    masses = np.bincount(labels, problem.weights, minlength=len(M))
+    nearest = centers.nearest(problem.X)[0]
     begin = Point(Factors(_shares(masses)[None], M), parameters)
     iterates = LabeledMixture(sharpness).iterates(problem, begin)
     solution = best_run(estimator, [iterates], estimator.tol)
-    (p,), M = solution.point.factors.codes, solution.point.factors.C
+    (p,) = solution.point.factors.codes
+    M = solution.point.factors.C
     centers = Centers(problem.started.at(solution.point.free), M, problem.anchor, problem.far)
     classes = Classes(centers, sharpness, p)
     joint = classes.log_joint(problem.X)
@@ -130,20 +151,28 @@ def fit_rows(estimator: Any, problem: LabeledClusters, free: Array, hard: bool, 
 
 
 def fit_kernel(
-    estimator: Any, problem: LabeledKernelClusters, implicit: Callable[[Any], Implicit], hard: bool, random: Any
+    estimator: Any,
+    problem: LabeledKernelClusters,
+    implicit: Callable[[Any], Implicit],
+    hard: bool,
+    random: Any,
 ) -> Fit:
     """Fit centers in feature space; `implicit` makes of them what scores new rows."""
     first = Point(Factors(np.zeros((0, 0)), np.zeros((0, 0))), problem.first(random))
     solution = _hard_run(estimator, [LabeledKernelLloyd().iterates(problem, first)], hard)
-    Z, prior = solution.point.factors.codes, None
+    Z = solution.point.factors.codes
+    prior = None
     _, D = problem.centers(Z)
-    mass, at, nearest = problem.space.mass, np.arange(len(D)), D.argmin(axis=1)
+    mass = problem.space.mass
+    at = np.arange(len(D))
+    nearest = D.argmin(axis=1)
     sharpness = _found_sharpness(estimator, lambda: (D[at, Z.argmax(axis=1)], mass, len(D)))
     if not hard:
         begin = Point(Factors(Z, np.zeros((Z.shape[1], 0))))
         iterates = LabeledKernelMixture(sharpness).iterates(problem, begin)
         solution = best_run(estimator, [iterates], estimator.tol)
-        Z, prior = solution.point.factors.codes, solution.point.free
+        Z = solution.point.factors.codes
+        prior = solution.point.free
         _, D = problem.centers(Z)
     centers, _ = problem.centers(Z)
     k = len(centers.masses)
@@ -158,7 +187,10 @@ def _hard_run(estimator: Any, starts: list[Iterator[Iterate]], whole: bool) -> S
     """Run hard iterations to their end, or the few that the soft ones begin from; the best of several starts."""
     if whole:
         return best_run(estimator, starts)
-    return min((run(iterates, tol=0.0, max_iter=FIRST) for iterates in starts), key=lambda s: s.objective)
+    return min(
+        (run(iterates, tol=0.0, max_iter=FIRST) for iterates in starts),
+        key=lambda s: s.objective,
+    )
 
 
 def _warn_of_merged(codes: Array, nearest: Array, found: Array, sharpness: float) -> None:
@@ -171,12 +203,14 @@ def _warn_of_merged(codes: Array, nearest: Array, found: Array, sharpness: float
         warn(
             f"Soft classes ran into each other: {after:.0%} of the labeled rows are most probable in their own class, "
             f"and {before:.0%} were nearest to its center before. Use assignment='hard', or raise sharpness (now "
-            f"{sharpness:.3g})."
+            f"{sharpness:.3g}).",
         )
 
 
 def _found_sharpness(estimator: Any, costs: Any) -> float:
-    return sharpness_of(*costs()) if isinstance(estimator.sharpness, str) else float(estimator.sharpness)
+    if isinstance(estimator.sharpness, str):
+        return sharpness_of(*costs())
+    return float(estimator.sharpness)
 
 
 def _shares(masses: Array) -> Array:

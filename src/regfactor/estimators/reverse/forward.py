@@ -50,13 +50,15 @@ class TransferRegressor(Uncertified, MultiOutputMixin, RegressorMixin, BaseEstim
         if isinstance(self._potential, potentials.Exp) and Z.max(initial=0.0) > MAX_EXPONENT:
             warn(
                 f"Some rows lie so far outside the training rows that exp(x W) exceeds exp({MAX_EXPONENT:g}), at which "
-                "it is cut off; scale the inputs alike, or raise alpha."
+                "it is cut off; scale the inputs alike, or raise alpha.",
             )
         return np.asarray(self._potential.transfer(Z), X.dtype)
 
     def _numbers(self, X: Any, reset: bool) -> Array:
         X = validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
-        return X.toarray() if is_sparse(X) else np.asarray(X)
+        if is_sparse(X):
+            return X.toarray()
+        return np.asarray(X)
 
     def _table(self, X: Array) -> tuple[Array, Kernel | None]:
         """Return the features of training rows, or their kernel matrix with the kernel."""
@@ -66,21 +68,33 @@ class TransferRegressor(Uncertified, MultiOutputMixin, RegressorMixin, BaseEstim
         return kernel.gram(X).astype(np.float64, copy=False), kernel
 
     def _publish_forward(
-        self, X: Array, kernel: Kernel | None, potential: Potential, model: Linear, flat: bool
+        self,
+        X: Array,
+        kernel: Kernel | None,
+        potential: Potential,
+        model: Linear,
+        flat: bool,
     ) -> None:
         """Set what `predict` reads; coefficients have scikit-learn's shapes."""
-        coef, intercept = model.coef.T.astype(X.dtype), model.intercept.astype(X.dtype)
+        coef = model.coef.T.astype(X.dtype)
+        intercept = model.intercept.astype(X.dtype)
         self.coef_ = coef[0] if flat else coef
         self.intercept_ = intercept[0] if flat else intercept
-        self._potential, self._kernel = potential, kernel
+        self._potential = potential
+        self._kernel = kernel
         self._references = None if kernel is None else X
         self._prepared = None if kernel is None else kernel.prepare(X)
 
     def _run(self, iterates: Any, floor: float = 0.0) -> Solution:
         solution = run(
-            iterates, tol=self.tol, max_iter=self.max_iter, floor=floor, time_limit=self.time_limit,
-            callback=self.callback, progress=_print_progress if self.verbose else None,
-        )  # fmt: skip
+            iterates,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            floor=floor,
+            time_limit=self.time_limit,
+            callback=self.callback,
+            progress=_print_progress if self.verbose else None,
+        )
         if not solution.status.converged:
             message = f"{type(self).__name__} did not converge: {solution.status.message}."
             warn(message, ConvergenceWarning)
@@ -97,18 +111,19 @@ class TransferRegressor(Uncertified, MultiOutputMixin, RegressorMixin, BaseEstim
 class BregmanRegressor(TransferRegressor):
     r"""min over W, b of sum_i l_i [F(x_i W + b) - y_i.(x_i W + b)] + alpha/2 |W|^2, predicting f(x W + b), f = F'.
 
-    The matching loss of a transfer f is convex: with "identity" this is ridge regression, with "sigmoid" logistic, with
-    "exp" Poisson and with "softmax" multinomial regression; several targets share nothing but softmax. With a kernel,
-    x W is k(x, .) A and the penalty alpha/2 tr(A'KA). Losses are summed, l_i are the sample weights.
+    The matching loss of a transfer f is convex: with "identity" this is ridge regression, with
+    "sigmoid" logistic, with "exp" Poisson and with "softmax" multinomial regression; several
+    targets share nothing but softmax. With a kernel, x W is k(x, .) A and the penalty alpha/2
+    tr(A'KA). Losses are summed, l_i are the sample weights.
 
     Parameters
     ----------
     transfer : str or Potential, default="identity"
-        "identity", "sigmoid" (targets in [0, 1]), "softmax" (rows of targets that sum to one), "exp" (targets >= 0),
-        "cube", "relaxed_sigmoid", or a part of `losses.potentials`.
+        "identity", "sigmoid" (targets in [0, 1]), "softmax" (rows of targets that sum to one),
+        "exp" (targets >= 0), "cube", "relaxed_sigmoid", or a part of `losses.potentials`.
     alpha : float, default=0.1
-        Strength of the ridge. With zero, targets at the ends of the range that are separable have no minimum, which is
-        an error; "sigmoid" on separable classes needs alpha > 0.
+        Strength of the ridge. With zero, targets at the ends of the range that are separable have
+        no minimum, which is an error; "sigmoid" on separable classes needs alpha > 0.
     kernel : str, Kernel or callable, optional
         "linear", "rbf", "poly", "precomputed"; directions of negative eigenvalue are left out.
     gamma, degree, coef0 : default="scale", 3, 1.0
@@ -118,7 +133,8 @@ class BregmanRegressor(TransferRegressor):
     max_iter : int, default=1000
         Newton steps.
     tol : float, default=1e-4
-        Relative change of the objective at which Newton's method ends; its last steps then settle all digits.
+        Relative change of the objective at which Newton's method ends; its last steps then settle
+        all digits.
     time_limit : float, optional
     verbose : int, default=0
     random_state : int, RandomState instance or None, default=None
@@ -147,17 +163,39 @@ class BregmanRegressor(TransferRegressor):
     array([16.])
     """
 
-    _locally, _why = False, "Newton's method finds the optimum of its smooth convex problem without a lower bound"
+    _locally = False
+    _why = "Newton's method finds the optimum of its smooth convex problem without a lower bound"
 
     def __init__(
-        self, transfer: Any = "identity", alpha: float = 0.1, kernel: Any = None, *, gamma: float | str = "scale",
-        degree: int = 3, coef0: float = 1.0, fit_intercept: bool = True, max_iter: int = 1000, tol: float = 1e-4,
-        time_limit: float | None = None, verbose: int = 0, random_state: Any = None, callback: Any = None,
-    ) -> None:  # fmt: skip
-        self.transfer, self.alpha, self.kernel = transfer, alpha, kernel
-        self.gamma, self.degree, self.coef0, self.fit_intercept = gamma, degree, coef0, fit_intercept
-        self.max_iter, self.tol, self.time_limit = max_iter, tol, time_limit
-        self.verbose, self.random_state, self.callback = verbose, random_state, callback
+        self,
+        transfer: Any = "identity",
+        alpha: float = 0.1,
+        kernel: Any = None,
+        *,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        fit_intercept: bool = True,
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callback: Any = None,
+    ) -> None:
+        self.transfer = transfer
+        self.alpha = alpha
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.random_state = random_state
+        self.callback = callback
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the coefficients.
@@ -179,19 +217,33 @@ class BregmanRegressor(TransferRegressor):
             X = self._numbers(X, reset=True)
             targets = Targets.of(y, X)
             if np.isnan(targets.table).any():
-                raise ValueError("Input y contains NaN. ReverseRegressor learns from rows without targets.")
+                raise ValueError(
+                    "Input y contains NaN. ReverseRegressor learns from rows without targets.",
+                )
             check_range(targets, potential)
             weights = row_weights(X, sample_weight)
-            weights = np.ones(len(X)) if weights is None else weights.astype(np.float64)
+            if weights is None:
+                weights = np.ones(len(X))
+            else:
+                weights = weights.astype(np.float64)
             table, kernel = self._table(X)
             features = table if kernel is None else positive_features(table)
             task = Task(features, targets.table, weights, potential, self.alpha, self.fit_intercept)
             task.check(targets.names)
             solution = self._run(forward_iterates(task.problem))
             model = task.model(solution.point.factors.C)
-            self._publish_forward(X, kernel, potential, model if kernel is None else model.dual(features), targets.flat)
-            self.objective_, self.status_, self.n_iter_ = model.objective, solution.status, solution.n_iter
-            self.history_, self.solver_ = solution.history, "Newton"
+            self._publish_forward(
+                X,
+                kernel,
+                potential,
+                model if kernel is None else model.dual(features),
+                targets.flat,
+            )
+            self.objective_ = model.objective
+            self.status_ = solution.status
+            self.n_iter_ = solution.n_iter
+            self.history_ = solution.history
+            self.solver_ = "Newton"
         return self
 
 
@@ -205,9 +257,11 @@ def _forward_transfer(transfer: Any) -> Potential:
     if isinstance(transfer, str) and transfer == MAHALANOBIS:
         raise ValueError(
             "transfer='mahalanobis' is a metric of the inputs, which forward prediction does not reconstruct; for "
-            "targets it is the same as 'identity'. Use that, or ReverseRegressor."
+            "targets it is the same as 'identity'. Use that, or ReverseRegressor.",
         )
     potential = as_transfer(transfer)
     if not np.isinf([potential.domain.low, potential.domain.high]).all():
-        raise ValueError(f"transfer={potential} takes only x W in {potential.domain}; use one that takes all numbers.")
+        raise ValueError(
+            f"transfer={potential} takes only x W in {potential.domain}; use one that takes all numbers.",
+        )
     return potential

@@ -23,7 +23,9 @@ def checked_ridges(ridges: Any) -> tuple[float, ...]:
     """Return the ridges, each once; raise for what is no row of positive numbers."""
     table = np.asarray(ridges, dtype=object)
     if table.ndim != 1 or not len(table) or not all(is_number(r) and 0 < r < np.inf for r in table):
-        raise ValueError(f"ridges must be a sequence of positive finite numbers, such as (0.1, 1.0), got {ridges!r}.")
+        raise ValueError(
+            f"ridges must be a sequence of positive finite numbers, such as (0.1, 1.0), got {ridges!r}.",
+        )
     return tuple(dict.fromkeys(ridges))
 
 
@@ -31,7 +33,9 @@ def checked_models(settings: Any, shape: tuple[int, int], shared: Mapping[str, A
     """Return the models to try on a table, with the iterations at which they are looked at; `shared` is of all."""
     settings = list(settings) if isinstance(settings, Iterable) else []
     if not settings or not all(isinstance(setting, Mapping) for setting in settings):
-        raise ValueError("settings must be a list of dicts with parameters of SNFRegressor, at least one.")
+        raise ValueError(
+            "settings must be a list of dicts with parameters of SNFRegressor, at least one.",
+        )
     models = []
     for i, setting in enumerate(settings):
         try:
@@ -42,7 +46,9 @@ def checked_models(settings: Any, shape: tuple[int, int], shared: Mapping[str, A
 
 
 def _checked_model(
-    setting: Mapping[str, Any], shape: tuple[int, int], shared: Mapping[str, Any]
+    setting: Mapping[str, Any],
+    shape: tuple[int, int],
+    shared: Mapping[str, Any],
 ) -> tuple[SNFRegressor, tuple[int, ...]]:
     for name in setting:
         _check_name(name)
@@ -58,7 +64,9 @@ def _checked_model(
 def _check_name(name: Any) -> None:
     """Raise for what a setting cannot choose."""
     if name in SHARED:
-        raise ValueError(f"{name} is the same for all settings: give it to SNFRegressorCV. {_choices()}")
+        raise ValueError(
+            f"{name} is the same for all settings: give it to SNFRegressorCV. {_choices()}",
+        )
     if name in UNUSED:
         raise ValueError(f"{name} has no use while settings are tried: leave it out. {_choices()}")
     choose(name, TRIED, "parameter")
@@ -70,9 +78,16 @@ def _choices() -> str:
 
 def _stops(max_iter: Any) -> tuple[int, ...]:
     """Return the iterations at which a descent is looked at, in their order."""
-    stops = list(max_iter) if isinstance(max_iter, Sequence) and not isinstance(max_iter, str) else [max_iter]
+    if isinstance(max_iter, Sequence) and not isinstance(max_iter, str):
+        stops = list(max_iter)
+    else:
+        stops = [max_iter]
     if not stops or not all(isinstance(stop, int | np.integer) and stop >= 0 for stop in stops):
-        raise ValueError(f"max_iter must be a whole number >= 0, or one or more of them, got {max_iter!r}.")
+        raise ValueError(
+            f"max_iter must be a whole number >= 0, or one or more of them, got {max_iter!r}.",
+        )
     if len(stops) > 1 and any(stop % STRETCH for stop in stops):
-        raise ValueError(f"Several max_iter of a setting must be multiples of {STRETCH}, got {sorted(stops)}.")
+        raise ValueError(
+            f"Several max_iter of a setting must be multiples of {STRETCH}, got {sorted(stops)}.",
+        )
     return tuple(sorted(set(stops)))

@@ -38,7 +38,12 @@ STOPPED = (Status.MAX_ITER, Status.STOPPED)  # early stopping is part of the mod
 
 
 class LatentRegressor(
-    Uncertified, ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, RegressorMixin, BaseEstimator
+    Uncertified,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    MultiOutputMixin,
+    RegressorMixin,
+    BaseEstimator,
 ):
     """What a fitted one does: places rows among the latent ones, and predicts from there."""
 
@@ -73,7 +78,10 @@ class LatentRegressor(
         """
         check_is_fitted(self)
         Z = codes_of(X, self._n_features_out).astype(np.float64, copy=False)
-        return np.asarray(self._input_scale.inverse_transform(self._found.inputs(Z)), self.codes_.dtype)
+        return np.asarray(
+            self._input_scale.inverse_transform(self._found.inputs(Z)),
+            self.codes_.dtype,
+        )
 
     def predict(self, X: Any) -> Array:
         """Return the targets of every row, held near the range of the given ones by `clip`.
@@ -89,19 +97,29 @@ class LatentRegressor(
         check_is_fitted(self)
         X = self._inputs(X, reset=False)
         Y = self._predicted(self._place(X)).astype(X.dtype)
-        return Y[:, 0] if self._flat else Y
+        if self._flat:
+            return Y[:, 0]
+        return Y
 
     def _inputs(self, X: Any, reset: bool) -> Array:
         X = validated(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset,
+            self,
+            X,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan",
+            reset=reset,
             ensure_min_samples=2 if reset else 1,
-        )  # fmt: skip
-        return X.toarray() if is_sparse(X) else np.asarray(X)
+        )
+        if is_sparse(X):
+            return X.toarray()
+        return np.asarray(X)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Targets, Array]:
         """Return what is fitted to, validated: inputs, targets and weights of rows."""
         X = self._inputs(X, reset=True)
-        targets, weights = Targets.of(y, X), row_weights(X, sample_weight)
+        targets = Targets.of(y, X)
+        weights = row_weights(X, sample_weight)
         return X, targets, np.ones(len(X)) if weights is None else weights.astype(np.float64)
 
     def _place(self, X: Array) -> Array:
@@ -123,14 +141,14 @@ class LatentRegressor(
 class SNFRegressor(LatentRegressor):
     r"""min over Z, V, W of |X - phi(Z)V|^2 + lx |V|^2 + mu (|y - phi(Z_l)W|^2 + ly |W|^2) + lz |Z|^2, offsets free.
 
-    Supervised nonlinear factorization: few latent numbers z_i of each row rebuild its inputs and, on the rows l that
-    have one, its target, by ridge regressions on features phi(z) of a kernel. Rows without a target shape Z through
-    their inputs. Regressions are eliminated exactly; what is left is a function of Z alone, which is not convex:
-    descended from principal components, its minimum is a local one, without a certificate. Inputs and targets are
-    brought to [-1, 1] first.
+    Supervised nonlinear factorization: few latent numbers z_i of each row rebuild its inputs and,
+    on the rows l that have one, its target, by ridge regressions on features phi(z) of a kernel.
+    Rows without a target shape Z through their inputs. Regressions are eliminated exactly; what is
+    left is a function of Z alone, which is not convex: descended from principal components, its
+    minimum is a local one, without a certificate. Inputs and targets are brought to [-1, 1] first.
 
-    With Z free, targets bend only the latent rows that have one, and the others do not follow. A back-constraint makes
-    z a function of x, the same for all rows.
+    With Z free, targets bend only the latent rows that have one, and the others do not follow. A
+    back-constraint makes z a function of x, the same for all rows.
 
     Parameters
     ----------
@@ -141,22 +159,24 @@ class SNFRegressor(LatentRegressor):
     degree : int, default=1
         With degree 1 this is linear latent reconstruction.
     back_constraint : {"linear", "kernel"} or None, default="linear"
-        z = (x - mean) E; or, beside that, Gaussian features of 200 training rows; or none: each z_i is free.
+        z = (x - mean) E; or, beside that, Gaussian features of 200 training rows; or none: each z_i
+        is free.
     lambda_x, lambda_y, lambda_z : float, default=0.1
-        lx, ly and lz: ridges of the two regressions and of Z, all > 0: without the last Z grows and the others vanish.
+        lx, ly and lz: ridges of the two regressions and of Z, all > 0: without the last Z grows and
+        the others vanish.
     target_weight : float, default=10.0
         mu >= 0: how much targets count beside inputs; about 1 suits free Z.
     max_iter : int, default=60
-        Iterations from principal components on; 0 stays there. Early stopping is a regularizer of its own, so reaching
-        the limit is no warning.
+        Iterations from principal components on; 0 stays there. Early stopping is a regularizer of
+        its own, so reaching the limit is no warning.
     clip : float or None, default=0.1
         Predictions leave the range of the given targets by at most this share of it.
     scale : bool, default=True
         Whether to bring inputs and targets to [-1, 1]; ridges are in these units.
     solver : {"lbfgs", "paper"}, default="lbfgs"
-        "paper" is the published algorithm, gradient sweeps over pairs of rows, for comparison; it needs free Z, and
-        `learning_rate`. It descends in the objective above, not in the differently weighted one that the paper's own
-        rates imply.
+        "paper" is the published algorithm, gradient sweeps over pairs of rows, for comparison; it
+        needs free Z, and `learning_rate`. It descends in the objective above, not in the
+        differently weighted one that the paper's own rates imply.
     gamma : float or {"scale", "median", "neighbors"}, default="scale"
         Width of the kernel "rbf"; rules are applied to the principal components.
     n_random_features : int, default=500
@@ -186,20 +206,22 @@ class SNFRegressor(LatentRegressor):
 
     Notes
     -----
-    A missing input is filled by its mean, then after every 15 iterations by what the latent row rebuilds; it counts as
-    if it had been seen so. New rows are completed by the same rule, until latent row and reconstruction agree; under
-    free Z, only what is seen of them decides.
+    A missing input is filled by its mean, then after every 15 iterations by what the latent
+    row rebuilds; it counts as if it had been seen so. New rows are completed by the same rule,
+    until latent row and reconstruction agree; under free Z, only what is seen of them decides.
 
-    A row of weight w counts as w equal rows in the objective. Rules for `gamma`, and landmarks, count every row once:
-    give `gamma` as a number where this matters. Free latent rows of larger weight take larger steps, so that a descent
-    that is stopped early ends elsewhere than one with equal rows.
+    A row of weight w counts as w equal rows in the objective. Rules for `gamma`, and landmarks,
+    count every row once: give `gamma` as a number where this matters. Free latent rows of larger
+    weight take larger steps, so that a descent that is stopped early ends elsewhere than one with
+    equal rows.
 
-    New rows without a back-constraint are placed where they are rebuilt best, with all weights held: training rows
-    without a target are found again, those with one need not be.
+    New rows without a back-constraint are placed where they are rebuilt best, with all weights
+    held: training rows without a target are found again, those with one need not be.
 
     References
     ----------
-    Grabocka, Bedalli & Schmidt-Thieme (2014), Supervised nonlinear factorizations excel in semi-supervised regression.
+    Grabocka, Bedalli & Schmidt-Thieme (2014), Supervised nonlinear factorizations excel
+    in semi-supervised regression.
 
     Examples
     --------
@@ -213,24 +235,49 @@ class SNFRegressor(LatentRegressor):
     """
 
     def __init__(
-        self, n_components: float | int = 0.5, kernel: str = "poly", degree: int = 1,
-        back_constraint: str | None = "linear", lambda_x: float = 0.1, lambda_y: float = 0.1, lambda_z: float = 0.1,
-        target_weight: float = 10.0, max_iter: int = 60, clip: float | None = 0.1, scale: bool = True,
-        solver: str = "lbfgs", *, gamma: float | str = "scale", n_random_features: int = 500,
-        learning_rate: float = 0.01, tol: float = 1e-4, time_limit: float | None = None, verbose: int = 0,
-        random_state: Any = None, callback: Any = None,
-    ) -> None:  # fmt: skip
-        self.n_components, self.kernel, self.degree, self.back_constraint = (
-            n_components,
-            kernel,
-            degree,
-            back_constraint,
-        )
-        self.lambda_x, self.lambda_y, self.lambda_z, self.target_weight = lambda_x, lambda_y, lambda_z, target_weight
-        self.max_iter, self.clip, self.scale, self.solver = max_iter, clip, scale, solver
-        self.gamma, self.n_random_features, self.learning_rate = gamma, n_random_features, learning_rate
-        self.tol, self.time_limit, self.verbose = tol, time_limit, verbose
-        self.random_state, self.callback = random_state, callback
+        self,
+        n_components: float | int = 0.5,
+        kernel: str = "poly",
+        degree: int = 1,
+        back_constraint: str | None = "linear",
+        lambda_x: float = 0.1,
+        lambda_y: float = 0.1,
+        lambda_z: float = 0.1,
+        target_weight: float = 10.0,
+        max_iter: int = 60,
+        clip: float | None = 0.1,
+        scale: bool = True,
+        solver: str = "lbfgs",
+        *,
+        gamma: float | str = "scale",
+        n_random_features: int = 500,
+        learning_rate: float = 0.01,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callback: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.degree = degree
+        self.back_constraint = back_constraint
+        self.lambda_x = lambda_x
+        self.lambda_y = lambda_y
+        self.lambda_z = lambda_z
+        self.target_weight = target_weight
+        self.max_iter = max_iter
+        self.clip = clip
+        self.scale = scale
+        self.solver = solver
+        self.gamma = gamma
+        self.n_random_features = n_random_features
+        self.learning_rate = learning_rate
+        self.tol = tol
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.random_state = random_state
+        self.callback = callback
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows of which some have targets.
@@ -256,18 +303,25 @@ class SNFRegressor(LatentRegressor):
             settings = settings_of(self, X.shape[1])
             scales = scalers(self.scale, X[counted].astype(np.float64), targets.table[counted])
             fit = Fit(
-                scales[0].transform(X[counted].astype(np.float64)), scales[1].transform(targets.table[counted]),
-                weights[counted], settings, check_random_state(self.random_state),
-            )  # fmt: skip
+                scales[0].transform(X[counted].astype(np.float64)),
+                scales[1].transform(targets.table[counted]),
+                weights[counted],
+                settings,
+                check_random_state(self.random_state),
+            )
             solution = self._run(fit)
             self._publish(X, targets, counted, scales, fit.found(solution.point), solution)
         return self
 
     def _run(self, fit: Fit) -> Solution:
         solution = run(
-            fit.iterates(), tol=self.tol, max_iter=self.max_iter, time_limit=self.time_limit, callback=self.callback,
+            fit.iterates(),
+            tol=self.tol,
+            max_iter=self.max_iter,
+            time_limit=self.time_limit,
+            callback=self.callback,
             progress=_print_progress if self.verbose else None,
-        )  # fmt: skip
+        )
         complaint = self._complaint(solution)
         if complaint is not None:
             warn(f"{type(self).__name__} {complaint}.", ConvergenceWarning)
@@ -285,10 +339,17 @@ class SNFRegressor(LatentRegressor):
         return f"did not converge: {solution.status.message}"
 
     def _publish(
-        self, X: Array, targets: Targets, counted: Array, scales: tuple[Any, Any], found: Found, solution: Solution
+        self,
+        X: Array,
+        targets: Targets,
+        counted: Array,
+        scales: tuple[Any, Any],
+        found: Found,
+        solution: Solution,
     ) -> None:
         """Set the fitted attributes, all at once at the end."""
-        self._found, self._flat = found, targets.flat
+        self._found = found
+        self._flat = targets.flat
         self._input_scale, self._target_scale = scales
         self._low, self._high = limits(targets.table[counted], self.clip)
         Z = np.empty((len(X), found.Z.shape[1]))
@@ -298,6 +359,11 @@ class SNFRegressor(LatentRegressor):
         self._n_features_out = Z.shape[1]
         self.codes_ = Z.astype(X.dtype)
         completed = np.where(np.isnan(targets.table), self._predicted(Z), targets.table)
-        self.transduction_ = completed.astype(np.result_type(targets.dtype, X)).reshape(targets.shape)
-        self.objective_, self.status_, self.n_iter_ = solution.objective, solution.status, solution.n_iter
-        self.history_, self.solver_ = solution.history, self.solver
+        self.transduction_ = completed.astype(np.result_type(targets.dtype, X)).reshape(
+            targets.shape,
+        )
+        self.objective_ = solution.objective
+        self.status_ = solution.status
+        self.n_iter_ = solution.n_iter
+        self.history_ = solution.history
+        self.solver_ = self.solver

@@ -75,7 +75,9 @@ class Fit:
     def holes(self) -> Array | None:
         """Where inputs are missing; None where nowhere."""
         missing = np.isnan(self.X)
-        return missing if missing.any() else None
+        if missing.any():
+            return missing
+        return None
 
     @cached_property
     def filled(self) -> Array:
@@ -83,7 +85,10 @@ class Fit:
         if self.holes is None:
             return self.X
         seen = self.samples[:, None] * ~self.holes
-        means = np.where(self.holes, 0, self.X * seen).sum(axis=0) / np.maximum(seen.sum(axis=0), EPS)
+        means = np.where(self.holes, 0, self.X * seen).sum(axis=0) / np.maximum(
+            seen.sum(axis=0),
+            EPS,
+        )
         return np.where(self.holes, means, self.X)
 
     @cached_property
@@ -97,7 +102,8 @@ class Fit:
         root = np.sqrt(self.samples)[:, None] * (self.filled - self.mean)
         if root.shape[0] >= root.shape[1]:
             squares, vectors = scipy.linalg.eigh(root.T @ root, check_finite=False)
-            sizes, vectors = np.sqrt(np.maximum(squares[::-1], 0)), vectors[:, ::-1]
+            sizes = np.sqrt(np.maximum(squares[::-1], 0))
+            vectors = vectors[:, ::-1]
         else:
             sizes, vectors = scipy.linalg.svd(root, full_matrices=False, check_finite=False)[1:]
             vectors = vectors.T
@@ -125,16 +131,32 @@ class Fit:
     def problem(self) -> SNF | Encoded:
         """What is minimized."""
         s = self.settings
-        views = views_of(self.filled, self.Y, self.samples, (s.lambda_x, s.lambda_y), s.target_weight, self._form())
+        views = views_of(
+            self.filled,
+            self.Y,
+            self.samples,
+            (s.lambda_x, s.lambda_y),
+            s.target_weight,
+            self._form(),
+        )
         inner = SNF(views, s.lambda_z, self.samples, s.dimensions, self.holes)
-        return inner if self.basis is None else Encoded(inner, self.basis)
+        if self.basis is None:
+            return inner
+        return Encoded(inner, self.basis)
 
     def _form(self) -> Callable[[int], Form]:
         """Return how regressions on some number of rows are solved; random features are the same for all."""
-        s, n = self.settings, len(self.X)
+        s = self.settings
+        n = len(self.X)
         if not s.gaussian:
             return lambda m: polynomial_form(m, s.dimensions, s.degree)
-        form = gaussian_form(n, s.dimensions, widths.found(s.gamma, self.scores), s.n_waves, self.random)
+        form = gaussian_form(
+            n,
+            s.dimensions,
+            widths.found(s.gamma, self.scores),
+            s.n_waves,
+            self.random,
+        )
         return lambda m: form
 
     @property
@@ -150,14 +172,21 @@ class Fit:
     def iterates(self) -> Iterator[Iterate]:
         """Yield points of the descent."""
         s = self.settings
-        solver = LatentDescent(s.max_iter) if s.paper_rate is None else PairSweeps(s.paper_rate)
+        solver: Any
+        if s.paper_rate is None:
+            solver = LatentDescent(s.max_iter)
+        else:
+            solver = PairSweeps(s.paper_rate)
         solver.check(self.problem)
-        return solver.iterates(self.problem, latent_point(self.problem, self.start))  # type: ignore[arg-type]
+        return solver.iterates(self.problem, latent_point(self.problem, self.start))
 
     def found(self, point: Point) -> Found:
         """Return what a point of the descent stands for."""
-        assert isinstance(point, LatentPoint) and point.free is not None and point.inputs is not None
-        theta, problem = point.free, self.problem.with_inputs(point.inputs)
+        assert (
+            isinstance(point, LatentPoint) and point.free is not None and point.inputs is not None
+        )
+        theta = point.free
+        problem = self.problem.with_inputs(point.inputs)
         inner = problem.inner if isinstance(problem, Encoded) else problem
         Z = problem.codes(theta)
         inputs, *targets = inner.fitted(Z)

@@ -15,10 +15,13 @@ from regfactor.kernels import Gaussian
 from regfactor.problems.snf_forms import Regression
 
 LANDMARKS = 200
-REFILLS, REFILL_TOL = 200, 1e-9
+REFILLS = 200
+REFILL_TOL = 1e-9
 NEAREST = 3
 STEPS = 60
-STUCK, FIRST = 1e8, 1e-3  # damping at which a row is given up, and with which it begins
+# damping at which a row is given up, and with which it begins
+STUCK = 1e8
+FIRST = 1e-3
 BLOCK = 2_000_000  # numbers in the derivatives that are held at once
 EPS = float(np.finfo(np.float64).eps)
 
@@ -46,7 +49,9 @@ class KernelBasis:
 
     def __call__(self, X: Array) -> Array:
         """Return P of every row."""
-        return np.hstack([X - self.mean, self.kernel.gram(X, self.landmarks) @ self.back - self.center])
+        return np.hstack(
+            [X - self.mean, self.kernel.gram(X, self.landmarks) @ self.back - self.center],
+        )
 
     @staticmethod
     def of(X: Array, samples: Array, gamma: float | str, random: Any) -> KernelBasis:
@@ -55,9 +60,17 @@ class KernelBasis:
         kernel = Gaussian(gamma).resolved(X)
         landmarks = X[np.sort(random.permutation(len(X))[:LANDMARKS])]
         values, vectors = scipy.linalg.eigh(kernel.gram(landmarks), check_finite=False)
-        keep = values > 1e-8 * values[-1]  # smaller ones add noise to new rows, and can hardly be reached by descent
+        keep = (
+            values > 1e-8 * values[-1]
+        )  # smaller ones add noise to new rows, and can hardly be reached by descent
         back = vectors[:, keep] / np.sqrt(values[keep])
-        return KernelBasis(mean, kernel, landmarks, back, samples @ (kernel.gram(X, landmarks) @ back) / samples.sum())
+        return KernelBasis(
+            mean,
+            kernel,
+            landmarks,
+            back,
+            samples @ (kernel.gram(X, landmarks) @ back) / samples.sum(),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,10 +93,13 @@ class Encoder:
 
     def _refilled(self, X: Array, holes: Array, Z: Array) -> Array:
         """Return latent rows whose reconstructions fill the holes; each row stops by itself."""
-        open_, filled = np.arange(len(X)), np.where(holes, self.basis.mean, X)
+        open_ = np.arange(len(X))
+        filled = np.where(holes, self.basis.mean, X)
         for _ in range(REFILLS):
             rebuilt = np.clip(self.inputs(Z[open_]), *self.span)
-            step = np.where(holes[open_], rebuilt - filled[open_], 0) / 2  # whole steps may swing for ever
+            step = (
+                np.where(holes[open_], rebuilt - filled[open_], 0) / 2
+            )  # whole steps may swing for ever
             filled[open_] += step
             Z[open_] = self.basis(filled[open_]) @ self.E
             open_ = open_[np.abs(step).max(axis=1) > REFILL_TOL]
@@ -96,8 +112,9 @@ class Encoder:
 class Reconstruction:
     """z = argmin |x - g(z)|^2 + lambda_z |z|^2 over what is seen of x, weights held (spec A4 (a)).
 
-    From the best of the latent rows of the nearest training rows, by damped Gauss-Newton steps, every row by itself. At
-    a stationary point of the objective each training row without targets is found again.
+    From the best of the latent rows of the nearest training rows, by damped Gauss-Newton steps,
+    every row by itself. At a stationary point of the objective each training row without targets is
+    found again.
     """
 
     inputs: Regression
@@ -120,17 +137,23 @@ class Reconstruction:
         return np.square(R).sum(axis=1) + self.lambda_z * np.square(Z).sum(axis=1), R
 
     def _started(self, X: Array, seen: Array) -> Array:
-        near = NearestNeighbors(n_neighbors=min(NEAREST, len(self.X))).fit(self.X).kneighbors(X, return_distance=False)
+        near = (
+            NearestNeighbors(n_neighbors=min(NEAREST, len(self.X)))
+            .fit(self.X)
+            .kneighbors(X, return_distance=False)
+        )
         costs = np.column_stack([self.costs(X, seen, self.Z[column])[0] for column in near.T])
         return self.Z[near[np.arange(len(X)), costs.argmin(axis=1)]]
 
     def _minimized(self, X: Array, seen: Array, Z: Array) -> Array:
         values, R = self.costs(X, seen, Z)
         slopes, curvatures = self._quadratic(seen, Z, R)
-        damping, open_ = np.full(len(X), FIRST), np.arange(len(X))
+        damping = np.full(len(X), FIRST)
+        open_ = np.arange(len(X))
         eye = np.eye(Z.shape[1])
         for _ in range(STEPS):
-            H, slope = curvatures[open_], slopes[open_]
+            H = curvatures[open_]
+            slope = slopes[open_]
             sizes = np.trace(H, axis1=1, axis2=2)[:, None, None] / len(eye)
             H += (damping[open_][:, None, None] * sizes + EPS * sizes) * eye
             step = np.linalg.solve(H, slope[:, :, None])[:, :, 0]
@@ -138,17 +161,24 @@ class Reconstruction:
             new, residuals = self.costs(X[open_], seen[open_], trial)
             promise = np.abs((slope * step).sum(axis=1))
             good = new < values[open_]
-            taken, refused = open_[good], open_[~good]
-            Z[taken], values[taken] = trial[good], new[good]
+            taken = open_[good]
+            refused = open_[~good]
+            Z[taken] = trial[good]
+            values[taken] = new[good]
             damping[taken] /= 8
             damping[refused] *= 8
             flat = promise <= 4 * EPS * (values[open_] + EPS)
             left = ~flat & (damping[open_] < STUCK)
-            moved, open_ = open_[good & left], open_[left]
+            moved = open_[good & left]
+            open_ = open_[left]
             if not len(open_):
                 break
             if len(moved):  # others try a shorter step in the same quadratic
-                slopes[moved], curvatures[moved] = self._quadratic(seen[moved], Z[moved], residuals[good & left])
+                slopes[moved], curvatures[moved] = self._quadratic(
+                    seen[moved],
+                    Z[moved],
+                    residuals[good & left],
+                )
         return Z
 
     def _quadratic(self, seen: Array, Z: Array, R: Array) -> tuple[Array, Array]:

@@ -17,7 +17,9 @@ from regfactor.problems.snf import Encoded
 from regfactor.problems.snf_forms import View
 from regfactor.solvers.snf import LatentPoint, latent_point
 
-Models = list[tuple[SNFRegressor, tuple[int, ...]]]  # with the iterations at which descents are looked at
+Models = list[
+    tuple[SNFRegressor, tuple[int, ...]]
+]  # with the iterations at which descents are looked at
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +29,8 @@ class Candidate:
     setting: int
     stop: int
     ridge: float
-    machine: bool = False  # a kernel machine on the labels: a Gaussian kernel of all principal components as they are
+    # a kernel machine on the labels: a Gaussian kernel of all principal components as they are
+    machine: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +49,10 @@ class Trial:
     def standard_error(self, beside: Trial | None = None) -> float:
         """Return the standard error of the mean, or of the difference from that of another trial of the same rows."""
         errors = self.errors if beside is None else self.errors - beside.errors
-        shares = np.full(len(errors), 1.0) if self.weights is None else self.weights
+        if self.weights is None:
+            shares = np.full(len(errors), 1.0)
+        else:
+            shares = self.weights
         shares = shares / shares.sum()
         spread = np.square(shares * (errors - shares @ errors)).sum()
         return float(np.sqrt(spread * len(errors) / (len(errors) - 1)))
@@ -86,11 +92,15 @@ class Task:
         weights = self.samples[np.concatenate(folds)]
         out = []
         for i, (model, stops) in enumerate(models):
-            errors: dict[tuple[int, float], list[Array]] = {(s, r): [] for s in stops for r in ridges}
+            errors: dict[tuple[int, float], list[Array]] = {
+                (s, r): [] for s in stops for r in ridges
+            }
             codes: list[tuple[int, Array]] = []
             for held in folds:
                 fit, scaler, span = self._prepared(model, held)
-                if not codes or model.target_weight > 0:  # without targets in it a descent is the same in all folds
+                if (
+                    not codes or model.target_weight > 0
+                ):  # without targets in it a descent is the same in all folds
                     codes = list(self._stops(fit, stops))
                 for stop, Z in codes:
                     for ridge in ridges:
@@ -99,7 +109,8 @@ class Task:
                         errors[stop, ridge].append(wrong.mean(axis=1))
             whole = fit.settings.gaussian and fit.settings.dimensions == self.X.shape[1]
             out += [
-                Trial(Candidate(i, s, r, whole and s == 0), np.concatenate(e), weights) for (s, r), e in errors.items()
+                Trial(Candidate(i, s, r, whole and s == 0), np.concatenate(e), weights)
+                for (s, r), e in errors.items()
             ]
         return out
 
@@ -130,7 +141,13 @@ class Task:
         Y[held] = np.nan
         scaler = scalers(self.scale, self.X, Y)[1]
         settings = settings_of(model, self.X.shape[1])
-        fit = Fit(self.X, scaler.transform(Y), self.samples, settings, np.random.RandomState(self.seed))
+        fit = Fit(
+            self.X,
+            scaler.transform(Y),
+            self.samples,
+            settings,
+            np.random.RandomState(self.seed),
+        )
         return fit, scaler, limits(Y, self.clip)
 
     def _stops(self, fit: Fit, stops: tuple[int, ...]) -> Iterator[tuple[int, Array]]:
@@ -138,7 +155,8 @@ class Task:
         wanted = list(stops)
         if wanted[0] == 0:
             yield wanted.pop(0), latent_point(fit.problem, fit.start).factors.codes
-        done, last = 0, None
+        done = 0
+        last = None
         for point, done in self._run_counted(fit, stops[-1]):
             last = point
             while wanted and done >= wanted[0]:
@@ -154,13 +172,18 @@ class Task:
         """Yield the points of a descent up to a stop with their numbers of iterations."""
         if stop == 0:
             return
-        done, value = 0, np.inf
+        done = 0
+        value = np.inf
         for it in fit.iterates():
             done += it.steps
             assert isinstance(it.point, LatentPoint)
             if it.steps:
                 yield it.point, done
-            if it.settled or done >= stop or value - it.objective <= fit.settings.tol * abs(it.objective):
+            if (
+                it.settled
+                or done >= stop
+                or value - it.objective <= fit.settings.tol * abs(it.objective)
+            ):
                 return
             value = it.objective
 

@@ -24,12 +24,14 @@ LANCZOS_FROM = 500  # rows from which a few eigenvectors are found by products a
 class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """min over Phi of |J K J - Phi Phi'|_F^2, Phi of n_components columns: kernel principal components.
 
-    K is the kernel of the training rows and J centers it. With the spectral parts of `regfactor.kernels` this is
-    Isomap, locally linear embedding, Laplacian eigenmaps (not normalized) or classical scaling, and `transform` places
-    new rows: the centered kernel k(x) of a new row against the training rows is placed at k(x)' Phi (Phi'Phi)^-1.
+    K is the kernel of the training rows and J centers it. With the spectral parts of
+    `regfactor.kernels` this is Isomap, locally linear embedding, Laplacian eigenmaps (not
+    normalized) or classical scaling, and `transform` places new rows: the centered kernel k(x) of a
+    new row against the training rows is placed at k(x)' Phi (Phi'Phi)^-1.
 
-    A training row given to `transform` is placed where `codes_` has it. `Laplacian` and `LocallyLinear` place any other
-    row at an average of its neighbors, so that a row beside a training row may be placed some way from it.
+    A training row given to `transform` is placed where `codes_` has it. `Laplacian` and
+    `LocallyLinear` place any other row at an average of its neighbors, so that a row beside a
+    training row may be placed some way from it.
 
     Parameters
     ----------
@@ -68,7 +70,13 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     """
 
     def __init__(
-        self, kernel: Any = "rbf", n_components: int = 2, *, gamma: Any = "scale", degree: int = 3, coef0: float = 1.0
+        self,
+        kernel: Any = "rbf",
+        n_components: int = 2,
+        *,
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
     ):
         self.kernel = kernel
         self.n_components = n_components
@@ -82,8 +90,8 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training rows; for a precomputed kernel the square matrix of the kernel. The structures of Isomap, locally
-            linear, Laplacian and classical scaling kernels need a dense table.
+            Training rows; for a precomputed kernel the square matrix of the kernel. The structures
+            of Isomap, locally linear, Laplacian and classical scaling kernels need a dense table.
         y : ignored
 
         Returns
@@ -103,10 +111,15 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             means = K.mean(axis=0)
             K = K - means - means[:, None] + means.mean()
             values, vectors = _leading(K, min(self.n_components, len(K)))
-            self.kernel_, self._references, self._prepared, self._means = kernel, X, prepared, means
+            self.kernel_ = kernel
+            self._references = X
+            self._prepared = prepared
+            self._means = means
             self._origin = origin
             if not len(values):
-                warn("Under this kernel all rows are equal, or no direction is positive: there is no component.")
+                warn(
+                    "Under this kernel all rows are equal, or no direction is positive: there is no component.",
+                )
             self.eigenvalues_ = values
             self.codes_ = np.asarray(vectors * np.sqrt(values), X.dtype)
             self.objective_ = float(max(np.vdot(K, K) - np.vdot(values, values), 0.0))
@@ -137,7 +150,12 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _rows(self, X: Any, reset: bool) -> Any:
         few = 2 if reset else 1
         return validated(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=few, reset=reset
+            self,
+            X,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_min_samples=few,
+            reset=reset,
         )
 
     def _part(self) -> Kernel:
@@ -163,5 +181,6 @@ def _leading(K: Array, k: int) -> tuple[Array, Array]:
     else:
         values, vectors = top_eigenpairs(K, k)
     keep = values > n * np.finfo(np.float64).eps * max(np.linalg.norm(K), np.finfo(np.float64).tiny)
-    values, vectors = values[keep][::-1], vectors[:, keep][:, ::-1]
+    values = values[keep][::-1]
+    vectors = vectors[:, keep][:, ::-1]
     return values, svd_flip(vectors, None)[0] if vectors.size else vectors

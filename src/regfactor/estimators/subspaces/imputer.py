@@ -14,11 +14,13 @@ from regfactor.estimators.subspaces.subspace import ConvexSubspace
 class SubspaceImputer(ConvexSubspace):
     """min over Z, b of sum of observed w f(z_ij + b_j; x_ij) + alpha |Z|_tr, and holes filled by z_ij + b_j.
 
-    The same model, parameters and attributes as `ConvexSubspace`; `transform` returns the completed table, of the
-    kind that it is given, so that it stands in a `Pipeline` where `SimpleImputer` or `KNNImputer` stood.
+    The same model, parameters and attributes as `ConvexSubspace`; `transform` returns the completed
+    table, of the kind that it is given, so that it stands in a `Pipeline` where `SimpleImputer` or
+    `KNNImputer` stood.
 
-    Units count: under "squared" a column of large numbers outweighs the others, and `alpha` is in their units. Give
-    columns of different units `loss="auto"`, which balances them, or put a `StandardScaler` before.
+    Units count: under "squared" a column of large numbers outweighs the others, and `alpha` is in
+    their units. Give columns of different units `loss="auto"`, which balances them, or put a
+    `StandardScaler` before.
 
     Parameters
     ----------
@@ -28,7 +30,8 @@ class SubspaceImputer(ConvexSubspace):
         Strength of the trace norm; "auto" is chosen by entries held out.
     debias : bool or "prior", default=False
         How holes are filled once the subspace is found; "prior" is the one to begin with.
-    fit_intercept, max_rank, rule, sparse_zeros, max_iter, tol, time_limit, verbose, random_state, callback
+    fit_intercept, max_rank, rule, sparse_zeros, max_iter, tol, time_limit, verbose, random_state,
+    callback
         As in `ConvexSubspace`, which tells more of all.
 
     Examples
@@ -66,5 +69,8 @@ class SubspaceImputer(ConvexSubspace):
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         if names is None:
-            names = [f"x{j}" for j in range(self.n_features_in_)] if input_features is None else input_features
+            if input_features is None:
+                names = [f"x{j}" for j in range(self.n_features_in_)]
+            else:
+                names = input_features
         return np.asarray(names, dtype=object)

@@ -25,8 +25,8 @@ from regfactor.problems.term import FILLER
 class RobustSubspace(ConvexEstimator):
     """min over Z, S of sum f(z_ij + s_ij; x_ij) + beta |S|_1 + alpha |Z|_tr: low rank plus gross outliers.
 
-    S is eliminated: with the squared loss what is left is the Huber loss. With `loss=None` the fit is exact principal
-    component pursuit, Z + S = X.
+    S is eliminated: with the squared loss what is left is the Huber loss. With `loss=None` the fit
+    is exact principal component pursuit, Z + S = X.
 
     Parameters
     ----------
@@ -73,15 +73,33 @@ class RobustSubspace(ConvexEstimator):
     """
 
     def __init__(
-        self, alpha: Any = 1.0, beta: float | str = "auto", loss: Any = "squared", *, fit_intercept: bool = False,
-        rule: str = "min", sparse_zeros: str = "missing",
-        max_iter: int = 1000, tol: float = 1e-4, time_limit: float | None = None, verbose: int = 0,
-        random_state: Any = None, callback: Any = None,
-    ) -> None:  # fmt: skip
-        self.alpha, self.beta, self.loss, self.fit_intercept = alpha, beta, loss, fit_intercept
-        self.rule, self.sparse_zeros = rule, sparse_zeros
-        self.max_iter, self.tol, self.time_limit = max_iter, tol, time_limit
-        self.verbose, self.random_state, self.callback = verbose, random_state, callback
+        self,
+        alpha: Any = 1.0,
+        beta: float | str = "auto",
+        loss: Any = "squared",
+        *,
+        fit_intercept: bool = False,
+        rule: str = "min",
+        sparse_zeros: str = "missing",
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callback: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.beta = beta
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.rule = rule
+        self.sparse_zeros = sparse_zeros
+        self.max_iter = max_iter
+        self.tol = tol
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.random_state = random_state
+        self.callback = callback
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to a table; NaN marks a hole.
@@ -120,13 +138,14 @@ class RobustSubspace(ConvexEstimator):
 
     def _outliers(self, X: Any, codes: Array) -> scipy.sparse.csr_array:
         F = Factors(
-            np.hstack([codes, np.ones((len(codes), 1), codes.dtype)]), np.vstack([self.components_, self.intercept_])
+            np.hstack([codes, np.ones((len(codes), 1), codes.dtype)]),
+            np.vstack([self.components_, self.intercept_]),
         )
         if is_sparse(X):
             S = self._excess(Pattern.of(X).entries(F), X.data)
             return _without_zeros(scipy.sparse.csr_array((S, X.indices, X.indptr), shape=X.shape))
         return scipy.sparse.csr_array(
-            np.where(np.isnan(X), 0, self._excess(F.dense(), np.where(np.isnan(X), FILLER, X)))
+            np.where(np.isnan(X), 0, self._excess(F.dense(), np.where(np.isnan(X), FILLER, X))),
         )
 
     def _excess(self, Z: Array, X: Array) -> Array:
@@ -146,7 +165,9 @@ class RobustSubspace(ConvexEstimator):
             if not says(self.beta, "auto"):
                 raise ValueError(f"beta must be a positive number or 'auto', got {self.beta!r}.")
             if isinstance(self.alpha, str):
-                raise ValueError("beta='auto' follows from alpha, and alpha='auto' from beta: give one as a number.")
+                raise ValueError(
+                    "beta='auto' follows from alpha, and alpha='auto' from beta: give one as a number.",
+                )
             require_positive(self, alpha=self.alpha)
             return float(self.alpha / np.sqrt(max(n, d)))
         require_positive(self, beta=self.beta)
@@ -158,14 +179,21 @@ class RobustSubspace(ConvexEstimator):
             return Absolute()
         loss = self._as_loss(self.loss)
         if isinstance(loss, Stacked):
-            return Stacked(tuple((columns, Robust(part, self._beta)) for columns, part in loss.groups))
+            return Stacked(
+                tuple((columns, Robust(part, self._beta)) for columns, part in loss.groups),
+            )
         return Robust(loss, self._beta)
 
     def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
         self._beta = self._price(X.shape[0] if rows is None else rows.sum(), X.shape[1])
         if self.loss is None and is_sparse(X):
-            raise UnsupportedProblem("loss=None holds the whole table: give it as a dense one with NaN, or use a loss.")
-        prices = np.full(X.shape, self._beta, X.dtype) if self.loss is None else None
+            raise UnsupportedProblem(
+                "loss=None holds the whole table: give it as a dense one with NaN, or use a loss.",
+            )
+        if self.loss is None:
+            prices = np.full(X.shape, self._beta, X.dtype)
+        else:
+            prices = None
         return self._convex(X, rows, prices, Trace())
 
     def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring:

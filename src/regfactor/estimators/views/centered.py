@@ -44,7 +44,10 @@ class Shifted:
     def squares(self) -> Array:
         """Return the squared lengths of the columns."""
         own = np.asarray(self.S.multiply(self.S).sum(axis=0)).ravel()
-        return np.maximum(own - 2 * self.m * (self.S.T @ self.u) + (self.u @ self.u) * np.square(self.m), 0)
+        return np.maximum(
+            own - 2 * self.m * (self.S.T @ self.u) + (self.u @ self.u) * np.square(self.m),
+            0,
+        )
 
     def over(self, units: Array) -> Shifted:
         """Return the table with columns divided by units."""
@@ -65,16 +68,34 @@ class Centered:
 
     @classmethod
     @np.errstate(over="ignore", invalid="ignore")  # told by deviations
-    def of(cls, X: Any, weights: Array | None, center: bool = True, scale: bool = False) -> Centered:
+    def of(
+        cls,
+        X: Any,
+        weights: Array | None,
+        center: bool = True,
+        scale: bool = False,
+    ) -> Centered:
         """Sums are in float64; a column that varies by no more than its rounding is constant and becomes zero."""
-        eps, X = float(np.finfo(X.dtype).eps), X.astype(np.float64, copy=False)
+        eps = float(np.finfo(X.dtype).eps)
+        X = X.astype(np.float64, copy=False)
         if is_sparse(X):
-            return cls._of_sparse(X, np.ones(X.shape[0]) if weights is None else weights, center, scale, eps)
+            return cls._of_sparse(
+                X,
+                np.ones(X.shape[0]) if weights is None else weights,
+                center,
+                scale,
+                eps,
+            )
         total = float(len(X) if weights is None else weights.sum())
-        share = np.full(len(X), 1 / total) if weights is None else weights / total
+        if weights is None:
+            share = np.full(len(X), 1 / total)
+        else:
+            share = weights / total
         mean = share @ X if center else np.zeros(X.shape[1])
         values = X - mean
-        if center:  # what rounding left of the mean of many rows, which would make a constant column vary
+        if (
+            center
+        ):  # what rounding left of the mean of many rows, which would make a constant column vary
             rest = share @ values
             mean += rest
             values -= rest
@@ -84,7 +105,10 @@ class Centered:
         constant = ~varies(mean, varied)
         if center and constant.any():
             values[:, constant] = 0
-        deviation = np.where(constant, 1.0, varied) if scale else np.ones(X.shape[1])
+        if scale:
+            deviation = np.where(constant, 1.0, varied)
+        else:
+            deviation = np.ones(X.shape[1])
         if scale:
             values *= 1 / deviation
         return cls(values, mean, deviation, rounding(eps, mean, varied))
@@ -97,10 +121,15 @@ class Centered:
     @classmethod
     def _of_sparse(cls, X: Any, w: Array, center: bool, scale: bool, eps: float) -> Centered:
         """Shift the data themselves where a column has all of them: only there can a mean be large beside them."""
-        total, p = float(w.sum()), X.shape[1]
+        total = float(w.sum())
+        p = X.shape[1]
         stored = np.repeat(w, np.diff(X.indptr))
         full = stored_by_all(X)
-        absent = np.where(full, 0, np.maximum(total - np.bincount(X.indices, stored, minlength=p), 0))
+        absent = np.where(
+            full,
+            0,
+            np.maximum(total - np.bincount(X.indices, stored, minlength=p), 0),
+        )
         mean = np.zeros(p)
         for _ in range(2 if center else 0):  # the second time takes off the rounding of the first
             left = np.bincount(X.indices, stored * (X.data - mean[X.indices]), minlength=p)
@@ -108,22 +137,35 @@ class Centered:
         squares = np.bincount(X.indices, stored * np.square(X.data - mean[X.indices]), minlength=p)
         varied = deviations(squares + absent * np.square(mean), total)
         kept = varies(mean, varied) if center else np.ones(p, bool)
-        deviation = np.where(kept & (varied > 0), varied, 1.0) if scale else np.ones(p)
-        root, share = np.sqrt(w), kept / deviation
+        if scale:
+            deviation = np.where(kept & (varied > 0), varied, 1.0)
+        else:
+            deviation = np.ones(p)
+        root = np.sqrt(w)
+        share = kept / deviation
         data = (X.data - (mean * full)[X.indices]) * share[X.indices] * np.sqrt(stored)
         S = scipy.sparse.csr_array((data, X.indices, X.indptr), X.shape)
-        return cls(Shifted(S, root, mean * share * ~full), mean, deviation, rounding(eps, mean, varied))
+        return cls(
+            Shifted(S, root, mean * share * ~full),
+            mean,
+            deviation,
+            rounding(eps, mean, varied),
+        )
 
 
 def degrees(total: float) -> float:
     """Return what sums of squares over so many rows are divided by; weights that do not count rows have their sum."""
-    return total - 1 if total >= 2 else total
+    if total >= 2:
+        return total - 1
+    return total
 
 
 def deviations(squares: Array, total: float) -> Array:
     """Return deviations from sums of squares over so many rows."""
     if not np.isfinite(squares).all():
-        raise ValueError("A column has numbers so large that their squares overflow; divide it by its size.")
+        raise ValueError(
+            "A column has numbers so large that their squares overflow; divide it by its size.",
+        )
     return np.sqrt(squares / degrees(total))
 
 

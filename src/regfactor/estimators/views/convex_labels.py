@@ -21,27 +21,32 @@ from regfactor.losses import Logistic, Loss, Softmax, as_loss
 def _gives_probabilities(estimator: Any) -> bool:
     if isinstance(as_loss(estimator.loss), Logistic | Softmax):
         return True
-    raise AttributeError(f"loss={estimator.loss!r} has no probabilities; use 'logistic' or 'softmax'.")
+    raise AttributeError(
+        f"loss={estimator.loss!r} has no probabilities; use 'logistic' or 'softmax'.",
+    )
 
 
 class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
     r"""min over Z, b of L(Zy + b; y)/T_l + w/(n d) L(Zx; X) + alpha |||[Zx, Zy]|||, with |||.||| the two-view norm.
 
-    Inputs and labels are two views of the same rows under shared codes: Zx = codes @ components rebuilds all n rows of
-    d inputs, Zy = codes @ label components predicts the labels of the T_l labeled ones. The norm is the least sum of
-    lengths of codes with components of length at most b1 and label components of length at most b2. It is convex: the
-    fit is global, with a duality gap. New rows are scored by their inputs. Two classes are one column of labels; more
-    are one column each against the rest, or jointly under "softmax".
+    Inputs and labels are two views of the same rows under shared codes: Zx = codes @ components
+    rebuilds all n rows of d inputs, Zy = codes @ label components predicts the labels of the T_l
+    labeled ones. The norm is the least sum of lengths of codes with components of length at most b1
+    and label components of length at most b2. It is convex: the fit is global, with a duality gap.
+    New rows are scored by their inputs. Two classes are one column of labels; more are one column
+    each against the rest, or jointly under "softmax".
 
     Parameters
     ----------
     alpha : float or "auto", default=0.02
-        Strength of the norm. "auto" tries 20 strengths from `alpha_max_` down to a thousandth, and takes the one that
-        predicts the labels of a tenth of the labeled rows, held out at random, best.
+        Strength of the norm. "auto" tries 20 strengths from `alpha_max_` down to a thousandth, and
+        takes the one that predicts the labels of a tenth of the labeled rows, held out at random,
+        best.
     reconstruction_weight : float, default=1.0
         w > 0: how much rebuilding the inputs counts beside predicting the labels.
     loss : str or Loss, default="logistic"
-        Of the labels: "logistic", "softmax", "squared", "smoothed_hinge", "squared_hinge", "hinge", ...
+        Of the labels: "logistic", "softmax", "squared", "smoothed_hinge", "squared_hinge", "hinge",
+        ...
     reconstruction_loss : str or Loss, default="squared"
         Of the inputs.
     bounds : pair of float, default=(1.0, 1.0)
@@ -49,9 +54,11 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
     fit_intercept : bool, default=True
         Whether the label columns have unpenalized offsets. Inputs have none: center them.
     unlabeled : optional
-        The marker of unlabeled rows in y; by default -1, NaN and None, for strings None, NaN and "".
+        The marker of unlabeled rows in y; by default -1, NaN and None, for strings None, NaN and
+        "".
     rule : {"min", "1se"}, default="min"
-        Of the strengths tried by `alpha="auto"`, take the best, or the largest within one standard error of it.
+        Of the strengths tried by `alpha="auto"`, take the best, or the largest within one standard
+        error of it.
     sparse_zeros : {"missing", "observed"}, default="observed"
         What the absent entries of a sparse matrix are.
     max_iter : int, default=1000
@@ -81,10 +88,11 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
 
     Notes
     -----
-    Codes move a predictor by b2 times their length at most. Where that is too little, because inputs are small or a
-    label hangs on a weak direction of them, labeled rows follow their labels by codes of their own, and the others
-    learn little, however small the gap. A weaker alpha makes that worse; raise the second bound, to 3 or 10. On labels
-    of `make_low_rank_labels` this is worth up to ten points of accuracy on unlabeled rows.
+    Codes move a predictor by b2 times their length at most. Where that is too little, because
+    inputs are small or a label hangs on a weak direction of them, labeled rows follow their labels
+    by codes of their own, and the others learn little, however small the gap. A weaker alpha makes
+    that worse; raise the second bound, to 3 or 10. On labels of `make_low_rank_labels` this is
+    worth up to ten points of accuracy on unlabeled rows.
 
     Examples
     --------
@@ -97,17 +105,39 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
     """
 
     def __init__(
-        self, alpha: Any = 0.02, reconstruction_weight: float = 1.0, loss: Any = "logistic",
-        reconstruction_loss: Any = "squared", bounds: tuple[float, float] = (1.0, 1.0), *, fit_intercept: bool = True,
-        unlabeled: Any = None, rule: str = "min", sparse_zeros: str = "observed", max_iter: int = 1000,
-        tol: float = 1e-4, time_limit: float | None = None, verbose: int = 0, random_state: Any = None,
+        self,
+        alpha: Any = 0.02,
+        reconstruction_weight: float = 1.0,
+        loss: Any = "logistic",
+        reconstruction_loss: Any = "squared",
+        bounds: tuple[float, float] = (1.0, 1.0),
+        *,
+        fit_intercept: bool = True,
+        unlabeled: Any = None,
+        rule: str = "min",
+        sparse_zeros: str = "observed",
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
         callback: Any = None,
-    ) -> None:  # fmt: skip
-        self.alpha, self.reconstruction_weight, self.loss = alpha, reconstruction_weight, loss
-        self.reconstruction_loss, self.bounds, self.fit_intercept = reconstruction_loss, bounds, fit_intercept
-        self.unlabeled, self.rule, self.sparse_zeros = unlabeled, rule, sparse_zeros
-        self.max_iter, self.tol, self.time_limit = max_iter, tol, time_limit
-        self.verbose, self.random_state, self.callback = verbose, random_state, callback
+    ) -> None:
+        self.alpha = alpha
+        self.reconstruction_weight = reconstruction_weight
+        self.loss = loss
+        self.reconstruction_loss = reconstruction_loss
+        self.bounds = bounds
+        self.fit_intercept = fit_intercept
+        self.unlabeled = unlabeled
+        self.rule = rule
+        self.sparse_zeros = sparse_zeros
+        self.max_iter = max_iter
+        self.tol = tol
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.random_state = random_state
+        self.callback = callback
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows of which some have a label.
@@ -127,12 +157,19 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
         with all_or_nothing(self):
             losses = self._check()
             if y is None:
-                raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+                raise ValueError(
+                    f"{type(self).__name__} requires y to be passed, but the target y is None.",
+                )
             table = self._inputs(X, reset=True)
-            labels = encode_labels(column_or_1d(y, warn=True) if np.asarray(y).ndim == 2 else y, self.unlabeled)
+            labels = encode_labels(
+                column_or_1d(y, warn=True) if np.asarray(y).ndim == 2 else y,
+                self.unlabeled,
+            )
             check_consistent_length(table, labels.codes)
             if len(labels.classes) < 2:
-                raise ValueError(f"A classifier needs labels of at least two classes, got {len(labels.classes)} class.")
+                raise ValueError(
+                    f"A classifier needs labels of at least two classes, got {len(labels.classes)} class.",
+                )
             self._losses = losses
             self._fit_labels(table, _columns(labels, losses[1]), sample_weight)
             self.classes_ = labels.classes
@@ -157,7 +194,9 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
         ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
         """
         values = self._values(self.transform(X))
-        return values[:, 0] if values.shape[1] == 1 else values
+        if values.shape[1] == 1:
+            return values[:, 0]
+        return values
 
     def predict(self, X: Any) -> Array:
         """Return the class of each row.
@@ -197,8 +236,9 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
 class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstimator):
     r"""min over Z, b of L(Zy + b; y)/T_l + w/(n d) L(Zx; X) + alpha |||[Zx, Zy]|||, with |||.||| the two-view norm.
 
-    As `ConvexFactorClassifier`, with numbers for targets: T_l is the number of rows with a known target. Targets are
-    fitted as they are; the bounds and alpha are in their units, so standardize them when in doubt.
+    As `ConvexFactorClassifier`, with numbers for targets: T_l is the number of rows with a known
+    target. Targets are fitted as they are; the bounds and alpha are in their units, so standardize
+    them when in doubt.
 
     Parameters
     ----------
@@ -223,8 +263,9 @@ class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstima
 
     Notes
     -----
-    Components are bounded in both views, so that a target larger than the inputs that predict it costs codes of its own
-    and is followed less: scale targets down, or raise the second bound by as much.
+    Components are bounded in both views, so that a target larger than the inputs that predict
+    it costs codes of its own and is followed less: scale targets down, or raise the second bound by
+    as much.
 
     Examples
     --------
@@ -236,16 +277,37 @@ class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstima
     """
 
     def __init__(
-        self, alpha: Any = 0.02, reconstruction_weight: float = 1.0, loss: Any = "squared",
-        reconstruction_loss: Any = "squared", bounds: tuple[float, float] = (1.0, 1.0), *, fit_intercept: bool = True,
-        rule: str = "min", sparse_zeros: str = "observed", max_iter: int = 1000, tol: float = 1e-4,
-        time_limit: float | None = None, verbose: int = 0, random_state: Any = None, callback: Any = None,
-    ) -> None:  # fmt: skip
-        self.alpha, self.reconstruction_weight, self.loss = alpha, reconstruction_weight, loss
-        self.reconstruction_loss, self.bounds, self.fit_intercept = reconstruction_loss, bounds, fit_intercept
-        self.rule, self.sparse_zeros = rule, sparse_zeros
-        self.max_iter, self.tol, self.time_limit = max_iter, tol, time_limit
-        self.verbose, self.random_state, self.callback = verbose, random_state, callback
+        self,
+        alpha: Any = 0.02,
+        reconstruction_weight: float = 1.0,
+        loss: Any = "squared",
+        reconstruction_loss: Any = "squared",
+        bounds: tuple[float, float] = (1.0, 1.0),
+        *,
+        fit_intercept: bool = True,
+        rule: str = "min",
+        sparse_zeros: str = "observed",
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callback: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.reconstruction_weight = reconstruction_weight
+        self.loss = loss
+        self.reconstruction_loss = reconstruction_loss
+        self.bounds = bounds
+        self.fit_intercept = fit_intercept
+        self.rule = rule
+        self.sparse_zeros = sparse_zeros
+        self.max_iter = max_iter
+        self.tol = tol
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.random_state = random_state
+        self.callback = callback
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows of which some have targets.
@@ -266,11 +328,14 @@ class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstima
             losses = self._check()
             table = self._inputs(X, reset=True)
             targets = Targets.of(y, table)
-            self._losses, self._flat = losses, len(targets.shape) == 1
+            self._losses = losses
+            self._flat = len(targets.shape) == 1
             self._fit_labels(table, targets.table, sample_weight)
             found = losses[1].predict(self._values(self.codes_))
             kept = np.where(np.isnan(targets.table), found, targets.table)
-            self.transduction_ = kept.astype(np.result_type(targets.dtype, table)).reshape(targets.shape)
+            self.transduction_ = kept.astype(np.result_type(targets.dtype, table)).reshape(
+                targets.shape,
+            )
         return self
 
     def predict(self, X: Any) -> Array:
@@ -286,11 +351,15 @@ class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstima
         """
         codes = self.transform(X)
         found = np.asarray(self._losses[1].predict(self._values(codes)))
-        return found[:, 0] if self._flat else found
+        if self._flat:
+            return found[:, 0]
+        return found
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # at the papers' alpha the norm shrinks what little ten inputs share
+        tags.regressor_tags.poor_score = (
+            True  # at the papers' alpha the norm shrinks what little ten inputs share
+        )
         return tags
 
 

@@ -19,12 +19,14 @@ from regfactor.estimators.views.two_tables import TwoTables, are_plain, standard
 class CanonicalCorrelation(TwoTables):
     """max over A, B of tr(A' Sxy B) with A'(Sxx + ridge I)A = I and B'(Syy + ridge I)B = I: canonical correlation.
 
-    S are the covariances of both tables, whose columns are standardized with `scale`. In closed form, by one singular
-    value decomposition. Attributes and their scales and signs are those of scikit-learn's `CCA`, except that `predict`
-    is the least squares prediction from the scores of X; `CCA` takes the scores of X for those of y. A sparse X, absent
-    entries zeros, is centered without being made dense, but a fit holds up to six dense arrays of n_features x
-    min(n_samples, n_features) numbers; of its directions, in columns of length one, those count as null whose singular
-    value is less than about 1e-6 of the largest. So do, in any table, those that rounding made.
+    S are the covariances of both tables, whose columns are standardized with `scale`. In closed
+    form, by one singular value decomposition. Attributes and their scales and signs are those of
+    scikit-learn's `CCA`, except that `predict` is the least squares prediction from the scores of
+    X; `CCA` takes the scores of X for those of y. A sparse X, absent entries zeros, is centered
+    without being made dense, but a fit holds up to six dense arrays of n_features x min(n_samples,
+    n_features) numbers; of its directions, in columns of length one, those count as null whose
+    singular value is less than about 1e-6 of the largest. So do, in any table, those that rounding
+    made.
 
     Parameters
     ----------
@@ -89,11 +91,14 @@ class CanonicalCorrelation(TwoTables):
     def _pair(self, X: Any, y: Any, sample_weight: Any) -> tuple[Pair, Any]:
         """Return the whitened tables and the type of their numbers.
 
-        Products read every number, and tell along the way whether all are finite: plain arrays are looked through at
-        the door only where these do not serve.
+        Products read every number, and tell along the way whether all are finite: plain arrays are
+        looked through at the door only where these do not serve.
         """
         plain = sample_weight is None and are_plain(X, y)
-        x, Y, weights = self._as_they_are(X, y) if plain else self._tables(X, y, sample_weight)
+        if plain:
+            x, Y, weights = self._as_they_are(X, y)
+        else:
+            x, Y, weights = self._tables(X, y, sample_weight)
         ridge = self.ridge * degrees(float(len(Y) if weights is None else weights.sum()))
         pair = Pair.by_products(x, Y, weights, ridge, self.scale)
         if pair is None and plain:
@@ -104,20 +109,32 @@ class CanonicalCorrelation(TwoTables):
 
     def _publish(self, pair: Pair, found: list[tuple[Array, Array]], dtype: Any) -> None:
         """Set the fitted attributes."""
-        ((x_mean, x_deviation), (y_mean, y_deviation)), (A, B) = pair.units, (rotations for _, rotations in found)
+        ((x_mean, x_deviation), (y_mean, y_deviation)) = pair.units
+        (A, B) = (rotations for _, rotations in found)
         loadings, cross, predicted = pair.held.moments(A, B)
         inner = [rotations.T @ own for rotations, own in zip((A, B), loadings, strict=True)]
         inverses = [_inverse(each) for each in inner]
-        for view, (weights, rotations), own, inverse in zip("xy", found, loadings, inverses, strict=True):
+        for view, (weights, rotations), own, inverse in zip(
+            "xy",
+            found,
+            loadings,
+            inverses,
+            strict=True,
+        ):
             setattr(self, f"{view}_weights_", weights.astype(dtype))
             setattr(self, f"{view}_rotations_", rotations.astype(dtype))
             setattr(self, f"{view}_loadings_", (own @ inverse).astype(dtype))
-        self._x, self._y = ((mean.astype(dtype), deviation.astype(dtype)) for mean, deviation in pair.units)
-        lengths = [np.sqrt(np.maximum(each.diagonal(), 0)) for each in inner]  # roots first: squares may underflow
+        self._x, self._y = (
+            (mean.astype(dtype), deviation.astype(dtype)) for mean, deviation in pair.units
+        )
+        lengths = [
+            np.sqrt(np.maximum(each.diagonal(), 0)) for each in inner
+        ]  # roots first: squares may underflow
         norms = lengths[0] * lengths[1]
         self.correlations_ = np.diag(cross) / np.where(norms > 0, norms, 1.0)
         coef = A @ inverses[0] @ predicted * y_deviation / x_deviation[:, None]
-        self.coef_, self.intercept_ = coef.T.astype(dtype), (y_mean - x_mean @ coef).astype(dtype)
+        self.coef_ = coef.T.astype(dtype)
+        self.intercept_ = (y_mean - x_mean @ coef).astype(dtype)
 
     def transform(self, X: Any, y: Any = None) -> Any:
         """Return the scores of X, and those of y where it is given.
@@ -135,12 +152,16 @@ class CanonicalCorrelation(TwoTables):
         Y = None if y is None else _second(y, len(self.y_rotations_))
         check_consistent_length(X, Y)
         x_scores = np.asarray(standardized(X, *self._x, self.x_rotations_), X.dtype)
-        return x_scores if Y is None else (x_scores, np.asarray(standardized(Y, *self._y, self.y_rotations_), X.dtype))
+        if Y is None:
+            return x_scores
+        return (x_scores, np.asarray(standardized(Y, *self._y, self.y_rotations_), X.dtype))
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit, and return both scores where y is a table; those of X where y is one target, as a pipeline wants it."""
         self.fit(X, y, **fit_params)
-        return self.transform(X) if self._one_target else self.transform(X, y)
+        if self._one_target:
+            return self.transform(X)
+        return self.transform(X, y)
 
     def inverse_transform(self, X: Any, y: Any = None) -> Any:
         """Return the tables that scores stand for: scores times loadings, in the units of the training tables.
@@ -162,22 +183,27 @@ class CanonicalCorrelation(TwoTables):
         if y is None:
             return first
         return first, np.asarray(
-            _second(y, self._n_features_out) @ self.y_loadings_.T * self._y[1] + self._y[0], X.dtype
+            _second(y, self._n_features_out) @ self.y_loadings_.T * self._y[1] + self._y[0],
+            X.dtype,
         )
 
 
 def _as_weights(A: Array, B: Array) -> list[tuple[Array, Array]]:
     """Return (weights, rotations) of both tables as scikit-learn scales them.
 
-    Deflating a table by its scores leaves it blind to the directions already found, so a weight of unit norm is a
-    direction less its projection on those before: Gram-Schmidt. Its largest entry in X is positive.
+    Deflating a table by its scores leaves it blind to the directions already found, so a weight of
+    unit norm is a direction less its projection on those before: Gram-Schmidt. Its largest entry in
+    X is positive.
     """
     pairs = []
     for directions in (A, B):
         Q, lengths = _qr(directions)
         pairs.append((Q * np.sign(lengths), directions / np.abs(lengths)))
     Q = pairs[0][0]
-    signs = np.sign(Q[np.abs(Q).argmax(axis=0), np.arange(Q.shape[1])]) if Q.size else np.ones(Q.shape[1])
+    if Q.size:
+        signs = np.sign(Q[np.abs(Q).argmax(axis=0), np.arange(Q.shape[1])])
+    else:
+        signs = np.ones(Q.shape[1])
     return [(weights * signs, rotations * signs) for weights, rotations in pairs]
 
 
@@ -207,5 +233,7 @@ def _second(y: Any, columns: int) -> Array:
     Y = check_array(y, dtype=[np.float64, np.float32], ensure_2d=False, input_name="y")
     Y = Y[:, None] if Y.ndim == 1 else Y
     if Y.shape[1] != columns:
-        raise ValueError(f"y has {Y.shape[1]} columns, but {columns} are expected: as many as in fit.")
+        raise ValueError(
+            f"y has {Y.shape[1]} columns, but {columns} are expected: as many as in fit.",
+        )
     return Y

@@ -28,9 +28,13 @@ class ConvexFactorEstimator(TwoViewEstimator):
         rows = row_weights(X, sample_weight)
         w = np.ones(len(X)) if rows is None else rows
         labeled = ~np.isnan(Y).all(axis=1)
-        n, d, labels = float(w.sum()), X.shape[1], float(w[labeled].sum())
+        n = float(w.sum())
+        d = X.shape[1]
+        labels = float(w[labeled].sum())
         if not labels > 0:
-            raise ValueError("No row of positive weight has a label; there is nothing to learn from.")
+            raise ValueError(
+                "No row of positive weight has a label; there is nothing to learn from.",
+            )
         self._n_first = d
         seen = float(w @ (~np.isnan(X)).sum(axis=1)), float(w @ (~np.isnan(Y)).sum(axis=1))
         weights = self._weights(n * d, labels, seen)
@@ -39,10 +43,16 @@ class ConvexFactorEstimator(TwoViewEstimator):
         self._publish_views()
         self.label_components_ = self.components_[:, d:]
         self.components_ = np.ascontiguousarray(self.components_[:, :d])
-        self.label_intercept_, self.intercept_ = self.intercept_[d:], self.intercept_[:d]
+        self.label_intercept_ = self.intercept_[d:]
+        self.intercept_ = self.intercept_[:d]
         return self
 
-    def _weights(self, cells: float, labels: float, seen: tuple[float, float]) -> tuple[float, float]:
+    def _weights(
+        self,
+        cells: float,
+        labels: float,
+        seen: tuple[float, float],
+    ) -> tuple[float, float]:
         """Return the weights of an entry of the inputs and of the labels; `seen` counts those that are observed."""
         return self.reconstruction_weight / cells, 1 / labels
 
@@ -63,10 +73,15 @@ class ConvexFactorEstimator(TwoViewEstimator):
         """Return offsets of the label columns alone."""
         if not self.fit_intercept:
             return None
-        return Design(np.ones((X.shape[0], 1), X.dtype), columns=np.arange(X.shape[1]) >= self._n_first)
+        return Design(
+            np.ones((X.shape[0], 1), X.dtype),
+            columns=np.arange(X.shape[1]) >= self._n_first,
+        )
 
     def _chosen(
-        self, problem: Convex | Factored, random: np.random.Generator
+        self,
+        problem: Convex | Factored,
+        random: np.random.Generator,
     ) -> tuple[Selection | None, Convex | Factored]:
         """Return the problem at the strength that labels held out chose, where it is left to them."""
         if not says(self.alpha, "auto"):
@@ -79,7 +94,8 @@ class ConvexFactorEstimator(TwoViewEstimator):
     def transform(self, X: Any) -> Array:
         """Return the codes of each row, scored alone by its inputs; holes (NaN) are allowed.
 
-        An unlabeled training row has its `codes_` again; those of a labeled one were fitted to its label too.
+        An unlabeled training row has its `codes_` again; those of a labeled one were fitted to its
+        label too.
 
         Parameters
         ----------
@@ -91,7 +107,8 @@ class ConvexFactorEstimator(TwoViewEstimator):
         """
         check_is_fitted(self)
         X = self._inputs(X, reset=False)
-        score, d = self._score, self._n_first
+        score = self._score
+        d = self._n_first
         assert isinstance(score, Scoring)
         C = np.hstack([self.components_, self.label_components_]).astype(X.dtype)
         table = np.hstack([X, np.full((len(X), C.shape[1] - d), np.nan, X.dtype)])
@@ -129,7 +146,12 @@ class ConvexFactorEstimator(TwoViewEstimator):
         The same kind of table as X.
         """
         check_is_fitted(self)
-        return filled(X, numbers(self, X, None, reset=False), self.inverse_transform(self.transform(X)), None)
+        return filled(
+            X,
+            numbers(self, X, None, reset=False),
+            self.inverse_transform(self.transform(X)),
+            None,
+        )
 
     def _values(self, codes: Array) -> Array:
         """Return the predictors of the label columns."""

@@ -10,12 +10,22 @@ import scipy.linalg
 
 from regfactor._linalg import gram, is_sparse, leading_vectors
 from regfactor._params import Array, warn
-from regfactor.estimators.views.centered import EPS, Centered, Shifted, Units, deviations, rounding, varies
+from regfactor.estimators.views.centered import (
+    EPS,
+    Centered,
+    Shifted,
+    Units,
+    deviations,
+    rounding,
+    varies,
+)
 
 MOST_CONDITION = 3e4  # of a factor of a Gram matrix: beyond it the squares lose too many digits
 MOST_SPREAD = 1e6  # of lengths of columns, between which a projection keeps its digits
 NOISE = 8  # roundings of a datum that a direction of a table may be made of
-MOVED = 1e-4  # of scores of length one, by coefficients of least norm: up to here what was left out of a table is null
+# of scores of length one, by coefficients of least norm: up to here what was left out of a table is
+# null
+MOVED = 1e-4
 BLOCK = 640  # rows: a block of both tables fits into cache
 SAMPLE = 32  # rows, about whose mean the others are taken
 
@@ -52,7 +62,10 @@ def cholesky_whitener(G: Array, ridge: float, noise: Array) -> Array | None:
     if failed:
         return None
     inverse, failed = scipy.linalg.lapack.dtrtri(L, lower=True, overwrite_c=True)
-    most = MOST_CONDITION if ridge else min(MOST_CONDITION, 1 / (NOISE * float(np.linalg.norm(noise)) + EPS))
+    if ridge:
+        most = MOST_CONDITION
+    else:
+        most = min(MOST_CONDITION, 1 / (NOISE * float(np.linalg.norm(noise)) + EPS))
     if failed or np.sqrt(len(G)) * np.linalg.norm(inverse) >= most:  # rows of L have length one
         return None
     inverse /= units
@@ -62,11 +75,15 @@ def cholesky_whitener(G: Array, ridge: float, noise: Array) -> Array | None:
 def _row_space(table: Centered) -> Array:
     """Return A in the row space of X with A'X'XA = I; its rank is judged with columns of length one.
 
-    A column that may be all rounding is left out. Where lengths of columns are so far apart that leaving that space is
-    beyond rounding, or what was taken for null is not, it is the row space of columns of length one.
+    A column that may be all rounding is left out. Where lengths of columns are so far apart that
+    leaving that space is beyond rounding, or what was taken for null is not, it is the row space of
+    columns of length one.
     """
     X = table.values
-    squares = X.squares() if isinstance(X, Shifted) else np.einsum("ij,ij->j", X, X)
+    if isinstance(X, Shifted):
+        squares = X.squares()
+    else:
+        squares = np.einsum("ij,ij->j", X, X)
     lengths = np.where(squares > 0, np.sqrt(squares), 1.0)
     units = np.where(NOISE * table.noise < 1, lengths, np.inf)
     s, V = _right_vectors(X.over(units) if isinstance(X, Shifted) else X / units, table.noise)
@@ -76,7 +93,9 @@ def _row_space(table: Centered) -> Array:
     Q = np.linalg.qr(V * lengths[:, None])[0]
     least = np.asarray(Q @ (Q.T @ A))
     moved = np.linalg.norm(X @ (least - A), axis=0)
-    return least if moved.max(initial=0.0) <= MOVED else A
+    if moved.max(initial=0.0) <= MOVED:
+        return least
+    return A
 
 
 def _right_vectors(X: Any, noise: Array) -> tuple[Array, Array]:
@@ -84,14 +103,18 @@ def _right_vectors(X: Any, noise: Array) -> tuple[Array, Array]:
     n, p = X.shape
     if not isinstance(X, Shifted):
         _, s, Vt = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
-        keep, V = s > max(n, p) * EPS * s.max(initial=0.0), Vt.T
+        keep = s > max(n, p) * EPS * s.max(initial=0.0)
+        V = Vt.T
     else:
         squares, V = scipy.linalg.eigh(X.gram() if p <= n else X.T.gram(), check_finite=False)
         # rounding of a Gram matrix: that of all that was added up and taken away again
         total = float(np.vdot(X.S.data, X.S.data)) + float(X.u @ X.u) * float(X.m @ X.m)
-        squares, V = squares[::-1], V[:, ::-1]
-        keep, s = squares > NOISE * np.sqrt(max(n, p)) * EPS * total, np.sqrt(np.maximum(squares, 0))
-    s, V = s[keep], V[:, keep]
+        squares = squares[::-1]
+        V = V[:, ::-1]
+        keep = squares > NOISE * np.sqrt(max(n, p)) * EPS * total
+        s = np.sqrt(np.maximum(squares, 0))
+    s = s[keep]
+    V = V[:, keep]
     V = (X.T @ V) / s if isinstance(X, Shifted) and p > n else V
     keep = s > NOISE * np.linalg.norm(noise[:, None] * V, axis=0)
     return s[keep], V[:, keep]
@@ -107,12 +130,19 @@ class Products:
 
     @classmethod
     @np.errstate(over="ignore", invalid="ignore")  # told by the squares
-    def of_dense(cls, X: Array, Y: Array, weights: Array | None, scale: bool) -> tuple[list[Centered], Products] | None:
+    def of_dense(
+        cls,
+        X: Array,
+        Y: Array,
+        weights: Array | None,
+        scale: bool,
+    ) -> tuple[list[Centered], Products] | None:
         """Neither table is copied as a whole; a column that varies by no more than its rounding becomes zero.
 
         None where a number or a sum of squares is not finite.
         """
-        p, total = X.shape[1], float(len(X) if weights is None else weights.sum())
+        p = X.shape[1]
+        total = float(len(X) if weights is None else weights.sum())
         mean, G = _about_means(X, Y, weights, total)
         squares = np.maximum(G.diagonal(), 0)
         if not np.isfinite(squares).all():
@@ -150,7 +180,8 @@ class Products:
 def _about_means(X: Array, Y: Array, weights: Array | None, total: float) -> tuple[Array, Array]:
     """Return the means of the columns of both tables, and the products of all columns about them.
 
-    The rows are read once, about the mean of some of them; once more, where that is so far off that digits are lost.
+    The rows are read once, about the mean of some of them; once more, where that is so far off that
+    digits are lost.
     """
     some = slice(None, None, -(-len(X) // SAMPLE))
     shift = np.concatenate([table[some].mean(axis=0, dtype=np.float64) for table in (X, Y)])
@@ -170,17 +201,28 @@ def _about_means(X: Array, Y: Array, weights: Array | None, total: float) -> tup
 def _about(shift: Array, X: Array, Y: Array, weights: Array | None) -> tuple[Array, Array]:
     """Return the sums and the products of the columns of both tables less a shift, by blocks of rows.
 
-    Beside these columns stands one of ones, so that the last column of the products holds the sums. Of the products
-    only the upper triangle is meant.
+    Beside these columns stands one of ones, so that the last column of the products holds the sums.
+    Of the products only the upper triangle is meant.
     """
-    p, d = X.shape[1], len(shift) + 1
-    G, buffer = np.zeros((d, d), order="F"), np.empty((min(BLOCK, len(X)), d))
-    ones, shifts = np.ones(len(buffer)), np.append(shift, 0.0)
+    p = X.shape[1]
+    d = len(shift) + 1
+    G = np.zeros((d, d), order="F")
+    buffer = np.empty((min(BLOCK, len(X)), d))
+    ones = np.ones(len(buffer))
+    shifts = np.append(shift, 0.0)
     for start in range(0, len(X), BLOCK):
         rows = slice(start, start + BLOCK)
         block = buffer[: len(X[rows])]
-        block[:, :p], block[:, p:-1], block[:, -1] = X[rows], Y[rows], 1.0
-        block = scipy.linalg.blas.dger(-1.0, shifts, ones[: len(block)], a=block.T, overwrite_a=True).T
+        block[:, :p] = X[rows]
+        block[:, p:-1] = Y[rows]
+        block[:, -1] = 1.0
+        block = scipy.linalg.blas.dger(
+            -1.0,
+            shifts,
+            ones[: len(block)],
+            a=block.T,
+            overwrite_a=True,
+        ).T
         if weights is not None:
             block *= np.sqrt(weights[rows])[:, None]
         G = scipy.linalg.blas.dsyrk(1.0, block.T, beta=1.0, c=G, overwrite_c=True)
@@ -196,7 +238,10 @@ class Tables:
 
     def vary(self) -> tuple[bool, bool]:
         """Return whether any column of either table does."""
-        x = bool(self.X.m.any() or self.X.S.data.any()) if isinstance(self.X, Shifted) else bool(np.any(self.X))
+        if isinstance(self.X, Shifted):
+            x = bool(self.X.m.any() or self.X.S.data.any())
+        else:
+            x = bool(np.any(self.X))
         return x, bool(np.any(self.Y))
 
     def cross(self, A: Array, B: Array) -> Array:
@@ -205,7 +250,8 @@ class Tables:
 
     def moments(self, A: Array, B: Array) -> tuple[tuple[Array, Array], Array, Array]:
         """Return (X'S, Y'T), S'T and S'Y of the scores."""
-        S, T = self.X @ A, self.Y @ B
+        S = self.X @ A
+        T = self.Y @ B
         return (self.X.T @ S, self.Y.T @ T), S.T @ T, S.T @ self.Y
 
 
@@ -219,7 +265,14 @@ class Pair:
     held: Products | Tables
 
     @classmethod
-    def by_products(cls, X: Any, Y: Array, weights: Array | None, ridge: float, scale: bool) -> Pair | None:
+    def by_products(
+        cls,
+        X: Any,
+        Y: Array,
+        weights: Array | None,
+        ridge: float,
+        scale: bool,
+    ) -> Pair | None:
         """Whiten by Cholesky factorizations; None where these lose too many digits, or a number is not finite."""
         if max(X.shape[1], Y.shape[1]) > len(Y):
             return None
@@ -233,13 +286,16 @@ class Pair:
             (x, y), products = found
         A = cholesky_whitener(products.within_x, ridge, x.noise)
         B = cholesky_whitener(products.within_y, ridge, y.noise)
-        return None if A is None or B is None else cls([x.units, y.units], A, B, products)
+        if A is None or B is None:
+            return None
+        return cls([x.units, y.units], A, B, products)
 
     @classmethod
     def by_tables(cls, X: Any, Y: Array, weights: Array | None, ridge: float, scale: bool) -> Pair:
         """Whiten by singular value decompositions where need be."""
         x, y = (Centered.of(T, weights, scale=scale) for T in (X, Y))
-        (A, _), (B, _) = whitener(x, ridge), whitener(y, ridge)
+        (A, _) = whitener(x, ridge)
+        (B, _) = whitener(y, ridge)
         return cls([x.units, y.units], A, B, Tables(x.values, y.values))
 
     def warn_of_nothing_learned(self, n: int, ridge: float) -> None:
@@ -248,13 +304,13 @@ class Pair:
             if not moves:
                 warn(
                     f"All columns of {name} are constant, so that it correlates with nothing and is of no use here; "
-                    "predictions are the mean of y."
+                    "predictions are the mean of y.",
                 )
         ranks = self.A.shape[1], self.B.shape[1]
         if ridge == 0 and min(ranks) > 0 and sum(ranks) >= n:
             warn(
                 f"The tables have ranks {ranks[0]} and {ranks[1]} on {n} rows: some correlations are 1 "
-                "whatever the data; set ridge > 0."
+                "whatever the data; set ridge > 0.",
             )
 
     def directions(self, k: int) -> tuple[Array, Array]:

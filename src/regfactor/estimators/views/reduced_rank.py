@@ -17,19 +17,20 @@ from regfactor.estimators.views.two_tables import TwoTables, standardized
 class ReducedRankRegression(TwoTables):
     """min over B of rank at most `rank` and b of |Y - X B - 1 b'|_F^2 / 2 + (alpha/2) |B|_F^2.
 
-    In closed form: the ridge regression projected on the leading right singular vectors of its fit. With rank at least
-    the number of targets it is least squares, or ridge regression as in scikit-learn. A sparse X, absent entries zeros,
-    is centered without being made dense, but a fit holds up to six dense arrays of n_features x min(n_samples,
-    n_features) numbers; of its directions, in columns of length one, those count as null whose singular value is less
-    than about 1e-6 of the largest. So do, in any table, those that rounding made.
+    In closed form: the ridge regression projected on the leading right singular vectors of its fit.
+    With rank at least the number of targets it is least squares, or ridge regression as in
+    scikit-learn. A sparse X, absent entries zeros, is centered without being made dense, but a fit
+    holds up to six dense arrays of n_features x min(n_samples, n_features) numbers; of its
+    directions, in columns of length one, those count as null whose singular value is less than
+    about 1e-6 of the largest. So do, in any table, those that rounding made.
 
     Parameters
     ----------
     rank : int, default=2
         Most rank of the coefficients.
     alpha : float, default=0.0
-        Multiplies the squared norm of the coefficients. With 0, coefficients of a table without full column rank are
-        those of least norm.
+        Multiplies the squared norm of the coefficients. With 0, coefficients of a table without
+        full column rank are those of least norm.
     fit_intercept : bool, default=True
         Whether there are offsets b, which are not penalized.
 
@@ -85,18 +86,27 @@ class ReducedRankRegression(TwoTables):
             X, Y, weights = self._tables(X, y, sample_weight)
             x, y = (Centered.of(table, weights, center=self.fit_intercept) for table in (X, Y))
             A, squared = whitener(x, self.alpha)
-            # B = A U s V' with A'X'Y = U s V': the fit of the ridge regression, in an orthonormal basis, truncated
-            U, s, Vt = thin_svd(A.T @ (x.values.T @ y.values) if squared else (x.values @ A).T @ y.values)
+            # B = A U s V' with A'X'Y = U s V': the fit of the ridge regression, in an orthonormal
+            # basis, truncated
+            U, s, Vt = thin_svd(
+                A.T @ (x.values.T @ y.values) if squared else (x.values @ A).T @ y.values,
+            )
             k = min(self.rank, len(s))
-            rotations, components = A @ (U[:, :k] * s[:k]), Vt[:k]
+            rotations = A @ (U[:, :k] * s[:k])
+            components = Vt[:k]
             coef = rotations @ components
             residual = y.values - x.values @ coef
-            self.objective_ = float(np.vdot(residual, residual) + self.alpha * np.vdot(coef, coef)) / 2
+            self.objective_ = (
+                float(np.vdot(residual, residual) + self.alpha * np.vdot(coef, coef)) / 2
+            )
             self._mean = x.mean.astype(X.dtype)
-            self.x_rotations_, self.components_ = rotations.astype(X.dtype), components.astype(X.dtype)
+            self.x_rotations_ = rotations.astype(X.dtype)
+            self.components_ = components.astype(X.dtype)
             offsets = y.mean - x.mean @ coef
             self.coef_: Array = (coef[:, 0] if self._one_target else coef.T).astype(X.dtype)
-            self.intercept_: Any = float(offsets[0]) if self._one_target else offsets.astype(X.dtype)
+            self.intercept_: Any = (
+                float(offsets[0]) if self._one_target else offsets.astype(X.dtype)
+            )
         return self
 
     def transform(self, X: Any) -> Array:

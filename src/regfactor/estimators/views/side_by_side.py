@@ -19,7 +19,9 @@ from regfactor.penalties import Trace
 from regfactor.problems import Design
 from regfactor.problems.convex import convex
 
-NOISE = 64 * float(np.finfo(np.float64).eps)  # relative size of numbers about their mean that are rounding
+NOISE = 64 * float(
+    np.finfo(np.float64).eps,
+)  # relative size of numbers about their mean that are rounding
 
 
 class SecondView(BaseEstimator):
@@ -48,7 +50,10 @@ class Units:
         divisor = self.divisor.astype(table.dtype)
         if not is_sparse(table):
             return table / divisor
-        return scipy.sparse.csr_array((table.data / divisor[table.indices], table.indices, table.indptr), table.shape)
+        return scipy.sparse.csr_array(
+            (table.data / divisor[table.indices], table.indices, table.indptr),
+            table.shape,
+        )
 
     def weigh(self, table: Any, entries: Any) -> Any:
         """Return the weight of each entry of a table; None where all are one."""
@@ -102,18 +107,27 @@ def _stored(table: Array) -> Any:
 def split_of(n_first: Any, d: int, names: list[str]) -> tuple[int, Array]:
     """Return how many columns the first view has, and all columns in the order of the views.
 
-    `n_first` is a count, a share between 0 and 1, or the columns of the first view by name or position.
+    `n_first` is a count, a share between 0 and 1, or the columns of the first view by name or
+    position.
     """
     order = np.arange(d)
     if is_number(n_first):
-        count = int(n_first) if float(n_first).is_integer() else int(round(float(n_first) * d))
+        if float(n_first).is_integer():
+            count = int(n_first)
+        else:
+            count = int(round(float(n_first) * d))
     elif isinstance(n_first, str) or not hasattr(n_first, "__iter__"):
-        raise ValueError(f"n_first must be a count, a share, or a list of columns, got {n_first!r}.")
+        raise ValueError(
+            f"n_first must be a count, a share, or a list of columns, got {n_first!r}.",
+        )
     else:
         chosen = np.unique(np.asarray(places(list(n_first), names), int))
-        count, order = len(chosen), np.concatenate([chosen, np.setdiff1d(order, chosen)])
+        count = len(chosen)
+        order = np.concatenate([chosen, np.setdiff1d(order, chosen)])
     if not 0 < count < d:
-        raise ValueError(f"n_first={n_first!r} gives the first view {count} of {d} columns; both views need some.")
+        raise ValueError(
+            f"n_first={n_first!r} gives the first view {count} of {d} columns; both views need some.",
+        )
     return count, order
 
 
@@ -121,7 +135,11 @@ def loss_pair(loss: Any) -> tuple[Loss, Loss]:
     """Return the losses of both views from one loss or a pair of them."""
     if isinstance(loss, str | Loss):
         return as_loss(loss), as_loss(loss)
-    if isinstance(loss, list | tuple) and len(loss) == 2 and all(isinstance(one, str | Loss) for one in loss):
+    if (
+        isinstance(loss, list | tuple)
+        and len(loss) == 2
+        and all(isinstance(one, str | Loss) for one in loss)
+    ):
         return as_loss(loss[0]), as_loss(loss[1])
     raise ValueError(f"loss must be one loss or a pair, one for each view, got {loss!r}.")
 
@@ -133,13 +151,20 @@ def joint_loss(losses: tuple[Loss, Loss], n_first: int) -> Loss:
     return Stacked(((slice(0, n_first), losses[0]), (slice(n_first, None), losses[1])))
 
 
-def units(losses: tuple[Loss, Loss], views: tuple[Any, Any], rows: Array | None, intercept: bool) -> Units:
+def units(
+    losses: tuple[Loss, Loss],
+    views: tuple[Any, Any],
+    rows: Array | None,
+    intercept: bool,
+) -> Units:
     """Return units in which the best constants cost a half for each observed entry of either view.
 
-    Under a loss of the residual the data are divided by their root mean square (about the column means, where there
-    are intercepts); any other loss is weighted by what its best constants cost above its least value.
+    Under a loss of the residual the data are divided by their root mean square (about the column
+    means, where there are intercepts); any other loss is weighted by what its best constants cost
+    above its least value.
     """
-    divisors, weights = [], []
+    divisors = []
+    weights = []
     for loss, view in zip(losses, views, strict=True):
         cost = _null_cost(Squared() if loss.of_residual else loss, view, rows, intercept)
         usable = np.isfinite(cost) and cost > (_rounding(view) if loss.of_residual else 0.0)
@@ -158,11 +183,20 @@ def _rounding(view: Any) -> float:
 def _null_cost(loss: Loss, view: Any, rows: Array | None, intercept: bool) -> float:
     """Return the mean loss of the observed entries under the best constants, above the least value of the loss."""
     if rows is not None:
-        view, rows = view[rows > 0], rows[rows > 0]
-    view = with_holes(view).astype(np.float64) if loss.rowwise else view.astype(np.float64)
+        view = view[rows > 0]
+        rows = rows[rows > 0]
+    if loss.rowwise:
+        view = with_holes(view).astype(np.float64)
+    else:
+        view = view.astype(np.float64)
     design = Design.intercept(view.shape[0]) if intercept else None
     problem = convex(view, loss, Trace(), 1.0, rows, None, design)
     data = problem.data
-    seen = sum(t.x.size if t.w is None else float(np.broadcast_to(t.w, t.x.shape).sum()) for t in data.terms)
+    seen = sum(
+        t.x.size if t.w is None else float(np.broadcast_to(t.w, t.x.shape).sum())
+        for t in data.terms
+    )
     P = problem.predictor(problem.null.factors, problem.null.free)
-    return (data.value(P) - data.infimum) / seen if seen > 0 else 0.0
+    if seen > 0:
+        return (data.value(P) - data.infimum) / seen
+    return 0.0
