@@ -14,8 +14,8 @@ from benchmarks._peers import QUICK, cpu, in_fresh_process, installed, table, ve
 from benchmarks.labels import APART, ROWS, SEEDS, Draw, gaussians, qn, self_trained
 from benchmarks.labels import COLUMNS as FEW
 from regfactor.constraints import class_balance
-from regfactor.estimators.expectation.estimator import ExpectationSVC
-from regfactor.solvers.fstep import Table
+from regfactor.labels.expectation.estimator import ExpectationSVC
+from regfactor.labels.expectation.fstep import Table
 
 DOCUMENTS, WORDS, LENGTH = (10_000 if QUICK else 100_000), 10_000, 40
 TOPICAL, TILT = 400, 0.25  # words whose odds differ between the classes, and the log of by how much

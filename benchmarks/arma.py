@@ -12,12 +12,12 @@ from statsmodels.tsa.statespace.varmax import VARMAX
 
 from benchmarks._peers import QUICK, cpu, table, versions
 from regfactor.datasets import make_arma, make_varma
-from regfactor.estimators.arma.estimator import RegularizedARMA
-from regfactor.estimators.arma.fit import Plan, Series, stated
 from regfactor.losses import Squared
 from regfactor.problems import Convex
+from regfactor.series.arma.estimator import RegularizedARMA
+from regfactor.series.arma.fit import Plan, Series, stated
 from regfactor.solvers import Fista, solve
-from regfactor.solvers.lagged import DouglasRachford
+from regfactor.solvers.douglas_rachford import DouglasRachford
 
 N, P, Q = 9, 3, 3
 LENGTHS = (200, 800) if QUICK else (200, 800, 3200)

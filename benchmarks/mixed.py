@@ -18,7 +18,7 @@ from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer
 
 from regfactor import SubspaceImputer
-from regfactor.estimators.schema import Schema
+from regfactor.fitting.schema import Schema
 
 SEEDS, HIDDEN = (0, 1, 2), 0.2
 BOOLEAN, ORDERED, UNORDERED, NUMERIC = "boolean", "ordered", "unordered", "numeric"

@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import NMF
 
 from regfactor import FactorModel
-from regfactor.factors import Factors
+from regfactor.core.factors import Factors
 from regfactor.losses import KL, Loss, Squared
 from regfactor.penalties import NonNegative
 from regfactor.problems import Data, Factored

@@ -11,13 +11,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks._peers import QUICK, cpu, grown, in_fresh_process, table, versions
-from regfactor.baselines.graph_regression import GraphRegressor, LaplacianRegression
-from regfactor.baselines.hessian import HessianRegression
-from regfactor.baselines.parallel_field import ParallelFieldRegression
-from regfactor.estimators.snf.estimator import SNFRegressor
-from regfactor.problems.snf import SNF, views_of
-from regfactor.problems.snf_features import n_monomials
-from regfactor.problems.snf_forms import polynomial_form
+from regfactor.comparisons.graph_regression import GraphRegressor, LaplacianRegression
+from regfactor.comparisons.hessian import HessianRegression
+from regfactor.comparisons.parallel_field import ParallelFieldRegression
+from regfactor.labels.latent.estimator import SNFRegressor
+from regfactor.labels.latent.features import n_monomials
+from regfactor.labels.latent.problem import SNF, views_of
+from regfactor.labels.latent.ridge_forms import polynomial_form
 
 MANY = 10_000 if QUICK else 100_000
 SOME = 1000 if QUICK else 4000

@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse
 
 from benchmarks._peers import QUICK, cpu, grown, in_fresh_process, table, versions
+from regfactor.core.loop import Solution
 from regfactor.datasets import make_two_view
-from regfactor.loop import Solution
 from regfactor.losses import Huber, Logistic, Loss, Poisson, SmoothedL1, Squared, Stacked
 from regfactor.penalties import TwoView
 from regfactor.problems import Convex, Data

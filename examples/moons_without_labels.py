@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _show import show
 
 from regfactor.constraints import Constraint, region
-from regfactor.estimators.expectation.estimator import ExpectationSVC
+from regfactor.labels.expectation.estimator import ExpectationSVC
 
 SEEDS, SHOWN = range(20, 32), 20
 REGIONS = {  # name: column, side, border

@@ -18,11 +18,11 @@ from experiments._tables import Draw, Source, misclassified
 from experiments._verdicts import FAILS, HOLDS, OPEN, judged
 from regfactor import datasets
 from regfactor.baselines import LaplacianSVM
-from regfactor.baselines.keywords import KeywordVote
+from regfactor.comparisons.keywords import KeywordVote
 from regfactor.constraints import Constraint, class_balance, labeled_feature
-from regfactor.estimators.expectation.estimator import ExpectationSVC
-from regfactor.estimators.reverse.classifier import ReverseClassifier
-from regfactor.estimators.views.convex_labels import ConvexFactorClassifier
+from regfactor.labels.convex.estimator import ConvexFactorClassifier
+from regfactor.labels.expectation.estimator import ExpectationSVC
+from regfactor.labels.reverse.classifier import ReverseClassifier
 
 DOCUMENTS, WORDS, LENGTH = 1000, 1000, 30
 STATED, ROUGH = (

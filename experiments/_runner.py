@@ -86,7 +86,7 @@ def names(package: str = PACKAGE) -> list[str]:
 def find(name: str, package: str = PACKAGE) -> Experiment:
     """Return an experiment by its name; an unknown one is answered with the nearest."""
     if name not in names(package):
-        from regfactor._params import (
+        from regfactor.core.params import (
             choose,
         )  # not above: what only runs cells starts faster without
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.baselines.timeseries import HSEHMM, N4SID, HannanRissanen, aicc
-from regfactor.estimators.arma.estimator import RegularizedARMA
-from regfactor.estimators.arma.model import radius
+from regfactor.comparisons.timeseries import HSEHMM, N4SID, HannanRissanen, aicc
+from regfactor.series.arma.estimator import RegularizedARMA
+from regfactor.series.arma.model import radius
 
 Array = np.ndarray
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)
@@ -207,7 +207,7 @@ WORDS = {  # what is said of rows, where they are in the table
     "EM-Kalman": "EM-Kalman is statsmodels' DynamicFactorMQ with as many factors as series, at most"
     f" {EM_STEPS} steps of EM.",
     "AR(BIC)": "AR is statsmodels' VAR with an intercept, of order 1 at least.",
-    "N4SID": "N4SID, HSE-HMM and HR are `regfactor.baselines.timeseries`.",
+    "N4SID": "N4SID, HSE-HMM and HR are `regfactor.comparisons.timeseries`.",
 }
 
 

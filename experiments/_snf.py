@@ -25,15 +25,15 @@ from experiments._runner import Cell, Experiment, Plan, Record, key
 from experiments._snf_report import CONTROL, OURS, REFERENCE, legend, report
 from regfactor import datasets
 from regfactor.baselines import LaplacianRLS
-from regfactor.baselines.graph_regression import LaplacianRegression
-from regfactor.baselines.hessian import HessianRegression
-from regfactor.baselines.latent_reconstruction import LinearLatentReconstruction
-from regfactor.baselines.least_squares_svm import LeastSquaresSVM
-from regfactor.baselines.parallel_field import ParallelFieldRegression
-from regfactor.estimators.reverse.regression import ReverseRegressor
-from regfactor.estimators.snf.cv import SNFRegressorCV
-from regfactor.estimators.snf.estimator import SNFRegressor
-from regfactor.estimators.views.convex_labels import ConvexFactorRegressor
+from regfactor.comparisons.graph_regression import LaplacianRegression
+from regfactor.comparisons.hessian import HessianRegression
+from regfactor.comparisons.latent_reconstruction import LinearLatentReconstruction
+from regfactor.comparisons.least_squares_svm import LeastSquaresSVM
+from regfactor.comparisons.parallel_field import ParallelFieldRegression
+from regfactor.labels.convex.estimator import ConvexFactorRegressor
+from regfactor.labels.latent.cv import SNFRegressorCV
+from regfactor.labels.latent.estimator import SNFRegressor
+from regfactor.labels.reverse.regressor import ReverseRegressor
 
 BUDGET = 24  # settings of every method
 FOLDS, FEW = 3, 9

@@ -11,7 +11,7 @@ import numpy as np
 
 from experiments._runner import Record
 from regfactor import datasets
-from regfactor.loop import Iterate
+from regfactor.core.loop import Iterate
 
 PRECISION = 6  # digits of what is kept
 _load = functools.cache(datasets.load)

@@ -15,7 +15,7 @@ from experiments._verdicts import CONSTANT, ahead
 from experiments._views import SYNTHETIC, labeled_rows
 from regfactor import ConvexFactorClassifier, datasets
 from regfactor.baselines import AlternatingLabels, MatrixCompletionLabels, StagedLabels
-from regfactor.baselines.sparse_labels import SparseCodingLabels
+from regfactor.comparisons.sparse_labels import SparseCodingLabels
 
 SIZES = {
     "COIL": (10, 100),

@@ -13,15 +13,15 @@ import numpy as np
 from experiments._alternation import alternated
 from experiments._runner import Cell, Experiment, Plan, Record
 from experiments._series import EM_STEPS, Search, em_kalman, statsmodels
-from regfactor.baselines.timeseries import HSEHMM, N4SID, HannanRissanen
+from regfactor.comparisons.timeseries import HSEHMM, N4SID, HannanRissanen
 from regfactor.datasets import make_arma, make_varma
-from regfactor.estimators.arma.estimator import RegularizedARMA
-from regfactor.estimators.arma.fit import Plan as Orders
-from regfactor.estimators.arma.fit import Series, stated
 from regfactor.losses import Squared
 from regfactor.problems import Convex
+from regfactor.series.arma.estimator import RegularizedARMA
+from regfactor.series.arma.fit import Plan as Orders
+from regfactor.series.arma.fit import Series, stated
 from regfactor.solvers import solve
-from regfactor.solvers.lagged import DouglasRachford
+from regfactor.solvers.douglas_rachford import DouglasRachford
 
 N, P, Q = 9, 3, 3
 LENGTHS, SMALL_LENGTHS = (100, 200, 400, 800, 1600, 3200), (100, 400)

@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments._runner import Cell, Experiment, Plan, Record
 from regfactor.datasets import make_arma
-from regfactor.estimators.arma.estimator import RegularizedARMA
+from regfactor.series.arma.estimator import RegularizedARMA
 
 LAGS = (1, 2, 3, 4, 5, 6)
 LOG_VARIANCES = (-8.0, -6.0, -4.0, -3.0, -2.0, 0.0)

@@ -315,10 +315,10 @@ KERNELS = [
 
 
 def test_the_strings_are_all_of_the_promised_ones():
-    from regfactor.estimators.epca.families import FAMILIES as families
     from regfactor.losses import LOSSES as losses
     from regfactor.losses.divergences import DIVERGENCES as divergences
     from regfactor.losses.transfers import TRANSFERS as transfers
+    from regfactor.tables.epca.families import FAMILIES as families
 
     assert set(LOSSES) == set(losses)
     assert set(FAMILIES) == set(families)

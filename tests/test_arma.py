@@ -16,20 +16,20 @@ from sklearn.utils import estimator_checks as checks
 from statsmodels.tsa.api import VAR
 from statsmodels.tsa.statespace.varmax import VARMAX
 
+from regfactor.core.factors import Point
 from regfactor.datasets.series import make_varma
-from regfactor.estimators.arma.estimator import RegularizedARMA
-from regfactor.estimators.arma.fit import lag_sums
-from regfactor.estimators.arma.forecast import Times
-from regfactor.estimators.arma.model import radius, regressors
-from regfactor.factors import Point
 from regfactor.losses import Huber, Squared
 from regfactor.maps import Lags, RowScale
 from regfactor.norms import L2
 from regfactor.penalties import Rows, Trace
 from regfactor.problems import Convex, Data, Design
+from regfactor.series.arma.estimator import RegularizedARMA
+from regfactor.series.arma.fit import lag_sums
+from regfactor.series.arma.forecast import Times
+from regfactor.series.arma.kalman import Memory, MovingAverage
+from regfactor.series.arma.model import radius, regressors
 from regfactor.solvers import Fista, solve
-from regfactor.solvers.kalman import Memory, MovingAverage
-from regfactor.solvers.lagged import DouglasRachford
+from regfactor.solvers.douglas_rachford import DouglasRachford
 
 ORACLES = {  # T, n, p, q, lam, gamma; objective, lam_max, coefficients by rows, forecast of T + 1
     "O1": ((20, 1, 1, 1, 0.5, 0.1), 0.80159304, 2.79815154, [0.821998], [1.471986]),

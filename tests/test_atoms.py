@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from regfactor._params import UnsupportedProblem
-from regfactor.factors import Factors
+from regfactor.core.factors import Factors
+from regfactor.core.params import UnsupportedProblem
 from regfactor.losses import (
     Absolute,
     Huber,
@@ -21,7 +21,8 @@ from regfactor.losses import (
 from regfactor.maps import Lags, RowScale
 from regfactor.penalties import Rows, SquaredL2, Trace
 from regfactor.problems import Convex, Data, Design, Factored
-from regfactor.solvers import Alternating, Atoms, Lbfgs, atoms, solve
+from regfactor.solvers import Alternating, Atoms, Lbfgs, solve
+from regfactor.solvers import factored_fista as atoms
 
 LOSSES = [Squared(), Huber(0.5), SmoothedL1(0.2), Logistic(), Poisson()]
 

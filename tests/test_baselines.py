@@ -15,8 +15,9 @@ from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from regfactor.baselines import LaplacianRLS, LaplacianSVM, TransductiveRegression, basis, deformed
-from regfactor.baselines.graphs import NeighborGraph, Power, conjugate_gradients
+from regfactor.baselines import LaplacianRLS, LaplacianSVM, TransductiveRegression
+from regfactor.comparisons import basis, deformed
+from regfactor.comparisons.graphs import NeighborGraph, Power, conjugate_gradients
 from regfactor.model_selection import compare_with_supervised
 
 ESTIMATORS = [
@@ -194,7 +195,7 @@ def test_all_ways_to_solve_agree(intercept, sparse, monkeypatch):
     )
     primal = clone(model).fit(X, y)
     iterative = clone(model).set_params(solver="cg").fit(X, y)
-    monkeypatch.setattr("regfactor.baselines.basis.MOST_FEATURES", 2)
+    monkeypatch.setattr("regfactor.comparisons.basis.MOST_FEATURES", 2)
     dual = clone(model).fit(X, y)
     for other in (iterative, dual):
         np.testing.assert_allclose(other.coef_, primal.coef_, rtol=1e-8)
@@ -502,9 +503,9 @@ def test_transduction_is_the_same_by_rows_by_features_and_by_gradients(
     X = scipy.sparse.csr_array(np.where(abs(X) < 0.5, 0, X)) if sparse else X
     model = TransductiveRegression(kernel="linear", n_neighbors=7, fit_intercept=intercept)
     direct = clone(model).fit(X, y)
-    monkeypatch.setattr("regfactor.baselines.transductive.MOST_FEATURES", 2)
+    monkeypatch.setattr("regfactor.comparisons.transductive.MOST_FEATURES", 2)
     gradients = clone(model).fit(X, y)
-    monkeypatch.setattr("regfactor.baselines.basis.MOST_FEATURES", 2)
+    monkeypatch.setattr("regfactor.comparisons.basis.MOST_FEATURES", 2)
     dual = clone(model).fit(X, y)
     for other in (gradients, dual):
         np.testing.assert_allclose(other.coef_, direct.coef_, rtol=1e-7)

@@ -18,8 +18,8 @@ from reference import (
 
 import catalogue
 from catalogue import frozen, rng
-from regfactor._params import UnsupportedProblem
-from regfactor.factors import Factors
+from regfactor.core.factors import Factors
+from regfactor.core.params import UnsupportedProblem
 from regfactor.losses import Absolute, Huber, Logistic, Poisson, SmoothedL1, Squared, Stacked
 from regfactor.maps import Lags
 from regfactor.norms import L1, L2, Blocks, LInf

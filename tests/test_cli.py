@@ -11,10 +11,10 @@ from console import cells, command, labeled, people, process, refused, table  # 
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 import regfactor
-from regfactor._params import install_hint
 from regfactor.cli.candidates import Candidate, contest
 from regfactor.cli.tables import MISSING
 from regfactor.cli.targets import CLASSIFICATION, Target
+from regfactor.core.params import install_hint
 
 
 def code_of(report):
@@ -237,9 +237,9 @@ def test_whole_numbers_can_be_classes_in_parquet_too(tmp_path):
 
 
 def test_progress_tells_objective_and_gap():
-    from regfactor.cli.talk import _Told
-    from regfactor.factors import Factors, Point
-    from regfactor.loop import Iterate
+    from regfactor.cli.console import _Told
+    from regfactor.core.factors import Factors, Point
+    from regfactor.core.loop import Iterate
 
     said = []
     point = Point(Factors(np.ones((2, 1)), np.ones((1, 2))))

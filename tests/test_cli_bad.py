@@ -285,7 +285,7 @@ def test_a_model_that_is_none_is_refused_and_runs_nothing(tmp_path):
         names["schema.json"]
         .decode()
         .replace('"ConvexSubspace"', '"system"')
-        .replace('"regfactor.estimators.subspaces.subspace"', '"os"')
+        .replace('"regfactor.tables.subspace"', '"os"')
     )
     assert schema != names["schema.json"].decode()
     with zipfile.ZipFile(tmp_path / "m.skops", "w") as archive:

@@ -22,10 +22,10 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import POTENTIALS, RANDOM_START, draw_potential, is_rowwise, rng
-from regfactor.estimators.clusters import mixture
-from regfactor.estimators.clusters.cuts import BregmanNormalizedCut
-from regfactor.estimators.clusters.kmeans import BregmanKMeans
-from regfactor.estimators.clusters.mixture import BregmanMixture
+from regfactor.clusters import mixture
+from regfactor.clusters.kmeans import BregmanKMeans
+from regfactor.clusters.mixture import BregmanMixture
+from regfactor.clusters.normalized_cut import BregmanNormalizedCut
 from regfactor.kernels import Gaussian, as_kernel
 from regfactor.losses import potentials
 from regfactor.losses.distances import Mahalanobis
@@ -881,7 +881,7 @@ def test_kernel_matrices_may_be_given_or_found_by_blocks(monkeypatch):
     whole = BregmanKMeans(3, kernel="rbf", gamma=0.2, random_state=0).fit(X)
     given = BregmanKMeans(3, kernel="precomputed", random_state=0).fit(kernel.gram(X))
     function = BregmanKMeans(3, kernel=kernel.gram, random_state=0).fit(X)
-    monkeypatch.setattr("regfactor.estimators.clusters.implicit.HELD", 10)
+    monkeypatch.setattr("regfactor.fitting.kernel_blocks.HELD", 10)
     monkeypatch.setattr("regfactor.solvers.kernel_lloyd.ENTRIES", 1000)
     blocks = BregmanKMeans(3, kernel="rbf", gamma=0.2, random_state=0).fit(X)
     for other in (given, function, blocks):
@@ -979,7 +979,7 @@ def test_cuts_separate_rings_and_new_rows_follow(monkeypatch):
     same = model.labels_[0] == truth[0]
     np.testing.assert_array_equal(model.labels_ == truth, np.full(400, same))
     np.testing.assert_array_equal(model.predict(X * 1.02), model.labels_)
-    monkeypatch.setattr("regfactor.solvers.spectral.SMALL", 100)  # eigenvectors by iteration
+    monkeypatch.setattr("regfactor.clusters.spectral.SMALL", 100)  # eigenvectors by iteration
     large = BregmanNormalizedCut(2, gamma=8.0, random_state=0).fit(np.repeat(X, 3, axis=0))
     np.testing.assert_array_equal(
         large.labels_[::3] == truth, np.full(400, large.labels_[0] == truth[0])

@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal as assert_polars_equal
 from sklearn.base import clone
 
 from regfactor import ConvexSubspace, ExponentialFamilyPCA, SubspaceImputer
-from regfactor.estimators.schema import Schema
+from regfactor.fitting.schema import Schema
 from regfactor.losses import Huber, Logistic, Ordinal, Poisson, Squared, Stacked
 
 ROWS = 120

@@ -8,10 +8,10 @@ from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
 
 from catalogue import rng
-from regfactor.baselines.keywords import KeywordVote
+from regfactor.comparisons.keywords import KeywordVote
 from regfactor.constraints import Constraint, class_balance, expectation, labeled_feature, region
-from regfactor.estimators.expectation.estimator import ExpectationSVC
-from regfactor.estimators.expectation.statements import stated
+from regfactor.labels.expectation.estimator import ExpectationSVC
+from regfactor.labels.expectation.statements import stated
 from regfactor.model_selection.sensitivity import constraint_sensitivity
 
 X = np.array([[0.0, 1.0], [2.0, 0.0], [0.0, 3.0], [1.0, 1.0]])

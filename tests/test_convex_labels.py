@@ -15,10 +15,10 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import RANDOM_START, rng
-from regfactor.baselines.labels import AlternatingLabels, MatrixCompletionLabels, StagedLabels
-from regfactor.baselines.sparse_labels import SparseCodingLabels
+from regfactor.comparisons.labels import AlternatingLabels, MatrixCompletionLabels, StagedLabels
+from regfactor.comparisons.sparse_labels import SparseCodingLabels
 from regfactor.datasets import make_low_rank_labels
-from regfactor.estimators.views.convex_labels import ConvexFactorClassifier, ConvexFactorRegressor
+from regfactor.labels.convex.estimator import ConvexFactorClassifier, ConvexFactorRegressor
 from regfactor.losses import Logistic, Squared, Stacked
 from regfactor.norms import L2, Blocks
 from regfactor.penalties import Rows, TwoView

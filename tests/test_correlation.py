@@ -16,9 +16,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.extmath import svd_flip
 
 from catalogue import frozen
-from regfactor.estimators.views.correlation import CanonicalCorrelation
-from regfactor.estimators.views.pair import BLOCK, SAMPLE
-from regfactor.estimators.views.reduced_rank import ReducedRankRegression
+from regfactor.views.correlation import CanonicalCorrelation
+from regfactor.views.pair import BLOCK, SAMPLE
+from regfactor.views.reduced_rank import ReducedRankRegression
 
 ATTRIBUTES = [
     "x_weights_",

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from regfactor import BregmanKMeans, BregmanNormalizedCut
-from regfactor.solvers import spectral
+from regfactor.clusters import spectral
 
 every_start = pytest.mark.parametrize("init", ["spectral", "k-means++", "random"])
 

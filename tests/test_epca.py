@@ -16,17 +16,17 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import COMPOSITE, LOSSES, cases, draw
-from regfactor.estimators.epca import rowfit
-from regfactor.estimators.epca.estimator import ExponentialFamilyPCA
-from regfactor.loop import Status
+from regfactor.core.loop import Status
 from regfactor.losses import Binomial, Logistic, Multinomial, Poisson, Softmax
 from regfactor.penalties import Trace
 from regfactor.problems import Convex, Data, Design
 from regfactor.problems.layout import Dense
 from regfactor.solvers import starts
-from regfactor.solvers.forward import separable
-from regfactor.solvers.proximal import Fista
+from regfactor.solvers.fista import Fista
+from regfactor.solvers.glm_newton import separable
 from regfactor.solvers.updates import newton_rows
+from regfactor.tables.epca import rowfit
+from regfactor.tables.epca.estimator import ExponentialFamilyPCA
 
 EXACT = {"tol": 1e-12, "max_iter": 20_000}
 FAMILIES = ["gaussian", "bernoulli", "binomial", "poisson", "gamma", "multinomial"]

@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from regfactor.factors import Factors
+from regfactor.core.factors import Factors
 from regfactor.losses import Huber, Squared
 from regfactor.penalties import Trace, TwoView
 from regfactor.problems import Convex, Data
 from regfactor.solvers import Atoms, solve
-from regfactor.solvers.atoms import Descent, Mix
-from regfactor.solvers.splitting import Splitting
-from regfactor.solvers.two_view import _Bracket
+from regfactor.solvers.admm import Splitting
+from regfactor.solvers.eta_search import _Bracket
+from regfactor.solvers.factored_fista import Descent, Mix
 
 
 def nearest(search, step, root, moves=12):

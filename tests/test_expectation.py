@@ -7,8 +7,9 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit, xlogy
 
 from catalogue import rng
-from regfactor.losses import Hinge, Huber, Logistic, SmoothedHinge, Squared, SquaredHinge
-from regfactor.problems.expectation import (
+from regfactor.labels.expectation.annealing import Annealing, first_labels, offset_ridge
+from regfactor.labels.expectation.fstep import Machine, Table, fitted
+from regfactor.labels.expectation.problem import (
     Expectation,
     Margin,
     Statements,
@@ -16,9 +17,8 @@ from regfactor.problems.expectation import (
     log_partition,
     probabilities,
 )
-from regfactor.solvers.annealing import Annealing, first_labels, offset_ridge
-from regfactor.solvers.fstep import Machine, Table, fitted
-from regfactor.solvers.pstep import Dual, _bounded, expected_labels
+from regfactor.labels.expectation.pstep import Dual, _bounded, expected_labels
+from regfactor.losses import Hinge, Huber, Logistic, SmoothedHinge, Squared, SquaredHinge
 
 HARD = np.inf
 MARGINS = {
@@ -267,7 +267,7 @@ def draw(n=60, d=5, seed=0):
 def test_the_f_step_finds_the_minimum(margin, kind, ridge, monkeypatch):
     X, plus, minus = draw()
     if "direct" not in kind:
-        monkeypatch.setattr("regfactor.solvers.fstep.FEW", 0)
+        monkeypatch.setattr("regfactor.labels.expectation.fstep.FEW", 0)
     mean = X.mean(axis=0)
     table = (
         Table(scipy.sparse.csr_array(X), mean) if "sparse" in kind else Table(X - mean, np.zeros(5))

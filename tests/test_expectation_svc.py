@@ -16,8 +16,8 @@ from catalogue import rng
 from regfactor import datasets
 from regfactor.constraints import class_balance, expectation, labeled_feature, region
 from regfactor.datasets import DatasetNotFound
-from regfactor.estimators.expectation.estimator import ExpectationSVC
 from regfactor.kernels import Gaussian
+from regfactor.labels.expectation.estimator import ExpectationSVC
 from regfactor.losses import SmoothedHinge
 from regfactor.model_selection import LabeledKFold
 

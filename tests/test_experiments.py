@@ -17,7 +17,7 @@ from experiments import __main__, _papers, _runner, _sources, _tables, _verdicts
 from experiments._runner import Experiment, Plan, Store, find, key, names, run  # noqa: E402
 from experiments._tables import FRESH, Draw, Method, Source, Table, squared_error  # noqa: E402
 from regfactor.baselines import LaplacianRLS  # noqa: E402
-from regfactor.estimators.reverse.regression import ReverseRegressor  # noqa: E402
+from regfactor.labels.reverse.regressor import ReverseRegressor  # noqa: E402
 
 SQUARES = """
 import os, time

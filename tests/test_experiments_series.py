@@ -23,9 +23,9 @@ from experiments._forecasts import Case, Forecasts, Source
 from experiments._runner import Plan, key
 from experiments._series import METHODS, Outcome, Search
 from regfactor import datasets
-from regfactor.baselines.timeseries import aicc
+from regfactor.comparisons.timeseries import aicc
 from regfactor.datasets import make_varma
-from regfactor.estimators.arma.model import radius, regressors
+from regfactor.series.arma.model import radius, regressors
 
 scaled = pytest.mark.filterwarnings("ignore:The autoregression has spectral radius")
 SMALL = Search(orders=(1, 2), lags=(1,))

@@ -6,8 +6,8 @@ from boosting import two_view_value
 from sklearn.base import clone
 
 from catalogue import GAUGES, SHAPE, cases, frozen, rng
-from regfactor._params import UnsupportedProblem
-from regfactor.factors import Factors, rebalance
+from regfactor.core.factors import Factors, rebalance
+from regfactor.core.params import UnsupportedProblem
 from regfactor.norms import L1, L2, Blocks, LInf, Lp
 from regfactor.penalties import (
     AtomNorms,

@@ -10,7 +10,7 @@ from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer
 
 from regfactor import SubspaceImputer
-from regfactor.estimators.schema import Schema
+from regfactor.fitting.schema import Schema
 
 FOLDER = os.environ.get("REGFACTOR_DATA")
 TABLES = ["bodyfat", "wpbc", "wbc", pytest.param("baseball_hitters_all", marks=pytest.mark.slow)]

@@ -21,10 +21,8 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import KERNELS, cases, frozen
-from regfactor.estimators.clusters.cuts import BregmanNormalizedCut
-from regfactor.estimators.clusters.kmeans import BregmanKMeans
-from regfactor.estimators.reverse.classifier import ReverseClassifier
-from regfactor.estimators.subspaces.embedding import KernelSubspace
+from regfactor.clusters.kmeans import BregmanKMeans
+from regfactor.clusters.normalized_cut import BregmanNormalizedCut
 from regfactor.kernels import (
     ClassicalMDS,
     Custom,
@@ -37,6 +35,8 @@ from regfactor.kernels import (
     Precomputed,
     as_kernel,
 )
+from regfactor.labels.reverse.classifier import ReverseClassifier
+from regfactor.tables.kernel_subspace import KernelSubspace
 
 INDEFINITE = ("isomap", "mds_cityblock")  # distances that fit into no Euclidean space
 OF_ALL_ROWS = (

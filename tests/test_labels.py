@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from regfactor.estimators.labels import as_targets, encode_labels, is_labeled
+from regfactor.fitting.labels import as_targets, encode_labels, is_labeled
 
 NAN = float("nan")
 MARKED = {

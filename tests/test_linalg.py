@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from regfactor._linalg import leading_vectors, orthonormal, top_eigenpairs
+from regfactor.core.linalg import leading_vectors, orthonormal, top_eigenpairs
 
 
 @pytest.mark.parametrize("gives_up", ["never", "with an error", "in silence"])

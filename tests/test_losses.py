@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from catalogue import COMPOSITE, LOSSES, cases, draw, draw_data, draw_link, frozen, rng
 from regfactor import losses
-from regfactor._params import UnsupportedProblem, choose
+from regfactor.core.params import UnsupportedProblem, choose
 from regfactor.losses import (
     KL,
     Absolute,

@@ -13,23 +13,23 @@ from sklearn.metrics import r2_score
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from regfactor.baselines import graph_solvers
-from regfactor.baselines.graph_regression import LaplacianRegression
-from regfactor.baselines.graph_solvers import (
+from regfactor.comparisons import graph_solvers
+from regfactor.comparisons.graph_regression import LaplacianRegression
+from regfactor.comparisons.graph_solvers import (
     STRONG,
     WEAK,
     conjugate_gradients,
     preconditioner,
     solve_definite,
 )
-from regfactor.baselines.graphs import NeighborGraph
-from regfactor.baselines.hessian import HessianRegression, hessian_rows
-from regfactor.baselines.latent_reconstruction import LinearLatentReconstruction
-from regfactor.baselines.least_squares_svm import LeastSquaresSVM
-from regfactor.baselines.parallel_field import ParallelFieldRegression, field_rows
-from regfactor.baselines.tangents import Tangents
-from regfactor.estimators.snf.estimator import SNFRegressor
+from regfactor.comparisons.graphs import NeighborGraph
+from regfactor.comparisons.hessian import HessianRegression, hessian_rows
+from regfactor.comparisons.latent_reconstruction import LinearLatentReconstruction
+from regfactor.comparisons.least_squares_svm import LeastSquaresSVM
+from regfactor.comparisons.parallel_field import ParallelFieldRegression, field_rows
+from regfactor.comparisons.tangents import Tangents
 from regfactor.kernels import widths
+from regfactor.labels.latent.estimator import SNFRegressor
 
 GRAPHS = [LaplacianRegression(), HessianRegression(), ParallelFieldRegression()]
 ESTIMATORS = [
@@ -229,7 +229,7 @@ def test_a_factorization_that_breaks_down_leaves_the_diagonal(monkeypatch):
 
     A = scipy.sparse.csr_array(np.diag([1.0, 2.0, 4.0]))
     assert preconditioner(A, *WEAK)(np.ones((3, 1)))[2, 0] == pytest.approx(0.25)
-    monkeypatch.setattr("regfactor.baselines.graph_solvers.spilu", broken)
+    monkeypatch.setattr("regfactor.comparisons.graph_solvers.spilu", broken)
     np.testing.assert_allclose(preconditioner(A, *STRONG)(np.ones((3, 1)))[:, 0], [1, 0.5, 0.25])
 
 

@@ -13,8 +13,8 @@ from sklearn.decomposition import NMF
 from sklearn.exceptions import ConvergenceWarning
 
 from regfactor import FactorModel
-from regfactor._params import UnsupportedProblem
-from regfactor.factors import Factors
+from regfactor.core.factors import Factors
+from regfactor.core.params import UnsupportedProblem
 from regfactor.losses import KL, Poisson, Squared, Stacked
 from regfactor.penalties import Lasso, NonNegative
 from regfactor.problems import Data, Factored

@@ -35,8 +35,8 @@ from regfactor import (  # noqa: E402
     ReverseClassifier,
     TwoViewSubspace,
 )
-from regfactor._params import install_hint  # noqa: E402
 from regfactor.constraints import class_balance, expectation, region  # noqa: E402
+from regfactor.core.params import install_hint  # noqa: E402
 from regfactor.model_selection import compare_with_supervised  # noqa: E402
 from regfactor.model_selection.compare import Comparison  # noqa: E402
 from regfactor.plots import (  # noqa: E402

@@ -6,9 +6,9 @@ import pytest
 import scipy.sparse
 
 from regfactor import ConvexSubspace, SubspaceImputer
-from regfactor._params import UnsupportedProblem
-from regfactor.estimators.scoring import Scoring
-from regfactor.estimators.selection import with_prior
+from regfactor.core.params import UnsupportedProblem
+from regfactor.fitting.scoring import Scoring
+from regfactor.fitting.selection import with_prior
 from regfactor.losses import Logistic, Softmax, Squared
 from regfactor.penalties import SquaredL2, Trace
 from regfactor.problems import Design

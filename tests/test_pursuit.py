@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from regfactor import RobustSubspace
-from regfactor._linalg import gram, is_below
-from regfactor._params import UnsupportedProblem
-from regfactor.factors import Factors, Point
-from regfactor.loop import Status, run
+from regfactor.core.factors import Factors, Point
+from regfactor.core.linalg import gram, is_below
+from regfactor.core.loop import Status, run
+from regfactor.core.params import UnsupportedProblem
 from regfactor.losses import Absolute, Hinge, Huber, Robust, Squared, Stacked
 from regfactor.maps import RowScale
 from regfactor.norms import L2
 from regfactor.penalties import Rows, Trace
 from regfactor.problems import Convex, Data, Design
 from regfactor.solvers import Admm, choose_solver, solve
+from regfactor.solvers.admm import Thresholding
 from regfactor.solvers.pursuit import Pursuit, is_proven
 from regfactor.solvers.rows import minimize_rows
-from regfactor.solvers.splitting import Thresholding
 
 
 def corrupted(n=60, d=40, rank=3, outliers=0.05, noise=0.0, holes=0.0, seed=0):

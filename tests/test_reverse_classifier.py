@@ -18,11 +18,11 @@ from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import rng
+from regfactor.clusters.kmeans import BregmanKMeans
+from regfactor.core.factors import Factors, Point
 from regfactor.datasets import make_reverse_classification, random_split
-from regfactor.estimators.clusters.kmeans import BregmanKMeans
-from regfactor.estimators.reverse.classifier import ReverseClassifier
-from regfactor.factors import Factors, Point
 from regfactor.kernels import Gaussian, as_kernel
+from regfactor.labels.reverse.classifier import ReverseClassifier
 from regfactor.losses import potentials
 from regfactor.losses.distances import Mahalanobis, SquaredDistance
 from regfactor.losses.divergences import as_divergence

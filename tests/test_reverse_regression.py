@@ -16,15 +16,15 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRe
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from regfactor.estimators.reverse.forward import BregmanRegressor
-from regfactor.estimators.reverse.regression import ReverseRegressor
 from regfactor.kernels import Gaussian
+from regfactor.labels.reverse.alternating import NoHalfSpace, half_space, supervised_components
+from regfactor.labels.reverse.bregman_regressor import BregmanRegressor
+from regfactor.labels.reverse.moments import forward_from_reverse, reverse_from_forward
+from regfactor.labels.reverse.problem import Reverse
+from regfactor.labels.reverse.regressor import ReverseRegressor
 from regfactor.losses import potentials
 from regfactor.losses.transfers import TRANSFERS
 from regfactor.problems.forward import Forward
-from regfactor.problems.reverse import Reverse
-from regfactor.solvers.moments import forward_from_reverse, reverse_from_forward
-from regfactor.solvers.reverse import NoHalfSpace, half_space, supervised_components
 
 ELEMENTWISE = ["identity", "sigmoid", "exp", "cube", "relaxed_sigmoid"]
 SIZES = {

@@ -170,8 +170,8 @@ def tampered(path, module, name):
         ("subprocess", "Popen"),
         ("regfactor.__main__", "main"),
         ("regfactor.losses.nowhere", "Huber"),
-        ("regfactor.estimators.base", "BaseEstimator"),  # imported there, not defined there
-        ("regfactor.estimators.arma.forecast", "importlib"),
+        ("regfactor.fitting.base", "BaseEstimator"),  # imported there, not defined there
+        ("regfactor.series.arma.forecast", "importlib"),
     ],
 )
 def test_an_unknown_type_is_refused_by_name(tmp_path, module, name):

@@ -15,7 +15,7 @@ from regfactor import (
     path,
     solve,
 )
-from regfactor._params import UnsupportedProblem
+from regfactor.core.params import UnsupportedProblem
 from regfactor.losses import Absolute, Huber, Logistic, Softmax, Squared, Stacked
 from regfactor.penalties import NonNegative, OneHot, Trace
 from regfactor.problems import Convex, Data, Design

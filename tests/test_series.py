@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from regfactor.baselines.timeseries import HSEHMM, N4SID, HannanRissanen, aicc, bic
+from regfactor.comparisons.timeseries import HSEHMM, N4SID, HannanRissanen, aicc, bic
 from regfactor.datasets import make_arma, make_varma
-from regfactor.estimators.arma.model import radius
+from regfactor.series.arma.model import radius
 
 FORECASTERS = [
     HannanRissanen(1, 1),
@@ -131,7 +131,7 @@ def test_criteria_are_those_of_the_literature():
     assert aicc(2.0, 10, 3, 7) == np.inf
 
 
-@pytest.mark.parametrize("name", ["regfactor.baselines.timeseries", "regfactor.datasets.series"])
+@pytest.mark.parametrize("name", ["regfactor.comparisons.timeseries", "regfactor.datasets.series"])
 def test_examples_give_what_they_say(name):
     found = doctest.testmod(importlib.import_module(name))
     assert found.attempted > 0 and found.failed == 0

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from regfactor.datasets import make_varma
-from regfactor.estimators.arma.estimator import RegularizedARMA
+from regfactor.series.arma.estimator import RegularizedARMA
 
 WITHOUT = "import sys; sys.modules['sktime'] = None; import regfactor.sktime"
 

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from regfactor.problems import snf_forms
-from regfactor.problems.snf import SNF, Encoded, views_of
-from regfactor.problems.snf_features import (
+from regfactor.labels.latent import ridge_forms as snf_forms
+from regfactor.labels.latent.features import (
     LatentGaussian,
     LatentPolynomial,
     Monomials,
     Waves,
     n_monomials,
 )
-from regfactor.problems.snf_forms import Dual, Primal, View, gaussian_form, polynomial_form
+from regfactor.labels.latent.problem import SNF, Encoded, views_of
+from regfactor.labels.latent.ridge_forms import Dual, Primal, View, gaussian_form, polynomial_form
 
 RNG = np.random.default_rng
 FORMS = {

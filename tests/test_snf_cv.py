@@ -7,11 +7,11 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 
-from regfactor.baselines.least_squares_svm import LeastSquaresSVM
-from regfactor.estimators.snf.cv import SNFRegressorCV, default_settings
-from regfactor.estimators.snf.estimator import SNFRegressor
-from regfactor.estimators.snf.tuning import Candidate, Task, Trial, ranked
-from regfactor.problems import snf_forms
+from regfactor.comparisons.least_squares_svm import LeastSquaresSVM
+from regfactor.labels.latent import ridge_forms as snf_forms
+from regfactor.labels.latent.cv import SNFRegressorCV, default_settings
+from regfactor.labels.latent.estimator import SNFRegressor
+from regfactor.labels.latent.tuning import Candidate, Task, Trial, ranked
 
 SMALL = [{"max_iter": (0, 15)}, {"kernel": "rbf", "n_components": 1.0, "gamma": 0.1, "max_iter": 0}]
 
@@ -165,7 +165,7 @@ def test_several_targets():
 def test_descents_without_targets_run_once(monkeypatch):
     X, _, seen = draw()
     counted = []
-    from regfactor.estimators.snf import tuning
+    from regfactor.labels.latent import tuning
 
     original = tuning.Task._stops
     monkeypatch.setattr(

@@ -15,12 +15,12 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import r2_score
 
 from regfactor import datasets
-from regfactor.baselines.latent_reconstruction import LinearLatentReconstruction
-from regfactor.estimators.snf.estimator import SNFRegressor
-from regfactor.estimators.snf.rows import NEAREST, STEPS
-from regfactor.loop import Status
-from regfactor.problems import snf_forms
-from regfactor.problems.snf_features import LatentGaussian
+from regfactor.comparisons.latent_reconstruction import LinearLatentReconstruction
+from regfactor.core.loop import Status
+from regfactor.labels.latent import ridge_forms as snf_forms
+from regfactor.labels.latent.estimator import SNFRegressor
+from regfactor.labels.latent.features import LatentGaussian
+from regfactor.labels.latent.rows import NEAREST, STEPS
 
 EXACT = {"max_iter": 3000, "tol": 0.0, "scale": False, "clip": None}
 

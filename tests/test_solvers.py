@@ -11,9 +11,9 @@ from sklearn.decomposition import NMF
 
 from catalogue import LOSSES, PENALTIES, cases
 from regfactor import ConvexSubspace
-from regfactor._params import UnsupportedProblem
-from regfactor.factors import Factors, Point, rebalance
-from regfactor.loop import Iterate, Status, run
+from regfactor.core.factors import Factors, Point, rebalance
+from regfactor.core.loop import Iterate, Status, run
+from regfactor.core.params import UnsupportedProblem
 from regfactor.losses import Absolute, Huber, Logistic, Multinomial, Poisson, Softmax, Squared
 from regfactor.maps import Lags
 from regfactor.norms import L2

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from regfactor.factors import Factors
+from regfactor.core.factors import Factors
 from regfactor.losses import Huber, Logistic, Poisson, Softmax, Squared, Stacked
 from regfactor.penalties import SquaredL2, Trace
 from regfactor.problems import Convex, Data, Design, Factored, layout

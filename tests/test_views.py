@@ -14,16 +14,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import RANDOM_START, rng
-from regfactor.baselines.many_views import ManyViews, MultiViewRelaxation
-from regfactor.baselines.views import LocalTwoView, SingleViewSubspace
+from regfactor.comparisons.many_views import ManyViews, MultiViewRelaxation
+from regfactor.comparisons.views import LocalTwoView, SingleViewSubspace
+from regfactor.core.factors import Factors
 from regfactor.datasets import make_two_view
-from regfactor.estimators.views.two_view import TwoViewSubspace
-from regfactor.factors import Factors
 from regfactor.losses import Huber, Logistic, Poisson, SmoothedL1, Squared
 from regfactor.penalties import TwoView
 from regfactor.problems import Convex, Data
 from regfactor.solvers import Atoms, solve
-from regfactor.solvers.two_view import EtaSearch
+from regfactor.solvers.eta_search import EtaSearch
+from regfactor.views.two_view import TwoViewSubspace
 
 PLAIN = {"scale": False, "fit_intercept": False, "tol": 1e-8, "max_iter": 20_000}
 EXACT = {"tol": 1e-9, "max_iter": 20_000}

@@ -20,11 +20,11 @@ ROOMS = {  # pages with all names of a module
     "regfactor.plots": "Displays",
     "regfactor.datasets": "Data sets",
     "regfactor.baselines": "Baselines",
-    "regfactor.baselines.timeseries": "Baselines for series",
+    "regfactor.comparisons.timeseries": "Baselines for series",
     "regfactor.atlas": "Atlas",
     "regfactor.problems": "Problems",
     "regfactor.solvers": "Solvers",
-    "regfactor.loop": "What a solver returns",
+    "regfactor.core.loop": "What a solver returns",
     "regfactor.saving": "Saved models",
 }
 METHODS = "   :members:\n   :inherited-members:\n   :member-order: bysource\n"

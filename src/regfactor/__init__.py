@@ -5,32 +5,29 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regfactor.estimators import (
-        BregmanKMeans,
-        BregmanMixture,
-        BregmanNormalizedCut,
-        BregmanRegressor,
-        CanonicalCorrelation,
-        ConvexFactorClassifier,
-        ConvexFactorRegressor,
-        ConvexSparseCoding,
-        ConvexSubspace,
-        ExpectationSVC,
-        ExponentialFamilyPCA,
-        FactorModel,
-        KernelSubspace,
-        ReducedRankRegression,
-        RegularizedARMA,
-        ReverseClassifier,
-        ReverseRegressor,
-        RobustSubspace,
-        SNFRegressor,
-        SNFRegressorCV,
-        SubspaceImputer,
-        TwoViewSubspace,
-    )
+    from regfactor.clusters.kmeans import BregmanKMeans
+    from regfactor.clusters.mixture import BregmanMixture
+    from regfactor.clusters.normalized_cut import BregmanNormalizedCut
+    from regfactor.labels.convex.estimator import ConvexFactorClassifier, ConvexFactorRegressor
+    from regfactor.labels.expectation.estimator import ExpectationSVC
+    from regfactor.labels.latent.cv import SNFRegressorCV
+    from regfactor.labels.latent.estimator import SNFRegressor
+    from regfactor.labels.reverse.bregman_regressor import BregmanRegressor
+    from regfactor.labels.reverse.classifier import ReverseClassifier
+    from regfactor.labels.reverse.regressor import ReverseRegressor
     from regfactor.saving import load, save
-    from regfactor.solvers import path, solve
+    from regfactor.series.arma.estimator import RegularizedARMA
+    from regfactor.solvers.choose import solve
+    from regfactor.solvers.paths import path
+    from regfactor.tables.epca.estimator import ExponentialFamilyPCA
+    from regfactor.tables.factor_model import FactorModel
+    from regfactor.tables.imputer import SubspaceImputer
+    from regfactor.tables.kernel_subspace import KernelSubspace
+    from regfactor.tables.robust import RobustSubspace
+    from regfactor.tables.subspace import ConvexSparseCoding, ConvexSubspace
+    from regfactor.views.correlation import CanonicalCorrelation
+    from regfactor.views.reduced_rank import ReducedRankRegression
+    from regfactor.views.two_view import TwoViewSubspace
 
 __version__ = version("regfactor")
 
@@ -63,7 +60,7 @@ __all__ = [
     "solve",
 ]
 
-ROOMS = (
+PACKAGES = (
     "atlas",
     "baselines",
     "constraints",
@@ -77,23 +74,44 @@ ROOMS = (
     "problems",
 )
 
-
 HOMES = {
+    "BregmanKMeans": "clusters.kmeans",
+    "BregmanMixture": "clusters.mixture",
+    "BregmanNormalizedCut": "clusters.normalized_cut",
+    "BregmanRegressor": "labels.reverse.bregman_regressor",
+    "CanonicalCorrelation": "views.correlation",
+    "ConvexFactorClassifier": "labels.convex.estimator",
+    "ConvexFactorRegressor": "labels.convex.estimator",
+    "ConvexSparseCoding": "tables.subspace",
+    "ConvexSubspace": "tables.subspace",
+    "ExpectationSVC": "labels.expectation.estimator",
+    "ExponentialFamilyPCA": "tables.epca.estimator",
+    "FactorModel": "tables.factor_model",
+    "KernelSubspace": "tables.kernel_subspace",
+    "ReducedRankRegression": "views.reduced_rank",
+    "RegularizedARMA": "series.arma.estimator",
+    "ReverseClassifier": "labels.reverse.classifier",
+    "ReverseRegressor": "labels.reverse.regressor",
+    "RobustSubspace": "tables.robust",
+    "SNFRegressor": "labels.latent.estimator",
+    "SNFRegressorCV": "labels.latent.cv",
+    "SubspaceImputer": "tables.imputer",
+    "TwoViewSubspace": "views.two_view",
     "load": "saving",
+    "path": "solvers.paths",
     "save": "saving",
-    "path": "solvers",
-    "solve": "solvers",
-}  # all other names: estimators
+    "solve": "solvers.choose",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name or a room when it is first asked for: the command line starts, and stops, at once."""
-    if name in ROOMS:
+    """Import a name when it is first used, so that an estimator loads only its own family."""
+    if name in PACKAGES:
         return import_module(f"regfactor.{name}")
-    if name in __all__:
-        return getattr(import_module(f"regfactor.{HOMES.get(name, 'estimators')}"), name)
+    if name in HOMES:
+        return getattr(import_module(f"regfactor.{HOMES[name]}"), name)
     raise AttributeError(f"module 'regfactor' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *ROOMS})
+    return sorted({*globals(), *__all__, *PACKAGES})

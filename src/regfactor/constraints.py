@@ -15,8 +15,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from regfactor._linalg import is_sparse
-from regfactor._params import Array, Params, choose, is_number
+from regfactor.core.linalg import is_sparse
+from regfactor.core.params import Array, Params, choose, is_number
 
 ROUNDING = 1e-9  # by which shares may miss a sum of one
 

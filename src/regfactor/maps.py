@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from regfactor._params import Array, Params, UnsupportedProblem
-from regfactor.factors import Factors
+from regfactor.core.factors import Factors
+from regfactor.core.params import Array, Params, UnsupportedProblem
 
 
 class Map(Params, abc.ABC):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import elementwise
 
-from regfactor._linalg import project_l1_ball, soft
-from regfactor._params import Array, Params
+from regfactor.core.linalg import project_l1_ball, soft
+from regfactor.core.params import Array, Params
 
 
 class Norm(Params, abc.ABC):

@@ -14,16 +14,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from regfactor._params import install_hint, optional, warn
+from regfactor.core.params import install_hint, optional, warn
 
 if TYPE_CHECKING:  # the command line, which imports this, answers --help without scikit-learn
     from sklearn.base import BaseEstimator
 
 NOTE = "regfactor.json"  # an entry beside skops' own, which skops does not read
-ROOMS = (
-    "_params",
-    "loop",
-    "factors",
+OWN_PACKAGES = (
+    "core",
     "losses",
     "norms",
     "kernels",
@@ -31,8 +29,13 @@ ROOMS = (
     "penalties",
     "problems",
     "solvers",
-    "estimators",
-    "baselines",
+    "fitting",
+    "tables",
+    "clusters",
+    "views",
+    "labels",
+    "series",
+    "comparisons",
     "constraints",
 )
 OTHERS = frozenset(
@@ -143,7 +146,7 @@ def _ours(name: str) -> bool:
     """Whether a name is that of a class where it is defined; what a file merely imports could be anything callable."""
     module, _, own = name.rpartition(".")
     package, _, room = module.partition(".")
-    if package != "regfactor" or room.partition(".")[0] not in ROOMS:
+    if package != "regfactor" or room.partition(".")[0] not in OWN_PACKAGES:
         return False
     try:
         found = getattr(importlib.import_module(module), own, None)

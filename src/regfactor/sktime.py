@@ -7,8 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from regfactor._params import Array, install_hint
-from regfactor.estimators.arma.estimator import RegularizedARMA
+from regfactor.core.params import Array, install_hint
+from regfactor.series.arma.estimator import RegularizedARMA
 
 try:
     from sktime.datatypes import update_data

@@ -13,11 +13,10 @@ from sklearn.manifold import LocallyLinearEmbedding
 from sklearn.neighbors import kneighbors_graph
 
 from regfactor import kernels
-from regfactor._params import Array
 from regfactor.atlas import references as textbook
 from regfactor.atlas.row import Row, Stranger
 from regfactor.atlas.samples import GROUPS, Sample
-from regfactor.estimators.subspaces.generic import FactorModel
+from regfactor.core.params import Array
 from regfactor.losses import Logistic, SmoothedHinge
 from regfactor.penalties import (
     Free,
@@ -29,6 +28,7 @@ from regfactor.penalties import (
     Trace,
     UnitBall,
 )
+from regfactor.tables.factor_model import FactorModel
 
 FEW = textbook.FEW
 WIDTH = 0.02

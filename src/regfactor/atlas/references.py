@@ -12,7 +12,7 @@ from sklearn.cross_decomposition import CCA, PLSSVD
 from sklearn.decomposition import NMF, PCA, dict_learning
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from regfactor._params import Array
+from regfactor.core.params import Array
 from regfactor.losses import Loss
 
 FEW = 2  # components that are compared

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from regfactor._params import Array, choose
 from regfactor.atlas.samples import Sample
-from regfactor.estimators.subspaces.generic import FactorModel
+from regfactor.core.params import Array, choose
+from regfactor.tables.factor_model import FactorModel
 
 HEAD = ("algorithm", "table", "model", "equals", "compared by")
 

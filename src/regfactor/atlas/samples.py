@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from regfactor._params import Array
+from regfactor.core.params import Array
 
 GROUPS = 3
 EACH = 14

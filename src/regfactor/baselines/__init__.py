@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from regfactor.baselines.graph_regression import LaplacianRegression
-from regfactor.baselines.hessian import HessianRegression
-from regfactor.baselines.keywords import KeywordVote
-from regfactor.baselines.labels import AlternatingLabels, MatrixCompletionLabels, StagedLabels
-from regfactor.baselines.laplacian import LaplacianRLS, LaplacianSVM
-from regfactor.baselines.latent_reconstruction import LinearLatentReconstruction
-from regfactor.baselines.least_squares_svm import LeastSquaresSVM
-from regfactor.baselines.parallel_field import ParallelFieldRegression
-from regfactor.baselines.sparse_labels import SparseCodingLabels
-from regfactor.baselines.transductive import TransductiveRegression
-from regfactor.baselines.views import LocalTwoView, MultiViewRelaxation, SingleViewSubspace
+from regfactor.comparisons.graph_regression import LaplacianRegression
+from regfactor.comparisons.hessian import HessianRegression
+from regfactor.comparisons.keywords import KeywordVote
+from regfactor.comparisons.labels import AlternatingLabels, MatrixCompletionLabels, StagedLabels
+from regfactor.comparisons.laplacian import LaplacianRLS, LaplacianSVM
+from regfactor.comparisons.latent_reconstruction import LinearLatentReconstruction
+from regfactor.comparisons.least_squares_svm import LeastSquaresSVM
+from regfactor.comparisons.parallel_field import ParallelFieldRegression
+from regfactor.comparisons.sparse_labels import SparseCodingLabels
+from regfactor.comparisons.transductive import TransductiveRegression
+from regfactor.comparisons.views import LocalTwoView, MultiViewRelaxation, SingleViewSubspace
 
 __all__ = [
     "AlternatingLabels",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 
-from regfactor._params import install_hint
+from regfactor.core.params import install_hint
 
 NEEDED = ("typer", "rich", "skops", "pandas", "pyarrow", "matplotlib")
 BAD_INPUT = 2

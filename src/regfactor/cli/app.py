@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from regfactor.cli.job import Settings, working
 from regfactor.cli.options import FITTING, OUTPUT, TEXT, sharing
-from regfactor.cli.work import Settings, working
 
 EXITS = "Exit codes: 0 done, 2 bad input (nothing is written), 3 not converged (the result is written), 130 interrupted."
 app = typer.Typer(

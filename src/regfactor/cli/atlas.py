@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from regfactor.atlas import table
 from regfactor.atlas.row import HEAD
-from regfactor.cli.work import Work
+from regfactor.cli.job import Work
 
 
 def run(work: Work) -> None:

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regfactor._params import Array
 from regfactor.cli.errors import count
-from regfactor.cli.work import quiet
-from regfactor.estimators import RegularizedARMA
-from regfactor.estimators.arma.fit import interpolated
-from regfactor.estimators.arma.forecast import Forecast
+from regfactor.cli.job import quiet
+from regfactor.core.params import Array
+from regfactor.series.arma.estimator import RegularizedARMA
+from regfactor.series.arma.fit import interpolated
+from regfactor.series.arma.forecast import Forecast
 
 LEAST = 10  # rows that a model is fitted to
 ORIGINS = 3  # at the end of the series, from which the model that is taken is tried

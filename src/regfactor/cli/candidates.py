@@ -11,15 +11,12 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.metrics import mean_absolute_error
 
-from regfactor._params import Array
+from regfactor.cli.job import quiet
 from regfactor.cli.targets import CLASSIFICATION, Target
-from regfactor.cli.work import quiet
-from regfactor.estimators import (
-    ConvexFactorClassifier,
-    ConvexFactorRegressor,
-    ReverseClassifier,
-    ReverseRegressor,
-)
+from regfactor.core.params import Array
+from regfactor.labels.convex.estimator import ConvexFactorClassifier, ConvexFactorRegressor
+from regfactor.labels.reverse.classifier import ReverseClassifier
+from regfactor.labels.reverse.regressor import ReverseRegressor
 from regfactor.model_selection import Comparison, LabeledKFold, compare_with_supervised
 
 FOLDS = 5

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from regfactor._params import Array
 from regfactor.cli.errors import BadInput
+from regfactor.core.params import Array
 
 LARGEST = 1e100  # numbers beyond have no square
 # middle ranges of a column from its median, beyond which there are no digits left for the rest

@@ -11,20 +11,20 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 from sklearn.pipeline import make_pipeline
 
-from regfactor._params import Array
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, Understood
 from regfactor.cli.encode import encoder, encoder_code, encoder_imports, plain, rows_of, varied
 from regfactor.cli.errors import BadInput, count, listed
+from regfactor.cli.job import Work, free_name, quiet
 from regfactor.cli.outliers import without_outliers
-from regfactor.cli.words import (
+from regfactor.cli.report_sections import (
     certificate_section,
     data_section,
     notes,
     reading_code,
     repeat_section,
 )
-from regfactor.cli.work import Work, free_name, quiet
-from regfactor.estimators import BregmanKMeans
+from regfactor.clusters.kmeans import BregmanKMeans
+from regfactor.core.params import Array
 from regfactor.report import Figure, Grid, Note, Page, Section, Text, number
 from regfactor.report.figures import bars, cloud
 

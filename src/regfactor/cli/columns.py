@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regfactor._params import Array
 from regfactor.cli.checks import check_finite, check_spread
 from regfactor.cli.dates import are_dates, are_periods
 from regfactor.cli.errors import BadInput, count, listed
 from regfactor.cli.tables import Table
+from regfactor.core.params import Array
 
 # kinds that models take
 NUMBER = "number"

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._params import Array
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, Understood
 from regfactor.cli.errors import BadInput, count
 from regfactor.cli.holdout import Hidden, hide_and_fill
+from regfactor.cli.job import Work, free_name
 from regfactor.cli.outliers import (
     HEAVY,
     MOST_ROWS,
@@ -23,8 +23,7 @@ from regfactor.cli.outliers import (
     outliers,
     search_code,
 )
-from regfactor.cli.tables import Table
-from regfactor.cli.words import (
+from regfactor.cli.report_sections import (
     certificate_section,
     data_section,
     gap_fact,
@@ -32,10 +31,11 @@ from regfactor.cli.words import (
     reading_code,
     repeat_section,
 )
-from regfactor.cli.work import Work, free_name
-from regfactor.estimators import SubspaceImputer
+from regfactor.cli.tables import Table
+from regfactor.core.params import Array
 from regfactor.report import Figure, Grid, Page, Section, Text, number
 from regfactor.report.figures import bars
+from regfactor.tables.imputer import SubspaceImputer
 
 WHOLE = (
     "A whole table needs no model; --save MODEL.skops fits and keeps one, for new rows with holes."

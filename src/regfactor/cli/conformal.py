@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._params import Array
 from regfactor.cli.candidates import Candidate, folds
+from regfactor.cli.job import quiet
 from regfactor.cli.targets import CLASSIFICATION, Target
-from regfactor.cli.work import quiet
+from regfactor.core.params import Array
 
 LEVEL = 0.9
 BLOCK = 4_000_000  # numbers that are held at once

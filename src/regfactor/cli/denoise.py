@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._params import Array
 from regfactor.cli.columns import FLAG, NUMBER, Understood
 from regfactor.cli.complete import fill
 from regfactor.cli.errors import BadInput, count, listed, nearest
+from regfactor.cli.job import Work, quiet
 from regfactor.cli.outliers import outlier_code, without_outliers
-from regfactor.cli.words import (
+from regfactor.cli.report_sections import (
     certificate_section,
     data_section,
     gap_fact,
@@ -21,10 +21,10 @@ from regfactor.cli.words import (
     reading_code,
     repeat_section,
 )
-from regfactor.cli.work import Work, quiet
-from regfactor.estimators import TwoViewSubspace
+from regfactor.core.params import Array
 from regfactor.report import Figure, Page, Section, Text
 from regfactor.report.figures import bars
+from regfactor.views.two_view import TwoViewSubspace
 
 SPAN = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*$")
 HIDDEN = 0.1

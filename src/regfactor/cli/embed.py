@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._params import Array
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, Understood
 from regfactor.cli.encode import varied
 from regfactor.cli.errors import BadInput, count
+from regfactor.cli.job import Work, free_name
 from regfactor.cli.outliers import learned_rows, outlier_code, without_outliers
-from regfactor.cli.words import (
+from regfactor.cli.report_sections import (
     certificate_section,
     data_section,
     gap_fact,
@@ -20,10 +20,10 @@ from regfactor.cli.words import (
     reading_code,
     repeat_section,
 )
-from regfactor.cli.work import Work, free_name
-from regfactor.estimators import ConvexSubspace
+from regfactor.core.params import Array
 from regfactor.report import Figure, Grid, Note, Page, Section, Text
 from regfactor.report.figures import bars, cloud
+from regfactor.tables.subspace import ConvexSubspace
 
 
 def run(work: Work, path: Path, dimensions: int) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._params import Array
 from regfactor.cli.backtest import (
     LEAST,
     Compared,
@@ -21,9 +20,8 @@ from regfactor.cli.backtest import (
 )
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, TIMES, Understood
 from regfactor.cli.errors import BadInput, count, listed
-from regfactor.cli.tables import Table
-from regfactor.cli.times import Clock, clock_of
-from regfactor.cli.words import (
+from regfactor.cli.job import Work, free_name, pandas
+from regfactor.cli.report_sections import (
     certificate_section,
     data_section,
     gap_fact,
@@ -31,7 +29,9 @@ from regfactor.cli.words import (
     reading_code,
     repeat_section,
 )
-from regfactor.cli.work import Work, free_name, pandas
+from regfactor.cli.tables import Table
+from regfactor.cli.times import Clock, clock_of
+from regfactor.core.params import Array
 from regfactor.report import Figure, Grid, Note, Page, Section, Text, number
 from regfactor.report.figures import fan
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from regfactor._params import Array
 from regfactor.cli.errors import count
-from regfactor.cli.work import fit_with_choice, quiet
+from regfactor.cli.job import fit_with_choice, quiet
+from regfactor.core.params import Array
 from regfactor.report import Figure, Section, Text
 from regfactor.report.figures import bars
 

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import make_pipeline
 
-from regfactor._params import Array
 from regfactor.cli import label_report
 from regfactor.cli.candidates import Candidate, candidates_of, contest, learned_rows, stated_contest
 from regfactor.cli.columns import Understood
 from regfactor.cli.complete import fill
 from regfactor.cli.conformal import LEVEL, CrossFit, cross_fit, intervals, probabilities, right
 from regfactor.cli.encode import encoder, features, plain, rows_of, varied
+from regfactor.cli.job import Work, free_name
 from regfactor.cli.labeled import Labeled
 from regfactor.cli.statements import Statement, constraints, parse
 from regfactor.cli.targets import CLASSIFICATION, Target, target_of
-from regfactor.cli.work import Work, free_name
+from regfactor.core.params import Array
 
 # rows that the final model is fitted to; every row is labeled
 MOST_LABELED = 20_000
@@ -128,7 +128,7 @@ def _expectation(
     places: dict[str, int],
     seed: int,
 ) -> Candidate:
-    from regfactor.estimators.expectation.estimator import ExpectationSVC
+    from regfactor.labels.expectation.estimator import ExpectationSVC
 
     model = ExpectationSVC(
         constraints(statements, places),

@@ -9,16 +9,16 @@ import numpy as np
 from regfactor.cli.conformal import LEVEL, right
 from regfactor.cli.encode import encoder_code, encoder_imports
 from regfactor.cli.errors import count
+from regfactor.cli.job import Work
 from regfactor.cli.labeled import Labeled
-from regfactor.cli.targets import CLASSIFICATION
-from regfactor.cli.words import (
+from regfactor.cli.report_sections import (
     certificate_section,
     data_section,
     notes,
     reading_code,
     repeat_section,
 )
-from regfactor.cli.work import Work
+from regfactor.cli.targets import CLASSIFICATION
 from regfactor.report import Figure, Grid, Note, Page, Section, Text, number
 from regfactor.report.figures import bars, histogram, scores
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from regfactor._params import Array
 from regfactor.cli.candidates import Contest
 from regfactor.cli.columns import Understood
 from regfactor.cli.conformal import CrossFit
 from regfactor.cli.statements import Statement
 from regfactor.cli.targets import Target
+from regfactor.core.params import Array
 
 
 @dataclass(frozen=True, eq=False)

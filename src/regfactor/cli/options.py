@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from regfactor.cli.work import Settings
+from regfactor.cli.job import Settings
 
 FILES = "Files"
 COLUMNS = "Columns"

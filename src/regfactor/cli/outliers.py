@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._params import Array
 from regfactor.cli.columns import NUMBER, Understood
 from regfactor.cli.errors import count
-from regfactor.cli.words import reading_code
-from regfactor.cli.work import Work, fit_with_choice, quiet
-from regfactor.estimators import ConvexSubspace
+from regfactor.cli.job import Work, fit_with_choice, quiet
+from regfactor.cli.report_sections import reading_code
+from regfactor.core.params import Array
+from regfactor.tables.subspace import ConvexSubspace
 
 MOST_ROWS = 20_000  # from which patterns are learned; every row is filled
 # an outlier: robust deviations of a residual, and of the column, beyond which it lies

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import regfactor.cli
 from regfactor.cli.errors import DONE, INTERRUPTED, BadInput
-from regfactor.cli.work import Work
+from regfactor.cli.job import Work
 
 PACKAGE = Path("experiments") / "__main__.py"
 

@@ -15,10 +15,10 @@ from regfactor.cli.complete import fill, within_range
 from regfactor.cli.encode import plain, warn_of_unseen
 from regfactor.cli.errors import BadInput, count
 from regfactor.cli.forecast import frame_of
+from regfactor.cli.job import Work, free_name, pandas
+from regfactor.cli.report_sections import notes
 from regfactor.cli.tables import Table
 from regfactor.cli.times import Clock, parsed_times
-from regfactor.cli.words import notes
-from regfactor.cli.work import Work, free_name, pandas
 from regfactor.report import Code, Page, Section, Text
 from regfactor.saving import UntrustedModel, load
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._params import Array
 from regfactor.cli.checks import check_finite
 from regfactor.cli.columns import FLAG, MOST_LEVELS, NUMBER, Understood
 from regfactor.cli.errors import BadInput, listed, nearest
+from regfactor.core.params import Array
 
 CLASSIFICATION = "classification"
 REGRESSION = "regression"

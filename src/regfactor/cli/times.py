@@ -10,8 +10,8 @@ import numpy as np
 from regfactor.cli.columns import CATEGORY, DATE, ID, MANY, PROSE, SAID, Understood
 from regfactor.cli.dates import QUARTER, odd_cell, odd_date, parsed
 from regfactor.cli.errors import BadInput
-from regfactor.cli.work import Work, pandas
-from regfactor.estimators.arma.forecast import Times
+from regfactor.cli.job import Work, pandas
+from regfactor.series.arma.forecast import Times
 
 CALENDAR = ("MS", "ME", "QS", "QE", "YS", "YE")  # rules of dates that have no even step
 SEASON = {

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from regfactor._params import Array, choose
+from regfactor.core.params import Array, choose
 from regfactor.losses.potentials import Potential
 from regfactor.losses.transfers import as_transfer
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from regfactor._params import Array, choose
+from regfactor.core.params import Array, choose
 
 Random = np.random.RandomState
 BASES = {"orthonormal": True, "random": False}

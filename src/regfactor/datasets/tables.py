@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from regfactor._params import Array
+from regfactor.core.params import Array
 
 VARIABLE = "REGFACTOR_DATA"
 SUFFIX = ".csv.gz"

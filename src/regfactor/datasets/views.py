@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from regfactor._params import Array, require_count, require_not_negative
+from regfactor.core.params import Array, require_count, require_not_negative
 
 
 class TwoViews(NamedTuple):

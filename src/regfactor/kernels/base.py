@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 import scipy.linalg
 
-from regfactor._linalg import is_sparse
-from regfactor._params import Array, Params
+from regfactor.core.linalg import is_sparse
+from regfactor.core.params import Array, Params
 
 
 class Kernel(Params, abc.ABC):

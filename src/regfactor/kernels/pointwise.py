@@ -14,8 +14,8 @@ from sklearn.metrics.pairwise import (
     rbf_kernel,
 )
 
-from regfactor._linalg import is_sparse
-from regfactor._params import Array, require_count, require_not_negative
+from regfactor.core.linalg import is_sparse
+from regfactor.core.params import Array, require_count, require_not_negative
 from regfactor.kernels import widths
 from regfactor.kernels.base import Kernel, about_mean, kind
 

@@ -27,8 +27,8 @@ from scipy.sparse.csgraph import connected_components, shortest_path
 from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 
-from regfactor._linalg import is_sparse, is_symmetric
-from regfactor._params import Array, require_count, require_positive, warn
+from regfactor.core.linalg import is_sparse, is_symmetric
+from regfactor.core.params import Array, require_count, require_positive, warn
 from regfactor.kernels import widths
 from regfactor.kernels.base import Kernel, about_mean, kind
 

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.spatial.distance import pdist
 from sklearn.neighbors import NearestNeighbors
 
-from regfactor._linalg import is_sparse
-from regfactor._params import Array, choose, require_positive
+from regfactor.core.linalg import is_sparse
+from regfactor.core.params import Array, choose, require_positive
 from regfactor.kernels.base import about_mean
 
 MOST_ROWS = 1000  # a median is taken over so many rows, always the same ones

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from regfactor._params import choose
+from regfactor.core.params import choose
 from regfactor.losses.base import Loss
 from regfactor.losses.bregman import (
     KL,

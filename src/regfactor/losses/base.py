@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._params import Array, Interval, Params, UnsupportedProblem
+from regfactor.core.params import Array, Interval, Params, UnsupportedProblem
 
 EVERYTHING = slice(None)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import wrightomega, xlogy
 
-from regfactor._params import Array, Interval, require_positive
+from regfactor.core.params import Array, Interval, require_positive
 from regfactor.losses import potentials
 from regfactor.losses.base import Loss
 from regfactor.losses.exponentials import bounded, bounded_exp, rising_exp, tamed

@@ -20,8 +20,8 @@ import numpy as np
 import scipy.linalg
 from scipy.spatial.distance import cdist
 
-from regfactor._linalg import is_sparse, stored_by_all
-from regfactor._params import Array, Interval, Params, require_positive
+from regfactor.core.linalg import is_sparse, stored_by_all
+from regfactor.core.params import Array, Interval, Params, require_positive
 from regfactor.losses.sums import less, over_rows, row_sums
 
 ROUNDED = 64 * float(

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from regfactor._linalg import is_sparse
-from regfactor._params import Array, Interval, choose
+from regfactor.core.linalg import is_sparse
+from regfactor.core.params import Array, Interval, choose
 from regfactor.losses import potentials
 from regfactor.losses.distances import Affine, Divergence, Mahalanobis, Manhattan, SquaredDistance
 from regfactor.losses.exponentials import LAST_EXPONENT, wide_exp

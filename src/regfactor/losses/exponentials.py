@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from regfactor._params import Array
+from regfactor.core.params import Array
 
 MAX_EXPONENT = 300.0  # exp of more would overflow once squared
 MAX_EXPONENT_SINGLE = 40.0  # the same in float32

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regfactor._params import Array, Interval, require_positive
+from regfactor.core.params import Array, Interval, require_positive
 from regfactor.losses.base import Loss
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logsumexp, xlog1py, xlogy
 
-from regfactor._params import Array, Interval, Params, require_positive
+from regfactor.core.params import Array, Interval, Params, require_positive
 from regfactor.losses.exponentials import bounded, bounded_exp, rising_exp, softplus
 
 POSITIVE = Interval(0, np.inf)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from regfactor._linalg import soft
-from regfactor._params import Array, require_positive
+from regfactor.core.linalg import soft
+from regfactor.core.params import Array, require_positive
 from regfactor.losses.base import Loss
 
 

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from regfactor._params import Array, UnsupportedProblem
+from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.losses.base import Loss
 
 

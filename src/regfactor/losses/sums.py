@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._linalg import is_sparse
-from regfactor._params import Array
+from regfactor.core.linalg import is_sparse
+from regfactor.core.params import Array
 from regfactor.losses import potentials
 from regfactor.losses.exponentials import LAST_EXPONENT, wide_exp
 from regfactor.losses.potentials import Potential

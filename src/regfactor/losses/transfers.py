@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from regfactor._params import choose
+from regfactor.core.params import choose
 from regfactor.losses import potentials
 from regfactor.losses.potentials import Potential
 

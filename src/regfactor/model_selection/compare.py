@@ -13,8 +13,8 @@ from sklearn.base import clone, is_regressor
 from sklearn.metrics import check_scoring
 from sklearn.utils import _safe_indexing, indexable
 
-from regfactor._params import Array, optional
-from regfactor.estimators.labels import as_labels, as_targets, is_labeled
+from regfactor.core.params import Array, optional
+from regfactor.fitting.labels import as_labels, as_targets, is_labeled
 from regfactor.model_selection.folds import LabeledKFold
 
 CONFIDENCE = 0.95

@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
 
-from regfactor._params import Array
-from regfactor.estimators.labels import as_labels, encode_labels, is_labeled
+from regfactor.core.params import Array
+from regfactor.fitting.labels import as_labels, encode_labels, is_labeled
 
 
 @dataclass

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from regfactor._params import Array, is_number, optional
 from regfactor.constraints import Constraint
-from regfactor.estimators.labels import is_labeled
+from regfactor.core.params import Array, is_number, optional
+from regfactor.fitting.labels import is_labeled
 
 SHIFTS = (-0.1, -0.05, 0.05, 0.1)
 FRAGILE = 0.1  # share of rows that change their class, from which on a statement should be checked

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import linprog
 
-from regfactor._newton import minimize_columns
-from regfactor._params import Array
-from regfactor.estimators.labels import as_targets, encode_labels
+from regfactor.core.batched_newton import minimize_columns
+from regfactor.core.params import Array
+from regfactor.fitting.labels import as_targets, encode_labels
 from regfactor.losses.potentials import Dual, MultinomialEntropy, Potential, Softmax
 from regfactor.losses.transfers import as_transfer
 from regfactor.problems.layout import Dense

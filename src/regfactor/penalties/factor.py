@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from regfactor._linalg import soft
-from regfactor._params import Array, Params, UnsupportedProblem
+from regfactor.core.linalg import soft
+from regfactor.core.params import Array, Params, UnsupportedProblem
 from regfactor.norms import L2, Norm
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from regfactor._linalg import spectral_norm, svd_above, thin_svd
-from regfactor._params import Array, Params, UnsupportedProblem
-from regfactor.factors import Factors
+from regfactor.core.factors import Factors
+from regfactor.core.linalg import spectral_norm, svd_above, thin_svd
+from regfactor.core.params import Array, Params, UnsupportedProblem
 from regfactor.norms import L1, L2, Norm
 from regfactor.penalties.factor import AtomNorms, Penalty, PowerPenalty, SquaredL2
 from regfactor.penalties.sets import UnitBall

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from regfactor._linalg import project_simplex
-from regfactor._params import Array
+from regfactor.core.linalg import project_simplex
+from regfactor.core.params import Array
 from regfactor.norms import L2, Norm
 from regfactor.penalties.factor import Proximable
 

@@ -10,9 +10,9 @@ import numpy as np
 import scipy.optimize
 import scipy.sparse.linalg
 
-from regfactor._linalg import gram, spectral_norm
-from regfactor._params import Array, UnsupportedProblem, require_positive
-from regfactor.factors import Factors
+from regfactor.core.factors import Factors
+from regfactor.core.linalg import gram, spectral_norm
+from regfactor.core.params import Array, UnsupportedProblem, require_positive
 from regfactor.norms import L2, Blocks
 from regfactor.penalties.factor import AtomNorms, Penalty, PowerPenalty
 from regfactor.penalties.gauges import RANK_CUT, Gauge, Polar, Trace

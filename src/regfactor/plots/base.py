@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor._params import Array, install_hint
+from regfactor.core.params import Array, install_hint
 
 # Okabe & Ito's colors, told apart also without red or green; yellow is too pale for lines on white
 BLUE = "#0072B2"

@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.decomposition import PCA
 
-from regfactor._linalg import is_sparse
-from regfactor._params import Array
+from regfactor.core.linalg import is_sparse
+from regfactor.core.params import Array
 from regfactor.plots.base import Display, color_of, drawn_from, name_group, position, scatter
 
 CENTERS = ("cluster_centers_", "means_")

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from regfactor.loop import Record, relative
+from regfactor.core.loop import Record, relative
 from regfactor.plots.base import BLUE, FAINT, INK, VERMILION, Display, drawn_from, word
 
 STEEP = 30.0  # ratio of the first objective to the last from which on it is drawn on a log scale

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.stats import t as student
 
-from regfactor.estimators.expectation.statements import Reported
+from regfactor.labels.expectation.statements import Reported
 from regfactor.model_selection import compare_with_supervised
 from regfactor.model_selection.compare import CONFIDENCE, Comparison
 from regfactor.plots.base import BLUE, FAINT, INK, VERMILION, Display, drawn_from, pyplot_for, word

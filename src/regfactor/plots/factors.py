@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from regfactor._params import Array
+from regfactor.core.params import Array
 from regfactor.plots.base import BLUE, INK, Display, color_of, drawn_from, name_group, scatter, word
 
 NAMES = 30  # columns up to which each is named

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from regfactor._params import Array
+from regfactor.core.params import Array
 from regfactor.plots.base import BLUE, FAINT, INK, VERMILION, Display, drawn_from, word
 
 

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from regfactor._params import Array
-from regfactor.estimators.arma.forecast import Forecast
+from regfactor.core.params import Array
 from regfactor.plots.base import BLUE, INK, VERMILION, Display, drawn_from, position, word
+from regfactor.series.arma.forecast import Forecast
 
 LEVELS = (0.5, 0.8, 0.95)
 HISTORY = 4  # horizons of the past that are drawn

@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 
-from regfactor._linalg import is_sparse
-from regfactor._params import Array
+from regfactor.core.linalg import is_sparse
+from regfactor.core.params import Array
 from regfactor.plots.base import BLUE, FAINT, INK, SKY, Display, drawn_from, scatter, word
 
 MOST = 15  # components whose agreement is drawn

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._params import Array
+from regfactor.core.params import Array
 from regfactor.losses import Binomial, Logistic, Loss, Ordinal, Robust
 from regfactor.losses.margin import Margin
 from regfactor.problems.layout import Layout

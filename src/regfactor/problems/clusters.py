@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._linalg import is_sparse
-from regfactor._params import Array
+from regfactor.core.linalg import is_sparse
+from regfactor.core.params import Array
 from regfactor.losses.distances import Affine, Divergence
 
 BLOCK = 4096  # rows added up together

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._newton import newton_step
-from regfactor._params import Array, UnsupportedProblem, is_number, require_part
-from regfactor.factors import Factors, Point
+from regfactor.core.batched_newton import newton_step
+from regfactor.core.factors import Factors, Point
+from regfactor.core.params import Array, UnsupportedProblem, is_number, require_part
 from regfactor.losses import Loss
 from regfactor.maps import Identity, Map, RowScale
 from regfactor.penalties import Gauge, Trace
 from regfactor.problems.data import Data, data_of
 from regfactor.problems.design import Design
-from regfactor.problems.scattered import Scattered
+from regfactor.problems.gradient_operator import Scattered
 
 STRENGTHLESS = (
     "null",

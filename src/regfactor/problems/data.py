@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from regfactor._linalg import is_sparse
-from regfactor._newton import Expansion
-from regfactor._params import Array, UnsupportedProblem
-from regfactor.factors import Factors
+from regfactor.core.batched_newton import Expansion
+from regfactor.core.factors import Factors
+from regfactor.core.linalg import is_sparse
+from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.losses import Loss, Squared, as_loss
 from regfactor.losses.base import EVERYTHING
 from regfactor.problems.checks import check_row_weights, check_table, check_term, entry_weights

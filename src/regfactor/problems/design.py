@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from regfactor._newton import Evaluate, minimize_columns, newton_step, solve_columns
-from regfactor._params import Array
+from regfactor.core.batched_newton import Evaluate, minimize_columns, newton_step, solve_columns
+from regfactor.core.params import Array
 from regfactor.problems.layout import Layout
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._params import Array, UnsupportedProblem, is_number, require_part
-from regfactor.factors import Factors
+from regfactor.core.factors import Factors
+from regfactor.core.params import Array, UnsupportedProblem, is_number, require_part
 from regfactor.penalties import Free, NonNegative, OneHot, Penalty, Simplex, Smooth
 from regfactor.problems.data import Data
 from regfactor.problems.design import Design

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regfactor._params import Array
+from regfactor.core.params import Array
 from regfactor.losses import potentials
 from regfactor.losses.potentials import Potential
 

@@ -11,9 +11,9 @@ import numpy as np
 import scipy.linalg.blas
 import scipy.sparse
 
-from regfactor._linalg import gram
-from regfactor._params import Array
-from regfactor.factors import Factors
+from regfactor.core.factors import Factors
+from regfactor.core.linalg import gram
+from regfactor.core.params import Array
 
 BLOCK = 2_000_000  # numbers of gathered factors held at once
 SHEET = 500_000  # numbers of a dense block of rows held at once; it should stay in the cache

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._params import Array
+from regfactor.core.params import Array
 from regfactor.losses import Loss
 from regfactor.losses.base import EVERYTHING
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._params import Array
+from regfactor.core.params import Array
 from regfactor.report.numbers import number
 
 # Colors that no figure has by accident; the page gives each variable its color.

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from regfactor._params import UnsupportedProblem
-from regfactor.factors import Factors, Point, rebalance
-from regfactor.loop import Iterate
+from regfactor.core.factors import Factors, Point, rebalance
+from regfactor.core.loop import Iterate
+from regfactor.core.params import UnsupportedProblem
 from regfactor.losses import KL, Squared
 from regfactor.penalties import NonNegative, SquaredL2
 from regfactor.problems import Factored

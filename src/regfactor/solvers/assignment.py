@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from regfactor._params import Array, UnsupportedProblem
-from regfactor.factors import Point
-from regfactor.loop import Iterate
+from regfactor.core.factors import Point
+from regfactor.core.loop import Iterate
+from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.losses.distances import Divergence, SquaredDistance
 from regfactor.problems.clusters import ENTRIES, SAMPLE, Clusters
+from regfactor.solvers.em import Mixture
 from regfactor.solvers.lloyd import Lloyd, at_centers, refilled
-from regfactor.solvers.mixture import Mixture
 from regfactor.solvers.nearest import Centers
 from regfactor.solvers.seeding import inner_rows, spread_rows, taken
 

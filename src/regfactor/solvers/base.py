@@ -6,9 +6,9 @@ import abc
 from collections.abc import Iterator
 from typing import Any
 
-from regfactor._params import Params
-from regfactor.factors import Point
-from regfactor.loop import Iterate
+from regfactor.core.factors import Point
+from regfactor.core.loop import Iterate
+from regfactor.core.params import Params
 
 
 class Solver(Params, abc.ABC):

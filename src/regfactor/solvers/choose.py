@@ -9,22 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._params import UnsupportedProblem
-from regfactor.factors import Point
-from regfactor.loop import Iterate, Record, Solution, Status, check_limits, run
+from regfactor.core.factors import Point
+from regfactor.core.loop import Iterate, Record, Solution, Status, check_limits, run
+from regfactor.core.params import UnsupportedProblem
 from regfactor.maps import Lags
 from regfactor.penalties import TwoView
 from regfactor.problems import Convex, Factored
+from regfactor.solvers.admm import Admm
 from regfactor.solvers.alternating import Alternating
-from regfactor.solvers.atoms import Atoms
 from regfactor.solvers.base import Solver
-from regfactor.solvers.closed import Closed, has_closed_form
-from regfactor.solvers.lagged import DouglasRachford
+from regfactor.solvers.closed_form import Closed, has_closed_form
+from regfactor.solvers.douglas_rachford import DouglasRachford
+from regfactor.solvers.eta_search import EtaSearch
+from regfactor.solvers.factored_fista import Atoms
+from regfactor.solvers.fista import Fista
 from regfactor.solvers.lbfgs import Lbfgs
-from regfactor.solvers.proximal import Fista
 from regfactor.solvers.pursuit import Pursuit
-from regfactor.solvers.splitting import Admm
-from regfactor.solvers.two_view import EtaSearch
 
 LARGE = 10_000  # entries of a table from which on proximal steps in factors are the fastest
 HUGE = 10_000_000  # entries from which on no other solver is thought of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from regfactor._params import Array
+from regfactor.core.params import Array
 from regfactor.losses import Absolute, Squared
 from regfactor.penalties import Free, OneHot
 from regfactor.problems import Factored

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from regfactor._params import Array, UnsupportedProblem
-from regfactor.factors import Factors, Point
-from regfactor.loop import Iterate
+from regfactor.core.factors import Factors, Point
+from regfactor.core.loop import Iterate
+from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.solvers.assignment import CLASSLESS, clamped
 from regfactor.solvers.base import Solver
+from regfactor.solvers.em import log_joint
 from regfactor.solvers.kernel_lloyd import (
     RISE,
     KernelCenters,
@@ -22,7 +23,6 @@ from regfactor.solvers.kernel_lloyd import (
     spread_labels,
 )
 from regfactor.solvers.lloyd import NOTHING, with_farthest
-from regfactor.solvers.mixture import log_joint
 
 
 @dataclass(frozen=True, eq=False)

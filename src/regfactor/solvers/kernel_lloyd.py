@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from regfactor._linalg import is_sparse
-from regfactor._params import Array, UnsupportedProblem
-from regfactor.factors import Factors, Point
-from regfactor.loop import Iterate
+from regfactor.core.factors import Factors, Point
+from regfactor.core.linalg import is_sparse
+from regfactor.core.loop import Iterate
+from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.solvers.base import Solver
 from regfactor.solvers.lloyd import NOTHING, with_farthest
 from regfactor.solvers.seeding import spread

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.optimize
 
-from regfactor._params import UnsupportedProblem
-from regfactor.factors import Point
-from regfactor.loop import Iterate
+from regfactor.core.factors import Point
+from regfactor.core.loop import Iterate
+from regfactor.core.params import UnsupportedProblem
 from regfactor.problems import Factored
 from regfactor.solvers.base import Solver
 from regfactor.solvers.starts import first_factors

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from regfactor._blas import likes_small_products
-from regfactor._linalg import is_sparse, stored_by_all
-from regfactor._params import Array
+from regfactor.core.blas import likes_small_products
+from regfactor.core.linalg import is_sparse, stored_by_all
+from regfactor.core.params import Array
 from regfactor.losses.distances import Affine, Divergence
 from regfactor.losses.divergences import named
 from regfactor.problems.clusters import ENTRIES, Clusters, blocks, readable_blocks, small_blocks

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from regfactor._newton import Expansion, improve_columns
-from regfactor._params import Array
-from regfactor.factors import Factors, Point, rebalance
-from regfactor.loop import Iterate
+from regfactor.core.batched_newton import Expansion, improve_columns
+from regfactor.core.factors import Factors, Point, rebalance
+from regfactor.core.loop import Iterate
+from regfactor.core.params import Array
 from regfactor.losses import Bregman, GammaLog, Squared
 from regfactor.penalties import Free, SquaredL2
 from regfactor.problems import Data, Factored

@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from regfactor._params import Array
+from regfactor.core.params import Array
 from regfactor.losses import KL, Squared
 from regfactor.problems import Data
 from regfactor.problems.layout import Layout

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._params import UnsupportedProblem, is_number
-from regfactor.loop import Solution
+from regfactor.core.loop import Solution
+from regfactor.core.params import UnsupportedProblem, is_number
 from regfactor.problems import Convex
 from regfactor.solvers.choose import prepared, solve
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regfactor._linalg import gram, is_below
-from regfactor._params import Array, UnsupportedProblem
-from regfactor.factors import Factors, Point
-from regfactor.loop import Iterate
+from regfactor.core.factors import Factors, Point
+from regfactor.core.linalg import gram, is_below
+from regfactor.core.loop import Iterate
+from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.losses import Absolute
 from regfactor.maps import Identity
 from regfactor.penalties import Trace
 from regfactor.problems import Convex
+from regfactor.solvers.admm import REFRESH, Thresholding, spectrum
 from regfactor.solvers.base import Solver
-from regfactor.solvers.splitting import REFRESH, Thresholding, spectrum
 
 # mu in units of alpha / |X|: its start, its growth in a step, its end
 FIRST = 1.25

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse
 
-from regfactor._newton import solve_columns
-from regfactor._params import Array
+from regfactor.core.batched_newton import solve_columns
+from regfactor.core.params import Array
 from regfactor.problems import Data
 from regfactor.problems.layout import Dense
 from regfactor.problems.term import Term

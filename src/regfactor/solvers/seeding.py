@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._linalg import is_sparse
-from regfactor._params import Array
+from regfactor.core.linalg import is_sparse
+from regfactor.core.params import Array
 from regfactor.losses.distances import Divergence
 from regfactor.problems.clusters import Clusters, small_blocks
 

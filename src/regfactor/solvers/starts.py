@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import aslinearoperator, svds
 
-from regfactor._linalg import orthonormal, thin_svd
-from regfactor._newton import solve_columns
-from regfactor._params import Array
-from regfactor.factors import Factors, Point
+from regfactor.core.batched_newton import solve_columns
+from regfactor.core.factors import Factors, Point
+from regfactor.core.linalg import orthonormal, thin_svd
+from regfactor.core.params import Array
 from regfactor.losses import KL, Gamma, Ordinal, Poisson, Squared
 from regfactor.losses.base import EVERYTHING
 from regfactor.penalties import Constraint, NonNegative, OneHot, Simplex

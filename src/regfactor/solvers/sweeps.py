@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._linalg import orthonormal
-from regfactor._params import Array
-from regfactor.factors import Factors
+from regfactor.core.factors import Factors
+from regfactor.core.linalg import orthonormal
+from regfactor.core.params import Array
 from regfactor.penalties import SquaredL2
 from regfactor.problems import Convex
-from regfactor.problems.scattered import Scattered
+from regfactor.problems.gradient_operator import Scattered
 from regfactor.solvers.updates import newton_rows, update_components
 
 WIDTH = 24  # directions of the gradient that are looked at

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from regfactor._newton import minimize_columns, newton_step
-from regfactor._params import Array, UnsupportedProblem
+from regfactor.core.batched_newton import minimize_columns, newton_step
+from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.penalties import (
     Free,
     NonNegative,

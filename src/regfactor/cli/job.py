@@ -1,0 +1,293 @@
+"""The frame around every command: options that all share, files planned first, warnings gathered, exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import shlex
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from regfactor.cli.checks import mark_of_missing
+from regfactor.cli.columns import NUMBER, Understood, Wishes, understand
+from regfactor.cli.console import Talk
+from regfactor.cli.errors import (
+    BAD_INPUT,
+    DONE,
+    INTERRUPTED,
+    NOT_CONVERGED,
+    BadInput,
+    count,
+    listed,
+)
+from regfactor.cli.outputs import RENAMED, Outputs
+from regfactor.cli.tables import Reading, Table, read
+from regfactor.report.page import Page
+from regfactor.saving import UntrustedModel, save
+
+# a warning that counts from zero; people are told from one
+EMPTY_ROWS = r"\d+ rows? ha(s|ve) no observed entry"
+READS_TEXT = ("label", "cluster")
+READS_TIMES = ("forecast",)
+NO_CHOICE = {  # what an estimator says where alpha="auto" cannot be, and what is lacking
+    "too few observed entries": "There are too few cells",
+    "found nothing to choose": "Each column holds one value, or nearly: there is nothing",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options that all commands share."""
+
+    out: Path | None = None
+    force: bool = False
+    json: bool = False
+    save: Path | None = None
+    ignore: tuple[str, ...] = ()
+    use: tuple[str, ...] = ()
+    text: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    encoding: str = "utf-8"
+    header: bool = True
+    format: str | None = None
+    seed: int = 0
+
+
+@dataclass
+class Work:
+    """One run of a command."""
+
+    command: str
+    settings: Settings
+    talk: Talk
+    outputs: Outputs
+    converged: bool = True
+    separator: str = ","  # of a text file that is written
+    files: dict[str, Path] = field(default_factory=dict)
+
+    def read(self, path: Path) -> Table:
+        """Read the table of the command, and plan the files that it will write."""
+        s = self.settings
+        table = read(path, Reading(s.encoding, s.header, s.missing))
+        self.outputs.inputs.append(path)
+        self.separator = table.separator
+        folder = path.parent if s.out is None else s.out
+        ending = self._format(table)
+        self.files["table"] = self.outputs.plan(folder / f"{table.stem}.{self.command}.{ending}")
+        self.files["report"] = self.outputs.plan(folder / f"{table.stem}.{self.command}.html")
+        if s.save is not None:
+            self.files["model"] = self.outputs.plan(s.save, RENAMED)
+        for note in table.notes:
+            self.talk.note(note)
+        self.talk.record |= {"command": self.command, "input": str(path), "rows": len(table.raw)}
+        return table
+
+    def _format(self, table: Table) -> str:
+        chosen = self.settings.format or ("parquet" if table.columnar else "csv")
+        if chosen not in ("csv", "parquet"):
+            raise BadInput(f"--format is csv or parquet, not {chosen!r}.")
+        return chosen
+
+    def understand(self, table: Table, target: str | None = None, tell: bool = True) -> Understood:
+        """Type the columns, and say what they were taken for."""
+        s = self.settings
+        reads = self.command in READS_TEXT, self.command in READS_TIMES
+        seen = understand(table, Wishes(target, s.text, s.ignore, s.use, *reads))
+        if tell:
+            self.tell(seen)
+        return seen
+
+    def tell(self, seen: Understood, target: str | None = None) -> None:
+        """Say what the columns were taken for, and the target."""
+        rows = len(seen.frame)
+        table = seen.table
+        self.talk.say(
+            f"Read {table.path.name}: {count(rows, 'row')}, {count(len(table.names), 'column')}.",
+        )
+        self.talk.lines([*seen.lines(), *([("target", target)] if target else [])])
+        for name in seen.of_kind(NUMBER):
+            mark = mark_of_missing(seen.frame[name].to_numpy())
+            if mark is not None:
+                self.talk.note(
+                    f"{mark[0]} stands {mark[1]} times in column {name!r}, far from all its other numbers; "
+                    f"if it marks missing cells, add --missing {mark[0]}.",
+                )
+        self.talk.record["columns"] = {
+            c.name: {"kind": c.kind, "missing": c.missing, "ignored": c.why or None}
+            for c in seen.columns
+        }
+
+    def finish(
+        self,
+        frame: Any,
+        page: Page,
+        model: Any = None,
+        info: dict[str, Any] | None = None,
+    ) -> None:
+        """Write the table, the report and the model, all or none, and say where they are."""
+        table = self.files["table"]
+        self.outputs.write(
+            table,
+            lambda p: write_frame(frame, p, table.suffix == ".parquet", self.separator),
+        )
+        self.outputs.write(self.files["report"], lambda p: _write_text(p, page.html()))
+        if "model" in self.files and model is not None:
+            model.regfactor_info_ = {"command": self.command, **(info or {})}
+            self.outputs.write(self.files["model"], lambda p: save(model, p))
+        self.outputs.commit()
+        self.talk.record["outputs"] = {name: str(path) for name, path in self.files.items()}
+        for path in self.files.values():
+            self.talk.say(f"Wrote {path}")
+
+    def fit(self, what: str, model: Any, *data: Any) -> Any:
+        """Fit a model under a progress bar; whether it converged decides the exit code."""
+        empty = (
+            [] if self.command in READS_TIMES else _empty_rows(data)
+        )  # rows of a series are times, not the file's
+        if empty:
+            if len(empty) == 1:
+                held = f"Row {empty[0]} holds"
+            else:
+                held = f"{len(empty):,} rows hold"
+            which = "" if len(empty) == 1 else f" ({listed(empty, 5)})"
+            self.talk.note(f"{held} no value{which}; nothing can be learned there.")
+        with self.talk.progress(what) as told, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", EMPTY_ROWS)
+            why = fit_with_choice(model.set_params(callback=told), *data)
+        if why:
+            self.talk.note(f"{why} to choose the strength of the smoothing by; it was set to 1.")
+        model.set_params(callback=None)
+        self.converged &= model.status_.converged
+        return model
+
+    @property
+    def command_line(self) -> str:
+        """The command as it was typed."""
+        if _typed(self.command):
+            return "regfactor " + shlex.join(sys.argv[1:])
+        return f"regfactor {self.command}"
+
+
+def _typed(command: str) -> bool:
+    return command in sys.argv[1:]
+
+
+@contextlib.contextmanager
+def working(command: str, settings: Settings) -> Iterator[Work]:
+    """Run a command; every way in which it can end has its exit code, raised as SystemExit."""
+    talk = Talk(settings.json)
+    outputs = Outputs(settings.force)
+    work = Work(command, settings, talk, outputs)
+    code = DONE
+    try:
+        with _heard(work):
+            yield work
+        code = DONE if work.converged else NOT_CONVERGED
+        talk.finish(code)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+        talk.error(
+            f"interrupted; {'all files were' if outputs.committed else 'nothing was'} written.",
+            code,
+        )
+    except (BadInput, UntrustedModel) as error:
+        code = BAD_INPUT
+        talk.error(str(error), code)
+    except MemoryError:
+        code = BAD_INPUT
+        talk.error("the table is too large for the memory of this computer.", code)
+    except ValueError as error:  # an estimator's own words: what was wrong, where, and what to do
+        if not _of_an_estimator(error):
+            raise
+        code = BAD_INPUT
+        talk.error(" ".join(str(error).split()), code)
+    finally:
+        outputs.discard()
+    raise SystemExit(code)
+
+
+def _of_an_estimator(error: BaseException) -> bool:
+    """Whether an error was raised by a check of ours, not by a library beneath one."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is not None:
+        module = trace.tb_frame.f_globals.get("__name__", "")
+    else:
+        module = ""
+    return module.startswith("regfactor.") and not module.startswith(
+        ("regfactor.cli", "regfactor.report"),
+    )
+
+
+@contextlib.contextmanager
+def _heard(work: Work) -> Iterator[None]:
+    """Turn warnings into notes."""
+
+    def show(message: Any, category: Any, *args: Any, **kwargs: Any) -> None:
+        if issubclass(category, UserWarning):  # scikit-learn's ConvergenceWarning is one
+            work.talk.note(" ".join(str(message).split()))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = show
+        yield
+
+
+def write_frame(frame: Any, path: Path, parquet: bool, separator: str = ",") -> None:
+    """Write a table whose missing cells are empty."""
+    if parquet:
+        frame.to_parquet(path, index=False)
+    else:
+        frame.to_csv(path, sep=separator, index=False, encoding="utf-8", lineterminator="\n")
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def fit_with_choice(model: Any, *data: Any) -> str:
+    """Fit a model; where alpha cannot be chosen by cells held out, with alpha=1, and return what was lacking."""
+    try:
+        model.fit(*data)
+    except ValueError as error:
+        lacking = next((why for words, why in NO_CHOICE.items() if words in str(error)), "")
+        if not lacking:
+            raise
+        plain = {"alpha": 1.0, "debias": False}
+        model.set_params(**{k: v for k, v in plain.items() if k in model.get_params()}).fit(*data)
+        return lacking
+    return ""
+
+
+def _empty_rows(data: Sequence[Any]) -> list[int]:
+    """Return the rows that hold no value in any of the tables, counted from one as in the file."""
+    tables = [pandas().DataFrame(X) for X in data if not hasattr(X, "tocsr")]
+    empty = [X.index[X.isna().to_numpy().all(axis=1)] for X in tables]
+    if empty:
+        return sorted(int(i) + 1 for i in set(empty[0]).intersection(*empty[1:]))
+    return []
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Leave warnings of trial fits unsaid: what counts is told of the final one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def free_name(name: str, taken: Sequence[str]) -> str:
+    """Return a name for a new column that the table does not have."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def pandas() -> Any:
+    """Import pandas when it is needed."""
+    return importlib.import_module("pandas")

@@ -1,0 +1,156 @@
+"""Sections that every report has, in plain words: the data as understood, the certificate, how to repeat it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from regfactor.cli.code import wrapped
+from regfactor.cli.columns import TIMES, Understood
+from regfactor.cli.errors import count
+from regfactor.cli.job import Work
+from regfactor.report import Code, Figure, Grid, Note, Section, Text, at_most
+from regfactor.report.figures import convergence
+
+MOST_COLUMNS = 40
+
+
+def data_section(seen: Understood, more: str = "") -> Section:
+    """Return what the table was taken for, column by column."""
+    rows = len(seen.frame)
+    lines = [
+        (
+            c.name,
+            c.kind if c.used else c.why if c.why == TIMES else f"ignored: {c.why}",
+            f"{c.missing / rows:.0%}" if c.missing else "–",
+        )
+        for c in seen.columns
+        if c.name != seen.target
+    ]
+    text = (
+        f"{seen.table.path.name} has {count(rows, 'row')} and {count(len(seen.columns), 'column')}."
+    )
+    blocks: list[Any] = [
+        Text(f"{text} {more}".strip()),
+        Grid(("column", "taken for", "missing"), lines[:MOST_COLUMNS]),
+    ]
+    if len(lines) > MOST_COLUMNS:
+        blocks.append(Text(f"{len(lines) - MOST_COLUMNS} more columns are not listed."))
+    if seen.table.text:
+        blocks.append(Text("Another reading? --ignore, --use and --missing change it."))
+    return Section("The data as understood", blocks)
+
+
+def certificate_section(model: Any) -> Section:
+    """Return what is proven of a fit, in plain words."""
+    certificate = getattr(model, "certificate_", None)
+    if certificate is None and type(model).__module__.startswith("sklearn."):
+        return Section(
+            "Is it the best fit?",
+            [
+                Text(
+                    f"{type(model).__name__} is a convex problem, which scikit-learn solves to its own tolerance: no "
+                    "other start would give another result. It comes without a certificate.",
+                ),
+            ],
+        )
+    if certificate is None:
+        return Section(
+            "Is it the best fit?",
+            [
+                Text(
+                    f"{type(model).__name__} is solved by local search: there is no proof that no better solution of the "
+                    "same problem exists. Other seeds (--seed) show how much hangs on the start.",
+                ),
+            ],
+        )
+    blocks: list[Any] = [
+        Text(plain_certificate(model)),
+        Text(
+            "That is a proof about the optimization, not about the world: it does not say that the model suits the "
+            "data. For that, see how far to trust it.",
+        ),
+        Text(f"In numbers: {certificate}"),
+    ]
+    gaps = [
+        (r.n_iter, (r.objective - r.bound) / max(abs(r.objective), certificate.floor, 1e-300))
+        for r in model.history_
+        if np.isfinite(r.bound)
+    ]
+    gaps = [(n, g) for n, g in gaps if g > 0]
+    if len(gaps) > 2:
+        blocks.append(
+            Figure(
+                convergence(*zip(*gaps, strict=True)),
+                "How the gap to the global optimum closed.",
+            ),
+        )
+    return Section("Is it the best fit?", blocks)
+
+
+def plain_certificate(model: Any) -> str:
+    """Return the certificate as a sentence for people."""
+    share = max(float(model.relative_gap_), 0.0)
+    if model.certificate_.rigorous:
+        proof = "proven by a matrix factorization"
+    else:
+        proof = "by an iterative, inflated bound"
+    best = (
+        f"no other solution of the same problem, of any rank, can be better by more than {at_most(share)} of its "
+        f"cost ({proof})."
+    )
+    if not model.status_.converged:
+        return f"Not quite: {model.status_.message}. Still, {best}"
+    return f"Yes: {best}"
+
+
+def gap_fact(model: Any) -> tuple[str, str]:
+    """Return how far a fit is from the best one, as a key number of a report."""
+    return f"≤ {at_most(float(model.relative_gap_))}", "from the best possible fit"
+
+
+def repeat_section(work: Work, code: str) -> Section:
+    """Return the command and the Python code that give the same result."""
+    from importlib.metadata import version
+
+    return Section(
+        "Repeat it",
+        [
+            Code(work.command_line, "On the command line:"),
+            Code(wrapped(code.strip()), "In Python:"),
+            Text(
+                f"With regfactor {version('regfactor')} and scikit-learn {version('scikit-learn')}, seed "
+                f"{work.settings.seed}.",
+            ),
+        ],
+    )
+
+
+def notes(work: Work) -> list[Any]:
+    """Return what was noted on the way."""
+    return [Note(text) for text in work.talk.notes]
+
+
+def reading_code(seen: Understood) -> str:
+    """Return the lines that read the table in Python."""
+    path = seen.table.path
+    lower = path.name.lower()
+    if lower.endswith(".parquet"):
+        return f"frame = pd.read_parquet({str(path)!r})"
+    if lower.endswith(".feather"):
+        return f"frame = pd.read_feather({str(path)!r})"
+    if lower.endswith(".npz"):
+        return (
+            f"with np.load({str(path)!r}) as arrays:\n    X = arrays['X' if 'X' in arrays else arrays.files[0]]\n"
+            "    frame = pd.DataFrame(X, columns=[f'x{j}' for j in range(X.shape[1])])\n"
+            "    frame = frame.assign(**{k: v for k, v in arrays.items() if v.shape == (len(X),)})"
+        )
+    reading = seen.table.reading
+    options = ""
+    options += f", sep={seen.table.separator!r}" if seen.table.separator != "," else ""
+    options += ", decimal=','" if seen.table.decimal == "," else ""
+    options += f", encoding={reading.encoding!r}" if reading.encoding.lower() != "utf-8" else ""
+    options += "" if reading.header else ", header=None, names=" + repr(seen.table.names)
+    options += f", na_values={['?', *reading.missing]!r}"
+    return f"frame = pd.read_csv({str(path)!r}{options}, skipinitialspace=True)"

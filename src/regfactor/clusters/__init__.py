@@ -1,0 +1,1 @@
+"""Groups of rows: k-means, mixtures and normalized cuts under Bregman divergences."""

@@ -1,0 +1,76 @@
+"""What estimators on a kernel share: inputs, the kernel expansion that predicts, tags."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from regfactor.comparisons.basis import Basis
+from regfactor.comparisons.targets import Known
+from regfactor.core.linalg import is_sparse
+from regfactor.core.params import Array
+from regfactor.fitting.inputs import validated
+from regfactor.kernels import Precomputed, as_kernel, is_pairwise, takes_sparse
+
+
+class KernelMachine(BaseEstimator):
+    """f(x) = sum_i k(x, x_i) c_i + b; parameters kernel, gamma, degree, coef0 name the kernel."""
+
+    def _inputs(self, X: Any, reset: bool) -> Any:
+        X = validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+        precomputed = isinstance(
+            as_kernel(self.kernel, self.gamma, self.degree, self.coef0),
+            Precomputed,
+        )
+        if is_sparse(X) and precomputed:
+            return X.toarray()
+        return X
+
+    def _publish(self, basis: Basis, c: Array, b: Array, given: Known, dtype: Any) -> None:
+        """Set what predictions are made from."""
+        coef = basis.coefficients(c).astype(dtype)
+        self._expansion = basis.expansion
+        self._coef = coef
+        self._offset = b.astype(dtype)
+        self._given = given.empty()
+        flat = given.flat and coef.shape[1] == 1
+        name = "coef_" if basis.expansion.kernel is None else "dual_coef_"
+        setattr(self, name, coef[:, 0] if flat else coef.T)
+        self.intercept_ = self._offset[0] if flat else self._offset
+        if given.classes is not None:
+            self.classes_ = given.classes
+
+    def _scores(self, X: Any) -> Array:
+        check_is_fitted(self)
+        X = self._inputs(X, reset=False)
+        return self._expansion(X, self._coef) + self._offset
+
+    def predict(self, X: Any) -> Array:
+        """Return the class or the targets of every row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            With a precomputed kernel, that of every row with every training row.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+        """
+        return self._given_or_raise().answer(self._scores(X))
+
+    def _given_or_raise(self) -> Known:
+        check_is_fitted(self)
+        return self._given
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that sparse tables are taken, and that a precomputed kernel is a square one."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = takes_sparse(self.kernel)
+        tags.input_tags.pairwise = is_pairwise(self.kernel)
+        tags.target_tags.required = True
+        return tags

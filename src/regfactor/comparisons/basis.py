@@ -1,0 +1,122 @@
+"""Functions in the space of a kernel as h = T c on training rows: by a Gram matrix, by inputs, or by landmarks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from sklearn.utils import check_random_state, gen_batches
+
+from regfactor.core.params import Array, require_count
+from regfactor.kernels import Kernel, Linear, Precomputed
+
+MOST_ROWS = 4000  # up to so many rows the Gram matrix is formed
+MOST_FEATURES = 3000  # up to so many features their products are formed
+LANDMARKS = 1000  # beyond MOST_ROWS
+BLOCK = 4096  # rows of a kernel that are held at once
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """h(x) = sum_i k(x, reference_i) c_i, or x'c without a kernel."""
+
+    kernel: Kernel | None
+    references: Any
+    prepared: Any
+    columns: Array | None = (
+        None  # of a precomputed kernel, where not all training rows are references
+    )
+
+    def __call__(self, X: Any, coef: Array) -> Array:
+        """Return h of every row, one column for each column of `coef`."""
+        if self.kernel is None:
+            return np.asarray(X @ coef)
+        h = np.empty((X.shape[0], coef.shape[1]), coef.dtype)
+        for rows in gen_batches(X.shape[0], BLOCK):
+            block = X[rows] if self.columns is None else X[rows][:, self.columns]
+            h[rows] = self.kernel.gram(block, self.references, self.prepared) @ coef
+        return h
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Training rows as h = table @ c with |h|^2 = c'table c (`dual`: a Gram matrix) or c'c (features)."""
+
+    table: Any
+    dual: bool
+    expansion: Expansion
+    back: Any = None  # features of landmarks -> coefficients of the kernel there
+
+    def coefficients(self, c: Array) -> Array:
+        """Return what `expansion` takes."""
+        if self.back is None:
+            return c
+        return np.asarray(self.back @ c)
+
+    def norm(self, c: Array) -> float:
+        """|h|^2 in the space of the kernel, summed over columns."""
+        if self.dual:
+            return float(np.sum(c * (self.table @ c)))
+        return float(np.sum(c * c))
+
+
+def basis_of(
+    X: Any,
+    kernel: Kernel,
+    landmarks: int | str | None,
+    features: bool,
+    random_state: Any,
+) -> Basis:
+    """Return the basis that suits: inputs for a linear kernel, a Gram matrix for few rows, otherwise landmarks.
+
+    `features` asks for features whatever the number of rows.
+    """
+    n, d = X.shape
+    if isinstance(kernel, Linear):
+        plain = Expansion(None, None, None)
+        if features or d <= MOST_FEATURES or n > MOST_ROWS:
+            return Basis(X.astype(np.float64, copy=False), False, plain)
+        return Basis(kernel.gram(X).astype(np.float64, copy=False), True, plain, X.T)
+    if isinstance(landmarks, str):
+        if landmarks != "auto":
+            raise ValueError(
+                f"landmarks must be a number of rows, 'auto' or None, got {landmarks!r}.",
+            )
+        landmarks = LANDMARKS if features or n > MOST_ROWS else None
+    if landmarks is None and not features:
+        whole = Expansion(kernel, _held(X, kernel), kernel.prepare(X))
+        return Basis(kernel.gram(X).astype(np.float64, copy=False), True, whole)
+    return _nystrom(X, kernel, n if landmarks is None else landmarks, random_state)
+
+
+def _nystrom(X: Any, kernel: Kernel, landmarks: int, random_state: Any) -> Basis:
+    """Return features T = K_nm K_mm^-1/2, with T T' = K_nm K_mm^+ K_mn (Williams & Seeger 2001)."""
+    require_count(kernel, landmarks=landmarks)
+    n = X.shape[0]
+    places = np.sort(check_random_state(random_state).permutation(n)[: min(int(landmarks), n)])
+    columns = places if isinstance(kernel, Precomputed) else None
+    chosen = X[places] if columns is None else X[places][:, places]
+    expansion = Expansion(kernel, _held(chosen, kernel), kernel.prepare(chosen), columns)
+    values, vectors = scipy.linalg.eigh(
+        kernel.gram(chosen).astype(np.float64, copy=False),
+        check_finite=False,
+    )
+    keep = values > len(values) * EPS * np.abs(values).max(initial=0.0)
+    keep[-1] = True
+    back = vectors[:, keep] * np.divide(
+        1,
+        np.sqrt(np.maximum(values[keep], 0)),
+        where=values[keep] > 0,
+        out=np.zeros(keep.sum()),
+    )
+    return Basis(expansion(X, back), False, expansion, back)
+
+
+def _held(references: Any, kernel: Kernel) -> Any:
+    """Return what is kept of the references: of a precomputed kernel only their number is needed."""
+    if isinstance(kernel, Precomputed):
+        return np.empty((references.shape[0], 0))
+    return references

@@ -1,0 +1,222 @@
+"""The space of a kernel with the norm gamma_A |h|_K^2 + c h'Mh, M a form on training rows (Sindhwani et al. 2005).
+
+A machine in this space is an ordinary one on labeled rows L whose features Phi_L have the products
+of the deformed kernel, Phi_L Phi_L' = K_L. (gamma_A I + c M K)^-1 I_.L: least squares has a closed
+form, and a support vector machine is any solver for support vector machines.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import gen_batches
+
+from regfactor.comparisons.basis import EPS, MOST_ROWS, Basis
+from regfactor.comparisons.graphs import Power, conjugate_gradients
+from regfactor.core.linalg import is_sparse
+from regfactor.core.params import Array, warn
+
+WIDTH = 256  # columns or right-hand sides that are treated at once
+
+
+@dataclass(frozen=True, eq=False)
+class Space(abc.ABC):
+    """Functions h = table @ c with the norm `ambient` |h|_K^2 + `intrinsic` h'Mh."""
+
+    basis: Basis
+    ambient: float
+    intrinsic: float
+    form: Power
+    steps: list[int] = field(
+        default_factory=list,
+        init=False,
+    )  # of each solution by conjugate gradients
+
+    @abc.abstractmethod
+    def ridge(self, rows: Array, Y: Array, intercept: bool) -> Array:
+        """Return c of min mean_rows |Y - h - b|^2 + norm(h), one column for each of Y."""
+
+    @abc.abstractmethod
+    def features(self, rows: Array) -> tuple[Array, Callable[[Array], Array]]:
+        """Return Phi of these rows, and what takes v to the c with table[rows] @ c = Phi @ v and norm |v|^2."""
+
+    def norm(self, c: Array) -> float:
+        """Return the norm of h, summed over columns."""
+        h = self.basis.table @ c
+        return self.ambient * self.basis.norm(c) + self.intrinsic * float(
+            np.sum(h * (self.form @ h)),
+        )
+
+
+class DualSpace(Space):
+    """By an LU factorization in the coefficients of the kernel expansion."""
+
+    def ridge(self, rows: Array, Y: Array, intercept: bool) -> Array:
+        """(J K + gamma_A l I + c l M K) C = J Y, J the rows that are labeled, less their mean with an intercept."""
+        K = self.basis.table
+        count = len(rows)
+        A = (count * self.intrinsic) * (self.form @ K)
+        A[rows] += K[rows] - K[rows].mean(axis=0) if intercept else K[rows]
+        A[np.diag_indices(len(K))] += count * self.ambient
+        B = np.zeros((len(K), Y.shape[1]))
+        B[rows] = Y - Y.mean(axis=0) if intercept else Y
+        return np.asarray(
+            scipy.linalg.lu_solve(
+                scipy.linalg.lu_factor(A, overwrite_a=True, check_finite=False),
+                B,
+            ),
+        )
+
+    def features(self, rows: Array) -> tuple[Array, Callable[[Array], Array]]:
+        K = self.basis.table
+        Z = np.zeros((len(K), len(rows)))
+        Z[rows, np.arange(len(rows))] = 1.0
+        A = self.intrinsic * (self.form @ K)
+        A[np.diag_indices(len(K))] += self.ambient
+        Z = scipy.linalg.lu_solve(
+            scipy.linalg.lu_factor(A, overwrite_a=True, check_finite=False),
+            Z,
+            overwrite_b=True,
+        )
+        Phi, whiten = _square_root(K[rows] @ Z)
+        return Phi, lambda v: np.asarray(Z @ (whiten @ v))
+
+
+class PrimalSpace(Space):
+    """By a Cholesky factorization in the coefficients of the features."""
+
+    @cached_property
+    def _quadratic(self) -> Array:
+        """P = gamma_A I + c F'MF."""
+        F = self.basis.table
+        P = np.empty((F.shape[1], F.shape[1]))
+        for block in gen_batches(F.shape[1], WIDTH):  # M F is never held whole
+            P[:, block] = _dense(F.T @ (self.form @ F[:, block]))
+        P = (P + P.T) * (self.intrinsic / 2)
+        P[np.diag_indices(len(P))] += self.ambient
+        return P
+
+    def ridge(self, rows: Array, Y: Array, intercept: bool) -> Array:
+        """(F'J F + l P) C = F'J Y."""
+        F = self.basis.table[rows]
+        A = _dense(F.T @ F) + len(rows) * self._quadratic
+        B = np.asarray(F.T @ Y)
+        if intercept:
+            total = np.asarray(F.sum(axis=0)).ravel()
+            A = A - np.outer(total, total / len(rows))
+            B = B - np.outer(total, Y.mean(axis=0))
+        return np.asarray(scipy.linalg.cho_solve((_cholesky(A), False), B, check_finite=False))
+
+    def features(self, rows: Array) -> tuple[Array, Callable[[Array], Array]]:
+        R = _cholesky(self._quadratic)
+        Phi = scipy.linalg.solve_triangular(
+            R,
+            _dense(self.basis.table[rows]).T,
+            trans="T",
+            check_finite=False,
+        ).T
+        return Phi, lambda v: np.asarray(scipy.linalg.solve_triangular(R, v, check_finite=False))
+
+
+@dataclass(frozen=True, eq=False)
+class IterativeSpace(Space):
+    """By conjugate gradients in the coefficients of the features, which may be many and sparse."""
+
+    tol: float = 1e-8
+    max_iter: int = 1000
+
+    @cached_property
+    def _diagonal(self) -> Array:
+        """Nearly the diagonal of P: exactly for M = I, and M is replaced by its mean diagonal."""
+        trace = self.form.L.diagonal().mean() ** self.form.degree
+        return self.ambient + self.intrinsic * trace * _squares(self.basis.table)
+
+    def _quadratic(self, C: Array) -> Array:
+        """P C."""
+        F = self.basis.table
+        return np.asarray(self.ambient * C + self.intrinsic * (F.T @ (self.form @ (F @ C))))
+
+    def _solve(self, apply: Callable[[Array], Array], B: Array, diagonal: Array) -> Array:
+        solved = conjugate_gradients(apply, B, diagonal, self.tol, self.max_iter)
+        self.steps.append(solved.n_iter)
+        if solved.residual > self.tol:
+            message = (
+                f"Conjugate gradients ended after {solved.n_iter} steps at a relative residual of "
+                f"{solved.residual:.1e}, above tol={self.tol:g}; raise max_iter or gamma_A, or loosen tol."
+            )
+            warn(message, ConvergenceWarning)
+        return solved.X
+
+    def ridge(self, rows: Array, Y: Array, intercept: bool) -> Array:
+        """(F'J F + l P) C = F'J Y."""
+        F = self.basis.table[rows]
+        count = len(rows)
+
+        def centered(h: Array) -> Array:
+            if intercept:
+                return h - h.mean(axis=0)
+            return h
+
+        def apply(C: Array) -> Array:
+            return np.asarray(F.T @ centered(F @ C)) + count * self._quadratic(C)
+
+        diagonal = _squares(F) + count * self._diagonal
+        return self._solve(apply, np.asarray(F.T @ centered(Y)), diagonal)
+
+    def features(self, rows: Array) -> tuple[Array, Callable[[Array], Array]]:
+        if len(rows) > MOST_ROWS:
+            raise ValueError(
+                f"A support vector machine by conjugate gradients takes at most {MOST_ROWS} labeled rows, got "
+                f"{len(rows)}. Use solver='direct', fewer features, or LaplacianRLS.",
+            )
+        F = self.basis.table[rows]
+        G = np.empty((len(rows), len(rows)))
+        for block in gen_batches(len(rows), WIDTH):
+            G[:, block] = F @ self._solve(self._quadratic, _dense(F[block].T), self._diagonal)
+        Phi, whiten = _square_root(G)
+        return Phi, lambda v: self._solve(
+            self._quadratic,
+            np.asarray(F.T @ (whiten @ v)),
+            self._diagonal,
+        )
+
+
+def _cholesky(A: Array) -> Array:
+    """Return upper R with R'R = A."""
+    try:
+        return np.asarray(scipy.linalg.cholesky(A, check_finite=False))
+    except scipy.linalg.LinAlgError as error:
+        raise ValueError(
+            "gamma_A is lost in rounding beside the other terms, so that the solution is not determined. Scale the "
+            "inputs, or raise gamma_A.",
+        ) from error
+
+
+def _square_root(G: Array) -> tuple[Array, Array]:
+    """Return Phi with Phi Phi' = G, without directions of non-positive eigenvalue, and Phi'^+."""
+    values, vectors = scipy.linalg.eigh((G + G.T) / 2, check_finite=False)
+    keep = values > len(G) * EPS * np.abs(values).max(initial=0.0)
+    keep[-1] = True  # at least one direction, be it of length zero
+    roots = np.sqrt(np.maximum(values[keep], 0))
+    return vectors[:, keep] * roots, vectors[:, keep] * np.divide(
+        1,
+        roots,
+        where=roots > 0,
+        out=np.zeros_like(roots),
+    )
+
+
+def _squares(F: Any) -> Array:
+    """Sum of squares of each column."""
+    return np.asarray((F.multiply(F) if is_sparse(F) else F * F).sum(axis=0)).ravel()
+
+
+def _dense(A: Any) -> Array:
+    return np.asarray(A.toarray() if is_sparse(A) else A)

@@ -1,0 +1,155 @@
+"""Neighbor graphs on rows, their Laplacians and powers of these, all sparse; and conjugate gradients for such forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from scipy.sparse import csgraph
+from sklearn import config_context
+from sklearn.neighbors import NearestNeighbors
+
+from regfactor.core.params import Array, Params, require_count
+from regfactor.kernels import widths
+
+MEGABYTES = 64  # of distances that are held at once where scikit-learn has to form them
+
+
+@dataclass
+class NeighborGraph(Params):
+    """W_ij = 1, or exp(-gamma |x_i - x_j|^2), where i or j is among the n_neighbors nearest of the other; else 0.
+
+    Where there are fewer other rows, all of them are neighbors. No row is its own neighbor, but
+    equal rows are. The same rows always give the same graph.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=10
+    gamma : float or str, optional
+        None makes all weights 1; a number or a rule ("scale", "median", "neighbors") makes them
+        heat weights.
+    normalized : bool, default=True
+        Whether the Laplacian is I - D^-1/2 W D^-1/2 or D - W, D the sums of the rows of W.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor.baselines import NeighborGraph
+    >>> NeighborGraph(n_neighbors=1, normalized=False).laplacian(np.array([[0.0], [1.0], [3.0]])).toarray()
+    array([[ 1., -1.,  0.],
+           [-1.,  2., -1.],
+           [ 0., -1.,  1.]])
+    """
+
+    n_neighbors: int = 10
+    gamma: float | str | None = None
+    normalized: bool = True
+
+    def __post_init__(self) -> None:
+        require_count(self, n_neighbors=self.n_neighbors)
+        if self.gamma is not None:
+            widths.check(self, self.gamma)
+
+    def affinities(self, X: Any) -> scipy.sparse.csr_array:
+        """Return W of the rows of X."""
+        return self._weights(X, X, "minkowski")
+
+    def affinities_of_gram(self, K: Array) -> scipy.sparse.csr_array:
+        """Return W of rows of which only the inner products K are known: |x - y|^2 = K_xx + K_yy - 2 K_xy."""
+        sizes = np.diagonal(K).astype(np.float64)
+        squares = np.maximum(sizes[:, None] + sizes - 2 * K, 0)
+        np.fill_diagonal(squares, 0.0)
+        if isinstance(self.gamma, str):
+            raise ValueError(
+                f"Heat weights need a number as gamma where only a kernel is known, got {self.gamma!r}.",
+            )
+        return self._weights(np.sqrt(squares), None, "precomputed")
+
+    def laplacian(self, X: Any) -> scipy.sparse.csr_array:
+        """Return the Laplacian of the graph of the rows of X."""
+        return self.laplacian_of(self.affinities(X))
+
+    def laplacian_of(self, W: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+        """Return the Laplacian of affinities; a row without any is left out of it."""
+        L: Any = csgraph.laplacian(W, normed=self.normalized)
+        return scipy.sparse.csr_array(L)
+
+    def _weights(self, table: Any, X: Any, metric: str) -> scipy.sparse.csr_array:
+        n = table.shape[0]
+        k = min(int(self.n_neighbors), n - 1)
+        if k == 0:
+            return scipy.sparse.csr_array((n, n))
+        with config_context(working_memory=MEGABYTES):
+            distances, places = (
+                NearestNeighbors(n_neighbors=k, metric=metric).fit(table).kneighbors()
+            )
+        values = np.ones(places.shape)
+        if self.gamma is not None:
+            values = np.exp(-widths.found(self.gamma, X) * np.square(distances, dtype=np.float64))
+        ends = np.arange(0, places.size + 1, k)
+        W = scipy.sparse.csr_array((values.ravel(), places.ravel(), ends), shape=(n, n))
+        return scipy.sparse.csr_array(W.maximum(W.T))
+
+
+@dataclass(frozen=True, eq=False)
+class Power:
+    """L^degree, applied and never formed."""
+
+    L: scipy.sparse.csr_array
+    degree: int = 1
+
+    def __matmul__(self, F: Any) -> Any:
+        for _ in range(self.degree):
+            F = self.L @ F
+        return F
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """What was found: solutions, steps taken, the largest relative residual, and whether it is as small as asked."""
+
+    X: Array
+    n_iter: int
+    residual: float
+    met: bool = True
+
+
+def conjugate_gradients(
+    apply: Callable[[Array], Array],
+    B: Array,
+    diagonal: Array,
+    tol: float,
+    max_iter: int,
+) -> Solved:
+    """Solve A x_j = b_j for all columns of B at once, A positive definite, to |A x_j - b_j| <= tol |b_j|.
+
+    `diagonal` is that of A, or near it; dividing by it preconditions.
+    """
+    X = np.zeros_like(B)
+    R = B.copy()
+    sizes = np.linalg.norm(B, axis=0)
+    D = Z = R / diagonal[:, None]
+    products = (R * Z).sum(axis=0)
+    steps = 0
+    while (open_ := np.linalg.norm(R, axis=0) > tol * sizes).any() and steps < max_iter:
+        AD = apply(D)
+        curvature = (D * AD).sum(axis=0)
+        length = np.where(
+            open_ & (curvature > 0),
+            products / np.where(curvature > 0, curvature, 1),
+            0,
+        )
+        X += length * D
+        steps += 1
+        R = (
+            B - apply(X) if steps % 50 == 0 else R - length * AD
+        )  # what was added up drifts from the true residual
+        Z = R / diagonal[:, None]
+        last = products
+        products = (R * Z).sum(axis=0)
+        D = Z + np.where(last > 0, products / np.where(last > 0, last, 1), 0) * D
+    sizes = np.where(sizes > 0, sizes, 1)
+    return Solved(X, steps, float((np.linalg.norm(R, axis=0) / sizes).max(initial=0.0)))

@@ -1,0 +1,177 @@
+"""What labels as a second view are compared with (thesis, 6.2.2): alternation, two stages, matrix completion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regfactor.comparisons.local_descent import Local, Staged
+from regfactor.core.params import Array, require_count, require_positive
+from regfactor.labels.convex.estimator import ConvexFactorClassifier
+from regfactor.penalties import Trace
+from regfactor.problems import Convex
+
+
+class AlternatingLabels(ConvexFactorClassifier):
+    """The problem of `ConvexFactorClassifier` at a fixed number of atoms, by alternation from a random start (ALT).
+
+    The certificate of the convex problem tells how far from its global optimum the alternation
+    ended.
+
+    Parameters
+    ----------
+    rank : int, default=10
+        Number of atoms.
+    alpha, reconstruction_weight, loss, reconstruction_loss, bounds, ...
+        As in `ConvexFactorClassifier`, with its attributes and methods. `tol` is the relative fall
+        of the objective in a sweep that ends the descent; losses must be smooth.
+
+    Examples
+    --------
+    >>> from regfactor.baselines import AlternatingLabels
+    >>> from regfactor.datasets import make_low_rank_labels
+    >>> X, y, y_partial, _ = make_low_rank_labels(100, 10, random_state=0)
+    >>> bool(AlternatingLabels(random_state=0).fit(X, y_partial).score(X, y) > 0.5)
+    True
+    """
+
+    _kind: type[Local] = Local
+
+    def __init__(
+        self,
+        rank: int = 10,
+        alpha: Any = 0.02,
+        reconstruction_weight: float = 1.0,
+        loss: Any = "logistic",
+        reconstruction_loss: Any = "squared",
+        bounds: tuple[float, float] = (1.0, 1.0),
+        *,
+        fit_intercept: bool = True,
+        unlabeled: Any = None,
+        sparse_zeros: str = "observed",
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callback: Any = None,
+    ) -> None:
+        super().__init__(
+            alpha,
+            reconstruction_weight,
+            loss,
+            reconstruction_loss,
+            bounds,
+            fit_intercept=fit_intercept,
+            unlabeled=unlabeled,
+            sparse_zeros=sparse_zeros,
+            max_iter=max_iter,
+            tol=tol,
+            time_limit=time_limit,
+            verbose=verbose,
+            random_state=random_state,
+            callback=callback,
+        )
+        self.rank = rank
+
+    def _solver(self, seed: int) -> Local:
+        require_count(self, rank=self.rank)
+        return self._kind(self.rank, self.tol, seed)
+
+
+class StagedLabels(AlternatingLabels):
+    """Inputs first, L(Zx; X) w/(n d) + alpha sum |phi_i| by alternation; then labels on the codes, held (STAGE).
+
+    Parameters, attributes and methods are those of `AlternatingLabels`; `objective_` is that of
+    both stages together, the one of `ConvexFactorClassifier`. Codes of labeled training rows are
+    scored again at the end, labels and all, as in the other estimators; that can only lower it.
+
+    Examples
+    --------
+    >>> from regfactor.baselines import StagedLabels
+    >>> from regfactor.datasets import make_low_rank_labels
+    >>> X, y, y_partial, _ = make_low_rank_labels(100, 10, random_state=0)
+    >>> bool(StagedLabels(random_state=0).fit(X, y_partial).score(X, y) > 0.5)
+    True
+    """
+
+    _kind = Staged
+
+
+class MatrixCompletionLabels(ConvexFactorClassifier):
+    """min over Z, b of L(Zx; X)/|seen inputs| + lambda L(Zy + b; y)/|seen labels| + mu |[Zx, Zy]|_tr (MC-b).
+
+    Goldberg et al. (2010): labels as columns of one matrix that is completed. Convex, but with one
+    bound for inputs and labels together, and stated for the rows at hand; new rows are scored here
+    as in `ConvexFactorClassifier`.
+
+    Parameters
+    ----------
+    mu : float or "auto", default=0.01
+        Strength of the trace norm.
+    label_weight : float, default=1.0
+        lambda.
+    loss, reconstruction_loss, ...
+        As in `ConvexFactorClassifier`, with its attributes and methods.
+
+    Examples
+    --------
+    >>> from regfactor.baselines import MatrixCompletionLabels
+    >>> from regfactor.datasets import make_low_rank_labels
+    >>> X, y, y_partial, _ = make_low_rank_labels(100, 10, random_state=0)
+    >>> bool(MatrixCompletionLabels().fit(X, y_partial).score(X, y) > 0.5)
+    True
+    """
+
+    bounds = (1.0, 1.0)
+
+    def __init__(
+        self,
+        mu: Any = 0.01,
+        label_weight: float = 1.0,
+        loss: Any = "logistic",
+        reconstruction_loss: Any = "squared",
+        *,
+        fit_intercept: bool = True,
+        unlabeled: Any = None,
+        rule: str = "min",
+        sparse_zeros: str = "observed",
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callback: Any = None,
+    ) -> None:
+        self.mu = mu
+        self.label_weight = label_weight
+        self.loss = loss
+        self.reconstruction_loss = reconstruction_loss
+        self.fit_intercept = fit_intercept
+        self.unlabeled = unlabeled
+        self.rule = rule
+        self.sparse_zeros = sparse_zeros
+        self.max_iter = max_iter
+        self.tol = tol
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.random_state = random_state
+        self.callback = callback
+
+    @property
+    def alpha(self) -> Any:
+        """The strength under the name that all estimators share."""
+        return self.mu
+
+    def _check_weight(self) -> None:
+        require_positive(self, label_weight=self.label_weight)
+
+    def _weights(
+        self,
+        cells: float,
+        labels: float,
+        seen: tuple[float, float],
+    ) -> tuple[float, float]:
+        return 1 / seen[0], self.label_weight / seen[1]
+
+    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
+        return self._convex(X, rows, entries, Trace())

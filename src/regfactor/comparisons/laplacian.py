@@ -1,0 +1,398 @@
+"""Manifold regularization: least squares and support vector machines that are smooth over a graph of all rows."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import ClassifierTags, RegressorTags, Tags
+from sklearn.utils.metaestimators import available_if
+
+from regfactor.comparisons import machines
+from regfactor.comparisons.base import KernelMachine
+from regfactor.comparisons.basis import MOST_FEATURES, basis_of
+from regfactor.comparisons.deformed import DualSpace, IterativeSpace, PrimalSpace, Space
+from regfactor.comparisons.graphs import NeighborGraph, Power
+from regfactor.comparisons.targets import CLASSES, TARGETS, known
+from regfactor.core.params import (
+    Array,
+    choose,
+    require_count,
+    require_not_negative,
+    require_positive,
+)
+from regfactor.fitting.rollback import all_or_nothing
+from regfactor.kernels import Precomputed, as_kernel
+
+SOLVERS = {"auto": None, "direct": False, "cg": True}
+TASKS = {"auto": None, "classification": CLASSES, "regression": TARGETS}
+LOSSES = {"hinge": machines.hinge, "squared_hinge": machines.squared_hinge}
+
+
+class LaplacianMachine(KernelMachine):
+    """What both do: f(x) = h(x) + b, h in the space of a kernel with gamma_A |h|_K^2 + gamma_I/(l+u)^2 h'L^p h."""
+
+    def _check(self) -> None:
+        require_positive(self, gamma_A=self.gamma_A, tol=self.tol)
+        require_not_negative(self, gamma_I=self.gamma_I)
+        require_count(self, laplacian_degree=self.laplacian_degree, max_iter=self.max_iter)
+        choose(self.solver, SOLVERS, "solver")
+        NeighborGraph(self.n_neighbors, self.graph_gamma, self.normalized)
+
+    def _space(self, X: Any) -> Space:
+        """Return the space of the kernel, deformed by the graph of the rows of X."""
+        kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0).resolved(X)
+        graph = NeighborGraph(self.n_neighbors, self.graph_gamma, self.normalized)
+        iterative = choose(self.solver, SOLVERS, "solver")
+        basis = basis_of(X, kernel, self.landmarks, bool(iterative), self.random_state)
+        if isinstance(kernel, Precomputed):
+            W = graph.affinities_of_gram(X)
+        else:
+            W = graph.affinities(X)
+        form = Power(graph.laplacian_of(W), self.laplacian_degree)
+        c = self.gamma_I / X.shape[0] ** 2 if self.average else self.gamma_I
+        if basis.dual:
+            return DualSpace(basis, self.gamma_A, c, form)
+        if iterative or (iterative is None and basis.table.shape[1] > MOST_FEATURES):
+            return IterativeSpace(basis, self.gamma_A, c, form, self.tol, self.max_iter)
+        return PrimalSpace(basis, self.gamma_A, c, form)
+
+
+def _decides(model: Any) -> bool:
+    if model.task == "classification" or (model.task == "auto" and hasattr(model, "classes_")):
+        return True
+    raise AttributeError("decision_function is that of a classification; a regression has predict.")
+
+
+class LaplacianRLS(LaplacianMachine):
+    r"""min over f of (1/l) sum_labeled (y_i - f(x_i))^2 + gamma_A |f|_K^2 + gamma_I/(l+u)^2 f'L^p f.
+
+    Laplacian regularized least squares (Belkin, Niyogi & Sindhwani 2006; Sindhwani, Niyogi & Belkin
+    2005): kernel ridge regression on l labeled rows whose f must also vary little between neighbors
+    among all l + u rows. L is the Laplacian of their neighbor graph, p its degree. The solution is
+    sum_i k(x, x_i) a_i over all rows, with (J K + gamma_A l I + gamma_I l/(l+u)^2 L^p K) a = J y, J
+    the indicator of labeled rows. With gamma_I = 0 it is scikit-learn's KernelRidge with alpha =
+    gamma_A l on the labeled rows.
+
+    Classes are regressed on as -1 and 1, one against the rest where there are more than two; the
+    largest f wins.
+
+    Parameters
+    ----------
+    gamma_A : float, default=1e-3
+        Weight > 0 of the norm in the space of the kernel.
+    gamma_I : float, default=1.0
+        Weight >= 0 of the variation over the graph.
+    kernel : str, Kernel or callable, default="rbf"
+        "linear", "rbf", "poly", "precomputed" (X is then the square kernel matrix, and neighbors
+        are nearest by it), a part of `regfactor.kernels`, or a function of two tables.
+    n_neighbors : int, default=10
+        Rows are joined in the graph where one is among the nearest of the other; all rows, where
+        there are fewer.
+    laplacian_degree : int, default=1
+        p.
+    gamma, degree, coef0 : default="scale", 3, 1.0
+        Parameters of the kernel.
+    graph_gamma : float or str, optional
+        Joins of the graph weigh 1, or exp(-graph_gamma |x_i - x_j|^2); a number or "scale",
+        "median", "neighbors".
+    normalized : bool, default=True
+        Whether L is I - D^-1/2 W D^-1/2 or D - W.
+    average : bool, default=True
+        False leaves out the division by (l+u)^2.
+    fit_intercept : bool, default=False
+        Whether f = h + b with b in neither penalty.
+    task : {"auto", "classification", "regression"}, default="auto"
+        What y holds. "auto": strings, truth values and integers are classes; several columns, or
+        floats of which some is not whole, are targets. Floats that are all whole are classes if all
+        rows are labeled and a class has two rows on average; otherwise they may be either, which is
+        an error.
+    unlabeled : object, optional
+        The marker of unlabeled rows in y. Without it: -1, NaN, None or "" for classes, NaN for
+        targets.
+    solver : {"auto", "direct", "cg"}, default="auto"
+        "direct": factorizations, in the number of rows (up to 4000) or of features. "cg":
+        preconditioned conjugate gradients in the features, that never form a square matrix. "auto":
+        direct unless there are more than 3000 features and more than 4000 rows.
+    landmarks : int, "auto" or None, default="auto"
+        For kernels that are not linear: the number of random rows whose kernel columns stand for
+        all (Nystrom). "auto" takes 1000 beyond 4000 rows, and else all, exactly, as None always
+        does. No matrix of all pairs of rows is formed beyond 4000 rows, unless None asks for it.
+    max_iter, tol : default=1000, 1e-8
+        Limits of conjugate gradients: steps, and residual relative to the right-hand side.
+    random_state : int, RandomState instance or None, default=None
+        Chooses landmarks.
+
+    Attributes
+    ----------
+    transduction_ : ndarray of the shape of y
+        Classes or targets of all training rows, the given ones kept.
+    classes_ : ndarray
+        In a classification.
+    coef_ : ndarray of shape (n_features,) or (n_outputs, n_features)
+        With a linear kernel; `dual_coef_` of the training rows, or of the landmarks, with others.
+    intercept_ : float or ndarray
+    objective_ : float
+        Summed over outputs.
+    n_iter_ : int
+        Steps of conjugate gradients; 1 without them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_moons
+    >>> from regfactor.baselines import LaplacianRLS
+    >>> X, y = make_moons(200, noise=0.05, random_state=0)
+    >>> seen = np.full(200, -1)
+    >>> seen[[0, 1, 2, 3]] = y[[0, 1, 2, 3]]
+    >>> model = LaplacianRLS(gamma_I=100.0, gamma=5.0).fit(X, seen)
+    >>> float(np.mean(model.transduction_ == y))
+    1.0
+    """
+
+    def __init__(
+        self,
+        gamma_A: float = 1e-3,
+        gamma_I: float = 1.0,
+        kernel: Any = "rbf",
+        n_neighbors: int = 10,
+        laplacian_degree: int = 1,
+        *,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        graph_gamma: float | str | None = None,
+        normalized: bool = True,
+        average: bool = True,
+        fit_intercept: bool = False,
+        task: str = "auto",
+        unlabeled: Any = None,
+        solver: str = "auto",
+        landmarks: int | str | None = "auto",
+        max_iter: int = 1000,
+        tol: float = 1e-8,
+        random_state: Any = None,
+    ) -> None:
+        self.gamma_A = gamma_A
+        self.gamma_I = gamma_I
+        self.kernel = kernel
+        self.n_neighbors = n_neighbors
+        self.laplacian_degree = laplacian_degree
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.graph_gamma = graph_gamma
+        self.normalized = normalized
+        self.average = average
+        self.fit_intercept = fit_intercept
+        self.task = task
+        self.unlabeled = unlabeled
+        self.solver = solver
+        self.landmarks = landmarks
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to rows of which some have labels or targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Classes, or targets with NaN where they are not known.
+
+        Returns
+        -------
+        self
+        """
+        with all_or_nothing(self):
+            self._check()
+            task = choose(self.task, TASKS, "task")
+            X = self._inputs(X, reset=True)
+            given = known(y, X, self.unlabeled, task)
+            space = self._space(X)
+            c = np.zeros((space.basis.table.shape[1], given.Y.shape[1]))
+            b = np.zeros(given.Y.shape[1])
+            loss = 0.0
+            for (
+                rows,
+                columns,
+            ) in given.patterns():  # one, but for targets of which single ones are missing
+                Y = given.Y[np.ix_(rows, columns)]
+                part = space.ridge(rows, Y, self.fit_intercept)
+                residual = Y - space.basis.table[rows] @ part
+                if self.fit_intercept:
+                    b[columns] = residual.mean(axis=0)
+                c[:, columns] = part
+                loss += float(np.square(residual - b[columns]).sum()) / len(rows)
+            self._publish(space.basis, c, b, given, X.dtype)
+            self.transduction_ = given.completed(space.basis.table @ c + b, X.dtype)
+            self.objective_ = loss + space.norm(c)
+            self.n_iter_ = max(space.steps, default=1)
+        return self
+
+    @available_if(_decides)  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Array:
+        """Return f of every row, one column for each class where there are more than two."""
+        f = self._scores(X)
+        if f.shape[1] == 1:
+            return f[:, 0]
+        return f
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy of classes, or R^2 of targets."""
+        if self._given_or_raise().classes is None:
+            measure = r2_score
+        else:
+            measure = accuracy_score
+        return float(measure(y, self.predict(X), sample_weight=sample_weight))
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn what the task is, where it is named."""
+        tags = super().__sklearn_tags__()
+        if self.task == "classification":
+            tags.estimator_type = "classifier"
+            tags.classifier_tags = ClassifierTags()
+        elif self.task == "regression":
+            tags.estimator_type = "regressor"
+            tags.regressor_tags = RegressorTags()
+            tags.target_tags.multi_output = True
+        return tags
+
+
+class LaplacianSVM(ClassifierMixin, LaplacianMachine):
+    r"""min over f = h + b of (1/l) sum_labeled max(0, 1 - y_i f(x_i)) + gamma_A |h|_K^2 + gamma_I/(l+u)^2 h'L^p h.
+
+    The Laplacian support vector machine (Belkin, Niyogi & Sindhwani 2006; Sindhwani, Niyogi &
+    Belkin 2005), y_i = -1 or 1, one class against the rest where there are more than two. It is an
+    ordinary support vector machine on the labeled rows in the space whose norm holds both
+    penalties, and is solved as one: the hinge loss exactly, through the dual quadratic program
+    (libsvm; liblinear without an intercept), the squared hinge loss by Newton's method in the
+    primal. With gamma_I = 0 it is scikit-learn's SVC with C = 1/(2 gamma_A l) on the labeled rows.
+
+    Parameters
+    ----------
+    gamma_A, gamma_I, kernel, n_neighbors, laplacian_degree, gamma, degree, coef0 :
+        As in `LaplacianRLS`.
+    graph_gamma, normalized, average, solver, landmarks, random_state :
+        As in `LaplacianRLS`.
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+        The squared hinge loss scales to many labeled rows.
+    fit_intercept : bool, default=True
+        Whether to fit b, which is in neither penalty.
+    unlabeled : object, optional
+        The marker of unlabeled rows in y. Without it: -1, NaN, None or "".
+    max_iter, tol : default=1000, 1e-6
+        Limits of conjugate gradients, Newton's method (steps) and the quadratic program (thousands
+        of steps, and how far f may be from the margin).
+
+    Attributes
+    ----------
+    transduction_ : ndarray of shape (n_samples,)
+        Classes of all training rows, the given ones kept.
+    classes_ : ndarray
+    coef_ or dual_coef_, intercept_, objective_ :
+        As in `LaplacianRLS`.
+    n_iter_ : int
+        Steps of the machine that took most.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_moons
+    >>> from regfactor.baselines import LaplacianSVM
+    >>> X, y = make_moons(200, noise=0.05, random_state=0)
+    >>> seen = np.full(200, -1)
+    >>> seen[[0, 1, 2, 3]] = y[[0, 1, 2, 3]]
+    >>> model = LaplacianSVM(gamma_I=100.0, gamma=5.0).fit(X, seen)
+    >>> float(np.mean(model.transduction_ == y))
+    1.0
+    """
+
+    def __init__(
+        self,
+        gamma_A: float = 1e-3,
+        gamma_I: float = 1.0,
+        kernel: Any = "rbf",
+        n_neighbors: int = 10,
+        laplacian_degree: int = 1,
+        *,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        graph_gamma: float | str | None = None,
+        normalized: bool = True,
+        average: bool = True,
+        loss: str = "hinge",
+        fit_intercept: bool = True,
+        unlabeled: Any = None,
+        solver: str = "auto",
+        landmarks: int | str | None = "auto",
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        random_state: Any = None,
+    ) -> None:
+        self.gamma_A = gamma_A
+        self.gamma_I = gamma_I
+        self.kernel = kernel
+        self.n_neighbors = n_neighbors
+        self.laplacian_degree = laplacian_degree
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.graph_gamma = graph_gamma
+        self.normalized = normalized
+        self.average = average
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.unlabeled = unlabeled
+        self.solver = solver
+        self.landmarks = landmarks
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to rows of which some are labeled.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self
+        """
+        with all_or_nothing(self):
+            self._check()
+            machine = choose(self.loss, LOSSES, "loss")
+            X = self._inputs(X, reset=True)
+            given = known(y, X, self.unlabeled, CLASSES)
+            space = self._space(X)
+            rows = next(given.patterns())[0]
+            Phi, coefficients = space.features(rows)
+            fits = [
+                machine(Phi, side, self.fit_intercept, self.tol, self.max_iter)
+                for side in given.Y[rows].T
+            ]
+            v = np.column_stack([fit[0] for fit in fits])
+            b = np.array([fit[1] for fit in fits])
+            c = coefficients(v)
+            slack = np.maximum(1 - given.Y[rows] * (Phi @ v + b), 0)
+            loss = np.square(slack) if self.loss == "squared_hinge" else slack
+            self._publish(space.basis, c, b, given, X.dtype)
+            self.transduction_ = given.completed(space.basis.table @ c + b, X.dtype)
+            self.objective_ = float(loss.mean(axis=0).sum() + np.square(v).sum())
+            self.n_iter_ = max(1, *(fit[2] for fit in fits))
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Return f of every row, one column for each class where there are more than two."""
+        f = self._scores(X)
+        if f.shape[1] == 1:
+            return f[:, 0]
+        return f

@@ -1,0 +1,72 @@
+"""Linear latent reconstruction: inputs and targets as linear functions of free latent rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regfactor.labels.latent.estimator import SNFRegressor
+
+
+class LinearLatentReconstruction(SNFRegressor):
+    """min over Z, V, W of |X - ZV|^2 + lx |V|^2 + mu (|y - Z_l W|^2 + ly |W|^2) + lz |Z|^2, offsets free.
+
+    Supervised matrix factorization, what `SNFRegressor` is compared with: its degree 1 with free
+    latent rows.
+
+    Parameters
+    ----------
+    n_components : float or int, default=0.5
+    lambda_x, lambda_y, lambda_z : float, default=0.1
+    target_weight : float, default=1.0
+    max_iter, clip, scale, tol, time_limit, verbose, random_state, callback
+        As in `SNFRegressor`, with its attributes and methods.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor.baselines import LinearLatentReconstruction
+    >>> t = np.linspace(-1, 1, 9)
+    >>> y = np.where(np.arange(9) % 4 == 0, t, np.nan)
+    >>> model = LinearLatentReconstruction(lambda_y=1e-3, lambda_z=1e-3)
+    >>> model.fit(np.column_stack([t, -t, 2 * t]), y).transduction_.round(1)
+    array([-1. , -0.7, -0.5, -0.2,  0. ,  0.2,  0.5,  0.7,  1. ])
+    """
+
+    kernel = "poly"
+    degree = 1
+    back_constraint = None
+    solver = "lbfgs"
+    gamma = "scale"
+    n_random_features = 1
+    learning_rate = 1.0
+
+    def __init__(
+        self,
+        n_components: float | int = 0.5,
+        lambda_x: float = 0.1,
+        lambda_y: float = 0.1,
+        lambda_z: float = 0.1,
+        target_weight: float = 1.0,
+        max_iter: int = 60,
+        clip: float | None = 0.1,
+        scale: bool = True,
+        *,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callback: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.lambda_x = lambda_x
+        self.lambda_y = lambda_y
+        self.lambda_z = lambda_z
+        self.target_weight = target_weight
+        self.max_iter = max_iter
+        self.clip = clip
+        self.scale = scale
+        self.tol = tol
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.random_state = random_state
+        self.callback = callback

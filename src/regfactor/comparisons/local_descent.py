@@ -1,0 +1,141 @@
+"""A convex problem in its factors, at a fixed rank: alternating descent, whose end the certificate then judges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from regfactor.core.factors import Factors, Point
+from regfactor.core.loop import Iterate
+from regfactor.core.params import Array, UnsupportedProblem
+from regfactor.penalties import PowerPenalty, TwoView, UnitBall
+from regfactor.problems import Convex, Data
+from regfactor.solvers.base import Solver
+from regfactor.solvers.updates import update_codes, update_components
+
+SMALL = 1e-9  # of the largest code, below which an atom no longer grows lighter
+STEPS = 500  # proximal steps on the components of a stage that comes once
+
+
+@dataclass
+class Local(Solver):
+    """min over k atoms of L(Phi C) + alpha sum |phi_i|, |c1_i| <= b1, |c2_i| <= b2, one factor at a time.
+
+    Codes are fitted under the ridge that touches sum |phi_i| from above at the last codes,
+    components by projected gradient steps. From random atoms; ends when a sweep lowers the
+    objective by less than `tol`.
+    """
+
+    rank: int = 1
+    tol: float = 1e-4
+    random_state: Any = 0
+    steps: int = 10
+
+    def check(self, problem: Convex) -> None:
+        if not isinstance(problem.gauge, TwoView):
+            raise UnsupportedProblem(f"Local is for the gauge TwoView, got {problem.gauge}.")
+        if not problem.data.smooth:
+            raise UnsupportedProblem("Local needs a smooth loss, such as 'huber' for 'absolute'.")
+
+    def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
+        """Yield after every sweep."""
+        F = self.first(problem) if start is None else start.factors
+        B = problem.free(F, None if start is None else start.free)
+        last = np.inf
+        while True:
+            F = self.sweep(problem, F, B)
+            B = problem.free(F, B)
+            objective = problem.objective(F, B)
+            still = last - objective <= self.tol * abs(objective)
+            yield Iterate(
+                Point(F, B, problem.dual_point(F, B)),
+                objective,
+                settled=bool(still),
+                limited=True,
+            )
+            last = objective
+
+    def first(self, problem: Convex) -> Factors:
+        """Return random atoms inside the bounds."""
+        (n, d) = problem.shape
+        random = np.random.default_rng(self.random_state)
+        assert isinstance(problem.gauge, TwoView)
+        C = random.normal(size=(self.rank, d))
+        C = C / problem.gauge.norm.value(C)[:, None]
+        codes = random.normal(size=(n, self.rank))
+        return Factors(codes.astype(problem.data.dtype), C.astype(problem.data.dtype))
+
+    def sweep(self, problem: Convex, F: Factors, B: Array | None) -> Factors:
+        """Improve the codes, then the components."""
+        assert isinstance(problem.gauge, TwoView)
+        data = shifted(problem, B)
+        rows = problem.map.diagonal
+        # a row of weight w is w equal rows, whose codes are fitted like those of one
+        if np.ndim(rows):
+            alone = data.weighted(np.square(rows).ravel())
+        else:
+            alone = data
+        size = np.linalg.norm(F.codes, axis=0) * problem.gauge.norm.value(F.C)
+        ridge = PowerPenalty(2.0, 1 / np.maximum(size, SMALL * max(size.max(initial=0), 1e-300)))
+        codes = update_codes(alone, F.codes * rows, F.C, ridge, float(problem.alpha), self.steps)
+        ball = UnitBall(problem.gauge.norm)
+        return Factors(
+            codes / rows,
+            update_components(data, codes, F.C, ball, float(problem.alpha), self.steps),
+        )
+
+
+@dataclass
+class Staged(Local):
+    """The first view alone, then the components of the second with the codes held: what was learned first stays."""
+
+    def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
+        """Yield the end of both stages."""
+        gauge = problem.gauge
+        d = problem.shape[1]
+        assert isinstance(gauge, TwoView)
+        first = np.arange(d) < gauge.n_first
+        alone = replace(
+            problem,
+            data=problem.data.kept(np.broadcast_to(first, problem.shape)),
+            design=None,
+        )
+        for it in super().iterates(alone, start):
+            if it.settled:
+                break
+        F = it.point.factors
+        B = None
+        C = F.C
+        ball = UnitBall(gauge.norm)
+        codes = F.codes * problem.map.diagonal
+        last = np.inf
+        while True:
+            B = problem.free(F, B)
+            objective = problem.objective(F, B)
+            still = last - objective <= self.tol * abs(objective)
+            yield Iterate(
+                Point(F, B, problem.dual_point(F, B)),
+                objective,
+                settled=bool(still),
+                limited=True,
+            )
+            last = objective
+            fitted = update_components(
+                shifted(problem, B),
+                codes,
+                F.C,
+                ball,
+                float(problem.alpha),
+                STEPS,
+            )
+            F = Factors(F.Phi, np.where(first, C, fitted))
+
+
+def shifted(problem: Convex, B: Array | None) -> Data:
+    """Return the data with the free term in their offset."""
+    if problem.design is None or B is None:
+        return problem.data
+    return problem.data.shifted(problem.design.D, B)

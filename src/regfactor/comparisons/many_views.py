@@ -1,0 +1,278 @@
+"""Three or more views: a convex relaxation, labeled as such, since the induced norm has no known form there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from regfactor.core.factors import Factors, Point
+from regfactor.core.linalg import spectral_norm
+from regfactor.core.loop import Iterate
+from regfactor.core.params import Array, UnsupportedProblem
+from regfactor.fitting.rollback import all_or_nothing
+from regfactor.fitting.side_by_side import with_holes
+from regfactor.penalties import Gauge, Penalty, PowerPenalty, Trace
+from regfactor.penalties.gauges import Polar
+from regfactor.problems import Convex
+from regfactor.solvers.admm import Splitting
+from regfactor.solvers.base import Solver
+from regfactor.tables.subspace import ConvexEstimator
+
+STEPS = 50  # of the fixed point for the weights of views
+STILL = 1e-10
+LEAST = 1e-12  # weight of a view that is left at least
+
+
+@dataclass
+class ManyViews(Gauge):
+    """max over eta in the simplex of |[sqrt(eta_v) Z_v / b_v]_v|_tr: a lower bound of the norm that views induce.
+
+    It is that norm for one and two views; from three on it can be smaller (spec 1.6), so a solution
+    is one of a relaxed problem. Components satisfy max_v sum_i |c_vi|^2 / b_v^2 <= sum_i |phi_i|^2,
+    a bound on all atoms together.
+    """
+
+    sizes: tuple[int, ...] = (1, 1, 1)
+    bounds: tuple[float, ...] = (1.0, 1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        if len(self.sizes) != len(self.bounds) or min(self.sizes) < 1 or min(self.bounds) <= 0:
+            raise ValueError(
+                f"ManyViews needs a positive size and bound for each view, got {self}.",
+            )
+
+    def at(self, eta: Array) -> Trace:
+        """Return the trace norm at fixed weights: a lower bound of this norm, equal to it at the best."""
+        return Trace(np.repeat(np.array(self.bounds) / np.sqrt(np.maximum(eta, LEAST)), self.sizes))
+
+    def shares(self, Z: Array | Factors, eta: Array) -> tuple[float, Array]:
+        """Return the trace norm at eta, and how much of it lies in each view."""
+        if isinstance(Z, Factors):
+            W = np.linalg.qr(Z.codes, mode="r") @ Z.C
+        else:
+            W = Z
+        _, s, Vt = np.linalg.svd(W / self.at(eta).scale, full_matrices=False)
+        squares = s @ np.square(Vt)
+        return float(s.sum()), np.add.reduceat(squares, np.cumsum((0, *self.sizes[:-1])))
+
+    def eta(self, Z: Array | Factors, start: Array | None = None) -> Array:
+        """Return the maximizing weights, by the fixed point eta_v = share of view v."""
+        if start is None:
+            eta = np.full(len(self.sizes), 1 / len(self.sizes))
+        else:
+            eta = start
+        for _ in range(STEPS):
+            total, shares = self.shares(Z, eta)
+            if total == 0:
+                return eta
+            new = shares / total
+            still = np.abs(new - eta).max() <= STILL
+            eta = new
+            if still:
+                break
+        return eta
+
+    def value(self, Z: Array | Factors) -> float:
+        return self.shares(Z, self.eta(Z))[0]
+
+    def cost(self, F: Factors) -> float:
+        """|Phi|_F max_v |C_v|_F / b_v of balanced factors: an upper bound of this norm (spec 1.5)."""
+        ends = np.cumsum((0, *self.sizes))
+        views = [
+            np.linalg.norm(F.C[:, a:b]) / bound
+            for a, b, bound in zip(ends, ends[1:], self.bounds, strict=False)
+        ]
+        if F.rank:
+            return float(np.linalg.norm(F.codes) * max(views, default=0.0))
+        return 0.0
+
+    def recover(self, Z: Array) -> Factors:
+        return self.recover_at(Z, self.eta(Z))
+
+    def recover_at(self, Z: Array, eta: Array) -> Factors:
+        """Return factors U S^1/2 and S^1/2 V' E, whose cost is the norm at the best weights."""
+        U, s, _ = np.linalg.svd(Z / self.at(eta).scale, full_matrices=False)
+        kept = s > np.finfo(float).eps * s.max(initial=0)
+        root = np.sqrt(s[kept])
+        return Factors(
+            (U[:, kept] * root).astype(Z.dtype),
+            ((U[:, kept] / root).T @ Z).astype(Z.dtype),
+        )
+
+    def prox(self, W: Array, t: float | Array) -> NoReturn:
+        raise UnsupportedProblem("ManyViews has no closed prox; use MultiViewRelaxation.")
+
+    def polar(self, G: Array, k: int = 1) -> Polar:
+        """Return an upper bound of the dual norm by the weights b_v |G_v|, and no atom."""
+        ends = np.cumsum((0, *self.sizes))
+        parts = [
+            b * spectral_norm(G[:, i:j])
+            for b, i, j in zip(self.bounds, ends, ends[1:], strict=False)
+        ]
+        nothing = Factors.zeros(*G.shape)
+        if sum(parts) == 0:
+            return Polar(0.0, nothing)
+        trial = np.array(parts) / sum(parts)
+        values = [
+            spectral_norm(G * self.at(eta / eta.sum()).scale)
+            for eta in (trial, trial**2, np.ones_like(trial))
+        ]
+        return Polar(min(values), nothing)
+
+    def per_row(self, codes: Array) -> Penalty:
+        return PowerPenalty(2.0, np.ones(codes.shape[1]))
+
+    def factored(self) -> NoReturn:
+        raise UnsupportedProblem(
+            "ManyViews is a relaxation: no two penalties on the factors induce it.",
+        )
+
+    def check(self, d: int) -> None:
+        if sum(self.sizes) != d:
+            raise ValueError(f"Views of {self.sizes} columns do not fit a table of {d} columns.")
+
+
+@dataclass
+class SimplexSearch(Solver):
+    """max over eta of min over Z of L(Z) + alpha |Z E^-1|_tr, by a fixed point in eta around ADMM."""
+
+    every: int = 5
+    patience: float = 0.25
+
+    def check(self, problem: Convex) -> None:
+        if not isinstance(problem.gauge, ManyViews):
+            raise UnsupportedProblem(
+                f"SimplexSearch is for the gauge ManyViews, got {problem.gauge}.",
+            )
+
+    def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
+        """Yield every few inner steps."""
+        gauge = problem.gauge
+        assert isinstance(gauge, ManyViews)
+        eta = np.full(len(gauge.sizes), 1 / len(gauge.sizes))
+        split = Splitting(replace(problem, gauge=gauge.at(eta)), start or problem.null, 1.6)
+        while True:
+            split.advance(self.every)
+            F, B, inner, bound = split.examine()
+            best = gauge.eta(F, eta)
+            F = gauge.recover_at(F.dense(), best).astype(problem.data.dtype)
+            objective = problem.objective(F, B)
+            yield Iterate(
+                Point(F, B, split.dual),
+                objective,
+                bound.value,
+                bound.rigorous,
+                steps=self.every,
+            )
+            if inner - bound.value <= self.patience * (objective - inner):
+                total, shares = gauge.shares(split.Z, eta)
+                eta = np.maximum(shares / total, LEAST) if total > 0 else eta
+                split.rescale(replace(problem, gauge=gauge.at(eta / eta.sum())))
+
+
+class MultiViewRelaxation(ConvexEstimator):
+    """min over Z, b of L(Z + b; X) + alpha max_eta |[sqrt(eta_v) Z_v / b_v]_v|_tr: a relaxation for 3 views and more.
+
+    The norm is a lower bound of the one that bounds |c_v| <= b_v on components induce, and can be
+    smaller: with three views of one column, b = 1 and G'G = 3I - 11', the dual norms squared are 8
+    and 9. The certificate is that of the relaxed problem, and components need not satisfy the
+    bounds atom by atom.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+    sizes : tuple of int, optional
+        Columns of each view, in order; by default three views as equal as can be.
+    bounds : tuple of float, optional
+        b_v; one by default.
+    loss : str or Loss, default="squared"
+    fit_intercept : bool, default=True
+    max_iter, tol, time_limit, verbose, random_state, callback
+        As in `TwoViewSubspace`. Views are not scaled.
+
+    Attributes
+    ----------
+    codes_, components_, intercept_, objective_, gap_, relative_gap_, certificate_
+        As in `TwoViewSubspace`.
+    view_weight_ : ndarray of shape (n_views,)
+        The weights eta.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor.baselines import MultiViewRelaxation
+    >>> X = np.random.default_rng(0).normal(size=(30, 6))
+    >>> model = MultiViewRelaxation(sizes=(2, 2, 2)).fit(X)
+    >>> bool(model.relative_gap_ <= 1e-4)
+    True
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        sizes: Any = None,
+        bounds: Any = None,
+        loss: Any = "squared",
+        *,
+        fit_intercept: bool = True,
+        sparse_zeros: str = "missing",
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callback: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.sizes = sizes
+        self.bounds = bounds
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.sparse_zeros = sparse_zeros
+        self.max_iter = max_iter
+        self.tol = tol
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.random_state = random_state
+        self.callback = callback
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to a table of all views side by side; NaN marks a hole.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        with all_or_nothing(self):
+            self._fit(X, sample_weight)
+            self.view_weight_ = self._gauge(self.components_.shape[1]).eta(
+                Factors(self.codes_, self.components_),
+            )
+        return self
+
+    def _gauge(self, d: int) -> ManyViews:
+        if self.sizes is None:
+            views = min(3, d)
+            sizes = tuple(len(part) for part in np.array_split(np.arange(d), views))
+        else:
+            sizes = tuple(int(size) for size in self.sizes)
+        if self.bounds is None:
+            bounds = (1.0,) * len(sizes)
+        else:
+            bounds = tuple(float(b) for b in self.bounds)
+        return ManyViews(sizes, bounds)
+
+    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
+        return self._convex(with_holes(X), rows, entries, self._gauge(X.shape[1]))
+
+    def _solver(self, seed: int) -> SimplexSearch:
+        return SimplexSearch()

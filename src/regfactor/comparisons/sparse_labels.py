@@ -1,0 +1,202 @@
+"""Sparse codes of all rows, then a classifier on those of the labeled ones (Lee et al. 2009)."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
+from sklearn.decomposition import DictionaryLearning
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import Tags, check_consistent_length, column_or_1d
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from regfactor.core.params import Array, require_count, require_positive
+from regfactor.fitting.inputs import validated
+from regfactor.fitting.labels import encode_labels
+from regfactor.fitting.rollback import all_or_nothing
+
+
+def _gives_probabilities(estimator: Any) -> bool:
+    classifier = (
+        getattr(estimator, "classifier_", None) or estimator.classifier or LogisticRegression()
+    )
+    if hasattr(classifier, "predict_proba"):
+        return True
+    raise AttributeError(f"classifier={classifier!r} has no predict_proba; use one that has.")
+
+
+class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
+    """min over Phi, C of |Phi C - X|^2 / 2 + alpha sum |phi|, |c_i| <= 1; then a classifier on labeled codes (LEE).
+
+    Lee et al. (2009) in two stages: codes are learned from all rows without looking at labels, by
+    scikit-learn's dictionary learning, and predict afterwards. Not convex, so that it has no
+    certificate.
+
+    Parameters
+    ----------
+    n_components : int, default=10
+        Number of components.
+    alpha : float, default=1.0
+        Strength of the l1 norm of the codes.
+    classifier : classifier, optional
+        What is fitted to the codes of labeled rows; by default scikit-learn's
+        `LogisticRegression()`.
+    unlabeled : optional
+        The marker of unlabeled rows in y; by default -1, NaN and None, for strings None, NaN and
+        "".
+    max_iter : int, default=100
+        Of dictionary learning.
+    tol : float, default=1e-4
+        Relative change of its objective at which it stops.
+    random_state : int, optional
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    codes_ : ndarray of shape (n_samples, n_components)
+    components_ : ndarray of shape (n_components, n_features)
+    classifier_ : classifier
+        Fitted to the codes of labeled rows.
+    transduction_ : ndarray of shape (n_samples,)
+        The class of every training row, given ones kept.
+    n_iter_ : int
+
+    Examples
+    --------
+    >>> from regfactor.baselines import SparseCodingLabels
+    >>> from regfactor.datasets import make_low_rank_labels
+    >>> X, y, y_partial, _ = make_low_rank_labels(100, 10, random_state=0)
+    >>> bool(SparseCodingLabels(random_state=0).fit(X, y_partial).score(X, y) > 0.5)
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int = 10,
+        alpha: float = 1.0,
+        classifier: Any = None,
+        *,
+        unlabeled: Any = None,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.alpha = alpha
+        self.classifier = classifier
+        self.unlabeled = unlabeled
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to rows of which some have a label.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Numbers or strings; -1, NaN, None or "" (or `unlabeled`) where the class is not known.
+
+        Returns
+        -------
+        self
+        """
+        with all_or_nothing(self):
+            require_count(self, n_components=self.n_components, max_iter=self.max_iter)
+            require_positive(self, alpha=self.alpha, tol=self.tol)
+            if y is None:
+                raise ValueError(
+                    f"{type(self).__name__} requires y to be passed, but the target y is None.",
+                )
+            X = validated(self, X, dtype=np.float64)
+            labels = encode_labels(
+                column_or_1d(y, warn=True) if np.asarray(y).ndim == 2 else y,
+                self.unlabeled,
+            )
+            check_consistent_length(X, labels.codes)
+            if len(labels.classes) < 2:
+                raise ValueError(
+                    f"A classifier needs labels of at least two classes, got {len(labels.classes)} class.",
+                )
+            learned = DictionaryLearning(
+                self.n_components,
+                alpha=self.alpha,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                fit_algorithm="cd",
+                transform_algorithm="lasso_cd",
+                random_state=self.random_state,
+            ).fit(X)
+            self._learned = learned
+            self.components_ = learned.components_
+            self.n_iter_ = learned.n_iter_
+            self.codes_ = learned.transform(X)
+            self.classes_ = labels.classes
+            if self.classifier is None:
+                classifier = LogisticRegression()
+            else:
+                classifier = clone(self.classifier)
+            self.classifier_ = classifier.fit(
+                self.codes_[labels.labeled],
+                labels.codes[labels.labeled],
+            )
+            found = np.where(labels.labeled, labels.codes, self.classifier_.predict(self.codes_))
+            self.transduction_ = labels.classes[found]
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Return the sparse codes of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        return np.asarray(
+            self._learned.transform(validated(self, X, dtype=np.float64, reset=False)),
+        )
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
+        """Fit, and return the codes of the training rows."""
+        return np.asarray(self.fit(X, y, **fit_params).codes_)
+
+    def predict(self, X: Any) -> Array:
+        """Return the class of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        codes = self.transform(X)
+        return np.asarray(self.classes_[self.classifier_.predict(codes)])
+
+    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        codes = self.transform(X)
+        return np.asarray(self.classifier_.predict_proba(codes))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags

@@ -1,0 +1,409 @@
+"""Forecasters of vector series that the thesis (ch. 7) compares with: Hannan-Rissanen, N4SID and HSE-HMM."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+import scipy.linalg
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from regfactor.core.params import Array, choose, require_count, require_not_negative
+from regfactor.fitting.inputs import validated
+from regfactor.fitting.rollback import all_or_nothing
+from regfactor.kernels import Gaussian
+from regfactor.series.arma.model import radius, regressors
+
+Criterion = Callable[[float, int, int, int], float]
+NOTHING = 1e-12  # share of the largest singular value below which there is no state
+WELL_POSED = 1e-10  # share of its trace that is added to a noise covariance
+
+
+def bic(log_det: float, N: int, n: int, m: int) -> float:
+    """Return N log|Sigma| + log(N) m n for N rows, n series and m coefficients in each equation."""
+    return N * log_det + np.log(N) * m * n
+
+
+def aicc(log_det: float, N: int, n: int, m: int) -> float:
+    """Return the corrected AIC of vector autoregressions (Hurvich & Tsai 1993); infinite where N is too small."""
+    left = N - (m + n + 1)
+    if left > 0:
+        return N * (log_det + n) + 2 * N / left * (m * n + n * (n + 1) / 2)
+    return np.inf
+
+
+CRITERIA: dict[str, Criterion] = {"bic": bic, "aicc": aicc}
+
+
+class Forecaster(BaseEstimator, abc.ABC):
+    """A model of a vector series, rows being times, that is fitted once and then iterated into the future."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit to a series of shape (n_samples, n_series)."""
+        with all_or_nothing(self):
+            self._fit(np.asarray(validated(self, X, dtype=np.float64, ensure_min_samples=8)))
+        return self
+
+    @abc.abstractmethod
+    def _fit(self, X: Array) -> None:
+        """Set the fitted attributes."""
+
+    def forecast(self, horizon: int = 1) -> Array:
+        """Return the next rows as expected, of shape (horizon, n_series)."""
+        check_is_fitted(self)
+        require_count(self, horizon=horizon)
+        return self._forecast(horizon)
+
+    @abc.abstractmethod
+    def _forecast(self, horizon: int) -> Array:
+        """Iterate the model."""
+
+
+def least_squares(D: Array, Y: Array) -> tuple[Array, Array, float]:
+    """Return coefficients, residuals and log|Sigma| of a regression."""
+    B = np.linalg.lstsq(D, Y, rcond=None)[0]
+    E = Y - D @ B
+    return B, E, float(np.linalg.slogdet(E.T @ E / len(Y))[1])
+
+
+class HannanRissanen(Forecaster):
+    """x_t = sum_i A_i x_{t-i} + v_t + sum_j M_j v_{t-j}, with v taken from a long autoregression, by least squares.
+
+    Relearning A with the moving-average part removed, as the thesis adds, gives the same A (normal
+    equations). Nothing keeps the model stable or invertible.
+
+    Parameters
+    ----------
+    p, q : int or None
+        Orders; None chooses among 0..max_order.
+    criterion : {"bic", "aicc"}, default="bic"
+    max_order : int, default=4
+    intercept : bool, default=True
+
+    Attributes
+    ----------
+    ar_, ma_, intercept_, sigma_ : ndarray
+    p_, q_ : int
+    radius_ : float
+        Spectral radius of the autoregression.
+
+    Examples
+    --------
+    >>> from regfactor.comparisons.timeseries import HannanRissanen
+    >>> from regfactor.datasets.series import make_varma
+    >>> HannanRissanen(p=1, q=1).fit(make_varma(random_state=0)).forecast(3).shape
+    (3, 3)
+    """
+
+    def __init__(
+        self,
+        p: int | None = None,
+        q: int | None = None,
+        criterion: str = "bic",
+        max_order: int = 4,
+        intercept: bool = True,
+    ) -> None:
+        self.p = p
+        self.q = q
+        self.criterion = criterion
+        self.max_order = max_order
+        self.intercept = intercept
+
+    def _fit(self, X: Array) -> None:
+        criterion = choose(self.criterion, CRITERIA, "criterion")
+        n = X.shape[1]
+        require_not_negative(self, max_order=self.max_order, p=self.p or 0, q=self.q or 0)
+        ps, qs = (range(self.max_order + 1) if k is None else [k] for k in (self.p, self.q))
+        V = self._innovations(X, criterion)
+        T = len(V)
+        first = max(*ps, *qs)
+        X = X[len(X) - T :]  # both begin where the long autoregression does
+        whole = regressors(X, V[:, :0], first, 0, False), regressors(V, V[:, :0], first, 0, False)
+        ones = np.ones((T - first, int(self.intercept)))
+        best = (np.inf, 0, 0)
+        for p in ps:
+            for q in qs:
+                D = np.hstack([whole[0][:, : p * n], whole[1][:, : q * n], ones])
+                _, _, size = least_squares(D, X[first:])
+                best = min(best, (criterion(size, T - first, n, D.shape[1]), p, q))
+        _, p, q = best
+        D = np.hstack([whole[0][:, : p * n], whole[1][:, : q * n], ones])
+        B, E, _ = least_squares(D, X[first:])
+        self.p_ = p
+        self.q_ = q
+        self.sigma_ = E.T @ E / len(E)
+        self.ar_, self.ma_ = (
+            B[a * n : b * n].reshape(-1, n, n).transpose(0, 2, 1) for a, b in ((0, p), (p, p + q))
+        )
+        self.intercept_ = B[-1] if self.intercept else np.zeros(n)
+        self.radius_ = radius(self.ar_)
+        self._last = X[T - first :]
+        self._errors = E[len(E) - min(len(E), first) :]
+
+    def _innovations(self, X: Array, criterion: Criterion) -> Array:
+        """Return the residuals of a long autoregression: longer than the model, and as long as the criterion likes."""
+        T, n = X.shape
+        most = max(min(int(12 * (T / 100) ** 0.25), (T // 2 - 1) // (n + 1)), 1)
+        D = regressors(X, X[:, :0], most, 0, False)
+        ones = np.ones((len(D), 1))
+        sizes = [
+            least_squares(np.hstack([D[:, : k * n], ones]), X[most:])[2] for k in range(1, most + 1)
+        ]
+        scores = [criterion(size, len(D), n, k * n + 1) for k, size in enumerate(sizes, start=1)]
+        order = min(max(int(np.argmin(scores)) + 1, self.max_order), most)
+        D = regressors(X, X[:, :0], order, 0, True)
+        return least_squares(D, X[order:])[1]
+
+    def _forecast(self, horizon: int) -> Array:
+        X = list(self._last)
+        V = list(self._errors)
+        for _ in range(horizon):
+            past = (A @ X[-i] for i, A in enumerate(self.ar_, start=1))
+            noise = (M @ V[-j] for j, M in enumerate(self.ma_, start=1))
+            X.append(self.intercept_ + sum(past) + sum(noise))
+            V.append(np.zeros_like(self.intercept_))
+        return np.array(X[len(X) - horizon :])
+
+
+class N4SID(Forecaster):
+    """s_{t+1} = A s_t + K v_t, x_t = C s_t + v_t: subspace identification (Van Overschee & De Moor 1994), no inputs.
+
+    States are the leading singular directions of the projection of future blocks on past ones; A
+    and C follow by least squares, K from the Riccati equation of the residuals' covariances.
+
+    Parameters
+    ----------
+    order : int or None, default=None
+        Number of states; None takes the one of least BIC of the one-step errors.
+    blocks : int or None, default=None
+        Rows in the past and in the future; None takes max(2, min(10, T // (4 n + 4))).
+    max_order : int, default=20
+
+    Attributes
+    ----------
+    order_ : int
+    transition_, gain_, output_, sigma_, mean_ : ndarray
+        A, K, C, the covariance of v and the mean of the series.
+    radius_ : float
+        Spectral radius of A.
+
+    Examples
+    --------
+    >>> from regfactor.comparisons.timeseries import N4SID
+    >>> from regfactor.datasets.series import make_varma
+    >>> N4SID(order=3).fit(make_varma(random_state=0)).forecast(3).shape
+    (3, 3)
+    """
+
+    def __init__(
+        self,
+        order: int | None = None,
+        blocks: int | None = None,
+        max_order: int = 20,
+    ) -> None:
+        self.order = order
+        self.blocks = blocks
+        self.max_order = max_order
+
+    def _fit(self, X: Array) -> None:
+        T, n = X.shape
+        require_count(self, max_order=self.max_order, order=self.order or 1)
+        if self.blocks is None:
+            i = max(2, min(10, T // (4 * n + 4)))
+        else:
+            i = self.blocks
+        if i < 2:
+            raise ValueError(f"N4SID needs blocks >= 2, got {i}.")
+        self.mean_ = X.mean(axis=0)
+        Z = X - self.mean_
+        windows = (
+            np.lib.stride_tricks.sliding_window_view(Z, 2 * i, axis=0)
+            .transpose(0, 2, 1)
+            .reshape(-1, 2 * i * n)
+        )
+        if len(windows) < 2 * i * n:
+            raise ValueError(f"{T} rows are too few for blocks={i} of {n} series; lower blocks.")
+        states, R, ahead = _states(windows, i, n)
+        most = min(self.max_order, len(R))
+        if self.order is not None:
+            orders = [min(self.order, most)]
+        else:
+            orders = list(range(1, most + 1))
+        best = np.inf
+        now = Z[i : i + len(windows)]
+        for k in orders:
+            parts = _system(
+                states[:, :k],
+                scipy.linalg.solve_triangular(R[:k, :k], ahead[:k]).T,
+                now,
+            )
+            errors, state = _filtered(*parts, Z)
+            size = float(np.linalg.slogdet(errors.T @ errors / T)[1])
+            score = bic(size, T, n, 2 * k) if np.isfinite(size) else np.inf
+            if score < best or k == orders[0]:
+                best = score
+                self.order_ = k
+                self._state = state
+                (self.transition_, self.gain_, self.output_) = parts
+                self.sigma_ = errors.T @ errors / T
+        self.radius_ = float(np.abs(np.linalg.eigvals(self.transition_)).max())
+
+    def _forecast(self, horizon: int) -> Array:
+        state = self._state
+        rows = []
+        for _ in range(horizon):
+            rows.append(self.mean_ + self.output_ @ state)
+            state = self.transition_ @ state
+        return np.array(rows)
+
+
+def _states(windows: Array, i: int, n: int) -> tuple[Array, Array, Array]:
+    """Return the states by falling importance, and R and Q'O of the least squares for the states one step later.
+
+    The extended observability matrix without its last block is Q R; with its first k columns the
+    later states of order k solve R_k s = (Q'O)_k, where O is the projection that sees one row more.
+    """
+    past = windows[:, : i * n]
+    future = windows[:, i * n :]
+    projected = past @ np.linalg.lstsq(past, future, rcond=None)[0]
+    _, s, Vt = np.linalg.svd(projected, full_matrices=False)
+    kept = s > NOTHING * s[0]
+    roots = np.sqrt(s[kept])
+    V = Vt[kept].T
+    longer = windows[:, : (i + 1) * n]
+    shorter = windows[:, (i + 1) * n :]
+    ahead = longer @ np.linalg.lstsq(longer, shorter, rcond=None)[0]
+    Q, R = np.linalg.qr((V * roots)[: (i - 1) * n, : (i - 1) * n])
+    return projected @ (V / roots), R, Q.T @ ahead.T
+
+
+def _system(states: Array, later: Array, now: Array) -> tuple[Array, Array, Array]:
+    """Return A, K and C from states, states one step later, and observations."""
+    k = states.shape[1]
+    stacked = np.hstack([later, now])
+    M = np.linalg.lstsq(states, stacked, rcond=None)[0].T
+    A = M[:k]
+    C = M[k:]
+    W = stacked - states @ M.T
+    covariance = W.T @ W / len(W)
+    R = covariance[k:, k:] + WELL_POSED * np.trace(covariance) * np.eye(len(C))
+    Q = covariance[:k, :k] + WELL_POSED * np.trace(covariance) * np.eye(k)
+    S = covariance[:k, k:]
+    P = scipy.linalg.solve_discrete_are(A.T, C.T, Q, R, s=S)
+    K = np.linalg.solve(C @ P @ C.T + R, (A @ P @ C.T + S).T).T
+    return A, K, C
+
+
+def _filtered(A: Array, K: Array, C: Array, Z: Array) -> tuple[Array, Array]:
+    """Return one-step errors and the state after the last row."""
+    state = np.zeros(len(A))
+    errors = np.empty_like(Z)
+    for t, z in enumerate(Z):
+        errors[t] = z - C @ state
+        state = A @ state + K @ errors[t]
+    return errors, state
+
+
+class HSEHMM(Forecaster):
+    """Hilbert space embedding of a hidden Markov model (Song et al. 2010), its mean prediction iterated.
+
+    Gaussian kernels embed three consecutive windows of observations; a spectral decomposition of
+    their covariances takes the place of hidden states. Nothing keeps the iterated prediction
+    stable.
+
+    Parameters
+    ----------
+    n_states : int, default=10
+    window : int, default=1
+        Observations that are embedded together.
+    ridge : float, default=1e-3
+        Added to kernel matrices, as a share of the number of windows.
+    gamma : float or "median", default="median"
+        Of the kernel exp(-gamma |x - y|^2).
+
+    Attributes
+    ----------
+    n_states_ : int
+    weights_ : ndarray of shape (n_windows,)
+        Weights of the training windows in the prediction of the next.
+
+    Examples
+    --------
+    >>> from regfactor.comparisons.timeseries import HSEHMM
+    >>> from regfactor.datasets.series import make_varma
+    >>> HSEHMM().fit(make_varma(random_state=0)).forecast(3).shape
+    (3, 3)
+    """
+
+    def __init__(
+        self,
+        n_states: int = 10,
+        window: int = 1,
+        ridge: float = 1e-3,
+        gamma: float | str = "median",
+    ) -> None:
+        self.n_states = n_states
+        self.window = window
+        self.ridge = ridge
+        self.gamma = gamma
+
+    def _fit(self, X: Array) -> None:
+        require_count(self, n_states=self.n_states, window=self.window)
+        w = self.window
+        n = X.shape[1]
+        rows = (
+            np.lib.stride_tricks.sliding_window_view(X, w, axis=0)
+            .transpose(0, 2, 1)
+            .reshape(-1, w * n)
+        )
+        first = rows[:-2]
+        second = rows[1:-1]
+        third = rows[2:]
+        self._kernel = Gaussian(gamma=self.gamma).resolved(rows)
+        gram = self._kernel.gram
+        m = len(first)
+        K = gram(first, first)
+        L = gram(second, second)
+        F = gram(second, third)
+        leading = [max(m - self.n_states, 0), m - 1]
+        values, A = scipy.linalg.eigh(
+            L @ K @ L,
+            L + self.ridge * np.eye(m),
+            subset_by_index=leading,
+        )
+        self.n_states_ = len(values)
+        A = A / np.sqrt(np.einsum("ij,ij->j", A, L @ A))
+        self._second = second
+        self._basis = A
+        self._ahead = A.T @ F
+        self._solver = np.linalg.inv(L + self.ridge * m * np.eye(m))
+        self._read = K @ L @ A / values
+        state = A.T @ gram(second, first).mean(axis=1)
+        self._last = X[len(X) - w :]
+        for row in rows:
+            state = self._updated(state, row)
+        self._state = state
+        self.weights_ = self._read @ state
+
+    def _updated(self, state: Array, row: Array) -> Array:
+        """Return the state after an observed window, scaled so that its prediction's weights sum to one."""
+        near = self._solver @ self._kernel.gram(self._second, row[None])[:, 0]
+        state = self._ahead @ (near * (self._read @ state))
+        total = float((self._read @ state).sum())
+        if total:
+            return state / total
+        return state
+
+    def _forecast(self, horizon: int) -> Array:
+        state = self._state
+        last = self._last
+        n = self._last.shape[1]
+        out = []
+        for _ in range(horizon):
+            out.append((self._read @ state) @ self._second[:, -n:])
+            last = np.vstack([last[1:], out[-1]])
+            state = self._updated(state, last.ravel())
+        return np.array(out)

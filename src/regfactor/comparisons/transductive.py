@@ -1,0 +1,320 @@
+"""Transductive regression: unlabeled rows get targets from labeled neighbors, then all rows are regressed on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+import scipy.linalg
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import gen_batches
+
+from regfactor.comparisons.base import KernelMachine
+from regfactor.comparisons.basis import MOST_FEATURES, Basis, basis_of
+from regfactor.comparisons.graphs import conjugate_gradients
+from regfactor.comparisons.targets import TARGETS, known
+from regfactor.core.linalg import is_sparse
+from regfactor.core.params import (
+    Array,
+    choose,
+    require_count,
+    require_not_negative,
+    require_positive,
+    warn,
+)
+from regfactor.fitting.rollback import all_or_nothing
+from regfactor.kernels import as_kernel
+
+BLOCK = 4_000_000  # numbers of a block of rows that are held at once
+# of conjugate gradients
+TOL = 1e-10
+STEPS = 10_000
+
+
+class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
+    r"""min over h of |h|_K^2 + (C/l) sum_labeled (h(x_i) - y_i)^2 + (C'/u) sum_unlabeled (h(x_i) - z_i)^2.
+
+    The local and global method of Cortes & Mohri (2007). First every unlabeled row gets an estimate
+    z_i from labeled rows near it in the space of the kernel, by kernel ridge regression on these
+    alone or by their mean; a row that has none near is left out, and u counts those with an
+    estimate. Then kernel ridge regression on all rows has a closed form: (K + diag(1/w)) a = (y, z)
+    with weights w = C/l and C'/u. With C' = 0 it is scikit-learn's KernelRidge with alpha = l/C.
+
+    Parameters
+    ----------
+    C : float, default=100.0
+        Weight > 0 of the mean squared error on labeled rows.
+    C_unlabeled : float, default=10.0
+        C' >= 0, that of the distance from the local estimates.
+    kernel : str, Kernel or callable, default="rbf"
+        As in `LaplacianRLS`.
+    n_neighbors : int or None, default=10
+        Labeled rows that an estimate is made from, at most; None for all within `radius`.
+    radius : float, optional
+        Labeled rows farther away than this in the space of the kernel are not near: |x - y| with a
+        linear kernel, sqrt(2 - 2 k(x, y)) with a Gaussian one.
+    local : {"ridge", "mean"}, default="ridge"
+        How an estimate is made from the near rows.
+    alpha : float, default=0.1
+        Strength > 0 of the local ridge: |h|_K^2 alpha + sum_near (h(x_i) - y_i)^2.
+    gamma, degree, coef0 : default="scale", 3, 1.0
+        Parameters of the kernel.
+    fit_intercept : bool, default=False
+        Whether h has an offset that is not penalized; local fits then are about the mean of the
+        near rows.
+    landmarks, random_state : default="auto", None
+        As in `LaplacianRLS`.
+
+    Attributes
+    ----------
+    transduction_ : ndarray of the shape of y
+        Given targets, and h at the others.
+    local_estimates_ : ndarray of the shape of y
+        z of unlabeled rows, NaN where there is none near and on labeled rows.
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+        With a linear kernel; `dual_coef_` of the training rows, or of the landmarks, with others.
+    intercept_ : float or ndarray
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor.baselines import TransductiveRegression
+    >>> X = np.linspace(0, 3, 31)[:, None]
+    >>> y = np.where(np.arange(31) % 5 == 0, np.sin(X[:, 0]), np.nan)
+    >>> model = TransductiveRegression(C=1e4, C_unlabeled=1e3, n_neighbors=4, alpha=1e-3).fit(X, y)
+    >>> bool(np.abs(model.predict(X) - np.sin(X[:, 0])).max() < 0.02)
+    True
+    """
+
+    def __init__(
+        self,
+        C: float = 100.0,
+        C_unlabeled: float = 10.0,
+        kernel: Any = "rbf",
+        n_neighbors: int | None = 10,
+        *,
+        radius: float | None = None,
+        local: str = "ridge",
+        alpha: float = 0.1,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        fit_intercept: bool = False,
+        landmarks: int | str | None = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.C = C
+        self.C_unlabeled = C_unlabeled
+        self.kernel = kernel
+        self.n_neighbors = n_neighbors
+        self.radius = radius
+        self.local = local
+        self.alpha = alpha
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.fit_intercept = fit_intercept
+        self.landmarks = landmarks
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to rows of which some have targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            NaN where a target is not known.
+
+        Returns
+        -------
+        self
+        """
+        with all_or_nothing(self):
+            self._check()
+            X = self._inputs(X, reset=True)
+            given = known(y, X, None, TARGETS)
+            kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0).resolved(X)
+            basis = basis_of(X, kernel, self.landmarks, False, self.random_state)
+            c = np.zeros((basis.table.shape[1], given.Y.shape[1]))
+            b = np.zeros(given.Y.shape[1])
+            estimates = np.full_like(given.Y, np.nan)
+            for rows, columns in given.patterns():
+                Y = given.Y[:, columns]
+                others = np.setdiff1d(np.arange(len(Y)), rows)
+                if self.C_unlabeled > 0 and len(others):
+                    Z = self._estimates(basis, rows, others, Y[rows])
+                    estimates[np.ix_(others, columns)] = Z
+                    others = others[~np.isnan(Z[:, 0])]
+                    Y = np.where(np.isnan(Y), estimates[:, columns], Y)
+                else:
+                    others = others[:0]
+                used = np.concatenate([rows, others])
+                weights = np.repeat(
+                    [self.C / len(rows), self.C_unlabeled / max(len(others), 1)],
+                    [len(rows), len(others)],
+                )
+                c[:, columns], b[columns] = _weighted_ridge(
+                    basis,
+                    used,
+                    Y[used],
+                    weights,
+                    self.fit_intercept,
+                )
+            self._publish(basis, c, b, given, X.dtype)
+            self.local_estimates_ = estimates.reshape(given.shape).astype(X.dtype)
+            self.transduction_ = given.completed(basis.table @ c + b, X.dtype)
+        return self
+
+    def _check(self) -> None:
+        require_positive(self, C=self.C, alpha=self.alpha)
+        require_not_negative(self, C_unlabeled=self.C_unlabeled)
+        choose(self.local, {"ridge": None, "mean": None}, "local")
+        if self.n_neighbors is not None:
+            require_count(self, n_neighbors=self.n_neighbors)
+        if self.radius is not None:
+            require_positive(self, radius=self.radius)
+
+    def _estimates(self, basis: Basis, rows: Array, others: Array, Y: Array) -> Array:
+        """Return z of the others from the targets Y of labeled rows, NaN where none of these is near."""
+        if self.n_neighbors is None:
+            k = len(rows)
+        else:
+            k = min(self.n_neighbors, len(rows))
+        local = {"ridge": self._ridge, "mean": _mean}[self.local]
+        sizes = _sizes(basis)
+        parts = []
+        for batch in gen_batches(
+            len(others),
+            max(1, BLOCK // max(len(rows), k * basis.table.shape[1], k * k)),
+        ):
+            block = others[batch]
+            products = _products(basis, block, rows)
+            squares = np.maximum(sizes[block, None] + sizes[rows] - 2 * products, 0)
+            places = np.argpartition(squares, k - 1, axis=1)[:, :k]
+            near = np.take_along_axis(squares, places, axis=1) <= (
+                np.inf if self.radius is None else self.radius**2
+            )
+            Z = local(
+                basis,
+                rows[places],
+                np.take_along_axis(products, places, axis=1),
+                near,
+                Y[places],
+            )
+            Z[~near.any(axis=1)] = np.nan
+            parts.append(Z)
+        return np.concatenate(parts)
+
+    def _ridge(self, basis: Basis, places: Array, products: Array, near: Array, Y: Array) -> Array:
+        """k_x (K_near + alpha I)^-1 Y_near for each row; what is not near has no product with anything."""
+        grams = _local_grams(basis, places) * (near[:, :, None] & near[:, None])
+        grams += self.alpha * np.eye(near.shape[1])
+        if self.fit_intercept:
+            mean = _mean(basis, places, products, near, Y)[:, None]
+        else:
+            mean = np.zeros((1, 1, 1))
+        solved = np.linalg.solve(grams, (Y - mean) * near[..., None])
+        return np.asarray(np.einsum("ij,ijk->ik", products * near, solved) + mean[:, 0])
+
+
+def _mean(basis: Basis, places: Array, products: Array, near: Array, Y: Array) -> Array:
+    """Return the mean target of the near rows."""
+    return np.asarray((Y * near[..., None]).sum(axis=1) / np.maximum(near.sum(axis=1), 1)[:, None])
+
+
+def _weighted_ridge(
+    basis: Basis,
+    rows: Array,
+    Y: Array,
+    weights: Array,
+    intercept: bool,
+) -> tuple[Array, Array]:
+    """Return c, b of min |h|^2 + sum_i w_i |y_i - h(x_i) - b|^2 over some rows."""
+    if basis.dual:
+        S = basis.table[np.ix_(rows, rows)]
+        S[np.diag_indices(len(S))] += 1 / weights
+        solve = _cholesky(S)
+        b = np.zeros(Y.shape[1])
+        if intercept:
+            ones = solve(np.ones((len(rows), 1)))[:, 0]
+            b = ones @ Y / ones.sum()
+        c = np.zeros((len(basis.table), Y.shape[1]))
+        c[rows] = solve(Y - b)
+        return c, b
+    F = basis.table[rows]
+    total = weights.sum()
+    mean = weights @ Y / total if intercept else np.zeros(Y.shape[1])
+    if intercept:
+        center = np.asarray(F.T @ weights) / total
+    else:
+        center = np.zeros(F.shape[1])
+    c = _features_ridge(F, Y - mean, weights, center)
+    return c, mean - center @ c
+
+
+def _features_ridge(F: Any, Y: Array, weights: Array, center: Array) -> Array:
+    """(F'WF - w center center' + I) c = F'WY, w the sum of weights; Y is centered if F is."""
+    if is_sparse(F):
+        WF = F.multiply(weights[:, None]).tocsr()
+    else:
+        WF = F * weights[:, None]
+    B = np.asarray(WF.T @ Y)
+    total = weights.sum()
+    if F.shape[1] <= MOST_FEATURES:
+        A = WF.T @ F
+        A = (A.toarray() if is_sparse(A) else np.asarray(A)) - total * np.outer(center, center)
+        A[np.diag_indices(len(A))] += 1.0
+        return _cholesky(A)(B)
+
+    def apply(C: Array) -> Array:
+        return (
+            C
+            + np.asarray(F.T @ (weights[:, None] * (F @ C)))
+            - total * np.outer(center, center @ C)
+        )
+
+    if is_sparse(F):
+        squares = F.multiply(WF).sum(axis=0)
+    else:
+        squares = (F * WF).sum(axis=0)
+    solved = conjugate_gradients(apply, B, 1 + np.asarray(squares).ravel(), TOL, STEPS)
+    if solved.residual > TOL:
+        message = f"Conjugate gradients ended at a relative residual of {solved.residual:.1e}; lower C or C_unlabeled."
+        warn(message, ConvergenceWarning)
+    return solved.X
+
+
+def _cholesky(A: Array) -> Callable[[Array], Array]:
+    """Return what solves A x = b."""
+    factor = scipy.linalg.cho_factor(A, overwrite_a=True, check_finite=False)
+    return lambda B: np.asarray(scipy.linalg.cho_solve(factor, B, check_finite=False))
+
+
+def _sizes(basis: Basis) -> Array:
+    """k(x, x) of training rows."""
+    T = basis.table
+    if basis.dual:
+        return np.diagonal(T)
+    if is_sparse(T):
+        return np.asarray(T.multiply(T).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", T, T)
+
+
+def _products(basis: Basis, rows: Array, others: Array) -> Array:
+    """k(x, y) of training rows."""
+    if basis.dual:
+        return basis.table[np.ix_(rows, others)]
+    P = basis.table[rows] @ basis.table[others].T
+    return np.asarray(P.toarray() if is_sparse(P) else P)
+
+
+def _local_grams(basis: Basis, places: Array) -> Array:
+    """Return the kernel among each row of places."""
+    if basis.dual:
+        return basis.table[places[:, :, None], places[:, None]]
+    F = basis.table[places.ravel()]
+    F = (F.toarray() if is_sparse(F) else F).reshape(*places.shape, -1)
+    return np.asarray(F @ F.transpose(0, 2, 1))

@@ -1,0 +1,163 @@
+"""What two-view subspaces are compared with: one bound for both views, alternating descent, more than two views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from regfactor.comparisons.local_descent import Local
+from regfactor.comparisons.many_views import ManyViews, MultiViewRelaxation
+from regfactor.core.params import Array, require_count
+from regfactor.penalties import Trace, TwoView
+from regfactor.problems import Convex
+from regfactor.views.two_view import TwoViewSubspace
+
+__all__ = ["LocalTwoView", "ManyViews", "MultiViewRelaxation", "SingleViewSubspace"]
+
+
+class SingleViewSubspace(TwoViewSubspace):
+    """min over Z, b of sum_v L_v(Z_v + b_v; X_v) + alpha |Z|_tr / sqrt(b1^2 + b2^2): both views as one table.
+
+    The two-view problem with eta frozen at b1^2 / (b1^2 + b2^2) (thesis, 5.4): components are
+    bounded as a whole. Its optimum is a lower bound of that of `TwoViewSubspace`.
+
+    Parameters
+    ----------
+    eta : float, optional
+        Another eta between 0 and 1 at which to freeze the norm |[sqrt(eta) Z1/b1, sqrt(1-eta)
+        Z2/b2]|_tr.
+    alpha, bounds, loss, n_first, scale, ...
+        As in `TwoViewSubspace`, with its attributes and methods.
+
+    Examples
+    --------
+    >>> from regfactor.baselines import SingleViewSubspace
+    >>> from regfactor.datasets import make_two_view
+    >>> X1, X2, *_ = make_two_view(50, (6, 8), rank=2, outliers=0.0, random_state=0)
+    >>> SingleViewSubspace(alpha=0.1).fit(X1, X2).codes_.shape
+    (50, 2)
+    """
+
+    def __init__(
+        self,
+        alpha: Any = 1.0,
+        bounds: tuple[float, float] = (1.0, 1.0),
+        loss: Any = "squared",
+        n_first: Any = None,
+        scale: bool = True,
+        eta: float | None = None,
+        *,
+        fit_intercept: bool = True,
+        rule: str = "min",
+        sparse_zeros: str = "missing",
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callback: Any = None,
+    ) -> None:
+        super().__init__(
+            alpha,
+            bounds,
+            loss,
+            n_first,
+            scale,
+            fit_intercept=fit_intercept,
+            rule=rule,
+            sparse_zeros=sparse_zeros,
+            max_iter=max_iter,
+            tol=tol,
+            time_limit=time_limit,
+            verbose=verbose,
+            random_state=random_state,
+            callback=callback,
+        )
+        self.eta = eta
+
+    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
+        if self.eta is not None and not 0 < self.eta < 1:
+            raise ValueError(f"eta must lie between 0 and 1, got {self.eta!r}.")
+        gauge = TwoView(self._n_first, self._bounds())
+        if self.eta is None:
+            frozen = Trace(gauge.scale)
+        else:
+            frozen = gauge.at(self.eta, X.shape[1])
+        return self._convex(X, rows, entries, frozen)
+
+    def _publish_views(self) -> None:
+        super()._publish_views()
+        first, second = self._bounds()
+        if self.eta is None:
+            eta = first**2 / (first**2 + second**2)
+        else:
+            eta = self.eta
+        self.view_weight_ = np.array([eta, 1 - eta])
+
+
+class LocalTwoView(TwoViewSubspace):
+    """The problem of `TwoViewSubspace` at a fixed number of atoms, by alternating descent from a random start.
+
+    What multi-view learning did before it was known to be convex. The certificate of the convex
+    problem tells how far from its global optimum the descent ended.
+
+    Parameters
+    ----------
+    rank : int, default=5
+        Number of atoms.
+    alpha, bounds, loss, n_first, scale, ...
+        As in `TwoViewSubspace`, with its attributes and methods. `tol` is the relative fall of the
+        objective in a sweep that ends the descent; losses must be smooth.
+
+    Examples
+    --------
+    >>> from regfactor.baselines import LocalTwoView
+    >>> from regfactor.datasets import make_two_view
+    >>> X1, X2, *_ = make_two_view(50, (6, 8), rank=2, outliers=0.0, random_state=0)
+    >>> LocalTwoView(2, alpha=0.1, random_state=0).fit(X1, X2).codes_.shape
+    (50, 2)
+    """
+
+    def __init__(
+        self,
+        rank: int = 5,
+        alpha: Any = 1.0,
+        bounds: tuple[float, float] = (1.0, 1.0),
+        loss: Any = "squared",
+        n_first: Any = None,
+        scale: bool = True,
+        *,
+        fit_intercept: bool = True,
+        sparse_zeros: str = "missing",
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callback: Any = None,
+    ) -> None:
+        super().__init__(
+            alpha,
+            bounds,
+            loss,
+            n_first,
+            scale,
+            fit_intercept=fit_intercept,
+            sparse_zeros=sparse_zeros,
+            max_iter=max_iter,
+            tol=tol,
+            time_limit=time_limit,
+            verbose=verbose,
+            random_state=random_state,
+            callback=callback,
+        )
+        self.rank = rank
+
+    def _solver(self, seed: int) -> Local:
+        require_count(self, rank=self.rank)
+        return Local(self.rank, self.tol, seed)
+
+    @property
+    def _whole(self) -> bool:
+        return True

@@ -1,0 +1,89 @@
+"""Z = Phi C without forming it, and the point that every convex solver starts from and hands back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.linalg
+
+from regfactor.core.linalg import thin_svd
+from regfactor.core.params import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """Z = Phi @ C: codes Phi (n x k; an array or a CSR array) and components C (k x d)."""
+
+    Phi: Any
+    C: Array
+
+    @staticmethod
+    def zeros(n: int, d: int, dtype: Any = np.float64) -> Factors:
+        """Z = 0, without an atom."""
+        return Factors(np.zeros((n, 0), dtype), np.zeros((0, d), dtype))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of Z."""
+        return self.Phi.shape[0], self.C.shape[1]
+
+    @property
+    def rank(self) -> int:
+        """Return the number of atoms, an upper bound of the rank of Z."""
+        return self.C.shape[0]
+
+    @property
+    def codes(self) -> Array:
+        """Phi as a dense array."""
+        if isinstance(self.Phi, np.ndarray):
+            return self.Phi
+        return np.asarray(self.Phi.toarray())
+
+    @property
+    def T(self) -> Factors:
+        """Z' with the factors in exchanged roles."""
+        return Factors(self.C.T, self.codes.T)
+
+    def dense(self) -> Array:
+        """Z itself."""
+        return np.asarray(self.Phi @ self.C)
+
+    def astype(self, dtype: Any) -> Factors:
+        """Return the same factors in another precision."""
+        return Factors(self.Phi.astype(dtype, copy=False), self.C.astype(dtype, copy=False))
+
+    def __add__(self, other: Factors) -> Factors:
+        return Factors(np.hstack([self.codes, other.codes]), np.vstack([self.C, other.C]))
+
+    def __mul__(self, factor: float) -> Factors:
+        return Factors(self.Phi * factor, self.C)
+
+    __rmul__ = __mul__
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A primal point (factors and free coefficients) and, where a solver has one, a dual point."""
+
+    factors: Factors
+    free: Array | None = None
+    dual: Array | None = None
+
+    def astype(self, dtype: Any) -> Self:
+        """Return the same point in another precision."""
+        cast = [None if a is None else a.astype(dtype, copy=False) for a in (self.free, self.dual)]
+        return type(self)(self.factors.astype(dtype), *cast)
+
+
+def rebalance(F: Factors, cut: float = 0.0) -> Factors:
+    """Return U S^1/2 and S^1/2 V' for Z = U S V': the factors of Z with the least sum of squares.
+
+    Two thin QR decompositions and an SVD of size k; Z is not formed.
+    """
+    Q, R = scipy.linalg.qr(F.codes, mode="economic", check_finite=False)
+    P, S = scipy.linalg.qr(F.C.T, mode="economic", check_finite=False)
+    U, s, Vt = thin_svd(R @ S.T, cut)
+    root = np.sqrt(s)
+    return Factors(Q @ (U * root), (root[:, None] * Vt) @ P.T)

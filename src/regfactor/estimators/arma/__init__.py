@@ -1,1 +1,0 @@
-"""Vector time series: RegularizedARMA and what it hands back."""

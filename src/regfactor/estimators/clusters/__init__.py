@@ -1,1 +1,0 @@
-"""Clusters under Bregman divergences: hard, soft, and cuts of graphs."""

@@ -1,1 +1,0 @@
-"""Exponential-family principal components, and how their rank and strength are chosen."""

@@ -1,1 +1,0 @@
-"""Classification from what is expected of unlabeled rows."""

@@ -1,1 +1,0 @@
-"""Supervised nonlinear factorization, and its choice by labels."""

@@ -1,1 +1,0 @@
-"""Two tables of the same rows: shared codes, canonical correlation, and labels as a second view."""

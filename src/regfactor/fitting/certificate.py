@@ -1,0 +1,74 @@
+"""The certificate of a fit in numbers and in one plain sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sklearn.utils.validation import check_is_fitted
+
+from regfactor.core.loop import relative
+
+
+def no_certificate(estimator: object, why: str) -> AttributeError:
+    """Return the error of a model without one; `why` ends in what has no convex form."""
+    return AttributeError(
+        f"This {type(estimator).__name__} was solved locally: {why} has no convex form, so there is no duality gap. "
+        "Models with a gauge, such as gauge=Trace(), have one.",
+    )
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How far the objective of a fitted model can at most be from the global optimum."""
+
+    objective: float
+    bound: float
+    rigorous: bool
+    floor: float = 0.0
+
+    @property
+    def gap(self) -> float:
+        """Return objective minus lower bound."""
+        return self.objective - self.bound
+
+    @property
+    def relative_gap(self) -> float:
+        """Return the gap over the objective, or over a thousandth of the null objective where that is larger."""
+        return relative(self.gap, self.objective, self.floor)
+
+    def __str__(self) -> str:
+        if self.rigorous:
+            kind = "proven by a factorization"
+        else:
+            kind = "numerical: it rests on an iterative singular value"
+        gap = max(self.gap, 0.0)
+        share = max(self.relative_gap, 0.0)
+        return (
+            f"The objective {self.objective:.6g} is at most {gap:.2g} above the global optimum (relative gap "
+            f"{share:.2g}); the lower bound {self.bound:.6g} is {kind}."
+        )
+
+
+class Uncertified:
+    """A model without a certificate: reading one says why."""
+
+    _locally = True  # False for an optimum that is global without a bound
+    _why = "the model"
+
+    @property
+    def certificate_(self) -> Certificate:
+        """There is none; reading it says why."""
+        check_is_fitted(self)
+        if self._locally:
+            raise no_certificate(self, self._why)
+        raise AttributeError(f"This {type(self).__name__} has no duality gap: {self._why}.")
+
+    @property
+    def gap_(self) -> float:
+        """There is none; reading it says why."""
+        return self.certificate_.gap
+
+    @property
+    def relative_gap_(self) -> float:
+        """There is none; reading it says why."""
+        return self.certificate_.relative_gap

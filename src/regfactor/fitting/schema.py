@@ -1,0 +1,437 @@
+"""A mixed table as numbers: how each column is encoded, which loss it gets, how much it weighs, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from regfactor.core.params import Array, choose
+from regfactor.fitting.columns import (
+    Cells,
+    Codec,
+    Kind,
+    Line,
+    Number,
+    OneHot,
+    Steps,
+    Table,
+    as_table,
+)
+from regfactor.losses import (
+    Logistic,
+    Loss,
+    Multinomial,
+    Ordinal,
+    Squared,
+    Stacked,
+    as_loss,
+    by_columns,
+)
+from regfactor.losses.margin import Margin
+from regfactor.penalties import Trace
+from regfactor.problems import Convex, Data, Design
+from regfactor.problems.checks import IllegalValues, check_term
+from regfactor.problems.layout import Dense
+from regfactor.problems.term import FILLER
+
+AUTO = "auto"
+MOST_LABELS = 50  # distinct strings up to which a column of text is taken for categories
+NORMAL_IQR = (
+    1.349  # interquartile range of the normal distribution in units of its standard deviation
+)
+CONSTANT = 1e-9  # a null loss below this is that of a column in which nothing differs
+LABELS = (Kind.ORDERED, Kind.UNORDERED, Kind.TEXT)
+
+
+class Inferred(NamedTuple):
+    """What a column was taken for."""
+
+    column: Any
+    kind: str
+    loss: str
+    width: int
+
+
+class Inference(tuple[Inferred, ...]):
+    """What every column was taken for; its `str` is a table."""
+
+    def __str__(self) -> str:
+        rows = [
+            ("column", "kind", "loss", "encoded as"),
+            *((str(a), b, c, str(d)) for a, b, c, d in self),
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """How a table of numbers, truth values, ordered and unordered categories becomes numbers, and comes back.
+
+    "auto" takes a numeric column for squared loss on (x - median) / (interquartile range / 1.349),
+    a boolean one for logistic loss, an ordered category for a logistic loss on each step between
+    its levels, an unordered one for a logistic loss on each of its one-hot columns (one column if
+    it has two levels). Strings are unordered categories. A polars Enum is ordered, a polars
+    Categorical is not. A column that is given a loss of its own is not scaled.
+    """
+
+    codecs: tuple[Codec, ...]
+    loss: Loss
+    weights: Array
+
+    @staticmethod
+    def of(X: Any, loss: Any = AUTO) -> Schema:
+        """Return the schema of a table; columns that a dict or list of losses does not name are "auto"."""
+        table = as_table(X)
+        columns = table.columns()
+        groups = _groups(loss, table.names)
+        if isinstance(loss, str | Loss) and loss != AUTO and not isinstance(loss, Stacked):
+            _require_numbers(columns, loss)
+        found = {
+            j: _codec(columns[j], part, len(columns[j].values)) for at, part in groups for j in at
+        }
+        codecs = tuple(found[j] for j in range(len(columns)))
+        stated = all(part != AUTO for _, part in groups) and not any(
+            c.kind in LABELS for c in columns
+        )
+        E = _encoded(codecs, columns)
+        bands = _bands(codecs, groups)
+        stacked = _stacked(bands)
+        return Schema(
+            codecs,
+            stacked,
+            np.ones(E.shape[1]) if stated else _balance(E, stacked, bands),
+        )
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The names of the encoded columns."""
+        return [name for codec in self.codecs for name in codec.features]
+
+    @property
+    def inferred(self) -> Inference:
+        """What every column was taken for: (column, kind, loss, number of encoded columns)."""
+        return Inference(
+            Inferred(c.name, c.kind.value, str(c.loss), len(c.features)) for c in self.codecs
+        )
+
+    def encode(self, X: Any) -> Array:
+        """Return the table as an array of floats with NaN at holes; a label that `of` never saw becomes a hole."""
+        return _encoded(self.codecs, self._columns(as_table(X)))
+
+    @property
+    def originals(self) -> Array:
+        """The position of the original column of each encoded one."""
+        return np.repeat(
+            np.arange(len(self.codecs)),
+            [len(codec.features) for codec in self.codecs],
+        )
+
+    def spread(self, weights: Array) -> Array:
+        """Return weights of the original columns as weights of the encoded ones."""
+        return weights[:, self.originals]
+
+    def decode(self, predicted: Array, X: Any) -> Any:
+        """Return X with its holes filled from predictions in the units of `encode`; observed cells are as they were."""
+        table = as_table(X)
+        columns = self._columns(table)
+        spans = _spans(self.codecs)
+        fills = {
+            j: codec.decode(predicted[cells.holes, at])
+            for j, (codec, cells, at) in enumerate(zip(self.codecs, columns, spans, strict=True))
+            if cells.holes.any()
+        }
+        return table.filled(fills)
+
+    def _columns(self, table: Table) -> list[Cells]:
+        """Return the columns of a table; raise where they are not those of the fit."""
+        names = [codec.name for codec in self.codecs]
+        if len(table.names) != len(names):
+            raise ValueError(
+                f"The table has {len(table.names)} columns, in fit it had {len(names)}: {names}.",
+            )
+        numbered = list(range(len(names)))
+        if table.names != names and numbered not in (
+            names,
+            table.names,
+        ):  # arrays have no names to compare
+            wrong = [
+                f"{found!r} instead of {name!r}"
+                for found, name in zip(table.names, names, strict=True)
+                if found != name
+            ]
+            raise ValueError(
+                f"The columns are not those of fit, in that order: {', '.join(wrong[:3])}.",
+            )
+        columns = [table.cells(j) for j in numbered]
+        for cells, codec in zip(columns, self.codecs, strict=True):
+            _require_kind(cells, codec)
+        return columns
+
+
+class Band(NamedTuple):
+    """Encoded columns that stand for some original columns and are weighed together under one loss."""
+
+    at: list[int]
+    originals: int
+    loss: Loss
+
+
+def _groups(loss: Any, names: list[Any]) -> list[tuple[list[int], Any]]:
+    """Return which losses stand on which columns; those left out are "auto"."""
+    pairs: Any
+    if isinstance(loss, Stacked):
+        pairs = list(loss.groups)
+    else:
+        pairs = by_columns(loss)
+    if pairs is None:
+        return [(list(range(len(names))), _part(loss))]
+    groups = [(places(columns, names), _part(part)) for columns, part in pairs]
+    counts = np.bincount([j for at, _ in groups for j in at], minlength=len(names))
+    if counts.max(initial=0) > 1:
+        twice = [names[j] for j in np.flatnonzero(counts > 1)]
+        raise ValueError(f"Each column takes one loss; {twice} are given several.")
+    return [*groups, *(([j], AUTO) for j in np.flatnonzero(counts == 0).tolist())]
+
+
+def _part(loss: Any) -> Any:
+    """Return a loss for single columns: a part, or one of the two strings that wait for the column to be seen."""
+    if isinstance(loss, str) and loss in (AUTO, "ordinal"):
+        return loss
+    if isinstance(loss, list | tuple | Mapping | Stacked):
+        raise ValueError(f"A column takes a string or a Loss, got {loss!r}.")
+    return as_loss(loss)
+
+
+def places(columns: Any, names: list[Any]) -> list[int]:
+    """Return the positions of columns that are given by name, index, slice or mask, or by a list of the former."""
+    if isinstance(columns, str) or (
+        not isinstance(columns, slice | list | tuple | np.ndarray) and columns in names
+    ):
+        found = [j for j, name in enumerate(names) if name == columns]
+        if len(found) > 1:
+            raise ValueError(
+                f"{len(found)} columns are named {columns!r}; give their losses by position.",
+            )
+        return found or [choose(columns, {str(name): j for j, name in enumerate(names)}, "column")]
+    if isinstance(columns, list | tuple):
+        return [j for column in columns for j in places(column, names)]
+    try:
+        return [int(j) for j in np.atleast_1d(np.arange(len(names))[columns])]
+    except IndexError as error:
+        raise ValueError(
+            f"A loss stands on columns {columns!r}; the table has {len(names)}: {names}.",
+        ) from error
+
+
+def _require_numbers(columns: list[Cells], loss: Any) -> None:
+    """Raise for categories under one loss for all columns."""
+    labels = [repr(c.name) for c in columns if c.kind in LABELS]
+    if labels:
+        raise ValueError(
+            f"loss={loss!r} on all columns needs numbers, but {', '.join(labels)} hold categories or text. Use "
+            "loss='auto', or give losses by column: {column: loss}.",
+        )
+
+
+def _require_kind(cells: Cells, codec: Codec) -> None:
+    """Raise where a column is of another kind than it was in fit, or has other levels in its order."""
+    same = (
+        cells.kind is codec.kind
+        or cells.kind is Kind.EMPTY
+        or (cells.kind in LABELS and codec.kind in LABELS)
+    )
+    if not same and (codec.kind, cells.kind) != (Kind.NUMBER, Kind.BOOLEAN):
+        raise ValueError(
+            f"Column {cells.name!r} is {cells.kind.value}, in fit it was {codec.kind.value}; convert it.",
+        )
+    ordered = codec.kind is Kind.ORDERED and cells.kind is Kind.ORDERED
+    if (
+        ordered
+        and isinstance(codec, Line | Steps)
+        and len(codec.levels) > 1
+        and cells.levels != codec.levels
+    ):
+        raise ValueError(
+            f"Column {cells.name!r} has the levels {list(cells.levels)}, in fit it had {list(codec.levels)}; convert "
+            "it to the type that it had in fit.",
+        )
+
+
+def _codec(cells: Cells, loss: Any, rows: int) -> Codec:
+    """Return how a column is encoded under a loss, or under the one that suits it best."""
+    if cells.kind is Kind.EMPTY:
+        raise ValueError(
+            f"Column {cells.name!r} has neither a value nor a type that says what belongs there; drop it.",
+        )
+    if cells.kind is Kind.TEXT and len(cells.levels) > min(MOST_LABELS, rows / 2):
+        raise ValueError(
+            f"Column {cells.name!r} holds {len(cells.levels)} different strings in {rows} rows: too many to be "
+            "categories. Drop it, or convert it to numbers or to a categorical type.",
+        )
+    if cells.kind is Kind.NUMBER:
+        if loss == AUTO:
+            return Number(
+                cells.name,
+                cells.kind,
+                Squared(),
+                *_center_and_scale(cells.values),
+                _least(cells.values),
+            )
+        return Number(
+            cells.name,
+            cells.kind,
+            Ordinal() if loss == "ordinal" else loss,
+            least=_least(cells.values),
+        )
+    return _label_codec(cells, loss)
+
+
+def _label_codec(cells: Cells, loss: Any) -> Codec:
+    name = cells.name
+    kind = cells.kind
+    levels = cells.levels
+    occur = tuple(np.unique(cells.values[~cells.holes]).astype(int).tolist())
+    seen = [levels[j] for j in occur]
+    if len(seen) < 2 and (loss == AUTO or kind in LABELS):
+        # a logistic loss would send its offset to infinity; with nothing seen at all the first
+        # level stands in
+        return Line(name, kind, Squared(), tuple(seen or levels[:1]))
+    if kind in (Kind.UNORDERED, Kind.TEXT):
+        loss = Logistic() if loss == AUTO else loss
+        if not isinstance(loss, Logistic | Margin | Multinomial):
+            raise ValueError(
+                f"Column {name!r} is an unordered category, which takes the losses 'auto', 'logistic', 'softmax' or a "
+                f"hinge, not {loss!r}. If its categories have an order, make it an ordered type.",
+            )
+        coding = Line if len(seen) == 2 and not loss.rowwise else OneHot
+        return coding(name, kind, loss, tuple(seen))
+    if loss == AUTO and len(levels) > 2:
+        return Steps(name, kind, Logistic(), levels, occur)
+    if loss in (AUTO, "ordinal"):
+        loss = Logistic() if len(levels) == 2 else Ordinal(levels=len(levels))
+    if loss.rowwise or (len(levels) > 2 and isinstance(loss, Logistic | Margin)):
+        raise ValueError(
+            f"Column {name!r} has {len(levels)} ordered levels, which {loss} cannot take; use 'ordinal'.",
+        )
+    return Line(name, kind, loss, levels)
+
+
+def _center_and_scale(values: Array) -> tuple[float, float]:
+    """Return median and interquartile range / 1.349; where that is zero the standard deviation, and then one."""
+    observed = values[np.isfinite(values)].astype(float)
+    if not len(observed):
+        return 0.0, 1.0
+    low, center, high = np.quantile(observed, (0.25, 0.5, 0.75))
+    return float(center), float((high - low) / NORMAL_IQR or observed.std() or 1.0)
+
+
+def _least(values: Array) -> float:
+    """Return zero for counts, whole numbers of which none is negative; other numbers have no least."""
+    observed = values[np.isfinite(values)]
+    counts = len(observed) > 0 and bool(np.all((observed >= 0) & (observed == np.rint(observed))))
+    if counts:
+        return 0.0
+    return -np.inf
+
+
+def _spans(codecs: tuple[Codec, ...]) -> list[slice]:
+    """Return the encoded columns of each column."""
+    ends = np.cumsum([len(codec.features) for codec in codecs]).tolist()
+    return [slice(end - len(codec.features), end) for codec, end in zip(codecs, ends, strict=True)]
+
+
+def _encoded(codecs: tuple[Codec, ...], columns: list[Cells]) -> Array:
+    """Return the encoded table; raise, by the column's name, for numbers that its loss cannot take."""
+    blocks = []
+    for codec, cells in zip(codecs, columns, strict=True):
+        block = codec.encode(cells)
+        observed = ~np.isnan(block)
+        if np.isinf(block).any():
+            raise ValueError(
+                f"Column {codec.name!r} contains infinity; mark missing entries by NaN.",
+            )
+        if not codec.loss.rowwise:
+            _check_legal(codec, np.where(observed, block, FILLER), observed)
+        blocks.append(block)
+    return np.hstack(blocks)
+
+
+def _check_legal(codec: Codec, block: Array, observed: Array) -> None:
+    try:
+        check_term(codec.loss, block, observed, Dense(block.shape))
+    except IllegalValues as error:
+        raise error.named([codec.name] * block.shape[1]) from None
+
+
+def _bands(codecs: tuple[Codec, ...], groups: list[tuple[list[int], Any]]) -> list[Band]:
+    """Return what is weighed together: the encoded columns of each column, or of all that a rowwise loss couples."""
+    spans = _spans(codecs)
+    bands = []
+    for at, part in groups:
+        coupled = [j for j in at if isinstance(codecs[j], Number) and codecs[j].loss.rowwise]
+        if coupled:
+            bands.append(Band([spans[j].start for j in coupled], len(coupled), part))
+        bands += [
+            Band(list(range(spans[j].start, spans[j].stop)), 1, codecs[j].loss)
+            for j in at
+            if j not in coupled
+        ]
+    return bands
+
+
+def _stacked(bands: list[Band]) -> Loss:
+    """Return the loss of the encoded table; columns with equal losses make one part, which is faster."""
+    parts: list[tuple[list[int], Loss]] = []
+    for band in bands:
+        equal = [at for at, loss in parts if loss == band.loss and not loss.rowwise]
+        if equal:
+            equal[0].extend(band.at)
+        else:
+            parts.append((list(band.at), band.loss))
+    if len(parts) == 1:
+        return parts[0][1]
+    return Stacked(tuple((sorted(at), loss) for at, loss in parts))
+
+
+def _balance(E: Array, loss: Loss, bands: list[Band]) -> Array:
+    """Return a weight for each encoded column, such that each original column's null loss is one per observed entry."""
+    excess = _null_losses(E, loss)
+    weights = np.ones(E.shape[1])
+    for band in bands:
+        per_row = excess[band.at].sum()
+        if per_row > CONSTANT:
+            weights[band.at] = band.originals / per_row
+    return weights
+
+
+def _null_losses(E: Array, loss: Loss) -> Array:
+    """min over b of the mean over observed entries of f(b; x) - min_z f(z; x), for each encoded column.
+
+    For losses whose least value is zero, such as squared and logistic, this is the loss of the best
+    constant; others, such as poisson, can be negative, and only what exceeds their least value can
+    be balanced.
+    """
+    out = np.zeros(E.shape[1])
+    for columns, part in loss.parts(E.shape[1]):
+        x = E[:, columns].astype(float)
+        seen = ~np.isnan(x)
+        if seen.any():
+            filled = np.where(seen, x, FILLER)
+            excess = part.value(_constants(x, part), filled) + part.conjugate(
+                np.zeros_like(x),
+                filled,
+            )
+            out[columns] = np.where(seen, excess, 0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+    return out
+
+
+def _constants(x: Array, loss: Loss) -> Array:
+    """Return the constant predictor that fits each column best, spread over its rows."""
+    if not loss.unbounded:  # losses on half a line are those whose best constant predicts the mean
+        return np.broadcast_to(loss.inverse_gradient(np.zeros(1), np.nanmean(x, axis=0)), x.shape)
+    problem = Convex(Data.of(x, loss), Trace(), 1.0, design=Design.intercept(len(x)))
+    return problem.predictor(problem.null.factors, problem.null.free)

@@ -1,0 +1,1 @@
+"""Few labels, many rows: semi-supervised classification and regression."""

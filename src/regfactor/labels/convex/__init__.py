@@ -1,0 +1,1 @@
+"""Labels as a second view of the inputs, at the global optimum."""

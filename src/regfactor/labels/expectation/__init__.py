@@ -1,0 +1,1 @@
+"""Classification from labels and from expectations about unlabeled rows."""

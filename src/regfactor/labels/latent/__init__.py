@@ -1,0 +1,1 @@
+"""Supervised nonlinear factorization: latent rows that reconstruct inputs and targets."""

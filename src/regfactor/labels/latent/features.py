@@ -1,0 +1,212 @@
+"""Functions of latent rows and their derivatives: explicit features, and kernels between rows.
+
+Features hold rows as columns, (size, rows), so that each one is contiguous in memory.
+"""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from functools import cached_property
+from math import comb, factorial
+from typing import Any
+
+import numpy as np
+
+from regfactor.core.params import Array
+
+
+class Features(abc.ABC):
+    """phi(z) = scales * values(z), up to a constant that a free offset takes."""
+
+    @property
+    @abc.abstractmethod
+    def scales(self) -> Array:
+        """Return what multiplies each value; kept apart, since it can be moved to the coefficients."""
+
+    @abc.abstractmethod
+    def values(self, Z: Array) -> Array:
+        """Return the values (size, rows) at latent rows Z (dimensions, rows)."""
+
+    @abc.abstractmethod
+    def pull(self, Z: Array, values: Array, T: Array) -> Array:
+        """sum_r T_r d values_r / dz for every row, as Z is held; T is scratch and is written."""
+
+    @property
+    def size(self) -> int:
+        """Number of features."""
+        return len(self.scales)
+
+
+def n_monomials(dimensions: int, degree: int) -> int:
+    """Return the number of monomials of degree 1 to `degree`."""
+    return comb(dimensions + degree, degree) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Monomials(Features):
+    """phi(z).phi(y) = (z'y + 1)^degree - 1: monomials e weighted by sqrt(d! / (prod e_i! (d - |e|)!)) (spec A1)."""
+
+    dimensions: int
+    degree: int
+
+    @cached_property
+    def _blocks(self) -> list[list[tuple[int, slice, slice]]]:
+        """For degrees 2, 3, ...: variable i, monomials of one degree less in i, i+1, ..., and their products with i.
+
+        Within a degree monomials are sorted by their first variable, so the former are the end of
+        their block.
+        """
+        levels = []
+        firsts = np.arange(self.dimensions)
+        start = 0
+        for _ in range(self.degree - 1):
+            level = []
+            end = start + len(firsts)
+            heads = []
+            place = end
+            for i in range(self.dimensions):
+                prior = slice(start + int(np.searchsorted(firsts, i)), end)
+                count = end - prior.start
+                level.append((i, prior, slice(place, place + count)))
+                heads.append(np.full(count, i))
+                place += count
+            levels.append(level)
+            start = end
+            firsts = np.concatenate(heads)
+        return levels
+
+    @cached_property
+    def scales(self) -> Array:
+        exponents = np.zeros((n_monomials(self.dimensions, self.degree), self.dimensions), int)
+        exponents[: self.dimensions] = np.eye(self.dimensions, dtype=int)
+        for level in self._blocks:
+            for i, prior, block in level:
+                exponents[block] = exponents[prior]
+                exponents[block, i] += 1
+        factorials = np.array([factorial(k) for k in range(self.degree + 1)], float)
+        left = self.degree - exponents.sum(axis=1)
+        return np.sqrt(
+            factorials[self.degree] / (factorials[exponents].prod(axis=1) * factorials[left]),
+        )
+
+    def values(self, Z: Array) -> Array:
+        out = np.empty((self.size, Z.shape[1]))
+        out[: self.dimensions] = Z
+        for level in self._blocks:
+            for i, prior, block in level:
+                np.multiply(Z[i], out[prior], out=out[block])
+        return out
+
+    def pull(self, Z: Array, values: Array, T: Array) -> Array:
+        out = np.zeros_like(Z)
+        for level in reversed(self._blocks):
+            for i, prior, block in level:
+                out[i] += np.einsum("rc,rc->c", T[block], values[prior])
+                T[prior] += Z[i] * T[block]
+        out += T[: self.dimensions]
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Waves(Features):
+    """phi(z).phi(y) ~ exp(-gamma |z - y|^2): cosines at random frequencies (Rahimi & Recht 2007)."""
+
+    frequencies: Array  # (size, dimensions)
+    phases: Array
+
+    @staticmethod
+    def drawn(dimensions: int, size: int, gamma: float, random: Any) -> Waves:
+        """Return cosines with frequencies drawn from the kernel's spectrum."""
+        frequencies = np.sqrt(2 * gamma) * random.normal(size=(size, dimensions))
+        return Waves(frequencies, random.uniform(0, 2 * np.pi, size))
+
+    @cached_property
+    def scales(self) -> Array:
+        return np.full(len(self.phases), np.sqrt(2 / len(self.phases)))
+
+    def values(self, Z: Array) -> Array:
+        return np.asarray(np.cos(self.frequencies @ Z + self.phases[:, None]))
+
+    def pull(self, Z: Array, values: Array, T: Array) -> Array:
+        T *= np.sin(self.frequencies @ Z + self.phases[:, None])
+        return -self.frequencies.T @ T
+
+
+class LatentKernel(abc.ABC):
+    """k(z, y) with its derivative in z."""
+
+    @abc.abstractmethod
+    def gram(self, Z: Array, Y: Array) -> tuple[Array, Array | None]:
+        """Return k of all pairs of rows, and what `pull` needs of it."""
+
+    @abc.abstractmethod
+    def pull(self, tangent: Array | None, T: Array, Z: Array, Y: Array) -> Array:
+        """sum_j T_ij d k(z_i, y_j) / dz_i for every row i."""
+
+    @abc.abstractmethod
+    def derivatives(self, tangent: Array | None, A: Array, Z: Array, Y: Array) -> Array:
+        """sum_j A_jq d k(z_i, y_j) / dz_i for every row i and column q, (rows, columns, dimensions)."""
+
+
+@dataclass(frozen=True)
+class LatentPolynomial(LatentKernel):
+    """(z'y + 1)^degree."""
+
+    degree: int
+
+    def gram(self, Z: Array, Y: Array) -> tuple[Array, Array | None]:
+        S = Z @ Y.T
+        S += 1
+        if self.degree == 1:
+            return S, None
+        power = S ** (self.degree - 1) if self.degree > 2 else S
+        return power * S, self.degree * power
+
+    def pull(self, tangent: Array | None, T: Array, Z: Array, Y: Array) -> Array:
+        return np.asarray((T if tangent is None else T * tangent) @ Y)
+
+    def derivatives(self, tangent: Array | None, A: Array, Z: Array, Y: Array) -> Array:
+        if tangent is None:
+            return np.broadcast_to(A.T @ Y, (len(Z), A.shape[1], Z.shape[1]))
+        return _moments(tangent, A, Y)
+
+
+@dataclass(frozen=True)
+class LatentGaussian(LatentKernel):
+    """exp(-gamma |z - y|^2)."""
+
+    gamma: float
+
+    def gram(self, Z: Array, Y: Array) -> tuple[Array, Array | None]:
+        K = _squared_distances(Z, Y)
+        K *= -self.gamma
+        np.exp(K, out=K)
+        return K, K
+
+    def pull(self, tangent: Array | None, T: Array, Z: Array, Y: Array) -> Array:
+        H = T * tangent
+        return np.asarray(-2 * self.gamma * (H.sum(axis=1, keepdims=True) * Z - H @ Y))
+
+    def derivatives(self, tangent: Array | None, A: Array, Z: Array, Y: Array) -> Array:
+        assert tangent is not None
+        return np.asarray(
+            -2 * self.gamma * ((tangent @ A)[:, :, None] * Z[:, None, :] - _moments(tangent, A, Y)),
+        )
+
+
+def _squared_distances(Z: Array, Y: Array) -> Array:
+    """|z - y|^2 of all pairs of rows; scikit-learn's checks would take longer than a small table."""
+    out = np.asarray(-2 * (Z @ Y.T))
+    out += np.einsum("ij,ij->i", Z, Z)[:, None]
+    out += np.einsum("ij,ij->i", Y, Y)
+    np.maximum(out, 0, out=out)
+    if Z is Y:
+        np.fill_diagonal(out, 0)
+    return out
+
+
+def _moments(W: Array, A: Array, Y: Array) -> Array:
+    """sum_j W_ij A_jq y_j for every row i and column q, by one product of matrices."""
+    products = (A[:, :, None] * Y[:, None, :]).reshape(len(Y), -1)
+    return np.asarray((W @ products).reshape(len(W), A.shape[1], Y.shape[1]))

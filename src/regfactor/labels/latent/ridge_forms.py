@@ -1,0 +1,268 @@
+"""Ridge regressions on latent rows, their weights eliminated: values, gradients, and predictions at other rows."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import lapack
+from sklearn.utils import gen_batches
+
+from regfactor.core.params import Array
+from regfactor.labels.latent.features import (
+    Features,
+    LatentGaussian,
+    LatentKernel,
+    LatentPolynomial,
+    Monomials,
+    Waves,
+    n_monomials,
+)
+
+CACHED = 2**16  # numbers in a block of features, which should stay in the processor's cache
+HELD = (
+    2**22
+)  # numbers in products of coefficients and latent rows, of some of the targets at a time
+SMALLER = (
+    0.6  # explicit features are used where there are fewer of them than this share of the rows
+)
+MOST_ROWS = 3000  # up to so many a kernel matrix is formed
+MOST_FEATURES = 3000
+JITTERS = (
+    0.0,
+    1e-12,
+    1e-9,
+    1e-6,
+)  # of the trace of a matrix that is not positive definite in floating point
+
+
+class Regression(Protocol):
+    """g(z), one column for each target, and its derivative."""
+
+    def __call__(self, Z: Array) -> Array:
+        """Return g of every row."""
+        ...
+
+    def derivatives(self, Z: Array) -> Array:
+        """dg_q/dz of every row, (rows, targets, dimensions)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureRegression:
+    """g(z) = phi(z) V + b."""
+
+    features: Features
+    V: Array  # scaled: it multiplies the values
+    b: Array
+
+    def __call__(self, Z: Array) -> Array:
+        """Return g of every row."""
+        out = np.empty((len(Z), len(self.b)))
+        for rows in gen_batches(len(Z), _width(self.features.size)):
+            out[rows] = self.features.values(np.ascontiguousarray(Z[rows].T)).T @ self.V + self.b
+        return out
+
+    def derivatives(self, Z: Array) -> Array:
+        """dg_q/dz of every row, (rows, targets, dimensions)."""
+        n_targets = len(self.b)
+        out = np.empty((len(Z), n_targets, Z.shape[1]))
+        for rows in gen_batches(len(Z), _width(self.features.size * n_targets)):
+            block = np.repeat(Z[rows].T, n_targets, axis=1)  # every row once for each target
+            values = self.features.values(block)
+            weights = np.tile(self.V, block.shape[1] // n_targets)
+            out[rows] = self.features.pull(block, values, weights).T.reshape(
+                -1,
+                n_targets,
+                Z.shape[1],
+            )
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class KernelRegression:
+    """g(z) = k(z, Z) alpha + b."""
+
+    kernel: LatentKernel
+    references: Array
+    alpha: Array
+    b: Array
+
+    def __call__(self, Z: Array) -> Array:
+        """Return g of every row."""
+        out = np.empty((len(Z), len(self.b)))
+        for rows in gen_batches(len(Z), MOST_ROWS):
+            out[rows] = self.kernel.gram(Z[rows], self.references)[0] @ self.alpha + self.b
+        return out
+
+    def derivatives(self, Z: Array) -> Array:
+        """dg_q/dz of every row, (rows, targets, dimensions)."""
+        out = np.empty((len(Z), len(self.b), Z.shape[1]))
+        for rows in gen_batches(len(Z), MOST_ROWS):
+            tangent = self.kernel.gram(Z[rows], self.references)[1]  # one for all targets
+            for some in gen_batches(len(self.b), max(HELD // self.references.size, 1)):
+                out[rows, some] = self.kernel.derivatives(
+                    tangent,
+                    self.alpha[:, some],
+                    Z[rows],
+                    self.references,
+                )
+        return out
+
+
+class Form(abc.ABC):
+    """min over V, b of sum_i w_i |t_i - phi(z_i) V - b|^2 + ridge |V|^2, in a primal or a dual form."""
+
+    @abc.abstractmethod
+    def fitted(self, Z: Array, view: View) -> Regression:
+        """Return the minimum's regression."""
+
+    @abc.abstractmethod
+    def value_and_gradient(self, Z: Array, view: View) -> tuple[float, Array]:
+        """Return the minimum and its derivative in Z, by the envelope theorem that with V and b held."""
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What is regressed on the latent rows of some rows, and how strongly it counts."""
+
+    targets: Array
+    samples: Array  # weights of these rows
+    ridge: float
+    weight: float
+    form: Form
+    rows: Array | None = None  # None: all
+    columns: Array | None = None  # of the table of targets
+
+    @cached_property
+    def mean(self) -> Array:
+        """Return the weighted mean of the targets."""
+        return np.asarray(self.samples @ self.targets / self.samples.sum())
+
+    @cached_property
+    def centered(self) -> Array:
+        """Return the targets less their mean, (targets, rows)."""
+        return np.ascontiguousarray((self.targets - self.mean).T)
+
+    @cached_property
+    def equal(self) -> bool:
+        """Whether all rows weigh one."""
+        return bool(np.all(self.samples == 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Primal(Form):
+    """By explicit features, a block of rows at a time: O(n R^2 + n R M), no matrix of n x R is held (spec A1)."""
+
+    features: Features
+
+    def fitted(self, Z: Array, view: View) -> FeatureRegression:
+        return self._solved(np.ascontiguousarray(Z.T), view)
+
+    def value_and_gradient(self, Z: Array, view: View) -> tuple[float, Array]:
+        Z = np.ascontiguousarray(Z.T)
+        model = self._solved(Z, view)
+        shift = (model.b - view.mean)[:, None]
+        value = view.ridge * float(np.square(model.V / self.features.scales[:, None]).sum())
+        gradient = np.empty_like(Z)
+        for rows in self._blocks(Z):
+            block = Z[:, rows]
+            values = self.features.values(block)
+            E = view.centered[:, rows] - model.V.T @ values
+            E -= shift
+            weighted = E if view.equal else E * view.samples[rows]
+            value += float(np.vdot(E, weighted))
+            gradient[:, rows] = self.features.pull(block, values, model.V @ weighted)
+        return value, -2 * gradient.T
+
+    def _blocks(self, Z: Array) -> Any:
+        return gen_batches(Z.shape[1], _width(self.features.size))
+
+    def _solved(self, Z: Array, view: View) -> FeatureRegression:
+        R = self.features.size
+        q = len(view.centered)
+        G = np.zeros((R, R))
+        H = np.zeros((R, q))
+        sums = np.zeros(R)
+        for rows in self._blocks(Z):
+            values = self.features.values(Z[:, rows])
+            weighted = values if view.equal else values * view.samples[rows]
+            G += values @ weighted.T
+            H += weighted @ view.centered[:, rows].T
+            sums += weighted.sum(axis=1)
+        total = float(view.samples.sum())
+        scales = self.features.scales
+        G -= np.outer(sums, sums / total)
+        G *= scales[:, None] * scales
+        V = scales[:, None] * _solve(G, view.ridge, scales[:, None] * H)
+        return FeatureRegression(self.features, V, view.mean - sums @ V / total)
+
+
+@dataclass(frozen=True, eq=False)
+class Dual(Form):
+    """By the kernel of all pairs: alpha with (K + ridge/w) alpha + 1 b = T and 1'alpha = 0 (spec A1)."""
+
+    kernel: LatentKernel
+
+    def fitted(self, Z: Array, view: View) -> KernelRegression:
+        return self._solved(Z, view)[0]
+
+    def value_and_gradient(self, Z: Array, view: View) -> tuple[float, Array]:
+        model, tangent = self._solved(Z, view)
+        value = view.ridge * float(np.vdot(view.centered.T, model.alpha))
+        G = model.alpha @ model.alpha.T
+        return value, -2 * view.ridge * self.kernel.pull(tangent, G, Z, Z)
+
+    def _solved(self, Z: Array, view: View) -> tuple[KernelRegression, Array | None]:
+        K, tangent = self.kernel.gram(Z, Z)
+        sides = np.column_stack([view.centered.T, np.ones(len(Z))])
+        # the kernel matrix itself may be what `tangent` holds
+        solved = _solve(np.array(K), view.ridge / view.samples, sides)
+        e = solved[:, -1]
+        b = solved[:, :-1].sum(axis=0) / e.sum()
+        return KernelRegression(
+            self.kernel,
+            Z,
+            solved[:, :-1] - np.outer(e, b),
+            view.mean + b,
+        ), tangent
+
+
+def polynomial_form(n: int, dimensions: int, degree: int) -> Form:
+    """Return the form that is cheaper for n rows; both are exact."""
+    size = n_monomials(dimensions, degree)
+    if size < SMALLER * n or (n > MOST_ROWS and size <= MOST_FEATURES):
+        return Primal(Monomials(dimensions, degree))
+    if n > MOST_ROWS:
+        raise ValueError(
+            f"A polynomial of degree {degree} in {dimensions} latent dimensions has {size} terms, more than the "
+            f"{MOST_FEATURES} that are held for more than {MOST_ROWS} rows. Lower degree or n_components.",
+        )
+    return Dual(LatentPolynomial(degree))
+
+
+def gaussian_form(n: int, dimensions: int, gamma: float, size: int, random: Any) -> Form:
+    """Return the exact form for a moderate number of rows, random features for more."""
+    if n <= MOST_ROWS:
+        return Dual(LatentGaussian(gamma))
+    return Primal(Waves.drawn(dimensions, size, gamma, random))
+
+
+def _solve(A: Array, ridge: Any, B: Array) -> Array:
+    """Solve (A + diag(ridge)) X = B by Cholesky; A is overwritten, and lifted a little where rounding asks for it."""
+    A[np.diag_indices(len(A))] += ridge
+    size = float(np.trace(A)) / max(len(A), 1)
+    for jitter in JITTERS:
+        lifted = A if jitter == 0 else A + jitter * size * np.eye(len(A))
+        factor, failed = lapack.dpotrf(lifted, lower=True)
+        if not failed:
+            return np.asarray(lapack.dpotrs(factor, B, lower=True)[0])
+    return np.asarray(scipy.linalg.lstsq(A, B)[0])
+
+
+def _width(size: int) -> int:
+    return max(CACHED // size, 64)

@@ -1,0 +1,1 @@
+"""Vector time series."""

@@ -1,0 +1,1 @@
+"""Regularized vector ARMA models, convex and certified."""

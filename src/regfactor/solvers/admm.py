@@ -1,0 +1,304 @@
+"""ADMM: the prox of the loss in one half step, the prox of the gauge in the other (Boyd et al. 2011)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from regfactor.core.factors import Factors, Point
+from regfactor.core.linalg import GRAM_LIMIT
+from regfactor.core.loop import Iterate
+from regfactor.core.params import Array, UnsupportedProblem
+from regfactor.penalties import Trace, TwoView
+from regfactor.problems import Bound, Convex
+from regfactor.solvers.base import Solver
+from regfactor.solvers.fista import unscaled
+
+RATIO = 3.0  # residuals further apart than this make the penalty change
+CHANGES = 60
+SPARE = 5  # columns of the block beyond the rank, in which new directions grow
+# steps after which the block is made exact again: what it misses is missed by the dual point too
+REFRESH = 40
+# a block pays in tables of so many columns, as long as so many blocks fit beside each other
+WIDE = 64
+NARROW = 3
+# of so many examinations, one compares the two kinds of dual point, and one looks at the loss step
+BOTH = 4
+# share of the gap that the point of the loss step must leave at most to stand for the current point
+FAR = 0.25
+CUT = 0.1  # share of what it leaves by which it may become worse for a lower rank
+
+
+@dataclass
+class Admm(Solver):
+    """Alternating direction method of multipliers, over-relaxed, with residual balancing that fades out."""
+
+    relaxation: float = 1.6
+    every: int = 5
+
+    def check(self, problem: Convex) -> None:
+        if problem.map.diagonal is None:
+            raise UnsupportedProblem(
+                f"Admm needs a map that multiplies entries, got {problem.map}. Use Fista.",
+            )
+        for t in problem.data.terms:
+            if not t.loss.proximable:
+                raise UnsupportedProblem(
+                    f"Admm needs an elementwise prox, which {t.loss} has not. Use Fista.",
+                )
+        if isinstance(problem.gauge, TwoView):
+            raise UnsupportedProblem(
+                "Admm needs a gauge with a prox; TwoView has none. Use EtaSearch.",
+            )
+
+    def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
+        """Yield every few steps."""
+        split = Splitting(problem, start or problem.null, self.relaxation)
+        while True:
+            split.advance(self.every)
+            F, B, objective, bound = split.examine()
+            yield Iterate(
+                Point(F, B, split.dual),
+                objective,
+                bound.value,
+                bound.rigorous,
+                steps=self.every,
+            )
+
+
+class Splitting:
+    """The state of ADMM on min L(P) + alpha gauge(Q) with Z = Q e and predictors P = map(Z) = Q s.
+
+    Z and the dual point survive a change of scale.
+    """
+
+    def __init__(self, problem: Convex, start: Point, relaxation: float) -> None:
+        self.problem = problem
+        self.relaxation = relaxation
+        self.gauge, self.e = unscaled(problem.gauge)
+        self.s = self.e * problem.map.diagonal
+        self.F = Factors(start.factors.Phi, start.factors.C / self.e)
+        self.Q = self.F.dense()
+        self.B = start.free
+        self.W = self.Q
+        (self.rho, self.least) = self._first_penalty()
+        self.changes = 0
+        self.examined = 0
+        self.use_gradient = False
+        self.use_loss_step = False
+        self.svt = Thresholding()
+        if start.dual is not None:
+            dual = start.dual
+        else:
+            dual = problem.dual_point(self.Z, self.B)
+        self.U = -dual * self.s / self.rho
+
+    @property
+    def Z(self) -> Array:
+        """Return the current matrix, low in rank."""
+        return self.Q * self.e
+
+    @property
+    def dual(self) -> Array:
+        """Return the multiplier as a dual point; its dual norm is at most alpha by construction of the prox."""
+        return -self.rho * self.U / self.s
+
+    def rescale(self, problem: Convex) -> None:
+        """Go on with the same data under another scale."""
+        Z = self.Z
+        dual = self.dual
+        self.problem = problem
+        self.gauge, self.e = unscaled(problem.gauge)
+        self.s = self.e * problem.map.diagonal
+        self.Q = Z / self.e
+        self.F = Factors(self.F.Phi, np.asarray(np.linalg.lstsq(self.F.Phi, self.Q, rcond=None)[0]))
+        self.U = -dual * self.s / self.rho
+        self.svt = Thresholding()
+
+    def advance(self, steps: int) -> None:
+        """Take some steps, then balance the residuals."""
+        for _ in range(steps):
+            last = self.Q
+            self.W = self._loss_step()
+            relaxed = self.relaxation * self.W
+            relaxed += (1 - self.relaxation) * last
+            relaxed += self.U
+            self.F = self._gauge_step(relaxed)
+            self.Q = self.F.dense()
+            self.U = relaxed - self.Q
+        self._balance(self.W, last)
+
+    def examine(self) -> tuple[Factors, Array | None, float, Bound]:
+        """Return the factors of the current point, its free coefficients, its objective and a bound."""
+        F = Factors(self.F.Phi, self.F.C * self.e)
+        B = self.B
+        Z = F.dense()
+        if self.problem.data.smooth:
+            B = self.B = self.problem.free(Z, B)
+        return F, B, self.problem.objective(F, B), self._bound(Z, B)
+
+    def examine_both(self) -> tuple[Factors, Array | None, float, Bound]:
+        """Return the same of the loss step where that is far nearer to the bound; the gauge is a trace norm.
+
+        Under a scale of the columns far from one, what a view adds to Q lies below the threshold
+        and grows there only slowly, while the loss step has it at once. In single precision that is
+        lost in rounding.
+        """
+        F, B, objective, bound = self.examine()
+        if self.problem.data.dtype != np.float64 or (
+            not self.use_loss_step and self.examined % BOTH != 2
+        ):
+            return F, B, objective, bound
+        found = self._of_loss_step(
+            self.problem.alpha * self.problem.gauge.cost(F),
+            B,
+            objective,
+            bound.value,
+        )
+        self.use_loss_step = found is not None
+        if found is None:
+            return (F, B, objective, bound)
+        return (*found, bound)
+
+    def _of_loss_step(
+        self,
+        cost: float,
+        B: Array | None,
+        objective: float,
+        bound: float,
+    ) -> tuple[Factors, Array | None, float] | None:
+        """Return factors of the loss step, its free coefficients and objective, if it closes most of the gap.
+
+        What it gains over Q, whose gauge costs `cost`, is at most what its loss is lower: that is
+        looked at first.
+        """
+        problem = self.problem
+        enough = bound + FAR * (objective - bound)
+        Z = self.W * self.e
+        if problem.data.smooth:
+            B = problem.free(Z, B)
+        if problem.design is None or B is None:
+            ridge = 0.0
+        else:
+            ridge = problem.design.cost(B)
+        loss = problem.data.value(problem.predictor(Z, B)) + ridge
+        if loss + cost > enough:
+            return None
+        U, s, Vt = np.linalg.svd(self.W, full_matrices=False)
+        here = loss + problem.alpha * float(s.sum())
+        if here > enough:
+            return None
+        low = 0
+        high = len(s)
+        most = here + CUT * (here - bound)
+        F = Factors(U * s, Vt * self.e)
+        value = here
+        while high - low > 1:  # fewer leading directions, as long as they are as good
+            k = (low + high) // 2
+            shorter = Factors(U[:, :k] * s[:k], Vt[:k] * self.e)
+            at = problem.objective(shorter, B)
+            low, high = (low, k) if at <= most else (k, high)
+            F, value = (shorter, at) if at <= most else (F, value)
+        return F, B, value
+
+    def _bound(self, Z: Array, B: Array | None) -> Bound:
+        """Return the bound of the multiplier or of the gradient: the kind that was better when both were tried."""
+        self.examined += 1
+        if not self.problem.data.smooth:
+            return self.problem.bound(self.dual)
+        if self.examined % BOTH == 1:
+            bounds = [
+                self.problem.bound(self.dual),
+                self.problem.bound(self.problem.dual_point(Z, B)),
+            ]
+            self.use_gradient = bounds[1].value > bounds[0].value
+            return bounds[self.use_gradient]
+        return self.problem.bound(self.problem.dual_point(Z, B) if self.use_gradient else self.dual)
+
+    def _loss_step(self) -> Array:
+        A = self.Q - self.U
+        A *= self.s
+        P, self.B = self.problem.prox(A, self.rho / np.square(self.s), self.B)
+        return P / self.s
+
+    def _gauge_step(self, W: Array) -> Factors:
+        """Return the prox of the gauge, of the trace norm in the block of the last step where that is exact enough."""
+        t = float(self.problem.alpha / self.rho)
+        if (
+            not isinstance(self.gauge, Trace)
+            or W.dtype != np.float64
+            or t <= GRAM_LIMIT * np.linalg.norm(W)
+        ):
+            return self.gauge.prox(W, t)
+        turned = W.shape[0] < W.shape[1]
+        scale = float(self.gauge.scale)
+        left, sizes, right = self.svt(np.ascontiguousarray(W.T) if turned else W, t / scale)
+        left, right = (right, left) if turned else (left, right)
+        return Factors(left * (sizes / scale), np.ascontiguousarray(right.T) * scale)
+
+    def _balance(self, W: Array, last: Array) -> None:
+        if self.changes >= CHANGES:
+            return
+        # measured against the data where Q itself is next to nothing, or rho would grow without end
+        size = max(float(np.linalg.norm(W)), float(np.linalg.norm(self.Q)), self.least, 1e-300)
+        primal = float(np.linalg.norm(W - self.Q)) / size
+        dual = float(np.linalg.norm(self.Q - last)) / max(float(np.linalg.norm(self.U)), 1e-300)
+        if not (primal > RATIO * dual or dual > RATIO * primal):
+            return
+        factor = 1 + 3 / (1 + 0.4 * self.changes)
+        factor = factor if primal > dual else 1 / factor
+        self.changes += 1
+        self.rho = self.rho * factor
+        self.U = self.U / factor
+
+    def _first_penalty(self) -> tuple[float, float]:
+        """Return rho whose first threshold is a few percent of the way to the data, and a tenth of that way."""
+        null = self.problem.null
+        way = self.problem.data.way(self.problem.predictor(null.factors, null.free)) / self.s
+        size = self.gauge.polar(way, 0).value
+        return (float(30 * self.problem.alpha / size) if size > 0 else 1.0), 0.1 * float(
+            np.linalg.norm(way),
+        )
+
+
+class Thresholding:
+    """Singular value thresholding in a block of right singular vectors that is carried from step to step.
+
+    W stands upright, and t is no less than a millionth of its norm: Gram matrices lose what is much
+    smaller.
+    """
+
+    def __init__(self, X: Array | None = None) -> None:
+        self.age = REFRESH
+        self.block = np.zeros((0, 0))
+        self.norm = 0.0
+        if X is not None:  # whose multiples come first
+            values, V = spectrum(X)
+            self.age = 0
+            self.norm = float(values[0])
+            self.block = V[:, : int((values > self.norm / 3).sum()) + SPARE]
+
+    def __call__(self, W: Array, t: float) -> tuple[Array, Array, Array]:
+        """Return left vectors, values - t and right vectors of the singular values of W above t."""
+        values, V = self._leading(W, t)
+        k = int((values > t).sum())
+        self.block = V[:, : k + SPARE]
+        return W @ (V[:, :k] / values[:k]), values[:k] - t, V[:, :k]
+
+    def _leading(self, W: Array, t: float) -> tuple[Array, Array]:
+        self.age += 1
+        if self.age < REFRESH and W.shape[1] >= max(WIDE, NARROW * self.block.shape[1]):
+            Q, _ = np.linalg.qr(W.T @ (W @ self.block))
+            values, T = spectrum(W @ Q)
+            if values[-2] <= t:  # else the block may be too narrow for all that is above t
+                return values, Q @ T
+        self.age = 0
+        return spectrum(W)
+
+
+def spectrum(W: Array) -> tuple[Array, Array]:
+    """Return the singular values of an upright W, falling, and its right singular vectors."""
+    squares, V = np.linalg.eigh(W.T @ W)
+    return np.sqrt(np.maximum(squares[::-1], 0)), np.ascontiguousarray(V[:, ::-1])

@@ -1,0 +1,77 @@
+"""The closed form: squared loss, nothing missing, so that the solution is one prox of the gauge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from regfactor.core.factors import Point
+from regfactor.core.loop import Iterate
+from regfactor.core.params import Array, UnsupportedProblem
+from regfactor.losses import Squared
+from regfactor.penalties import Columns, Rows, Trace
+from regfactor.problems import Convex
+from regfactor.solvers.base import Solver
+
+CONSTANT = 1e-12  # relative spread below which numbers are the same
+
+
+def has_closed_form(problem: Convex) -> bool:
+    """Whether |h^1/2 (Z - X)|^2/2 + alpha |||Z||| is all there is, with a curvature h that the gauge's prox allows.
+
+    Offsets can be profiled out of the trace norm only, which no projection of Z raises.
+    """
+    gauge = problem.gauge
+    design = problem.design
+    if not isinstance(gauge, Trace | Rows | Columns) or np.ndim(gauge.scale):
+        return False
+    if design is not None and not (isinstance(gauge, Trace) and not np.any(design.strengths)):
+        return False
+    h = curvature(problem)
+    return h is not None and (np.ndim(h) == 0 or isinstance(gauge, Rows))
+
+
+def curvature(problem: Convex) -> float | Array | None:
+    """Return the curvature of the loss in Z if it is one number, or one for each row; None otherwise."""
+    scale = problem.map.diagonal
+    if scale is None or not all(isinstance(t.loss, Squared) for t in problem.data.terms):
+        return None
+    if problem.data.complete and np.ndim(scale) == 0:
+        return float(scale) ** 2
+    h = problem.data.hessian(np.zeros(problem.data.shape, problem.data.dtype)) * np.square(scale)
+    if np.ptp(h, axis=1).max() > CONSTANT * h.max():
+        return None
+    if np.ptp(h) <= CONSTANT * h.max():
+        return float(h[0, 0])
+    return np.asarray(h[:, 0])
+
+
+@dataclass
+class Closed(Solver):
+    """Z = prox of the gauge at X, freed of the design: one step, certified to rounding."""
+
+    def check(self, problem: Convex) -> None:
+        if not has_closed_form(problem):
+            raise UnsupportedProblem(
+                "Closed needs the squared loss with every entry observed and no weights of entries, a gauge with a "
+                "prox, and no design (or a free one with the trace norm). Use Admm.",
+            )
+
+    def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
+        """Yield the solution."""
+        h = curvature(problem)
+        assert h is not None
+        h = (
+            np.where(h > 0, h, 1.0) if isinstance(h, np.ndarray) else h
+        )  # a row with nothing observed stays zero
+        _, G, _ = problem.evaluate(np.zeros(problem.shape, problem.data.dtype))
+        F = problem.gauge.prox(
+            -G / (h[:, None] if isinstance(h, np.ndarray) else h),
+            problem.alpha / h,
+        )
+        Z = F.dense()
+        B = problem.free(Z)
+        bound = problem.bound(problem.dual_point(Z, B))
+        yield Iterate(Point(F, B), problem.objective(F, B), bound.value, bound.rigorous)

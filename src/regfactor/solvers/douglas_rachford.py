@@ -1,0 +1,278 @@
+"""Douglas-Rachford splitting for squared loss under lags: the quadratic step is exact, because S S* = (q + 1) I."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from regfactor.core.factors import Factors, Point
+from regfactor.core.linalg import GRAM_LIMIT
+from regfactor.core.loop import Iterate, relative
+from regfactor.core.params import Array, UnsupportedProblem
+from regfactor.maps import Identity, Lags
+from regfactor.penalties import Gauge, Trace, TwoView
+from regfactor.problems import Convex, Design
+from regfactor.solvers.base import Solver
+
+# penalties, free of scale: the first finds W quickly, the later one its proof
+FIRST = 0.3
+LATER = 0.05
+SWITCH = 20
+PLAIN = 50  # steps before extrapolation
+SAFE = 4.0  # growth of the squared residual at which an extrapolated point is given up
+REGULARIZED = 1e-9  # of the extrapolation's normal equations
+CLOSER = 0.8  # of the tolerance, once the cheap gap was met and the proof was not
+
+
+@dataclass
+class DouglasRachford(Solver):
+    """Proximal steps of the gauge and exact steps of 1/2 |Y - D B - S(W)|^2 + ridge, with B profiled out.
+
+    Reflected and over-relaxed; after some steps Anderson's extrapolation takes over, with the plain
+    step as safeguard.
+    """
+
+    tol: float = 1e-4
+    relaxation: float = 1.7
+    memory: int = 20
+    every: int = 10
+
+    def check(self, problem: Convex) -> None:
+        if not (problem.data.quadratic and problem.data.complete):
+            raise UnsupportedProblem(
+                "DouglasRachford needs squared loss on a table without holes. Use Fista.",
+            )
+        if problem.design is not None and problem.design.columns is not None:
+            raise UnsupportedProblem("DouglasRachford needs a design on all columns. Use Fista.")
+        if not isinstance(problem.map, Lags | Identity):
+            raise UnsupportedProblem(
+                f"DouglasRachford needs a map with S S* = c I, got {problem.map}. Use Fista.",
+            )
+        if isinstance(problem.gauge, TwoView) or (
+            isinstance(problem.gauge, Trace) and np.ndim(problem.gauge.scale)
+        ):
+            raise UnsupportedProblem(
+                f"DouglasRachford needs a gauge with a prox, got {problem.gauge}. Use Admm.",
+            )
+
+    def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
+        """Yield every few steps; the proof, which costs as much, only when the gap in closed form is small enough."""
+        state = _Reflections(problem, (start or problem.null).factors, self)
+        tol = self.tol
+        while True:
+            state.advance(self.every)
+            close = state.relative_gap() <= tol
+            yield state.iterate(close)
+            tol = CLOSER * tol if close else tol
+
+
+class _Reflections:
+    """X, its shrunken W = prox(X) and the residual direction r of the exact step from the reflection 2 W - X."""
+
+    def __init__(self, problem: Convex, start: Factors, settings: DouglasRachford) -> None:
+        self.problem = problem
+        self.settings = settings
+        self.Y = -problem.data.gradient(np.zeros(problem.data.shape, problem.data.dtype))
+        self.regression = Regression(problem.design, len(self.Y))
+        self.extrapolation = Extrapolation(settings.memory)
+        self.X = start.dense()
+        self.taken = 0
+        self.safe: tuple[Array, float] | None = None
+        self.least = np.inf
+        self.bound = -np.inf
+        self._penalize(FIRST)
+
+    def _penalize(self, rho: float) -> None:
+        self.rho = rho
+        c = self.problem.map.norm2 / rho
+        left = 1 - self.regression.e
+        self.plain = 1 / (1 + c)
+        self.inside = (left / (1 + c * left) - self.plain)[:, None]
+
+    def advance(self, steps: int) -> None:
+        """Take some steps; the last leaves W, its image and r of the same point."""
+        for _ in range(steps):
+            if self.taken:
+                self._move()
+            self.taken += 1
+            if self.taken == SWITCH:  # the multiplier rho (X - W) survives
+                self.X = self.W + (self.X - self.W) * (self.rho / LATER)
+                self._penalize(LATER)
+            self._evaluate()
+
+    def _evaluate(self) -> None:
+        self.shrunk = shrink(self.problem.gauge, self.X, float(self.problem.alpha / self.rho))
+        self.W = self.shrunk.W
+        self.x = self.Y - self.problem.map(2 * self.W - self.X)
+        Q = self.regression.Q
+        self.r = (self.plain * self.x + Q @ (self.inside * (Q.T @ self.x))) / self.rho
+
+    def _move(self) -> None:
+        residual = self.problem.map.adjoint(self.r)
+        residual += self.W
+        residual -= self.X
+        relaxed = self.X + self.settings.relaxation * residual
+        if self.taken < PLAIN:
+            self.X = relaxed
+            return
+        size = float(np.vdot(residual, residual))
+        if self.safe is not None and size > SAFE * self.safe[1]:
+            self.X = self.safe[0]
+            self.safe = None
+            self.extrapolation = Extrapolation(self.settings.memory)
+            return
+        self.safe = relaxed, size
+        self.X = self.extrapolation(self.X, residual)
+
+    def relative_gap(self) -> float:
+        """Return the gap of the best W and the best dual point so far, in closed form."""
+        R = self.Y - self.problem.map(self.W)
+        problem = self.problem
+        self.objective = (
+            float(np.vdot(R, self.regression.left(R))) / 2 + problem.alpha * self.shrunk.cost
+        )
+        # the exact step's residual is a better dual point than that of W: rho r = M x', of what it
+        # leaves of x
+        L = self.rho * self.r
+        bound = self._dual(L, self.x - problem.map.norm2 * self.r)
+        self.R = R
+        if bound >= self.bound:
+            self.bound = bound
+            self.dual = L
+        self.least = min(self.least, self.objective)
+        return relative(self.least - self.bound, self.least, problem.floor)
+
+    def _dual(self, L: Array, R: Array) -> float:
+        """Return the best dual value of a multiple of L = M R, clipped on both sides into the gauge's dual ball."""
+        quadratic = float(np.vdot(R, L))
+        linear = float(np.vdot(self.Y, L))
+        norm = self.problem.gauge.polar(self.problem.map.adjoint(L), 0).value
+        if norm == 0 or quadratic <= 0:
+            return 0.0
+        longest = self.problem.alpha / norm
+        s = float(np.clip(linear / quadratic, -longest, longest))
+        return s * linear - s * s * quadratic / 2
+
+    def iterate(self, close: bool) -> Iterate:
+        """Return the point; if it is close to the optimum, with the objective and the bound that the problem states."""
+        F = self.shrunk.factors()
+        steps = self.settings.every
+        B = self.regression.free(self.R)
+        point = Point(F, B, -self.dual)
+        if not close:
+            return Iterate(point, self.objective, steps=steps)
+        bound = self.problem.bound(-self.dual)
+        return Iterate(
+            point,
+            self.problem.objective(F, B),
+            bound.value,
+            bound.rigorous,
+            steps=steps,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Shrunk:
+    """The prox of a gauge: the matrix, what it costs, and how its factors are made when they are asked for."""
+
+    W: Array
+    cost: float
+    factors: Callable[[], Factors]
+
+
+def eigh(G: Array) -> tuple[Array, Array]:
+    """Return rising eigenvalues and eigenvectors of a small matrix; LAPACK's own call costs half of numpy's."""
+    if G.dtype != np.float64:
+        return np.linalg.eigh(G)
+    values, V, info = scipy.linalg.lapack.dsyevd(G, lower=1, overwrite_a=1)
+    if info:
+        raise np.linalg.LinAlgError(
+            "The eigenvalues of a Gram matrix did not converge; scale the data.",
+        )
+    return values, V
+
+
+def shrink(gauge: Gauge, X: Array, t: float) -> Shrunk:
+    """Return the prox of the gauge at X; of the trace norm by one eigendecomposition and one product."""
+    size = gauge.scale
+    if isinstance(gauge, Trace) and X.shape[0] >= X.shape[1]:
+        squares, V = eigh(X.T @ X)
+        cut = t / size
+        if cut * cut > GRAM_LIMIT**2 * squares[-1]:  # else the Gram matrix has lost what is cut
+            first = int(squares.searchsorted(cut * cut, side="right"))
+            s = np.sqrt(squares[first:])
+            V = V[:, first:]
+            kept = V * (1 - cut / s)
+            return Shrunk(
+                X @ (kept @ V.T),
+                float((s - cut).sum()) / size,
+                lambda: Factors(X @ kept / size, np.ascontiguousarray(V.T) * size),
+            )
+    F = gauge.prox(X, t)
+    return Shrunk(F.dense(), gauge.cost(F), lambda: F)
+
+
+class Regression:
+    """Ridge regression on a design: D (D'D + ridge)^-1 D' = Q diag(e) Q', by factorizations alone."""
+
+    def __init__(self, design: Design | None, n: int) -> None:
+        self.design = design
+        U, s, Vt = (design or Design(np.zeros((n, 0)))).factors
+        self.coefficients = (Vt.T / s) @ U.T
+        self.Q, roots, _ = np.linalg.svd(U, full_matrices=False)
+        self.e = np.minimum(np.square(roots), 1.0)
+
+    def left(self, R: Array) -> Array:
+        """Return M R, what the regression leaves of R."""
+        return R - self.Q @ (self.e[:, None] * (self.Q.T @ R))
+
+    def free(self, R: Array) -> Array | None:
+        """Return the coefficients of the regression of R."""
+        if self.design is None:
+            return None
+        return self.coefficients @ R
+
+
+class Extrapolation:
+    """Anderson's: the combination of recent steps whose residual would be least if the map were linear."""
+
+    def __init__(self, memory: int) -> None:
+        self.memory = memory
+        self.held = 0
+        self.place = 0
+        self.last: tuple[Array, Array] | None = None
+
+    def __call__(self, X: Array, residual: Array) -> Array:
+        """Return the next point from X and the residual of its plain step."""
+        f = residual.ravel()
+        g = (X + residual).ravel()
+        if self.last is None:
+            self.changes = np.zeros(
+                (2, self.memory, f.size),
+                np.float32,
+            )  # half the traffic; what they change is exact
+            self.products = np.zeros((self.memory, self.memory))
+        else:
+            self._remember(f - self.last[0], g - self.last[1])
+        self.last = f, g
+        if not self.held:
+            return X + residual
+        k = self.held
+        products = self.products[:k, :k]
+        firm = products + (REGULARIZED * np.trace(products) + np.finfo(f.dtype).tiny) * np.eye(k)
+        weights = np.linalg.solve(firm, self.changes[0, :k] @ f.astype(np.float32)).astype(
+            np.float32,
+        )
+        return (g - weights @ self.changes[1, :k]).reshape(X.shape)
+
+    def _remember(self, df: Array, dg: Array) -> None:
+        at = self.place
+        self.changes[0, at] = df
+        self.changes[1, at] = dg
+        self.held = min(self.held + 1, self.memory)
+        self.place = (at + 1) % self.memory
+        row = self.changes[0, : self.held] @ self.changes[0, at]
+        self.products[at, : self.held] = self.products[: self.held, at] = row

@@ -1,0 +1,406 @@
+"""Two views: a search over eta around a solver for the trace norm at that eta (spec 4.1, algorithm A)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from regfactor.core.factors import Factors, Point
+from regfactor.core.loop import Iterate
+from regfactor.core.params import Array, UnsupportedProblem
+from regfactor.penalties import SquaredL2, TwoView
+from regfactor.problems import Bound, Convex
+from regfactor.solvers.admm import Admm, Splitting
+from regfactor.solvers.base import Solver
+from regfactor.solvers.factored_fista import Atoms, Descent
+from regfactor.solvers.fista import Fista, Gradients
+from regfactor.solvers.updates import update_components
+
+WIDEST = 30.0  # logit of the eta nearest to an end
+NARROW = 1e-9
+DOUBT = 3  # moves that an end of the bracket stops in turn, after which it is given up
+# entries of a table from which on factors are the fastest where the prox of the loss is an
+# iteration
+LARGE = 10_000
+SHARE = 0.5  # of the tolerance that is left to the inner problem; the rest is for eta
+# a view all of whose components are shorter than their bound by this share is bounded by nothing
+SLACK = 1e-3
+RIDGE = 1e-6  # of the strength, on components that nothing bounds
+
+
+@dataclass
+class EtaSearch(Solver):
+    """max over eta of min over Z of L(Z) + alpha |Z E^-1|_tr: concave in eta, convex in Z.
+
+    Any inner dual bound is a bound of the whole, since the inner norm is nowhere larger than the
+    two-view norm.
+    """
+
+    relaxation: float = 1.6
+    every: int = 5
+    tol: float = 1e-4
+    random_state: Any = 0
+    sparse = True
+
+    def check(self, problem: Convex) -> None:
+        if not isinstance(problem.gauge, TwoView):
+            raise UnsupportedProblem(
+                f"EtaSearch is for the gauge TwoView, got {problem.gauge}. Use Admm.",
+            )
+        inner = replace(problem, gauge=problem.gauge.at(0.5, problem.shape[1]))
+        solver: Solver = Admm()
+        if problem.data.layout.sparse:
+            solver = Atoms()
+        elif not all(t.loss.proximable for t in problem.data.terms):
+            solver = Fista()
+        solver.check(inner)
+
+    def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
+        """Yield every few inner steps the recovered two-view factors and the inner bound."""
+        gauge = problem.gauge
+        d = problem.shape[1]
+        assert isinstance(gauge, TwoView)
+        search = _Bracket(
+            gauge.eta(start.factors) if start is not None and start.factors.rank else 0.5,
+        )
+        inner = self._inner(replace(problem, gauge=gauge.at(search.eta, d)), start)
+        least = np.inf
+        while True:
+            best = _Best(search.patience)
+            while True:
+                found = inner.examine()
+                F = _recovered(gauge, found.factors, inner.e, search.eta).astype(problem.data.dtype)
+                objective = problem.objective(F, found.free)
+                least = min(least, objective)
+                yield Iterate(
+                    Point(F, found.free, found.dual),
+                    objective,
+                    found.bound.value,
+                    found.bound.rigorous,
+                    steps=found.steps,
+                    info={"eta": search.eta},
+                )
+                if best.enough(found, least, self.tol):
+                    break
+            search.move(*_view_shares(found.factors, gauge.n_first))
+            inner.rescale(replace(problem, gauge=gauge.at(search.eta, d)))
+
+    def _inner(self, problem: Convex, start: Point | None) -> _Inner:
+        """Return the solver at a fixed eta: in factors for large tables, where the loss has a prox by splitting."""
+        if _in_factors(problem):
+            return _InFactors(
+                problem,
+                start,
+                Atoms(SHARE * self.tol, random_state=self.random_state),
+            )
+        if all(t.loss.proximable for t in problem.data.terms):
+            return _Split(problem, start, self)
+        return _Steps(problem, start, self.every)
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """Where an inner solver stands: factors of Z E^-1 with orthonormal components, and what it knows of them."""
+
+    factors: Factors
+    free: Array | None
+    dual: Array | None
+    objective: float
+    bound: Bound
+    steps: int
+
+
+class _Inner(Protocol):
+    """A solver of the trace norm at a fixed eta, whose scale e can be changed under way."""
+
+    @property
+    def e(self) -> Any:
+        """The scale of the columns."""
+        ...
+
+    def examine(self) -> _Found:
+        """Take some steps and return what was found."""
+        ...
+
+    def rescale(self, problem: Convex) -> None:
+        """Go on with the same data under another scale."""
+        ...
+
+
+class _Split:
+    """By ADMM."""
+
+    def __init__(self, problem: Convex, start: Point | None, solver: EtaSearch) -> None:
+        self.split = Splitting(problem, start or problem.null, solver.relaxation)
+        self.every = solver.every
+
+    @property
+    def e(self) -> Any:
+        return self.split.e
+
+    def rescale(self, problem: Convex) -> None:
+        self.split.rescale(problem)
+
+    def examine(self) -> _Found:
+        rounds = (
+            1 if self.split.examined else 2
+        )  # no problem worth a search is solved at the first, the dearest
+        for _ in range(rounds):
+            self.split.advance(self.every)
+        F, B, objective, bound = self.split.examine_both()
+        return _Found(
+            Factors(F.Phi, F.C / self.e),
+            B,
+            self.split.dual,
+            objective,
+            bound,
+            rounds * self.every,
+        )
+
+
+class _Steps:
+    """By proximal gradient steps."""
+
+    def __init__(self, problem: Convex, start: Point | None, every: int) -> None:
+        self.state = Gradients(problem, start or problem.null)
+        self.every = every
+
+    @property
+    def e(self) -> Any:
+        return self.state.e
+
+    def rescale(self, problem: Convex) -> None:
+        self.state.rescale(problem)
+
+    def examine(self) -> _Found:
+        self.state.advance(self.every)
+        it = self.state.examine(self.every)
+        F = Factors(it.point.factors.Phi, it.point.factors.C / self.e)
+        return _Found(
+            F,
+            it.point.free,
+            it.point.dual,
+            it.objective,
+            Bound(it.bound, it.rigorous),
+            self.every,
+        )
+
+
+class _InFactors:
+    """By proximal steps on low rank + sparse."""
+
+    def __init__(self, problem: Convex, start: Point | None, solver: Atoms) -> None:
+        self.descent = Descent(problem, start, solver)
+        self.every = solver.every
+
+    @property
+    def e(self) -> Any:
+        return self.descent.e
+
+    def rescale(self, problem: Convex) -> None:
+        self.descent.rescale(problem)
+
+    def examine(self) -> _Found:
+        for _ in range(self.every):
+            self.descent.step()
+        it = self.descent.examine()
+        F = Factors(it.point.factors.Phi, it.point.factors.C / self.e)
+        return _Found(
+            F,
+            it.point.free,
+            it.point.dual,
+            it.objective,
+            Bound(it.bound, it.rigorous),
+            self.every,
+        )
+
+
+class _Best:
+    """When an inner problem is solved well enough to move eta: its error is small beside that of eta.
+
+    That of eta is counted from the least objective so far: right after a move, the current one is
+    far too large.
+    """
+
+    def __init__(self, patience: float) -> None:
+        self.patience = patience
+        self.bound = -np.inf
+        self.last = np.inf
+
+    def enough(self, found: _Found, objective: float, tol: float) -> bool:
+        """Take in what was found; without a bound, the last fall of the inner objective stands for its error."""
+        self.bound = max(self.bound, found.bound.value)
+        of_eta = objective - found.objective
+        whole = tol * abs(objective)
+        matters = of_eta > (1 - SHARE) * whole
+        if np.isfinite(
+            self.bound,
+        ):  # which a solver in factors never proves closer than its share of the tolerance
+            return found.objective - self.bound <= max(
+                self.patience * of_eta,
+                SHARE * whole if matters else 0.0,
+            )
+        fall = self.last - found.objective
+        self.last = found.objective
+        return matters and fall <= self.patience * of_eta
+
+
+class _Bracket:
+    """A safeguarded search for the logit of eta, driven by an EM step and the sign of the derivative."""
+
+    def __init__(self, eta: float = 0.5) -> None:
+        eta = min(max(eta, 1e-3), 1 - 1e-3)
+        self.logit = float(np.log(eta / (1 - eta)))
+        self.low = -WIDEST
+        self.high = WIDEST
+        self.patience = 0.25
+        self.longest = 4.0
+        self.last = 0.0
+        self.moved = 0.0
+        self.pushed = 0
+
+    @property
+    def eta(self) -> float:
+        """Return the weight of the first view."""
+        return float(1 / (1 + np.exp(-self.logit)))
+
+    def move(self, first: float, second: float) -> None:
+        """Go to the next eta, given how much of the inner trace norm lies in each view."""
+        first = max(first, 1e-300)
+        second = max(second, 1e-300)
+        step = np.log(first) - np.log(second) - self.logit  # EM: eta = first / (first + second)
+        if step > 0:
+            self.low = self.logit
+        else:
+            self.high = self.logit
+        here = self.logit
+        target = self.logit + float(np.clip(self._accelerated(step), -self.longest, self.longest))
+        inside = self.low < target < self.high
+        self.logit = target if inside else (self.low + self.high) / 2
+        self.moved = self.logit - here
+        self._doubt(0 if inside else int(np.sign(step)))
+        if (
+            self.high - self.low < NARROW
+        ):  # an inexact inner solution misled the sign: widen and be more exact
+            self.low = self.logit - 2
+            self.high = self.logit + 2
+            self.patience = 0.3 * self.patience
+            self.longest = 0.5
+
+    def _doubt(self, beyond: int) -> None:
+        """Give up an end beyond which the steps want to go again and again: an inexact inner solution had set it."""
+        if beyond * self.pushed >= 0 and beyond:
+            self.pushed = self.pushed + beyond
+        else:
+            self.pushed = beyond
+        if abs(self.pushed) < DOUBT:
+            return
+        if self.pushed > 0:
+            self.low, self.high = (self.low, WIDEST)
+        else:
+            self.low, self.high = (-WIDEST, self.high)
+        self.patience = 0.5 * self.patience
+        self.longest = max(0.5 * self.longest, 0.5)
+        self.pushed = 0
+
+    def _accelerated(self, step: float) -> float:
+        """Stretch the step as if the last two belonged to a geometric series (Aitken); the bracket guards the sum.
+
+        At an eta on the boundary the plain steps stay the same for ever: the ratio is one, and only
+        the cap ends it. Steps that turn have the best eta between them, and a secant finds it where
+        they would only swing.
+        """
+        previous = self.last
+        self.last = step
+        ratio = step / previous if previous else 0.0
+        if ratio > 0:
+            return step / (1 - min(ratio, 0.97))
+        if ratio < 0 and self.moved * previous > 0:
+            return step * (self.moved / previous) / (1 - ratio)
+        return step
+
+
+def _in_factors(problem: Convex) -> bool:
+    """Whether proximal steps in factors suit a problem best: on sparse tables, and where a prox would be iterated."""
+    data = problem.data
+    if data.layout.sparse:
+        return True
+    able = (
+        data.smooth
+        and problem.map.diagonal is not None
+        and not any(t.loss.rowwise for t in data.terms)
+    )
+    closed = all(t.loss.of_residual for t in data.terms)
+    return able and not closed and bool(np.prod(data.shape) >= LARGE)
+
+
+def _recovered(gauge: TwoView, Q: Factors, e: Any, eta: float) -> Factors:
+    """Return optimal two-view factors of Z = Q E, given Q = U S V'."""
+    s = np.linalg.norm(Q.codes, axis=0)
+    kept = s > 0
+    return gauge.recover_near(Q.codes[:, kept] / s[kept], s[kept, None] * (Q.C * e)[kept], eta)
+
+
+def _view_shares(Q: Factors, n_first: int) -> tuple[float, float]:
+    """Return sum_i s_i |v_i|^2 over each view for Q = U S V'."""
+    s = np.linalg.norm(Q.codes, axis=0)
+    squares = np.square(Q.C) * s[:, None]
+    return float(squares[:, :n_first].sum()), float(squares[:, n_first:].sum())
+
+
+def with_slack_used(problem: Convex, point: Point) -> Point:
+    """Return a point whose components fit better in a view that its bound does not touch, at the same cost.
+
+    Where one view alone decides (eta at an end) the other costs nothing until it meets its bound:
+    it is a regression on the codes. A gap does not see how well that is done when the view is a
+    millionth of the whole.
+    """
+    gauge = problem.gauge
+    F = point.factors
+    data = problem.data
+    assert isinstance(gauge, TwoView)
+    if not F.rank or not data.smooth or any(t.loss.rowwise for t in data.terms):
+        return point
+    if problem.design is not None and point.free is not None:
+        data = data.shifted(problem.design.D, point.free)
+    for view, bound in zip(
+        (slice(gauge.n_first), slice(gauge.n_first, None)),
+        gauge.bounds,
+        strict=True,
+    ):
+        length = np.linalg.norm(F.C[:, view], axis=1) / bound
+        if length.max() > 1 - SLACK:
+            continue
+        fitted = update_components(
+            data,
+            F.codes * problem.map.diagonal,
+            F.C,
+            SquaredL2(),
+            RIDGE * problem.alpha,
+        )
+        C = F.C.copy()
+        C[:, view] += (
+            _longest(F.C[:, view], fitted[:, view] - F.C[:, view], bound) * (fitted - F.C)[:, view]
+        )
+        F = Factors(F.Phi, C)
+    better = Point(F, problem.free(F, point.free), point.dual)
+    if problem.objective(F, better.free) <= problem.objective(point.factors, point.free):
+        return better
+    return point
+
+
+def _longest(C: Array, step: Array, bound: float) -> float:
+    """Return the share of a step, at most one, that keeps every row of C within its bound."""
+    a = np.square(step).sum(axis=1)
+    b = (C * step).sum(axis=1)
+    room = np.maximum(bound**2 - np.square(C).sum(axis=1), 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(
+            a > 0,
+            room / (b + np.sqrt(b * b + a * room)),
+            np.inf,
+        )  # the root of |C + t step| = bound
+    return float(min(1.0, np.nanmin(share, initial=1.0)))

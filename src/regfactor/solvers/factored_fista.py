@@ -1,0 +1,500 @@
+"""Convex problems through factors: proximal steps on low rank + sparse, where the n x d matrix is never formed.
+
+Proximal gradient (FISTA with restarts) in the space of Z, with Z, its momentum and its gradient
+held as factors and entries. Each singular value thresholding is one subspace iteration on a block
+of directions that is carried from step to step. It begins with alternating ridge regressions, which
+come near in few sweeps but grow small atoms only slowly; proximal steps find those, and with them
+the exact rank and the certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regfactor.core.factors import Factors, Point, rebalance
+from regfactor.core.linalg import GRAM_LIMIT, is_below, orthonormal
+from regfactor.core.loop import Iterate
+from regfactor.core.params import Array, UnsupportedProblem
+from regfactor.penalties import Trace
+from regfactor.problems import Bound, Convex
+from regfactor.problems.gradient_operator import LARGEST_EIGH, Scattered
+from regfactor.solvers.admm import spectrum
+from regfactor.solvers.base import Solver
+from regfactor.solvers.sweeps import first_atoms, sweep
+
+# first step in units of 1 / mean curvature: a mask acts on incoherent matrices like its density
+STEP = 0.6
+MANY = 100  # entries in a row that stand for all of them
+FADING = 0.95
+# sweeps at the start, at most, and the relative fall of the objective that ends them
+SWEEPS = 6
+ENOUGH = 1e-2
+LIMITED_SWEEPS = 50  # the same where the rank is limited, and they end by the tolerance
+SHORTENINGS = (
+    30  # of the first atoms, by halves: losses of an exponential do not bear large predictors
+)
+SAMPLE = 50_000  # rows of a tall table on which the sweeps begin
+SPARE = 8  # directions carried beside those of the atoms
+MARGIN = 0.99  # share of the tolerance that is aimed at; the rest is for rounding
+ROUNDING = 50  # rounding errors that a rise of the objective may be
+PATIENCE = 10  # examinations without a fall of the objective after which nothing is left to gain
+SINGLE_PATIENCE = 2  # the same in single precision, after which double precision goes on
+
+
+def _obstacle(problem: Convex) -> str | None:
+    """Return what a problem lacks for proximal steps in factors, None if it has all."""
+    if not isinstance(problem.gauge, Trace):
+        return f"the gauge Trace(), not {problem.gauge}"
+    if problem.map.diagonal is None:
+        return f"a map that multiplies entries, not {problem.map}"
+    if any(t.loss.rowwise for t in problem.data.terms):
+        return "elementwise losses, not one that couples whole rows"
+    if not problem.data.smooth:
+        return "a smooth loss (the absolute and hinge losses have kinks; huber, smoothed_l1, smoothed_hinge have none)"
+    return None
+
+
+@dataclass
+class Atoms(Solver):
+    """Accelerated proximal gradient in factors for the trace norm; proves the level that a gap of `tol` needs."""
+
+    tol: float = 1e-4
+    max_rank: int | None = None
+    every: int = 3
+    random_state: Any = 0
+    sparse = True
+
+    def check(self, problem: Convex) -> None:
+        why = _obstacle(problem)
+        if why is not None:
+            held = (
+                "; a sparse table has no other solver: give it as a dense one with NaN"
+                * problem.data.layout.sparse
+            )
+            raise UnsupportedProblem(f"Atoms needs {why}{held}.")
+
+    def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
+        """Yield every few steps, with a bound whenever one can be proven."""
+        descent = Descent(problem, start, self)
+        while True:
+            for _ in range(self.every):
+                descent.step()
+            found = descent.examine()
+            if descent.single and not found.limited and (found.settled or found.bound > -np.inf):
+                descent.refine()
+                found = descent.examine()
+            yield found
+
+
+@dataclass(frozen=True, eq=False)
+class Spot:
+    """A Z in factors with orthonormal components, its map at the entries, free coefficients, loss and objective."""
+
+    F: Factors
+    mapped: Array
+    B: Array | None
+    value: float
+    objective: float
+
+
+@dataclass(frozen=True, eq=False)
+class Mix:
+    """A weighted sum of matrices in factors, multiplied and never formed."""
+
+    parts: tuple[Factors, ...]
+    weights: tuple[float, ...]
+
+    def __matmul__(self, B: Array) -> Array:
+        return np.asarray(
+            sum(F.Phi @ (w * (F.C @ B)) for F, w in zip(self.parts, self.weights, strict=True)),
+        )
+
+    def pull(self, Y: Array) -> Array:
+        """Return the transpose times Y."""
+        return np.asarray(
+            sum(F.C.T @ (w * (F.Phi.T @ Y)) for F, w in zip(self.parts, self.weights, strict=True)),
+        )
+
+
+def inner_product(A: Factors, B: Factors) -> float:
+    """Return <A, B> of matrices in factors, without forming them."""
+    return float(np.vdot(A.Phi.T @ B.Phi, A.C @ B.C.T))
+
+
+class Descent:
+    """The state: the best spot and the one before, the block of directions, step length and momentum."""
+
+    def __init__(self, problem: Convex, start: Point | None, solver: Atoms) -> None:
+        self.problem = problem
+        self.solver = solver
+        self.dtype = problem.data.dtype
+        self.e = problem.gauge.scale
+        self.alpha = float(problem.alpha)
+        self.random = np.random.default_rng(solver.random_state)
+        self.curvature = self._mean_curvature(start or problem.null)
+        self.steepest = self.curvature / self._first_step()
+        self.tau = 1 / self.steepest
+        self.t = 1.0
+        self.push = 0.0
+        self.now = self.last = self._begin(start)
+        self.known = np.full((2, 2), inner_product(self.now.F, self.now.F))
+        self.block = self._topped(self.now.F.C.T, self.now.F.rank)
+        self.examined = 0
+        self.still = 0
+        self.examined_at = self.now.objective
+
+    @property
+    def single(self) -> bool:
+        """Whether steps are taken in single precision."""
+        return bool(self.problem.data.dtype == np.float32)
+
+    @property
+    def rounding(self) -> float:
+        """Return the relative rise of the objective that may be rounding."""
+        return ROUNDING * float(np.finfo(self.problem.data.dtype).eps)
+
+    @np.errstate(over="ignore", invalid="ignore")  # a step too far is taken back
+    def step(self) -> None:
+        """Take one proximal gradient step from the point ahead; step back and shorten when the objective rises."""
+        b = self.push
+        now = self.now
+        last = self.last
+        if b:
+            ahead = Mix((now.F, last.F), (1 + b, -b))
+        else:
+            ahead = Mix((now.F,), (1.0,))
+        mapped = _beyond(now.mapped, last.mapped, b)
+        if now.B is None or last.B is None:
+            B = None
+        else:
+            B = _beyond(now.B, last.B, b)
+        value, g = self.problem.data.value_and_gradient(self._predictor(mapped, B))
+        F, self.block = self._threshold(ahead, self.problem.scattered(g))
+        new = self._spot(F, B)
+        products = self._products(F)
+        move = np.array([1, -(1 + b), b])
+        bend = self._bend(new, value + self._ridge(B), g, mapped, float(move @ products @ move))
+        if not new.objective <= now.objective * (1 + self.rounding):
+            self._fall_back(bend)
+            return
+        self._lengthen(bend)
+        self._accelerate(turned=float(move @ products @ (1, -1, 0)) < 0)
+        self.last = now
+        self.now = new
+        self.known = products[:2, :2]
+
+    def rescale(self, problem: Convex) -> None:
+        """Go on from the current point with the same data under another scale of the gauge."""
+        now = self.now
+        block = self.block
+        curvature = self.curvature
+        ratio = np.asarray(self.e / problem.gauge.scale)
+        self.problem = problem
+        self.e = problem.gauge.scale
+        F = self._unit(Factors(now.F.codes, now.F.C * ratio))
+        self.block = orthonormal(block * ratio[:, None])
+        self.curvature = self._mean_curvature(Point(Factors(F.Phi, F.C * self.e), now.B))
+        self.steepest *= self.curvature / curvature
+        self.tau *= curvature / self.curvature
+        self._restart(F, now.B)
+
+    def _restart(self, F: Factors, B: Array | None) -> None:
+        """Begin at a point without momentum."""
+        self.now = self.last = self._spot(F, B)
+        self.known = np.full((2, 2), inner_product(F, F))
+        self.t = 1.0
+        self.push = 0.0
+        self.still = 0
+        self.examined_at = self.now.objective
+
+    def refine(self) -> None:
+        """Go on in double precision: single precision comes near, but its objectives are too coarse for a proof."""
+        now = self.now
+        self.problem = self.problem.astype(np.float64)
+        self.block = orthonormal(self.block.astype(np.float64))
+        self._restart(
+            self._unit(now.F.astype(np.float64)),
+            None if now.B is None else now.B.astype(np.float64),
+        )
+
+    def examine(self) -> Iterate:
+        """Return the current point, with a bound if the level that the tolerance needs can be proven."""
+        problem = self.problem
+        now = self.now
+        Y = problem.feasible(problem.data.gradient(self._predictor(now.mapped, now.B)))
+        bound = self._bound(Y)
+        fall = self.examined_at - now.objective
+        self.examined_at = now.objective
+        limited = self.solver.max_rank is not None and now.F.rank >= self.solver.max_rank
+        least = 1e-15
+        patience = PATIENCE
+        if limited:  # no gap closes then
+            least = self.solver.tol
+            patience = 1
+        elif self.single:
+            least = float(np.finfo(np.float32).eps)
+            patience = SINGLE_PATIENCE
+        self.still = self.still + 1 if fall <= least * abs(now.objective) else 0
+        F = Factors(now.F.Phi, now.F.C * self.e)
+        refined = self.problem.data.dtype != self.dtype
+        told = {"rank": F.rank, "step": self.tau * self.curvature}
+        return Iterate(
+            Point(F, now.B, Y).astype(self.dtype),
+            now.objective,
+            bound.value,
+            bound.rigorous,
+            self.still >= patience,
+            limited,
+            self.solver.every,
+            stage=int(refined),
+            info=told,
+        )
+
+    def _bound(self, Y: Array) -> Bound:
+        """Return the bound that meets the tolerance if its level can be proven, else none.
+
+        A block that is carried on can miss directions along which the dual point is too large. The
+        Gram matrix that was formed to test the level has them; where it is small it is looked at
+        once before there is hope.
+        """
+        now = self.now
+        G = self.problem.scattered(Y)
+        problem = self.problem
+        size = problem.scale(now.objective)
+        rounding = ROUNDING * float(np.finfo(self.dtype).eps)
+        target = (
+            now.objective - max(MARGIN * self.solver.tol - rounding, 0.5 * self.solver.tol) * size
+        )
+        level = problem.level(Y, target)
+        self.examined += 1
+        hopeful = level > 0 and np.linalg.norm(G @ self.block, 2) <= level
+        if not hopeful and (self.examined > 1 or min(G.shape) > LARGEST_EIGH):
+            return Bound(-np.inf, True)
+        if not G.provable:
+            return Bound(problem.dual_value(self.alpha / G.norm(self.block[:, 0]), Y), False)
+        gram = G.gram
+        if hopeful and is_below(gram, level, max(G.shape)):
+            return Bound(problem.dual_value(self.alpha / level, Y), True)
+        self.block = G.directions(gram, min(self.block.shape[1], len(gram)), self.random).astype(
+            self.block.dtype,
+        )
+        return Bound(-np.inf, True)
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def _begin(self, start: Point | None) -> Spot:
+        """Return where alternating sweeps lead from the start, or the start itself where that is better."""
+        if start is None or not start.factors.rank:
+            null = self.problem.null
+            start = Point(self._atoms_of_gradient(), null.free)
+            swept = self._swept(start.factors, start.free)
+            if np.isfinite(swept.objective):
+                return swept
+            return self._spot(null.factors, null.free)
+        given = self._spot(
+            self._unit(Factors(start.factors.codes, start.factors.C / self.e)),
+            start.free,
+        )
+        swept = self._swept(rebalance(given.F), given.B)
+        if swept.objective < given.objective:
+            return swept
+        return given
+
+    def _atoms_of_gradient(self) -> Factors:
+        """Return leading directions of the gradient at zero, shortened until they are better than nothing."""
+        dual = self.problem.null.dual
+        assert dual is not None
+        G = self.problem.scattered(dual.astype(np.float32))
+        F = first_atoms(G, self.alpha, self.curvature, self.solver.max_rank, self.random)
+        if np.isfinite(self.problem.data.curvature):
+            return F
+        for _ in range(SHORTENINGS):
+            if self._spot(F, self.problem.null.free).value <= self.problem.null_objective():
+                break
+            F = 0.5 * F
+        return F
+
+    def _swept(self, F: Factors, B: Array | None) -> Spot:
+        """Return the spot to which sweeps lead; in single precision, since it is only a start and half the work."""
+        problem = self.problem.astype(np.float32)
+        point = Point(F, B).astype(np.float32)
+        n = problem.data.shape[0]
+        most = SWEEPS
+        if (
+            problem.data.layout.sparse and n > 4 * SAMPLE
+        ):  # components of a tall table are those of a part of it
+            rows = np.sort(self.random.choice(n, SAMPLE, replace=False))
+            part = Point(Factors(point.factors.codes[rows], point.factors.C), point.free)
+            part = self._sweeps(problem.of_rows(rows), part, SWEEPS)
+            most = 1
+            point = Point(
+                Factors(np.zeros((n, part.factors.rank), np.float32), part.factors.C),
+                part.free,
+            )
+        point = self._sweeps(problem, point, most).astype(self.problem.data.dtype)
+        return self._spot(self._unit(point.factors), point.free)
+
+    def _sweeps(self, problem: Convex, point: Point, most: int) -> Point:
+        before = np.inf
+        enough = ENOUGH
+        if (
+            self.solver.max_rank is not None
+        ):  # sweeps are all that is needed where no atoms have to be found
+            most = LIMITED_SWEEPS
+            enough = min(ENOUGH, self.solver.tol)
+        for _ in range(most):
+            point = Point(*sweep(problem, point.factors, point.free, self.e, problem.alpha))
+            after = problem.objective(
+                Factors(point.factors.Phi, point.factors.C * self.e),
+                point.free,
+            )
+            if not after < (1 - enough) * before:
+                break
+            before = after
+        return point
+
+    def _unit(self, F: Factors) -> Factors:
+        """Return the factors U S and V' of Z = U S V', as many as are allowed."""
+        P, S = np.linalg.qr(F.C.T)
+        Q, R = np.linalg.qr(F.codes)
+        U, s, Vt = np.linalg.svd(R @ S.T)
+        k = self.solver.max_rank
+        return Factors((Q @ U[:, :k]) * s[:k], np.ascontiguousarray(Vt[:k] @ P.T))
+
+    def _products(self, F: Factors) -> Array:
+        """Return the inner products of a new, the current and the last Z; those without the new one are known."""
+        now = self.now.F
+        last = self.last.F
+        own = inner_product(F, F)
+        ahead = inner_product(F, now)
+        behind = ahead if last is now else inner_product(F, last)
+        known = np.full((2, 2), self.known[0, 0]) if last is now else self.known
+        return np.block(
+            [[np.array([[own, ahead, behind]])], [np.array([[ahead], [behind]]), known]],
+        )
+
+    def _threshold(self, V: Mix, G: Scattered) -> tuple[Factors, Array]:
+        """Return the prox of the trace norm at V - tau G within the block, and the block for the next step."""
+        tau = self.tau
+        block = self.block
+        left = V @ block
+        left -= tau * (G @ block)
+        if block.shape[1] == len(block) and self.solver.max_rank is None:
+            found = self._threshold_all(left)
+            if found is not None:
+                return found
+        left = orthonormal(left, overwrite=True)
+        right = V.pull(left) - tau * G.pull(left)
+        Q, R = np.linalg.qr(right)
+        U, s, Vt = np.linalg.svd(R.T)
+        k = int((s > tau * self.alpha).sum())
+        if self.solver.max_rank is not None:
+            k = min(k, self.solver.max_rank)
+        basis = Q @ Vt.T
+        F = Factors(
+            (left @ U[:, :k]) * (s[:k] - tau * self.alpha),
+            np.ascontiguousarray(basis[:, :k].T),
+        )
+        return F, self._topped(basis, k)
+
+    def _threshold_all(self, W: Array) -> tuple[Factors, Array] | None:
+        """Return the same of W in a block of all directions by its Gram matrix; None where that has lost too much."""
+        t = self.tau * self.alpha
+        if W.dtype != np.float64 or not t > GRAM_LIMIT * np.linalg.norm(W):
+            return None
+        values, T = spectrum(W)
+        k = int((values > t).sum())
+        basis = orthonormal(self.block @ T)
+        F = Factors(W @ (T[:, :k] * (1 - t / values[:k])), np.ascontiguousarray(basis[:, :k].T))
+        return F, self._topped(basis, k)
+
+    def _topped(self, basis: Array, atoms: int) -> Array:
+        """Return a basis with room beside a number of atoms, with random directions where there are too few."""
+        width = min(atoms + SPARE + atoms // 4, *self.problem.shape)
+        if basis.shape[1] >= width:
+            return np.ascontiguousarray(basis[:, :width])
+        more = self.random.normal(size=(len(basis), width - basis.shape[1])).astype(basis.dtype)
+        return orthonormal(np.hstack([basis, more]))
+
+    def _spot(self, F: Factors, B: Array | None) -> Spot:
+        mapped = self._mapped(F)
+        B = self.problem.free_step(mapped, B)
+        value = self.problem.data.value(self._predictor(mapped, B)) + self._ridge(B)
+        size = float(np.linalg.norm(F.codes, axis=0).sum(dtype=np.float64))
+        return Spot(F, mapped, B, value, value + self.alpha * size)
+
+    def _bend(self, new: Spot, value: float, g: Array, mapped: Array, length: float) -> float:
+        """Return the curvature of the loss along the move just made, of a given squared length."""
+        excess = new.value - value - float(np.vdot(g, new.mapped)) + float(np.vdot(g, mapped))
+        if not np.isfinite(excess):
+            return 4 * self.steepest
+        told = length > self.rounding * self.known[0, 0] and excess > max(
+            1e-12,
+            self.rounding,
+        ) * abs(value)
+        # else both are differences that rounding has eaten
+        if told:
+            return 2 * excess / length
+        return 0.0
+
+    def _lengthen(self, bend: float) -> None:
+        """Set the step by the greatest curvature met, of which the memory fades: steep directions are few but stay."""
+        self.steepest = max(bend, FADING * self.steepest)
+        self.tau = min(0.95 / self.steepest, 1.2 * self.tau)
+
+    def _fall_back(self, bend: float) -> None:
+        """Begin afresh from the best spot; if momentum was not to blame, with a shorter step."""
+        self.steepest = max(bend, self.steepest if self.push else 2 * self.steepest)
+        self.tau = min(0.9 / self.steepest, self.tau)
+        self.t = 1.0
+        self.push = 0.0
+        self.last = self.now
+
+    def _accelerate(self, turned: bool) -> None:
+        """Set the momentum of the next step; none after a turn (O'Donoghue & Candes 2015)."""
+        t = 1.0 if turned else self.t
+        self.t = float(1 + np.sqrt(1 + 4 * t * t)) / 2
+        self.push = (t - 1) / self.t
+
+    def _first_step(self) -> float:
+        """Return a step in units of 1 / mean curvature: the fewer entries in a row, the less they stand for all."""
+        data = self.problem.data
+        seen = sum(t.x.size if t.w is None else np.count_nonzero(t.w) for t in data.terms)
+        return float(min(STEP, seen / max(data.shape) / MANY))
+
+    def _mean_curvature(self, point: Point) -> float:
+        """Return the curvature of the loss at a point, over all n d entries; at least a tenth of its bound."""
+        data = self.problem.data
+        F = Factors(point.factors.codes, point.factors.C / self.e)
+        h = float(data.hessian(self._predictor(self._mapped(F), point.free)).sum(dtype=np.float64))
+        most = float(data.majorant().sum(dtype=np.float64))
+        scale = float(np.mean(np.square(self.e)) * np.mean(np.square(self.problem.map.diagonal)))
+        cells = float(np.prod(self.problem.shape))
+        return max(h, most / 10 if np.isfinite(most) else 0.0) / cells * scale
+
+    def _mapped(self, F: Factors) -> Array:
+        return self.problem.mapped(Factors(F.Phi, F.C * self.e))
+
+    def _predictor(self, mapped: Array, B: Array | None) -> Array:
+        design = self.problem.design
+        if design is None or B is None:
+            return mapped
+        return mapped + self.problem.data.layout.push(design.D, B)
+
+    def _ridge(self, B: Array | None) -> float:
+        if self.problem.design is None or B is None:
+            return 0.0
+        return self.problem.design.cost(B)
+
+
+def _beyond(now: Array, last: Array, share: float) -> Array:
+    """Return now + share (now - last), with a single new array."""
+    if share == 0:
+        return now
+    out = now - last
+    out *= share
+    out += now
+    return out

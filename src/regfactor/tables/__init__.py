@@ -1,0 +1,1 @@
+"""One table: subspaces, completion, robust subspaces, sparse coding, exponential families."""

@@ -1,0 +1,1 @@
+"""Exponential-family principal component analysis."""

@@ -1,0 +1,264 @@
+"""The open door: any loss with any gauge or any pair of factor penalties."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from regfactor.core.params import Array, UnsupportedProblem, require_part, says, warn
+from regfactor.fitting.base import FactorEstimator
+from regfactor.fitting.rollback import all_or_nothing
+from regfactor.fitting.scoring import Scoring
+from regfactor.fitting.selection import Selection, select_rank
+from regfactor.losses import Loss
+from regfactor.penalties import Columns, Free, Gauge, OneHot, Penalty, SquaredL2, induced
+from regfactor.problems import Convex, Factored
+from regfactor.problems.convex import NEGATIVE, convex
+from regfactor.problems.data import data_of
+
+
+class FactorModel(FactorEstimator):
+    """min over Phi, C of sum of observed w f((Phi C)_ij; x_ij) + alpha R(Phi, C): compose your own factor model.
+
+    The model is convex, solved to its global optimum and certified when R is a gauge
+    (`gauge=Trace()`), or when the two factor penalties induce one and `rank` is left free. With a
+    rank, or with penalties that induce no gauge, it is solved locally, and `gap_` says so.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="squared"
+    gauge : Gauge, optional
+        Norm on Z = Phi C: `Trace()`, `Rows(norm)`, `Columns(norm)`, `TwoView(n_first)`.
+    on_codes, on_components : Penalty, optional
+        Penalties on the factors: `SquaredL2()`, `NonNegative()`, `OneHot()`, `Simplex()`,
+        `Lasso()`, ... If only one is given, the other factor is free; if neither, both are
+        `SquaredL2()`.
+    rank : int or "auto", optional
+        Number of atoms of a local fit; None leaves it to the gauge, "auto" to a tenth of the
+        entries, held out.
+    alpha : float or "auto", default=1.0
+        Strength of the penalty; "auto", for convex models, is chosen by entries held out.
+    require : {"global"}, optional
+        Raise if the problem has no convex form.
+    rule : {"min", "1se"}, default="min"
+        How `alpha="auto"` chooses among the strengths it tried.
+    sparse_zeros : {"missing", "observed"}, default="missing"
+        What the absent entries of a sparse matrix are. Stored zeros are always observed.
+    max_iter : int, default=1000
+    tol : float, default=1e-4
+        Relative duality gap, or in a local fit the relative change, at which the fit stops.
+    time_limit : float, optional
+        Seconds after which the solver stops; a warning then tells the gap.
+    verbose : int, default=0
+        1 shows a line with the objective and the gap.
+    random_state : int, optional
+        Seed of the start of a local fit with hard or shared codes.
+    callback : callable, optional
+        Called with every `Iterate`; the run ends when it returns something true.
+
+    Attributes
+    ----------
+    codes_ : ndarray of shape (n_samples, n_atoms)
+    components_ : ndarray of shape (n_atoms, n_features)
+    is_convex_ : bool
+        Whether the fit is certified to be near the global optimum.
+    rank_ : int
+        Number of atoms of a local fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor import FactorModel
+    >>> from regfactor.penalties import OneHot
+    >>> X = np.array([[0.0, 0.1], [0.1, 0.0], [5.0, 5.1], [5.1, 5.0]])
+    >>> kmeans = FactorModel(on_codes=OneHot(), rank=2, random_state=0).fit(X)
+    >>> sorted(kmeans.components_.mean(axis=1).round(2).tolist())
+    [0.05, 5.05]
+
+    Non-negative factorization, with holes; its only penalty are the signs, so that alpha plays no
+    part:
+
+    >>> from regfactor.penalties import NonNegative
+    >>> parts = FactorModel("kl", on_codes=NonNegative(), on_components=NonNegative(), rank=1)
+    >>> parts.fit(np.array([[1.0, 2.0], [2.0, np.nan], [3.0, 6.0]])).complete([[4.0, np.nan]]).round(2)
+    array([[4., 8.]])
+    """
+
+    mixed = True
+
+    def __init__(
+        self,
+        loss: Any = "squared",
+        gauge: Gauge | None = None,
+        on_codes: Penalty | None = None,
+        on_components: Penalty | None = None,
+        rank: int | str | None = None,
+        alpha: Any = 1.0,
+        require: str | None = None,
+        *,
+        rule: str = "min",
+        sparse_zeros: str = "missing",
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callback: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.gauge = gauge
+        self.rank = rank
+        self.alpha = alpha
+        self.require = require
+        self.on_codes = on_codes
+        self.on_components = on_components
+        self.rule = rule
+        self.sparse_zeros = sparse_zeros
+        self.max_iter = max_iter
+        self.tol = tol
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.random_state = random_state
+        self.callback = callback
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        entry_weight: Any = None,
+    ) -> Self:
+        """Fit to a table; NaN marks a hole.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+        entry_weight : array-like of shape (n_samples, n_features), optional
+            How much each entry counts here; `transform` counts the entries of a row alike.
+
+        Returns
+        -------
+        self
+        """
+        with all_or_nothing(self):
+            self._fit(X, sample_weight, entry_weight)
+            self.is_convex_ = self._certificate is not None
+            if not self.is_convex_:
+                self.rank_ = len(self.components_)
+        return self
+
+    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex | Factored:
+        on_codes, on_components = self._penalties()
+        gauge = self._gauge(on_codes, on_components)
+        loss = self._loss()
+        entries = self._weighted(X, entries)
+        if gauge is not None:
+            return convex(X, loss, gauge, self._strength, rows, entries)
+        if self.rank is None:
+            raise UnsupportedProblem(
+                f"on_codes={on_codes} and on_components={on_components} induce no known gauge, so the model needs a "
+                "rank. Give rank=..., or use gauge=Trace().",
+            )
+        if isinstance(self.rank, str) and self.rank != "auto":
+            raise ValueError(f"rank must be a whole number, 'auto' or None, got {self.rank!r}.")
+        if self.alpha:
+            _warn_without_minimum(on_codes, on_components)
+        if not isinstance(on_codes, OneHot):  # whose predictors are means of the data
+            _refuse_negative(loss, X.shape[1])
+        rank = 1 if isinstance(self.rank, str) else self.rank
+        return Factored(
+            data_of(X, loss, entries),
+            on_codes,
+            on_components,
+            rank,
+            self._strength,
+            row_weights=rows,
+        )
+
+    def _chosen(
+        self,
+        problem: Convex | Factored,
+        random: np.random.Generator,
+    ) -> tuple[Selection | None, Convex | Factored]:
+        """Return the problem at the rank or the strength that entries held out chose."""
+        if (
+            not says(self.rank, "auto")
+            or not isinstance(problem, Factored)
+            or says(self.alpha, "auto")
+        ):
+            return super()._chosen(problem, random)
+        problem.check()
+        seed = int(random.integers(2**31 - 1))
+        options = {"tol": self.tol, "max_iter": self.max_iter, "time_limit": self.time_limit}
+        chosen = select_rank(problem, self._groups, random, seed, **options)
+        return chosen, replace(problem, rank=int(chosen.best.value))
+
+    def _penalties(self) -> tuple[Penalty, Penalty]:
+        for name in ("on_codes", "on_components"):
+            if getattr(self, name) is not None:
+                require_part(name, getattr(self, name), Penalty, "SquaredL2()")
+        if self.on_codes is None and self.on_components is None:
+            return SquaredL2(), SquaredL2()
+        return self.on_codes or Free(), self.on_components or Free()
+
+    def _gauge(self, on_codes: Penalty, on_components: Penalty) -> Gauge | None:
+        """Return the convex form, or None; say what is wrong where parts contradict each other."""
+        if self.gauge is not None:
+            require_part("gauge", self.gauge, Gauge, "Trace()")
+        if self.require not in (None, "global"):
+            raise ValueError(f"require must be None or 'global', got {self.require!r}.")
+        if self.gauge is not None and (self.on_codes is not None or self.on_components is not None):
+            raise ValueError(
+                "Give either a gauge or factor penalties: a gauge already stands for two of them.",
+            )
+        if self.gauge is not None and self.rank is not None:
+            raise ValueError(
+                "A gauge finds the rank by itself: leave rank=None, or replace the gauge by penalties.",
+            )
+        gauge: Gauge | None = None
+        if self.gauge is not None:
+            gauge = self.gauge
+        elif self.rank is None:
+            gauge = induced(on_codes, on_components)
+        if self.require == "global" and gauge is None:
+            raise UnsupportedProblem(
+                f"require='global', but on_codes={on_codes} with on_components={on_components} and rank={self.rank} "
+                "has no known convex form. Use gauge=Trace(), or SquaredL2() on both factors with rank=None.",
+            )
+        return gauge
+
+    def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring | None:
+        loss = self._loss()
+        if isinstance(problem, Factored):
+            return Scoring(loss, problem.on_codes, problem.alpha, self._column_weights)
+        if isinstance(problem.gauge, Columns) and problem.gauge.norm.p == float("inf"):
+            return None
+        return Scoring(loss, problem.gauge.per_row(codes), problem.alpha, self._column_weights)
+
+
+def _refuse_negative(loss: Loss, width: int) -> None:
+    """Raise for a loss of predictors < 0, which rows of new codes could not be kept at."""
+    for _, part in loss.parts(width):
+        if part.link_domain.high == 0:
+            raise UnsupportedProblem(
+                f"{part} takes predictors < 0 only, which these factors leave: use {NEGATIVE}.",
+            )
+
+
+def _warn_without_minimum(on_codes: Penalty, on_components: Penalty) -> None:
+    """Warn where one factor is penalized by its size while nothing holds the other: their product can stay."""
+    sides = {"on_codes": on_codes, "on_components": on_components}
+    sizes = {
+        name: [penalty.value(np.full((1, 1), scale)) for scale in (0.1, 0.2, 1e6)]
+        for name, penalty in sides.items()
+    }
+    for grows, held in (("on_components", "on_codes"), ("on_codes", "on_components")):
+        if not any(sizes[grows]) and 0 < sizes[held][0] < sizes[held][1] < np.inf:
+            warn(
+                f"With {held}={sides[held]} and {grows}={sides[grows]} there is no minimum: one factor shrinks, the "
+                f"other grows, and the penalty tends to zero. Give {grows}=SquaredL2(), or {grows}=UnitBall().",
+            )

@@ -1,0 +1,208 @@
+"""Low rank plus gross outliers: robust subspaces and principal component pursuit."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils.validation import check_is_fitted
+
+from regfactor.core.factors import Factors
+from regfactor.core.linalg import is_sparse
+from regfactor.core.params import Array, UnsupportedProblem, require_positive, says
+from regfactor.fitting.inputs import numbers
+from regfactor.fitting.rollback import all_or_nothing
+from regfactor.fitting.scoring import Scoring
+from regfactor.losses import Absolute, Loss, Robust, Stacked
+from regfactor.penalties import Trace
+from regfactor.problems import Convex, Factored
+from regfactor.problems.layout import Pattern
+from regfactor.problems.term import FILLER
+from regfactor.tables.subspace import ConvexEstimator
+
+
+class RobustSubspace(ConvexEstimator):
+    """min over Z, S of sum f(z_ij + s_ij; x_ij) + beta |S|_1 + alpha |Z|_tr: low rank plus gross outliers.
+
+    S is eliminated: with the squared loss what is left is the Huber loss. With `loss=None` the fit
+    is exact principal component pursuit, Z + S = X.
+
+    Parameters
+    ----------
+    alpha : float or "auto", default=1.0
+        Strength of the trace norm; "auto" is chosen by entries held out.
+    beta : float or "auto", default="auto"
+        Price of an outlier; "auto" is alpha / sqrt(max(n, d)).
+    loss : str, Loss or None, default="squared"
+        Loss of the entries that are no outliers; None for no noise at all.
+    fit_intercept : bool, default=False
+        Whether to fit unpenalized column offsets.
+    rule : {"min", "1se"}, default="min"
+        How `alpha="auto"` (which needs a beta) chooses among the strengths it tried.
+    sparse_zeros : {"missing", "observed"}, default="missing"
+        What the absent entries of a sparse matrix are. Stored zeros are always observed.
+    max_iter : int, default=1000
+    tol : float, default=1e-4
+        Relative duality gap at which the fit stops.
+    time_limit : float, optional
+        Seconds after which the solver stops; a warning then tells the gap.
+    verbose : int, default=0
+        1 shows a line with the objective and the gap.
+    random_state : int, optional
+        Unused by the certified solvers, which have no random start.
+    callback : callable, optional
+        Called with every `Iterate`; the run ends when it returns something true.
+
+    Attributes
+    ----------
+    codes_, components_, intercept_, singular_values_ : ndarray
+    outliers_ : csr_array of shape (n_samples, n_features)
+        S on the training table.
+    beta_ : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor import RobustSubspace
+    >>> X = np.outer([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0, 2.0, -1.0, 3.0, 1.0])
+    >>> X[2, 3] += 50.0  # one wrong entry
+    >>> model = RobustSubspace(loss=None).fit(X)
+    >>> [(int(i), int(j)) for i, j in np.argwhere(np.abs(model.outliers_.toarray()) > 1)]
+    [(2, 3)]
+    """
+
+    def __init__(
+        self,
+        alpha: Any = 1.0,
+        beta: float | str = "auto",
+        loss: Any = "squared",
+        *,
+        fit_intercept: bool = False,
+        rule: str = "min",
+        sparse_zeros: str = "missing",
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callback: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.beta = beta
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.rule = rule
+        self.sparse_zeros = sparse_zeros
+        self.max_iter = max_iter
+        self.tol = tol
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.random_state = random_state
+        self.callback = callback
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to a table; NaN marks a hole.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        with all_or_nothing(self):
+            self._fit(X, sample_weight)
+            self.beta_ = self._beta
+            self.singular_values_ = self._sizes
+            self.outliers_ = self._outliers(numbers(self, X, None, reset=False), self.codes_)
+        return self
+
+    def outliers(self, X: Any) -> scipy.sparse.csr_array:
+        """Return S for the rows of X: what each entry differs from the model beyond noise.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        csr_array of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        table = numbers(self, X, None, reset=False)
+        return self._outliers(table, self._codes(table))
+
+    def _outliers(self, X: Any, codes: Array) -> scipy.sparse.csr_array:
+        F = Factors(
+            np.hstack([codes, np.ones((len(codes), 1), codes.dtype)]),
+            np.vstack([self.components_, self.intercept_]),
+        )
+        if is_sparse(X):
+            S = self._excess(Pattern.of(X).entries(F), X.data)
+            return _without_zeros(scipy.sparse.csr_array((S, X.indices, X.indptr), shape=X.shape))
+        return scipy.sparse.csr_array(
+            np.where(np.isnan(X), 0, self._excess(F.dense(), np.where(np.isnan(X), FILLER, X))),
+        )
+
+    def _excess(self, Z: Array, X: Array) -> Array:
+        """Return what entries differ from their predictors beyond noise."""
+        if self.loss is None:
+            S = X - Z
+            return np.where(np.abs(S) > 1e-12 * np.abs(X).max(initial=1.0), S, 0)
+        S = np.zeros_like(Z)
+        for columns, robust in self._loss_parts:
+            assert isinstance(robust, Robust)
+            part = (..., columns) if Z.ndim == 2 else ...
+            S[part] = robust.explained(Z[part], X[part]) - Z[part]
+        return S
+
+    def _price(self, n: float, d: int) -> float:
+        if isinstance(self.beta, str):
+            if not says(self.beta, "auto"):
+                raise ValueError(f"beta must be a positive number or 'auto', got {self.beta!r}.")
+            if isinstance(self.alpha, str):
+                raise ValueError(
+                    "beta='auto' follows from alpha, and alpha='auto' from beta: give one as a number.",
+                )
+            require_positive(self, alpha=self.alpha)
+            return float(self.alpha / np.sqrt(max(n, d)))
+        require_positive(self, beta=self.beta)
+        return float(self.beta)
+
+    def _loss(self) -> Loss:
+        """Return |.| weighted by beta for exact pursuit, else the loss with its outliers taken out."""
+        if self.loss is None:
+            return Absolute()
+        loss = self._as_loss(self.loss)
+        if isinstance(loss, Stacked):
+            return Stacked(
+                tuple((columns, Robust(part, self._beta)) for columns, part in loss.groups),
+            )
+        return Robust(loss, self._beta)
+
+    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
+        self._beta = self._price(X.shape[0] if rows is None else rows.sum(), X.shape[1])
+        if self.loss is None and is_sparse(X):
+            raise UnsupportedProblem(
+                "loss=None holds the whole table: give it as a dense one with NaN, or use a loss.",
+            )
+        if self.loss is None:
+            prices = np.full(X.shape, self._beta, X.dtype)
+        else:
+            prices = None
+        return self._convex(X, rows, prices, Trace())
+
+    def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring:
+        assert isinstance(problem, Convex)
+        weight = self._beta if self.loss is None else 1.0
+        return Scoring(self._loss(), problem.gauge.per_row(codes), problem.alpha, weight)
+
+
+def _without_zeros(S: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+    S = S.copy()
+    S.eliminate_zeros()
+    return S

@@ -1,0 +1,272 @@
+"""Certified models of one table: subspaces and sparse coding."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from regfactor.core.params import Array
+from regfactor.fitting.base import FactorEstimator
+from regfactor.fitting.rollback import all_or_nothing
+from regfactor.fitting.scoring import Scoring
+from regfactor.norms import as_norm
+from regfactor.penalties import Gauge, Rows, Trace
+from regfactor.problems import Convex, Factored
+from regfactor.problems.convex import convex
+
+
+class ConvexEstimator(FactorEstimator):
+    """An estimator whose problem is convex: a loss, a gauge, maybe an intercept."""
+
+    def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring | None:
+        assert isinstance(problem, Convex)
+        return Scoring(
+            self._loss(),
+            problem.gauge.per_row(codes),
+            problem.alpha,
+            self._column_weights,
+        )
+
+    def _convex(self, X: Any, rows: Array | None, entries: Any, gauge: Gauge) -> Convex:
+        return convex(
+            X,
+            self._loss(),
+            gauge,
+            self._strength,
+            rows,
+            self._weighted(X, entries),
+            self._intercept(X),
+        )
+
+
+class ConvexSubspace(ConvexEstimator):
+    """min over Z, b of sum of observed w f(z_ij + b_j; x_ij) + alpha |Z|_tr: a subspace at its global optimum.
+
+    The trace norm finds the rank by itself, NaN entries are left out of the sum, and the fit comes
+    with a duality gap that bounds its distance from the global optimum.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="squared"
+        How a prediction is compared with an entry: "squared", "huber", "logistic", "poisson", ...;
+        a dict {column: loss} or a list of (columns, loss) gives columns different losses. "auto"
+        reads it off each column, also of a frame with categories (see Notes).
+    alpha : float or "auto", default=1.0
+        Strength of the trace norm. From `alpha_max_` on, Z is zero. "auto" tries 20 strengths from
+        there down to a thousandth, and takes the one that predicts a tenth of the entries, held out
+        at random, best.
+    fit_intercept : bool, default=True
+        Whether to fit unpenalized column offsets.
+    debias : bool or "prior", default=False
+        How codes are freed of the shrinkage of the trace norm, the components being fixed. True
+        refits them with next to no penalty; with `alpha="auto"` the held-out entries also choose
+        how many components are kept, none included, and these are refitted together with the codes;
+        a warning tells where the penalized fit predicts the held-out entries better. "prior" scores
+        each row under a normal prior of the codes, of the second moments that they have in the fit:
+        phi = argmin sum_j w f((phi C + b)_j; x_j) + (t/2) sum_i phi_i^2 n / s_i^2, s_i the singular
+        values. For the squared loss this is the posterior mean of probabilistic PCA, with noise of
+        variance t. The held-out entries choose t, together with "auto" alpha; best where the rank
+        is not clear. `objective_` and `gap_` stay those of the penalized fit.
+    max_rank : int, optional
+        Most components. The gap then tells what the limit costs.
+    rule : {"min", "1se"}, default="min"
+        Of the strengths tried by `alpha="auto"`, take the best, or the largest within one standard
+        error of it.
+    sparse_zeros : {"missing", "observed"}, default="missing"
+        What the absent entries of a sparse matrix are. Stored zeros are always observed.
+    max_iter : int, default=1000
+    tol : float, default=1e-4
+        Relative duality gap at which the fit stops.
+    time_limit : float, optional
+        Seconds after which the solver stops; a warning then tells the gap.
+    verbose : int, default=0
+        1 shows a line with the objective and the gap.
+    random_state : int, optional
+        Seed of the entries held out by `alpha="auto"` and of the directions in which a large table
+        is searched; the optimum does not depend on the latter.
+    callback : callable, optional
+        Called with every `Iterate`; the run ends when it returns something true.
+
+    Attributes
+    ----------
+    codes_ : ndarray of shape (n_samples, n_atoms)
+    components_ : ndarray of shape (n_atoms, n_features)
+        Unit rows, ordered by falling singular value.
+    singular_values_ : ndarray of shape (n_atoms,)
+    intercept_ : ndarray of shape (n_features,)
+    alpha_, alpha_max_ : float
+    alphas_, validation_loss_, validation_error_ : ndarray
+        With `alpha="auto"`: the strengths tried, and the mean loss of the entries held out under
+        each, and the standard error of that mean; with `debias="prior"` and a given alpha, of this
+        alone.
+    prior_ : float
+        With `debias="prior"`: the strength t of the prior.
+    objective_, gap_, relative_gap_ : float
+    certificate_ : Certificate
+        `str(certificate_)` says in one sentence how far the fit can be from the optimum.
+
+    Notes
+    -----
+    A frame may mix columns. Under `loss="auto"`, numbers get the squared loss after robust
+    scaling, booleans the logistic loss, ordered categories a logistic loss for each step between
+    levels, and unordered ones one for each category; columns that a dict leaves out are "auto" too.
+    Each column is then weighted so that the best constant costs one per observed entry. `complete`
+    gives back the types of the frame, and no negative numbers in columns of counts; components,
+    `intercept_` and `inverse_transform` speak of the encoded columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor import ConvexSubspace
+    >>> X = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, np.nan], [3.0, 6.0, 9.0], [1.0, np.nan, 3.0]])
+    >>> ConvexSubspace(alpha=0.01, fit_intercept=False).fit(X).complete(X).round(1)
+    array([[1., 2., 3.],
+           [2., 4., 6.],
+           [3., 6., 9.],
+           [1., 2., 3.]])
+    """
+
+    mixed = True
+
+    def __init__(
+        self,
+        loss: Any = "squared",
+        alpha: Any = 1.0,
+        fit_intercept: bool = True,
+        debias: bool | str = False,
+        max_rank: int | None = None,
+        *,
+        rule: str = "min",
+        sparse_zeros: str = "missing",
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callback: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.debias = debias
+        self.max_rank = max_rank
+        self.rule = rule
+        self.sparse_zeros = sparse_zeros
+        self.max_iter = max_iter
+        self.tol = tol
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.random_state = random_state
+        self.callback = callback
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        entry_weight: Any = None,
+    ) -> Self:
+        """Fit to a table; NaN marks a hole.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+        entry_weight : array-like of shape (n_samples, n_features), optional
+            How much each entry counts here; `transform` counts the entries of a row alike.
+
+        Returns
+        -------
+        self
+        """
+        with all_or_nothing(self):
+            self._fit(X, sample_weight, entry_weight)
+            self.singular_values_ = self._sizes
+        return self
+
+    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
+        return self._convex(X, rows, entries, Trace())
+
+
+class ConvexSparseCoding(ConvexEstimator):
+    """min over Z of sum f(z_ij; x_ij) + alpha sum_t |z_t|_q: l1 codes and components in the lq ball, at the optimum.
+
+    With the number of atoms free, the induced norm is a sum over rows (thesis, theorem 5), so every
+    row gets an atom of its own: the global optimum of convex sparse coding is vector quantization,
+    rows shrunk towards zero and small rows dropped. It is exact and useful for selecting rows; for
+    a dictionary shared between rows give `FactorModel` a rank.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="squared"
+    alpha : float or "auto", default=1.0
+        Strength of the norm; rows whose gradient at zero is smaller are dropped.
+    q : float or Norm, default=2
+        Norm of the components.
+    rule : {"min", "1se"}, default="min"
+        How `alpha="auto"` chooses among the strengths it tried.
+    sparse_zeros : {"missing", "observed"}, default="observed"
+        What the absent entries of a sparse matrix are.
+    max_iter : int, default=1000
+    tol : float, default=1e-4
+        Relative duality gap at which the fit stops.
+    time_limit : float, optional
+        Seconds after which the solver stops; a warning then tells the gap.
+    verbose : int, default=0
+        1 shows a line with the objective and the gap.
+    random_state : int, optional
+        Unused by the certified solvers, which have no random start.
+    callback : callable, optional
+        Called with every `Iterate`; the run ends when it returns something true.
+
+    Attributes
+    ----------
+    codes_ : ndarray of shape (n_samples, n_atoms)
+    components_ : ndarray of shape (n_atoms, n_features)
+    """
+
+    def __init__(
+        self,
+        loss: Any = "squared",
+        alpha: Any = 1.0,
+        q: Any = 2,
+        *,
+        rule: str = "min",
+        sparse_zeros: str = "observed",
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callback: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.alpha = alpha
+        self.q = q
+        self.rule = rule
+        self.sparse_zeros = sparse_zeros
+        self.max_iter = max_iter
+        self.tol = tol
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.random_state = random_state
+        self.callback = callback
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to a table; NaN marks a hole.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        with all_or_nothing(self):
+            return self._fit(X, sample_weight)
+
+    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
+        return self._convex(X, rows, entries, Rows(as_norm(self.q)))

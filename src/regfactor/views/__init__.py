@@ -1,0 +1,1 @@
+"""Two views of the same rows: shared subspaces, canonical correlation, reduced-rank regression."""

@@ -1,0 +1,413 @@
+"""Two views of the same rows under one set of codes, at the global optimum."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from regfactor.core.factors import Factors
+from regfactor.core.loop import Solution
+from regfactor.core.params import Array, is_number
+from regfactor.fitting.base import _check_limits
+from regfactor.fitting.inputs import numbers, row_weights
+from regfactor.fitting.rollback import all_or_nothing
+from regfactor.fitting.selection import Selection
+from regfactor.fitting.side_by_side import (
+    SecondView,
+    Units,
+    beside,
+    is_vector,
+    joint_loss,
+    loss_pair,
+    second_table,
+    split_of,
+    units,
+    with_holes,
+)
+from regfactor.losses import Loss
+from regfactor.penalties import TwoView
+from regfactor.problems import Convex, Factored
+from regfactor.solvers.eta_search import with_slack_used
+from regfactor.tables.subspace import ConvexEstimator
+
+
+class TwoViewEstimator(ConvexEstimator):
+    """What models of two tables side by side share: the gauge, a loss and a unit for each view, what is published."""
+
+    _n_first: int
+    _losses: tuple[Loss, Loss]
+    _units: Units
+
+    def _loss(self) -> Loss:
+        return joint_loss(self._losses, self._n_first)
+
+    def _weighted(self, X: Any, entries: Any) -> Any:
+        return self._units.weigh(X, entries)
+
+    @property
+    def _column_weights(self) -> Any:
+        if self._units.plain:
+            return 1.0
+        return self._units.weight
+
+    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
+        return self._convex(X, rows, entries, TwoView(self._n_first, self._bounds()))
+
+    def _bounds(self) -> tuple[float, float]:
+        pair = self.bounds
+        if not (
+            isinstance(pair, list | tuple | np.ndarray)
+            and len(pair) == 2
+            and all(is_number(b) for b in pair)
+        ):
+            raise ValueError(
+                f"bounds must be a pair of positive numbers, one for each view, got {pair!r}.",
+            )
+        return float(pair[0]), float(pair[1])
+
+    def _publish(
+        self,
+        X: Any,
+        counted: Any,
+        entries: Any,
+        problem: Convex | Factored,
+        solution: Solution,
+        chosen: Selection | None,
+    ) -> None:
+        if isinstance(problem, Convex) and isinstance(problem.gauge, TwoView):
+            solution = replace(solution, point=with_slack_used(problem, solution.point))
+        super()._publish(X, counted, entries, problem, solution, chosen)
+
+    def _publish_views(self) -> None:
+        """Set what is read off the components: their parts by view, and the weight of each view at the optimum."""
+        C = self.components_
+        n = self._n_first
+        (first, second) = self._bounds()
+        self.view_components_ = [C[:, :n], C[:, n:]]
+        gauge = TwoView(n, (first, second))
+        F = Factors(self.codes_, C)
+        eta = gauge.eta(F) if F.rank else first**2 / (first**2 + second**2)
+        self.view_weight_ = np.array([eta, 1 - eta])
+
+
+class TwoViewSubspace(TwoViewEstimator):
+    """min over Z, b of L1(Z1 + b1; X1) + L2(Z2 + b2; X2) + alpha max_eta |[sqrt(eta) Z1/B1, sqrt(1-eta) Z2/B2]|_tr.
+
+    Z = [Z1, Z2] = codes @ components. The norm is that of the least sum of |phi_i| over all
+    factorizations with components |c1_i| <= B1 in the first view and |c2_i| <= B2 in the second:
+    each view has its own bound, and neither can buy strength from the other. The rank is found by
+    itself, entries and whole views may be missing, and the fit comes with a duality gap.
+
+    Parameters
+    ----------
+    alpha : float or "auto", default=1.0
+        Strength of the norm. From `alpha_max_` on, Z is zero. "auto" tries 20 strengths from there
+        down to a thousandth, and takes the one that predicts a tenth of the entries, held out at
+        random, best.
+    bounds : pair of float, default=(1.0, 1.0)
+        B1 and B2, in the units in which the views are fitted (see `scale`).
+    loss : str, Loss or a pair of them, default="squared"
+        How predictions are compared with entries, in both views or in each.
+    n_first : int, float or list, optional
+        For one stacked table, which of its columns are the first view: their number, their share,
+        or their names.
+    scale : bool, default=True
+        Whether views count alike whatever their units: data under a loss of the residual (squared,
+        huber, ...) are divided by the root mean square of their view about the column means, and
+        other losses are weighted, so that the best constants cost 1/2 for each observed entry in
+        both views.
+    fit_intercept : bool, default=True
+        Whether to fit unpenalized column offsets.
+    rule : {"min", "1se"}, default="min"
+        Of the strengths tried by `alpha="auto"`, take the best, or the largest within one standard
+        error of it.
+    sparse_zeros : {"missing", "observed"}, default="missing"
+        What the absent entries of a sparse matrix are.
+    max_iter : int, default=1000
+    tol : float, default=1e-4
+        Relative duality gap at which the fit stops.
+    time_limit : float, optional
+        Seconds after which the solver stops; a warning then tells the gap.
+    verbose : int, default=0
+        1 shows a line with the objective and the gap.
+    random_state : int, optional
+        Seed of the entries held out by `alpha="auto"`.
+    callback : callable, optional
+        Called with every `Iterate`; the run ends when it returns something true.
+
+    Attributes
+    ----------
+    codes_ : ndarray of shape (n_samples, n_atoms)
+    components_ : ndarray of shape (n_atoms, n_features)
+        Columns of the first view, then of the second, in the units of the fit: data divided by
+        `scale_`.
+    view_components_ : list of two ndarray
+        The same by views; rows have a length of at most B1 and B2.
+    view_weight_ : ndarray of shape (2,)
+        eta and 1 - eta: how much each view decides. At 1 and 0 the second follows from the first.
+    intercept_ : ndarray of shape (n_features,)
+        In the units of the fit.
+    scale_ : ndarray of shape (n_features,)
+        By which the data were divided; predictions are multiplied by it.
+    alpha_, alpha_max_ : float
+    alphas_, validation_loss_ : ndarray
+        With `alpha="auto"`.
+    objective_, gap_, relative_gap_ : float
+    certificate_ : Certificate
+        `str(certificate_)` says in one sentence how far the fit can be from the optimum.
+
+    Notes
+    -----
+    Fitted to two tables, the first is the one by which scikit-learn counts features, and
+    `transform` of the first alone scores rows whose second view is missing. Where the second view
+    is a vector, as the target that a pipeline hands on, `fit_transform` does the same. A view more
+    than about 1e7 times weaker than the other is lost in rounding when it is not scaled.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor import TwoViewSubspace
+    >>> shared = np.array([[1.0], [2.0], [-1.0], [-2.0], [3.0], [-3.0]])
+    >>> X1, X2 = shared @ [[1.0, 2.0]], 100 * shared @ [[1.0, 0.0, -1.0]]
+    >>> model = TwoViewSubspace(alpha=1e-4).fit(X1, X2)
+    >>> model.predict_view(X1=[[1.5, 3.0]]).round(0)
+    array([[ 150.,    0., -150.]])
+    """
+
+    def __init__(
+        self,
+        alpha: Any = 1.0,
+        bounds: tuple[float, float] = (1.0, 1.0),
+        loss: Any = "squared",
+        n_first: Any = None,
+        scale: bool = True,
+        *,
+        fit_intercept: bool = True,
+        rule: str = "min",
+        sparse_zeros: str = "missing",
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callback: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.bounds = bounds
+        self.loss = loss
+        self.n_first = n_first
+        self.scale = scale
+        self.fit_intercept = fit_intercept
+        self.rule = rule
+        self.sparse_zeros = sparse_zeros
+        self.max_iter = max_iter
+        self.tol = tol
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.random_state = random_state
+        self.callback = callback
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to two tables of the same rows, or to one table that holds both views.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_first_features)
+            The first view, or both side by side where `n_first` tells them apart. NaN marks a hole,
+            a row of NaN a view that is missing.
+        y : {array-like, sparse matrix} of shape (n_samples, n_second_features), optional
+            The second view.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        with all_or_nothing(self):
+            _check_limits(self)
+            self._losses = loss_pair(self.loss)
+            self._bounds()
+            table = self._two_tables(X, y) if y is not None else self._one_table(X)
+            rows = row_weights(table, sample_weight)
+            n = self._n_first
+            views = (table[:, :n], table[:, n:])
+            plain = Units(np.ones(table.shape[1]), np.ones(table.shape[1]))
+            if self.scale:
+                self._units = units(self._losses, views, rows, self.fit_intercept)
+            else:
+                self._units = plain
+            self._fit_table(self._units.divide(table), rows, None)
+            self.scale_ = self._units.divisor
+            self._publish_views()
+        return self
+
+    def _two_tables(self, X: Any, y: Any) -> Any:
+        """Return both tables as one, and remember their columns."""
+        first = numbers(self, X, None, reset=True)
+        self._second: SecondView | None
+        self._second = SecondView(self.sparse_zeros)
+        self._target = is_vector(y)
+        second = second_table(y, self._second, reset=True)
+        self._n_first = first.shape[1]
+        self._order = np.arange(first.shape[1] + second.shape[1])
+        return beside(first, second, self._whole)
+
+    def _one_table(self, X: Any) -> Any:
+        if self.n_first is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: give the second view, "
+                "fit(X1, X2), or tell by n_first which columns of X are the first.",
+            )
+        table = numbers(self, X, None, reset=True)
+        names = list(getattr(self, "feature_names_in_", ())) or list(
+            map(str, range(table.shape[1])),
+        )
+        self._second = None
+        self._target = False
+        self._n_first, self._order = split_of(self.n_first, table.shape[1], names)
+        return self._ordered(table)
+
+    def _ordered(self, table: Any) -> Any:
+        table = with_holes(table) if self._whole else table
+        if np.all(np.diff(self._order) == 1):
+            return table
+        return table[:, self._order]
+
+    @property
+    def _whole(self) -> bool:
+        """Whether a sparse table has to be held whole, since losses differ between its columns."""
+        return self._losses[0] != self._losses[1] or self._losses[0].rowwise
+
+    def transform(self, X1: Any, X2: Any = None) -> Array:
+        """Return the codes of each row, scored alone with the components held fixed.
+
+        Parameters
+        ----------
+        X1 : {array-like, sparse matrix} or None
+            The first view, None where it is missing; of a model of one stacked table, that table,
+            or its first view where X2 is given too.
+        X2 : {array-like, sparse matrix}, optional
+            The second view, None where it is missing.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_atoms)
+        """
+        check_is_fitted(self)
+        return self._codes(self._units.divide(self._table(X1, X2)))
+
+    def _table(self, X1: Any, X2: Any) -> Any:
+        """Return new rows of both views as one table, with NaN for a missing view."""
+        if X1 is None and X2 is None:
+            raise ValueError("Both views are missing: give at least one of X1 and X2.")
+        if self._second is None:
+            if X2 is None:
+                return self._ordered(numbers(self, X1, None, reset=False))
+            return self._parts(X1, X2)
+        first = None if X1 is None else numbers(self, X1, None, reset=False)
+        if X2 is None:
+            second = None
+        else:
+            second = second_table(X2, self._second, reset=False)
+        return self._joined(first, second)
+
+    def _parts(self, X1: Any, X2: Any) -> Any:
+        """Return the views of a model of one stacked table side by side, each given apart."""
+        sizes = self._n_first, len(self._order) - self._n_first
+        tables = [
+            None if X is None else second_table(X, SecondView(self.sparse_zeros), True)
+            for X in (X1, X2)
+        ]
+        for name, table, size in zip(("X1", "X2"), tables, sizes, strict=True):
+            if table is not None and table.shape[1] != size:
+                raise ValueError(f"{name} has {table.shape[1]} columns, the view has {size}.")
+        return self._joined(*tables)
+
+    def _joined(self, first: Any, second: Any) -> Any:
+        given = first if second is None else second
+        sizes = self._n_first, len(self._order) - self._n_first
+        absent = [np.full((given.shape[0], size), np.nan, given.dtype) for size in sizes]
+        return beside(
+            absent[0] if first is None else first,
+            absent[1] if second is None else second,
+            self._whole,
+        )
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
+        """Fit, and return the codes of the training rows; by the first view alone where the second is a vector."""
+        self.fit(X, y, **fit_params)
+        if self._target:
+            return self.transform(X)
+        return np.asarray(self.codes_)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Return what codes predict, in the units of the data.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_atoms)
+
+        Returns
+        -------
+        A pair of ndarray, one for each view; one ndarray where the model was fitted to one
+        stacked table.
+        """
+        Z = super().inverse_transform(X) * self._units.divisor.astype(self.components_.dtype)
+        if self._second is not None:
+            return Z[:, : self._n_first], Z[:, self._n_first :]
+        back = np.empty_like(Z)
+        back[:, self._order] = Z
+        return back
+
+    def denoise(self, X1: Any, X2: Any = None) -> Any:
+        """Return what the model makes of rows: both views (or one stacked table), holes and missing views filled.
+
+        Parameters are those of `transform`, the result is that of `inverse_transform`.
+        """
+        return self.inverse_transform(self.transform(X1, X2))
+
+    def complete(self, X1: Any, X2: Any = None) -> Any:
+        """Return the views with their holes filled and observed entries kept, as arrays.
+
+        Parameters are those of `transform`, the result is that of `inverse_transform`.
+        """
+        check_is_fitted(self)
+        table = self._table(X1, X2)
+        predicted = super().inverse_transform(self._codes(self._units.divide(table)))
+        predicted = predicted * self._units.divisor.astype(predicted.dtype)
+        table = with_holes(table)
+        whole = np.where(np.isnan(table), predicted, table)
+        if self._second is not None:
+            return whole[:, : self._n_first], whole[:, self._n_first :]
+        return whole[:, np.argsort(self._order)]
+
+    def predict_view(self, X1: Any = None, X2: Any = None) -> Array:
+        """Return the view that is not given, in the units of the data.
+
+        Parameters
+        ----------
+        X1 : array-like of shape (n_samples, n_first_features), optional
+        X2 : array-like of shape (n_samples, n_second_features), optional
+            Exactly one of them.
+
+        Returns
+        -------
+        ndarray of the other view
+        """
+        check_is_fitted(self)
+        if (X1 is None) == (X2 is None):
+            raise ValueError("predict_view needs exactly one of X1 and X2, and returns the other.")
+        if self._second is None:
+            table = self._parts(X1, X2)
+        else:
+            table = self._table(X1, X2)
+        codes = self._codes(self._units.divide(table))
+        Z = ConvexEstimator.inverse_transform(self, codes) * self._units.divisor.astype(
+            self.components_.dtype,
+        )
+        if X2 is None:
+            return Z[:, self._n_first :]
+        return Z[:, : self._n_first]
