@@ -16,7 +16,7 @@ from sklearn.utils import estimator_checks as checks
 from statsmodels.tsa.api import VAR
 from statsmodels.tsa.statespace.varmax import VARMAX
 
-from regfactor.core.factors import Point
+from regfactor.core.factors import FactorPoint
 from regfactor.datasets.series import make_varma
 from regfactor.losses import Huber, Squared
 from regfactor.maps import Lags, RowScale
@@ -136,9 +136,9 @@ def test_the_present_block_alone_is_a_denoised_autoregression(solver):
     assert solution.objective == pytest.approx(1.58429321, abs=2e-8)
     assert problem.alpha_max() == pytest.approx(2.86039867, abs=2e-8)
     np.testing.assert_allclose(
-        solution.point.free.ravel(), [0.473702, -0.603943, 0.37482, 1.157305], atol=2e-5
+        solution.point.coefficients.ravel(), [0.473702, -0.603943, 0.37482, 1.157305], atol=2e-5
     )
-    np.testing.assert_allclose(X[-1] @ solution.point.free, [1.265902, 0.707786], atol=5e-5)
+    np.testing.assert_allclose(X[-1] @ solution.point.coefficients, [1.265902, 0.707786], atol=5e-5)
 
 
 def test_optimum_where_innovations_are_not_unique():
@@ -242,7 +242,7 @@ def test_from_the_largest_lam_on_there_are_no_innovations():
     assert not at.point.factors.dense().any()
     Y, D = table(X, 2)
     np.testing.assert_allclose(
-        at.point.free, np.linalg.solve(D.T @ D + 0.2 * np.eye(4), D.T @ Y), atol=1e-12
+        at.point.coefficients, np.linalg.solve(D.T @ D + 0.2 * np.eye(4), D.T @ Y), atol=1e-12
     )
     assert np.abs(below.point.factors.dense()).max() > 1e-4
 
@@ -306,9 +306,11 @@ def test_coefficients_lag_sums_and_forecasts_are_unique_where_innovations_are_no
     random, found = np.random.default_rng(0), []
     for _ in range(3):
         W = Trace().recover(random.normal(size=problem.shape))
-        solution = tight(problem, 1e-13, start=Point(W), max_iter=4000)
+        solution = tight(problem, 1e-13, start=FactorPoint(W), max_iter=4000)
         W = solution.point.factors.dense()
-        found.append((solution.point.free, lag_sums(W, 2), moving_average_forecasts(problem, W)))
+        found.append(
+            (solution.point.coefficients, lag_sums(W, 2), moving_average_forecasts(problem, W))
+        )
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
             np.testing.assert_allclose(b, a, atol=1e-9)
@@ -320,7 +322,7 @@ def test_the_solution_is_a_two_sided_filter_of_its_residuals():
     problem = stated(X, 1, q, 0.6, 0.1)
     solution = tight(problem, 1e-13, max_iter=6000)
     W = solution.point.factors.dense()
-    L = -problem.dual_point(W, solution.point.free)
+    L = -problem.dual_point(W, solution.point.coefficients)
     kappa, n = lag_sums(W, q), 2
     both = {d: kappa[d] if d >= 0 else kappa[-d].T for d in range(-q, q + 1)}
     padded = np.vstack([np.zeros((q, n)), L, np.zeros((2 * q, n))])
@@ -335,7 +337,7 @@ def test_the_optimum_is_a_likelihood_without_its_determinant():
     X, q, lam, gamma = wave(30, 2), 2, 0.6, 0.1
     problem = stated(X, 1, q, lam, gamma)
     solution = tight(problem, 1e-12, max_iter=6000)
-    C, kappa = solution.point.free, lag_sums(solution.point.factors.dense(), q)
+    C, kappa = solution.point.coefficients, lag_sums(solution.point.factors.dense(), q)
     Y, D = table(X, 1)
     r, sigma = (Y - D @ C).ravel(), covariance(kappa / lam, len(Y), np.ones(Y.shape))
     value = (
@@ -357,7 +359,7 @@ def test_filter_forecasts_are_those_of_the_solution():
         X[-1],
     )
     for h in range(5):
-        last = last @ solution.point.free + (ma[h] if h < 2 else 0)
+        last = last @ solution.point.coefficients + (ma[h] if h < 2 else 0)
         expected.append(last)
     np.testing.assert_allclose(model.forecast(5).mean, expected, atol=2e-5)
 

@@ -132,7 +132,7 @@ def assert_proven(problem, solution, gap=1e-6):
     """The objective is that of the returned factors, the bound is below it, and they all but meet."""
     point = solution.point
     assert solution.objective == pytest.approx(
-        problem.objective(point.factors, point.free), rel=1e-9, abs=1e-12
+        problem.objective(point.factors, point.coefficients), rel=1e-9, abs=1e-12
     )
     scale = max(abs(solution.objective), 1e-3 * abs(problem.null_objective()))
     assert -1e-12 * scale <= solution.objective - solution.bound <= gap * scale
@@ -167,7 +167,7 @@ def test_the_factors_of_a_solution_cost_what_their_product_is_worth(problem):
 def test_gaps_are_found_again_by_plain_numpy(problem):
     solution = solve(convex(problem), tol=1e-9, max_iter=5000)
     Z = solution.point.factors.dense()
-    b = solution.point.free if problem.intercept else np.zeros((1, problem.shape[1]))
+    b = solution.point.coefficients if problem.intercept else np.zeros((1, problem.shape[1]))
     objective, bound = trace_certificate(problem, Z, b)
     paid = np.linalg.norm(solution.point.factors.codes, axis=0) @ np.linalg.norm(
         solution.point.factors.C, axis=1
@@ -530,7 +530,9 @@ def test_centering_is_an_intercept_under_squared_loss():
     np.testing.assert_allclose(
         solution.point.factors.dense(), thresholded(X - X.mean(axis=0), 0.7), atol=1e-5
     )
-    np.testing.assert_allclose(solution.point.free, X.mean(axis=0, keepdims=True), atol=1e-5)
+    np.testing.assert_allclose(
+        solution.point.coefficients, X.mean(axis=0, keepdims=True), atol=1e-5
+    )
 
 
 def test_two_views_shrink_the_diagonal_matrix_together():
@@ -683,7 +685,7 @@ def test_ridged_designs_are_proven_too():
         Data.of(X, Squared()), Trace(), 0.5, design=Design(D, ridge=np.array([0.0, 0.7]))
     )
     solution = tight(problem)
-    B = solution.point.free
+    B = solution.point.coefficients
     Z = solution.point.factors.dense()
     explicit = (
         ((Z + D @ B - X) ** 2).sum() / 2 + 0.35 * (B[1] ** 2).sum() + 0.5 * np.linalg.norm(Z, "nuc")

@@ -417,7 +417,7 @@ def test_the_objective_falls_at_every_temperature(margin, k):
         stages.setdefault(it.stage, []).append(it.objective)
         assert np.isfinite(it.objective)
         np.testing.assert_allclose(
-            it.point.values, task.X @ it.point.factors.C + it.point.free, atol=1e-8
+            it.point.values, task.X @ it.point.factors.C + it.point.coefficients, atol=1e-8
         )
     assert len(stages) > 7
     for values in stages.values():

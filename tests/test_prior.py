@@ -195,7 +195,7 @@ def test_the_search_scores_weighted_rows_like_equal_rows():
     for table, rows in ((X, weights.astype(float)), (repeated, None)):
         problem = convex(table, Squared(), Trace(), 3.0, rows, None, Design.intercept(len(table)))
         scored = with_prior(problem, solve(problem, tol=1e-10, max_iter=20_000).point, 0.2)
-        predicted.append(problem.predictor(scored.factors, scored.free))
+        predicted.append(problem.predictor(scored.factors, scored.coefficients))
     np.testing.assert_allclose(np.repeat(predicted[0], weights, axis=0), predicted[1], atol=1e-4)
 
 

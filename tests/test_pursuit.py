@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from regfactor import RobustSubspace
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.linalg import gram, is_below
 from regfactor.core.loop import Status, run
 from regfactor.core.params import UnsupportedProblem
@@ -146,7 +146,7 @@ def test_a_warm_start_is_used():
         problem(X),
         tol=1e-6,
         solver=Pursuit(1e-6),
-        start=Point(Factors.zeros(*X.shape)),
+        start=FactorPoint(Factors.zeros(*X.shape)),
         max_iter=5000,
     )
     assert far.objective == pytest.approx(cold.objective, rel=2e-6)

@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import rng
 from regfactor.clusters.kmeans import BregmanKMeans
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.datasets import make_reverse_classification, random_split
 from regfactor.kernels import Gaussian, as_kernel
 from regfactor.labels.reverse.classifier import ReverseClassifier
@@ -170,7 +170,9 @@ def test_a_class_that_runs_empty_is_given_a_free_row():
         )
         assert model.transduction_.tolist() == [0, 0, 1, 1, 2, 3]
     problem = LabeledClusters(X, None, SquaredDistance(), 4, np.array([0, -1, 1, -1, 2, -1]))
-    far = Point(Factors(scipy.sparse.csr_array((6, 4)), np.array([[0.0], [1.0], [9.0], [1e3]])))
+    far = FactorPoint(
+        Factors(scipy.sparse.csr_array((6, 4)), np.array([[0.0], [1.0], [9.0], [1e3]]))
+    )
     iterates = LabeledLloyd(0.0).iterates(problem, far)
     assert next(iterates).point.factors.Phi.indices.tolist() == [0, 0, 1, 1, 2, 1]
     assert next(iterates).point.factors.Phi.indices.tolist() == [0, 0, 1, 1, 2, 3]
@@ -216,7 +218,9 @@ def test_iterates_of_the_printed_algorithm_11_are_ours_with_equal_weights_and_sh
     M = np.array([X[marked == j].mean(axis=0) for j in range(3)])
     _, path = literal_algorithm_11(X, marked, M, rho=10.0, mu=0.2, steps=6)
     problem = LabeledClusters(X, None, SquaredDistance(), 3, marked)
-    iterates = LabeledMixture(2.0).iterates(problem, Point(Factors(np.full((1, 3), 1 / 3), M)))
+    iterates = LabeledMixture(2.0).iterates(
+        problem, FactorPoint(Factors(np.full((1, 3), 1 / 3), M))
+    )
     next(iterates)
     for theirs, ours in zip(path, iterates, strict=False):
         np.testing.assert_allclose(ours.point.factors.C, theirs, atol=1e-10)

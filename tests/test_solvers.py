@@ -11,7 +11,7 @@ from sklearn.decomposition import NMF
 
 from catalogue import LOSSES, PENALTIES, cases
 from regfactor import ConvexSubspace
-from regfactor.core.factors import Factors, Point, rebalance
+from regfactor.core.factors import Factors, FactorPoint, rebalance
 from regfactor.core.loop import Iterate, Status, run
 from regfactor.core.params import UnsupportedProblem
 from regfactor.losses import Absolute, Huber, Logistic, Multinomial, Poisson, Softmax, Squared
@@ -60,7 +60,7 @@ def sample(loss, n=14, d=5, holes=0.2, seed=0):
 def iterates(objectives, bounds=None):
     F = Factors.zeros(1, 1)
     bounds = bounds or [-np.inf] * len(objectives)
-    return (Iterate(Point(F), o, b) for o, b in zip(objectives, bounds, strict=True))
+    return (Iterate(FactorPoint(F), o, b) for o, b in zip(objectives, bounds, strict=True))
 
 
 def test_the_loop_keeps_the_best_objective_and_the_best_bound():
@@ -191,7 +191,7 @@ def test_lags_are_solved_with_a_proof():
     problem = Convex(Data.of(Y, Squared()), Trace(), 1.5, Lags(2), design)
     solution = solve(problem, tol=1e-7, max_iter=20_000)
     assert solution.solver == "DouglasRachford" and solution.relative_gap <= 1e-7
-    free = solution.point.free
+    free = solution.point.coefficients
     residual = Y - D @ free - Lags(2)(solution.point.factors.dense())
     np.testing.assert_allclose(D.T @ residual, design.strengths[:, None] * free, atol=1e-7)
 

@@ -61,7 +61,7 @@ def test_bounds_and_profiles_agree(loss, intercept):
         np.testing.assert_allclose(B, C, atol=1e-6)
     assert sparse.objective(F) == pytest.approx(dense.objective(F))
     assert sparse.alpha_max() == pytest.approx(dense.alpha_max(), rel=1e-6)
-    bounds = [p.bound(p.dual_point(F, p.free(F))).value for p in (sparse, dense)]
+    bounds = [p.bound(p.dual_point(F, p.best_coefficients(F))).value for p in (sparse, dense)]
     assert bounds[0] == pytest.approx(bounds[1], rel=1e-7)
 
 

@@ -16,7 +16,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.blas import one_thread
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.params import Array, UnsupportedProblem, as_floats, choose, says, warn
 from regfactor.fitting.base import _check_limits
 from regfactor.fitting.clustering import (
@@ -207,7 +207,7 @@ class BregmanKMeans(
         )
         solution = best_run(self, starts)
         M = solution.point.factors.C
-        covariance = solution.point.free
+        covariance = solution.point.coefficients
         divergence = problem.started.at(covariance)
         self._centers: Any = Centers(divergence, M, problem.anchor, problem.far)
         self._placed: Array | None = M.astype(X.dtype)
@@ -242,7 +242,9 @@ class BregmanKMeans(
             first = lambda: start(problem, random)  # noqa: E731
         else:
             first = lambda: labels_of(self._given(X, random), X.shape[0], k)  # noqa: E731
-        points = (Point(Factors(one_hot(first(), k), np.zeros((k, 0)))) for _ in range(n_init))
+        points = (
+            FactorPoint(Factors(one_hot(first(), k), np.zeros((k, 0)))) for _ in range(n_init)
+        )
         solution = best_run(self, (KernelLloyd().iterates(problem, point) for point in points))
         # rounding
         self.labels_ = solution.point.factors.Phi.indices

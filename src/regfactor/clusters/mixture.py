@@ -12,7 +12,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.blas import one_thread
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.loop import Iterate, Solution, run
 from regfactor.core.params import Array, is_number, says, warn
 from regfactor.fitting.base import _check_limits
@@ -166,7 +166,7 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
             M = solution.point.factors.C
             (p,) = solution.point.factors.codes
             self._centers = Centers(
-                problem.started.at(solution.point.free),
+                problem.started.at(solution.point.coefficients),
                 M,
                 problem.anchor,
                 problem.far,
@@ -174,8 +174,8 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
             self.means_ = M.astype(X.dtype)
             self.weights_ = p.astype(X.dtype)
             self.sharpness_ = sharpness
-            if solution.point.free is not None:
-                self.covariance_ = solution.point.free.astype(X.dtype)
+            if solution.point.coefficients is not None:
+                self.covariance_ = solution.point.coefficients.astype(X.dtype)
             self.converged_ = solution.status.converged
             publish_run(self, solution, "Mixture")
             if k > 1 and problem.variance > 0:
@@ -317,5 +317,5 @@ def _soft(
         )  # an empty cluster keeps a chance
         yield Mixture(sharpness).iterates(
             problem,
-            Point(Factors(p[None], F.C), solution.point.free),
+            FactorPoint(Factors(p[None], F.C), solution.point.coefficients),
         )

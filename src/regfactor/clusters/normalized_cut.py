@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.clusters.spectral import spectral_labels
 from regfactor.core.blas import one_thread
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.params import Array, UnsupportedProblem, choose, says
 from regfactor.fitting.base import _check_limits
 from regfactor.fitting.clustering import (
@@ -201,7 +201,7 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
             first = (start(problem, random) for _ in range(n_init))
         else:
             first = (labels_of(self.init, len(problem.weights), k) for _ in range(1))
-        points = (Point(Factors(one_hot(labels, k), np.zeros((k, 0)))) for labels in first)
+        points = (FactorPoint(Factors(one_hot(labels, k), np.zeros((k, 0)))) for labels in first)
         solution = best_run(self, (KernelLloyd().iterates(problem, point) for point in points))
         self.labels_ = solution.point.factors.Phi.indices
         self.degrees_ = 1 / problem.scale
@@ -219,7 +219,7 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
         start = choose(self.init, ROW_STARTS, "init")
         points = (at_centers(problem, start(problem, random)) for _ in range(n_init))
         solution = best_run(self, (Lloyd(self.tol).iterates(problem, point) for point in points))
-        divergence: Divergence = problem.started.at(solution.point.free)
+        divergence: Divergence = problem.started.at(solution.point.coefficients)
         self.labels_ = solution.point.factors.Phi.indices
         self.degrees_ = degrees
         self._centers = Centers(divergence, solution.point.factors.C, problem.anchor, problem.far)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.penalties import PowerPenalty, TwoView, UnitBall
@@ -40,18 +40,18 @@ class Local(Solver):
         if not problem.data.smooth:
             raise UnsupportedProblem("Local needs a smooth loss, such as 'huber' for 'absolute'.")
 
-    def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
+    def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate]:
         """Yield after every sweep."""
         F = self.first(problem) if start is None else start.factors
-        B = problem.free(F, None if start is None else start.free)
+        B = problem.best_coefficients(F, None if start is None else start.coefficients)
         last = np.inf
         while True:
             F = self.sweep(problem, F, B)
-            B = problem.free(F, B)
+            B = problem.best_coefficients(F, B)
             objective = problem.objective(F, B)
             still = last - objective <= self.tol * abs(objective)
             yield Iterate(
-                Point(F, B, problem.dual_point(F, B)),
+                FactorPoint(F, B, problem.dual_point(F, B)),
                 objective,
                 settled=bool(still),
                 limited=True,
@@ -92,7 +92,7 @@ class Local(Solver):
 class Staged(Local):
     """The first view alone, then the components of the second with the codes held: what was learned first stays."""
 
-    def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
+    def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate]:
         """Yield the end of both stages."""
         gauge = problem.gauge
         d = problem.shape[1]
@@ -113,11 +113,11 @@ class Staged(Local):
         codes = F.codes * problem.map.diagonal
         last = np.inf
         while True:
-            B = problem.free(F, B)
+            B = problem.best_coefficients(F, B)
             objective = problem.objective(F, B)
             still = last - objective <= self.tol * abs(objective)
             yield Iterate(
-                Point(F, B, problem.dual_point(F, B)),
+                FactorPoint(F, B, problem.dual_point(F, B)),
                 objective,
                 settled=bool(still),
                 limited=True,

@@ -8,7 +8,7 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.linalg import spectral_norm
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
@@ -148,7 +148,7 @@ class SimplexSearch(Solver):
                 f"SimplexSearch is for the gauge ManyViews, got {problem.gauge}.",
             )
 
-    def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
+    def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate]:
         """Yield every few inner steps."""
         gauge = problem.gauge
         assert isinstance(gauge, ManyViews)
@@ -161,7 +161,7 @@ class SimplexSearch(Solver):
             F = gauge.recover_at(F.dense(), best).astype(problem.data.dtype)
             objective = problem.objective(F, B)
             yield Iterate(
-                Point(F, B, split.dual),
+                FactorPoint(F, B, split.dual),
                 objective,
                 bound.value,
                 bound.rigorous,

@@ -64,16 +64,19 @@ class Factors:
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class FactorPoint:
     """A primal point (factors and free coefficients) and, where a solver has one, a dual point."""
 
     factors: Factors
-    free: Array | None = None
+    coefficients: Array | None = None
     dual: Array | None = None
 
     def astype(self, dtype: Any) -> Self:
         """Return the same point in another precision."""
-        cast = [None if a is None else a.astype(dtype, copy=False) for a in (self.free, self.dual)]
+        cast = [
+            None if a is None else a.astype(dtype, copy=False)
+            for a in (self.coefficients, self.dual)
+        ]
         return type(self)(self.factors.astype(dtype), *cast)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.core.factors import Point
+from regfactor.core.factors import FactorPoint
 from regfactor.core.params import is_count, is_number
 
 # share of the objective by which no rounding lifts a bound above it: one of them is no number
@@ -55,7 +55,7 @@ class Iterate:
     zero anywhere.
     """
 
-    point: Point
+    point: FactorPoint
     objective: float
     bound: float = -np.inf
     rigorous: bool = True
@@ -82,7 +82,7 @@ class Record:
 class Solution:
     """The best point of a run, the best lower bound of the optimum, and how the run ended."""
 
-    point: Point
+    point: FactorPoint
     objective: float
     bound: float
     rigorous: bool
@@ -135,7 +135,7 @@ def relative(gap: float, objective: float, floor: float) -> float:
 class _Tally:
     """What the loop remembers: the best point of the current stage and the best bound."""
 
-    point: Point | None = None
+    point: FactorPoint | None = None
     objective: float = np.inf
     bound: float = -np.inf
     rigorous: bool = True

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.loop import Record, Solution, check_limits, relative
 from regfactor.core.params import Array, UnsupportedProblem, choose, says, warn
 from regfactor.fitting.canonical import tidy, with_unit_rows
@@ -328,7 +328,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
     ) -> None:
         """Set the fitted attributes, all at once at the end, so that a failure leaves nothing half-fitted."""
         F = solution.point.factors
-        B = solution.point.free
+        B = solution.point.coefficients
         F = tidy(F, problem.gauge.power) if isinstance(problem, Convex) else F
         intercept = _offsets(B, X)
         score = self._scoring(problem, F.codes)
@@ -372,7 +372,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             )
             self.alpha_max_ = problem.alpha_max()
             self._sizes = np.linalg.norm(F.codes, axis=0)
-            self._debias(X, entries, problem, Point(F, B), chosen)
+            self._debias(X, entries, problem, FactorPoint(F, B), chosen)
         self._n_features_out = len(self.components_)
         if chosen is not None:
             self._keep(chosen)
@@ -383,7 +383,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         X: Any,
         entries: Any,
         problem: Convex,
-        point: Point,
+        point: FactorPoint,
         chosen: Selection | None,
     ) -> None:
         """Refit the codes with next to no penalty; a rank chosen by entries held out refits the components too.
@@ -401,7 +401,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             point = refit(problem, point, chosen.best.rank)
             F = tidy(with_unit_rows(point.factors), problem.gauge.power)
             self.components_ = F.C.astype(X.dtype)
-            self.intercept_ = _offsets(point.free, X)
+            self.intercept_ = _offsets(point.coefficients, X)
             self._sizes = np.linalg.norm(F.codes, axis=0)
         self.codes_ = self._score(X, self.components_, self.intercept_, entries)
 
@@ -464,9 +464,9 @@ def _objective(problem: Convex | Factored, F: Factors, B: Array | None) -> float
         exact = problem.astype(np.float64)
     else:
         exact = problem
-    point = Point(F, B).astype(np.float64)
+    point = FactorPoint(F, B).astype(np.float64)
     if isinstance(exact, Convex):
-        return exact.objective(point.factors, point.free)
+        return exact.objective(point.factors, point.coefficients)
     return exact.objective(point.factors)
 
 

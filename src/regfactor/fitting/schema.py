@@ -434,4 +434,4 @@ def _constants(x: Array, loss: Loss) -> Array:
     if not loss.unbounded:  # losses on half a line are those whose best constant predicts the mean
         return np.broadcast_to(loss.inverse_gradient(np.zeros(1), np.nanmean(x, axis=0)), x.shape)
     problem = Convex(Data.of(x, loss), Trace(), 1.0, design=Design.intercept(len(x)))
-    return problem.predictor(problem.null.factors, problem.null.free)
+    return problem.predictor(problem.null.factors, problem.null.coefficients)

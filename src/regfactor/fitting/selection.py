@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.core.factors import Factors, Point, rebalance
+from regfactor.core.factors import Factors, FactorPoint, rebalance
 from regfactor.core.params import Array, UnsupportedProblem, choose, warn
 from regfactor.fitting.canonical import TINY_ATOM, with_unit_rows
 from regfactor.fitting.scoring import TINY_RIDGE, Scoring
@@ -65,7 +65,7 @@ class Selection:
     best: Trial
 
 
-Trials = Callable[[Convex, Data, Point], list[Trial]]
+Trials = Callable[[Convex, Data, FactorPoint], list[Trial]]
 
 
 def select_alpha(
@@ -154,15 +154,15 @@ def select_rank(
     return Selection("ranks", search.trials, search.choice("min"))
 
 
-def refit(problem: Convex, point: Point, rank: int, sweeps: int = 3) -> Point:
+def refit(problem: Convex, point: FactorPoint, rank: int, sweeps: int = 3) -> FactorPoint:
     """Return the leading atoms of a point, refitted together with the intercepts under next to no penalty."""
     if not rank:
         return problem.null
     F = _leading(point.factors, rank)
-    B = point.free
+    B = point.coefficients
     for _ in range(sweeps):
         F, B = sweep(problem, F, B, 1.0, TINY_RIDGE)
-    return Point(rebalance(F), B)
+    return FactorPoint(rebalance(F), B)
 
 
 class Search:
@@ -194,7 +194,7 @@ class Search:
         return next(t for t in self.trials if t.loss <= best.loss + best.error)
 
 
-def _penalized(problem: Convex, held: Data, point: Point) -> list[Trial]:
+def _penalized(problem: Convex, held: Data, point: FactorPoint) -> list[Trial]:
     return [trial_of(_losses(problem, held, point), problem.alpha)]
 
 
@@ -204,7 +204,7 @@ class _Refits:
     def __init__(self) -> None:
         self.penalized: list[Trial] = []
 
-    def __call__(self, problem: Convex, held: Data, point: Point) -> list[Trial]:
+    def __call__(self, problem: Convex, held: Data, point: FactorPoint) -> list[Trial]:
         self.penalized += _penalized(problem, held, point)
         return [
             replace(
@@ -240,13 +240,13 @@ class _Priors:
     def __init__(self, problem: Convex, groups: Array | None) -> None:
         data = problem.data
         null = problem.null
-        P = problem.predictor(null.factors, null.free)
+        P = problem.predictor(null.factors, null.coefficients)
         cells = len(data.losses(P)) * (1.0 if groups is None else (groups.max() + 1) / len(groups))
         excess = data.value(P) + data.conjugate(np.zeros_like(P))
         self.strengths = PRIORS * (excess / max(cells, 1.0) or 1.0)
         self.best = MIDDLE
 
-    def __call__(self, problem: Convex, held: Data, point: Point) -> list[Trial]:
+    def __call__(self, problem: Convex, held: Data, point: FactorPoint) -> list[Trial]:
         tried: dict[int, Trial] = {}
 
         def loss(k: int) -> float:
@@ -264,7 +264,7 @@ class _Priors:
             self.best = best
 
 
-def with_prior(problem: Convex, point: Point, strength: float) -> Point:
+def with_prior(problem: Convex, point: FactorPoint, strength: float) -> FactorPoint:
     """Return a point with its codes scored under a normal prior of their own second moments."""
     F = with_unit_rows(rebalance(point.factors, TINY_ATOM))
     if not F.rank:
@@ -274,11 +274,13 @@ def with_prior(problem: Convex, point: Point, strength: float) -> Point:
         data = problem.data.weighted(np.square(rows).ravel())
     else:
         data = problem.data
-    if problem.design is not None and point.free is not None:
-        data = data.shifted(problem.design.D, point.free)
+    if problem.design is not None and point.coefficients is not None:
+        data = data.shifted(problem.design.D, point.coefficients)
     loss = data.terms[0].loss  # stands for all: the data hold their losses themselves
     score = Scoring(loss, SquaredL2(), 1.0).with_prior(deviations(problem, F), strength)
-    return Point(Factors(score.of_data(data, F.C, F.codes * rows) / rows, F.C), point.free)
+    return FactorPoint(
+        Factors(score.of_data(data, F.C, F.codes * rows) / rows, F.C), point.coefficients
+    )
 
 
 def deviations(problem: Convex, F: Factors) -> Array:
@@ -293,8 +295,8 @@ def trial_of(losses: Array, value: float) -> Trial:
     return Trial(float(value), float(losses.mean(dtype=np.float64)), spread / np.sqrt(len(losses)))
 
 
-def _losses(problem: Convex, held: Data, point: Point) -> Array:
-    return held.losses(replace(problem, data=held).predictor(point.factors, point.free))
+def _losses(problem: Convex, held: Data, point: FactorPoint) -> Array:
+    return held.losses(replace(problem, data=held).predictor(point.factors, point.coefficients))
 
 
 def _cuts(F: Factors) -> list[int]:

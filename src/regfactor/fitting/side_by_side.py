@@ -196,7 +196,7 @@ def _null_cost(loss: Loss, view: Any, rows: Array | None, intercept: bool) -> fl
         t.x.size if t.w is None else float(np.broadcast_to(t.w, t.x.shape).sum())
         for t in data.terms
     )
-    P = problem.predictor(problem.null.factors, problem.null.free)
+    P = problem.predictor(problem.null.factors, problem.null.coefficients)
     if seen > 0:
         return (data.value(P) - data.infimum) / seen
     return 0.0

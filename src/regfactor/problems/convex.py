@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from regfactor.core.batched_newton import newton_step
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.params import Array, UnsupportedProblem, is_number, require_part
 from regfactor.losses import Loss
 from regfactor.maps import Identity, Map, RowScale
@@ -124,7 +124,7 @@ class Convex:
             return self.data.layout.entries(self.map.of_factors(Z) if isinstance(Z, Factors) else Z)
         return self.map(Z.dense() if isinstance(Z, Factors) else Z)
 
-    def free(self, Z: Array | Factors, B: Array | None = None) -> Array | None:
+    def best_coefficients(self, Z: Array | Factors, B: Array | None = None) -> Array | None:
         """Return the best B for a given Z, starting from B."""
         if self.design is None:
             return None
@@ -150,7 +150,7 @@ class Convex:
 
         return self.design.profile(evaluate, B, self._majorant, data.layout, data.quadratic)
 
-    def free_step(self, mapped: Array, B: Array | None) -> Array | None:
+    def coefficients_step(self, mapped: Array, B: Array | None) -> Array | None:
         """Return B after one Newton step at given map(Z): the best B where the loss is quadratic."""
         if self.design is None or B is None:
             return None
@@ -170,7 +170,7 @@ class Convex:
         B0: Array | None = None,
     ) -> tuple[float, Any, Array | None]:
         """Return f(Z) = min_B L + ridge, its gradient in Z (a matrix, sparse for sparse data), and the minimizing B."""
-        B = self.free(Z, B0)
+        B = self.best_coefficients(Z, B0)
         value, g = self.data.value_and_gradient(self.predictor(Z, B))
         ridge = 0.0 if self.design is None or B is None else self.design.cost(B)
         return value + ridge, self._adjoint(g), B
@@ -181,7 +181,7 @@ class Convex:
     def objective(self, F: Factors, B: Array | None = None) -> float:
         """Return the objective of given factors, an upper bound of the optimum by construction."""
         if B is None and self.data.smooth:
-            B = self.free(F)
+            B = self.best_coefficients(F)
         ridge = 0.0 if self.design is None or B is None else self.design.cost(B)
         return self.data.value(self.predictor(F, B)) + ridge + self.alpha * self.gauge.cost(F)
 
@@ -310,18 +310,18 @@ class Convex:
         return Y
 
     @cached_property
-    def null(self) -> Point:
+    def null(self) -> FactorPoint:
         """The point Z = 0 with its best B and its dual point."""
         F = Factors.zeros(*self.shape, self.data.dtype)
         if self.data.smooth or self.design is None:
-            B = self.free(F)
-            return Point(F, B, self.dual_point(F, B))
+            B = self.best_coefficients(F)
+            return FactorPoint(F, B, self.dual_point(F, B))
         # at a kink the gradient is not one number: take that of Moreau envelopes, ever nearer to
         # the loss
         B = None
         for stiffness in np.array(STIFFNESSES) / self.data.size:
             V, B = self.prox(F.dense(), stiffness, B)
-        return Point(F, B, -stiffness * V)
+        return FactorPoint(F, B, -stiffness * V)
 
     def null_objective(self) -> float:
         """Return the objective of Z = 0."""
@@ -329,7 +329,7 @@ class Convex:
 
     @cached_property
     def _null_objective(self) -> float:
-        return self.objective(self.null.factors, self.null.free)
+        return self.objective(self.null.factors, self.null.coefficients)
 
     @cached_property
     def floor(self) -> float:

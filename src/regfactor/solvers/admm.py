@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.linalg import GRAM_LIMIT
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
@@ -53,14 +53,14 @@ class Admm(Solver):
                 "Admm needs a gauge with a prox; TwoView has none. Use EtaSearch.",
             )
 
-    def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
+    def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate]:
         """Yield every few steps."""
         split = Splitting(problem, start or problem.null, self.relaxation)
         while True:
             split.advance(self.every)
             F, B, objective, bound = split.examine()
             yield Iterate(
-                Point(F, B, split.dual),
+                FactorPoint(F, B, split.dual),
                 objective,
                 bound.value,
                 bound.rigorous,
@@ -74,14 +74,14 @@ class Splitting:
     Z and the dual point survive a change of scale.
     """
 
-    def __init__(self, problem: Convex, start: Point, relaxation: float) -> None:
+    def __init__(self, problem: Convex, start: FactorPoint, relaxation: float) -> None:
         self.problem = problem
         self.relaxation = relaxation
         self.gauge, self.e = unscaled(problem.gauge)
         self.s = self.e * problem.map.diagonal
         self.F = Factors(start.factors.Phi, start.factors.C / self.e)
         self.Q = self.F.dense()
-        self.B = start.free
+        self.B = start.coefficients
         self.W = self.Q
         (self.rho, self.least) = self._first_penalty()
         self.changes = 0
@@ -136,7 +136,7 @@ class Splitting:
         B = self.B
         Z = F.dense()
         if self.problem.data.smooth:
-            B = self.B = self.problem.free(Z, B)
+            B = self.B = self.problem.best_coefficients(Z, B)
         return F, B, self.problem.objective(F, B), self._bound(Z, B)
 
     def examine_both(self) -> tuple[Factors, Array | None, float, Bound]:
@@ -178,7 +178,7 @@ class Splitting:
         enough = bound + FAR * (objective - bound)
         Z = self.W * self.e
         if problem.data.smooth:
-            B = problem.free(Z, B)
+            B = problem.best_coefficients(Z, B)
         if problem.design is None or B is None:
             ridge = 0.0
         else:
@@ -256,7 +256,9 @@ class Splitting:
     def _first_penalty(self) -> tuple[float, float]:
         """Return rho whose first threshold is a few percent of the way to the data, and a tenth of that way."""
         null = self.problem.null
-        way = self.problem.data.way(self.problem.predictor(null.factors, null.free)) / self.s
+        way = (
+            self.problem.data.way(self.problem.predictor(null.factors, null.coefficients)) / self.s
+        )
         size = self.gauge.polar(way, 0).value
         return (float(30 * self.problem.alpha / size) if size > 0 else 1.0), 0.1 * float(
             np.linalg.norm(way),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from regfactor.core.factors import Factors, Point, rebalance
+from regfactor.core.factors import Factors, FactorPoint, rebalance
 from regfactor.core.loop import Iterate
 from regfactor.core.params import UnsupportedProblem
 from regfactor.losses import KL, Squared
@@ -49,7 +49,7 @@ class Alternating(Solver):
                 "Free terms beside the factors need smooth elementwise losses and SquaredL2 or Free.",
             )
 
-    def iterates(self, problem: Factored, start: Point | None) -> Iterator[Iterate]:
+    def iterates(self, problem: Factored, start: FactorPoint | None) -> Iterator[Iterate]:
         """Yield after every sweep, or after a few where they are cheap and the objective falls by fits and starts."""
         if is_newtonian(problem):
             yield from newton_sweeps(problem, start or first_point(problem))
@@ -70,7 +70,7 @@ class Alternating(Solver):
 def sweeps(problem: Factored, F: Factors) -> Iterator[Iterate]:
     """Yield the first factors, then those after every sweep."""
     while True:
-        yield Iterate(Point(F), problem.objective(F))
+        yield Iterate(FactorPoint(F), problem.objective(F))
         F = sweep(problem, F)
 
 
@@ -85,7 +85,7 @@ def led_sweeps(problem: Factored, F: Factors) -> Iterator[Iterate]:
     lead = LEAD
     most = 1.0
     while True:
-        yield Iterate(Point(F), objective, steps=steps)
+        yield Iterate(FactorPoint(F), objective, steps=steps)
         new = sweep(problem, _ahead(F, old, lead))
         steps = 1
         value = problem.objective(new)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from regfactor.core.factors import Point
+from regfactor.core.factors import FactorPoint
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.losses.distances import Divergence, SquaredDistance
@@ -123,7 +123,7 @@ class LabeledMixture(Mixture):
     def joint(self, problem: LabeledClusters, at: slice, D: Array, p: Array) -> Array:
         return clamped(super().joint(problem, at, D, p), problem.codes[at])
 
-    def iterates(self, problem: Any, start: Point | None) -> Iterator[Iterate]:
+    def iterates(self, problem: Any, start: FactorPoint | None) -> Iterator[Iterate]:
         """Yield as `Mixture` does; changes are measured per unit of weight, for a likelihood has its zero anywhere."""
         unit = problem.factor * problem.mass / self.sharpness
         return (replace(it, scale=unit) for it in super().iterates(problem, start))
@@ -145,7 +145,9 @@ def clamped(joint: Array, codes: Array) -> Array:
     return np.where(others & (codes != CLASSLESS)[:, None], -np.inf, joint)
 
 
-def first_point(problem: LabeledClusters, free: Array, random: np.random.RandomState) -> Point:
+def first_point(
+    problem: LabeledClusters, free: Array, random: np.random.RandomState
+) -> FactorPoint:
     """Return where centers begin: means of labeled rows, and free rows far from all centers for other classes.
 
     With no labeled row at all it is k-means++. `free` tells which rows can stand for a class.
@@ -184,7 +186,7 @@ def _with_farthest(problem: LabeledClusters, M: Array, known: Array, free: Array
     return M
 
 
-def by_columns(problem: LabeledClusters, start: Point) -> Point:
+def by_columns(problem: LabeledClusters, start: FactorPoint) -> FactorPoint:
     """Return centers after some iterations that measure every column by its own variance.
 
     A covariance between columns fits whatever classes it begins with; from few labels it needs

@@ -6,7 +6,7 @@ import abc
 from collections.abc import Iterator
 from typing import Any
 
-from regfactor.core.factors import Point
+from regfactor.core.factors import FactorPoint
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Params
 
@@ -21,5 +21,5 @@ class Solver(Params, abc.ABC):
         """Raise UnsupportedProblem, before any work, for a problem this solver cannot take."""
 
     @abc.abstractmethod
-    def iterates(self, problem: Any, start: Point | None) -> Iterator[Iterate]:
+    def iterates(self, problem: Any, start: FactorPoint | None) -> Iterator[Iterate]:
         """Yield iterates from a start."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.core.factors import Point
+from regfactor.core.factors import FactorPoint
 from regfactor.core.loop import Iterate, Record, Solution, Status, check_limits, run
 from regfactor.core.params import UnsupportedProblem
 from regfactor.maps import Lags
@@ -82,7 +82,7 @@ def solve(
     *,
     tol: float = 1e-4,
     max_iter: int = 1000,
-    start: Point | None = None,
+    start: FactorPoint | None = None,
     solver: Solver | None = None,
     time_limit: float | None = None,
     callback: Callable[[Iterate], bool | None] | None = None,
@@ -211,11 +211,11 @@ def in_double(problem: Convex, solution: Solution, tol: float) -> Solution:
     duals = [
         exact.null.dual,
         point.dual,
-        exact.dual_point(point.factors, exact.free(point.factors, point.free)),
+        exact.dual_point(point.factors, exact.best_coefficients(point.factors, point.coefficients)),
     ]
     bounds = [exact.bound(dual) for dual in duals if dual is not None]
     best = max(bounds, key=lambda b: b.value)
-    objective = exact.objective(point.factors, point.free)
+    objective = exact.objective(point.factors, point.coefficients)
     judged = replace(
         solution,
         objective=objective,

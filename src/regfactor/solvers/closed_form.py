@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regfactor.core.factors import Point
+from regfactor.core.factors import FactorPoint
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.losses import Squared
@@ -59,7 +59,7 @@ class Closed(Solver):
                 "prox, and no design (or a free one with the trace norm). Use Admm.",
             )
 
-    def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
+    def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate]:
         """Yield the solution."""
         h = curvature(problem)
         assert h is not None
@@ -72,6 +72,6 @@ class Closed(Solver):
             problem.alpha / h,
         )
         Z = F.dense()
-        B = problem.free(Z)
+        B = problem.best_coefficients(Z)
         bound = problem.bound(problem.dual_point(Z, B))
-        yield Iterate(Point(F, B), problem.objective(F, B), bound.value, bound.rigorous)
+        yield Iterate(FactorPoint(F, B), problem.objective(F, B), bound.value, bound.rigorous)

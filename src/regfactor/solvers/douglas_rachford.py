@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.linalg import GRAM_LIMIT
 from regfactor.core.loop import Iterate, relative
 from regfactor.core.params import Array, UnsupportedProblem
@@ -58,7 +58,7 @@ class DouglasRachford(Solver):
                 f"DouglasRachford needs a gauge with a prox, got {problem.gauge}. Use Admm.",
             )
 
-    def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
+    def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate]:
         """Yield every few steps; the proof, which costs as much, only when the gap in closed form is small enough."""
         state = _Reflections(problem, (start or problem.null).factors, self)
         tol = self.tol
@@ -160,8 +160,8 @@ class _Reflections:
         """Return the point; if it is close to the optimum, with the objective and the bound that the problem states."""
         F = self.shrunk.factors()
         steps = self.settings.every
-        B = self.regression.free(self.R)
-        point = Point(F, B, -self.dual)
+        B = self.regression.best_coefficients(self.R)
+        point = FactorPoint(F, B, -self.dual)
         if not close:
             return Iterate(point, self.objective, steps=steps)
         bound = self.problem.bound(-self.dual)
@@ -229,7 +229,7 @@ class Regression:
         """Return M R, what the regression leaves of R."""
         return R - self.Q @ (self.e[:, None] * (self.Q.T @ R))
 
-    def free(self, R: Array) -> Array | None:
+    def best_coefficients(self, R: Array) -> Array | None:
         """Return the coefficients of the regression of R."""
         if self.design is None:
             return None

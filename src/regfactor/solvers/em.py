@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem, require_positive
 from regfactor.losses.distances import Affine, Divergence
@@ -46,15 +46,15 @@ class Mixture(Solver):
         if not isinstance(problem, Clusters):
             raise UnsupportedProblem("Mixture is for Clusters.")
 
-    def iterates(self, problem: Clusters, start: Point | None) -> Iterator[Iterate]:
+    def iterates(self, problem: Clusters, start: FactorPoint | None) -> Iterator[Iterate]:
         """Yield proportions (as the only row of codes) and means, with the objective at them."""
         assert start is not None, "Mixture needs proportions and means to start from"
         (p,) = start.factors.codes
         M = start.factors.C
-        divergence = problem.started.at(start.free)
+        divergence = problem.started.at(start.coefficients)
         for step in itertools.count():
             value, masses, new = self._sweep(problem, divergence, p, M)
-            point = Point(Factors(p[None], M), divergence.parameters)
+            point = FactorPoint(Factors(p[None], M), divergence.parameters)
             # what the parameters of a divergence cost depends on the units of the data
             unit = max(abs(value - self.sharpness * divergence.extra(problem.mass)), problem.mass)
             yield Iterate(point, value, steps=min(step, 1), scale=unit)

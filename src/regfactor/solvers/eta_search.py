@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.penalties import SquaredL2, TwoView
@@ -58,7 +58,7 @@ class EtaSearch(Solver):
             solver = Fista()
         solver.check(inner)
 
-    def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
+    def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate]:
         """Yield every few inner steps the recovered two-view factors and the inner bound."""
         gauge = problem.gauge
         d = problem.shape[1]
@@ -73,10 +73,10 @@ class EtaSearch(Solver):
             while True:
                 found = inner.examine()
                 F = _recovered(gauge, found.factors, inner.e, search.eta).astype(problem.data.dtype)
-                objective = problem.objective(F, found.free)
+                objective = problem.objective(F, found.coefficients)
                 least = min(least, objective)
                 yield Iterate(
-                    Point(F, found.free, found.dual),
+                    FactorPoint(F, found.coefficients, found.dual),
                     objective,
                     found.bound.value,
                     found.bound.rigorous,
@@ -88,7 +88,7 @@ class EtaSearch(Solver):
             search.move(*_view_shares(found.factors, gauge.n_first))
             inner.rescale(replace(problem, gauge=gauge.at(search.eta, d)))
 
-    def _inner(self, problem: Convex, start: Point | None) -> _Inner:
+    def _inner(self, problem: Convex, start: FactorPoint | None) -> _Inner:
         """Return the solver at a fixed eta: in factors for large tables, where the loss has a prox by splitting."""
         if _in_factors(problem):
             return _InFactors(
@@ -106,7 +106,7 @@ class _Found:
     """Where an inner solver stands: factors of Z E^-1 with orthonormal components, and what it knows of them."""
 
     factors: Factors
-    free: Array | None
+    coefficients: Array | None
     dual: Array | None
     objective: float
     bound: Bound
@@ -133,7 +133,7 @@ class _Inner(Protocol):
 class _Split:
     """By ADMM."""
 
-    def __init__(self, problem: Convex, start: Point | None, solver: EtaSearch) -> None:
+    def __init__(self, problem: Convex, start: FactorPoint | None, solver: EtaSearch) -> None:
         self.split = Splitting(problem, start or problem.null, solver.relaxation)
         self.every = solver.every
 
@@ -164,7 +164,7 @@ class _Split:
 class _Steps:
     """By proximal gradient steps."""
 
-    def __init__(self, problem: Convex, start: Point | None, every: int) -> None:
+    def __init__(self, problem: Convex, start: FactorPoint | None, every: int) -> None:
         self.state = Gradients(problem, start or problem.null)
         self.every = every
 
@@ -181,7 +181,7 @@ class _Steps:
         F = Factors(it.point.factors.Phi, it.point.factors.C / self.e)
         return _Found(
             F,
-            it.point.free,
+            it.point.coefficients,
             it.point.dual,
             it.objective,
             Bound(it.bound, it.rigorous),
@@ -192,7 +192,7 @@ class _Steps:
 class _InFactors:
     """By proximal steps on low rank + sparse."""
 
-    def __init__(self, problem: Convex, start: Point | None, solver: Atoms) -> None:
+    def __init__(self, problem: Convex, start: FactorPoint | None, solver: Atoms) -> None:
         self.descent = Descent(problem, start, solver)
         self.every = solver.every
 
@@ -210,7 +210,7 @@ class _InFactors:
         F = Factors(it.point.factors.Phi, it.point.factors.C / self.e)
         return _Found(
             F,
-            it.point.free,
+            it.point.coefficients,
             it.point.dual,
             it.objective,
             Bound(it.bound, it.rigorous),
@@ -351,7 +351,7 @@ def _view_shares(Q: Factors, n_first: int) -> tuple[float, float]:
     return float(squares[:, :n_first].sum()), float(squares[:, n_first:].sum())
 
 
-def with_slack_used(problem: Convex, point: Point) -> Point:
+def with_slack_used(problem: Convex, point: FactorPoint) -> FactorPoint:
     """Return a point whose components fit better in a view that its bound does not touch, at the same cost.
 
     Where one view alone decides (eta at an end) the other costs nothing until it meets its bound:
@@ -364,8 +364,8 @@ def with_slack_used(problem: Convex, point: Point) -> Point:
     assert isinstance(gauge, TwoView)
     if not F.rank or not data.smooth or any(t.loss.rowwise for t in data.terms):
         return point
-    if problem.design is not None and point.free is not None:
-        data = data.shifted(problem.design.D, point.free)
+    if problem.design is not None and point.coefficients is not None:
+        data = data.shifted(problem.design.D, point.coefficients)
     for view, bound in zip(
         (slice(gauge.n_first), slice(gauge.n_first, None)),
         gauge.bounds,
@@ -386,8 +386,10 @@ def with_slack_used(problem: Convex, point: Point) -> Point:
             _longest(F.C[:, view], fitted[:, view] - F.C[:, view], bound) * (fitted - F.C)[:, view]
         )
         F = Factors(F.Phi, C)
-    better = Point(F, problem.free(F, point.free), point.dual)
-    if problem.objective(F, better.free) <= problem.objective(point.factors, point.free):
+    better = FactorPoint(F, problem.best_coefficients(F, point.coefficients), point.dual)
+    if problem.objective(F, better.coefficients) <= problem.objective(
+        point.factors, point.coefficients
+    ):
         return better
     return point
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.core.factors import Factors, Point, rebalance
+from regfactor.core.factors import Factors, FactorPoint, rebalance
 from regfactor.core.linalg import GRAM_LIMIT, is_below, orthonormal
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
@@ -77,7 +77,7 @@ class Atoms(Solver):
             )
             raise UnsupportedProblem(f"Atoms needs {why}{held}.")
 
-    def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
+    def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate]:
         """Yield every few steps, with a bound whenever one can be proven."""
         descent = Descent(problem, start, self)
         while True:
@@ -128,7 +128,7 @@ def inner_product(A: Factors, B: Factors) -> float:
 class Descent:
     """The state: the best spot and the one before, the block of directions, step length and momentum."""
 
-    def __init__(self, problem: Convex, start: Point | None, solver: Atoms) -> None:
+    def __init__(self, problem: Convex, start: FactorPoint | None, solver: Atoms) -> None:
         self.problem = problem
         self.solver = solver
         self.dtype = problem.data.dtype
@@ -197,7 +197,7 @@ class Descent:
         self.e = problem.gauge.scale
         F = self._unit(Factors(now.F.codes, now.F.C * ratio))
         self.block = orthonormal(block * ratio[:, None])
-        self.curvature = self._mean_curvature(Point(Factors(F.Phi, F.C * self.e), now.B))
+        self.curvature = self._mean_curvature(FactorPoint(Factors(F.Phi, F.C * self.e), now.B))
         self.steepest *= self.curvature / curvature
         self.tau *= curvature / self.curvature
         self._restart(F, now.B)
@@ -243,7 +243,7 @@ class Descent:
         refined = self.problem.data.dtype != self.dtype
         told = {"rank": F.rank, "step": self.tau * self.curvature}
         return Iterate(
-            Point(F, now.B, Y).astype(self.dtype),
+            FactorPoint(F, now.B, Y).astype(self.dtype),
             now.objective,
             bound.value,
             bound.rigorous,
@@ -285,18 +285,18 @@ class Descent:
         return Bound(-np.inf, True)
 
     @np.errstate(over="ignore", invalid="ignore")
-    def _begin(self, start: Point | None) -> Spot:
+    def _begin(self, start: FactorPoint | None) -> Spot:
         """Return where alternating sweeps lead from the start, or the start itself where that is better."""
         if start is None or not start.factors.rank:
             null = self.problem.null
-            start = Point(self._atoms_of_gradient(), null.free)
-            swept = self._swept(start.factors, start.free)
+            start = FactorPoint(self._atoms_of_gradient(), null.coefficients)
+            swept = self._swept(start.factors, start.coefficients)
             if np.isfinite(swept.objective):
                 return swept
-            return self._spot(null.factors, null.free)
+            return self._spot(null.factors, null.coefficients)
         given = self._spot(
             self._unit(Factors(start.factors.codes, start.factors.C / self.e)),
-            start.free,
+            start.coefficients,
         )
         swept = self._swept(rebalance(given.F), given.B)
         if swept.objective < given.objective:
@@ -312,7 +312,7 @@ class Descent:
         if np.isfinite(self.problem.data.curvature):
             return F
         for _ in range(SHORTENINGS):
-            if self._spot(F, self.problem.null.free).value <= self.problem.null_objective():
+            if self._spot(F, self.problem.null.coefficients).value <= self.problem.null_objective():
                 break
             F = 0.5 * F
         return F
@@ -320,24 +320,26 @@ class Descent:
     def _swept(self, F: Factors, B: Array | None) -> Spot:
         """Return the spot to which sweeps lead; in single precision, since it is only a start and half the work."""
         problem = self.problem.astype(np.float32)
-        point = Point(F, B).astype(np.float32)
+        point = FactorPoint(F, B).astype(np.float32)
         n = problem.data.shape[0]
         most = SWEEPS
         if (
             problem.data.layout.sparse and n > 4 * SAMPLE
         ):  # components of a tall table are those of a part of it
             rows = np.sort(self.random.choice(n, SAMPLE, replace=False))
-            part = Point(Factors(point.factors.codes[rows], point.factors.C), point.free)
+            part = FactorPoint(
+                Factors(point.factors.codes[rows], point.factors.C), point.coefficients
+            )
             part = self._sweeps(problem.of_rows(rows), part, SWEEPS)
             most = 1
-            point = Point(
+            point = FactorPoint(
                 Factors(np.zeros((n, part.factors.rank), np.float32), part.factors.C),
-                part.free,
+                part.coefficients,
             )
         point = self._sweeps(problem, point, most).astype(self.problem.data.dtype)
-        return self._spot(self._unit(point.factors), point.free)
+        return self._spot(self._unit(point.factors), point.coefficients)
 
-    def _sweeps(self, problem: Convex, point: Point, most: int) -> Point:
+    def _sweeps(self, problem: Convex, point: FactorPoint, most: int) -> FactorPoint:
         before = np.inf
         enough = ENOUGH
         if (
@@ -346,10 +348,12 @@ class Descent:
             most = LIMITED_SWEEPS
             enough = min(ENOUGH, self.solver.tol)
         for _ in range(most):
-            point = Point(*sweep(problem, point.factors, point.free, self.e, problem.alpha))
+            point = FactorPoint(
+                *sweep(problem, point.factors, point.coefficients, self.e, problem.alpha)
+            )
             after = problem.objective(
                 Factors(point.factors.Phi, point.factors.C * self.e),
-                point.free,
+                point.coefficients,
             )
             if not after < (1 - enough) * before:
                 break
@@ -421,7 +425,7 @@ class Descent:
 
     def _spot(self, F: Factors, B: Array | None) -> Spot:
         mapped = self._mapped(F)
-        B = self.problem.free_step(mapped, B)
+        B = self.problem.coefficients_step(mapped, B)
         value = self.problem.data.value(self._predictor(mapped, B)) + self._ridge(B)
         size = float(np.linalg.norm(F.codes, axis=0).sum(dtype=np.float64))
         return Spot(F, mapped, B, value, value + self.alpha * size)
@@ -465,11 +469,13 @@ class Descent:
         seen = sum(t.x.size if t.w is None else np.count_nonzero(t.w) for t in data.terms)
         return float(min(STEP, seen / max(data.shape) / MANY))
 
-    def _mean_curvature(self, point: Point) -> float:
+    def _mean_curvature(self, point: FactorPoint) -> float:
         """Return the curvature of the loss at a point, over all n d entries; at least a tenth of its bound."""
         data = self.problem.data
         F = Factors(point.factors.codes, point.factors.C / self.e)
-        h = float(data.hessian(self._predictor(self._mapped(F), point.free)).sum(dtype=np.float64))
+        h = float(
+            data.hessian(self._predictor(self._mapped(F), point.coefficients)).sum(dtype=np.float64)
+        )
         most = float(data.majorant().sum(dtype=np.float64))
         scale = float(np.mean(np.square(self.e)) * np.mean(np.square(self.problem.map.diagonal)))
         cells = float(np.prod(self.problem.shape))

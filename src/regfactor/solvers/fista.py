@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.penalties import Gauge, Trace, TwoView
@@ -38,7 +38,7 @@ class Fista(Solver):
                 "Fista needs a gauge with a prox; TwoView has none. Use EtaSearch.",
             )
 
-    def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
+    def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate]:
         """Yield every few steps, with the dual point of the gradient."""
         state = Gradients(problem, start or problem.null)
         while True:
@@ -49,9 +49,9 @@ class Fista(Solver):
 class Gradients:
     """The state of FISTA on min L(Q e) + alpha gauge(Q); Z = Q e survives a change of scale."""
 
-    def __init__(self, problem: Convex, start: Point) -> None:
+    def __init__(self, problem: Convex, start: FactorPoint) -> None:
         self.problem = problem
-        self.B = start.free
+        self.B = start.coefficients
         self._begin(start.factors)
 
     def _begin(self, Z: Factors) -> None:
@@ -120,7 +120,9 @@ def _first_curvature(problem: Convex, e: Array | float) -> float:
         return problem.data.curvature * spread
     null = problem.null
     return (
-        float(problem.data.hessian(problem.predictor(null.factors.dense(), null.free)).max())
+        float(
+            problem.data.hessian(problem.predictor(null.factors.dense(), null.coefficients)).max()
+        )
         * spread
     )
 
@@ -129,7 +131,7 @@ def _iterate(problem: Convex, F: Factors, B: Array | None, steps: int) -> Iterat
     value, _, B = problem.evaluate(Z := F.dense(), B)
     bound = problem.bound(problem.dual_point(Z, B))
     return Iterate(
-        Point(F, B),
+        FactorPoint(F, B),
         value + problem.alpha * problem.gauge.cost(F),
         bound.value,
         bound.rigorous,

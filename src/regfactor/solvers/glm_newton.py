@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 from scipy.optimize import linprog
 
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array
 from regfactor.losses import potentials
@@ -29,7 +29,7 @@ def forward_iterates(problem: Forward) -> Iterator[Iterate]:
         step = _newton_step(problem, W, slope)
         fall = float(np.vdot(slope, step))
         done = fall <= 4 * EPS * size
-        yield Iterate(Point(Factors(problem.X, W)), value, settled=done)
+        yield Iterate(FactorPoint(Factors(problem.X, W)), value, settled=done)
         if done:
             return
         W, value, size, moved = _searched(problem, W, step, fall)

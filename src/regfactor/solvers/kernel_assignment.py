@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.solvers.assignment import CLASSLESS, clamped
@@ -92,13 +92,15 @@ class LabeledKernelLloyd(Solver):
         if not isinstance(problem, LabeledKernelClusters):
             raise UnsupportedProblem("LabeledKernelLloyd is for LabeledKernelClusters.")
 
-    def iterates(self, problem: LabeledKernelClusters, start: Point | None) -> Iterator[Iterate]:
+    def iterates(
+        self, problem: LabeledKernelClusters, start: FactorPoint | None
+    ) -> Iterator[Iterate]:
         """Yield classes with their own centers, from first labels of which some may be -1."""
-        assert start is not None and start.free is not None, (
+        assert start is not None and start.coefficients is not None, (
             "LabeledKernelLloyd needs labels to start from"
         )
-        _, D = problem.centers(problem.one_hot(start.free))
-        labels = problem.assigned(D, start.free)
+        _, D = problem.centers(problem.one_hot(start.coefficients))
+        labels = problem.assigned(D, start.coefficients)
         none = np.zeros((problem.space.n_clusters, 0))
         last = np.inf
         while True:
@@ -106,7 +108,7 @@ class LabeledKernelLloyd(Solver):
             value = problem.space.factor * float(problem.space.mass @ D[np.arange(len(D)), labels])
             new = problem.assigned(D, labels)
             still = np.array_equal(new, labels)
-            point = Point(Factors(one_hot(labels, len(none)), none))
+            point = FactorPoint(Factors(one_hot(labels, len(none)), none))
             yield Iterate(point, value, settled=still)
             if value > last + RISE * abs(last):
                 return
@@ -124,7 +126,9 @@ class LabeledKernelMixture(Solver):
         if not isinstance(problem, LabeledKernelClusters):
             raise UnsupportedProblem("LabeledKernelMixture is for LabeledKernelClusters.")
 
-    def iterates(self, problem: LabeledKernelClusters, start: Point | None) -> Iterator[Iterate]:
+    def iterates(
+        self, problem: LabeledKernelClusters, start: FactorPoint | None
+    ) -> Iterator[Iterate]:
         """Yield memberships whose centers the objective is stated at, with proportions (the free part)."""
         assert start is not None, "LabeledKernelMixture needs memberships to start from"
         Z = start.factors.codes
@@ -139,7 +143,7 @@ class LabeledKernelMixture(Solver):
             height = logsumexp(joint, axis=1)
             value = -scale * float(space.mass @ height)
             unit = scale * float(space.mass.sum())
-            yield Iterate(Point(Factors(Z, none), p), value, steps=min(step, 1), scale=unit)
+            yield Iterate(FactorPoint(Factors(Z, none), p), value, steps=min(step, 1), scale=unit)
             if value > last + RISE * abs(last):
                 return
             Z = np.exp(joint - height[:, None])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
@@ -134,7 +134,7 @@ class KernelLloyd(Solver):
         if not isinstance(problem, KernelClusters):
             raise UnsupportedProblem("KernelLloyd is for KernelClusters.")
 
-    def iterates(self, problem: KernelClusters, start: Point | None) -> Iterator[Iterate]:
+    def iterates(self, problem: KernelClusters, start: FactorPoint | None) -> Iterator[Iterate]:
         """Yield labels, from given labels."""
         assert start is not None, "KernelLloyd needs labels to start from"
         labels = start.factors.Phi.indices
@@ -261,7 +261,7 @@ def _iterate(
     settled: bool,
 ) -> Iterate:
     none = np.zeros((problem.n_clusters, 0))  # centers have no coordinates
-    point = Point(Factors(one_hot(labels, problem.n_clusters), none))
+    point = FactorPoint(Factors(one_hot(labels, problem.n_clusters), none))
     return Iterate(point, value, steps=min(step, 1), settled=settled)
 
 

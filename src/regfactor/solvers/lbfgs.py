@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.optimize
 
-from regfactor.core.factors import Point
+from regfactor.core.factors import FactorPoint
 from regfactor.core.loop import Iterate
 from regfactor.core.params import UnsupportedProblem
 from regfactor.problems import Factored
@@ -32,14 +32,14 @@ class Lbfgs(Solver):
                 "Use Alternating.",
             )
 
-    def iterates(self, problem: Factored, start: Point | None) -> Iterator[Iterate]:
+    def iterates(self, problem: Factored, start: FactorPoint | None) -> Iterator[Iterate]:
         """Yield after every stretch, until no step lowers the objective."""
         if start is not None:
             F = start.factors
         else:
             F = first_factors(problem, np.random.default_rng(self.random_state))
         packed = problem.pack(F).astype(np.float64)
-        yield Iterate(Point(F), problem.objective(F))
+        yield Iterate(FactorPoint(F), problem.objective(F))
         while True:
             found = scipy.optimize.minimize(
                 problem.value_and_gradient,
@@ -52,7 +52,7 @@ class Lbfgs(Solver):
             packed = found.x
             F = problem.hold(problem.unpack(packed).astype(problem.data.dtype))
             yield Iterate(
-                Point(F),
+                FactorPoint(F),
                 problem.objective(F),
                 settled=settled,
                 steps=max(int(found.nit), 1),

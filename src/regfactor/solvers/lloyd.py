@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
@@ -162,9 +162,9 @@ def weighted_median(X: Array, w: Array | None, order: Array | None = None) -> Ar
     return X[order[at, columns], columns].astype(np.float64)
 
 
-def at_centers(problem: Clusters, M: Array) -> Point:
+def at_centers(problem: Clusters, M: Array) -> FactorPoint:
     """Return the point of centers to which no row is assigned yet."""
-    return Point(Factors(scipy.sparse.csr_array((problem.X.shape[0], problem.n_clusters)), M))
+    return FactorPoint(Factors(scipy.sparse.csr_array((problem.X.shape[0], problem.n_clusters)), M))
 
 
 @dataclass
@@ -185,7 +185,7 @@ class Lloyd(Solver):
                 "Lloyd is for Clusters; use Alternating for factors under OneHot.",
             )
 
-    def iterates(self, problem: Clusters, start: Point | None) -> Iterator[Iterate]:
+    def iterates(self, problem: Clusters, start: FactorPoint | None) -> Iterator[Iterate]:
         """Yield centers with the labels that fit them, from given centers."""
         assert start is not None, "Lloyd needs centers to start from"
         X = problem.X
@@ -216,7 +216,7 @@ class Lloyd(Solver):
                 new = means(labels, old, M, masses)
                 gain = centers.gain(means.sums, masses)
             codes = scipy.sparse.csr_array((ones, labels, starts), (X.shape[0], k))
-            point = Point(Factors(codes, M), divergence.parameters)
+            point = FactorPoint(Factors(codes, M), divergence.parameters)
             if masses.all():
                 given = labels
             else:

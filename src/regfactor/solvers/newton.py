@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from regfactor.core.batched_newton import Expansion, improve_columns
-from regfactor.core.factors import Factors, Point, rebalance
+from regfactor.core.factors import Factors, FactorPoint, rebalance
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array
 from regfactor.losses import Bregman, GammaLog, Squared
@@ -50,7 +50,7 @@ def is_newtonian(problem: Factored) -> bool:
     return free and ridges and curved and not plain
 
 
-def newton_sweeps(problem: Factored, start: Point) -> Iterator[Iterate]:
+def newton_sweeps(problem: Factored, start: FactorPoint) -> Iterator[Iterate]:
     """Yield the start, then the point after every sweep: components and B, balance, codes and A.
 
     The pass over the data that tests a step gives the derivatives of the next one, so that a sweep
@@ -79,10 +79,10 @@ def _rounding(data: Data, at: Expansion) -> float:
     return max(1e-9, 16 * eps) * float(np.abs(at[0]).sum(dtype=np.float64))
 
 
-def _started(problem: Factored, start: Point) -> State:
+def _started(problem: Factored, start: FactorPoint) -> State:
     D, E = _given(problem)
     F = start.factors.astype(problem.data.dtype)
-    B = start.free
+    B = start.coefficients
     k = F.rank - len(E)
     if B is None:
         B = np.zeros((D.shape[1], F.shape[1]), D.dtype)
@@ -179,10 +179,10 @@ def _objective(problem: Factored, state: State) -> float:
     return total + problem.alpha * problem.on_components.value(state.C)
 
 
-def _point(problem: Factored, state: State) -> Point:
+def _point(problem: Factored, state: State) -> FactorPoint:
     E = _given(problem)[1]
     F = Factors(np.hstack([state.Phi, state.A]), np.vstack([state.C, E]))
-    return Point(F, None if problem.design is None else state.B)
+    return FactorPoint(F, None if problem.design is None else state.B)
 
 
 def _given(problem: Factored) -> tuple[Array, Array]:

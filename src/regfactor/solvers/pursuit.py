@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.linalg import gram, is_below
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
@@ -72,7 +72,7 @@ class Pursuit(Solver):
                 "Pursuit needs one weight for all entries, or zero for a hole. Use Admm.",
             )
 
-    def iterates(self, problem: Convex, start: Point | None) -> Iterator[Iterate]:
+    def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate]:
         """Yield every few steps, with the best bound that is proven so far."""
         dtype = problem.data.dtype
         exact = problem if dtype == np.float64 else problem.astype(np.float64)
@@ -81,7 +81,7 @@ class Pursuit(Solver):
         while True:
             steps = ASCENT if split.growing else self.every
             split.advance(steps)
-            point = Point(split.factors, None, split.dual).astype(dtype)
+            point = FactorPoint(split.factors, None, split.dual).astype(dtype)
             objective = exact.objective(point.factors.astype(np.float64))
             yield Iterate(point, objective, proof.bound_at(split, objective), steps=steps)
             split.balance(may_grow=not proof.primal_is_good)
@@ -94,7 +94,7 @@ class Split:
     costs nothing.
     """
 
-    def __init__(self, problem: Convex, start: Point | None) -> None:
+    def __init__(self, problem: Convex, start: FactorPoint | None) -> None:
         term = problem.data.terms[0]
         seen = np.ones(term.x.shape, bool) if term.w is None else term.w > 0
         x = term.x

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse.linalg import aslinearoperator, svds
 
 from regfactor.core.batched_newton import solve_columns
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.linalg import orthonormal, thin_svd
 from regfactor.core.params import Array
 from regfactor.losses import KL, Gamma, Ordinal, Poisson, Squared
@@ -47,7 +47,7 @@ def first_factors(problem: Factored, rng: np.random.Generator) -> Factors:
     )
 
 
-def first_point(problem: Factored) -> Point:
+def first_point(problem: Factored) -> FactorPoint:
     """Return factors and free coefficients near the data in units of the predictor: regressions, then an SVD.
 
     Singular values are shortened by that of the first atom left out, as if it were noise; where the
@@ -85,7 +85,7 @@ def first_point(problem: Factored) -> Point:
     if not data.unbounded:
         base = np.average(y, axis=0, weights=w) if B is None else B[0]
         codes, C, A = _inside(codes, C, A, E, base, B is not None)
-    return Point(Factors(np.hstack([codes, A]), np.vstack([C, E])).astype(data.dtype), B)
+    return FactorPoint(Factors(np.hstack([codes, A]), np.vstack([C, E])).astype(data.dtype), B)
 
 
 def _shortened(problem: Factored, rest: Any, root: Array) -> Factors:

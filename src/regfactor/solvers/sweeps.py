@@ -64,4 +64,4 @@ def sweep(
     Phi = newton_rows(data, F.codes * rows, F.C * e, SquaredL2(), alpha)
     C = update_components(data, Phi, F.C * e, SquaredL2(), alpha)
     F = Factors(Phi / rows, C / e)
-    return F, problem.free_step(problem.mapped(Factors(F.Phi, F.C * e)), B)
+    return F, problem.coefficients_step(problem.mapped(Factors(F.Phi, F.C * e)), B)

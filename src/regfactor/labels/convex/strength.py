@@ -38,7 +38,9 @@ def select_by_labels(
     alphas = np.geomspace(1.0, SMALLEST, ALPHAS) * fitted.alpha_max()
     search = Search()
     for alpha, solution in zip(alphas, along(fitted, alphas, tol=ROUGH), strict=False):
-        P = replace(problem, data=judged).predictor(solution.point.factors, solution.point.free)
+        P = replace(problem, data=judged).predictor(
+            solution.point.factors, solution.point.coefficients
+        )
         if search.ended([trial_of(judged.row_values(P)[held], alpha)]):
             break
     return Selection("alphas", search.trials, search.choice(rule))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.labels.expectation.fstep import Machine, Table, fitted
@@ -26,7 +26,7 @@ SHARES_WHILE_WARM = 1e-6  # accuracy of expectations while p still moves
 
 
 @dataclass(frozen=True, eq=False)
-class Expected(Point):
+class Expected(FactorPoint):
     """f = X W + b as factors X, W and the offsets `free`; multipliers as the dual; p of the unlabeled rows."""
 
     p: Array | None = None
@@ -64,7 +64,7 @@ class Annealing(Solver):
             return falling
         return falling[-1:]
 
-    def iterates(self, problem: Expectation, start: Point | None = None) -> Iterator[Iterate]:
+    def iterates(self, problem: Expectation, start: FactorPoint | None = None) -> Iterator[Iterate]:
         table = Table(problem.X, problem.mean)
         stated = problem.statements
         ridge = offset_ridge(problem, table)

@@ -393,8 +393,8 @@ def _winners(F: Array) -> Array:
 
 
 def _coefficients(solution: Solution) -> tuple[Array, Array]:
-    assert solution.point.free is not None
-    return solution.point.factors.C, solution.point.free
+    assert solution.point.coefficients is not None
+    return solution.point.factors.C, solution.point.coefficients
 
 
 def _probabilities(solution: Solution) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.labels.latent.problem import SNF, Encoded
@@ -32,10 +32,10 @@ class LatentDescent(Solver):
                 f"LatentDescent is for SNF, got {type(problem).__name__}. Use solve().",
             )
 
-    def iterates(self, problem: SNF | Encoded, start: Point | None) -> Iterator[Iterate]:
+    def iterates(self, problem: SNF | Encoded, start: FactorPoint | None) -> Iterator[Iterate]:
         """Yield the start, then the end of every stretch, until no step lowers the objective."""
-        assert start is not None and start.free is not None
-        theta = start.free
+        assert start is not None and start.coefficients is not None
+        theta = start.coefficients
         done = 0
         value = problem.value_and_gradient(theta)[0]
         yield Iterate(latent_point(problem, theta), value, steps=0)
@@ -78,11 +78,11 @@ class PairSweeps(Solver):
                 "solver='paper' moves latent rows freely. Use back_constraint=None.",
             )
 
-    def iterates(self, problem: SNF, start: Point | None) -> Iterator[Iterate]:
+    def iterates(self, problem: SNF, start: FactorPoint | None) -> Iterator[Iterate]:
         """Yield the start, then the end of every epoch."""
         self.check(problem)
-        assert start is not None and start.free is not None
-        Z = problem.codes(start.free).copy()
+        assert start is not None and start.coefficients is not None
+        Z = problem.codes(start.coefficients).copy()
         yield Iterate(
             latent_point(problem, Z.ravel()),
             problem.value_and_gradient(Z.ravel())[0],
@@ -125,7 +125,7 @@ def _is_sound(Z: Array) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class LatentPoint(Point):
+class LatentPoint(FactorPoint):
     """Latent rows as codes, the parameters they come from, and the inputs as they were filled for them."""
 
     inputs: Array | None = None

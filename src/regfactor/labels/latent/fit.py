@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from regfactor.core.factors import Point
+from regfactor.core.factors import FactorPoint
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array
 from regfactor.kernels import widths
@@ -180,12 +180,14 @@ class Fit:
         solver.check(self.problem)
         return solver.iterates(self.problem, latent_point(self.problem, self.start))
 
-    def found(self, point: Point) -> Found:
+    def found(self, point: FactorPoint) -> Found:
         """Return what a point of the descent stands for."""
         assert (
-            isinstance(point, LatentPoint) and point.free is not None and point.inputs is not None
+            isinstance(point, LatentPoint)
+            and point.coefficients is not None
+            and point.inputs is not None
         )
-        theta = point.free
+        theta = point.coefficients
         problem = self.problem.with_inputs(point.inputs)
         inner = problem.inner if isinstance(problem, Encoded) else problem
         Z = problem.codes(theta)

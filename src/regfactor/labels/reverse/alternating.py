@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.optimize import linprog
 
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array
 from regfactor.labels.reverse.problem import Reverse
@@ -43,7 +43,7 @@ def reverse_iterates(problem: Reverse) -> Iterator[Iterate]:
         objective = problem.objective(F, S)
         settled = last - objective <= 16 * EPS * problem.size
         yield Iterate(
-            Point(F, S),
+            FactorPoint(F, S),
             objective,
             settled=settled,
             scale=None if S is None else problem.expected,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.loop import Iterate, Solution, run
 from regfactor.core.params import Array, warn
 from regfactor.fitting.clustering import best_run
@@ -128,7 +128,7 @@ def fit_rows(estimator: Any, problem: LabeledClusters, free: Array, hard: bool, 
     )
     labels = solution.point.factors.Phi.indices
     M = solution.point.factors.C
-    parameters = solution.point.free
+    parameters = solution.point.coefficients
     centers = Centers(problem.started.at(parameters), M, problem.anchor, problem.far)
     sharpness = _found_sharpness(
         estimator,
@@ -138,12 +138,14 @@ def fit_rows(estimator: Any, problem: LabeledClusters, free: Array, hard: bool, 
         return Fit(solution, "LabeledLloyd", Classes(centers, sharpness, None), labels)
     masses = np.bincount(labels, problem.weights, minlength=len(M))
     nearest = centers.nearest(problem.X)[0]
-    begin = Point(Factors(_shares(masses)[None], M), parameters)
+    begin = FactorPoint(Factors(_shares(masses)[None], M), parameters)
     iterates = LabeledMixture(sharpness).iterates(problem, begin)
     solution = best_run(estimator, [iterates], estimator.tol)
     (p,) = solution.point.factors.codes
     M = solution.point.factors.C
-    centers = Centers(problem.started.at(solution.point.free), M, problem.anchor, problem.far)
+    centers = Centers(
+        problem.started.at(solution.point.coefficients), M, problem.anchor, problem.far
+    )
     classes = Classes(centers, sharpness, p)
     joint = classes.log_joint(problem.X)
     _warn_of_merged(problem.codes, nearest, joint.argmax(axis=1), sharpness)
@@ -158,7 +160,7 @@ def fit_kernel(
     random: Any,
 ) -> Fit:
     """Fit centers in feature space; `implicit` makes of them what scores new rows."""
-    first = Point(Factors(np.zeros((0, 0)), np.zeros((0, 0))), problem.first(random))
+    first = FactorPoint(Factors(np.zeros((0, 0)), np.zeros((0, 0))), problem.first(random))
     solution = _hard_run(estimator, [LabeledKernelLloyd().iterates(problem, first)], hard)
     Z = solution.point.factors.codes
     prior = None
@@ -168,11 +170,11 @@ def fit_kernel(
     nearest = D.argmin(axis=1)
     sharpness = _found_sharpness(estimator, lambda: (D[at, Z.argmax(axis=1)], mass, len(D)))
     if not hard:
-        begin = Point(Factors(Z, np.zeros((Z.shape[1], 0))))
+        begin = FactorPoint(Factors(Z, np.zeros((Z.shape[1], 0))))
         iterates = LabeledKernelMixture(sharpness).iterates(problem, begin)
         solution = best_run(estimator, [iterates], estimator.tol)
         Z = solution.point.factors.codes
-        prior = solution.point.free
+        prior = solution.point.coefficients
         _, D = problem.centers(Z)
     centers, _ = problem.centers(Z)
     k = len(centers.masses)

@@ -159,7 +159,7 @@ def estimate(series: Series, plan: Plan, shrinkage: float, **limits: Any) -> Fit
     fast = DouglasRachford(tol)
     solution = solve(problem, solver=fast if accepts(fast, problem) else Fista(), **limits)
     F = solution.point.factors
-    B = solution.point.free
+    B = solution.point.coefficients
     covariances = np.zeros((plan.q + 1, *2 * [series.X.shape[1]]))
     kappa = covariances if plan.shocks else lag_sums(F.dense(), plan.q)
     model = _model(B, kappa / problem.alpha, series, plan, units)
@@ -195,7 +195,7 @@ def estimate(series: Series, plan: Plan, shrinkage: float, **limits: Any) -> Fit
 def _shift(predictors: Array, X: Array, loss: Loss) -> Array:
     """Return what is best added to predictors: the loss of a mean over innovations is not that of a zero innovation."""
     data = Data.of(np.ascontiguousarray(X), loss, offset=predictors)
-    offsets = Convex(data, Trace(), 1.0, design=Design.intercept(len(X))).null.free
+    offsets = Convex(data, Trace(), 1.0, design=Design.intercept(len(X))).null.coefficients
     assert offsets is not None
     return np.asarray(offsets[0])
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import xlogy
 
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.loop import run
 from regfactor.core.params import Array
 from regfactor.losses import Squared
@@ -17,7 +17,7 @@ from regfactor.solvers.newton import newton_sweeps
 from regfactor.solvers.starts import column_means, first_point, loss_of_means
 
 
-def null_point(problem: Factored) -> tuple[Point, float]:
+def null_point(problem: Factored) -> tuple[FactorPoint, float]:
     """Return the best free terms without any component, and their loss."""
     null = replace(problem, rank=0, alpha=0.0)
     tol = (

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.linalg import spectral_norm
 from regfactor.core.params import Array, choose
 from regfactor.fitting.selection import (
@@ -57,8 +57,8 @@ def alpha_max(problem: Factored) -> float:
         problem = _with_intercept(problem)
     (point, _) = null_point(problem)
     data = problem.data
-    if problem.design is not None and point.free is not None:
-        data = data.shifted(problem.design.D, point.free)
+    if problem.design is not None and point.coefficients is not None:
+        data = data.shifted(problem.design.D, point.coefficients)
     g = data.gradient(point.factors)
     root: Any
     if problem.row_weights is None:
@@ -97,7 +97,7 @@ def select_strength(
     search = Search()
     for alpha in np.geomspace(1.0, SMALLEST, ALPHAS) * largest:
         here = replace(fitted, alpha=float(alpha))
-        start = Point(_revived(point.factors, first.factors, problem), point.free)
+        start = FactorPoint(_revived(point.factors, first.factors, problem), point.coefficients)
         point = solve(here, tol=ROUGH, max_iter=SWEEPS + 1, start=start).point
         if search.ended([trial_of(_losses(here, held, point), alpha)]):
             break
@@ -206,9 +206,9 @@ def _revived(F: Factors, first: Factors, problem: Factored) -> Factors:
     return Factors(np.hstack([codes[:, :k], F.codes[:, have:]]), np.vstack([C[:k], F.C[have:]]))
 
 
-def _losses(problem: Factored, held: Data, point: Point) -> Array:
+def _losses(problem: Factored, held: Data, point: FactorPoint) -> Array:
     F = point.factors
-    B = point.free
+    B = point.coefficients
     return (
         held if problem.design is None or B is None else held.shifted(problem.design.D, B)
     ).losses(F)

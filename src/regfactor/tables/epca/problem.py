@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.core.factors import Factors, Point
+from regfactor.core.factors import Factors, FactorPoint
 from regfactor.core.params import Array
 from regfactor.losses import Multinomial
 from regfactor.maps import RowScale
@@ -101,10 +101,10 @@ def counted_columns(given: Given, reading: Reading, intercept: bool) -> Any:
     return some
 
 
-def restored(point: Point, given: Given, reading: Reading) -> Point:
+def restored(point: FactorPoint, given: Given, reading: Reading) -> FactorPoint:
     """Return a point with the columns that were left out: no component, and an intercept that is as good as none."""
     F = point.factors
-    B = point.free
+    B = point.coefficients
     width = given.table.shape[1]
     if B is None or B.shape[1] == width:
         return point
@@ -113,7 +113,7 @@ def restored(point: Point, given: Given, reading: Reading) -> Point:
     free = np.full((len(B), width), B.min() - GONE, B.dtype)
     C[:, at] = F.C
     free[:, at] = B
-    return Point(Factors(F.codes, C), free)
+    return FactorPoint(Factors(F.codes, C), free)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.core.factors import Factors, Point, rebalance
+from regfactor.core.factors import Factors, FactorPoint, rebalance
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array
 from regfactor.fitting.canonical import tidy
@@ -194,7 +194,7 @@ def row_fit(
     given: Given,
     reading: Reading,
     problem: Convex | Factored,
-    point: Point,
+    point: FactorPoint,
 ) -> tuple[RowFit, Array]:
     """Return how rows are scored under the components of a point, and its codes as a start."""
     if isinstance(problem, Factored):
@@ -219,10 +219,10 @@ def row_fit(
         first += codes.mean(axis=0)
     start = np.tile(first, (given.table.shape[0], 1))
     start[given.counted, : codes.shape[1]] = codes
-    if point.free is None:
+    if point.coefficients is None:
         intercept = np.zeros(F.shape[1], dtype)
     else:
-        intercept = point.free[0].astype(dtype)
+        intercept = point.coefficients[0].astype(dtype)
     return RowFit(reading, F.C[:k], intercept, ridge, m > 0, first, np.eye(k, dtype=dtype)), start
 
 
