@@ -21,7 +21,7 @@ from regfactor.losses import (
 from regfactor.maps import Lags, RowScale
 from regfactor.penalties import Rows, SquaredL2, Trace
 from regfactor.problems import Convex, Data, Design, Factored
-from regfactor.solvers import Alternating, Atoms, Lbfgs, solve
+from regfactor.solvers import Alternating, FactoredFista, Lbfgs, solve
 from regfactor.solvers import factored_fista as atoms
 
 LOSSES = [Squared(), Huber(0.5), SmoothedL1(0.2), Logistic(), Poisson()]
@@ -68,7 +68,7 @@ def test_agrees_with_solvers_that_hold_the_whole_matrix(loss, intercept):
     dense, sparse = problems(loss, intercept)
     known = optimum(dense)
     for problem in (dense, sparse):
-        found = solve(problem, tol=1e-6, solver=Atoms(tol=1e-6))
+        found = solve(problem, tol=1e-6, solver=FactoredFista(tol=1e-6))
         assert found.status.converged and found.rigorous
         assert found.relative_gap <= 1e-6
         assert found.bound <= known.objective
@@ -83,7 +83,7 @@ def test_any_shape_and_strength(shape, share):
     dense, sparse = problems(Squared(), d > 2, share, n=n, d=d, rank=2, density=0.7)
     known = optimum(dense)
     for problem in (dense, sparse):
-        found = solve(problem, tol=1e-5, solver=Atoms(tol=1e-5), max_iter=5000)
+        found = solve(problem, tol=1e-5, solver=FactoredFista(tol=1e-5), max_iter=5000)
         assert found.relative_gap <= 1e-5
         assert found.objective == pytest.approx(known.objective, rel=2e-5)
 
@@ -92,7 +92,7 @@ def test_any_shape_and_strength(shape, share):
 def test_balanced_factors_of_sufficient_rank_agree(solver):
     """|Z|_tr = min (|Phi|^2 + |C|^2) / 2 over Z = Phi C (theorem 3): two local solvers are a second opinion."""
     _, sparse = problems(Squared(), False, 0.3)
-    found = solve(sparse, tol=1e-8, solver=Atoms(tol=1e-8))
+    found = solve(sparse, tol=1e-8, solver=FactoredFista(tol=1e-8))
     ridges = Factored(
         sparse.data, SquaredL2(), SquaredL2(), found.point.factors.rank + 3, sparse.alpha
     )
@@ -106,14 +106,14 @@ def test_finds_the_exact_rank():
     rank = (
         np.linalg.svd(optimum(dense, 1e-12).point.factors.dense(), compute_uv=False) > 1e-6
     ).sum()
-    assert solve(sparse, tol=1e-8, solver=Atoms(tol=1e-8)).point.factors.rank == rank
+    assert solve(sparse, tol=1e-8, solver=FactoredFista(tol=1e-8)).point.factors.rank == rank
 
 
 @pytest.mark.parametrize("share", [1.0 + 1e-6, 1.5, 30.0])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_nothing_is_left_from_alpha_max_on(share, intercept):
     _, sparse = problems(Squared(), intercept, share)
-    found = solve(sparse, tol=1e-6, solver=Atoms(tol=1e-6))
+    found = solve(sparse, tol=1e-6, solver=FactoredFista(tol=1e-6))
     assert found.status.converged
     assert found.point.factors.rank == 0
     assert found.objective == pytest.approx(sparse.null_objective())
@@ -133,7 +133,7 @@ def test_scaled_rows_and_columns():
         maps,
         Design.intercept(len(X)),
     )
-    found = solve(dense, tol=1e-7, solver=Atoms(tol=1e-7))
+    found = solve(dense, tol=1e-7, solver=FactoredFista(tol=1e-7))
     assert found.relative_gap <= 1e-7
     assert found.objective == pytest.approx(optimum(dense).objective, rel=1e-6)
 
@@ -143,7 +143,7 @@ def test_different_losses_on_different_columns():
     X[:, 20:] = np.where(np.isnan(X[:, 20:]), np.nan, X[:, 20:] > 0)
     loss = Stacked(((slice(0, 20), Squared()), (slice(20, 25), Logistic())))
     problem = Convex(Data.of(X, loss), Trace(), 1.5, design=Design.intercept(len(X)))
-    found = solve(problem, tol=1e-6, solver=Atoms(tol=1e-6))
+    found = solve(problem, tol=1e-6, solver=FactoredFista(tol=1e-6))
     assert found.relative_gap <= 1e-6
     assert found.objective == pytest.approx(optimum(problem).objective, rel=2e-6)
 
@@ -153,7 +153,7 @@ def test_claimed_bounds_hold_when_recomputed_from_scratch():
     X = sparse.data.layout.matrix(sparse.data.terms[0].x).toarray()
     seen = sparse.data.layout.matrix(np.ones(len(sparse.data.terms[0].x))).toarray()
     for tol in (1e-3, 1e-5, 1e-7):
-        found = solve(sparse, tol=tol, solver=Atoms(tol=tol))
+        found = solve(sparse, tol=tol, solver=FactoredFista(tol=tol))
         Z = found.point.factors.dense()
         objective = np.square(seen * (Z - X)).sum() / 2 + sparse.alpha * np.linalg.norm(Z, "nuc")
         G = seen * (Z - X)
@@ -166,7 +166,7 @@ def test_claimed_bounds_hold_when_recomputed_from_scratch():
 def test_sweeps_may_begin_on_some_rows_of_a_tall_table(loss, monkeypatch):
     monkeypatch.setattr(atoms, "SAMPLE", 30)
     dense, sparse = problems(loss, True, n=150)
-    found = solve(sparse, tol=1e-6, solver=Atoms(tol=1e-6))
+    found = solve(sparse, tol=1e-6, solver=FactoredFista(tol=1e-6))
     assert found.objective == pytest.approx(optimum(dense).objective, rel=2e-6)
 
 
@@ -182,21 +182,21 @@ def test_some_rows_of_a_sparse_table_are_a_table():
 def test_a_loss_that_is_flat_at_zero():
     X = 1000.0 * table(Squared())  # all entries are outliers of the empty model
     dense = Convex(Data.of(X, Huber(1.0)), Trace(), 3.0)
-    found = solve(dense, tol=1e-4, solver=Atoms(tol=1e-4), max_iter=20_000)
+    found = solve(dense, tol=1e-4, solver=FactoredFista(tol=1e-4), max_iter=20_000)
     assert found.relative_gap <= 1e-4
     assert found.objective == pytest.approx(optimum(dense, 1e-6).objective, rel=2e-4)
 
 
 def test_a_start_is_taken_up():
     _, sparse = problems(Squared(), True)
-    first = solve(sparse, tol=1e-6, solver=Atoms(tol=1e-6))
-    again = solve(sparse, tol=1e-6, solver=Atoms(tol=1e-6), start=first.point)
+    first = solve(sparse, tol=1e-6, solver=FactoredFista(tol=1e-6))
+    again = solve(sparse, tol=1e-6, solver=FactoredFista(tol=1e-6), start=first.point)
     assert again.n_iter <= 6 < first.n_iter
 
 
 def test_a_limited_rank_is_kept_and_the_gap_tells_its_price():
     dense, sparse = problems(Squared(), True, 0.05)
-    found = solve(sparse, tol=1e-6, solver=Atoms(tol=1e-6, max_rank=2))
+    found = solve(sparse, tol=1e-6, solver=FactoredFista(tol=1e-6, max_rank=2))
     assert found.point.factors.rank == 2
     assert found.status.name == "RANK_LIMIT"
     assert found.bound <= optimum(dense).objective < found.objective
@@ -204,7 +204,9 @@ def test_a_limited_rank_is_kept_and_the_gap_tells_its_price():
 
 def test_the_same_seed_gives_the_same_numbers():
     _, sparse = problems(Squared(), True)
-    one, other = (solve(sparse, tol=1e-5, solver=Atoms(tol=1e-5, random_state=4)) for _ in range(2))
+    one, other = (
+        solve(sparse, tol=1e-5, solver=FactoredFista(tol=1e-5, random_state=4)) for _ in range(2)
+    )
     np.testing.assert_array_equal(one.point.factors.codes, other.point.factors.codes)
 
 
@@ -222,7 +224,7 @@ def test_float32_is_certified_to_the_default_tolerance(loss, share, seed):
 def test_float32_is_judged_in_float64():
     X = as_sparse(table(Squared())).astype(np.float32)
     problem = Convex(Data.of_sparse(X, Squared()), Trace(), 2.0)
-    found = solve(problem, tol=1e-4, solver=Atoms(tol=1e-4))
+    found = solve(problem, tol=1e-4, solver=FactoredFista(tol=1e-4))
     assert found.point.factors.C.dtype == np.float32
     exact = optimum(Convex(Data.of_sparse(X.astype(np.float64), Squared()), Trace(), 2.0), 1e-8)
     assert found.bound <= exact.objective
@@ -238,4 +240,4 @@ def test_what_it_cannot_take_is_said():
         (Convex(Data.of(np.eye(4), Softmax()), Trace(), 1.0), "elementwise"),
     ):
         with pytest.raises(UnsupportedProblem, match=what):
-            Atoms().check(problem)
+            FactoredFista().check(problem)

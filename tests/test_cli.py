@@ -238,7 +238,7 @@ def test_whole_numbers_can_be_classes_in_parquet_too(tmp_path):
 
 def test_progress_tells_objective_and_gap():
     from regfactor.cli.console import _Told
-    from regfactor.core.factors import Factors, FactorPoint
+    from regfactor.core.factors import FactorPoint, Factors
     from regfactor.core.loop import Iterate
 
     said = []

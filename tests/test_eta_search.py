@@ -9,7 +9,7 @@ from regfactor.core.factors import Factors
 from regfactor.losses import Huber, Squared
 from regfactor.penalties import Trace, TwoView
 from regfactor.problems import Convex, Data
-from regfactor.solvers import Atoms, solve
+from regfactor.solvers import FactoredFista, solve
 from regfactor.solvers.admm import Splitting
 from regfactor.solvers.eta_search import _Bracket
 from regfactor.solvers.factored_fista import Descent, Mix
@@ -73,7 +73,7 @@ def test_the_loss_step_stands_for_a_point_that_misses_directions():
 def test_all_directions_are_thresholded_alike_by_gram_and_by_decomposition():
     X = np.random.default_rng(0).normal(size=(30, 8))
     problem = Convex(Data.of(X, Squared()), Trace(), 0.5)
-    descent = Descent(problem, None, Atoms())
+    descent = Descent(problem, None, FactoredFista())
     assert descent.block.shape == (8, 8)
     W = Mix((Factors(X, np.eye(8)),), (1.0,)) @ descent.block
     found, block = descent._threshold_all(W)

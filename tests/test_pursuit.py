@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from regfactor import RobustSubspace
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.linalg import gram, is_below
-from regfactor.core.loop import Status, run
+from regfactor.core.loop import Limits, Status, run
 from regfactor.core.params import UnsupportedProblem
 from regfactor.losses import Absolute, Hinge, Huber, Robust, Squared, Stacked
 from regfactor.maps import RowScale
@@ -266,7 +266,7 @@ def test_other_problems_are_refused_before_the_first_iteration(refused, words):
 
 def test_its_own_problems_are_left_to_it():
     _, X = corrupted(holes=0.2)
-    assert choose_solver(problem(X, weight=0.3), tol=1e-5) == Pursuit(tol=1e-5)
+    assert choose_solver(problem(X, weight=0.3), Limits(tol=1e-5)) == Pursuit(tol=1e-5)
 
 
 # -- scoring: rows under losses with kinks and a ridge

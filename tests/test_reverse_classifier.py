@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import rng
 from regfactor.clusters.kmeans import BregmanKMeans
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.datasets import make_reverse_classification, random_split
 from regfactor.kernels import Gaussian, as_kernel
 from regfactor.labels.reverse.classifier import ReverseClassifier

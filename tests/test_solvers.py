@@ -11,7 +11,7 @@ from sklearn.decomposition import NMF
 
 from catalogue import LOSSES, PENALTIES, cases
 from regfactor import ConvexSubspace
-from regfactor.core.factors import Factors, FactorPoint, rebalance
+from regfactor.core.factors import FactorPoint, Factors, rebalance
 from regfactor.core.loop import Iterate, Status, run
 from regfactor.core.params import UnsupportedProblem
 from regfactor.losses import Absolute, Huber, Logistic, Multinomial, Poisson, Softmax, Squared
@@ -22,7 +22,7 @@ from regfactor.problems import Convex, Data, Design, Factored
 from regfactor.solvers import (
     Admm,
     Alternating,
-    Closed,
+    ClosedForm,
     EtaSearch,
     Fista,
     Lbfgs,
@@ -171,7 +171,7 @@ def test_fista_and_admm_agree(loss, gauge, design):
 def test_the_closed_form_is_what_admm_finds(gauge):
     problem = Convex(Data.of(sample(Squared(), holes=0.0), Squared()), gauge, 0.7)
     closed, admm = solve(problem), solve(problem, solver=Admm(), tol=1e-10, max_iter=5000)
-    assert closed.solver == "Closed" and closed.n_iter == 1
+    assert closed.solver == "ClosedForm" and closed.n_iter == 1
     np.testing.assert_allclose(closed.point.factors.dense(), admm.point.factors.dense(), atol=1e-5)
     assert abs(closed.relative_gap) <= 1e-12
 
@@ -241,7 +241,7 @@ def test_non_negative_factors_are_nmf():
         (Admm(), Convex(Data.of(np.eye(3), Squared()), TwoView(1), 1.0), "EtaSearch"),
         (Admm(), Convex(Data.of(np.eye(3), Squared()), Trace(), 1.0, Lags(1)), "Fista"),
         (EtaSearch(), Convex(Data.of(np.eye(3), Squared()), Trace(), 1.0), "Admm"),
-        (Closed(), Convex(Data.of(np.eye(3), Logistic()), Trace(), 1.0), "Admm"),
+        (ClosedForm(), Convex(Data.of(np.eye(3), Logistic()), Trace(), 1.0), "Admm"),
         (Alternating(), Convex(Data.of(np.eye(3), Squared()), Trace(), 1.0), "rank"),
         (Lbfgs(), Factored(Data.of(np.eye(3), Squared()), OneHot(), Free(), 2), "Alternating"),
     ],
@@ -264,7 +264,7 @@ WRONG = {
     ),
     "time_limit a word": (
         lambda: solve(CONVEX, time_limit="1"),
-        "time_limit must be a number >= 0, got '1'",
+        "time_limit must be a number >= 0 or None, got '1'",
     ),
     "max_rank a word": (
         lambda: solve(CONVEX, max_rank="1"),

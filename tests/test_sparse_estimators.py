@@ -52,7 +52,7 @@ def test_sparse_and_dense_with_holes_are_one_table(name):
     )
     np.testing.assert_allclose(sparse.transform(X), sparse_codes, atol=1e-7)
     np.testing.assert_allclose(sparse.transform(holes), sparse_codes, atol=1e-7)
-    assert sparse.solver_ == "Atoms"
+    assert sparse.solver_ == "FactoredFista"
 
 
 @empty

@@ -21,7 +21,7 @@ from regfactor.datasets import make_two_view
 from regfactor.losses import Huber, Logistic, Poisson, SmoothedL1, Squared
 from regfactor.penalties import TwoView
 from regfactor.problems import Convex, Data
-from regfactor.solvers import Atoms, solve
+from regfactor.solvers import FactoredFista, solve
 from regfactor.solvers.eta_search import EtaSearch
 from regfactor.views.two_view import TwoViewSubspace
 
@@ -398,8 +398,8 @@ def test_the_solver_in_factors_agrees_with_splitting():
     a, b = (solve(p, tol=1e-7, max_iter=5000, solver=EtaSearch(tol=1e-7)) for p in (split, factors))
     assert a.objective == pytest.approx(b.objective, rel=2e-7)
     assert b.relative_gap <= 1e-7 and b.rigorous
-    with pytest.raises(ValueError, match="Atoms needs"):
-        solve(split, solver=Atoms())
+    with pytest.raises(ValueError, match="FactoredFista needs"):
+        solve(split, solver=FactoredFista())
 
 
 def test_single_precision_stays_single():

@@ -59,7 +59,7 @@ class Talk:
             )
 
     @contextlib.contextmanager
-    def progress(self, what: str) -> Iterator[Callable[[Iterate], None]]:
+    def progress(self, what: str) -> Iterator[Callable[[Iterate[Any]], None]]:
         """Show a bar with what is done while it is; the callback tells it objective and gap."""
         if not sys.stderr.isatty():
             yield _silent
@@ -87,7 +87,7 @@ class _Told:
         self.best = -math.inf
         self.steps = 0
 
-    def __call__(self, it: Iterate) -> None:
+    def __call__(self, it: Iterate[Any]) -> None:
         self.best = max(self.best, it.bound)
         self.steps = self.steps + it.steps
         if time.monotonic() - self.last < EVERY:
@@ -98,7 +98,7 @@ class _Told:
         self.tell(f"{self.what}: step {self.steps}, objective {it.objective:.6g}{shown}")
 
 
-def _silent(it: Iterate) -> None:
+def _silent(it: Iterate[Any]) -> None:
     """Say nothing."""
 
 

@@ -16,7 +16,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.blas import one_thread
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.params import Array, UnsupportedProblem, as_floats, choose, says, warn
 from regfactor.fitting.base import _check_limits
 from regfactor.fitting.clustering import (

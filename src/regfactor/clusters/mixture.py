@@ -12,7 +12,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.blas import one_thread
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Iterate, Solution, run
 from regfactor.core.params import Array, is_number, says, warn
 from regfactor.fitting.base import _check_limits
@@ -203,8 +203,8 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
     def _found_sharpness(
         self,
         problem: Clusters,
-        hard: Iterable[Solution],
-    ) -> tuple[float, Iterable[Solution]]:
+        hard: Iterable[Solution[Any]],
+    ) -> tuple[float, Iterable[Solution[Any]]]:
         """Return the sharpness, and the hard clusterings, all found beforehand only where it depends on them."""
         if not says(self.sharpness, "auto"):
             return float(self.sharpness), hard
@@ -297,7 +297,7 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
         return tags
 
 
-def _hard(problem: Clusters, random: np.random.RandomState) -> Solution:
+def _hard(problem: Clusters, random: np.random.RandomState) -> Solution[Any]:
     """Return a hard clustering after a few iterations."""
     start = at_centers(problem, spread_rows(problem, random))
     return run(Lloyd().iterates(problem, start), tol=0.0, max_iter=FIRST)
@@ -305,9 +305,9 @@ def _hard(problem: Clusters, random: np.random.RandomState) -> Solution:
 
 def _soft(
     problem: Clusters,
-    hard: Iterable[Solution],
+    hard: Iterable[Solution[Any]],
     sharpness: float,
-) -> Iterator[Iterator[Iterate]]:
+) -> Iterator[Iterator[Iterate[Any]]]:
     """Yield the soft iterations from each hard clustering, with its shares as first proportions."""
     for solution in hard:
         F = solution.point.factors

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.clusters.spectral import spectral_labels
 from regfactor.core.blas import one_thread
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.params import Array, UnsupportedProblem, choose, says
 from regfactor.fitting.base import _check_limits
 from regfactor.fitting.clustering import (

@@ -55,7 +55,7 @@ def spectral_labels(problem: KernelClusters, random: np.random.RandomState) -> A
     return best
 
 
-def _until_settled(iterates: Iterator[Iterate]) -> Iterator[Iterate]:
+def _until_settled(iterates: Iterator[Iterate[Any]]) -> Iterator[Iterate[Any]]:
     for it in iterates:
         yield it
         if it.settled:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.penalties import PowerPenalty, TwoView, UnitBall
@@ -40,7 +40,7 @@ class Local(Solver):
         if not problem.data.smooth:
             raise UnsupportedProblem("Local needs a smooth loss, such as 'huber' for 'absolute'.")
 
-    def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate]:
+    def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate[Any]]:
         """Yield after every sweep."""
         F = self.first(problem) if start is None else start.factors
         B = problem.best_coefficients(F, None if start is None else start.coefficients)
@@ -92,7 +92,7 @@ class Local(Solver):
 class Staged(Local):
     """The first view alone, then the components of the second with the codes held: what was learned first stays."""
 
-    def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate]:
+    def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate[Any]]:
         """Yield the end of both stages."""
         gauge = problem.gauge
         d = problem.shape[1]

@@ -8,7 +8,7 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.linalg import spectral_norm
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
@@ -148,7 +148,9 @@ class SimplexSearch(Solver):
                 f"SimplexSearch is for the gauge ManyViews, got {problem.gauge}.",
             )
 
-    def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate]:
+    def iterates(
+        self, problem: Convex, start: FactorPoint | None
+    ) -> Iterator[Iterate[FactorPoint]]:
         """Yield every few inner steps."""
         gauge = problem.gauge
         assert isinstance(gauge, ManyViews)

@@ -1,4 +1,7 @@
-"""The one loop: drives any solver's iterates, keeps the best point and the best bound, and says how it ended."""
+"""The one loop: draws the iterates of a solver, keeps the best point and bound, reports how it ended.
+
+It knows no problem: a point is whatever the iterates of a solver hold.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from regfactor.core.factors import FactorPoint
 from regfactor.core.params import is_count, is_number
 
-# share of the objective by which no rounding lifts a bound above it: one of them is no number
+P = TypeVar("P")  # the point of a problem
+# A bound above the objective by more than this share of it cannot be explained by rounding.
 CONTRADICTION = 1e-3
 
 
@@ -47,15 +50,15 @@ class Status(Enum):
 
 
 @dataclass(frozen=True)
-class Iterate:
+class Iterate(Generic[P]):
     """One complete step of a solver; its arrays are never written again.
 
-    `settled` says that nothing is left to gain, `limited` that a rank the user set is the reason.
-    `scale` is what a change is measured against where the objective is not: a likelihood has its
-    zero anywhere.
+    `settled` means that nothing is left to gain, `limited` that a rank set by the user is the
+    reason. A change is measured relative to `scale` where the objective has no natural zero, as a
+    likelihood.
     """
 
-    point: FactorPoint
+    point: P
     objective: float
     bound: float = -np.inf
     rigorous: bool = True
@@ -79,10 +82,10 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Solution:
+class Solution(Generic[P]):
     """The best point of a run, the best lower bound of the optimum, and how the run ended."""
 
-    point: FactorPoint
+    point: P
     objective: float
     bound: float
     rigorous: bool
@@ -94,31 +97,60 @@ class Solution:
 
     @property
     def gap(self) -> float:
-        """How far the objective can at most be from the global optimum."""
+        """Upper bound of the distance between the objective and the global optimum."""
         return self.objective - self.bound
 
     @property
     def relative_gap(self) -> float:
-        """Return the gap as a share of the objective (or of `floor`, where the objective is nearly zero)."""
+        """The gap as a share of the objective, or of `floor` where the objective is smaller."""
         return relative(self.gap, self.objective, self.floor)
 
 
-def check_limits(
-    tol: object,
-    max_iter: object,
-    time_limit: object = None,
-    max_rank: object = None,
-) -> None:
-    """Raise for limits of a run that are none."""
-    if not is_count(max_iter):
-        raise ValueError(f"max_iter must be a whole number >= 1, got {max_iter!r}.")
-    for name, value in {"tol": tol, "time_limit": 0 if time_limit is None else time_limit}.items():
-        if not is_number(value) or not value >= 0:
-            raise ValueError(f"{name} must be a number >= 0, got {value!r}.")
-    if max_rank is not None and not is_count(max_rank):
-        raise ValueError(
-            f"max_rank must be a whole number >= 1, or None for no limit, got {max_rank!r}.",
-        )
+@dataclass(frozen=True)
+class Limits:
+    """When a run ends, what it may use, and who watches it."""
+
+    tol: float = 1e-4
+    max_iter: int = 1000
+    time_limit: float | None = None
+    max_rank: int | None = None
+    random_state: Any = 0
+    callback: Callable[[Iterate[Any]], bool | None] | None = None
+    progress: Callable[[Record], None] | None = None
+
+    def check(self) -> None:
+        """Raise if a limit is invalid."""
+        if not is_count(self.max_iter):
+            raise ValueError(f"max_iter must be a whole number >= 1, got {self.max_iter!r}.")
+        if not is_number(self.tol) or not self.tol >= 0:
+            raise ValueError(f"tol must be a number >= 0, got {self.tol!r}.")
+        limit = self.time_limit
+        if limit is not None and (not is_number(limit) or not limit >= 0):
+            raise ValueError(f"time_limit must be a number >= 0 or None, got {limit!r}.")
+        if self.max_rank is not None and not is_count(self.max_rank):
+            raise ValueError(
+                f"max_rank must be a whole number >= 1, or None for no limit, got {self.max_rank!r}."
+            )
+
+
+class Clock:
+    """The time left of a limit that several steps of a fit share."""
+
+    def __init__(self, time_limit: float | None) -> None:
+        self.time_limit = time_limit
+        self.started = time.perf_counter()
+
+    @property
+    def left(self) -> float | None:
+        """Seconds that are left, never negative; None without a limit."""
+        if self.time_limit is None:
+            return None
+        return max(self.time_limit - (time.perf_counter() - self.started), 0.0)
+
+    @property
+    def expired(self) -> bool:
+        """Whether no time is left."""
+        return self.left == 0.0
 
 
 def relative(gap: float, objective: float, floor: float) -> float:
@@ -132,123 +164,124 @@ def relative(gap: float, objective: float, floor: float) -> float:
 
 
 @dataclass
-class _Tally:
+class _Best(Generic[P]):
     """What the loop remembers: the best point of the current stage and the best bound."""
 
-    point: FactorPoint | None = None
+    point: P | None = None
     objective: float = np.inf
     bound: float = -np.inf
     rigorous: bool = True
     stage: int = 0
     n_iter: int = 0
 
-    def take(self, it: Iterate) -> float:
-        """Count an iterate in; return by how much it lowered the objective."""
-        if it.stage != self.stage:  # another objective: the old best point is not comparable
-            self.stage = it.stage
+    def update(self, iterate: Iterate[P]) -> float:
+        """Take an iterate in; return by how much it lowered the objective."""
+        if iterate.stage != self.stage:  # another objective: the old best point is not comparable
+            self.stage = iterate.stage
             self.objective = np.inf
-        fall = self.objective - it.objective
-        if (
-            self.point is None or it.objective <= self.objective
-        ):  # of equals the later has settled further
-            self.point = it.point
-            self.objective = it.objective
-        if it.bound > self.bound:
-            self.bound = it.bound
-            self.rigorous = it.rigorous
-        self.n_iter += it.steps
-        return fall
+        decrease = self.objective - iterate.objective
+        # of equal objectives the later one has converged further
+        if self.point is None or iterate.objective <= self.objective:
+            self.point = iterate.point
+            self.objective = iterate.objective
+        if iterate.bound > self.bound:
+            self.bound = iterate.bound
+            self.rigorous = iterate.rigorous
+        self.n_iter += iterate.steps
+        return decrease
 
 
 def run(
-    iterates: Iterable[Iterate],
+    iterates: Iterable[Iterate[P]],
     *,
     tol: float,
     max_iter: int,
     floor: float = 0.0,
     scale: Callable[[float], float] | None = None,
     time_limit: float | None = None,
-    callback: Callable[[Iterate], bool | None] | None = None,
+    callback: Callable[[Iterate[P]], bool | None] | None = None,
     progress: Callable[[Record], None] | None = None,
-) -> Solution:
+) -> Solution[P]:
     """Draw iterates until the relative gap is at most `tol`.
 
     A solver that offers no bound is stopped when its objective changes by less than `tol`,
-    relatively. `floor` is the smallest scale against which a gap is measured, and `scale` a smaller
-    one than the objective itself, where there is one. Limits are looked at between iterates, each
-    of which may be several steps of its solver; a callback that returns something true ends the
-    run.
+    relatively. `floor` is the smallest scale against which a gap is measured, and `scale` returns
+    a smaller one than the objective itself, where there is one. Limits are checked between
+    iterates, each of which may be several steps of its solver; a callback that returns a true
+    value ends the run.
     """
-    tally = _Tally()
-    history = []
+    best: _Best[P] = _Best()
+    history: list[Record] = []
     started = time.perf_counter()
     status = Status.FINISHED
-    for it in iterates:
-        fall = tally.take(it)
-        history.append(
-            Record(tally.n_iter, it.objective, tally.bound, time.perf_counter() - started, it.info),
-        )
+    for iterate in iterates:
+        decrease = best.update(iterate)
+        seconds = time.perf_counter() - started
+        record = Record(best.n_iter, iterate.objective, best.bound, seconds, iterate.info)
+        history.append(record)
         if progress is not None:
-            progress(history[-1])
-        stop = callback is not None and bool(callback(it))
-        ended = _ended(it, tally, fall, tol, floor, scale)
-        if ended is None and stop:
+            progress(record)
+        stopped = callback is not None and bool(callback(iterate))
+        ended = _ended(iterate, best, decrease, tol, floor, scale)
+        if ended is None and stopped:
             ended = Status.STOPPED
-        if ended is None and tally.n_iter >= max_iter:
+        if ended is None and best.n_iter >= max_iter:
             ended = Status.MAX_ITER
-        if ended is None and time_limit is not None and history[-1].seconds >= time_limit:
+        if ended is None and time_limit is not None and seconds >= time_limit:
             ended = Status.TIME_LIMIT
         if ended is not None:
             status = ended
             break
     _close(iterates)
-    if tally.point is None:
+    if best.point is None:
         raise ValueError("The solver offered no iterate.")
-    if not np.isfinite(tally.objective):
+    if not np.isfinite(best.objective):
         status = Status.DIVERGED
     return Solution(
-        tally.point,
-        tally.objective,
-        tally.bound,
-        tally.rigorous,
-        status,
-        tally.n_iter,
-        history,
-        floor,
+        point=best.point,
+        objective=best.objective,
+        bound=best.bound,
+        rigorous=best.rigorous,
+        status=status,
+        n_iter=best.n_iter,
+        history=history,
+        floor=floor,
     )
 
 
 def _ended(
-    it: Iterate,
-    tally: _Tally,
-    fall: float,
+    iterate: Iterate[P],
+    best: _Best[P],
+    decrease: float,
     tol: float,
     floor: float,
-    size: Callable[[float], float] | None,
+    scale: Callable[[float], float] | None,
 ) -> Status | None:
-    if not np.isfinite(it.objective):
+    """Return the status that the current iterate ends the run with; None to go on."""
+    if not np.isfinite(iterate.objective):
         return Status.DIVERGED
-    if tally.bound > -np.inf:
-        gap = tally.objective - tally.bound
-        share = relative(gap, tally.objective, floor)
-        if share <= tol and (size is None or gap <= tol * size(tally.objective)):
+    if best.bound > -np.inf:
+        gap = best.objective - best.bound
+        share = relative(gap, best.objective, floor)
+        if share <= tol and (scale is None or gap <= tol * scale(best.objective)):
             if share > -CONTRADICTION:
                 return Status.CERTIFIED
             return Status.DIVERGED
-        if it.settled:
-            return Status.RANK_LIMIT if it.limited else Status.STALLED
-        return None
-    # no bound, no proof: the first iterate of a stage has nothing to be compared with (fall = inf)
-    if it.scale is None:
-        scale, floor = (it.objective, floor)
+        if not iterate.settled:
+            return None
+        if iterate.limited:
+            return Status.RANK_LIMIT
+        return Status.STALLED
+    # Without a bound the change is judged; the first iterate of a stage has none (inf).
+    if iterate.scale is None:
+        change = relative(abs(decrease), iterate.objective, floor)
     else:
-        scale, floor = (it.scale, 0.0)
-    still = relative(abs(fall), scale, floor) <= tol
-    if it.settled or still:
+        change = relative(abs(decrease), iterate.scale, 0.0)
+    if iterate.settled or change <= tol:
         return Status.SETTLED
     return None
 
 
-def _close(iterates: Iterable[Iterate]) -> None:
+def _close(iterates: Iterable[Iterate[P]]) -> None:
     if isinstance(iterates, Iterator) and hasattr(iterates, "close"):
         iterates.close()

@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor.core.factors import Factors, FactorPoint
-from regfactor.core.loop import Record, Solution, check_limits, relative
+from regfactor.core.factors import FactorPoint, Factors
+from regfactor.core.loop import Limits, Record, Solution, relative
 from regfactor.core.params import Array, UnsupportedProblem, choose, says, warn
 from regfactor.fitting.canonical import tidy, with_unit_rows
 from regfactor.fitting.certificate import Certificate, no_certificate
@@ -123,7 +123,7 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
                 np.array([getattr(t, part) for t in chosen.trials]),
             )
 
-    def _warn(self, solution: Solution) -> None:
+    def _warn(self, solution: Solution[FactorPoint]) -> None:
         """Warn of a run that did not converge, and of an alpha so large that it leaves no component."""
         if not solution.status.converged:
             if self._certificate:
@@ -323,7 +323,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         counted: Any,
         entries: Any,
         problem: Convex | Factored,
-        solution: Solution,
+        solution: Solution[FactorPoint],
         chosen: Selection | None,
     ) -> None:
         """Set the fitted attributes, all at once at the end, so that a failure leaves nothing half-fitted."""
@@ -417,12 +417,12 @@ def _positions(columns: Any, names: list[str]) -> Any:
 
 def _check_limits(estimator: Any) -> None:
     """Raise for limits of a run that are none."""
-    check_limits(
+    Limits(
         estimator.tol,
         estimator.max_iter,
         estimator.time_limit,
         getattr(estimator, "max_rank", None),
-    )
+    ).check()
     debias = getattr(estimator, "debias", False)
     if not isinstance(debias, bool | np.bool_) and not (
         isinstance(debias, str) and debias == PRIOR

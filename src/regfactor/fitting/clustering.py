@@ -169,10 +169,10 @@ def _advice(X: Any, divergence: Divergence) -> str:
 
 def best_run(
     estimator: Any,
-    starts: Iterable[Iterator[Iterate]],
+    starts: Iterable[Iterator[Iterate[Any]]],
     tol: float = 0.0,
     floor: float = 0.0,
-) -> Solution:
+) -> Solution[Any]:
     """Run from every start within the limits of an estimator, and return the best."""
     began = time.perf_counter()
     best = None
@@ -197,7 +197,7 @@ def best_run(
     return best
 
 
-def publish_run(estimator: Any, solution: Solution, solver: str) -> None:
+def publish_run(estimator: Any, solution: Solution[Any], solver: str) -> None:
     """Set what every solver tells, and warn where it did not converge."""
     estimator.objective_ = solution.objective
     estimator.status_ = solution.status

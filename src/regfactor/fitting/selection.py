@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.core.factors import Factors, FactorPoint, rebalance
+from regfactor.core.factors import FactorPoint, Factors, rebalance
 from regfactor.core.params import Array, UnsupportedProblem, choose, warn
 from regfactor.fitting.canonical import TINY_ATOM, with_unit_rows
 from regfactor.fitting.scoring import TINY_RIDGE, Scoring

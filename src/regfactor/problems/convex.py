@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from regfactor.core.batched_newton import newton_step
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
+from regfactor.core.loop import Iterate, Solution, Status
 from regfactor.core.params import Array, UnsupportedProblem, is_number, require_part
 from regfactor.losses import Loss
 from regfactor.maps import Identity, Map, RowScale
 from regfactor.penalties import Gauge, Trace
+from regfactor.problems.base import Problem
 from regfactor.problems.data import Data, data_of
 from regfactor.problems.design import Design
 from regfactor.problems.gradient_operator import Scattered
@@ -46,7 +48,7 @@ class Bound:
 
 
 @dataclass(frozen=True, eq=False)
-class Convex:
+class Convex(Problem[FactorPoint]):
     """L(map(Z) + D B) + (ridge/2) |B|^2 + alpha |||Z|||, jointly convex in Z and B."""
 
     data: Data
@@ -54,6 +56,15 @@ class Convex:
     alpha: float
     map: Map = field(default_factory=Identity)
     design: Design | None = None
+    solvers = (
+        "regfactor.solvers.eta_search:EtaSearch",
+        "regfactor.solvers.closed_form:ClosedForm",
+        "regfactor.solvers.pursuit:Pursuit",
+        "regfactor.solvers.factored_fista:FactoredFista",
+        "regfactor.solvers.douglas_rachford:DouglasRachford",
+        "regfactor.solvers.admm:Admm",
+        "regfactor.solvers.fista:Fista",
+    )
 
     def check(self) -> None:
         """Raise, before any work, for parts that do not fit."""
@@ -73,6 +84,16 @@ class Convex:
                 f"{NEGATIVE if below else POSITIVE}.",
             )
         self.gauge.check(self.shape[1])
+
+    @property
+    def sparse(self) -> bool:
+        """Whether only the observed entries of the table are held."""
+        return self.data.layout.sparse
+
+    @cached_property
+    def compact(self) -> Convex:
+        """The same problem on the observed entries of its table alone."""
+        return replace(self, data=self.data.compacted())
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -340,7 +361,7 @@ class Convex:
         """
         return max(1e-3 * abs(self.null_objective()), self.data.least())
 
-    def scale(self, objective: float) -> float:
+    def gap_scale(self, objective: float) -> float:
         """Return the size of an objective beside which a gap must be small: its own, or what is above the least loss.
 
         The likelihood of large counts is a number so far below zero that beside it any fit would be
@@ -382,6 +403,60 @@ class Convex:
             polar = self.gauge.polar_near(self._adjoint(Y), self.alpha)
             return self._bound(Y, polar.value, polar.rigorous)
         return self._bound(Y, self.scattered(Y).frobenius, isinstance(self.gauge, Trace))
+
+    def first_iterates(self) -> tuple[Iterate[FactorPoint]]:
+        """Return Z = 0 with its certificate, which is complete from alpha_max on."""
+        bound = self.null_bound()
+        return (Iterate(self.null, self.null_objective(), bound.value, bound.rigorous, steps=0),)
+
+    def finished(
+        self, solution: Solution[FactorPoint], tol: float, given: Convex
+    ) -> Solution[FactorPoint]:
+        """Return a solution with the best bound known, judged in float64, in the layout given."""
+        if solution.status is not Status.CERTIFIED:
+            solution = self._with_last_bound(solution)
+        if self.data.dtype != np.float64:
+            solution = self._in_double(solution, tol)
+        if given.data.layout is not self.data.layout:
+            solution = self._with_dense_dual(solution)
+        return solution
+
+    def _with_last_bound(self, solution: Solution[FactorPoint]) -> Solution[FactorPoint]:
+        """Return the solution with the bound of its own dual point, if that is better."""
+        if solution.point.dual is None:
+            return solution
+        bound = self.bound(solution.point.dual)
+        if bound.value <= solution.bound:
+            return solution
+        return replace(solution, bound=bound.value, rigorous=bound.rigorous)
+
+    def _in_double(self, solution: Solution[FactorPoint], tol: float) -> Solution[FactorPoint]:
+        """Return the solution of a float32 problem judged again in float64."""
+        exact = self.astype(np.float64)
+        point = solution.point.astype(np.float64)
+        coefficients = exact.best_coefficients(point.factors, point.coefficients)
+        duals = [exact.null.dual, point.dual, exact.dual_point(point.factors, coefficients)]
+        bounds = [exact.bound(dual) for dual in duals if dual is not None]
+        best = max(bounds, key=lambda bound: bound.value)
+        judged = replace(
+            solution,
+            objective=exact.objective(point.factors, point.coefficients),
+            bound=best.value,
+            rigorous=best.rigorous,
+            floor=exact.floor,
+        )
+        # relative to the objective alone: float32 has no more precision
+        if solution.status is Status.CERTIFIED and judged.relative_gap > tol:
+            return replace(judged, status=Status.STALLED)
+        return judged
+
+    def _with_dense_dual(self, solution: Solution[FactorPoint]) -> Solution[FactorPoint]:
+        """Return a solution on observed entries alone with its dual point as a whole table."""
+        if solution.point.dual is None:
+            return solution
+        matrix: Any = self.data.layout.matrix(solution.point.dual)
+        dual = np.asarray(matrix.toarray())
+        return replace(solution, point=replace(solution.point, dual=dual))
 
     def prox(self, A: Array, rho: float | Array, B: Array | None) -> tuple[Array, Array | None]:
         """Return argmin over P and B of L(P + D B) + ridge + sum (rho/2)(P - A)^2, in the space of predictors.

@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.core.factors import Factors
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.params import Array, UnsupportedProblem, is_number, require_part
 from regfactor.penalties import Free, NonNegative, OneHot, Penalty, Simplex, Smooth
+from regfactor.problems.base import Problem
 from regfactor.problems.data import Data
 from regfactor.problems.design import Design
 
 
 @dataclass(frozen=True, eq=False)
-class Factored:
+class Factored(Problem[FactorPoint]):
     """sum_t w_t [L_t(phi_t C) + alpha R1(phi_t)] + alpha R2(C); entries of `known_*` that are not NaN are held.
 
     A row of weight w stands for w equal rows, in the loss as in the penalty of its codes. Two free
@@ -33,6 +34,20 @@ class Factored:
     row_weights: Array | None = None
     design: Design | None = None
     beside: Array | None = None
+    solvers = (
+        "regfactor.solvers.lbfgs:Lbfgs",
+        "regfactor.solvers.alternating:Alternating",
+    )
+
+    @property
+    def sparse(self) -> bool:
+        """Whether only the observed entries of the table are held."""
+        return self.data.layout.sparse
+
+    @property
+    def smallest_tol(self) -> float:
+        """Tolerance below which a change cannot be told from the rounding of the data."""
+        return float(np.finfo(self.data.dtype).eps)
 
     def check(self) -> None:
         """Raise, before any work, for parts that do not fit."""

@@ -4,10 +4,10 @@ from regfactor.solvers.admm import Admm
 from regfactor.solvers.alternating import Alternating
 from regfactor.solvers.base import Solver
 from regfactor.solvers.choose import choose_solver, solve
-from regfactor.solvers.closed_form import Closed
+from regfactor.solvers.closed_form import ClosedForm
 from regfactor.solvers.douglas_rachford import DouglasRachford
 from regfactor.solvers.eta_search import EtaSearch
-from regfactor.solvers.factored_fista import Atoms
+from regfactor.solvers.factored_fista import FactoredFista
 from regfactor.solvers.fista import Fista
 from regfactor.solvers.lbfgs import Lbfgs
 from regfactor.solvers.lloyd import Lloyd
@@ -17,8 +17,8 @@ from regfactor.solvers.pursuit import Pursuit
 __all__ = [
     "Admm",
     "Alternating",
-    "Atoms",
-    "Closed",
+    "FactoredFista",
+    "ClosedForm",
     "DouglasRachford",
     "EtaSearch",
     "Fista",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.linalg import GRAM_LIMIT
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
@@ -53,7 +53,9 @@ class Admm(Solver):
                 "Admm needs a gauge with a prox; TwoView has none. Use EtaSearch.",
             )
 
-    def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate]:
+    def iterates(
+        self, problem: Convex, start: FactorPoint | None
+    ) -> Iterator[Iterate[FactorPoint]]:
         """Yield every few steps."""
         split = Splitting(problem, start or problem.null, self.relaxation)
         while True:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from regfactor.core.factors import Factors, FactorPoint, rebalance
-from regfactor.core.loop import Iterate
+from regfactor.core.factors import FactorPoint, Factors, rebalance
+from regfactor.core.loop import Iterate, Limits
 from regfactor.core.params import UnsupportedProblem
 from regfactor.losses import KL, Squared
 from regfactor.penalties import NonNegative, SquaredL2
@@ -49,7 +49,16 @@ class Alternating(Solver):
                 "Free terms beside the factors need smooth elementwise losses and SquaredL2 or Free.",
             )
 
-    def iterates(self, problem: Factored, start: FactorPoint | None) -> Iterator[Iterate]:
+    @classmethod
+    def for_limits(cls, limits: Limits) -> Alternating:
+        return cls(limits.random_state)
+
+    def suits(self, problem: Factored, limits: Limits) -> bool:
+        return True
+
+    def iterates(
+        self, problem: Factored, start: FactorPoint | None
+    ) -> Iterator[Iterate[FactorPoint]]:
         """Yield after every sweep, or after a few where they are cheap and the objective falls by fits and starts."""
         if is_newtonian(problem):
             yield from newton_sweeps(problem, start or first_point(problem))
@@ -67,14 +76,14 @@ class Alternating(Solver):
             yield replace(few[-1], steps=sum(it.steps for it in few))
 
 
-def sweeps(problem: Factored, F: Factors) -> Iterator[Iterate]:
+def sweeps(problem: Factored, F: Factors) -> Iterator[Iterate[FactorPoint]]:
     """Yield the first factors, then those after every sweep."""
     while True:
         yield Iterate(FactorPoint(F), problem.objective(F))
         F = sweep(problem, F)
 
 
-def led_sweeps(problem: Factored, F: Factors) -> Iterator[Iterate]:
+def led_sweeps(problem: Factored, F: Factors) -> Iterator[Iterate[FactorPoint]]:
     """Yield the same, but sweep from ahead of where the last sweep led (Ang & Gillis 2019).
 
     A sweep that ends worse is done again without the lead, which is then shortened.

@@ -123,7 +123,7 @@ class LabeledMixture(Mixture):
     def joint(self, problem: LabeledClusters, at: slice, D: Array, p: Array) -> Array:
         return clamped(super().joint(problem, at, D, p), problem.codes[at])
 
-    def iterates(self, problem: Any, start: FactorPoint | None) -> Iterator[Iterate]:
+    def iterates(self, problem: Any, start: FactorPoint | None) -> Iterator[Iterate[Any]]:
         """Yield as `Mixture` does; changes are measured per unit of weight, for a likelihood has its zero anywhere."""
         unit = problem.factor * problem.mass / self.sharpness
         return (replace(it, scale=unit) for it in super().iterates(problem, start))

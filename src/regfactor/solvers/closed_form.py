@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regfactor.core.factors import FactorPoint
-from regfactor.core.loop import Iterate
+from regfactor.core.loop import Iterate, Limits
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.losses import Squared
 from regfactor.penalties import Columns, Rows, Trace
@@ -49,17 +49,22 @@ def curvature(problem: Convex) -> float | Array | None:
 
 
 @dataclass
-class Closed(Solver):
+class ClosedForm(Solver):
     """Z = prox of the gauge at X, freed of the design: one step, certified to rounding."""
 
     def check(self, problem: Convex) -> None:
         if not has_closed_form(problem):
             raise UnsupportedProblem(
-                "Closed needs the squared loss with every entry observed and no weights of entries, a gauge with a "
+                "ClosedForm needs the squared loss with every entry observed and no weights of entries, a gauge with a "
                 "prox, and no design (or a free one with the trace norm). Use Admm.",
             )
 
-    def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate]:
+    def suits(self, problem: Convex, limits: Limits) -> bool:
+        return limits.max_rank is None and not problem.sparse and has_closed_form(problem)
+
+    def iterates(
+        self, problem: Convex, start: FactorPoint | None
+    ) -> Iterator[Iterate[FactorPoint]]:
         """Yield the solution."""
         h = curvature(problem)
         assert h is not None

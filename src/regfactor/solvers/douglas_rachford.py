@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.linalg import GRAM_LIMIT
-from regfactor.core.loop import Iterate, relative
+from regfactor.core.loop import Iterate, Limits, relative
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.maps import Identity, Lags
 from regfactor.penalties import Gauge, Trace, TwoView
@@ -58,7 +58,16 @@ class DouglasRachford(Solver):
                 f"DouglasRachford needs a gauge with a prox, got {problem.gauge}. Use Admm.",
             )
 
-    def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate]:
+    @classmethod
+    def for_limits(cls, limits: Limits) -> DouglasRachford:
+        return cls(limits.tol)
+
+    def suits(self, problem: Convex, limits: Limits) -> bool:
+        return isinstance(problem.map, Lags) and self.accepts(problem)
+
+    def iterates(
+        self, problem: Convex, start: FactorPoint | None
+    ) -> Iterator[Iterate[FactorPoint]]:
         """Yield every few steps; the proof, which costs as much, only when the gap in closed form is small enough."""
         state = _Reflections(problem, (start or problem.null).factors, self)
         tol = self.tol
@@ -156,7 +165,7 @@ class _Reflections:
         s = float(np.clip(linear / quadratic, -longest, longest))
         return s * linear - s * s * quadratic / 2
 
-    def iterate(self, close: bool) -> Iterate:
+    def iterate(self, close: bool) -> Iterate[FactorPoint]:
         """Return the point; if it is close to the optimum, with the objective and the bound that the problem states."""
         F = self.shrunk.factors()
         steps = self.settings.every

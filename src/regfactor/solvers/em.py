@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem, require_positive
 from regfactor.losses.distances import Affine, Divergence
@@ -46,7 +46,7 @@ class Mixture(Solver):
         if not isinstance(problem, Clusters):
             raise UnsupportedProblem("Mixture is for Clusters.")
 
-    def iterates(self, problem: Clusters, start: FactorPoint | None) -> Iterator[Iterate]:
+    def iterates(self, problem: Clusters, start: FactorPoint | None) -> Iterator[Iterate[Any]]:
         """Yield proportions (as the only row of codes) and means, with the objective at them."""
         assert start is not None, "Mixture needs proportions and means to start from"
         (p,) = start.factors.codes

@@ -8,14 +8,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from regfactor.core.factors import Factors, FactorPoint
-from regfactor.core.loop import Iterate
+from regfactor.core.factors import FactorPoint, Factors
+from regfactor.core.loop import Iterate, Limits
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.penalties import SquaredL2, TwoView
 from regfactor.problems import Bound, Convex
 from regfactor.solvers.admm import Admm, Splitting
 from regfactor.solvers.base import Solver
-from regfactor.solvers.factored_fista import Atoms, Descent
+from regfactor.solvers.factored_fista import Descent, FactoredFista, is_mostly_missing
 from regfactor.solvers.fista import Fista, Gradients
 from regfactor.solvers.updates import update_components
 
@@ -53,12 +53,29 @@ class EtaSearch(Solver):
         inner = replace(problem, gauge=problem.gauge.at(0.5, problem.shape[1]))
         solver: Solver = Admm()
         if problem.data.layout.sparse:
-            solver = Atoms()
+            solver = FactoredFista()
         elif not all(t.loss.proximable for t in problem.data.terms):
             solver = Fista()
         solver.check(inner)
 
-    def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate]:
+    @classmethod
+    def for_limits(cls, limits: Limits) -> EtaSearch:
+        return cls(tol=limits.tol, random_state=limits.random_state)
+
+    def suits(self, problem: Convex, limits: Limits) -> bool:
+        return isinstance(problem.gauge, TwoView)
+
+    def prepare(self, problem: Convex) -> Convex:
+        """Return a large problem with many missing entries on its observed entries alone."""
+        assert isinstance(problem.gauge, TwoView)
+        at_half = replace(problem, gauge=problem.gauge.at(0.5, problem.shape[1]))
+        if is_mostly_missing(problem) and FactoredFista().accepts(at_half):
+            return problem.compact
+        return problem
+
+    def iterates(
+        self, problem: Convex, start: FactorPoint | None
+    ) -> Iterator[Iterate[FactorPoint]]:
         """Yield every few inner steps the recovered two-view factors and the inner bound."""
         gauge = problem.gauge
         d = problem.shape[1]
@@ -94,7 +111,7 @@ class EtaSearch(Solver):
             return _InFactors(
                 problem,
                 start,
-                Atoms(SHARE * self.tol, random_state=self.random_state),
+                FactoredFista(SHARE * self.tol, random_state=self.random_state),
             )
         if all(t.loss.proximable for t in problem.data.terms):
             return _Split(problem, start, self)
@@ -192,7 +209,7 @@ class _Steps:
 class _InFactors:
     """By proximal steps on low rank + sparse."""
 
-    def __init__(self, problem: Convex, start: FactorPoint | None, solver: Atoms) -> None:
+    def __init__(self, problem: Convex, start: FactorPoint | None, solver: FactoredFista) -> None:
         self.descent = Descent(problem, start, solver)
         self.every = solver.every
 

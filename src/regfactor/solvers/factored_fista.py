@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.core.factors import Factors, FactorPoint, rebalance
+from regfactor.core.factors import FactorPoint, Factors, rebalance
 from regfactor.core.linalg import GRAM_LIMIT, is_below, orthonormal
-from regfactor.core.loop import Iterate
+from regfactor.core.loop import Iterate, Limits
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.penalties import Trace
 from regfactor.problems import Bound, Convex
@@ -26,6 +26,12 @@ from regfactor.solvers.admm import spectrum
 from regfactor.solvers.base import Solver
 from regfactor.solvers.sweeps import first_atoms, sweep
 
+LARGE_TABLE = 10_000  # entries from which on proximal steps in factors are the fastest
+HUGE_TABLE = 10_000_000  # entries from which on no other solver is considered
+# alpha over the Euclidean norm of the gradient at zero, below which nearly all ranks are used
+WEAK_ALPHA = 1e-3
+FEW_MISSING = 0.3  # share of missing entries up to which ADMM may still be faster
+MANY_MISSING = 0.2  # share of missing entries from which on only the observed ones are held
 # first step in units of 1 / mean curvature: a mask acts on incoherent matrices like its density
 STEP = 0.6
 MANY = 100  # entries in a row that stand for all of them
@@ -58,8 +64,31 @@ def _obstacle(problem: Convex) -> str | None:
     return None
 
 
+def is_mostly_missing(problem: Convex) -> bool:
+    """Return whether a dense table is large and has so many missing entries that lists of them pay."""
+    data = problem.data
+    if problem.sparse or len(data.terms) > 1 or np.prod(data.shape) < LARGE_TABLE:
+        return False
+    return bool(data.observed.mean() <= 1 - MANY_MISSING)
+
+
+def splits_better(problem: Convex) -> bool:
+    """Return whether ADMM is faster even on a large table.
+
+    It is for losses with a prox in closed form and few missing entries, and for a penalty so weak
+    that the rank will be full.
+    """
+    data = problem.data
+    closed = all(t.loss.of_residual for t in data.terms) and not data.quadratic
+    if closed and data.observed.mean() > 1 - FEW_MISSING:
+        return True
+    assert problem.null.dual is not None
+    weak = problem.alpha < WEAK_ALPHA * problem.scattered(problem.null.dual).frobenius
+    return weak and bool(np.prod(data.shape) < HUGE_TABLE)
+
+
 @dataclass
-class Atoms(Solver):
+class FactoredFista(Solver):
     """Accelerated proximal gradient in factors for the trace norm; proves the level that a gap of `tol` needs."""
 
     tol: float = 1e-4
@@ -75,9 +104,28 @@ class Atoms(Solver):
                 "; a sparse table has no other solver: give it as a dense one with NaN"
                 * problem.data.layout.sparse
             )
-            raise UnsupportedProblem(f"Atoms needs {why}{held}.")
+            raise UnsupportedProblem(f"FactoredFista needs {why}{held}.")
 
-    def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate]:
+    @classmethod
+    def for_limits(cls, limits: Limits) -> FactoredFista:
+        return cls(limits.tol, limits.max_rank, random_state=limits.random_state)
+
+    def suits(self, problem: Convex, limits: Limits) -> bool:
+        if limits.max_rank is not None or problem.sparse:
+            return True
+        if np.prod(problem.data.shape) < LARGE_TABLE or not self.accepts(problem):
+            return False
+        return not splits_better(self.prepare(problem))
+
+    def prepare(self, problem: Convex) -> Convex:
+        """Return a large problem with many missing entries on its observed entries alone."""
+        if is_mostly_missing(problem) and self.accepts(problem):
+            return problem.compact
+        return problem
+
+    def iterates(
+        self, problem: Convex, start: FactorPoint | None
+    ) -> Iterator[Iterate[FactorPoint]]:
         """Yield every few steps, with a bound whenever one can be proven."""
         descent = Descent(problem, start, self)
         while True:
@@ -128,7 +176,7 @@ def inner_product(A: Factors, B: Factors) -> float:
 class Descent:
     """The state: the best spot and the one before, the block of directions, step length and momentum."""
 
-    def __init__(self, problem: Convex, start: FactorPoint | None, solver: Atoms) -> None:
+    def __init__(self, problem: Convex, start: FactorPoint | None, solver: FactoredFista) -> None:
         self.problem = problem
         self.solver = solver
         self.dtype = problem.data.dtype
@@ -221,7 +269,7 @@ class Descent:
             None if now.B is None else now.B.astype(np.float64),
         )
 
-    def examine(self) -> Iterate:
+    def examine(self) -> Iterate[FactorPoint]:
         """Return the current point, with a bound if the level that the tolerance needs can be proven."""
         problem = self.problem
         now = self.now
@@ -264,7 +312,7 @@ class Descent:
         now = self.now
         G = self.problem.scattered(Y)
         problem = self.problem
-        size = problem.scale(now.objective)
+        size = problem.gap_scale(now.objective)
         rounding = ROUNDING * float(np.finfo(self.dtype).eps)
         target = (
             now.objective - max(MARGIN * self.solver.tol - rounding, 0.5 * self.solver.tol) * size

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regfactor.core.factors import Factors, FactorPoint
-from regfactor.core.loop import Iterate
+from regfactor.core.factors import FactorPoint, Factors
+from regfactor.core.loop import Iterate, Limits
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.penalties import Gauge, Trace, TwoView
 from regfactor.problems import Convex
@@ -38,7 +38,12 @@ class Fista(Solver):
                 "Fista needs a gauge with a prox; TwoView has none. Use EtaSearch.",
             )
 
-    def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate]:
+    def suits(self, problem: Convex, limits: Limits) -> bool:
+        return True
+
+    def iterates(
+        self, problem: Convex, start: FactorPoint | None
+    ) -> Iterator[Iterate[FactorPoint]]:
         """Yield every few steps, with the dual point of the gradient."""
         state = Gradients(problem, start or problem.null)
         while True:
@@ -86,7 +91,7 @@ class Gradients:
             self.V = Q + ((last - 1) / self.t) * (Q - self.last)
             self.last = Q
 
-    def examine(self, steps: int) -> Iterate:
+    def examine(self, steps: int) -> Iterate[FactorPoint]:
         """Return the current point, with the bound of its gradient."""
         return _iterate(self.problem, Factors(self.F.Phi, self.F.C * self.e), self.B, steps)
 
@@ -127,7 +132,7 @@ def _first_curvature(problem: Convex, e: Array | float) -> float:
     )
 
 
-def _iterate(problem: Convex, F: Factors, B: Array | None, steps: int) -> Iterate:
+def _iterate(problem: Convex, F: Factors, B: Array | None, steps: int) -> Iterate[FactorPoint]:
     value, _, B = problem.evaluate(Z := F.dense(), B)
     bound = problem.bound(problem.dual_point(Z, B))
     return Iterate(

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 from scipy.optimize import linprog
 
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array
 from regfactor.losses import potentials
@@ -20,7 +20,7 @@ HALVINGS = 60
 NEGLIGIBLE = 1e-9  # of a direction of unit length along which nothing is lost
 
 
-def forward_iterates(problem: Forward) -> Iterator[Iterate]:
+def forward_iterates(problem: Forward) -> Iterator[Iterate[FactorPoint]]:
     """Yield W after every damped Newton step, from a start that a quadratic would have as its minimum."""
     W = _start(problem)
     value, size = problem.value(W)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.solvers.assignment import CLASSLESS, clamped
@@ -94,7 +95,7 @@ class LabeledKernelLloyd(Solver):
 
     def iterates(
         self, problem: LabeledKernelClusters, start: FactorPoint | None
-    ) -> Iterator[Iterate]:
+    ) -> Iterator[Iterate[Any]]:
         """Yield classes with their own centers, from first labels of which some may be -1."""
         assert start is not None and start.coefficients is not None, (
             "LabeledKernelLloyd needs labels to start from"
@@ -128,7 +129,7 @@ class LabeledKernelMixture(Solver):
 
     def iterates(
         self, problem: LabeledKernelClusters, start: FactorPoint | None
-    ) -> Iterator[Iterate]:
+    ) -> Iterator[Iterate[Any]]:
         """Yield memberships whose centers the objective is stated at, with proportions (the free part)."""
         assert start is not None, "LabeledKernelMixture needs memberships to start from"
         Z = start.factors.codes

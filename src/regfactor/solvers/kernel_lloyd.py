@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
@@ -134,7 +134,9 @@ class KernelLloyd(Solver):
         if not isinstance(problem, KernelClusters):
             raise UnsupportedProblem("KernelLloyd is for KernelClusters.")
 
-    def iterates(self, problem: KernelClusters, start: FactorPoint | None) -> Iterator[Iterate]:
+    def iterates(
+        self, problem: KernelClusters, start: FactorPoint | None
+    ) -> Iterator[Iterate[Any]]:
         """Yield labels, from given labels."""
         assert start is not None, "KernelLloyd needs labels to start from"
         labels = start.factors.Phi.indices
@@ -175,7 +177,7 @@ class KernelLloyd(Solver):
         )
 
 
-def moved(problem: KernelClusters, labels: Array) -> Iterator[Iterate]:
+def moved(problem: KernelClusters, labels: Array) -> Iterator[Iterate[Any]]:
     """Yield labels after moves each of which lowers the objective, until no row can move: for any symmetric K.
 
     What the move of a single row changes is known exactly (Hartigan 1975). All rows that would
@@ -259,7 +261,7 @@ def _iterate(
     step: int,
     problem: KernelClusters,
     settled: bool,
-) -> Iterate:
+) -> Iterate[Any]:
     none = np.zeros((problem.n_clusters, 0))  # centers have no coordinates
     point = FactorPoint(Factors(one_hot(labels, problem.n_clusters), none))
     return Iterate(point, value, steps=min(step, 1), settled=settled)

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.optimize
 
 from regfactor.core.factors import FactorPoint
-from regfactor.core.loop import Iterate
+from regfactor.core.loop import Iterate, Limits
 from regfactor.core.params import UnsupportedProblem
 from regfactor.problems import Factored
 from regfactor.solvers.base import Solver
@@ -32,7 +32,17 @@ class Lbfgs(Solver):
                 "Use Alternating.",
             )
 
-    def iterates(self, problem: Factored, start: FactorPoint | None) -> Iterator[Iterate]:
+    @classmethod
+    def for_limits(cls, limits: Limits) -> Lbfgs:
+        return cls(random_state=limits.random_state)
+
+    def suits(self, problem: Factored, limits: Limits) -> bool:
+        """Losses that couple the columns of a row have no faster solver."""
+        return problem.smooth and any(t.loss.rowwise for t in problem.data.terms)
+
+    def iterates(
+        self, problem: Factored, start: FactorPoint | None
+    ) -> Iterator[Iterate[FactorPoint]]:
         """Yield after every stretch, until no step lowers the objective."""
         if start is not None:
             F = start.factors

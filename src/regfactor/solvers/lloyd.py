@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
@@ -185,7 +185,7 @@ class Lloyd(Solver):
                 "Lloyd is for Clusters; use Alternating for factors under OneHot.",
             )
 
-    def iterates(self, problem: Clusters, start: FactorPoint | None) -> Iterator[Iterate]:
+    def iterates(self, problem: Clusters, start: FactorPoint | None) -> Iterator[Iterate[Any]]:
         """Yield centers with the labels that fit them, from given centers."""
         assert start is not None, "Lloyd needs centers to start from"
         X = problem.X

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from regfactor.core.batched_newton import Expansion, improve_columns
-from regfactor.core.factors import Factors, FactorPoint, rebalance
+from regfactor.core.factors import FactorPoint, Factors, rebalance
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array
 from regfactor.losses import Bregman, GammaLog, Squared
@@ -50,7 +50,7 @@ def is_newtonian(problem: Factored) -> bool:
     return free and ridges and curved and not plain
 
 
-def newton_sweeps(problem: Factored, start: FactorPoint) -> Iterator[Iterate]:
+def newton_sweeps(problem: Factored, start: FactorPoint) -> Iterator[Iterate[FactorPoint]]:
     """Yield the start, then the point after every sweep: components and B, balance, codes and A.
 
     The pass over the data that tests a step gives the derivatives of the next one, so that a sweep

@@ -13,7 +13,7 @@ from regfactor.problems import Convex
 from regfactor.solvers.choose import prepared, solve
 
 
-def path(problem: Convex, alphas: Iterable[float], **options: Any) -> list[Solution]:
+def path(problem: Convex, alphas: Iterable[float], **options: Any) -> list[Solution[Any]]:
     """Solve a convex problem for several strengths, in the order given; falling ones make the best starts.
 
     Parameters
@@ -31,7 +31,7 @@ def path(problem: Convex, alphas: Iterable[float], **options: Any) -> list[Solut
     return list(along(problem, alphas, **options))
 
 
-def along(problem: Convex, alphas: Iterable[float], **options: Any) -> Iterator[Solution]:
+def along(problem: Convex, alphas: Iterable[float], **options: Any) -> Iterator[Solution[Any]]:
     """Yield the solutions of `path` one by one, so that whoever draws them may stop."""
     if not isinstance(problem, Convex):
         raise UnsupportedProblem(

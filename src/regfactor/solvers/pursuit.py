@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.linalg import gram, is_below
-from regfactor.core.loop import Iterate
+from regfactor.core.loop import Iterate, Limits
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.losses import Absolute
 from regfactor.maps import Identity
@@ -72,7 +72,16 @@ class Pursuit(Solver):
                 "Pursuit needs one weight for all entries, or zero for a hole. Use Admm.",
             )
 
-    def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate]:
+    @classmethod
+    def for_limits(cls, limits: Limits) -> Pursuit:
+        return cls(limits.tol)
+
+    def suits(self, problem: Convex, limits: Limits) -> bool:
+        return limits.max_rank is None and self.accepts(problem)
+
+    def iterates(
+        self, problem: Convex, start: FactorPoint | None
+    ) -> Iterator[Iterate[FactorPoint]]:
         """Yield every few steps, with the best bound that is proven so far."""
         dtype = problem.data.dtype
         exact = problem if dtype == np.float64 else problem.astype(np.float64)

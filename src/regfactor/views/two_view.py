@@ -74,7 +74,7 @@ class TwoViewEstimator(ConvexEstimator):
         counted: Any,
         entries: Any,
         problem: Convex | Factored,
-        solution: Solution,
+        solution: Solution[Any],
         chosen: Selection | None,
     ) -> None:
         if isinstance(problem, Convex) and isinstance(problem.gauge, TwoView):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.labels.expectation.fstep import Machine, Table, fitted
@@ -64,7 +65,9 @@ class Annealing(Solver):
             return falling
         return falling[-1:]
 
-    def iterates(self, problem: Expectation, start: FactorPoint | None = None) -> Iterator[Iterate]:
+    def iterates(
+        self, problem: Expectation, start: FactorPoint | None = None
+    ) -> Iterator[Iterate[Any]]:
         table = Table(problem.X, problem.mean)
         stated = problem.statements
         ridge = offset_ridge(problem, table)
@@ -166,7 +169,7 @@ def _iterate(
     at: tuple[float, float],
     stage: int,
     info: dict[str, float],
-) -> Iterate:
+) -> Iterate[Any]:
     W, F = (np.column_stack([getattr(m, name) for m in machines]) for name in ("w", "f"))
     (p, gamma, pulls) = expected
     (T, ridge) = at

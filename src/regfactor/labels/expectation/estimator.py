@@ -246,7 +246,7 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
             self._publish(table, labels, seen, (free, shares), solution)
         return self
 
-    def _run(self, task: Expectation) -> Solution:
+    def _run(self, task: Expectation) -> Solution[Any]:
         solver = Annealing(float(self.tol), bool(self.annealing))
         return run(
             solver.iterates(task),
@@ -281,7 +281,7 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
         labels: Labels,
         seen: Stated,
         told: tuple[Array, Array],
-        solution: Solution,
+        solution: Solution[Any],
     ) -> None:
         """Set the fitted attributes."""
         (free, shares) = told
@@ -392,12 +392,12 @@ def _winners(F: Array) -> Array:
     return np.asarray(F.argmax(axis=1) if F.shape[1] > 1 else (F[:, 0] > 0).astype(int))
 
 
-def _coefficients(solution: Solution) -> tuple[Array, Array]:
+def _coefficients(solution: Solution[Any]) -> tuple[Array, Array]:
     assert solution.point.coefficients is not None
     return solution.point.factors.C, solution.point.coefficients
 
 
-def _probabilities(solution: Solution) -> Array:
+def _probabilities(solution: Solution[Any]) -> Array:
     """Return p with a column for each class."""
     assert isinstance(solution.point, Expected) and solution.point.p is not None
     p = solution.point.p

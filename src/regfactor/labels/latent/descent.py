@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.labels.latent.problem import SNF, Encoded
@@ -32,7 +32,7 @@ class LatentDescent(Solver):
                 f"LatentDescent is for SNF, got {type(problem).__name__}. Use solve().",
             )
 
-    def iterates(self, problem: SNF | Encoded, start: FactorPoint | None) -> Iterator[Iterate]:
+    def iterates(self, problem: SNF | Encoded, start: FactorPoint | None) -> Iterator[Iterate[Any]]:
         """Yield the start, then the end of every stretch, until no step lowers the objective."""
         assert start is not None and start.coefficients is not None
         theta = start.coefficients
@@ -78,7 +78,7 @@ class PairSweeps(Solver):
                 "solver='paper' moves latent rows freely. Use back_constraint=None.",
             )
 
-    def iterates(self, problem: SNF, start: FactorPoint | None) -> Iterator[Iterate]:
+    def iterates(self, problem: SNF, start: FactorPoint | None) -> Iterator[Iterate[Any]]:
         """Yield the start, then the end of every epoch."""
         self.check(problem)
         assert start is not None and start.coefficients is not None

@@ -313,7 +313,7 @@ class SNFRegressor(LatentRegressor):
             self._publish(X, targets, counted, scales, fit.found(solution.point), solution)
         return self
 
-    def _run(self, fit: Fit) -> Solution:
+    def _run(self, fit: Fit) -> Solution[Any]:
         solution = run(
             fit.iterates(),
             tol=self.tol,
@@ -327,7 +327,7 @@ class SNFRegressor(LatentRegressor):
             warn(f"{type(self).__name__} {complaint}.", ConvergenceWarning)
         return solution
 
-    def _complaint(self, solution: Solution) -> str | None:
+    def _complaint(self, solution: Solution[Any]) -> str | None:
         """Return what went wrong in a run, and the remedy; None where nothing did."""
         if solution.status is Status.DIVERGED:
             return "diverged: lower learning_rate, or use solver='lbfgs'"
@@ -345,7 +345,7 @@ class SNFRegressor(LatentRegressor):
         counted: Array,
         scales: tuple[Any, Any],
         found: Found,
-        solution: Solution,
+        solution: Solution[Any],
     ) -> None:
         """Set the fitted attributes, all at once at the end."""
         self._found = found

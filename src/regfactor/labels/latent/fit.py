@@ -169,7 +169,7 @@ class Fit:
         noise = self.random.normal(size=self.scores.shape) if flat.any() else 0
         return (self.scores + NOISE * flat * noise).ravel()
 
-    def iterates(self) -> Iterator[Iterate]:
+    def iterates(self) -> Iterator[Iterate[Any]]:
         """Yield points of the descent."""
         s = self.settings
         solver: Any

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
 
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array
 from regfactor.labels.reverse.problem import Reverse
@@ -25,7 +26,7 @@ class NoHalfSpace(ValueError):
     """No U has y_i U inside the range of the transfer for all labeled rows."""
 
 
-def reverse_iterates(problem: Reverse) -> Iterator[Iterate]:
+def reverse_iterates(problem: Reverse) -> Iterator[Iterate[Any]]:
     """Yield supervised components with the targets that are best for them, then both after every sweep.
 
     Components first from targets at random would throw a supervised start away (thesis, algorithm

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Iterate, Solution, run
 from regfactor.core.params import Array, warn
 from regfactor.fitting.clustering import best_run
@@ -109,7 +109,7 @@ class Classes:
 class Fit:
     """What a fit found: how it ran, by which solver, the classes, the place of every row's class, and mu."""
 
-    solution: Solution
+    solution: Solution[Any]
     solver: str
     classes: Classes
     labels: Array
@@ -185,7 +185,7 @@ def fit_kernel(
     return Fit(solution, "LabeledKernelLloyd" if hard else "LabeledKernelMixture", classes, labels)
 
 
-def _hard_run(estimator: Any, starts: list[Iterator[Iterate]], whole: bool) -> Solution:
+def _hard_run(estimator: Any, starts: list[Iterator[Iterate[Any]]], whole: bool) -> Solution[Any]:
     """Run hard iterations to their end, or the few that the soft ones begin from; the best of several starts."""
     if whole:
         return best_run(estimator, starts)

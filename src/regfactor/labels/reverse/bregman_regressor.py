@@ -85,7 +85,7 @@ class TransferRegressor(Uncertified, MultiOutputMixin, RegressorMixin, BaseEstim
         self._references = None if kernel is None else X
         self._prepared = None if kernel is None else kernel.prepare(X)
 
-    def _run(self, iterates: Any, floor: float = 0.0) -> Solution:
+    def _run(self, iterates: Any, floor: float = 0.0) -> Solution[Any]:
         solution = run(
             iterates,
             tol=self.tol,

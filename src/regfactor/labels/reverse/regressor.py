@@ -212,7 +212,7 @@ class ReverseRegressor(TransferRegressor):
             weights * (self.unlabeled_weight / others if others > 0 else 0.0),
         )
 
-    def _alternated(self, problem: Reverse) -> Solution:
+    def _alternated(self, problem: Reverse) -> Solution[Any]:
         try:
             solution = self._run(reverse_iterates(problem), floor=NOISE * problem.null)
         except NoHalfSpace as error:
@@ -250,7 +250,7 @@ class ReverseRegressor(TransferRegressor):
         )
 
 
-def _parts(problem: Reverse, solution: Solution) -> tuple[Array, Array, Array]:
+def _parts(problem: Reverse, solution: Solution[Any]) -> tuple[Array, Array, Array]:
     """Return Z, U and the offset; under softmax the last target is what is left to one, and its row is the offset."""
     k = problem.Y.shape[1]
     F = solution.point.factors

@@ -17,7 +17,6 @@ from regfactor.problems import Convex, Data, Design
 from regfactor.series.arma.kalman import MovingAverage
 from regfactor.series.arma.model import Past, Varma, radius, regressors
 from regfactor.solvers import Fista, solve
-from regfactor.solvers.choose import accepts
 from regfactor.solvers.douglas_rachford import DouglasRachford
 
 SHRINKAGES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)  # the first is ridge VAR
@@ -116,7 +115,7 @@ class Fitted:
 
     model: Varma
     problem: Convex
-    solution: Solution
+    solution: Solution[Any]
     kappa: Array
     freedom: float
     radius: float  # as it was estimated
@@ -157,7 +156,7 @@ def estimate(series: Series, plan: Plan, shrinkage: float, **limits: Any) -> Fit
     problem = problem.at(strength * problem.alpha_max() or 1.0)
     tol = limits.get("tol", SELECTION_TOL)
     fast = DouglasRachford(tol)
-    solution = solve(problem, solver=fast if accepts(fast, problem) else Fista(), **limits)
+    solution = solve(problem, solver=fast if fast.accepts(problem) else Fista(), **limits)
     F = solution.point.factors
     B = solution.point.coefficients
     covariances = np.zeros((plan.q + 1, *2 * [series.X.shape[1]]))

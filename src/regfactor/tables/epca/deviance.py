@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import xlogy
 
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import run
 from regfactor.core.params import Array
 from regfactor.losses import Squared

@@ -417,7 +417,7 @@ class ExponentialFamilyPCA(FactorTransformer):
         reading: Reading,
         data: Data,
         problem: Convex | Factored,
-        solution: Solution,
+        solution: Solution[Any],
     ) -> None:
         """Set what was fitted: rows scored exactly under the components found, then balanced with them."""
         score, start = row_fit(given, reading, problem, restored(solution.point, given, reading))

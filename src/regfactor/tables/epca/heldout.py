@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.linalg import spectral_norm
 from regfactor.core.params import Array, choose
 from regfactor.fitting.selection import (

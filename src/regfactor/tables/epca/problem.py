@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.core.factors import Factors, FactorPoint
+from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.params import Array
 from regfactor.losses import Multinomial
 from regfactor.maps import RowScale

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.core.factors import Factors, FactorPoint, rebalance
+from regfactor.core.factors import FactorPoint, Factors, rebalance
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array
 from regfactor.fitting.canonical import tidy
