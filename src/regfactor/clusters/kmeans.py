@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor.core.blas import one_thread
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.params import Array, UnsupportedProblem, as_floats, choose, says, warn
-from regfactor.fitting.base import _check_limits
 from regfactor.fitting.clustering import (
     LocalSearch,
     best_run,
@@ -32,6 +31,7 @@ from regfactor.fitting.clustering import (
     warn_of_empty,
     weights_of,
 )
+from regfactor.fitting.factor_estimator import _check_limits
 from regfactor.fitting.kernel_blocks import implicit_problem, labels_of
 from regfactor.fitting.rollback import all_or_nothing
 from regfactor.kernels import is_pairwise, takes_sparse

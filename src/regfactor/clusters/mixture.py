@@ -15,7 +15,6 @@ from regfactor.core.blas import one_thread
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Iterate, Solution, run
 from regfactor.core.params import Array, is_number, says, warn
-from regfactor.fitting.base import _check_limits
 from regfactor.fitting.clustering import (
     LocalSearch,
     best_run,
@@ -26,6 +25,7 @@ from regfactor.fitting.clustering import (
     rows_of,
     weights_of,
 )
+from regfactor.fitting.factor_estimator import _check_limits
 from regfactor.fitting.rollback import all_or_nothing
 from regfactor.losses.divergences import as_divergence
 from regfactor.problems.clusters import Clusters

@@ -15,7 +15,6 @@ from regfactor.clusters.spectral import spectral_labels
 from regfactor.core.blas import one_thread
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.params import Array, UnsupportedProblem, choose, says
-from regfactor.fitting.base import _check_limits
 from regfactor.fitting.clustering import (
     LocalSearch,
     best_run,
@@ -28,6 +27,7 @@ from regfactor.fitting.clustering import (
     warn_of_empty,
     weights_of,
 )
+from regfactor.fitting.factor_estimator import _check_limits
 from regfactor.fitting.kernel_blocks import Implicit, kernel_rows, labels_of
 from regfactor.fitting.rollback import all_or_nothing
 from regfactor.kernels import Precomputed, as_kernel, is_pairwise, takes_sparse

@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Iterate, Solution, Status, run
 from regfactor.core.params import Array, Interval, is_count, says, warn
-from regfactor.fitting.base import _print_progress
 from regfactor.fitting.certificate import Uncertified
+from regfactor.fitting.factor_estimator import _print_progress
 from regfactor.fitting.inputs import names_of, naming, row_weights, validated
 from regfactor.losses.distances import Divergence
 from regfactor.losses.divergences import BregmanDivergence, as_divergence, named

@@ -6,12 +6,15 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils._param_validation import StrOptions
 
-from regfactor.core.params import Array, UnsupportedProblem, require_part, says, warn
-from regfactor.fitting.base import FactorEstimator
-from regfactor.fitting.rollback import all_or_nothing
+from regfactor.core.loop import Solution
+from regfactor.core.params import Array, UnsupportedProblem, says, warn
+from regfactor.fitting.base import Choice, Run
+from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, FactorEstimator, TableInputs
+from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE
 from regfactor.fitting.scoring import Scoring
-from regfactor.fitting.selection import Selection, select_rank
+from regfactor.fitting.selection import select_rank
 from regfactor.losses import Loss
 from regfactor.penalties import Columns, Free, Gauge, OneHot, Penalty, SquaredL2, induced
 from regfactor.problems import Convex, Factored
@@ -70,6 +73,7 @@ class FactorModel(FactorEstimator):
     Examples
     --------
     >>> import numpy as np
+    from sklearn.utils._param_validation import StrOptions
     >>> from regfactor import FactorModel
     >>> from regfactor.penalties import OneHot
     >>> X = np.array([[0.0, 0.1], [0.1, 0.0], [5.0, 5.1], [5.1, 5.0]])
@@ -86,6 +90,15 @@ class FactorModel(FactorEstimator):
     array([[4., 8.]])
     """
 
+    _parameter_constraints = {
+        **TABLE_CONSTRAINTS,
+        "gauge": [Gauge, None],
+        "on_codes": [Penalty, None],
+        "on_components": [Penalty, None],
+        "rank": [COUNT, AUTO, None],
+        "alpha": [NON_NEGATIVE, AUTO],
+        "require": [StrOptions({"global"}), None],
+    }
     mixed = True
 
     def __init__(
@@ -144,12 +157,16 @@ class FactorModel(FactorEstimator):
         -------
         self
         """
-        with all_or_nothing(self):
-            self._fit(X, sample_weight, entry_weight)
-            self.is_convex_ = self._certificate is not None
-            if not self.is_convex_:
-                self.rank_ = len(self.components_)
-        return self
+        return self._fit(X, sample_weight, entry_weight)
+
+    def _publish(
+        self, choice: Choice[Any], solution: Solution[Any], inputs: TableInputs, run: Run
+    ) -> Solution[Any]:
+        published = super()._publish(choice, solution, inputs, run)
+        self.is_convex_ = isinstance(choice.problem, Convex)
+        if not self.is_convex_:
+            self.rank_ = len(self.components_)
+        return published
 
     def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex | Factored:
         on_codes, on_components = self._penalties()
@@ -163,8 +180,6 @@ class FactorModel(FactorEstimator):
                 f"on_codes={on_codes} and on_components={on_components} induce no known gauge, so the model needs a "
                 "rank. Give rank=..., or use gauge=Trace().",
             )
-        if isinstance(self.rank, str) and self.rank != "auto":
-            raise ValueError(f"rank must be a whole number, 'auto' or None, got {self.rank!r}.")
         if self.alpha:
             _warn_without_minimum(on_codes, on_components)
         if not isinstance(on_codes, OneHot):  # whose predictors are means of the data
@@ -179,38 +194,25 @@ class FactorModel(FactorEstimator):
             row_weights=rows,
         )
 
-    def _chosen(
-        self,
-        problem: Convex | Factored,
-        random: np.random.Generator,
-    ) -> tuple[Selection | None, Convex | Factored]:
-        """Return the problem at the rank or the strength that entries held out chose."""
-        if (
-            not says(self.rank, "auto")
-            or not isinstance(problem, Factored)
-            or says(self.alpha, "auto")
-        ):
-            return super()._chosen(problem, random)
+    def _choose(self, problem: Any, inputs: TableInputs, run: Run) -> Choice[Any]:
+        """Return the problem at the rank or the strength that held-out entries choose."""
+        by_rank = says(self.rank, "auto") and not says(self.alpha, "auto")
+        if not by_rank or not isinstance(problem, Factored):
+            return super()._choose(problem, inputs, run)
         problem.check()
+        random = np.random.default_rng(run.seed())
         seed = int(random.integers(2**31 - 1))
         options = {"tol": self.tol, "max_iter": self.max_iter, "time_limit": self.time_limit}
         chosen = select_rank(problem, self._groups, random, seed, **options)
-        return chosen, replace(problem, rank=int(chosen.best.value))
+        return Choice(replace(problem, rank=int(chosen.best.value)), chosen)
 
     def _penalties(self) -> tuple[Penalty, Penalty]:
-        for name in ("on_codes", "on_components"):
-            if getattr(self, name) is not None:
-                require_part(name, getattr(self, name), Penalty, "SquaredL2()")
         if self.on_codes is None and self.on_components is None:
             return SquaredL2(), SquaredL2()
         return self.on_codes or Free(), self.on_components or Free()
 
     def _gauge(self, on_codes: Penalty, on_components: Penalty) -> Gauge | None:
         """Return the convex form, or None; say what is wrong where parts contradict each other."""
-        if self.gauge is not None:
-            require_part("gauge", self.gauge, Gauge, "Trace()")
-        if self.require not in (None, "global"):
-            raise ValueError(f"require must be None or 'global', got {self.require!r}.")
         if self.gauge is not None and (self.on_codes is not None or self.on_components is not None):
             raise ValueError(
                 "Give either a gauge or factor penalties: a gauge already stands for two of them.",

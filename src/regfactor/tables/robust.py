@@ -10,9 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.factors import Factors
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array, UnsupportedProblem, require_positive, says
+from regfactor.core.loop import Solution
+from regfactor.core.params import Array, UnsupportedProblem
+from regfactor.fitting.base import Choice, Run
+from regfactor.fitting.factor_estimator import LOSS_OPTIONS, TABLE_CONSTRAINTS, TableInputs
 from regfactor.fitting.inputs import numbers
-from regfactor.fitting.rollback import all_or_nothing
+from regfactor.fitting.parameters import AUTO, POSITIVE
 from regfactor.fitting.scoring import Scoring
 from regfactor.losses import Absolute, Loss, Robust, Stacked
 from regfactor.penalties import Trace
@@ -72,6 +75,13 @@ class RobustSubspace(ConvexEstimator):
     [(2, 3)]
     """
 
+    _parameter_constraints = {
+        **TABLE_CONSTRAINTS,
+        "beta": [POSITIVE, AUTO],
+        "loss": [*LOSS_OPTIONS, None],
+        "fit_intercept": ["boolean"],
+    }
+
     def __init__(
         self,
         alpha: Any = 1.0,
@@ -114,12 +124,16 @@ class RobustSubspace(ConvexEstimator):
         -------
         self
         """
-        with all_or_nothing(self):
-            self._fit(X, sample_weight)
-            self.beta_ = self._beta
-            self.singular_values_ = self._sizes
-            self.outliers_ = self._outliers(numbers(self, X, None, reset=False), self.codes_)
-        return self
+        return self._fit(X, sample_weight)
+
+    def _publish(
+        self, choice: Choice[Any], solution: Solution[Any], inputs: TableInputs, run: Run
+    ) -> Solution[Any]:
+        published = super()._publish(choice, solution, inputs, run)
+        self.beta_ = self._beta
+        self.singular_values_ = self._sizes
+        self.outliers_ = self._outliers(inputs.table, self.codes_)
+        return published
 
     def outliers(self, X: Any) -> scipy.sparse.csr_array:
         """Return S for the rows of X: what each entry differs from the model beyond noise.
@@ -162,15 +176,11 @@ class RobustSubspace(ConvexEstimator):
 
     def _price(self, n: float, d: int) -> float:
         if isinstance(self.beta, str):
-            if not says(self.beta, "auto"):
-                raise ValueError(f"beta must be a positive number or 'auto', got {self.beta!r}.")
             if isinstance(self.alpha, str):
                 raise ValueError(
                     "beta='auto' follows from alpha, and alpha='auto' from beta: give one as a number.",
                 )
-            require_positive(self, alpha=self.alpha)
             return float(self.alpha / np.sqrt(max(n, d)))
-        require_positive(self, beta=self.beta)
         return float(self.beta)
 
     def _loss(self) -> Loss:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from sklearn.utils._param_validation import StrOptions
+
+from regfactor.core.loop import Solution
 from regfactor.core.params import Array
-from regfactor.fitting.base import FactorEstimator
-from regfactor.fitting.rollback import all_or_nothing
+from regfactor.fitting.base import Choice, Run
+from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, FactorEstimator, TableInputs
+from regfactor.fitting.parameters import COUNT
 from regfactor.fitting.scoring import Scoring
 from regfactor.norms import as_norm
 from regfactor.penalties import Gauge, Rows, Trace
@@ -125,6 +129,12 @@ class ConvexSubspace(ConvexEstimator):
            [1., 2., 3.]])
     """
 
+    _parameter_constraints = {
+        **TABLE_CONSTRAINTS,
+        "fit_intercept": ["boolean"],
+        "debias": ["boolean", StrOptions({"prior"})],
+        "max_rank": [COUNT, None],
+    }
     mixed = True
 
     def __init__(
@@ -179,13 +189,17 @@ class ConvexSubspace(ConvexEstimator):
         -------
         self
         """
-        with all_or_nothing(self):
-            self._fit(X, sample_weight, entry_weight)
-            self.singular_values_ = self._sizes
-        return self
+        return self._fit(X, sample_weight, entry_weight)
 
     def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
         return self._convex(X, rows, entries, Trace())
+
+    def _publish(
+        self, choice: Choice[Any], solution: Solution[Any], inputs: TableInputs, run: Run
+    ) -> Solution[Any]:
+        published = super()._publish(choice, solution, inputs, run)
+        self.singular_values_ = self._sizes
+        return published
 
 
 class ConvexSparseCoding(ConvexEstimator):
@@ -265,8 +279,7 @@ class ConvexSparseCoding(ConvexEstimator):
         -------
         self
         """
-        with all_or_nothing(self):
-            return self._fit(X, sample_weight)
+        return self._fit(X, sample_weight)
 
     def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
         return self._convex(X, rows, entries, Rows(as_norm(self.q)))

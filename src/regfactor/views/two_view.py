@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor.core.factors import Factors
 from regfactor.core.loop import Solution
 from regfactor.core.params import Array, is_number
-from regfactor.fitting.base import _check_limits
+from regfactor.fitting.factor_estimator import _check_limits
 from regfactor.fitting.inputs import numbers, row_weights
 from regfactor.fitting.rollback import all_or_nothing
 from regfactor.fitting.selection import Selection

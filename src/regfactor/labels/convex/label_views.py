@@ -9,7 +9,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.params import Array, require_positive, says
-from regfactor.fitting.base import _check_limits
+from regfactor.fitting.factor_estimator import _check_limits
 from regfactor.fitting.inputs import codes_of, filled, numbers, row_weights
 from regfactor.fitting.scoring import Scoring
 from regfactor.fitting.selection import Selection

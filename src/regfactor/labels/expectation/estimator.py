@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.loop import Solution, run
 from regfactor.core.params import Array
-from regfactor.fitting.base import _print_progress
 from regfactor.fitting.certificate import Uncertified
 from regfactor.fitting.clustering import publish_run, weights_of
+from regfactor.fitting.factor_estimator import _print_progress
 from regfactor.fitting.inputs import validated
 from regfactor.fitting.labels import Labels
 from regfactor.fitting.rollback import all_or_nothing

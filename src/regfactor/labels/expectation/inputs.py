@@ -10,7 +10,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 
 from regfactor.constraints import Constraint, class_balance
 from regfactor.core.params import Array, is_number, require_positive, says
-from regfactor.fitting.base import _check_limits
+from regfactor.fitting.factor_estimator import _check_limits
 from regfactor.fitting.labels import Labels, as_labels, encode_labels, is_labeled
 from regfactor.labels.expectation.annealing import first_labels
 from regfactor.labels.expectation.problem import Expectation

@@ -16,7 +16,7 @@ from regfactor.core.params import (
     require_not_negative,
     require_positive,
 )
-from regfactor.fitting.base import _check_limits
+from regfactor.fitting.factor_estimator import _check_limits
 from regfactor.fitting.targets import Targets
 from regfactor.kernels import widths
 from regfactor.labels.latent.fit import Settings

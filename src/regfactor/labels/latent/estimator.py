@@ -19,8 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Solution, Status, run
 from regfactor.core.params import Array, warn
-from regfactor.fitting.base import _print_progress
 from regfactor.fitting.certificate import Uncertified
+from regfactor.fitting.factor_estimator import _print_progress
 from regfactor.fitting.inputs import codes_of, row_weights, validated
 from regfactor.fitting.rollback import all_or_nothing
 from regfactor.fitting.targets import Targets

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Solution, run
 from regfactor.core.params import Array, require_not_negative, warn
-from regfactor.fitting.base import _check_limits, _print_progress
 from regfactor.fitting.certificate import Uncertified
+from regfactor.fitting.factor_estimator import _check_limits, _print_progress
 from regfactor.fitting.inputs import row_weights, validated
 from regfactor.fitting.rollback import all_or_nothing
 from regfactor.fitting.targets import Linear, Targets, Task, check_range, positive_features

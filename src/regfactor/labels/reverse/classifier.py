@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor.clusters.normalized_cut import degrees_of
 from regfactor.core.blas import one_thread
 from regfactor.core.params import Array, choose, is_number, says
-from regfactor.fitting.base import _check_limits
 from regfactor.fitting.certificate import Uncertified
 from regfactor.fitting.clustering import check_domain, publish_run, rows_of, weights_of
+from regfactor.fitting.factor_estimator import _check_limits
 from regfactor.fitting.kernel_blocks import Implicit, kernel_rows
 from regfactor.fitting.labels import Labels, encode_labels
 from regfactor.fitting.rollback import all_or_nothing

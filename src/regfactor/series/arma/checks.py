@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
 from regfactor.core.params import Array, is_number, require_not_negative, says, warn
-from regfactor.fitting.base import _check_limits
+from regfactor.fitting.factor_estimator import _check_limits
 from regfactor.losses import Loss, as_loss
 from regfactor.series.arma.fit import (
     Fitted,

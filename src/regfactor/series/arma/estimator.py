@@ -10,9 +10,9 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from regfactor.core.params import Array, UnsupportedProblem, is_number, says
-from regfactor.fitting.base import _print_progress
 from regfactor.fitting.certificate import Certificate
 from regfactor.fitting.columns import unmasked
+from regfactor.fitting.factor_estimator import _print_progress
 from regfactor.fitting.inputs import refuse_words
 from regfactor.fitting.rollback import all_or_nothing
 from regfactor.series.arma import fit as fitting

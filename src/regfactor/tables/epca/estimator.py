@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor.core.factors import Factors
 from regfactor.core.loop import Solution
 from regfactor.core.params import Array, warn
-from regfactor.fitting.base import FactorTransformer, _check_limits, _print_progress
 from regfactor.fitting.certificate import Certificate
+from regfactor.fitting.factor_estimator import FactorTransformer, _check_limits, _print_progress
 from regfactor.fitting.inputs import (
     codes_of,
     entry_weights,
@@ -262,7 +262,7 @@ class ExponentialFamilyPCA(FactorTransformer):
             self.status_ = solution.status
             self.solver_ = solution.solver
             self.n_iter_ = solution.n_iter
-            self._record(given, reading, data, problem, solution)
+            self._record_fit(given, reading, data, problem, solution)
             self._record_choices(problem, chosen)
             self._warn(solution)
         return self
@@ -411,7 +411,9 @@ class ExponentialFamilyPCA(FactorTransformer):
         number = isinstance(self.n_components, str)
         return selected(problem, given, strength, number, self.rule, random)
 
-    def _record(
+    _read = _state = _publish = None  # type: ignore[assignment]  # until it takes the shared way
+
+    def _record_fit(
         self,
         given: Given,
         reading: Reading,
