@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.blas import one_thread
 from regfactor.core.factors import FactorPoint, Factors
-from regfactor.core.params import Array, UnsupportedProblem, as_floats, choose, says, warn
+from regfactor.core.params import Array, UnsupportedProblem, as_floats, choose, is_option, warn
 from regfactor.fitting.clustering import (
     LocalSearch,
     best_run,
@@ -296,7 +296,7 @@ class BregmanKMeans(
 
     def _n_init(self) -> int:
         """Return the number of starts; from given centers there is only one."""
-        steady = says(self.init, "k-means++") and not isinstance(
+        steady = is_option(self.init, "k-means++") and not isinstance(
             as_divergence(self.divergence),
             Mahalanobis,
         )

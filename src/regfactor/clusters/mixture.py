@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor.core.blas import one_thread
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Iterate, Solution, run
-from regfactor.core.params import Array, is_number, says, warn
+from regfactor.core.params import Array, is_number, is_option, warn
 from regfactor.fitting.clustering import (
     LocalSearch,
     best_run,
@@ -144,7 +144,7 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
             k = check_count(self, "n_components")
             n_init = check_count(self, "n_init")
             divergence = as_divergence(self.divergence)
-            auto = says(self.sharpness, "auto")
+            auto = is_option(self.sharpness, "auto")
             if not (auto or (is_number(self.sharpness) and 0 < self.sharpness < np.inf)):
                 raise ValueError(
                     f"sharpness must be a positive number or 'auto', got {self.sharpness!r}.",
@@ -189,7 +189,7 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
                 remedy = UNITS
             else:
                 remedy = "Give a larger one."
-            if says(
+            if is_option(
                 self.sharpness,
                 "auto",
             ):  # which judges a row as one number, by its mean divergence
@@ -206,7 +206,7 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
         hard: Iterable[Solution[Any]],
     ) -> tuple[float, Iterable[Solution[Any]]]:
         """Return the sharpness, and the hard clusterings, all found beforehand only where it depends on them."""
-        if not says(self.sharpness, "auto"):
+        if not is_option(self.sharpness, "auto"):
             return float(self.sharpness), hard
         if (
             problem.started.parameters is not None

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor.clusters.spectral import spectral_labels
 from regfactor.core.blas import one_thread
 from regfactor.core.factors import FactorPoint, Factors
-from regfactor.core.params import Array, UnsupportedProblem, choose, says
+from regfactor.core.params import Array, UnsupportedProblem, choose, is_option
 from regfactor.fitting.clustering import (
     LocalSearch,
     best_run,
@@ -229,7 +229,7 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
 
     def _n_init(self) -> int:
         exact = isinstance(as_divergence(self.divergence), SquaredDistance)
-        return count_of_starts(self, auto=1 if says(self.init, "spectral") and exact else 10)
+        return count_of_starts(self, auto=1 if is_option(self.init, "spectral") and exact else 10)
 
     def predict(self, X: Any) -> Array:
         """Return the cluster of each row, by its affinities to the training rows.

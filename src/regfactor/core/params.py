@@ -82,7 +82,7 @@ class Interval:
         return f"{left}{self.low:g}, {self.high:g}{right}"
 
 
-def says(value: object, word: str) -> bool:
+def is_option(value: object, word: str) -> bool:
     """Whether a parameter is this word; arrays, which compare by entries, are none."""
     return isinstance(value, str) and value == word
 

@@ -17,7 +17,7 @@ def with_unit_rows(F: Factors) -> Factors:
     return Factors(F.codes * size, F.C / size[:, None])
 
 
-def tidy(F: Factors, power: float) -> Factors:
+def canonical_factors(F: Factors, power: float) -> Factors:
     """Return the atoms by falling size, without those that are solver noise, each with its largest entry positive."""
     codes, C = _merged(F.codes, F.C)
     size = np.linalg.norm(codes, ord=power, axis=0) * np.linalg.norm(C, axis=1)

@@ -11,10 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Iterate, Solution, Status, run
-from regfactor.core.params import Array, Interval, is_count, says, warn
+from regfactor.core.params import Array, Interval, is_count, is_option, warn
 from regfactor.fitting.certificate import Uncertified
 from regfactor.fitting.factor_estimator import _print_progress
-from regfactor.fitting.inputs import names_of, naming, row_weights, validated
+from regfactor.fitting.inputs import names_of, naming_columns_in_errors, row_weights, validated
 from regfactor.losses.distances import Divergence
 from regfactor.losses.divergences import BregmanDivergence, as_divergence, named
 from regfactor.losses.potentials import MultinomialEntropy
@@ -50,7 +50,7 @@ def check_count(estimator: Any, name: str) -> int:
 
 def count_of_starts(estimator: Any, auto: int) -> int:
     """Return `n_init`, of which "auto" is the number given; raise unless it is a whole number >= 1."""
-    if says(estimator.n_init, "auto"):
+    if is_option(estimator.n_init, "auto"):
         return auto
     if isinstance(estimator.n_init, str):
         raise ValueError(f"n_init must be a whole number or 'auto', got {estimator.n_init!r}.")
@@ -88,7 +88,7 @@ def rows_of(
         order="C",
         reset=reset,
     )
-    with naming(names_of(estimator, None, X.shape[1])):
+    with naming_columns_in_errors(names_of(estimator, None, X.shape[1])):
         check_domain(X, divergence)
     return X
 

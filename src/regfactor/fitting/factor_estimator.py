@@ -15,16 +15,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Limits, Solution, Status
-from regfactor.core.params import Array, UnsupportedProblem, choose, says, warn
+from regfactor.core.params import Array, UnsupportedProblem, choose, is_option, warn
 from regfactor.fitting.base import Choice, Estimator, Run, print_progress
-from regfactor.fitting.canonical import tidy, with_unit_rows
+from regfactor.fitting.canonical import canonical_factors, with_unit_rows
 from regfactor.fitting.inputs import (
+    as_float_table,
     codes_of,
     entry_weights,
     filled,
     names_of,
-    naming,
-    numbers,
+    naming_columns_in_errors,
     row_weights,
     schema_of,
     warn_of_empty,
@@ -108,7 +108,7 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estim
     @property
     def _strength(self) -> float:
         """The alpha that was given, or one in its place until it is chosen."""
-        if says(self.alpha, "auto"):
+        if is_option(self.alpha, "auto"):
             return 1.0
         return float(self.alpha)
 
@@ -123,7 +123,7 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estim
         """Return the problem at the strength that held-out entries choose, where it is "auto"."""
         debias = getattr(self, "debias", False)
         random = np.random.default_rng(run.seed())
-        if not says(self.alpha, "auto"):
+        if not is_option(self.alpha, "auto"):
             if not (isinstance(problem, Convex) and debias == PRIOR):
                 return Choice(problem)
             problem.check()
@@ -147,7 +147,7 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estim
 
     def _warn_if_empty(self) -> None:
         """Warn of an alpha so large that it leaves no component."""
-        if says(self.alpha, "auto") or len(self.components_):
+        if is_option(self.alpha, "auto") or len(self.components_):
             return
         if self.alpha_ >= self.alpha_max_ > 0:  # at zero every alpha would leave none
             warn(
@@ -181,13 +181,13 @@ class FactorEstimator(FactorTransformer, abc.ABC):
 
     def _read(self, X: Any, sample_weight: Any = None, entry_weight: Any = None) -> TableInputs:
         self._schema = schema_of(X, self.loss) if self.mixed else None
-        table = numbers(self, X, self._schema, reset=True)
+        table = as_float_table(self, X, self._schema, reset=True)
         rows = row_weights(table, sample_weight)
         entries = entry_weights(table, entry_weight, self._schema)
         return TableInputs.of(table, rows, entries, names_of(self, self._schema, table.shape[1]))
 
     def _context(self, inputs: TableInputs) -> AbstractContextManager[Any]:
-        return naming(inputs.names)
+        return naming_columns_in_errors(inputs.names)
 
     def _state(self, inputs: TableInputs) -> Convex | Factored:
         return self._problem(inputs.learned, inputs.rows, inputs.learned_entries)
@@ -212,11 +212,11 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        return self._codes_of(numbers(self, X, self._schema, reset=False))
+        return self._codes_of(as_float_table(self, X, self._schema, reset=False))
 
     def _codes_of(self, table: Any) -> Array:
         """Return the codes of a table whose columns are the user's."""
-        with naming(names_of(self, self._schema, table.shape[1])):
+        with naming_columns_in_errors(names_of(self, self._schema, table.shape[1])):
             return self._codes(table)
 
     def _codes(self, table: Any) -> Array:
@@ -261,7 +261,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         The same kind of table as X.
         """
         check_is_fitted(self)
-        table = numbers(self, X, self._schema, reset=False)
+        table = as_float_table(self, X, self._schema, reset=False)
         return filled(X, table, self.inverse_transform(self._codes_of(table)), self._schema)
 
     def _loss(self) -> Loss:
@@ -304,7 +304,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         problem = choice.problem
         point = solution.point
         if isinstance(problem, Convex):
-            point = replace(point, factors=tidy(point.factors, problem.gauge.power))
+            point = replace(point, factors=canonical_factors(point.factors, problem.gauge.power))
         self._score = self._scoring(problem, point.factors.codes)
         self.components_ = point.factors.C
         self.intercept_ = _offsets(point.coefficients, inputs.table)
@@ -385,7 +385,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             self._score = self._score.with_prior(deviations(problem, point.factors), self.prior_)
         if chosen is not None and chosen.best.rank is not None:
             point = refit(problem, point, chosen.best.rank)
-            F = tidy(with_unit_rows(point.factors), problem.gauge.power)
+            F = canonical_factors(with_unit_rows(point.factors), problem.gauge.power)
             self.components_ = F.C.astype(X.dtype)
             self.intercept_ = _offsets(point.coefficients, X)
             self._sizes = np.linalg.norm(F.codes, axis=0)

@@ -49,7 +49,7 @@ def _waits(loss: Any, X: Any) -> bool:
     return len({j for columns, _ in groups for j in places(columns, names)}) < len(names)
 
 
-def numbers(estimator: Any, X: Any, schema: Schema | None, reset: bool) -> Any:
+def as_float_table(estimator: Any, X: Any, schema: Schema | None, reset: bool) -> Any:
     """Return a table as floats: an array with NaN at holes, or a CSR array whose absent entries are holes."""
     if schema is not None:
         validate_data(estimator, X, skip_check_array=True, reset=reset)
@@ -266,7 +266,7 @@ def names_of(estimator: Any, schema: Schema | None, width: int) -> list[Any] | N
 
 
 @contextmanager
-def naming(names: Sequence[Any] | None) -> Iterator[None]:
+def naming_columns_in_errors(names: Sequence[Any] | None) -> Iterator[None]:
     """Let an error on illegal values name the columns as the user does, where they have names."""
     try:
         yield

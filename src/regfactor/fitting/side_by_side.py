@@ -12,7 +12,7 @@ from sklearn.utils import check_consistent_length
 
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array, is_number
-from regfactor.fitting.inputs import numbers
+from regfactor.fitting.inputs import as_float_table
 from regfactor.fitting.schema import places
 from regfactor.losses import Loss, Squared, Stacked, as_loss
 from regfactor.penalties import Trace
@@ -74,7 +74,7 @@ def is_vector(y: Any) -> bool:
 def second_table(y: Any, estimator: Any, reset: bool) -> Any:
     """Return the second table as numbers; a vector is a table of one column."""
     y = np.asarray(y).reshape(-1, 1) if is_vector(y) else y
-    return numbers(estimator, y, None, reset)
+    return as_float_table(estimator, y, None, reset)
 
 
 def beside(first: Any, second: Any, dense: bool) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from regfactor.core.params import choose, says
+from regfactor.core.params import choose, is_option
 from regfactor.kernels.base import Kernel
 from regfactor.kernels.pointwise import Custom, Gaussian, Linear, Polynomial, Precomputed
 from regfactor.kernels.spectral import (
@@ -63,8 +63,8 @@ def as_kernel(
 
 def is_pairwise(kernel: Any) -> bool:
     """Whether tables hold kernels of, or distances to, the reference rows, by name or as a part."""
-    distances = isinstance(kernel, ClassicalMDS) and says(kernel.metric, "precomputed")
-    return says(kernel, "precomputed") or isinstance(kernel, Precomputed) or distances
+    distances = isinstance(kernel, ClassicalMDS) and is_option(kernel.metric, "precomputed")
+    return is_option(kernel, "precomputed") or isinstance(kernel, Precomputed) or distances
 
 
 def takes_sparse(kernel: Any) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from regfactor.core.loop import Solution
-from regfactor.core.params import Array, UnsupportedProblem, says, warn
+from regfactor.core.params import Array, UnsupportedProblem, is_option, warn
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, FactorEstimator, TableInputs
 from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE
@@ -196,7 +196,7 @@ class FactorModel(FactorEstimator):
 
     def _choose(self, problem: Any, inputs: TableInputs, run: Run) -> Choice[Any]:
         """Return the problem at the rank or the strength that held-out entries choose."""
-        by_rank = says(self.rank, "auto") and not says(self.alpha, "auto")
+        by_rank = is_option(self.rank, "auto") and not is_option(self.alpha, "auto")
         if not by_rank or not isinstance(problem, Factored):
             return super()._choose(problem, inputs, run)
         problem.check()

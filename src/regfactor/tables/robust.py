@@ -14,7 +14,7 @@ from regfactor.core.loop import Solution
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.factor_estimator import LOSS_OPTIONS, TABLE_CONSTRAINTS, TableInputs
-from regfactor.fitting.inputs import numbers
+from regfactor.fitting.inputs import as_float_table
 from regfactor.fitting.parameters import AUTO, POSITIVE
 from regfactor.fitting.scoring import Scoring
 from regfactor.losses import Absolute, Loss, Robust, Stacked
@@ -147,7 +147,7 @@ class RobustSubspace(ConvexEstimator):
         csr_array of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        table = numbers(self, X, None, reset=False)
+        table = as_float_table(self, X, None, reset=False)
         return self._outliers(table, self._codes(table))
 
     def _outliers(self, X: Any, codes: Array) -> scipy.sparse.csr_array:

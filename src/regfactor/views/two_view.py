@@ -12,7 +12,7 @@ from regfactor.core.factors import Factors
 from regfactor.core.loop import Solution
 from regfactor.core.params import Array, is_number
 from regfactor.fitting.factor_estimator import _check_limits
-from regfactor.fitting.inputs import numbers, row_weights
+from regfactor.fitting.inputs import as_float_table, row_weights
 from regfactor.fitting.rollback import all_or_nothing
 from regfactor.fitting.selection import Selection
 from regfactor.fitting.side_by_side import (
@@ -246,7 +246,7 @@ class TwoViewSubspace(TwoViewEstimator):
 
     def _two_tables(self, X: Any, y: Any) -> Any:
         """Return both tables as one, and remember their columns."""
-        first = numbers(self, X, None, reset=True)
+        first = as_float_table(self, X, None, reset=True)
         self._second: SecondView | None
         self._second = SecondView(self.sparse_zeros)
         self._target = is_vector(y)
@@ -261,7 +261,7 @@ class TwoViewSubspace(TwoViewEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give the second view, "
                 "fit(X1, X2), or tell by n_first which columns of X are the first.",
             )
-        table = numbers(self, X, None, reset=True)
+        table = as_float_table(self, X, None, reset=True)
         names = list(getattr(self, "feature_names_in_", ())) or list(
             map(str, range(table.shape[1])),
         )
@@ -305,9 +305,9 @@ class TwoViewSubspace(TwoViewEstimator):
             raise ValueError("Both views are missing: give at least one of X1 and X2.")
         if self._second is None:
             if X2 is None:
-                return self._ordered(numbers(self, X1, None, reset=False))
+                return self._ordered(as_float_table(self, X1, None, reset=False))
             return self._parts(X1, X2)
-        first = None if X1 is None else numbers(self, X1, None, reset=False)
+        first = None if X1 is None else as_float_table(self, X1, None, reset=False)
         if X2 is None:
             second = None
         else:

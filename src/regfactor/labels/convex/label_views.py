@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor.core.params import Array, require_positive, says
+from regfactor.core.params import Array, is_option, require_positive
 from regfactor.fitting.factor_estimator import _check_limits
-from regfactor.fitting.inputs import codes_of, filled, numbers, row_weights
+from regfactor.fitting.inputs import as_float_table, codes_of, filled, row_weights
 from regfactor.fitting.scoring import Scoring
 from regfactor.fitting.selection import Selection
 from regfactor.fitting.side_by_side import Units, with_holes
@@ -67,7 +67,7 @@ class ConvexFactorEstimator(TwoViewEstimator):
         require_positive(self, reconstruction_weight=self.reconstruction_weight)
 
     def _inputs(self, X: Any, reset: bool) -> Array:
-        return with_holes(numbers(self, X, None, reset))
+        return with_holes(as_float_table(self, X, None, reset))
 
     def _intercept(self, X: Any) -> Design | None:
         """Return offsets of the label columns alone."""
@@ -84,7 +84,7 @@ class ConvexFactorEstimator(TwoViewEstimator):
         random: np.random.Generator,
     ) -> tuple[Selection | None, Convex | Factored]:
         """Return the problem at the strength that labels held out chose, where it is left to them."""
-        if not says(self.alpha, "auto"):
+        if not is_option(self.alpha, "auto"):
             return None, problem
         assert isinstance(problem, Convex)
         problem.at(1.0).check()
@@ -148,7 +148,7 @@ class ConvexFactorEstimator(TwoViewEstimator):
         check_is_fitted(self)
         return filled(
             X,
-            numbers(self, X, None, reset=False),
+            as_float_table(self, X, None, reset=False),
             self.inverse_transform(self.transform(X)),
             None,
         )

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from regfactor.constraints import Constraint, class_balance
-from regfactor.core.params import Array, is_number, require_positive, says
+from regfactor.core.params import Array, is_number, is_option, require_positive
 from regfactor.fitting.factor_estimator import _check_limits
 from regfactor.fitting.labels import Labels, as_labels, encode_labels, is_labeled
 from regfactor.labels.expectation.annealing import first_labels
@@ -25,7 +25,7 @@ def weights_of_losses(estimator: Any) -> tuple[float, float]:
     _check_limits(estimator)
     require_positive(estimator, penalty=estimator.penalty)
     own = estimator.C_unlabeled
-    if says(own, "auto"):
+    if is_option(own, "auto"):
         own = AUTO
     if not (is_number(own) and 0 <= own < np.inf):
         raise ValueError(

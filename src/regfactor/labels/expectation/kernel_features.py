@@ -11,7 +11,7 @@ import scipy.sparse
 from sklearn.utils import check_random_state, gen_batches
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array, says
+from regfactor.core.params import Array, is_option
 from regfactor.fitting.kernel_blocks import check_symmetric
 from regfactor.kernels import Kernel, Linear, Precomputed
 
@@ -115,7 +115,7 @@ def features_of(
 def _count(landmarks: Any, n: int) -> int:
     if landmarks is None:
         return n
-    if says(landmarks, "auto"):
+    if is_option(landmarks, "auto"):
         if n <= MOST_ROWS:
             return n
         return LANDMARKS

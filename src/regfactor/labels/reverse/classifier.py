@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.clusters.normalized_cut import degrees_of
 from regfactor.core.blas import one_thread
-from regfactor.core.params import Array, choose, is_number, says
+from regfactor.core.params import Array, choose, is_number, is_option
 from regfactor.fitting.certificate import Uncertified
 from regfactor.fitting.clustering import check_domain, publish_run, rows_of, weights_of
 from regfactor.fitting.factor_estimator import _check_limits
@@ -310,7 +310,7 @@ class ReverseClassifier(Uncertified, ClassifierMixin, BaseEstimator):
             is_number(mu) and 0 <= mu < np.inf
         ):
             raise ValueError(f"unlabeled_weight must be a number >= 0 or 'balanced', got {mu!r}.")
-        if not says(rho, "auto") and not (is_number(rho) and 0 < rho < np.inf):
+        if not is_option(rho, "auto") and not (is_number(rho) and 0 < rho < np.inf):
             raise ValueError(f"sharpness must be a positive number or 'auto', got {rho!r}.")
         if not isinstance(self.normalized_cut, bool | np.bool_):
             raise ValueError(f"normalized_cut must be True or False, got {self.normalized_cut!r}.")

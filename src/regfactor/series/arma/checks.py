@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
-from regfactor.core.params import Array, is_number, require_not_negative, says, warn
+from regfactor.core.params import Array, is_number, is_option, require_not_negative, warn
 from regfactor.fitting.factor_estimator import _check_limits
 from regfactor.losses import Loss, as_loss
 from regfactor.series.arma.fit import (
@@ -41,7 +41,7 @@ def checked_loss(estimator: Any) -> Loss:
     require_whole("exog_lags", estimator.exog_lags, 0)
     require_not_negative(estimator, ridge=estimator.ridge)
     shrinkage = estimator.shrinkage
-    if not says(shrinkage, "auto") and not (is_number(shrinkage) and 0 < shrinkage < np.inf):
+    if not is_option(shrinkage, "auto") and not (is_number(shrinkage) and 0 < shrinkage < np.inf):
         raise ValueError(f"shrinkage must be a positive number or 'auto', got {shrinkage!r}.")
     if estimator.max_radius is not None and not (
         is_number(estimator.max_radius) and estimator.max_radius > 0

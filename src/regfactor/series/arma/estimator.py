@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from regfactor.core.params import Array, UnsupportedProblem, is_number, says
+from regfactor.core.params import Array, UnsupportedProblem, is_number, is_option
 from regfactor.fitting.certificate import Certificate
 from regfactor.fitting.columns import unmasked
 from regfactor.fitting.factor_estimator import _print_progress
@@ -191,7 +191,7 @@ class RegularizedARMA(BaseEstimator):
             levels = self._numbers(X, reset=True)
             U = checked_inputs(exog, len(levels), None)
             plan = checked_plan(self, levels, U, loss)
-            if says(self.shrinkage, "auto"):
+            if is_option(self.shrinkage, "auto"):
                 shrinkage = 0.1
             else:
                 shrinkage = float(self.shrinkage)
@@ -199,7 +199,7 @@ class RegularizedARMA(BaseEstimator):
                 levels = fitting.completed(levels, U, plan, shrinkage)
             series = Series.of(levels, U, self.d)
             losses = None
-            if says(self.shrinkage, "auto"):
+            if is_option(self.shrinkage, "auto"):
                 shrinkage, losses = fitting.choose_shrinkage(series, plan)
             fit = fitting.estimate(
                 series,

@@ -15,12 +15,12 @@ from regfactor.core.params import Array, warn
 from regfactor.fitting.certificate import Certificate
 from regfactor.fitting.factor_estimator import FactorTransformer, _check_limits, _print_progress
 from regfactor.fitting.inputs import (
+    as_float_table,
     codes_of,
     entry_weights,
     filled,
     names_of,
-    naming,
-    numbers,
+    naming_columns_in_errors,
     row_weights,
     warn_of_empty,
 )
@@ -228,7 +228,7 @@ class ExponentialFamilyPCA(FactorTransformer):
                 loss,
                 self.row_offset == "total",
             )
-            with naming(names_of(self, None, table.shape[1])):
+            with naming_columns_in_errors(names_of(self, None, table.shape[1])):
                 data = reading.data(learned.table, learned.entries, learned.offset)
             random = check_random_state(self.random_state)
             held_out = np.random.default_rng(random.randint(2**31 - 1))
@@ -384,7 +384,7 @@ class ExponentialFamilyPCA(FactorTransformer):
 
     def _table(self, X: Any, reset: bool) -> Any:
         """Return a table as numbers; under a kernel that of the rows against the training rows."""
-        table = numbers(self, X, None, reset)
+        table = as_float_table(self, X, None, reset)
         if reset or self._kernel is None:
             return table
         kernel, training = self._kernel
@@ -392,7 +392,7 @@ class ExponentialFamilyPCA(FactorTransformer):
 
     def _as_kernel(self, X: Any) -> tuple[Array, Any, Array]:
         """Return the Gram matrix of the training rows, the kernel and the rows."""
-        table = numbers(self, X, None, True)
+        table = as_float_table(self, X, None, True)
         kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0).resolved(table)
         return gram_of(kernel, table), kernel, table
 
@@ -479,7 +479,7 @@ class ExponentialFamilyPCA(FactorTransformer):
                 table.shape[0],
                 table.dtype,
             )
-        with naming(names_of(self, None, table.shape[1])):
+        with naming_columns_in_errors(names_of(self, None, table.shape[1])):
             return self._rows(self._reading.data(table, None, offset))
 
     def _predictors(self, table: Any, offset: Array | None, layout: Dense | Pattern) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array, UnsupportedProblem, choose, is_count, says
+from regfactor.core.params import Array, UnsupportedProblem, choose, is_count, is_option
 from regfactor.losses import Binomial, Gamma, Logistic, Loss, Multinomial, Poisson, Squared
 from regfactor.problems import Data
 from regfactor.problems.checks import IllegalValues, as_bits
@@ -74,7 +74,7 @@ def check_form(n_components: Any, row_offset: Any, loss: Loss) -> None:
             "family='multinomial' has a free level for each row already: leave row_offset=None.",
         )
     k = n_components
-    auto = says(n_components, "auto")
+    auto = is_option(n_components, "auto")
     if not (k is None or auto or is_count(k)):
         raise ValueError(f"n_components must be a whole number >= 1, 'auto' or None, got {k!r}.")
     if k is None and (isinstance(loss, Gamma) or row_offset == "fit"):

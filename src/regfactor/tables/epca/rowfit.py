@@ -10,7 +10,7 @@ import numpy as np
 from regfactor.core.factors import FactorPoint, Factors, rebalance
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array
-from regfactor.fitting.canonical import tidy
+from regfactor.fitting.canonical import canonical_factors
 from regfactor.kernels import Kernel, Precomputed
 from regfactor.losses import Gamma, Loss, Multinomial
 from regfactor.penalties import PowerPenalty
@@ -204,7 +204,7 @@ def row_fit(
         codes = F.codes
         ridge = np.full(k, float(problem.alpha))
     else:
-        F = tidy(point.factors, problem.gauge.power)
+        F = canonical_factors(point.factors, problem.gauge.power)
         codes = F.codes * problem.map.diagonal
         m = int(isinstance(reading.loss, Multinomial))
         k = F.rank
