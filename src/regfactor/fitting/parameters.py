@@ -38,7 +38,8 @@ RUN_CONSTRAINTS: dict[str, list[Any]] = {
 
 def check_parameters(estimator: Any) -> None:
     """Raise InvalidParameterError, a ValueError, for the first parameter that is not allowed."""
-    for name, allowed in _constraints(type(estimator)).items():
+    kind: Any = type(estimator)
+    for name, allowed in _constraints(kind).items():
         value = getattr(estimator, name)
         if not any(constraint.is_satisfied_by(value) for constraint in allowed):
             raise InvalidParameterError(_message(estimator, name, value, allowed))

@@ -11,10 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor.core.factors import Factors
 from regfactor.core.loop import Solution
 from regfactor.core.params import Array, is_number
+from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.factor_estimator import _check_limits
 from regfactor.fitting.inputs import as_float_table, row_weights
 from regfactor.fitting.rollback import all_or_nothing
-from regfactor.fitting.selection import Selection
 from regfactor.fitting.side_by_side import (
     SecondView,
     Units,
@@ -29,7 +29,7 @@ from regfactor.fitting.side_by_side import (
 )
 from regfactor.losses import Loss
 from regfactor.penalties import TwoView
-from regfactor.problems import Convex, Factored
+from regfactor.problems import Convex
 from regfactor.solvers.eta_search import with_slack_used
 from regfactor.tables.subspace import ConvexEstimator
 
@@ -69,17 +69,12 @@ class TwoViewEstimator(ConvexEstimator):
         return float(pair[0]), float(pair[1])
 
     def _publish(
-        self,
-        X: Any,
-        counted: Any,
-        entries: Any,
-        problem: Convex | Factored,
-        solution: Solution[Any],
-        chosen: Selection | None,
-    ) -> None:
+        self, choice: Choice[Any], solution: Solution[Any], inputs: Any, run: Run
+    ) -> Solution[Any]:
+        problem = choice.problem
         if isinstance(problem, Convex) and isinstance(problem.gauge, TwoView):
             solution = replace(solution, point=with_slack_used(problem, solution.point))
-        super()._publish(X, counted, entries, problem, solution, chosen)
+        return super()._publish(choice, solution, inputs, run)
 
     def _publish_views(self) -> None:
         """Set what is read off the components: their parts by view, and the weight of each view at the optimum."""
