@@ -97,7 +97,7 @@ def test_products_and_grams_agree(monkeypatch, threshold, narrow):
     pattern, dense = layout.Pattern.of(X), X.toarray()
     B, D, pairs = rng.normal(size=(8, 5)), rng.normal(size=(30, 5)), rng.normal(size=(30, 6))
     np.testing.assert_allclose(pattern.times(X.data, B), dense @ B)
-    np.testing.assert_allclose(pattern.pull(D, X.data), D.T @ dense)
+    np.testing.assert_allclose(pattern.adjoint(D, X.data), D.T @ dense)
     np.testing.assert_allclose(np.triu(pattern.gram(X.data)), np.triu(dense.T @ dense))
     for block in (slice(0, 8), slice(2, 6), slice(0, 100)):
         np.testing.assert_allclose(pattern.grams(X.data, pairs, block), dense[:, block].T @ pairs)

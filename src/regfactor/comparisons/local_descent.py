@@ -54,7 +54,7 @@ class Local(Solver):
                 FactorPoint(F, B, problem.dual_point(F, B)),
                 objective,
                 settled=bool(still),
-                limited=True,
+                rank_limited=True,
             )
             last = objective
 
@@ -120,7 +120,7 @@ class Staged(Local):
                 FactorPoint(F, B, problem.dual_point(F, B)),
                 objective,
                 settled=bool(still),
-                limited=True,
+                rank_limited=True,
             )
             last = objective
             fitted = update_components(

@@ -40,7 +40,7 @@ class Layout(Protocol):
         """Return a number for each column as a number for each entry."""
         ...
 
-    def pull(self, D: Array, entries: Array) -> Array:
+    def adjoint(self, D: Array, entries: Array) -> Array:
         """D' times the matrix of entries."""
         ...
 
@@ -59,7 +59,7 @@ class SummingLayout(Layout, Protocol):
 
 def newton_step(g: Array, h: Array, D: Array, B: Array, ridge: Array, layout: Layout) -> Array:
     """Return B after one plain Newton step: the minimum, where the losses are quadratic."""
-    return B - solve_columns(D, h, ridge, layout.pull(D, g) + ridge[:, None] * B, layout)
+    return B - solve_columns(D, h, ridge, layout.adjoint(D, g) + ridge[:, None] * B, layout)
 
 
 def minimize_columns(
@@ -79,7 +79,7 @@ def minimize_columns(
     damping = np.zeros(B.shape[1], B.dtype)  # Levenberg-Marquardt, apart in every column
     values, g, h = _with_ridge(evaluate, B, ridge)
     for _ in range(STEPS):
-        slope = layout.pull(D, g) + ridge[:, None] * B
+        slope = layout.adjoint(D, g) + ridge[:, None] * B
         if damping.any():
             firm = h + layout.spread(damping) * np.where(np.isfinite(majorant), majorant, h)
         else:
@@ -127,7 +127,7 @@ def improve_columns(
     `at` is the expansion at B: what tests a step of one factor serves the next step of the other.
     """
     values, g, h = at
-    step = solve_columns(D, h, ridge, layout.pull(D, g) + ridge[:, None] * B, layout)
+    step = solve_columns(D, h, ridge, layout.adjoint(D, g) + ridge[:, None] * B, layout)
     step = np.where(np.isfinite(step), step, 0)
     costs = layout.column_sums(values) + _ridge_costs(B, ridge)
     most = costs + SLACK[B.dtype.itemsize] * np.abs(costs)

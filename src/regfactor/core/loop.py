@@ -53,7 +53,7 @@ class Status(Enum):
 class Iterate(Generic[P]):
     """One complete step of a solver; its arrays are never written again.
 
-    `settled` means that nothing is left to gain, `limited` that a rank set by the user is the
+    `settled` means that nothing is left to gain, `rank_limited` that a rank set by the user is the
     reason. A change is measured relative to `scale` where the objective has no natural zero, as a
     likelihood.
     """
@@ -63,7 +63,7 @@ class Iterate(Generic[P]):
     bound: float = -np.inf
     rigorous: bool = True
     settled: bool = False
-    limited: bool = False
+    rank_limited: bool = False
     steps: int = 1
     stage: int = 0
     info: dict[str, Any] = field(default_factory=dict)
@@ -269,7 +269,7 @@ def _ended(
             return Status.DIVERGED
         if not iterate.settled:
             return None
-        if iterate.limited:
+        if iterate.rank_limited:
             return Status.RANK_LIMIT
         return Status.STALLED
     # Without a bound the change is judged; the first iterate of a stage has none (inf).

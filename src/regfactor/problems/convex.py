@@ -18,7 +18,7 @@ from regfactor.penalties import Gauge, Trace
 from regfactor.problems.base import Problem
 from regfactor.problems.data import Data, data_of
 from regfactor.problems.design import Design
-from regfactor.problems.gradient_operator import Scattered
+from regfactor.problems.gradient_operator import GradientOperator
 
 STRENGTHLESS = (
     "null",
@@ -137,7 +137,7 @@ class Convex(Problem[FactorPoint]):
         layout = self.data.layout
         if self.design is None or B is None:
             return mapped
-        return mapped + layout.push(self.design.D, B)
+        return mapped + layout.apply(self.design.D, B)
 
     def mapped(self, Z: Array | Factors) -> Array:
         """map(Z) at the entries of the table."""
@@ -161,12 +161,12 @@ class Convex(Problem[FactorPoint]):
             t.loss.rowwise for t in data.terms
         ):  # the loss couples columns of B, which must then move together
             return self.design.profile_jointly(
-                lambda B: data.value_and_gradient(mapped + data.layout.push(D, B)),
+                lambda B: data.value_and_gradient(mapped + data.layout.apply(D, B)),
                 B,
             )
 
         def evaluate(B: Array) -> tuple[Array, Array, Array]:
-            P = mapped + data.layout.push(D, B)
+            P = mapped + data.layout.apply(D, B)
             return data.column_values(P), data.gradient(P), data.hessian(P)
 
         return self.design.profile(evaluate, B, self._majorant, data.layout, data.quadratic)
@@ -176,7 +176,7 @@ class Convex(Problem[FactorPoint]):
         if self.design is None or B is None:
             return None
         layout = self.data.layout
-        P = mapped + layout.push(self.design.D, B)
+        P = mapped + layout.apply(self.design.D, B)
         g = self.data.gradient(P)
         h = self.data.hessian(P)
         return self.design.kept(newton_step(g, h, self.design.D, B, self.design.strengths, layout))
@@ -223,21 +223,21 @@ class Convex(Problem[FactorPoint]):
     def _bound(self, Y: Array, norm: float, rigorous: bool) -> Bound:
         longest = min(2.0, self.alpha / norm if norm > 0 else 1.0)
         return Bound(
-            self._best_scale(Y, self.data.reach(Y, longest)),
+            self._best_scale(Y, self.data.max_feasible_scale(Y, longest)),
             rigorous and not self._coupled,
         )
 
     def dual_norm(self, Y: Array) -> tuple[float, bool]:
         """Return |||map*(Y)|||_* rounded up, and whether that is proven; an iteration serves a large sparse table."""
         if self.data.layout.sparse and isinstance(self.gauge, Trace):
-            return self.scattered(Y).norm_and_proof()
+            return self.gradient_operator(Y).norm_and_proof()
         polar = self.gauge.polar(self._adjoint(Y), 0)
         return polar.value, polar.rigorous
 
-    def scattered(self, Y: Array) -> Scattered:
+    def gradient_operator(self, Y: Array) -> GradientOperator:
         """Return map*(Y) in the scale of the gauge, as a matrix that is multiplied and never formed."""
         rows = self.map.diagonal
-        return Scattered(
+        return GradientOperator(
             self.data.layout,
             Y,
             np.ravel(rows) if np.ndim(rows) else rows,
@@ -273,7 +273,7 @@ class Convex(Problem[FactorPoint]):
         else:
             root = slope**2 + 2 * bend * miss
             least = 1 - (slope - np.sqrt(root)) / bend if root >= 0 else np.inf
-        most = self.data.reach(Y, 2.0)
+        most = self.data.max_feasible_scale(Y, 2.0)
         if least <= most:
             return float(self.alpha / max(least, 0.5))
         return 0.0
@@ -314,11 +314,11 @@ class Convex(Problem[FactorPoint]):
         if self.design is None:
             return Y
         given = Y
-        Y = self.design.annihilate(Y, self.data.room(Y), self.data.layout)
-        if not self._coupled and (stuck := self.data.stuck(Y)).any():
+        Y = self.design.annihilate(Y, self.data.dual_slack(Y), self.data.layout)
+        if not self._coupled and (stuck := self.data.infeasible_columns(Y)).any():
             Y = np.where(
                 self.data.layout.spread(stuck),
-                self.design.leveled(given, self.data.layout),
+                self.design.shrunk_to_orthogonal(given, self.data.layout),
                 Y,
             )
         for _ in range(TURNS if self._coupled else 0):
@@ -327,7 +327,7 @@ class Convex(Problem[FactorPoint]):
                 Y,
             ).max(initial=0):
                 break
-            Y = self.design.annihilate(inside, self.data.room(inside), self.data.layout)
+            Y = self.design.annihilate(inside, self.data.dual_slack(inside), self.data.layout)
         return Y
 
     @cached_property
@@ -359,7 +359,7 @@ class Convex(Problem[FactorPoint]):
         Where offsets alone explain the table that is nothing, and the least loss that means
         anything stands in.
         """
-        return max(1e-3 * abs(self.null_objective()), self.data.least())
+        return max(1e-3 * abs(self.null_objective()), self.data.smallest_loss())
 
     def gap_scale(self, objective: float) -> float:
         """Return the size of an objective beside which a gap must be small: its own, or what is above the least loss.
@@ -377,7 +377,7 @@ class Convex(Problem[FactorPoint]):
 
     @cached_property
     def _least_above(self) -> float:
-        return max(1e-3 * (self.null_objective() - self.data.infimum), self.data.least())
+        return max(1e-3 * (self.null_objective() - self.data.infimum), self.data.smallest_loss())
 
     @cached_property
     def _null_norm(self) -> tuple[Array, float, bool]:
@@ -390,7 +390,7 @@ class Convex(Problem[FactorPoint]):
         """Return the alpha from which on Z = 0 is optimal: the dual norm of the gradient there, rounded up."""
         if self.data.layout.sparse and isinstance(self.gauge, Trace):
             assert self.null.dual is not None
-            return self.scattered(self.feasible(self.null.dual)).norm()
+            return self.gradient_operator(self.feasible(self.null.dual)).norm()
         return self._null_norm[1]
 
     def null_bound(self) -> Bound:
@@ -402,7 +402,7 @@ class Convex(Problem[FactorPoint]):
         if not self.data.layout.sparse:
             polar = self.gauge.polar_near(self._adjoint(Y), self.alpha)
             return self._bound(Y, polar.value, polar.rigorous)
-        return self._bound(Y, self.scattered(Y).frobenius, isinstance(self.gauge, Trace))
+        return self._bound(Y, self.gradient_operator(Y).frobenius, isinstance(self.gauge, Trace))
 
     def first_iterates(self) -> tuple[Iterate[FactorPoint]]:
         """Return Z = 0 with its certificate, which is complete from alpha_max on."""
@@ -473,7 +473,7 @@ class Convex(Problem[FactorPoint]):
         rho_ = np.broadcast_to(np.asarray(rho, A.dtype), A.shape)
 
         def evaluate(B: Array) -> tuple[Array, Array, Array]:
-            shifted = A + layout.push(D, B)
+            shifted = A + layout.apply(D, B)
             V = data.prox(shifted, rho_)
             gap = shifted - V
             h = data.hessian(V)
@@ -483,7 +483,7 @@ class Convex(Problem[FactorPoint]):
             return values, rho_ * gap, bend
 
         B = self.design.profile(evaluate, B, rho_, layout, data.quadratic)
-        return data.prox(A + layout.push(D, B), rho_) - layout.push(D, B), B
+        return data.prox(A + layout.apply(D, B), rho_) - layout.apply(D, B), B
 
 
 def convex(

@@ -151,7 +151,7 @@ class Data:
 
     def shifted(self, D: Array, B: Array) -> Data:
         """Return the data with D @ B added to the offset of the predictors."""
-        by = self.layout.push(D, B)
+        by = self.layout.apply(D, B)
         terms = (
             replace(t, offset=t.part(by) if t.offset is None else t.offset + t.part(by))
             for t in self.terms
@@ -252,7 +252,7 @@ class Data:
         Z = self.layout.entries(Z)
         return float(sum(t.losses(t.part(Z)).sum(dtype=np.float64) for t in self._pieces))
 
-    def least(self) -> float:
+    def smallest_loss(self) -> float:
         """Return the least loss that is more than nothing: a share of what predictors of zero leave, without offsets.
 
         A loss of the residual, which has them, can fall to its rounding error; others approach an
@@ -340,7 +340,7 @@ class Data:
             ((rows, t.columns), t.mapped(itemgetter(rows))) for rows in strips for t in self.terms
         ]
 
-    def way(self, P: Array) -> Array:
+    def newton_displacement(self, P: Array) -> Array:
         """Return how far each predictor is from the one that fits its datum best; a Newton step where none does."""
 
         def one(t: Term) -> Array:
@@ -381,7 +381,7 @@ class Data:
         Y = self.layout.entries(Y)
         return self.collect(lambda t: t.weigh(t.loss.feasible(t.in_units(t.part(Y)), t.x)))
 
-    def room(self, Y: Array) -> Array:
+    def dual_slack(self, Y: Array) -> Array:
         """Return how far each entry of Y can move: the curvature where L has gradient Y, within the domain of L*."""
         Y = self.layout.entries(Y)
 
@@ -395,20 +395,20 @@ class Data:
 
         return self.collect(one)
 
-    def reach(self, Y: Array, most: float = 1.0) -> float:
+    def max_feasible_scale(self, Y: Array, most: float = 1.0) -> float:
         """Return the largest s <= most such that s Y is in the domain of L*, which contains zero."""
         Y = self.layout.entries(Y)
-        ends = (t.reaches(t.part(Y), most) for t in self._pieces)
+        ends = (t.feasible_scales(t.part(Y), most) for t in self._pieces)
         least = (float(np.nanmin(each, initial=most)) for each in ends if each is not None)
         return max(min([float(most), *least]), 0.0)
 
-    def stuck(self, Y: Array) -> Array:
+    def infeasible_columns(self, Y: Array) -> Array:
         """Tell the columns of which less than half of Y is in the domain of L*."""
         Y = self.layout.entries(Y)
         whole = all(t.whole_line for t in self.terms)
 
         def one(t: Term) -> Array:
-            ends = t.reaches(t.part(Y), 1.0)
+            ends = t.feasible_scales(t.part(Y), 1.0)
             if ends is None:
                 return np.zeros_like(t.x)
             return (ends < 0.5).astype(t.x.dtype)

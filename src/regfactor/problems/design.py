@@ -113,9 +113,9 @@ class Design:
             return np.where(layout.spread(self.columns), everywhere, Y)
         D = self.D[:, free]
         for _ in range(2):  # the second round removes the rounding of the first
-            away = solve_columns(D, h, np.zeros(D.shape[1], D.dtype), layout.pull(D, Y), layout)
-            Y = Y - h * layout.push(D, away)
-        left = np.abs(layout.pull(D, Y)) > np.finfo(Y.dtype).eps ** 0.75 * layout.pull(
+            away = solve_columns(D, h, np.zeros(D.shape[1], D.dtype), layout.adjoint(D, Y), layout)
+            Y = Y - h * layout.apply(D, away)
+        left = np.abs(layout.adjoint(D, Y)) > np.finfo(Y.dtype).eps ** 0.75 * layout.adjoint(
             np.abs(D),
             np.abs(Y),
         )
@@ -123,11 +123,11 @@ class Design:
             return Y
         return np.where(
             layout.spread(left.any(axis=0)),
-            self.leveled(Y, layout),
+            self.shrunk_to_orthogonal(Y, layout),
             Y,
         )  # columns without room to move
 
-    def leveled(self, Y: Array, layout: Layout) -> Array:
+    def shrunk_to_orthogonal(self, Y: Array, layout: Layout) -> Array:
         """Return Y with parts of it shrunk until D'Y = 0 over the free rows; nothing leaves the domain of L* so.
 
         With one regressor it is the heavier side of every column, with several everything.
@@ -136,7 +136,7 @@ class Design:
         if not D.shape[1]:
             return Y
         if D.shape[1] == 1:
-            leveled = _leveled(Y, D, layout)
+            leveled = _balanced_columns(Y, D, layout)
         else:
             leveled = np.zeros_like(Y)
         if self.columns is None:
@@ -148,13 +148,13 @@ class Design:
         held = self.strengths > 0
         if not held.any():
             return 0.0
-        pulled = self.kept(layout.pull(self.D[:, held], Y))
+        pulled = self.kept(layout.adjoint(self.D[:, held], Y))
         return float((np.square(pulled).sum(axis=1) / self.strengths[held]).sum()) / 2
 
 
-def _leveled(Y: Array, D: Array, layout: Layout) -> Array:
+def _balanced_columns(Y: Array, D: Array, layout: Layout) -> Array:
     """Return Y with the heavier of the positive and negative parts of d'Y shrunk, so that d'Y = 0 in every column."""
-    parts = layout.push(D, np.ones((1, layout.shape[1]), D.dtype)) * Y
+    parts = layout.apply(D, np.ones((1, layout.shape[1]), D.dtype)) * Y
     up = layout.column_sums(np.maximum(parts, 0))
     down = layout.column_sums(np.maximum(-parts, 0))
     level = np.minimum(up, down)

@@ -20,7 +20,7 @@ class Factored(Problem[FactorPoint]):
     """sum_t w_t [L_t(phi_t C) + alpha R1(phi_t)] + alpha R2(C); entries of `known_*` that are not NaN are held.
 
     A row of weight w stands for w equal rows, in the loss as in the penalty of its codes. Two free
-    terms may stand beside Phi C: D @ B of a `design`, and codes of the given components `beside`,
+    terms may stand beside Phi C: D @ B of a `design`, and codes of the given components `extra_components`,
     which come last in the factors.
     """
 
@@ -33,7 +33,7 @@ class Factored(Problem[FactorPoint]):
     known_components: Array | None = None
     row_weights: Array | None = None
     design: Design | None = None
-    beside: Array | None = None
+    extra_components: Array | None = None
     solvers = (
         "regfactor.solvers.lbfgs:Lbfgs",
         "regfactor.solvers.alternating:Alternating",
@@ -113,7 +113,7 @@ class Factored(Problem[FactorPoint]):
             data = self.data
         else:
             data = self.data.shifted(self.design.D, B)
-        atoms = slice(F.rank - (0 if self.beside is None else len(self.beside)))
+        atoms = slice(F.rank - (0 if self.extra_components is None else len(self.extra_components)))
         on_codes = self.on_codes.rows(F.codes[:, atoms])
         on_components = self.on_components.value(F.C[atoms])
         rows = data.row_values(F) + (self.alpha * on_codes if on_codes.any() else 0.0)
@@ -157,7 +157,7 @@ class Factored(Problem[FactorPoint]):
         g = self.weighted.gradient(F)
         rows = 1.0 if self.row_weights is None else self.row_weights[:, None]
         on_codes = layout.times(g, F.C.T) + self.alpha * rows * self.on_codes.gradient(F.codes)
-        on_components = layout.pull(F.codes, g) + self.alpha * self.on_components.gradient(F.C)
+        on_components = layout.adjoint(F.codes, g) + self.alpha * self.on_components.gradient(F.C)
         return self.objective(F), self.pack(
             Factors(
                 _zero_known(on_codes, self.known_codes),

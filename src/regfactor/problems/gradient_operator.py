@@ -20,7 +20,7 @@ INFLATION = 1 + 1e-6  # an iterative singular value is a lower estimate
 
 
 @dataclass(frozen=True, eq=False)
-class Scattered:
+class GradientOperator:
     """diag(rows) M diag(columns) for the matrix M of some entries; rows and columns are numbers or vectors."""
 
     layout: Layout
@@ -34,16 +34,16 @@ class Scattered:
         return self.layout.shape
 
     @property
-    def T(self) -> Scattered:
+    def T(self) -> GradientOperator:
         """The transpose."""
-        return Scattered(self.layout.T, self.entries.T, self.columns, self.rows)
+        return GradientOperator(self.layout.T, self.entries.T, self.columns, self.rows)
 
     def __matmul__(self, B: Array) -> Array:
         return _scaled(self.rows, self.layout.times(self.entries, _scaled(self.columns, B)))
 
-    def pull(self, D: Array) -> Array:
+    def adjoint(self, D: Array) -> Array:
         """Return the transpose times D."""
-        return _scaled(self.columns, self.layout.pull(_scaled(self.rows, D), self.entries).T)
+        return _scaled(self.columns, self.layout.adjoint(_scaled(self.rows, D), self.entries).T)
 
     @property
     def gram(self) -> Array:
@@ -94,7 +94,7 @@ class Scattered:
         operator = scipy.sparse.linalg.LinearOperator(
             self.shape,
             matvec=lambda v: (self @ v.reshape(-1, 1))[:, 0],
-            rmatvec=lambda v: self.pull(v.reshape(-1, 1))[:, 0],
+            rmatvec=lambda v: self.adjoint(v.reshape(-1, 1))[:, 0],
             dtype=np.float64,
         )
         if start is None or len(start) > min(self.shape):
@@ -116,7 +116,7 @@ class Scattered:
         """Return k leading right singular directions, roughly, by the Gram matrix of the shorter side."""
         found = leading(gram, k, random.normal(size=len(gram)))
         if self.shape[0] < self.shape[1]:
-            return orthonormal(self.pull(found))
+            return orthonormal(self.adjoint(found))
         return found
 
 

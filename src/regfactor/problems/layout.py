@@ -61,11 +61,11 @@ class Dense:
         """Return a number for each row as a number for each entry, up to broadcasting."""
         return rows[:, None]
 
-    def pull(self, D: Array, entries: Array) -> Array:
+    def adjoint(self, D: Array, entries: Array) -> Array:
         """D' times the matrix of entries."""
         return np.asarray(D.T @ entries)
 
-    def push(self, D: Array, B: Array) -> Array:
+    def apply(self, D: Array, B: Array) -> Array:
         """D @ B at the entries."""
         return np.asarray(D @ B)
 
@@ -209,13 +209,13 @@ class Pattern:
         """Return a number for each row as a number for each entry."""
         return rows[self.rows]
 
-    def pull(self, D: Array, entries: Array) -> Array:
+    def adjoint(self, D: Array, entries: Array) -> Array:
         """D' times the matrix of entries."""
         if self.dense and D.shape[1] >= NARROW:
             return self._summed(entries, lambda rows, sheet: D[rows].T @ sheet)
         return np.asarray(self.matrix(entries).T @ D).T
 
-    def push(self, D: Array, B: Array) -> Array:
+    def apply(self, D: Array, B: Array) -> Array:
         """D @ B at the entries."""
         if D.shape[1] == 1:  # an intercept needs no product
             return np.asarray(D[self.rows, 0] * B[0][self.indices])
@@ -334,17 +334,17 @@ class Turned:
         """Return a number for each row as a number for each entry."""
         return self.pattern.spread(rows)
 
-    def pull(self, D: Array, entries: Array) -> Array:
+    def adjoint(self, D: Array, entries: Array) -> Array:
         """D' times the matrix of entries."""
         return self.pattern.times(entries, D).T
 
-    def push(self, D: Array, B: Array) -> Array:
+    def apply(self, D: Array, B: Array) -> Array:
         """D @ B at the entries."""
         return self.pattern.entries(Factors(B.T, D.T))
 
     def times(self, entries: Array, B: Array) -> Array:
         """Return the matrix of entries times B."""
-        return self.pattern.pull(B, entries).T
+        return self.pattern.adjoint(B, entries).T
 
     def gram(self, entries: Array) -> Array:
         """Return the Gram matrix of the columns of the matrix of entries, in float64; its upper triangle counts."""

@@ -70,7 +70,7 @@ class Term:
         """Whether the domain of L* is."""
         return all(np.ndim(end) == 0 and bool(np.isinf(end)) for end in self.loss.slopes(self.x))
 
-    def reaches(self, Y: Array, most: float) -> Array | None:
+    def feasible_scales(self, Y: Array, most: float) -> Array | None:
         """Return the largest s <= most of each entry such that s Y is in the domain of L*; None: all of them are."""
         if self.whole_line:
             return None

@@ -14,7 +14,7 @@ from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.penalties import Trace, TwoView
 from regfactor.problems import Bound, Convex
 from regfactor.solvers.base import Solver
-from regfactor.solvers.fista import unscaled
+from regfactor.solvers.fista import without_column_scale
 
 RATIO = 3.0  # residuals further apart than this make the penalty change
 CHANGES = 60
@@ -79,7 +79,7 @@ class Splitting:
     def __init__(self, problem: Convex, start: FactorPoint, relaxation: float) -> None:
         self.problem = problem
         self.relaxation = relaxation
-        self.gauge, self.e = unscaled(problem.gauge)
+        self.gauge, self.e = without_column_scale(problem.gauge)
         self.s = self.e * problem.map.diagonal
         self.F = Factors(start.factors.Phi, start.factors.C / self.e)
         self.Q = self.F.dense()
@@ -112,7 +112,7 @@ class Splitting:
         Z = self.Z
         dual = self.dual
         self.problem = problem
-        self.gauge, self.e = unscaled(problem.gauge)
+        self.gauge, self.e = without_column_scale(problem.gauge)
         self.s = self.e * problem.map.diagonal
         self.Q = Z / self.e
         self.F = Factors(self.F.Phi, np.asarray(np.linalg.lstsq(self.F.Phi, self.Q, rcond=None)[0]))
@@ -259,7 +259,7 @@ class Splitting:
         """Return rho whose first threshold is a few percent of the way to the data, and a tenth of that way."""
         null = self.problem.null
         way = (
-            self.problem.data.way(self.problem.predictor(null.factors, null.coefficients)) / self.s
+            self.problem.data.newton_displacement(self.problem.predictor(null.factors, null.coefficients)) / self.s
         )
         size = self.gauge.polar(way, 0).value
         return (float(30 * self.problem.alpha / size) if size > 0 else 1.0), 0.1 * float(

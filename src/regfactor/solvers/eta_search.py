@@ -16,7 +16,7 @@ from regfactor.problems import Bound, Convex
 from regfactor.solvers.admm import Admm, Splitting
 from regfactor.solvers.base import Solver
 from regfactor.solvers.factored_fista import Descent, FactoredFista, is_mostly_missing
-from regfactor.solvers.fista import Fista, Gradients
+from regfactor.solvers.fista import Fista, FistaState
 from regfactor.solvers.updates import update_components
 
 WIDEST = 30.0  # logit of the eta nearest to an end
@@ -182,7 +182,7 @@ class _Steps:
     """By proximal gradient steps."""
 
     def __init__(self, problem: Convex, start: FactorPoint | None, every: int) -> None:
-        self.state = Gradients(problem, start or problem.null)
+        self.state = FistaState(problem, start or problem.null)
         self.every = every
 
     @property

@@ -21,7 +21,7 @@ from regfactor.core.loop import Iterate, Limits
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.penalties import Trace
 from regfactor.problems import Bound, Convex
-from regfactor.problems.gradient_operator import LARGEST_EIGH, Scattered
+from regfactor.problems.gradient_operator import LARGEST_EIGH, GradientOperator
 from regfactor.solvers.admm import spectrum
 from regfactor.solvers.base import Solver
 from regfactor.solvers.sweeps import first_atoms, sweep
@@ -83,7 +83,7 @@ def splits_better(problem: Convex) -> bool:
     if closed and data.observed.mean() > 1 - FEW_MISSING:
         return True
     assert problem.null.dual is not None
-    weak = problem.alpha < WEAK_ALPHA * problem.scattered(problem.null.dual).frobenius
+    weak = problem.alpha < WEAK_ALPHA * problem.gradient_operator(problem.null.dual).frobenius
     return weak and bool(np.prod(data.shape) < HUGE_TABLE)
 
 
@@ -132,7 +132,7 @@ class FactoredFista(Solver):
             for _ in range(self.every):
                 descent.step()
             found = descent.examine()
-            if descent.single and not found.limited and (found.settled or found.bound > -np.inf):
+            if descent.single and not found.rank_limited and (found.settled or found.bound > -np.inf):
                 descent.refine()
                 found = descent.examine()
             yield found
@@ -161,7 +161,7 @@ class Mix:
             sum(F.Phi @ (w * (F.C @ B)) for F, w in zip(self.parts, self.weights, strict=True)),
         )
 
-    def pull(self, Y: Array) -> Array:
+    def adjoint(self, Y: Array) -> Array:
         """Return the transpose times Y."""
         return np.asarray(
             sum(F.C.T @ (w * (F.Phi.T @ Y)) for F, w in zip(self.parts, self.weights, strict=True)),
@@ -187,7 +187,7 @@ class Descent:
         self.steepest = self.curvature / self._first_step()
         self.tau = 1 / self.steepest
         self.t = 1.0
-        self.push = 0.0
+        self.momentum = 0.0
         self.now = self.last = self._begin(start)
         self.known = np.full((2, 2), inner_product(self.now.F, self.now.F))
         self.block = self._topped(self.now.F.C.T, self.now.F.rank)
@@ -208,7 +208,7 @@ class Descent:
     @np.errstate(over="ignore", invalid="ignore")  # a step too far is taken back
     def step(self) -> None:
         """Take one proximal gradient step from the point ahead; step back and shorten when the objective rises."""
-        b = self.push
+        b = self.momentum
         now = self.now
         last = self.last
         if b:
@@ -221,7 +221,7 @@ class Descent:
         else:
             B = _beyond(now.B, last.B, b)
         value, g = self.problem.data.value_and_gradient(self._predictor(mapped, B))
-        F, self.block = self._threshold(ahead, self.problem.scattered(g))
+        F, self.block = self._threshold(ahead, self.problem.gradient_operator(g))
         new = self._spot(F, B)
         products = self._products(F)
         move = np.array([1, -(1 + b), b])
@@ -255,7 +255,7 @@ class Descent:
         self.now = self.last = self._spot(F, B)
         self.known = np.full((2, 2), inner_product(F, F))
         self.t = 1.0
-        self.push = 0.0
+        self.momentum = 0.0
         self.still = 0
         self.examined_at = self.now.objective
 
@@ -310,7 +310,7 @@ class Descent:
         once before there is hope.
         """
         now = self.now
-        G = self.problem.scattered(Y)
+        G = self.problem.gradient_operator(Y)
         problem = self.problem
         size = problem.gap_scale(now.objective)
         rounding = ROUNDING * float(np.finfo(self.dtype).eps)
@@ -355,7 +355,7 @@ class Descent:
         """Return leading directions of the gradient at zero, shortened until they are better than nothing."""
         dual = self.problem.null.dual
         assert dual is not None
-        G = self.problem.scattered(dual.astype(np.float32))
+        G = self.problem.gradient_operator(dual.astype(np.float32))
         F = first_atoms(G, self.alpha, self.curvature, self.solver.max_rank, self.random)
         if np.isfinite(self.problem.data.curvature):
             return F
@@ -428,7 +428,7 @@ class Descent:
             [[np.array([[own, ahead, behind]])], [np.array([[ahead], [behind]]), known]],
         )
 
-    def _threshold(self, V: Mix, G: Scattered) -> tuple[Factors, Array]:
+    def _threshold(self, V: Mix, G: GradientOperator) -> tuple[Factors, Array]:
         """Return the prox of the trace norm at V - tau G within the block, and the block for the next step."""
         tau = self.tau
         block = self.block
@@ -439,7 +439,7 @@ class Descent:
             if found is not None:
                 return found
         left = orthonormal(left, overwrite=True)
-        right = V.pull(left) - tau * G.pull(left)
+        right = V.adjoint(left) - tau * G.adjoint(left)
         Q, R = np.linalg.qr(right)
         U, s, Vt = np.linalg.svd(R.T)
         k = int((s > tau * self.alpha).sum())
@@ -499,17 +499,17 @@ class Descent:
 
     def _fall_back(self, bend: float) -> None:
         """Begin afresh from the best spot; if momentum was not to blame, with a shorter step."""
-        self.steepest = max(bend, self.steepest if self.push else 2 * self.steepest)
+        self.steepest = max(bend, self.steepest if self.momentum else 2 * self.steepest)
         self.tau = min(0.9 / self.steepest, self.tau)
         self.t = 1.0
-        self.push = 0.0
+        self.momentum = 0.0
         self.last = self.now
 
     def _accelerate(self, turned: bool) -> None:
         """Set the momentum of the next step; none after a turn (O'Donoghue & Candes 2015)."""
         t = 1.0 if turned else self.t
         self.t = float(1 + np.sqrt(1 + 4 * t * t)) / 2
-        self.push = (t - 1) / self.t
+        self.momentum = (t - 1) / self.t
 
     def _first_step(self) -> float:
         """Return a step in units of 1 / mean curvature: the fewer entries in a row, the less they stand for all."""
@@ -536,7 +536,7 @@ class Descent:
         design = self.problem.design
         if design is None or B is None:
             return mapped
-        return mapped + self.problem.data.layout.push(design.D, B)
+        return mapped + self.problem.data.layout.apply(design.D, B)
 
     def _ridge(self, B: Array | None) -> float:
         if self.problem.design is None or B is None:

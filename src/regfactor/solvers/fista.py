@@ -8,23 +8,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from regfactor.core.factors import FactorPoint, Factors
+from regfactor.core.line_search import backtrack
 from regfactor.core.loop import Iterate, Limits
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.penalties import Gauge, Trace, TwoView
 from regfactor.problems import Convex
 from regfactor.solvers.base import Solver
 
-
-def unscaled(gauge: Gauge) -> tuple[Gauge, Array | float]:
-    """Return a gauge with a prox and the column scale e such that |||Z||| = gauge(Z / e)."""
-    if isinstance(gauge, Trace) and np.ndim(gauge.scale):
-        return Trace(), np.asarray(gauge.scale)
-    return gauge, 1.0
+ROUNDING = 1e-12  # relative, of the quadratic model that bounds the loss
+MAX_DOUBLINGS = 200  # of a curvature that has no upper bound
 
 
 @dataclass
 class Fista(Solver):
-    """Beck & Teboulle 2009 with the gradient restart of O'Donoghue & Candes 2015; needs a smooth loss."""
+    """Beck & Teboulle 2009 with the gradient restart of O'Donoghue & Candes 2015.
+
+    It needs a smooth loss.
+    """
 
     every: int = 5
 
@@ -45,13 +45,13 @@ class Fista(Solver):
         self, problem: Convex, start: FactorPoint | None
     ) -> Iterator[Iterate[FactorPoint]]:
         """Yield every few steps, with the dual point of the gradient."""
-        state = Gradients(problem, start or problem.null)
+        state = FistaState(problem, start or problem.null)
         while True:
             state.advance(self.every)
             yield state.examine(self.every)
 
 
-class Gradients:
+class FistaState:
     """The state of FISTA on min L(Q e) + alpha gauge(Q); Z = Q e survives a change of scale."""
 
     def __init__(self, problem: Convex, start: FactorPoint) -> None:
@@ -60,9 +60,10 @@ class Gradients:
         self._begin(start.factors)
 
     def _begin(self, Z: Factors) -> None:
-        self.gauge, self.e = unscaled(self.problem.gauge)
+        self.gauge, self.e = without_column_scale(self.problem.gauge)
         self.F = Factors(Z.Phi, Z.C / self.e)
-        self.V = self.last = self.F.dense()
+        self.Q = self.F.dense()
+        self.V = self.Q
         self.t = 1.0
         self.curvature = _first_curvature(self.problem, self.e)
 
@@ -75,70 +76,69 @@ class Gradients:
     def advance(self, steps: int) -> None:
         """Take some steps."""
         for _ in range(steps):
-            self.F, Q, self.B, self.curvature = _step(
-                self.problem,
-                self.gauge,
-                self.V,
-                self.e,
-                self.B,
-                self.curvature,
-            )
-            momentum = np.vdot(self.V - Q, Q - self.last)
-            if momentum > 0:
-                self.t, last = (1.0, 1.0)
+            last = self.Q
+            self._take_step()
+            move = self.Q - last
+            t = self.t
+            if np.vdot(self.V - self.Q, move) > 0:
+                # momentum points uphill: restart
+                t = 1.0
+                self.t = 1.0
             else:
-                self.t, last = ((1 + np.sqrt(1 + 4 * self.t**2)) / 2, self.t)
-            self.V = Q + ((last - 1) / self.t) * (Q - self.last)
-            self.last = Q
+                self.t = float(1 + np.sqrt(1 + 4 * t * t)) / 2
+            self.V = self.Q + ((t - 1) / self.t) * move
+
+    def _take_step(self) -> None:
+        """Take a proximal gradient step from V, shortened until the quadratic model bounds L."""
+        problem = self.problem
+        value, G, self.B = problem.evaluate(self.V * self.e, self.B)
+        G = G * self.e
+
+        def step(curvature: float) -> Factors | None:
+            F = self.gauge.prox(self.V - G / curvature, float(problem.alpha / curvature))
+            self.curvature = curvature
+            self.Q = F.dense()
+            if np.isfinite(problem.data.curvature):
+                return F
+            move = self.Q - self.V
+            model = value + np.vdot(G, move) + curvature / 2 * np.vdot(move, move)
+            reached = problem.evaluate(self.Q * self.e, self.B)[0]
+            if reached <= model + ROUNDING * abs(model):
+                return F
+            return None
+
+        found = backtrack(step, self.curvature, factor=2.0, max_attempts=MAX_DOUBLINGS)
+        if found is not None:
+            self.F = found
 
     def examine(self, steps: int) -> Iterate[FactorPoint]:
         """Return the current point, with the bound of its gradient."""
-        return _iterate(self.problem, Factors(self.F.Phi, self.F.C * self.e), self.B, steps)
+        problem = self.problem
+        F = Factors(self.F.Phi, self.F.C * self.e)
+        Z = F.dense()
+        value, _, B = problem.evaluate(Z, self.B)
+        bound = problem.bound(problem.dual_point(Z, B))
+        return Iterate(
+            FactorPoint(F, B),
+            value + problem.alpha * problem.gauge.cost(F),
+            bound.value,
+            bound.rigorous,
+            steps=steps,
+        )
 
 
-def _step(
-    problem: Convex,
-    gauge: Gauge,
-    V: Array,
-    e: Array | float,
-    B: Array | None,
-    curvature: float,
-) -> tuple[Factors, Array, Array | None, float]:
-    """Take a proximal gradient step, shortened until the quadratic model is an upper bound."""
-    value, G, B = problem.evaluate(V * e, B)
-    G = G * e
-    known = np.isfinite(problem.data.curvature)
-    while True:
-        F = gauge.prox(V - G / curvature, float(problem.alpha / curvature))
-        Q = F.dense()
-        move = Q - V
-        model = value + np.vdot(G, move) + curvature / 2 * np.vdot(move, move)
-        if known or problem.evaluate(Q * e, B)[0] <= model + 1e-12 * abs(model):
-            return F, Q, B, curvature
-        curvature *= 2
+def without_column_scale(gauge: Gauge) -> tuple[Gauge, Array | float]:
+    """Return a gauge with a prox and the column scale e such that |||Z||| = gauge(Z / e)."""
+    if isinstance(gauge, Trace) and np.ndim(gauge.scale):
+        return Trace(), np.asarray(gauge.scale)
+    return gauge, 1.0
 
 
 def _first_curvature(problem: Convex, e: Array | float) -> float:
     """Return the bound of the curvature, or where there is none its value at Z = 0."""
-    spread = problem.map.norm2 * float(np.square(e).max())
+    scale = problem.map.norm2 * float(np.square(e).max())
     if np.isfinite(problem.data.curvature):
-        return problem.data.curvature * spread
+        return problem.data.curvature * scale
     null = problem.null
-    return (
-        float(
-            problem.data.hessian(problem.predictor(null.factors.dense(), null.coefficients)).max()
-        )
-        * spread
-    )
-
-
-def _iterate(problem: Convex, F: Factors, B: Array | None, steps: int) -> Iterate[FactorPoint]:
-    value, _, B = problem.evaluate(Z := F.dense(), B)
-    bound = problem.bound(problem.dual_point(Z, B))
-    return Iterate(
-        FactorPoint(F, B),
-        value + problem.alpha * problem.gauge.cost(F),
-        bound.value,
-        bound.rigorous,
-        steps=steps,
-    )
+    predictors = problem.predictor(null.factors.dense(), null.coefficients)
+    return float(problem.data.hessian(predictors).max()) * scale

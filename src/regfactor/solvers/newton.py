@@ -46,7 +46,7 @@ def is_newtonian(problem: Factored) -> bool:
     curved = all(
         isinstance(t.loss, Bregman | GammaLog | Squared) and not t.loss.rowwise for t in data.terms
     )
-    plain = data.quadratic and problem.design is None and problem.beside is None
+    plain = data.quadratic and problem.design is None and problem.extra_components is None
     return free and ridges and curved and not plain
 
 
@@ -92,7 +92,7 @@ def _started(problem: Factored, start: FactorPoint) -> State:
     C = F.C[:k]
     A = F.codes[:, k:]
     at = problem.data.expansion(
-        problem.data.layout.push(np.hstack([Phi, A, D]), np.vstack([C, E, B])),
+        problem.data.layout.apply(np.hstack([Phi, A, D]), np.vstack([C, E, B])),
     )
     return State(
         Phi,
@@ -116,7 +116,7 @@ def _improved_components(problem: Factored, state: State) -> State:
         ridge[k:] = problem.design.strengths
 
     def expand(CB: Array) -> Expansion:
-        P = data.layout.push(np.hstack([held, state.A]), np.vstack([CB, E]))
+        P = data.layout.apply(np.hstack([held, state.A]), np.vstack([CB, E]))
         return _weigh(data.expansion(P, state.spare), weights)
 
     CB = np.vstack([state.C, state.B])
@@ -134,7 +134,7 @@ def _improved_codes(problem: Factored, state: State) -> State:
     held = np.vstack([state.C, E])
 
     def expand(codes: Array) -> Expansion:
-        P = data.layout.push(np.hstack([codes.T, D]), np.vstack([held, state.B]))
+        P = data.layout.apply(np.hstack([codes.T, D]), np.vstack([held, state.B]))
         return _turned(data.expansion(P, state.spare))
 
     codes = np.hstack([state.Phi, state.A]).T
@@ -193,7 +193,7 @@ def _given(problem: Factored) -> tuple[Array, Array]:
         D = np.zeros((n, 0), dtype)
     else:
         D = problem.design.D
-    return D, np.zeros((0, d), dtype) if problem.beside is None else problem.beside
+    return D, np.zeros((0, d), dtype) if problem.extra_components is None else problem.extra_components
 
 
 def _ridge(problem: Factored, penalty: object, k: int, free: int) -> Array:

@@ -76,7 +76,7 @@ class Side(abc.ABC):
         """D @ B."""
         if self.turned:
             return (B.T @ self.D.T).T
-        return self.data.layout.push(self.D, B)
+        return self.data.layout.apply(self.D, B)
 
     def own(self, entries: Array) -> Array:
         """Turn entries between the table's own orientation and that of D @ B."""
@@ -116,7 +116,7 @@ class SquaredSide(Side):
 
     def _equations(self) -> Equations:
         t = self.data.terms[0]
-        target = self.layout.pull(
+        target = self.layout.adjoint(
             self.D,
             self.weighted(t.x if t.offset is None else t.x - t.offset),
         )
@@ -142,7 +142,7 @@ class KLSide(Side):
                 data = self.data.weighted(alive)
             side = KLSide(data, self.D, self.turned)
         B = np.where(B > 0, B, np.where(B.any(axis=0), B.mean(axis=0), 1)).astype(B.dtype)
-        up = side.layout.pull(side.D, side._observed / side._predictors(B))
+        up = side.layout.adjoint(side.D, side._observed / side._predictors(B))
         down = side._pulled_weights()
         return side, B * np.where(down > 0, up / np.where(down > 0, down, 1), 1)
 
@@ -153,7 +153,7 @@ class KLSide(Side):
 
     def _equations(self, B: Array, Z: Array) -> Equations:
         ratio = self._observed / Z
-        slope = self._pulled_weights() - self.layout.pull(self.D, ratio)  # D'f' with f' = w - w x/z
+        slope = self._pulled_weights() - self.layout.adjoint(self.D, ratio)  # D'f' with f' = w - w x/z
         ratio /= Z
         for block, H in self.hessians(ratio):
             yield block, H, times(H, B[:, block]) - slope[:, block]
@@ -193,7 +193,7 @@ class KLSide(Side):
         """D'w."""
         if self.data.complete:
             return self.D.sum(axis=0)[:, None]
-        return self.layout.pull(self.D, self.weighted(np.ones_like(self.data.terms[0].x)))
+        return self.layout.adjoint(self.D, self.weighted(np.ones_like(self.data.terms[0].x)))
 
     def _largest(self, entries: Array) -> Array:
         """Return the largest entry of each column, at least zero."""

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse
 
 from regfactor.core.batched_newton import solve_columns
+from regfactor.core.line_search import SUFFICIENT_DECREASE, backtrack_each
 from regfactor.core.params import Array
 from regfactor.problems import Data
 from regfactor.problems.layout import Dense
@@ -23,7 +24,7 @@ SHARES = (
 )  # widths of the envelopes, as shares of the typical size of the data
 # of Newton's method in one envelope, and of one step
 STEPS = 60
-HALVINGS = 30
+MAX_HALVINGS = 30
 SHEET = 500_000  # numbers of a sparse table that are held densely at once
 ROUNDING = 1e-14  # relative, of a cost
 
@@ -98,26 +99,29 @@ def _newton(data: Data, codes: Array, C: Array, ridge: Array) -> Array:
 
 
 def _newton_step(data: Data, codes: Array, C: Array, ridge: Array) -> tuple[Array, Array]:
-    """Return the codes after a step that is halved, row by row, until it lowers the cost; and which rows arrived."""
+    """Return the codes after a Newton step, shortened in every row until it lowers the cost.
+
+    The second result marks the rows that have converged: no step lowers them by more than rounding.
+    """
     Z = codes @ C
-    slope = data.gradient(Z) @ C.T + codes * ridge
-    step = solve_columns(C.T, data.hessian(Z).T, ridge, slope.T, data.layout.T).T
+    gradient = data.gradient(Z) @ C.T + codes * ridge
+    step = solve_columns(C.T, data.hessian(Z).T, ridge, gradient.T, data.layout.T).T
     costs = _costs(data, codes, C, ridge)
-    fall = (slope * step).sum(axis=1)
-    new = codes - step
-    short = np.arange(len(codes))
-    length = 1.0
-    for _ in range(HALVINGS):
-        most = costs[short] - 1e-4 * length * fall[short] + ROUNDING * np.abs(costs[short])
-        short = short[~(_costs(data.of_rows(short), new[short], C, ridge) <= most)]
-        if not len(short):
-            break
-        length /= 2
-        new[short] = codes[short] - length * step[short]
-    new[short] = codes[short]
-    arrived = fall <= ROUNDING * np.abs(costs)
-    arrived[short] = True
-    return new, arrived
+    rounding = ROUNDING * np.abs(costs)
+    decrease = (gradient * step).sum(axis=1)
+    new = codes.copy()
+
+    def lowers(rows: Array, lengths: Array) -> Array:
+        trial = codes[rows] - lengths[:, None] * step[rows]
+        most = costs[rows] - SUFFICIENT_DECREASE * lengths * decrease[rows] + rounding[rows]
+        lower = _costs(data.of_rows(rows), trial, C, ridge) <= most
+        new[rows[lower]] = trial[lower]
+        return np.asarray(lower)
+
+    _, failed = backtrack_each(lowers, np.ones(len(codes)), max_attempts=MAX_HALVINGS)
+    converged = decrease <= rounding
+    converged[failed] = True
+    return new, converged
 
 
 def _costs(data: Data, codes: Array, C: Array, ridge: Array) -> Array:

@@ -58,19 +58,19 @@ def first_point(problem: Factored) -> FactorPoint:
     k = problem.rank
     y = _response(problem.weighted)
     w = _weights(problem)
-    if problem.beside is None:
+    if problem.extra_components is None:
         E = np.zeros((0, data.shape[1]), data.dtype)
     else:
-        E = problem.beside
+        E = problem.extra_components
     B = None
     rest = y
     if problem.design is not None:
         B = _regressed(problem.design.D, w, rest, layout)
-        rest = rest - layout.push(problem.design.D, B)
+        rest = rest - layout.apply(problem.design.D, B)
     A = np.zeros((data.shape[0], 0), data.dtype)
     if len(E):
         A = _regressed(np.ascontiguousarray(E.T), None if w is None else w.T, rest.T, layout.T).T
-        rest = rest - layout.push(A, E)
+        rest = rest - layout.apply(A, E)
     root = np.ones((data.shape[0], 1), data.dtype)
     if problem.row_weights is not None:
         root = np.sqrt(problem.row_weights).astype(data.dtype)[:, None]
@@ -181,7 +181,7 @@ def _regressed(D: Array, w: Array | None, y: Array, layout: Layout) -> Array:
     if w is None and not layout.sparse:
         return np.asarray(np.linalg.pinv(D.astype(np.float64)) @ y, y.dtype)
     w = np.ones_like(y) if w is None else w
-    return solve_columns(D, w, np.zeros(D.shape[1], D.dtype), layout.pull(D, w * y), layout)
+    return solve_columns(D, w, np.zeros(D.shape[1], D.dtype), layout.adjoint(D, w * y), layout)
 
 
 def _inside(
@@ -277,7 +277,7 @@ def imputed_svd(data: Data, k: int) -> tuple[Array, Array, Array]:
     F = Factors(rows[:, None], columns[None])
     whole = not layout.sparse and bool((w > 0).all())
     for _ in range(1 if whole else IMPUTATIONS):
-        beyond = np.where(w > 0, x - layout.push(F.codes, F.C), 0)
+        beyond = np.where(w > 0, x - layout.apply(F.codes, F.C), 0)
         U, s, Vt = leading_svd(_sum(layout, beyond, F), k)
         F = Factors(U * s, Vt)
     return U, s, Vt
@@ -313,7 +313,7 @@ def _spread_rows(problem: Factored, rng: np.random.Generator) -> Factors:
     """Choose rows of the data as components, each far from those before it (k-means++ under the loss itself)."""
     data = problem.data
     middle = np.full(data.shape, data.neutral, data.dtype)
-    rows = middle + data.way(middle)
+    rows = middle + data.newton_displacement(middle)
     least = data.row_values(rows)
     chosen = [int(rng.integers(len(rows)))]
     losses = [data.row_values(np.broadcast_to(rows[chosen[0]], data.shape))]

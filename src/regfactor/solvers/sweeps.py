@@ -11,7 +11,7 @@ from regfactor.core.linalg import orthonormal
 from regfactor.core.params import Array
 from regfactor.penalties import SquaredL2
 from regfactor.problems import Convex
-from regfactor.problems.gradient_operator import Scattered
+from regfactor.problems.gradient_operator import GradientOperator
 from regfactor.solvers.updates import newton_rows, update_components
 
 WIDTH = 24  # directions of the gradient that are looked at
@@ -22,7 +22,7 @@ BESIDE = 4  # atoms given to the sweeps beside those that stand out
 
 
 def first_atoms(
-    G: Scattered,
+    G: GradientOperator,
     alpha: float,
     curvature: float,
     max_rank: int | None,
@@ -36,9 +36,9 @@ def first_atoms(
     width = min(WIDTH if max_rank is None else max_rank + BESIDE, *G.shape)
     block = random.normal(size=(G.shape[1], width)).astype(G.entries.dtype)
     for _ in range(2):
-        block = orthonormal(G.pull(orthonormal(G @ block)))
+        block = orthonormal(G.adjoint(orthonormal(G @ block)))
     left = orthonormal(G @ block)
-    U, s, Vt = np.linalg.svd(G.pull(left).T, full_matrices=False)
+    U, s, Vt = np.linalg.svd(G.adjoint(left).T, full_matrices=False)
     strong = (
         int((s > (max(STANDS_OUT * s[-1], alpha) if max_rank is None else alpha)).sum()) + BESIDE
     )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from regfactor.core.batched_newton import minimize_columns, newton_step
+from regfactor.core.line_search import backtrack_each
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.penalties import (
     Free,
@@ -131,11 +132,11 @@ def newton_rows(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float
 def newton_columns(data: Data, D: Array, B: Array, ridge: Array) -> Array:
     """Minimize over the columns of B in L(D B) + ridge."""
     if data.quadratic:
-        Z = data.layout.push(D, B)
+        Z = data.layout.apply(D, B)
         return newton_step(data.gradient(Z), data.hessian(Z), D, B, ridge, data.layout)
 
     def evaluate(B: Array) -> tuple[Array, Array, Array]:
-        values, g, h = data.expansion(data.layout.push(D, B))
+        values, g, h = data.expansion(data.layout.apply(D, B))
         return data.layout.column_sums(values), g, h
 
     return minimize_columns(evaluate, D, B, ridge, data.majorant(), data.layout)
@@ -185,16 +186,16 @@ def proximal_steps(
     arrived = (
         STILL if np.isfinite(data.curvature) else 1e3 * STILL
     )  # a searched step never gets as still
-    lengths = np.full(len(first), curvature, A.dtype)
+    curvatures = np.full(len(first), curvature, A.dtype)
     now = A
     ahead = A
     t = np.ones(len(first), A.dtype)
     for _ in range(steps):
         G = block.pull_back(data.gradient(block.predict(ahead)))
         if np.isfinite(data.curvature):  # the bound holds everywhere: no step needs to be tried
-            new = penalty.prox(ahead - G / lengths[:, None], alpha / lengths)
+            new = penalty.prox(ahead - G / curvatures[:, None], alpha / curvatures)
         else:
-            new, lengths = _searched_step(block, ahead, G, lengths, penalty, alpha)
+            new, curvatures = _searched_step(block, ahead, G, curvatures, penalty, alpha)
         move = new - now
         t = np.where(
             block.reduce((ahead - new) * move) > 0,
@@ -219,21 +220,26 @@ def _searched_step(
     block: Block,
     V: Array,
     G: Array,
-    lengths: Array,
+    curvatures: Array,
     penalty: Proximable,
     alpha: float,
 ) -> tuple[Array, Array]:
     """Step every part, doubling its curvature until the quadratic model bounds the loss."""
     value = block.values(block.predict(V))
-    for _ in range(60):
-        new = penalty.prox(V - G / lengths[:, None], alpha / lengths)
+    curvatures = curvatures.copy()
+    new = V
+
+    def is_bounded(parts: Array, doubled: Array) -> Array:
+        nonlocal new
+        curvatures[parts] = doubled
+        new = penalty.prox(V - G / curvatures[:, None], alpha / curvatures)
         move = new - V
-        model = value + block.reduce(G * move) + lengths / 2 * block.reduce(move * move)
-        short = ~(block.values(block.predict(new)) <= model + 1e-10 * np.abs(model))
-        if not short.any():
-            break
-        lengths = np.where(short, 2 * lengths, lengths)
-    return new, lengths
+        model = value + block.reduce(G * move) + curvatures / 2 * block.reduce(move * move)
+        bounded = block.values(block.predict(new)) <= model + 1e-10 * np.abs(model)
+        return np.asarray(bounded[parts])
+
+    backtrack_each(is_bounded, curvatures, factor=2.0)
+    return new, curvatures
 
 
 def _ridge_regression(X: Array, C: Array, ridge: Array) -> Array:

@@ -31,7 +31,7 @@ class Held:
         """Return a number for each column as a number for each entry, up to broadcasting."""
         return columns
 
-    def pull(self, D: Array, entries: Array) -> Array:
+    def adjoint(self, D: Array, entries: Array) -> Array:
         """D' times the matrix of entries, zero at what is held."""
         return np.where(self.free, D.T @ entries, 0)
 
@@ -143,7 +143,7 @@ class Columns:
                 break
             task = self.only(left)
             g, h = task.derivatives(B[:, left])
-            slope = task.layout.pull(self.D, g)
+            slope = task.layout.adjoint(self.D, g)
             step = solve_columns(self.D, h, ridge, slope, task.layout)
             fall = (slope * step).sum(axis=0)
             B[:, left], values[left], moved = task.searched(
@@ -185,7 +185,7 @@ class Columns:
         return B
 
     def _slope(self, B: Array) -> Array:
-        return self.layout.pull(self.D, self.derivatives(B)[0])
+        return self.layout.adjoint(self.D, self.derivatives(B)[0])
 
     def searched(
         self,

@@ -33,7 +33,7 @@ def explained(data: Data, value: float, rows: Array | None, levels: bool) -> flo
     if _at_ends(whole):
         return 0.0
     if levels or data.terms[0].offset is not None:
-        beside = np.ones((1, data.shape[1])) if levels else None
+        extra_components = np.ones((1, data.shape[1])) if levels else None
         design = Design.intercept(data.shape[0], data.dtype)
         problem = Factored(
             data,
@@ -41,7 +41,7 @@ def explained(data: Data, value: float, rows: Array | None, levels: bool) -> flo
             SquaredL2(),
             row_weights=rows,
             design=design,
-            beside=beside,
+            extra_components=extra_components,
         )
         null = null_point(problem)[1]
     else:

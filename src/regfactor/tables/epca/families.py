@@ -150,7 +150,7 @@ def _tally(table: Any, D: Array, entries: Any) -> Array:
     """Return by columns the sums of w x, of w, of the entries that have weight, and of w where x > 0, weighted by D."""
     held = Entries.of(table, entries)
     parts = (held.w * held.x, held.w, held.seen, np.where(held.x > 0, held.w, 0))
-    return np.array([held.layout.pull(D, part)[0] for part in parts])
+    return np.array([held.layout.adjoint(D, part)[0] for part in parts])
 
 
 def _counting(table: Any, entries: Any) -> Any:

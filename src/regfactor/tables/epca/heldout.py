@@ -156,15 +156,15 @@ def _parted(
         design = None
     else:
         design = problem.design.astype(np.float32)
-    if problem.beside is None:
-        beside = None
+    if problem.extra_components is None:
+        extra_components = None
     else:
-        beside = problem.beside.astype(np.float32)
+        extra_components = problem.extra_components.astype(np.float32)
     return replace(
         problem,
         data=learned.astype(np.float32),
         design=design,
-        beside=beside,
+        extra_components=extra_components,
     ), tested.astype(np.float32)
 
 
@@ -194,8 +194,8 @@ def split(data: Data, seen: Array | None, random: np.random.Generator) -> tuple[
 def _revived(F: Factors, first: Factors, problem: Factored) -> Factors:
     """Return factors in which atoms that a stronger penalty has nearly removed begin again."""
     k = problem.rank
-    beside = 0 if problem.beside is None else len(problem.beside)
-    have = F.rank - beside
+    extra_components = 0 if problem.extra_components is None else len(problem.extra_components)
+    have = F.rank - extra_components
     codes = first.codes * AGAIN
     C = first.C * AGAIN
     size = np.linalg.norm(F.codes[:, :have], axis=0) * np.linalg.norm(F.C[:have], axis=1)

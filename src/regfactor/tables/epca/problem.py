@@ -32,7 +32,7 @@ def stated(estimator: Any, data: Data, reading: Reading, given: Given) -> Convex
     else:
         design = None
     if estimator.n_components is None:
-        if isinstance(reading.loss, Multinomial):  # rows whole, and no level beside them
+        if isinstance(reading.loss, Multinomial):  # rows whole, and no level next to them
             data = _coupled(
                 given,
                 reading.loss,
@@ -51,7 +51,7 @@ def stated(estimator: Any, data: Data, reading: Reading, given: Given) -> Convex
             f"n_components={k} is more than min(n_samples, n_features): n_samples = {n}, n_features = {d}.",
         )
     levels = estimator.row_offset == "fit" or isinstance(reading.loss, Multinomial)
-    beside = np.ones((1, d), data.dtype) if levels else None
+    extra_components = np.ones((1, d), data.dtype) if levels else None
     return Factored(
         data,
         SquaredL2(),
@@ -60,7 +60,7 @@ def stated(estimator: Any, data: Data, reading: Reading, given: Given) -> Convex
         strength,
         row_weights=given.rows,
         design=design,
-        beside=beside,
+        extra_components=extra_components,
     )
 
 

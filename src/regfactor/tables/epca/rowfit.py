@@ -198,7 +198,7 @@ def row_fit(
 ) -> tuple[RowFit, Array]:
     """Return how rows are scored under the components of a point, and its codes as a start."""
     if isinstance(problem, Factored):
-        m = 0 if problem.beside is None else len(problem.beside)
+        m = 0 if problem.extra_components is None else len(problem.extra_components)
         k = problem.rank
         F = _padded(point.factors, k, m)
         codes = F.codes
