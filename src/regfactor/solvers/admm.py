@@ -259,7 +259,10 @@ class Splitting:
         """Return rho whose first threshold is a few percent of the way to the data, and a tenth of that way."""
         null = self.problem.null
         way = (
-            self.problem.data.newton_displacement(self.problem.predictor(null.factors, null.coefficients)) / self.s
+            self.problem.data.newton_displacement(
+                self.problem.predictor(null.factors, null.coefficients)
+            )
+            / self.s
         )
         size = self.gauge.polar(way, 0).value
         return (float(30 * self.problem.alpha / size) if size > 0 else 1.0), 0.1 * float(

@@ -44,7 +44,9 @@ class Alternating(Solver):
                 "On a sparse table factors must be free, under SquaredL2, or (with the losses squared and kl) "
                 "NonNegative; give it as a dense one with NaN.",
             )
-        if not is_newtonian(problem) and (problem.design is not None or problem.extra_components is not None):
+        if not is_newtonian(problem) and (
+            problem.design is not None or problem.extra_components is not None
+        ):
             raise UnsupportedProblem(
                 "Free terms beside the factors need smooth elementwise losses and SquaredL2 or Free.",
             )

@@ -132,7 +132,11 @@ class FactoredFista(Solver):
             for _ in range(self.every):
                 descent.step()
             found = descent.examine()
-            if descent.single and not found.rank_limited and (found.settled or found.bound > -np.inf):
+            if (
+                descent.single
+                and not found.rank_limited
+                and (found.settled or found.bound > -np.inf)
+            ):
                 descent.refine()
                 found = descent.examine()
             yield found

@@ -193,7 +193,9 @@ def _given(problem: Factored) -> tuple[Array, Array]:
         D = np.zeros((n, 0), dtype)
     else:
         D = problem.design.D
-    return D, np.zeros((0, d), dtype) if problem.extra_components is None else problem.extra_components
+    return D, np.zeros(
+        (0, d), dtype
+    ) if problem.extra_components is None else problem.extra_components
 
 
 def _ridge(problem: Factored, penalty: object, k: int, free: int) -> Array:

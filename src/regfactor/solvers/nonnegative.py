@@ -153,7 +153,9 @@ class KLSide(Side):
 
     def _equations(self, B: Array, Z: Array) -> Equations:
         ratio = self._observed / Z
-        slope = self._pulled_weights() - self.layout.adjoint(self.D, ratio)  # D'f' with f' = w - w x/z
+        slope = self._pulled_weights() - self.layout.adjoint(
+            self.D, ratio
+        )  # D'f' with f' = w - w x/z
         ratio /= Z
         for block, H in self.hessians(ratio):
             yield block, H, times(H, B[:, block]) - slope[:, block]
