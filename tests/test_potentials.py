@@ -28,7 +28,7 @@ def total(potential, values):
 
 
 @every_potential
-def test_transfer_is_the_slope_of_the_value(potential):
+def test_transfer_is_the_derivative_of_the_value(potential):
     x = draw_potential(potential)
     h = 1e-6
     for j in range(x.shape[1]):
@@ -46,13 +46,13 @@ def test_transfer_is_the_slope_of_the_value(potential):
 
 
 @pytest.mark.parametrize("potential", cases(POTENTIALS, without=("multinomial_entropy",)))
-def test_slope_is_the_slope_of_the_transfer(potential):
+def test_hessian_is_the_derivative_of_the_transfer(potential):
     x = draw_potential(potential)
     for j in range(x.shape[1]):
         move = np.zeros(x.shape[1])
         move[j] = 1e-6
         slope = (potential.transfer(x + move)[:, j] - potential.transfer(x - move)[:, j]) / 2e-6
-        np.testing.assert_allclose(potential.slope(x)[:, j], slope, rtol=1e-6, atol=2e-8)
+        np.testing.assert_allclose(potential.hessian(x)[:, j], slope, rtol=1e-6, atol=2e-8)
 
 
 @every_potential
@@ -125,7 +125,7 @@ def test_the_dual_swaps_value_and_conjugate(potential):
     np.testing.assert_allclose(dual.conjugate(x), potential.value(x))
     np.testing.assert_allclose(dual.transfer(y), potential.inverse(y))
     np.testing.assert_allclose(dual.inverse(x), y)
-    np.testing.assert_allclose(dual.slope(y) * potential.slope(x), 1, rtol=1e-9)
+    np.testing.assert_allclose(dual.hessian(y) * potential.hessian(x), 1, rtol=1e-9)
     assert (dual.domain, dual.range) == (potential.range, potential.domain)
 
 
@@ -175,7 +175,7 @@ def test_softmax_divergence_does_not_see_shifts_of_rows():
 )
 def test_extreme_arguments_give_numbers(potential, x):
     at = np.array([[x, 0.0]])
-    for method in (potential.value, potential.transfer, potential.slope):
+    for method in (potential.value, potential.transfer, potential.hessian):
         assert np.isfinite(method(at)).all()
 
 
@@ -189,10 +189,10 @@ def test_inverses_that_grow_exponentially_give_numbers(y, dtype):
 
 
 @every_potential
-@pytest.mark.parametrize("method", ["value", "transfer", "slope", "conjugate", "inverse"])
+@pytest.mark.parametrize("method", ["value", "transfer", "hessian", "conjugate", "inverse"])
 def test_nothing_is_mutated_and_float32_stays(potential, method):
     x = draw_potential(potential)
-    at = x if method in {"value", "transfer", "slope"} else potential.transfer(x)
+    at = x if method in {"value", "transfer", "hessian"} else potential.transfer(x)
     assert getattr(potential, method)(frozen(at)).dtype == np.float64
     assert getattr(potential, method)(frozen(at.astype(np.float32))).dtype == np.float32
 

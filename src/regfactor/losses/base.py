@@ -1,4 +1,4 @@
-"""The role of a loss: f(z; x) between a predictor z and a datum x, convex in z, summed elsewhere."""
+"""The role of a loss: f(z; x) of a predictor z and a datum x, convex in z, summed elsewhere."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from regfactor.core.params import Array, Interval, Params, UnsupportedProblem
 
 EVERYTHING = slice(None)
+MAX_NEWTON_STEPS = 100
 
 
 class Loss(Params, abc.ABC):
@@ -26,7 +27,8 @@ class Loss(Params, abc.ABC):
     smooth: bool = True
     rowwise: bool = False
     proximable: bool = True
-    of_residual: bool = False  # a function of z - x: offsets of the data are no part of its scale
+    # a function of z - x: offsets of the data do not matter to its scale
+    of_residual: bool = False
     curvature: float = np.inf
 
     @abc.abstractmethod
@@ -42,7 +44,7 @@ class Loss(Params, abc.ABC):
         """d2f/dz2 (a rowwise loss: its diagonal; infinite at a kink)."""
 
     def expand(self, z: Array, x: Array, value: Array, gradient: Array, hessian: Array) -> None:
-        """Write value, gradient and second derivative to the last three; overridden where they share work."""
+        """Write value, gradient and hessian to the last three; overridden where they share work."""
         value[...] = self.value(z, x)
         gradient[...] = self.gradient(z, x)
         hessian[...] = self.hessian(z, x)
@@ -56,12 +58,12 @@ class Loss(Params, abc.ABC):
         """Return the z with gradient y: where the supremum in the conjugate is attained."""
 
     @abc.abstractmethod
-    def slopes(self, x: Array) -> tuple[Array | float, Array | float]:
-        """Return the least and the greatest slope of f(.; x): the domain of its conjugate."""
+    def dual_domain(self, x: Array) -> tuple[Array | float, Array | float]:
+        """Return the ends of the domain of the conjugate: the smallest and largest derivative."""
 
     def feasible(self, y: Array, x: Array) -> Array:
         """Return y moved into the domain of the conjugate."""
-        low, high = self.slopes(x)
+        low, high = self.dual_domain(x)
         return np.asarray(np.clip(y, low, high), np.result_type(y, x))
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
@@ -75,16 +77,16 @@ class Loss(Params, abc.ABC):
         return self
 
     def predict(self, z: Array) -> Array:
-        """Return what the model expects of a datum with predictor z, in the units of the data."""
+        """Return the expected datum of a predictor z, in the units of the data."""
         return z
 
     def legal(self, x: Array) -> Array:
-        """Tell which data this loss can take."""
+        """Return a mask of the data that this loss accepts."""
         return self.domain.contains(x)
 
     @property
     def domain_text(self) -> str:
-        """The legal data in words."""
+        """The legal data, as shown in error messages."""
         return str(self.domain)
 
     @property
@@ -93,11 +95,11 @@ class Loss(Params, abc.ABC):
         return bool(np.isinf(self.link_domain.low) and np.isinf(self.link_domain.high))
 
     def parts(self, d: int) -> list[tuple[Any, Loss]]:
-        """Return which loss stands on which of d columns."""
+        """Return pairs (columns, loss) that cover d columns."""
         return [(EVERYTHING, self)]
 
 
-def prox_by_newton(loss: Loss, a: Array, w: Array | float, x: Array, steps: int = 100) -> Array:
+def prox_by_newton(loss: Loss, a: Array, w: Array | float, x: Array) -> Array:
     """Solve f'(z) + w (z - a) = 0 for every entry.
 
     The root lies between a and a - f'(a)/w. A Newton step is taken only if it stays inside the
@@ -107,17 +109,18 @@ def prox_by_newton(loss: Loss, a: Array, w: Array | float, x: Array, steps: int 
     """
     dtype = np.result_type(a, x)
     w = np.maximum(np.asarray(w, dtype), np.finfo(dtype).tiny)
-    a = np.clip(a, *_inside(loss.link_domain, dtype))
-    slope = loss.gradient(a, x)
-    other = np.clip(a - slope / w, *_inside(loss.link_domain, dtype))
+    ends = _inner_ends(loss.link_domain, dtype)
+    a = np.clip(a, *ends)
+    gradient = loss.gradient(a, x)
+    other = np.clip(a - gradient / w, *ends)
     low = np.minimum(a, other)
     high = np.maximum(a, other)
     z = a
-    residual = slope
+    residual = gradient
     last = np.full_like(a, np.inf)
     eps = 4 * np.finfo(dtype).eps
     noise = eps * (2 * np.abs(x) + w * np.abs(a))
-    for _ in range(steps):
+    for _ in range(MAX_NEWTON_STEPS):
         low = np.where(residual < 0, z, low)
         high = np.where(residual > 0, z, high)
         size = np.abs(residual)
@@ -125,28 +128,25 @@ def prox_by_newton(loss: Loss, a: Array, w: Array | float, x: Array, steps: int 
         trusted = (newton > low) & (newton < high) & (size <= last / 2)
         moved = np.where(trusted, newton, (low + high) / 2)
         last = np.where(trusted, size, last)
-        # a residual of the size of rounding has no sign to go by: the entry stays where it is
-        done = (size <= noise + eps * (np.abs(slope) + w * np.abs(z))) | (
-            high - low <= eps * np.abs(z)
-        )
+        # the sign of a residual of the size of rounding means nothing: the entry stays in place
+        rounding = noise + eps * (np.abs(gradient) + w * np.abs(z))
+        done = (size <= rounding) | (high - low <= eps * np.abs(z))
         z = np.where(done, z, moved).astype(dtype, copy=False)
         if done.all():
             break
-        slope = loss.gradient(z, x)
-        residual = slope + w * (z - a)
+        gradient = loss.gradient(z, x)
+        residual = gradient + w * (z - a)
     return z
 
 
-def _inside(interval: Interval, dtype: Any) -> tuple[float, float]:
-    """Return the ends of an interval, moved inwards where they do not belong to it."""
+def _inner_ends(interval: Interval, dtype: Any) -> tuple[float, float]:
+    """Return finite ends of an interval, moved inwards where they do not belong to it."""
     tiny = float(np.finfo(dtype).tiny)
     huge = float(np.finfo(dtype).max) ** 0.25
-    if np.isinf(interval.low):
-        low = -huge
-    else:
-        low = interval.low + (0.0 if interval.low_closed else tiny)
-    if np.isinf(interval.high):
-        high = huge
-    else:
-        high = interval.high - (0.0 if interval.high_closed else tiny)
+    low = max(interval.low, -huge)
+    high = min(interval.high, huge)
+    if low == interval.low and not interval.low_closed:
+        low += tiny
+    if high == interval.high and not interval.high_closed:
+        high -= tiny
     return low, high

@@ -11,7 +11,12 @@ from scipy.special import wrightomega, xlogy
 from regfactor.core.params import Array, Interval, require_positive
 from regfactor.losses import potentials
 from regfactor.losses.base import Loss
-from regfactor.losses.exponentials import bounded, bounded_exp, rising_exp, tamed
+from regfactor.losses.exponentials import (
+    bounded_exp,
+    clip_exponent,
+    clip_to_root_of_max,
+    exp_with_tangent,
+)
 from regfactor.losses.potentials import NEGATIVE, NON_NEGATIVE, POSITIVE, UNIT, Potential
 
 
@@ -27,7 +32,7 @@ class Bregman(Loss):
         return self.potential.transfer(z) - x
 
     def hessian(self, z: Array, x: Array) -> Array:
-        return self.potential.slope(z)
+        return self.potential.hessian(z)
 
     def conjugate(self, y: Array, x: Array) -> Array:
         mean = y + x
@@ -42,7 +47,7 @@ class Bregman(Loss):
             np.clip(y + x, self.potential.range.low, self.potential.range.high),
         )
 
-    def slopes(self, x: Array) -> tuple[Array, Array | float]:
+    def dual_domain(self, x: Array) -> tuple[Array, Array | float]:
         return self.potential.range.low - x, self.potential.range.high - x
 
     def predict(self, z: Array) -> Array:
@@ -71,12 +76,12 @@ class Poisson(Bregman):
     domain = NON_NEGATIVE
 
     def value(self, z: Array, x: Array) -> Array:
-        return super().value(tamed(z), x)
+        return super().value(clip_to_root_of_max(z), x)
 
     def expand(self, z: Array, x: Array, value: Array, gradient: Array, hessian: Array) -> None:
-        np.exp(inner := bounded(z), out=hessian)
+        np.exp(inner := clip_exponent(z), out=hessian)
         np.subtract(hessian, x, out=gradient)
-        if inner is not z:  # along the tangent, as in rising_exp
+        if inner is not z:  # along the tangent, as in exp_with_tangent
             value[...] = self.value(z, x)
             return
         np.multiply(x, z, out=value)
@@ -98,7 +103,7 @@ class Gamma(Bregman):
         mean = y + x
         return np.where(mean > 0, -np.log(np.where(mean > 0, mean, 1)) - 1, np.inf)
 
-    def slopes(self, x: Array) -> tuple[Array, float]:
+    def dual_domain(self, x: Array) -> tuple[Array, float]:
         return (_margin(x) - 1) * x, np.inf  # the open end mean -> 0 has an infinite conjugate
 
     def inverse_gradient(self, y: Array, x: Array) -> Array:
@@ -177,7 +182,7 @@ class Multinomial(Bregman):
         return x.sum(axis=-1, keepdims=True) * self.potential.transfer(z) - x
 
     def hessian(self, z: Array, x: Array) -> Array:
-        return x.sum(axis=-1, keepdims=True) * self.potential.slope(z)
+        return x.sum(axis=-1, keepdims=True) * self.potential.hessian(z)
 
     def conjugate(self, y: Array, x: Array) -> Array:
         counts = y + x
@@ -197,7 +202,7 @@ class Multinomial(Bregman):
         found = counts.sum(axis=-1, keepdims=True)
         return np.where(found > 0, counts * (total / np.where(found > 0, found, 1)) - x, 0)
 
-    def slopes(self, x: Array) -> tuple[Array, Array]:
+    def dual_domain(self, x: Array) -> tuple[Array, Array]:
         return -x, x.sum(axis=-1, keepdims=True) - x
 
 
@@ -223,7 +228,7 @@ class GammaLog(Loss):
     domain = POSITIVE
 
     def value(self, z: Array, x: Array) -> Array:
-        return x * rising_exp(-z) + z
+        return x * exp_with_tangent(-z) + z
 
     def gradient(self, z: Array, x: Array) -> Array:
         return 1 - x * bounded_exp(-z)
@@ -239,7 +244,7 @@ class GammaLog(Loss):
         with np.errstate(divide="ignore"):
             return np.log(x / np.maximum(1 - y, 0))
 
-    def slopes(self, x: Array) -> tuple[float, float]:
+    def dual_domain(self, x: Array) -> tuple[float, float]:
         return -np.inf, 1.0
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
@@ -271,7 +276,7 @@ class KL(Loss):
     def inverse_gradient(self, y: Array, x: Array) -> Array:
         return _ratio(x, 1 - y)
 
-    def slopes(self, x: Array) -> tuple[float, Array]:
+    def dual_domain(self, x: Array) -> tuple[float, Array]:
         return -np.inf, 1 - _margin(x) * (x > 0)  # the open end has an infinite conjugate
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:

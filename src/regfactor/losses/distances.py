@@ -22,7 +22,7 @@ from scipy.spatial.distance import cdist
 
 from regfactor.core.linalg import is_sparse, stored_by_all
 from regfactor.core.params import Array, Interval, Params, require_positive
-from regfactor.losses.sums import less, over_rows, row_sums
+from regfactor.losses.sums import apply_to_rows, row_sums, subtract_row
 
 ROUNDED = 64 * float(
     np.finfo(np.float64).eps,
@@ -159,7 +159,7 @@ class SquaredDistance(Affine):
         return np.maximum(row_sums(X, stored) + away @ away, 0) / 2
 
     def values(self, X: Array) -> Array:
-        return over_rows(lambda rows: np.einsum("ij,ij->i", rows, rows) / 2, X)
+        return apply_to_rows(lambda rows: np.einsum("ij,ij->i", rows, rows) / 2, X)
 
     def links(self, M: Array, anchor: Array) -> tuple[Array, Array]:
         f = M - anchor
@@ -201,7 +201,7 @@ class Mahalanobis(Affine):
         # the scatter, from which D follows for any S; over all rows it is about the mean, not what
         # stands for that here
         origin = anchor.astype(X.dtype)
-        Y = less(X, origin)
+        Y = subtract_row(X, origin)
         off = anchor - origin
         Y = Y if w is None else Y * np.sqrt(w)[:, None]
         return Y.T @ Y - (len(X) if w is None else w.sum()) * np.outer(off, off)

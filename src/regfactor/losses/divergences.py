@@ -16,9 +16,9 @@ from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array, Interval, choose
 from regfactor.losses import potentials
 from regfactor.losses.distances import Affine, Divergence, Mahalanobis, Manhattan, SquaredDistance
-from regfactor.losses.exponentials import LAST_EXPONENT, wide_exp
+from regfactor.losses.exponentials import MAX_FINITE_EXPONENT, finite_exp
 from regfactor.losses.potentials import Potential
-from regfactor.losses.sums import over_rows, row_values, x_log_x
+from regfactor.losses.sums import apply_to_rows, row_values, x_log_x
 
 TINY = float(np.finfo(np.float64).tiny)
 CANCELED = 1e-4  # share of the terms of a sum below which too many of its digits are lost
@@ -48,7 +48,7 @@ class BregmanDivergence(Affine):
 
     def reach(self, dtype: Any) -> Interval:
         if isinstance(self.potential, potentials.Exp):
-            return Interval(high=LAST_EXPONENT[np.dtype(dtype).itemsize])
+            return Interval(high=MAX_FINITE_EXPONENT[np.dtype(dtype).itemsize])
         return self.domain
 
     def base(self, X: Array, anchor: Array) -> Array:
@@ -69,11 +69,11 @@ class BregmanDivergence(Affine):
         return not self.potential.rowwise and bool(self.domain.contains(np.zeros(())))
 
     def values(self, X: Array) -> Array:
-        return over_rows(lambda rows: row_values(self.potential, rows), X)
+        return apply_to_rows(lambda rows: row_values(self.potential, rows), X)
 
     def curved(self, X: Array) -> Array:
         if isinstance(self.potential, potentials.Entropy):
-            return over_rows(x_log_x, X)
+            return apply_to_rows(x_log_x, X)
         return self.values(X)
 
     def paired(self, X: Array, M: Array) -> Array:
@@ -132,17 +132,17 @@ class BregmanDivergence(Affine):
 
     def _value(self, X: Array) -> Array:
         if isinstance(self.potential, potentials.Exp):
-            return wide_exp(X)
+            return finite_exp(X)
         return self.potential.value(X)
 
     def _slope(self, X: Array) -> Array:
         if isinstance(self.potential, potentials.Exp):
-            return wide_exp(X)
-        return self.potential.slope(X)
+            return finite_exp(X)
+        return self.potential.hessian(X)
 
     def _transfer(self, M: Array) -> Array:
         if isinstance(self.potential, potentials.Exp):
-            return wide_exp(M)
+            return finite_exp(M)
         domain = self.potential.domain
         if domain.low_closed and domain.low == 0:
             inside = np.maximum(M, domain.low + TINY)

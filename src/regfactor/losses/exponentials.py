@@ -1,4 +1,4 @@
-"""Exponentials and logarithms of them that stay numbers, however large the exponent."""
+"""Exponentials and logarithms of exponentials that stay finite for any exponent."""
 
 from __future__ import annotations
 
@@ -6,46 +6,43 @@ import numpy as np
 
 from regfactor.core.params import Array
 
-MAX_EXPONENT = 300.0  # exp of more would overflow once squared
-MAX_EXPONENT_SINGLE = 40.0  # the same in float32
-LAST_EXPONENT = {
-    8: 700.0,
-    4: 85.0,
-}  # by bytes of a number: exp of more would overflow once added up over some rows
+# exp of a larger exponent would overflow once squared
+MAX_EXPONENT = 300.0
+MAX_EXPONENT_SINGLE = 40.0
+# by bytes of a number: exp of a larger exponent would overflow once added up over some rows
+MAX_FINITE_EXPONENT = {8: 700.0, 4: 85.0}
 
 
 def bounded_exp(z: Array, out: Array | None = None) -> Array:
     """Return exp(z) for z up to a bound beyond which only the order of magnitude matters."""
-    return np.exp(bounded(z, out=out), out=out)
+    return np.exp(clip_exponent(z, out=out), out=out)
 
 
-def bounded(z: Array, out: Array | None = None) -> Array:
-    """Return z up to the bound of exponents in its precision: itself, where that holds, which is soon seen."""
-    if (z := np.asarray(z)).dtype == np.float32:
-        most = MAX_EXPONENT_SINGLE
-    else:
-        most = MAX_EXPONENT
-    if z.max(initial=-np.inf) <= most:
+def clip_exponent(z: Array, out: Array | None = None) -> Array:
+    """Return min(z, the largest exponent of its precision); z itself where nothing is clipped."""
+    z = np.asarray(z)
+    bound = MAX_EXPONENT_SINGLE if z.dtype == np.float32 else MAX_EXPONENT
+    if z.max(initial=-np.inf) <= bound:
         return z
-    return np.minimum(z, most, out=out)
+    return np.minimum(z, bound, out=out)
 
 
-def rising_exp(z: Array) -> Array:
-    """Return exp(z), and beyond the bound of exponents its tangent there, which outweighs any multiple of z."""
-    inner = bounded(z)
-    if inner is z:
+def exp_with_tangent(z: Array) -> Array:
+    """Return exp(z), continued by its tangent beyond the bound, which exceeds any multiple of z."""
+    clipped = clip_exponent(z)
+    if clipped is z:
         return np.exp(z)
-    return np.asarray(np.exp(inner) * (1 + (tamed(z) - inner)))
+    return np.asarray(np.exp(clipped) * (1 + (clip_to_root_of_max(z) - clipped)))
 
 
-def tamed(z: Array) -> Array:
-    """Return z up to where that tangent, and any multiple of z, is still a number."""
+def clip_to_root_of_max(z: Array) -> Array:
+    """Return z up to where that tangent, and any multiple of z, is still finite."""
     return np.minimum(z, np.sqrt(np.finfo(np.asarray(z).dtype).max))
 
 
-def wide_exp(z: Array) -> Array:
-    """Return exp(z) in the precision of z, for z up to the last that is a number there."""
-    powers = np.minimum(z, z.dtype.type(LAST_EXPONENT[z.dtype.itemsize]))
+def finite_exp(z: Array) -> Array:
+    """Return exp(z) in the precision of z, clipped at the largest exponent that is finite there."""
+    powers = np.minimum(z, z.dtype.type(MAX_FINITE_EXPONENT[z.dtype.itemsize]))
     return np.asarray(np.exp(powers, out=powers))
 
 

@@ -11,7 +11,7 @@ from regfactor.losses.base import Loss
 
 
 class Margin(Loss):
-    """f(z; x) = h(x z) with h decreasing; predicts the sign."""
+    """f(z; x) = h(x z) with -1 <= h' <= 0; predicts the sign."""
 
     domain = Interval(-1, 1, low_closed=True, high_closed=True)
 
@@ -21,6 +21,9 @@ class Margin(Loss):
     @property
     def domain_text(self) -> str:
         return "{-1, +1}"
+
+    def dual_domain(self, x: Array) -> tuple[Array, Array]:
+        return np.minimum(-x, 0), np.maximum(-x, 0)
 
     def predict(self, z: Array) -> Array:
         return np.where(z >= 0, 1, -1).astype(z.dtype)
@@ -47,9 +50,6 @@ class Hinge(Margin):
 
     def inverse_gradient(self, y: Array, x: Array) -> Array:
         return x + np.zeros_like(y)
-
-    def slopes(self, x: Array) -> tuple[Array, Array]:
-        return np.minimum(-x, 0), np.maximum(-x, 0)
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
         m = x * a
@@ -90,9 +90,6 @@ class SmoothedHinge(Margin):
     def inverse_gradient(self, y: Array, x: Array) -> Array:
         return x + self.gamma * y
 
-    def slopes(self, x: Array) -> tuple[Array, Array]:
-        return np.minimum(-x, 0), np.maximum(-x, 0)
-
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
         m = x * a
         u = np.clip((1 - m) / (self.gamma + 1 / w), 0, 1)
@@ -121,7 +118,7 @@ class SquaredHinge(Margin):
     def inverse_gradient(self, y: Array, x: Array) -> Array:
         return x + y / 2
 
-    def slopes(self, x: Array) -> tuple[Array, Array]:
+    def dual_domain(self, x: Array) -> tuple[Array, Array]:
         return np.where(x > 0, -np.inf, 0), np.where(x > 0, 0, np.inf)
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import expit, logsumexp, xlog1py, xlogy
 
 from regfactor.core.params import Array, Interval, Params, require_positive
-from regfactor.losses.exponentials import bounded, bounded_exp, rising_exp, softplus
+from regfactor.losses.exponentials import bounded_exp, clip_exponent, exp_with_tangent, softplus
 
 POSITIVE = Interval(0, np.inf)
 NON_NEGATIVE = Interval(0, np.inf, low_closed=True)
@@ -39,7 +39,7 @@ class Potential(Params, abc.ABC):
         """f(x) = F'(x)."""
 
     @abc.abstractmethod
-    def slope(self, x: Array) -> Array:
+    def hessian(self, x: Array) -> Array:
         """f'(x) = F''(x); where F(x) - F(m) loses its digits, divergences are integrals of it."""
 
     @abc.abstractmethod
@@ -67,7 +67,7 @@ class Identity(Potential):
     def transfer(self, x: Array) -> Array:
         return x
 
-    def slope(self, x: Array) -> Array:
+    def hessian(self, x: Array) -> Array:
         return np.ones_like(x)
 
     def conjugate(self, y: Array) -> Array:
@@ -89,7 +89,7 @@ class Sigmoid(Potential):
     def transfer(self, x: Array) -> Array:
         return np.asarray(expit(x))
 
-    def slope(self, x: Array) -> Array:
+    def hessian(self, x: Array) -> Array:
         return np.asarray(expit(x) * expit(-x))
 
     def conjugate(self, y: Array) -> Array:
@@ -114,7 +114,7 @@ class Softmax(Potential):
         powers = np.exp(x - x.max(axis=-1, keepdims=True))
         return powers / powers.sum(axis=-1, keepdims=True)
 
-    def slope(self, x: Array) -> Array:
+    def hessian(self, x: Array) -> Array:
         p = self.transfer(x)
         return p * (1 - p)
 
@@ -133,12 +133,12 @@ class Exp(Potential):
     range = NON_NEGATIVE
 
     def value(self, x: Array) -> Array:
-        return rising_exp(x)
+        return exp_with_tangent(x)
 
     def transfer(self, x: Array) -> Array:
         return bounded_exp(x)
 
-    def slope(self, x: Array) -> Array:
+    def hessian(self, x: Array) -> Array:
         return bounded_exp(x)
 
     def conjugate(self, y: Array) -> Array:
@@ -164,7 +164,7 @@ class Cube(Potential):
     def transfer(self, x: Array) -> Array:
         return x * x * x
 
-    def slope(self, x: Array) -> Array:
+    def hessian(self, x: Array) -> Array:
         return 3 * x * x
 
     def conjugate(self, y: Array) -> Array:
@@ -191,15 +191,15 @@ class RelaxedSigmoid(Potential):
     def transfer(self, x: Array) -> Array:
         return np.sign(x) * np.log1p(np.abs(x) / self.theta)
 
-    def slope(self, x: Array) -> Array:
+    def hessian(self, x: Array) -> Array:
         return 1 / (np.abs(x) + self.theta)
 
     def conjugate(self, y: Array) -> Array:
-        size = bounded(np.abs(y))
+        size = clip_exponent(np.abs(y))
         return self.theta * (np.expm1(size) - size)
 
     def inverse(self, y: Array) -> Array:
-        return np.sign(y) * self.theta * np.expm1(bounded(np.abs(y)))
+        return np.sign(y) * self.theta * np.expm1(clip_exponent(np.abs(y)))
 
 
 @dataclass
@@ -219,8 +219,8 @@ class Dual(Potential):
     def transfer(self, x: Array) -> Array:
         return self.potential.inverse(x)
 
-    def slope(self, x: Array) -> Array:
-        return 1 / self.potential.slope(self.potential.inverse(x))
+    def hessian(self, x: Array) -> Array:
+        return 1 / self.potential.hessian(self.potential.inverse(x))
 
     def conjugate(self, y: Array) -> Array:
         return self.potential.value(y)
@@ -242,7 +242,7 @@ class Entropy(Potential):
         with np.errstate(divide="ignore"):
             return np.log(x)
 
-    def slope(self, x: Array) -> Array:
+    def hessian(self, x: Array) -> Array:
         with np.errstate(divide="ignore"):
             return 1 / x
 
@@ -271,7 +271,7 @@ class Burg(Potential):
     def transfer(self, x: Array) -> Array:
         return -self.shape / x
 
-    def slope(self, x: Array) -> Array:
+    def hessian(self, x: Array) -> Array:
         return self.shape / (x * x)
 
     def conjugate(self, y: Array) -> Array:
@@ -299,7 +299,7 @@ class BinomialEntropy(Potential):
         with np.errstate(divide="ignore"):
             return np.log(x) - np.log(self.trials - x)
 
-    def slope(self, x: Array) -> Array:
+    def hessian(self, x: Array) -> Array:
         with np.errstate(divide="ignore"):
             return 1 / x + 1 / (self.trials - x)
 
@@ -324,7 +324,7 @@ class MultinomialEntropy(Potential):
         with np.errstate(divide="ignore"):
             return np.log(x) - np.log(x[..., -1:])
 
-    def slope(self, x: Array) -> Array:
+    def hessian(self, x: Array) -> Array:
         with np.errstate(divide="ignore"):
             return 1 / x
 
@@ -355,7 +355,7 @@ class Steps(Potential):
     def transfer(self, x: Array) -> Array:
         return self._sum(expit, x)
 
-    def slope(self, x: Array) -> Array:
+    def hessian(self, x: Array) -> Array:
         return self._sum(lambda u: expit(u) * expit(-u), x)
 
     def conjugate(self, y: Array) -> Array:

@@ -29,7 +29,7 @@ class Residual(Loss):
         return self.penalty(z - x)
 
     def conjugate(self, y: Array, x: Array) -> Array:
-        low, high = self.slopes(x)
+        low, high = self.dual_domain(x)
         value = self.penalty_conjugate(y) + x * y
         inside = (y >= low) & (y <= high)
         if inside.all():
@@ -58,7 +58,7 @@ class Squared(Residual):
     def inverse_gradient(self, y: Array, x: Array) -> Array:
         return y + x
 
-    def slopes(self, x: Array) -> tuple[float, float]:
+    def dual_domain(self, x: Array) -> tuple[float, float]:
         return -np.inf, np.inf
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
@@ -91,7 +91,7 @@ class Huber(Residual):
     def inverse_gradient(self, y: Array, x: Array) -> Array:
         return y + x
 
-    def slopes(self, x: Array) -> tuple[float, float]:
+    def dual_domain(self, x: Array) -> tuple[float, float]:
         return -self.delta, self.delta
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
@@ -124,7 +124,7 @@ class SmoothedL1(Residual):
     def inverse_gradient(self, y: Array, x: Array) -> Array:
         return x + self.sigma * y
 
-    def slopes(self, x: Array) -> tuple[float, float]:
+    def dual_domain(self, x: Array) -> tuple[float, float]:
         return -1.0, 1.0
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
@@ -157,7 +157,7 @@ class Absolute(Residual):
     def inverse_gradient(self, y: Array, x: Array) -> Array:
         return x + np.zeros_like(y)
 
-    def slopes(self, x: Array) -> tuple[float, float]:
+    def dual_domain(self, x: Array) -> tuple[float, float]:
         return -1.0, 1.0
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
@@ -212,8 +212,8 @@ class Robust(Loss):
     def inverse_gradient(self, y: Array, x: Array) -> Array:
         return self.loss.inverse_gradient(y, x)
 
-    def slopes(self, x: Array) -> tuple[Array, Array]:
-        low, high = self.loss.slopes(x)
+    def dual_domain(self, x: Array) -> tuple[Array, Array]:
+        low, high = self.loss.dual_domain(x)
         return np.maximum(low, -self.beta), np.minimum(high, self.beta)
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:

@@ -64,5 +64,5 @@ class Stacked(Loss):
     def inverse_gradient(self, y: Array, x: Array) -> NoReturn:
         self.value(y, x)
 
-    def slopes(self, x: Array) -> NoReturn:
+    def dual_domain(self, x: Array) -> NoReturn:
         self.value(x, x)

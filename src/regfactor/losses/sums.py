@@ -11,14 +11,14 @@ import numpy as np
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array
 from regfactor.losses import potentials
-from regfactor.losses.exponentials import LAST_EXPONENT, wide_exp
+from regfactor.losses.exponentials import MAX_FINITE_EXPONENT, finite_exp
 from regfactor.losses.potentials import Potential
 
 SEVERAL = 16  # rows that are taken together
 FAR = 60.0  # of exponents: one shift serves all rows whose powers are numbers beside each other
 
 
-def over_rows(of: Callable[[Array], Array], X: Any) -> Array:
+def apply_to_rows(of: Callable[[Array], Array], X: Any) -> Array:
     """Return a function of every row that is a sum over columns; of sparse rows, by its numbers at what is stored."""
     if not is_sparse(X):
         return np.asarray(of(X))
@@ -38,7 +38,7 @@ def row_sums(X: Any, entries: Array) -> Array:
     )
 
 
-def less(X: Array, row: Array) -> Array:
+def subtract_row(X: Array, row: Array) -> Array:
     """Return X - row; of short rows several at a time, since numpy begins anew with each."""
     n = len(X) - len(X) % SEVERAL
     if not X.flags.c_contiguous or not n:
@@ -61,7 +61,7 @@ def row_values(potential: Potential, X: Array) -> Array:
 
 @row_values.register
 def _(potential: potentials.Exp, X: Array) -> Array:
-    return _sum(wide_exp(X))
+    return _sum(finite_exp(X))
 
 
 @row_values.register
@@ -78,7 +78,7 @@ def _(potential: potentials.Burg, X: Array) -> Array:
 
 @row_values.register
 def _(potential: potentials.Sigmoid, X: Array) -> Array:
-    if X.max(initial=0) > LAST_EXPONENT[X.dtype.itemsize]:
+    if X.max(initial=0) > MAX_FINITE_EXPONENT[X.dtype.itemsize]:
         return _sum(potential.value(X))
     powers = np.exp(X)
     powers += 1

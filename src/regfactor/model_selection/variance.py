@@ -164,7 +164,7 @@ class ModelSpan:
                 np.inf,
             )
             with np.errstate(divide="ignore", over="ignore"):
-                curvature = np.minimum(conjugate.slope(legal), STEEPEST)
+                curvature = np.minimum(conjugate.hessian(legal), STEEPEST)
             return values, (conjugate.transfer(legal) - X).T, curvature.T
 
         D = np.ascontiguousarray(V.T)

@@ -387,7 +387,7 @@ class Data:
 
         def one(t: Term) -> Array:
             y = t.in_units(t.part(Y))
-            low, high = t.loss.slopes(t.x)
+            low, high = t.loss.dual_domain(t.x)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 bend = t.loss.hessian(t.legal(t.loss.inverse_gradient(y, t.x)), t.x)
             inside = np.minimum(y - low, high - y)

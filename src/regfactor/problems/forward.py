@@ -49,7 +49,7 @@ class Forward:
         XW = self.X @ W
         if isinstance(self.potential, potentials.Softmax):
             return self._coupled(self.potential.transfer(XW))
-        h = self.weights[:, None] * self.potential.slope(XW)
+        h = self.weights[:, None] * self.potential.hessian(XW)
         return np.stack([self.X.T @ (h[:, [j]] * self.X) for j in range(h.shape[1])]) + self.ridge
 
     def _coupled(self, P: Array) -> Array:

@@ -68,14 +68,16 @@ class Term:
     @property
     def whole_line(self) -> bool:
         """Whether the domain of L* is."""
-        return all(np.ndim(end) == 0 and bool(np.isinf(end)) for end in self.loss.slopes(self.x))
+        return all(
+            np.ndim(end) == 0 and bool(np.isinf(end)) for end in self.loss.dual_domain(self.x)
+        )
 
     def feasible_scales(self, Y: Array, most: float) -> Array | None:
         """Return the largest s <= most of each entry such that s Y is in the domain of L*; None: all of them are."""
         if self.whole_line:
             return None
         y = self.in_units(Y)
-        low, high = (np.broadcast_to(end, y.shape) for end in self.loss.slopes(self.x))
+        low, high = (np.broadcast_to(end, y.shape) for end in self.loss.dual_domain(self.x))
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             return np.where(most * y > high, high / y, np.where(most * y < low, low / y, most))
 

@@ -41,8 +41,8 @@ class Reverse:
     def curvature(self, T: Array, x: Array) -> Array:
         """F*'' at T, where x = f^-1(T) is at hand: roots and logarithms are most of the work."""
         if self.closed:
-            return self.conjugate.slope(T)
-        return 1 / self.potential.slope(x)
+            return self.conjugate.hessian(T)
+        return 1 / self.potential.hessian(x)
 
     @property
     def closed(self) -> bool:
