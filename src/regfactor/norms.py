@@ -37,7 +37,7 @@ class Norm(Params, abc.ABC):
     def outside(self, V: Array, radius: float | Array) -> Array:
         """Return V minus its projection on the ball: by Moreau, the prox of radius times the dual norm."""
         return as_norm(
-            np.inf if self.p == 1 else (1.0 if np.isinf(self.p) else self.p / (self.p - 1)),
+            np.inf if self.p == 1 else (1.0 if np.isinf(self.p) else self.p / (self.p - 1))
         ).prox(V, radius)
 
 
@@ -115,7 +115,7 @@ class Lp(Norm):
     def __post_init__(self) -> None:
         if not 1 < self.p < np.inf:
             raise ValueError(
-                f"Lp needs 1 < p < inf, got {self.p!r}; use L1() or LInf() for the ends.",
+                f"Lp needs 1 < p < inf, got {self.p!r}; use L1() or LInf() for the ends."
             )
 
     @property
@@ -182,7 +182,7 @@ class Blocks(Norm):
     def __post_init__(self) -> None:
         if min(self.bounds) <= 0 or self.n_first < 0:
             raise ValueError(
-                f"Blocks needs n_first >= 0 and positive bounds, got {self.n_first!r}, {self.bounds!r}.",
+                f"Blocks needs n_first >= 0 and positive bounds, got {self.n_first!r}, {self.bounds!r}."
             )
 
     def _split(self, V: Array) -> tuple[Array, Array]:

@@ -39,7 +39,7 @@ OWN_PACKAGES = (
     "constraints",
 )
 OTHERS = frozenset(
-    {"numpy.dtype", "scipy.sparse._csr.csr_array", "scipy.sparse._csc.csc_array"},
+    {"numpy.dtype", "scipy.sparse._csr.csr_array", "scipy.sparse._csc.csc_array"}
 )  # plain data
 
 
@@ -60,7 +60,7 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     if isinstance(model, str | os.PathLike) or not isinstance(path, str | os.PathLike):
         raise ValueError(
             f"save takes a model, then the name of a file: save(model, 'model.skops'); got {type(model).__name__}, "
-            f"then {type(path).__name__}.",
+            f"then {type(path).__name__}."
         )
     skops = _skops()
     path = Path(path)
@@ -70,7 +70,7 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     refused = _refused(skops, content.getvalue())
     if refused:
         raise ValueError(
-            f"{type(model).__name__} holds {', '.join(refused)}, which a saved model cannot carry. {_remedy(model)}",
+            f"{type(model).__name__} holds {', '.join(refused)}, which a saved model cannot carry. {_remedy(model)}"
         )
     note = {"regfactor": version("regfactor"), "model": type(model).__name__}
     with zipfile.ZipFile(content, "a") as archive:
@@ -97,16 +97,16 @@ def load(path: str | os.PathLike[str]) -> Any:
     if refused:
         raise UntrustedModel(
             f"{os.fspath(path)} was not opened: it names {', '.join(refused)}, which no model of regfactor holds. "
-            "If you know its author, look at it with skops.io.get_untrusted_types.",
+            "If you know its author, look at it with skops.io.get_untrusted_types."
         )
     if not note:
         raise UntrustedModel(
-            f"{os.fspath(path)} is not a file of regfactor.save, so it was not opened.",
+            f"{os.fspath(path)} is not a file of regfactor.save, so it was not opened."
         )
     if note["regfactor"] != version("regfactor"):
         warn(
             f"{os.fspath(path)} was written by regfactor {note['regfactor']}, and this is {version('regfactor')}: if "
-            "the model misbehaves, fit it again.",
+            "the model misbehaves, fit it again."
         )
     return skops.loads(content, trusted=skops.get_untrusted_types(data=content))
 
@@ -180,11 +180,11 @@ def _check_place(path: Path) -> None:
     """Raise where no file can be written, before anything is."""
     if not path.parent.is_dir():
         raise FileNotFoundError(
-            f"There is no folder {path.parent} to save {path.name} in; make it first.",
+            f"There is no folder {path.parent} to save {path.name} in; make it first."
         )
     if path.is_dir():
         raise IsADirectoryError(
-            f"{path} is a folder; name a file in it, such as {path / 'model.skops'}.",
+            f"{path} is a folder; name a file in it, such as {path / 'model.skops'}."
         )
 
 

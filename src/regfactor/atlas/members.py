@@ -268,7 +268,7 @@ GRAPHS = (
         _rebuilt,
         "sklearn Isomap",
         lambda s: textbook.gram(
-            IsomapEmbedding(n_neighbors=NEIGHBORS, n_components=FEW).fit_transform(s.X),
+            IsomapEmbedding(n_neighbors=NEIGHBORS, n_components=FEW).fit_transform(s.X)
         ),
         note="G^2 holds squared lengths.",
     ),
@@ -285,7 +285,7 @@ GRAPHS = (
                 n_neighbors=NEIGHBORS,
                 n_components=FEW,
                 eigen_solver="dense",
-            ).fit_transform(s.X),
+            ).fit_transform(s.X)
         ),
     ),
     Row(

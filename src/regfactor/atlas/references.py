@@ -92,7 +92,7 @@ def of_groups(X: Array, y: Array, spread: Any) -> float:
 def within(K: Array, y: Array) -> float:
     """Return the squared distances to the means of groups in feature space: sum K_ii - sum of means within groups."""
     return float(
-        np.trace(K) - sum(K[np.ix_(y == c, y == c)].sum() / (y == c).sum() for c in np.unique(y)),
+        np.trace(K) - sum(K[np.ix_(y == c, y == c)].sum() / (y == c).sum() for c in np.unique(y))
     )
 
 
@@ -157,7 +157,7 @@ def by_factors(X: Array, loss: Loss, alpha: float, rank: int) -> float:
     start = np.random.default_rng(0).normal(size=(n + d) * rank)
     options: Any = {"maxiter": 20_000, "maxfun": 40_000, "ftol": 1e-15, "gtol": 1e-9}
     return float(
-        scipy.optimize.minimize(evaluate, start, jac=True, method="L-BFGS-B", options=options).fun,
+        scipy.optimize.minimize(evaluate, start, jac=True, method="L-BFGS-B", options=options).fun
     )
 
 

@@ -182,7 +182,7 @@ def make_reverse_classification(
     U = _draw(design.components, random, (design.n_classes, design.n_features))
     V = _draw(design.components, random, (n_samples, design.n_features))
     bounded = np.isfinite(
-        [potential.range.low, potential.range.high],
+        [potential.range.low, potential.range.high]
     ).any()  # a mixture stays where a sum may not
     if bounded:
         mean = (1 - design.noise) * U[y] + design.noise * V
@@ -221,7 +221,7 @@ def _inverse(potential: Potential, mean: Array, remedy: str) -> Array:
         name = type(potential).__name__.lower()
         raise ValueError(
             f"{name} needs means inside {potential.range}; they reach from {mean.min():.3g} to"
-            f" {mean.max():.3g}. {remedy}",
+            f" {mean.max():.3g}. {remedy}"
         )
     return X
 

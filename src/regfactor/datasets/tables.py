@@ -99,7 +99,7 @@ def not_found(name: str, what: str = "Data set", holds: str = TABLE) -> DatasetN
         where = f"any directory, since {VARIABLE} is not set"
     return DatasetNotFound(
         f"{what} {name!r} was not found in {where}.{hint} Set the environment variable {VARIABLE} to a directory with"
-        f" {name}{SUFFIX}: {holds}.",
+        f" {name}{SUFFIX}: {holds}."
     )
 
 
@@ -110,7 +110,7 @@ def read(path: Path) -> tuple[list[str], Array]:
     uneven = next((i for i, row in enumerate(rows, start=2) if len(row) != len(header)), None)
     if uneven or not rows:
         raise ValueError(
-            f"{path.name}: line {uneven or 2} has not the {len(header)} fields of the header.",
+            f"{path.name}: line {uneven or 2} has not the {len(header)} fields of the header."
         )
     return header, np.array(rows)
 
@@ -187,7 +187,7 @@ def _complete(bunch: Bunch) -> Bunch:
     else:
         views = {}
     return Bunch(
-        **{**bunch, **rows, **views, "DESCR": f"{bunch.DESCR} {kept.sum()} complete rows of them."},
+        **{**bunch, **rows, **views, "DESCR": f"{bunch.DESCR} {kept.sum()} complete rows of them."}
     )
 
 
@@ -220,7 +220,7 @@ def _california() -> Bunch:
             column["HouseAge"],
             *(np.round(t) for t in totals),
             column["MedInc"],
-        ],
+        ]
     )
     features = "longitude latitude housing_median_age total_rooms total_bedrooms population households median_income"
     bunch = Bunch(

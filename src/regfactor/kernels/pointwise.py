@@ -117,7 +117,7 @@ class Precomputed(Kernel):
         if K.ndim != 2 or K.shape[1] != Y.shape[0]:
             raise ValueError(
                 f"A precomputed kernel needs one column for each of the {Y.shape[0]} reference rows, got shape "
-                f"{K.shape}: fit on the square matrix of the training rows, score rows by their kernel against these.",
+                f"{K.shape}: fit on the square matrix of the training rows, score rows by their kernel against these."
             )
         return K
 
@@ -138,6 +138,6 @@ class Custom(Kernel):
         if K.shape != (X.shape[0], Y.shape[0]):
             raise ValueError(
                 f"The kernel function returned shape {K.shape} for tables of {X.shape[0]} and {Y.shape[0]} rows; it "
-                "must return the matrix of all pairs of rows.",
+                "must return the matrix of all pairs of rows."
             )
         return K

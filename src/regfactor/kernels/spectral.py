@@ -112,7 +112,7 @@ class Isomap(FromDistances):
         if pieces > 1:
             warn(
                 f"The graph of {self.n_neighbors} neighbors is in {pieces} pieces, which are joined at their nearest "
-                "rows; raise n_neighbors to let the data join them.",
+                "rows; raise n_neighbors to let the data join them."
             )
             graph = _joined(graph, Y, labels)
         return shortest_path(graph, directed=False)
@@ -188,7 +188,7 @@ class LocallyLinear(FromGraph):
         grams = steps @ steps.transpose(0, 2, 1)
         traces = np.trace(grams, axis1=1, axis2=2)
         grams += (self.reg * np.where(traces > 0, traces, 1.0))[:, None, None] * np.eye(
-            places.shape[1],
+            places.shape[1]
         )
         W = np.linalg.solve(grams, np.ones((*places.shape, 1)))[..., 0]
         return _spread(W / W.sum(axis=1, keepdims=True), places, Y.shape[0])
@@ -210,7 +210,7 @@ class Laplacian(FromGraph):
     def __post_init__(self) -> None:
         if self.n_neighbors is None and self.gamma is None:
             raise ValueError(
-                "Laplacian needs n_neighbors, gamma, or both: without either all rows are alike.",
+                "Laplacian needs n_neighbors, gamma, or both: without either all rows are alike."
             )
         if self.n_neighbors is not None:
             require_count(self, n_neighbors=self.n_neighbors)
@@ -227,7 +227,7 @@ class Laplacian(FromGraph):
         if self.n_neighbors is not None and 1 <= most < self.n_neighbors:
             warn(
                 f"n_neighbors={self.n_neighbors}, but there are only {most} other rows, so all are neighbors; lower "
-                "n_neighbors.",
+                "n_neighbors."
             )
         squares, places = self._reach(None, Y)
         A = self._affinities(squares, Y)
@@ -270,7 +270,7 @@ def _require_dense(kernel: Kernel, X: Any) -> None:
     if is_sparse(X):
         raise ValueError(
             f"Sparse data was passed, but {kernel} builds a structure on a dense table. Give X.toarray(), or use a "
-            "kernel of two rows such as 'rbf'.",
+            "kernel of two rows such as 'rbf'."
         )
 
 
@@ -278,7 +278,7 @@ def _at_most(n_neighbors: int, Y: Any, what: str, itself: int) -> int:
     most = Y.shape[0] - itself
     if n_neighbors > most:
         raise ValueError(
-            f"n_neighbors={n_neighbors}, but there are only {most} {what}; lower n_neighbors.",
+            f"n_neighbors={n_neighbors}, but there are only {most} {what}; lower n_neighbors."
         )
     return int(n_neighbors)
 
@@ -333,7 +333,7 @@ def _pseudo_inverse(L: Array) -> Array:
     if 1 < pieces < n:
         warn(
             f"The graph of neighbors is in {pieces} pieces. Every one has the same mean in this kernel, which does not "
-            "tell them apart; raise n_neighbors.",
+            "tell them apart; raise n_neighbors."
         )
     E = np.eye(pieces)[labels] / np.sqrt(np.bincount(labels))
     constants = E @ E.T

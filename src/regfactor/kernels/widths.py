@@ -69,7 +69,7 @@ def found(gamma: float | str, X: Any) -> float:
     if not 0 < number < np.inf:
         size = "small" if number > 0 else "large"
         raise ValueError(
-            f"gamma={gamma!r} finds no width: the rows are too {size} to be squared. Scale the columns.",
+            f"gamma={gamma!r} finds no width: the rows are too {size} to be squared. Scale the columns."
         )
     return number
 

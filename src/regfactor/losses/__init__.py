@@ -43,21 +43,22 @@ LOSSES: dict[str, type[Loss]] = {
 
 
 def by_columns(loss: Any) -> list[tuple[Any, Any]] | None:
-    """Return the pairs (columns, loss) of a dict or a list; None where one loss stands on all columns."""
+    """Return the pairs (columns, loss) of a dict or a list; None for one loss on all columns."""
     if isinstance(loss, Mapping):
         return list(loss.items())
     if not isinstance(loss, list | tuple):
         return None
     if not loss or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in loss):
         raise ValueError(
-            "A list of losses must be of pairs (columns, loss), such as [(slice(0, 2), 'squared'), ([2, 5], "
-            f"'logistic')]; got {loss!r}. One loss for all columns stands alone, without a list.",
+            "A list of losses must contain pairs (columns, loss), such as "
+            f"[(slice(0, 2), 'squared'), ([2, 5], 'logistic')]; got {loss!r}. "
+            "Give one loss for all columns without a list."
         )
     return list(loss)
 
 
 def as_loss(loss: Any) -> Loss:
-    """Return the loss that a string, a part, a dict {column: loss} or a list of (columns, loss) stands for."""
+    """Return the loss of a string, a part, a dict {column: loss} or a list of (columns, loss)."""
     if isinstance(loss, Loss):
         return loss
     if isinstance(loss, type) and issubclass(loss, Loss):
@@ -68,7 +69,7 @@ def as_loss(loss: Any) -> Loss:
     if groups is not None:
         return Stacked(tuple((columns, as_loss(part)) for columns, part in groups))
     raise ValueError(
-        f"loss must be a string, a Loss, a dict or a list of (columns, loss), got {loss!r}.",
+        f"loss must be a string, a Loss, a dict or a list of (columns, loss), got {loss!r}."
     )
 
 

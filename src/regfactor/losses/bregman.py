@@ -1,4 +1,4 @@
-"""Matching losses of a potential, f(z; x) = F(z) - x z: the negative log likelihoods of exponential families."""
+"""f(z; x) = F(z) - x z, the matching loss of a potential F: likelihoods of exponential families."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from regfactor.losses.potentials import NEGATIVE, NON_NEGATIVE, POSITIVE, UNIT, 
 
 
 class Bregman(Loss):
-    """f(z; x) = F(z) - x z with everything derived from the potential F; f* (y) = F*(y + x)."""
+    """f(z; x) = F(z) - x z, all derived from the potential F; f*(y) = F*(y + x)."""
 
     potential: Potential
 
@@ -36,16 +36,16 @@ class Bregman(Loss):
 
     def conjugate(self, y: Array, x: Array) -> Array:
         mean = y + x
-        edge = self.potential.range
+        low = self.potential.range.low
+        high = self.potential.range.high
         # rounding in y + x must not turn a point on the boundary into an infinite one
         slack = 8 * np.finfo(mean.dtype).eps * (1 + np.abs(x))
-        legal = (mean >= edge.low - slack) & (mean <= edge.high + slack)
-        return np.where(legal, self.potential.conjugate(np.clip(mean, edge.low, edge.high)), np.inf)
+        legal = (mean >= low - slack) & (mean <= high + slack)
+        return np.where(legal, self.potential.conjugate(np.clip(mean, low, high)), np.inf)
 
     def inverse_gradient(self, y: Array, x: Array) -> Array:
-        return self.potential.inverse(
-            np.clip(y + x, self.potential.range.low, self.potential.range.high),
-        )
+        mean = np.clip(y + x, self.potential.range.low, self.potential.range.high)
+        return self.potential.inverse(mean)
 
     def dual_domain(self, x: Array) -> tuple[Array, Array | float]:
         return self.potential.range.low - x, self.potential.range.high - x
@@ -79,13 +79,14 @@ class Poisson(Bregman):
         return super().value(clip_to_root_of_max(z), x)
 
     def expand(self, z: Array, x: Array, value: Array, gradient: Array, hessian: Array) -> None:
-        np.exp(inner := clip_exponent(z), out=hessian)
+        exponent = clip_exponent(z)
+        np.exp(exponent, out=hessian)
         np.subtract(hessian, x, out=gradient)
-        if inner is not z:  # along the tangent, as in exp_with_tangent
-            value[...] = self.value(z, x)
-            return
-        np.multiply(x, z, out=value)
-        np.subtract(hessian, value, out=value)
+        if exponent is z:
+            np.multiply(x, z, out=value)
+            np.subtract(hessian, value, out=value)
+        else:
+            value[...] = self.value(z, x)  # along the tangent, as in exp_with_tangent
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
         return _root_of_exponential(a + x / w, w)
@@ -93,7 +94,7 @@ class Poisson(Bregman):
 
 @dataclass
 class Gamma(Bregman):
-    """-log(-z) - x z for x > 0 and z < 0: the gamma family with its canonical link; predicts the mean -1/z."""
+    """-log(-z) - x z for x > 0 and z < 0: gamma family, canonical link; predicts the mean -1/z."""
 
     potential = potentials.Dual(potentials.Burg())
     domain = POSITIVE
@@ -104,7 +105,8 @@ class Gamma(Bregman):
         return np.where(mean > 0, -np.log(np.where(mean > 0, mean, 1)) - 1, np.inf)
 
     def dual_domain(self, x: Array) -> tuple[Array, float]:
-        return (_margin(x) - 1) * x, np.inf  # the open end mean -> 0 has an infinite conjugate
+        # at the open end, mean -> 0, the conjugate is infinite
+        return (_open_end_margin(x) - 1) * x, np.inf
 
     def inverse_gradient(self, y: Array, x: Array) -> Array:
         return -1 / (y + x)
@@ -118,7 +120,7 @@ class Gamma(Bregman):
 
 @dataclass
 class Binomial(Bregman):
-    """N log(1 + e^z) - x z for x successes in N trials; predicts the expected number of successes."""
+    """N log(1 + e^z) - x z for x successes in N trials; predicts the expected successes."""
 
     trials: float = 1.0
 
@@ -138,7 +140,10 @@ class Binomial(Bregman):
 
 @dataclass
 class Ordinal(Bregman):
-    """sum_k log(1 + e^(z - k - 1/2)) - x z + x^2/2 for levels x = 0, 1, ...: a logistic loss at every threshold."""
+    """sum_k log(1 + e^(z - k - 1/2)) - x z + x^2/2 for levels x = 0, 1, ...
+
+    A logistic loss at every threshold between two levels.
+    """
 
     levels: int = 5
 
@@ -256,7 +261,7 @@ class GammaLog(Loss):
 
 @dataclass
 class KL(Loss):
-    """x log(x/z) - x + z for x >= 0 and z >= 0: z is the mean itself, as in non-negative factorization."""
+    """x log(x/z) - x + z for x, z >= 0: z is the mean itself, as in non-negative factorization."""
 
     domain = NON_NEGATIVE
     link_domain = NON_NEGATIVE
@@ -277,27 +282,27 @@ class KL(Loss):
         return _ratio(x, 1 - y)
 
     def dual_domain(self, x: Array) -> tuple[float, Array]:
-        return -np.inf, 1 - _margin(x) * (x > 0)  # the open end has an infinite conjugate
+        # at the open end, where x > 0, the conjugate is infinite
+        return -np.inf, 1 - _open_end_margin(x) * (x > 0)
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
         b = w * a - 1
         root = np.sqrt(b * b + 4 * w * x)
-        # two forms of the positive root of w z^2 - b z - x = 0; each is exact where the other
-        # cancels
+        # two forms of the positive root of w z^2 - b z - x = 0: one is exact where the other is not
         return np.where(b > 0, (b + root) / (2 * w), _ratio(2 * x, root - b))
 
 
-def _margin(x: Array) -> Any:
-    """Return the share by which an open end is kept off: 1e-12, or what the precision of x can tell from nothing."""
+def _open_end_margin(x: Array) -> Any:
+    """Return the relative distance kept from an open end: 1e-12, or 4 eps of the precision of x."""
     precision = np.result_type(x, np.float32).type
     return max(precision(1e-12), 4 * np.finfo(precision).eps)
 
 
 def _expand_sigmoid(z: Array, value: Array, first: Array, second: Array) -> None:
-    """Write log(1 + e^z) = max(z, 0) + log(1 + e^-|z|), p and p (1 - p) = q r, with q = 1 / (1 + e^-|z|), r = 1 - q.
+    """Write log(1 + e^z) = max(z, 0) + log(1 + e^-|z|), p = sigmoid(z) and p (1 - p) = q r.
 
-    p = r + (q - r) [z >= 0] has all its digits, and no branch on z, which would be guessed wrong
-    half of the time.
+    Here q = 1 / (1 + e^-|z|) and r = 1 - q. p = r + (q - r) [z >= 0] loses no precision and has no
+    branch on z, which would be mispredicted half of the time.
     """
     np.negative(np.abs(z, out=second), out=second)
     np.exp(second, out=second)
@@ -322,6 +327,5 @@ def _root_of_exponential(c: Array, w: Array | float) -> Array:
     """Return the z with e^z + w z = w c, by the Wright omega function (omega + log omega = t)."""
     t = c - np.log(w)
     omega = wrightomega(t)
-    return np.where(t > 0, np.log(w) + np.log(np.where(t > 0, omega, 1)), c - omega).astype(
-        np.result_type(c),
-    )
+    root = np.where(t > 0, np.log(w) + np.log(np.where(t > 0, omega, 1)), c - omega)
+    return root.astype(np.result_type(c))

@@ -1,8 +1,8 @@
-"""Convex potentials F with transfer f = F', conjugate F* and inverse transfer f* (White & Schuurmans 2012, table 3).
+"""Convex potentials F with transfer f = F', conjugate F* and inverse transfer.
 
-Every Bregman loss and every Bregman divergence is one of these; nothing else is stated about it.
-The printed tables of the papers hold errors; the forms here satisfy Fenchel-Young, which the tests
-check.
+White & Schuurmans (2012), table 3. Every Bregman loss and every Bregman divergence is derived from
+one of these. The printed tables contain errors; the forms here satisfy Fenchel-Young, which the
+tests check.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UNIT = Interval(0, 1, low_closed=True, high_closed=True)
 
 
 class Potential(Params, abc.ABC):
-    """F, its derivative f (the transfer), f', the conjugate F* and the inverse of f; elementwise or over rows."""
+    """F, f = F' (the transfer), F'', the conjugate F* and f^-1; elementwise or over rows."""
 
     domain: Interval = Interval()
     range: Interval = Interval()
@@ -40,7 +40,7 @@ class Potential(Params, abc.ABC):
 
     @abc.abstractmethod
     def hessian(self, x: Array) -> Array:
-        """f'(x) = F''(x); where F(x) - F(m) loses its digits, divergences are integrals of it."""
+        """F''(x); where F(x) - F(m) loses precision to cancellation, divergences integrate it."""
 
     @abc.abstractmethod
     def conjugate(self, y: Array) -> Array:
@@ -51,7 +51,10 @@ class Potential(Params, abc.ABC):
         """Return the x with f(x) = y."""
 
     def divergence(self, x: Array, m: Array) -> Array:
-        """D_F(x || m) = F(x) + F*(f(m)) - <x, f(m)>, summed over the last axis; m interior, x on the boundary too."""
+        """D_F(x || m) = F(x) + F*(f(m)) - <x, f(m)>, summed over the last axis.
+
+        m lies in the interior of the domain, x possibly on its boundary.
+        """
         link = self.transfer(m)
         terms = self.value(x) + (link * m - self.value(m)) - x * link
         return np.maximum(terms.sum(axis=-1), 0)
@@ -102,7 +105,7 @@ class Sigmoid(Potential):
 
 @dataclass
 class Softmax(Potential):
-    """F = log sum e^x over the row (spread evenly), f = softmax; flat along constant shifts of a row."""
+    """F = log sum e^x over a row (spread evenly), f = softmax; constant shifts change nothing."""
 
     range = UNIT
     rowwise = True
@@ -142,12 +145,10 @@ class Exp(Potential):
         return bounded_exp(x)
 
     def conjugate(self, y: Array) -> Array:
-        with np.errstate(
-            invalid="ignore",
-        ):  # no number below zero, as by xlogy, which takes five times as long
-            return np.asarray(
-                y * np.log(y + np.finfo(np.result_type(np.asarray(y), np.float32)).tiny) - y,
-            )
+        tiny = np.finfo(np.result_type(np.asarray(y), np.float32)).tiny
+        # NaN below zero, like xlogy, which takes five times as long
+        with np.errstate(invalid="ignore"):
+            return np.asarray(y * np.log(y + tiny) - y)
 
     def inverse(self, y: Array) -> Array:
         with np.errstate(divide="ignore"):
@@ -177,7 +178,7 @@ class Cube(Potential):
 
 @dataclass
 class RelaxedSigmoid(Potential):
-    """F = (|x| + theta) log(1 + |x|/theta) - |x|: a transfer that grows like a logarithm in both directions."""
+    """F = (|x| + theta) log(1 + |x|/theta) - |x|: f grows like a logarithm on both sides."""
 
     theta: float = 1.0
 
@@ -337,7 +338,7 @@ class MultinomialEntropy(Potential):
 
 @dataclass
 class Steps(Potential):
-    """F = sum_k log(1 + e^(x - k - 1/2)), k < levels - 1: f climbs a soft step at each threshold (ordinal data)."""
+    """F = sum_k log(1 + e^(x - k - 1/2)), k < levels - 1: a soft step at each threshold."""
 
     levels: int = 5
 
@@ -346,40 +347,40 @@ class Steps(Potential):
 
     @property
     def thresholds(self) -> Array:
-        """Where one level passes into the next."""
+        """Points between one level and the next."""
         return np.arange(self.levels - 1) + 0.5
 
     def value(self, x: Array) -> Array:
-        return self._sum(softplus, x)
+        return self._sum_over_thresholds(softplus, x)
 
     def transfer(self, x: Array) -> Array:
-        return self._sum(expit, x)
+        return self._sum_over_thresholds(expit, x)
 
     def hessian(self, x: Array) -> Array:
-        return self._sum(lambda u: expit(u) * expit(-u), x)
+        return self._sum_over_thresholds(Sigmoid().hessian, x)
 
     def conjugate(self, y: Array) -> Array:
         inside = (y > 0) & (y < self.levels - 1)
         x = np.where(inside, self.inverse(np.where(inside, y, 0.5)), 0.0)
-        full = self.thresholds.sum()  # sup of (levels - 1) x - F(x), the limit at the upper end
-        return np.where(inside, x * y - self.value(x), np.where(y > 0, full, 0.0)).astype(y.dtype)
+        # at the upper end, the limit of (levels - 1) x - F(x)
+        at_ends = np.where(y > 0, self.thresholds.sum(), 0.0)
+        return np.where(inside, x * y - self.value(x), at_ends).astype(y.dtype)
 
     def inverse(self, y: Array) -> Array:
         with np.errstate(divide="ignore"):
             center = np.log(y) - np.log(self.levels - 1 - y)
         low = center + self.thresholds[0]
         high = center + self.thresholds[-1]
-        for _ in range(
-            60,
-        ):  # the root is bracketed and f is increasing; 2^-60 of a bracket of a few units
+        # f increases and the bracket is a few units long: its 2^-60 is below rounding
+        for _ in range(60):
             middle = (low + high) / 2
             above = self.transfer(middle) > y
             low = np.where(above, low, middle)
             high = np.where(above, middle, high)
         return np.asarray((low + high) / 2, np.result_type(y))
 
-    def _sum(self, of: Callable[[Array], Array], x: Array) -> Array:
+    def _sum_over_thresholds(self, function: Callable[[Array], Array], x: Array) -> Array:
         total = np.zeros_like(x)
-        for t in self.thresholds:
-            total += of(x - x.dtype.type(t))
+        for threshold in self.thresholds:
+            total += function(x - x.dtype.type(threshold))
         return total

@@ -1,4 +1,4 @@
-"""Losses of the residual z - x, and `Robust`, which lets any loss ignore gross outliers."""
+"""Losses of the residual z - x, and `Robust`, which makes any loss ignore gross outliers."""
 
 from __future__ import annotations
 
@@ -128,9 +128,8 @@ class SmoothedL1(Residual):
         return -1.0, 1.0
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
-        moved = (
-            a - x
-        )  # and all that follows in its place: fresh memory costs as much as the arithmetic
+        # in place: new memory would cost as much as the arithmetic
+        moved = a - x
         moved /= 1 + self.sigma * w
         np.clip(moved, -1 / w, 1 / w, out=moved)
         return np.subtract(a, moved, out=moved)
@@ -169,9 +168,9 @@ class Absolute(Residual):
 
 @dataclass
 class Robust(Loss):
-    """min_s loss(z + s; x) + beta |s|: gross outliers s cost beta each unit, and the gradient is clipped at beta.
+    """min_s loss(z + s; x) + beta |s|: outliers s cost beta a unit, gradients are clipped at beta.
 
-    The outlier s is never formed (thesis, corollary 4): with the squared loss this is the Huber
+    The outlier s is never formed (thesis, corollary 4). With the squared loss this is the Huber
     loss.
     """
 
@@ -189,10 +188,10 @@ class Robust(Loss):
         self.of_residual = self.loss.of_residual
 
     def explained(self, z: Array, x: Array) -> Array:
-        """Return z + s: the predictor after the outlier is taken out."""
-        slope = self.loss.gradient(z, x)
-        outlying = np.abs(slope) > self.beta
-        edge = np.where(outlying, np.clip(slope, -self.beta, self.beta), 0)
+        """Return z + s: the predictor without the outlier."""
+        gradient = self.loss.gradient(z, x)
+        outlying = np.abs(gradient) > self.beta
+        edge = np.where(outlying, np.clip(gradient, -self.beta, self.beta), 0)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(outlying, self.loss.inverse_gradient(edge, x), z)
 
@@ -204,7 +203,8 @@ class Robust(Loss):
         return np.clip(self.loss.gradient(z, x), -self.beta, self.beta)
 
     def hessian(self, z: Array, x: Array) -> Array:
-        return np.where(np.abs(self.loss.gradient(z, x)) <= self.beta, self.loss.hessian(z, x), 0)
+        inside = np.abs(self.loss.gradient(z, x)) <= self.beta
+        return np.where(inside, self.loss.hessian(z, x), 0)
 
     def conjugate(self, y: Array, x: Array) -> Array:
         return np.where(np.abs(y) <= self.beta, self.loss.conjugate(y, x), np.inf)

@@ -12,18 +12,18 @@ from regfactor.losses.base import Loss
 
 
 def _positions(columns: Any, d: int) -> Array:
-    """Return the columns that an index, a list of them or a slice stands for."""
+    """Return the positions of columns given by an index, a list of them or a slice."""
     try:
         return np.atleast_1d(np.arange(d)[columns])
     except IndexError as error:
         raise ValueError(
-            f"A loss stands on columns {columns!r}, which a table of {d} columns has not.",
+            f"A loss is given for columns {columns!r}, which a table of {d} columns does not have."
         ) from error
 
 
 @dataclass
 class Stacked(Loss):
-    """A loss for each group of columns; it is taken apart by `parts` and never evaluated itself."""
+    """A loss for each group of columns; `parts` takes it apart, it is never evaluated itself."""
 
     groups: tuple[tuple[Any, Loss], ...] = ()
 
@@ -31,22 +31,25 @@ class Stacked(Loss):
         for columns, loss in self.groups:
             if not isinstance(loss, Loss) or isinstance(loss, Stacked):
                 raise ValueError(
-                    f"Stacked takes pairs (columns, Loss), got {loss!r} for columns {columns!r}.",
+                    f"Stacked takes pairs (columns, Loss), got {loss!r} for columns {columns!r}."
                 )
 
     def parts(self, d: int) -> list[tuple[Any, Loss]]:
-        """Return the groups as index arrays; every one of d columns must stand in exactly one."""
+        """Return the groups as index arrays; each of d columns must belong to exactly one."""
         found = [(_positions(columns, d), loss) for columns, loss in self.groups]
-        counts = np.bincount(
-            np.concatenate([c for c, _ in found] or [np.zeros(0, int)]),
-            minlength=d,
-        )
-        bare, twice = (np.flatnonzero(wrong).tolist() for wrong in (counts == 0, counts > 1))
-        said = ([f"columns {bare} have none"] if bare else []) + (
-            [f"columns {twice} have several"] if twice else []
-        )
-        if said:
-            raise ValueError(f"Each of the {d} columns needs exactly one loss; {', '.join(said)}.")
+        counts = np.zeros(d, int)
+        for columns, _ in found:
+            np.add.at(counts, columns, 1)
+        missing = np.flatnonzero(counts == 0).tolist()
+        repeated = np.flatnonzero(counts > 1).tolist()
+        problems = []
+        if missing:
+            problems.append(f"columns {missing} have none")
+        if repeated:
+            problems.append(f"columns {repeated} have several")
+        if problems:
+            reason = ", ".join(problems)
+            raise ValueError(f"Each of the {d} columns needs exactly one loss; {reason}.")
         return found
 
     def value(self, z: Array, x: Array) -> NoReturn:

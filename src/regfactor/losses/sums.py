@@ -1,4 +1,4 @@
-"""Sums over the columns of every row: of a potential, in forms of few logarithms or exponentials, and of x log x."""
+"""Sums over the columns of every row: of potentials, with few logarithms, and of x log x."""
 
 from __future__ import annotations
 
@@ -14,48 +14,42 @@ from regfactor.losses import potentials
 from regfactor.losses.exponentials import MAX_FINITE_EXPONENT, finite_exp
 from regfactor.losses.potentials import Potential
 
-SEVERAL = 16  # rows that are taken together
-FAR = 60.0  # of exponents: one shift serves all rows whose powers are numbers beside each other
+ROWS_PER_SUBTRACTION = 16
+MAX_COMMON_SPREAD = 60.0  # of exponents in a table, up to which one shift serves all rows
 
 
-def apply_to_rows(of: Callable[[Array], Array], X: Any) -> Array:
-    """Return a function of every row that is a sum over columns; of sparse rows, by its numbers at what is stored."""
+def apply_to_rows(function: Callable[[Array], Array], X: Any) -> Array:
+    """Return a function of every row that is a sum over columns; X dense or sparse."""
     if not is_sparse(X):
-        return np.asarray(of(X))
-    at_zero = float(of(np.zeros((1, 1)))[0])
-    return X.shape[1] * at_zero + row_sums(
-        X,
-        of(X.data.astype(np.float64, copy=False)[:, None]) - at_zero,
-    )
+        return np.asarray(function(X))
+    at_zero = float(function(np.zeros((1, 1)))[0])
+    stored = function(X.data.astype(np.float64, copy=False)[:, None])
+    return X.shape[1] * at_zero + row_sums(X, stored - at_zero)
 
 
 def row_sums(X: Any, entries: Array) -> Array:
-    """Sum numbers at the stored entries of a sparse table over its rows."""
-    return np.bincount(
-        np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)),
-        entries,
-        minlength=X.shape[0],
-    )
+    """Return sums over rows of numbers given for the stored entries of a sparse table."""
+    n = X.shape[0]
+    row_of_entry = np.repeat(np.arange(n), np.diff(X.indptr))
+    return np.bincount(row_of_entry, entries, minlength=n)
 
 
 def subtract_row(X: Array, row: Array) -> Array:
-    """Return X - row; of short rows several at a time, since numpy begins anew with each."""
-    n = len(X) - len(X) % SEVERAL
-    if not X.flags.c_contiguous or not n:
+    """Return X - row, several rows at a time: numpy's loop is slow to start on short rows."""
+    blocks = len(X) // ROWS_PER_SUBTRACTION
+    if not X.flags.c_contiguous or not blocks:
         return X - row
+    n = blocks * ROWS_PER_SUBTRACTION
     out = np.empty_like(X)
-    np.subtract(
-        X[:n].reshape(n // SEVERAL, -1),
-        np.tile(row, SEVERAL),
-        out=out[:n].reshape(n // SEVERAL, -1),
-    )
+    tiled = np.tile(row, ROWS_PER_SUBTRACTION)
+    np.subtract(X[:n].reshape(blocks, -1), tiled, out=out[:n].reshape(blocks, -1))
     np.subtract(X[n:], row, out=out[n:])
     return out
 
 
 @singledispatch
 def row_values(potential: Potential, X: Array) -> Array:
-    """F of every row; the forms of some potentials take one logarithm or exponential of a number, or none."""
+    """F of every row; the forms below take one logarithm or exponential of an entry, or none."""
     return _sum(potential.value(X))
 
 
@@ -89,7 +83,7 @@ def _(potential: potentials.Sigmoid, X: Array) -> Array:
 @row_values.register
 def _(potential: potentials.Softmax, X: Array) -> Array:
     highest = X.max(initial=-np.inf)
-    if highest - X.min(initial=np.inf) > FAR:
+    if highest - X.min(initial=np.inf) > MAX_COMMON_SPREAD:
         highest = X.max(axis=-1, keepdims=True)
     powers = X - highest
     np.exp(powers, out=powers)
@@ -108,7 +102,8 @@ def _(potential: Potential, X: Array) -> Array:
 @row_values.register
 def _(potential: potentials.BinomialEntropy, X: Array) -> Array:
     share = X / X.dtype.type(potential.trials)
-    if np.all((share == 0) | (share == 1)):  # F is zero at the ends, where binary data lie
+    # F is zero at the ends, where binary data lie
+    if np.all((share == 0) | (share == 1)):
         return np.zeros(X.shape[:-1], X.dtype)
     return np.asarray(potential.trials * (x_log_x(share) + x_log_x(1 - share)))
 
@@ -118,16 +113,17 @@ def _(potential: potentials.RelaxedSigmoid, X: Array) -> Array:
     size = np.abs(X)
     ratio = size / X.dtype.type(potential.theta)
     ratio += 1
-    slope = np.log(ratio)
-    return np.asarray(potential.theta * np.einsum("...j,...j->...", ratio, slope) - _sum(size))
+    products = np.einsum("...j,...j->...", ratio, np.log(ratio))
+    return np.asarray(potential.theta * products - _sum(size))
 
 
 def x_log_x(X: Array) -> Array:
-    """Sum of x log x over every row, zero at zero."""
-    powers = X + np.finfo(X.dtype).tiny  # 0 log 0 = 0
-    np.log(powers, out=powers)
-    return np.asarray(np.einsum("...j,...j->...", X, powers))
+    """Return the sum of x log x over every row, with 0 log 0 = 0."""
+    logarithms = X + np.finfo(X.dtype).tiny
+    np.log(logarithms, out=logarithms)
+    return np.asarray(np.einsum("...j,...j->...", X, logarithms))
 
 
 def _sum(X: Array) -> Array:
-    return np.asarray(X @ np.ones(X.shape[-1], X.dtype))  # faster over short rows than a reduction
+    # faster over short rows than a reduction
+    return np.asarray(X @ np.ones(X.shape[-1], X.dtype))

@@ -130,13 +130,13 @@ def compare_with_supervised(
     for name, model in {"estimator": estimator, "supervised": supervised}.items():
         if not hasattr(model, "fit") and (name == "estimator" or model is not None):
             raise ValueError(
-                f"{name} must be an estimator with fit, got {type(model).__name__}. {ORDER}",
+                f"{name} must be an estimator with fit, got {type(model).__name__}. {ORDER}"
             )
     if not isinstance(cv, numbers.Integral) and (
         isinstance(cv, str) or not hasattr(cv, "split")
     ):  # a str splits too
         raise ValueError(
-            f"cv must be a whole number >= 2 or a splitter such as LabeledKFold(5), got {cv!r}.",
+            f"cv must be a whole number >= 2 or a splitter such as LabeledKFold(5), got {cv!r}."
         )
     X, labels = indexable(X, as_targets(y) if is_regressor(estimator) else as_labels(y))
     marker = getattr(estimator, "unlabeled", None)
@@ -184,7 +184,7 @@ def _fitted(model: Any, X: Any, y: Any, what: str) -> Any:
             return model.fit(X, _plain(y))
     except Exception as error:
         error.add_note(
-            f"While fitting {what}, {len(y)} rows. Another twin can be given as supervised=.",
+            f"While fitting {what}, {len(y)} rows. Another twin can be given as supervised=."
         )
         raise
 

@@ -18,7 +18,7 @@ def induced(on_codes: Penalty | None, on_components: Penalty | None) -> Gauge | 
             return Trace()
         case SquaredL2(), PowerPenalty(p=2.0, weights=weights):
             return Trace(
-                np.asarray(weights) ** -0.5 if np.ndim(weights) else float(weights) ** -0.5,
+                np.asarray(weights) ** -0.5 if np.ndim(weights) else float(weights) ** -0.5
             )
         case AtomNorms(norm=codes), UnitBall(norm=Blocks(first=first, second=second) as ball):
             if codes.p == 1:

@@ -89,7 +89,7 @@ def drawn_from(display: type[Display], estimator: Any, attribute: str, remedy: s
     pyplot_for(display)
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise ValueError(
-            f"{display.__name__}.from_estimator needs a fitted estimator, got {estimator!r}.",
+            f"{display.__name__}.from_estimator needs a fitted estimator, got {estimator!r}."
         )
     check_is_fitted(estimator)
     found = getattr(estimator, attribute, None)
@@ -99,7 +99,7 @@ def drawn_from(display: type[Display], estimator: Any, attribute: str, remedy: s
         else:
             remedy = remedy
         raise ValueError(
-            f"{display.__name__} draws {attribute}, and this {type(estimator).__name__} has none. {remedy}",
+            f"{display.__name__} draws {attribute}, and this {type(estimator).__name__} has none. {remedy}"
         )
     return found
 
@@ -152,7 +152,7 @@ def position(column: Any, names: list[str]) -> int:
     if column in names:
         return names.index(column)
     raise ValueError(
-        f"There is no column {column!r}; columns are {', '.join(names[:8])}{', ...' * (len(names) > 8)}.",
+        f"There is no column {column!r}; columns are {', '.join(names[:8])}{', ...' * (len(names) > 8)}."
     )
 
 
@@ -164,7 +164,7 @@ def _given(display: Display, ax: Any, rows: int, columns: int) -> Array:
         return found.reshape(rows, columns)
     if found.size != 1:
         raise ValueError(
-            f"{type(display).__name__} has {wanted} panels here; give as many axes, or one, got {found.size}.",
+            f"{type(display).__name__} has {wanted} panels here; give as many axes, or one, got {found.size}."
         )
     (outer,) = found.ravel()
     outer.set_axis_off()

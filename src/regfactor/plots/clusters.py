@@ -59,7 +59,7 @@ class ClusterDisplay(Display):
         ):
             raise ValueError(
                 f"ClusterDisplay draws points of two coordinates with a label each, got points of shape "
-                f"{self.points.shape} and {len(self.labels)} labels.",
+                f"{self.points.shape} and {len(self.labels)} labels."
             )
 
     @classmethod
@@ -149,7 +149,7 @@ def _plane(X: Any, centers: Any, columns: Any) -> tuple[Array, Array | None, tup
         return points, None if centers is None else centers[:, [i, j]], (names[i], names[j])
     if d < 2:
         raise ValueError(
-            "ClusterDisplay draws rows on a plane, and X has one column; draw a histogram of it instead.",
+            "ClusterDisplay draws rows on a plane, and X has one column; draw a histogram of it instead."
         )
     plane = PCA(2, svd_solver="arpack" if is_sparse(X) else "auto", random_state=0).fit(X)
     first, second = (

@@ -84,7 +84,7 @@ class ConvergenceDisplay(Display):
         history: Sequence[Record] = drawn_from(cls, estimator, "history_", remedy)
         if not len(history):
             raise ValueError(
-                f"The history_ of this {type(estimator).__name__} is empty: there was nothing to solve.",
+                f"The history_ of this {type(estimator).__name__} is empty: there was nothing to solve."
             )
         n_iter, seconds, objective, bound = zip(
             *((r.n_iter, r.seconds, r.objective, r.bound) for r in history),

@@ -50,7 +50,7 @@ class ConstraintDisplay(Display):
         self.report = tuple(report)
         if not self.report:
             raise ValueError(
-                "There is no statement to draw: the model was fitted without constraints.",
+                "There is no statement to draw: the model was fitted without constraints."
             )
 
     @classmethod
@@ -156,7 +156,7 @@ class ConstraintDisplay(Display):
         ]
         shares = 0 <= np.nanmin(ends) + 0.1 and np.nanmax(ends) <= 1.1
         ax.set_xlabel(
-            "share of these unlabeled rows" if shares else "expectation over unlabeled rows",
+            "share of these unlabeled rows" if shares else "expectation over unlabeled rows"
         )
         if shares:
             ax.set_xlim(-0.03, 1.03)
@@ -225,7 +225,7 @@ class EvidenceDisplay(Display):
         pyplot_for(cls)
         if isinstance(estimator, type) or not hasattr(estimator, "predict"):
             raise ValueError(
-                f"EvidenceDisplay needs a classifier or a regressor, got {estimator!r}.",
+                f"EvidenceDisplay needs a classifier or a regressor, got {estimator!r}."
             )
         return cls(compare_with_supervised(estimator, X, y, cv, supervised, scoring)).plot(ax)
 

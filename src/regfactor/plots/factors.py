@@ -56,11 +56,11 @@ class CodesDisplay(Display):
         if self.codes.ndim != 2 or not self.codes.shape[1]:
             raise ValueError(
                 f"CodesDisplay draws rows with at least one code, got an array of shape {self.codes.shape}. A convex "
-                "model without a component has too large an alpha: lower it, see alpha_max_.",
+                "model without a component has too large an alpha: lower it, see alpha_max_."
             )
         if self.color is not None and self.color.shape != (len(self.codes),):
             raise ValueError(
-                f"color needs a value for each of {len(self.codes)} rows, got shape {self.color.shape}.",
+                f"color needs a value for each of {len(self.codes)} rows, got shape {self.color.shape}."
             )
 
     @classmethod
@@ -111,7 +111,7 @@ class CodesDisplay(Display):
         k = self.codes.shape[1]
         if k > 1 and not all(0 <= c < k for c in self.components):
             raise ValueError(
-                f"components={self.components}, and codes are numbered from 0 to {k - 1}.",
+                f"components={self.components}, and codes are numbered from 0 to {k - 1}."
             )
         ax = self._panels(ax, size=(5.2, 4.6))[0, 0]
         first, second = self.components if k > 1 else (None, 0)
@@ -195,11 +195,11 @@ class ComponentsDisplay(Display):
         if self.components.ndim != 2 or not self.components.size:
             raise ValueError(
                 f"ComponentsDisplay draws at least one component, got an array of shape {self.components.shape}. A "
-                "convex model without one has too large an alpha: lower it, see alpha_max_.",
+                "convex model without one has too large an alpha: lower it, see alpha_max_."
             )
         if feature_names is not None and len(feature_names) != self.components.shape[1]:
             raise ValueError(
-                f"{len(feature_names)} feature_names for {self.components.shape[1]} columns.",
+                f"{len(feature_names)} feature_names for {self.components.shape[1]} columns."
             )
         self.feature_names = feature_names
 

@@ -83,7 +83,7 @@ class ForecastDisplay(Display):
         )
         if len(wide) > 1:
             raise ValueError(
-                f"past, mean, names and actual must be of the same series, got {sorted(wide)} of them.",
+                f"past, mean, names and actual must be of the same series, got {sorted(wide)} of them."
             )
 
     @classmethod

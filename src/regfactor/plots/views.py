@@ -49,13 +49,13 @@ class TwoViewDisplay(Display):
         if self.first.ndim != 2 or self.first.shape != self.second.shape:
             raise ValueError(
                 f"Both views need codes of the same rows and components, got shapes {self.first.shape} and "
-                f"{self.second.shape}.",
+                f"{self.second.shape}."
             )
         k = self.first.shape[1]
         if not 0 <= component < k:
             raise ValueError(
                 f"component={component}, and the model has {k}"
-                + ("; lower alpha." if not k else ", from 0 on."),
+                + ("; lower alpha." if not k else ", from 0 on.")
             )
         self.correlations = _correlations(self.first, self.second)
 
