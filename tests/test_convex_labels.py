@@ -354,7 +354,7 @@ def test_sparse_codes_take_another_classifier():
             "reconstruction_weight",
         ),
         (ConvexFactorClassifier(bounds=(0.0, 1.0)), np.arange(60) % 2, "bounds"),
-        (ConvexFactorClassifier(loss="poison"), np.arange(60) % 2, "Unknown loss"),
+        (ConvexFactorClassifier(loss="poison"), np.arange(60) % 2, "mean 'poisson'"),
         (ConvexFactorClassifier(alpha="best"), np.arange(60) % 2, "alpha"),
         (ConvexFactorRegressor(), np.full(60, np.nan), "nothing to learn"),
         (AlternatingLabels(rank=0), np.arange(60) % 2, "rank"),

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from regfactor.comparisons.local_descent import Local, Staged
-from regfactor.core.params import Array, require_count, require_positive
+from regfactor.core.loop import Limits
+from regfactor.core.params import Array
+from regfactor.fitting.parameters import AUTO, COUNT, POSITIVE
+from regfactor.labels.convex.base import CONVEX_LABEL_CONSTRAINTS, Counts
 from regfactor.labels.convex.estimator import ConvexFactorClassifier
 from regfactor.penalties import Trace
 from regfactor.problems import Convex
@@ -34,6 +37,8 @@ class AlternatingLabels(ConvexFactorClassifier):
     True
     """
 
+    _parameter_constraints = {**CONVEX_LABEL_CONSTRAINTS, "rank": [COUNT]}
+    rule = "min"
     _kind: type[Local] = Local
 
     def __init__(
@@ -73,9 +78,8 @@ class AlternatingLabels(ConvexFactorClassifier):
         )
         self.rank = rank
 
-    def _solver(self, seed: int) -> Local:
-        require_count(self, rank=self.rank)
-        return self._kind(self.rank, self.tol, seed)
+    def _solver(self, limits: Limits) -> Local:
+        return self._kind(self.rank, self.tol, limits.random_state)
 
 
 class StagedLabels(AlternatingLabels):
@@ -122,7 +126,13 @@ class MatrixCompletionLabels(ConvexFactorClassifier):
     True
     """
 
+    _parameter_constraints = {
+        **CONVEX_LABEL_CONSTRAINTS,
+        "mu": [POSITIVE, AUTO],
+        "label_weight": [POSITIVE],
+    }
     bounds = (1.0, 1.0)
+    reconstruction_weight = 1.0
 
     def __init__(
         self,
@@ -162,16 +172,8 @@ class MatrixCompletionLabels(ConvexFactorClassifier):
         """The strength under the name that all estimators share."""
         return self.mu
 
-    def _check_weight(self) -> None:
-        require_positive(self, label_weight=self.label_weight)
-
-    def _weights(
-        self,
-        cells: float,
-        labels: float,
-        seen: tuple[float, float],
-    ) -> tuple[float, float]:
-        return 1 / seen[0], self.label_weight / seen[1]
+    def _weights(self, counts: Counts) -> tuple[float, float]:
+        return 1 / counts.inputs, self.label_weight / counts.labels
 
     def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
         return self._convex(X, rows, entries, Trace())

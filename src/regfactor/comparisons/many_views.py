@@ -10,16 +10,18 @@ import numpy as np
 
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.linalg import spectral_norm
-from regfactor.core.loop import Iterate
+from regfactor.core.loop import Iterate, Limits, Solution
 from regfactor.core.params import Array, UnsupportedProblem
-from regfactor.fitting.rollback import all_or_nothing
+from regfactor.fitting.base import Choice, Run
+from regfactor.fitting.convex_estimator import ConvexEstimator
+from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, TableInputs
+from regfactor.fitting.parameters import POSITIVE
 from regfactor.fitting.side_by_side import with_holes
 from regfactor.penalties import Gauge, Penalty, PowerPenalty, Trace
 from regfactor.penalties.gauges import Polar
 from regfactor.problems import Convex
 from regfactor.solvers.admm import Splitting
 from regfactor.solvers.base import Solver
-from regfactor.tables.subspace import ConvexEstimator
 
 STEPS = 50  # of the fixed point for the weights of views
 STILL = 1e-10
@@ -212,6 +214,15 @@ class MultiViewRelaxation(ConvexEstimator):
     True
     """
 
+    _parameter_constraints = {
+        **TABLE_CONSTRAINTS,
+        "alpha": [POSITIVE],
+        "sizes": ["array-like", None],
+        "bounds": ["array-like", None],
+        "fit_intercept": ["boolean"],
+    }
+    rule = "min"
+
     def __init__(
         self,
         alpha: float = 1.0,
@@ -254,12 +265,7 @@ class MultiViewRelaxation(ConvexEstimator):
         -------
         self
         """
-        with all_or_nothing(self):
-            self._fit(X, sample_weight)
-            self.view_weight_ = self._gauge(self.components_.shape[1]).eta(
-                Factors(self.codes_, self.components_),
-            )
-        return self
+        return self._fit(X, sample_weight)
 
     def _gauge(self, d: int) -> ManyViews:
         if self.sizes is None:
@@ -276,5 +282,12 @@ class MultiViewRelaxation(ConvexEstimator):
     def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
         return self._convex(with_holes(X), rows, entries, self._gauge(X.shape[1]))
 
-    def _solver(self, seed: int) -> SimplexSearch:
+    def _solver(self, limits: Limits) -> SimplexSearch:
         return SimplexSearch()
+
+    def _publish(
+        self, choice: Choice[Any], solution: Solution[FactorPoint], inputs: TableInputs, run: Run
+    ) -> Solution[FactorPoint]:
+        published = super()._publish(choice, solution, inputs, run)
+        self.view_weight_ = choice.problem.gauge.eta(Factors(self.codes_, self.components_))
+        return published

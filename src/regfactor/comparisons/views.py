@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
-import numpy as np
+from sklearn.utils._param_validation import Interval
 
 from regfactor.comparisons.local_descent import Local
 from regfactor.comparisons.many_views import ManyViews, MultiViewRelaxation
-from regfactor.core.params import Array, require_count
-from regfactor.penalties import Trace, TwoView
+from regfactor.core.factors import Factors
+from regfactor.core.loop import Limits
+from regfactor.core.params import Array
+from regfactor.fitting.parameters import COUNT
+from regfactor.penalties import Trace
 from regfactor.problems import Convex
 from regfactor.views.two_view import TwoViewSubspace
 
@@ -38,6 +42,11 @@ class SingleViewSubspace(TwoViewSubspace):
     >>> SingleViewSubspace(alpha=0.1).fit(X1, X2).codes_.shape
     (50, 2)
     """
+
+    _parameter_constraints = {
+        **TwoViewSubspace._parameter_constraints,
+        "eta": [Interval(Real, 0, 1, closed="neither"), None],
+    }
 
     def __init__(
         self,
@@ -77,23 +86,16 @@ class SingleViewSubspace(TwoViewSubspace):
         self.eta = eta
 
     def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
-        if self.eta is not None and not 0 < self.eta < 1:
-            raise ValueError(f"eta must lie between 0 and 1, got {self.eta!r}.")
-        gauge = TwoView(self._n_first, self._bounds())
         if self.eta is None:
-            frozen = Trace(gauge.scale)
+            frozen = Trace(self._gauge.scale)
         else:
-            frozen = gauge.at(self.eta, X.shape[1])
+            frozen = self._gauge.at(self.eta, X.shape[1])
         return self._convex(X, rows, entries, frozen)
 
-    def _publish_views(self) -> None:
-        super()._publish_views()
-        first, second = self._bounds()
-        if self.eta is None:
-            eta = first**2 / (first**2 + second**2)
-        else:
-            eta = self.eta
-        self.view_weight_ = np.array([eta, 1 - eta])
+    def _eta(self, F: Factors) -> float:
+        if self.eta is not None:
+            return self.eta
+        return super()._eta(Factors.zeros(*F.shape))
 
 
 class LocalTwoView(TwoViewSubspace):
@@ -118,6 +120,8 @@ class LocalTwoView(TwoViewSubspace):
     >>> LocalTwoView(2, alpha=0.1, random_state=0).fit(X1, X2).codes_.shape
     (50, 2)
     """
+
+    _parameter_constraints = {**TwoViewSubspace._parameter_constraints, "rank": [COUNT]}
 
     def __init__(
         self,
@@ -154,9 +158,8 @@ class LocalTwoView(TwoViewSubspace):
         )
         self.rank = rank
 
-    def _solver(self, seed: int) -> Local:
-        require_count(self, rank=self.rank)
-        return Local(self.rank, self.tol, seed)
+    def _solver(self, limits: Limits) -> Local:
+        return Local(self.rank, self.tol, limits.random_state)
 
     @property
     def _whole(self) -> bool:

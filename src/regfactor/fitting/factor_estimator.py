@@ -43,6 +43,7 @@ from regfactor.fitting.selection import (
 )
 from regfactor.losses import LOSSES, Loss, as_loss, by_columns
 from regfactor.problems import Convex, Data, Design, Factored
+from regfactor.solvers.base import Solver
 from regfactor.solvers.choose import solve_within
 from regfactor.solvers.updates import is_ridge
 
@@ -179,7 +180,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
     def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring | None:
         """Return how a row is scored; None where rows cannot be scored alone."""
 
-    def _read(self, X: Any, sample_weight: Any = None, entry_weight: Any = None) -> TableInputs:
+    def _read(self, X: Any, sample_weight: Any = None, entry_weight: Any = None, /) -> TableInputs:
         self._schema = schema_of(X, self.loss) if self.mixed else None
         table = as_float_table(self, X, self._schema, reset=True)
         rows = row_weights(table, sample_weight)
@@ -198,7 +199,11 @@ class FactorEstimator(FactorTransformer, abc.ABC):
     def _solve(self, problem: Any, inputs: TableInputs, run: Run) -> Solution[FactorPoint]:
         warn_of_empty(inputs.learned, inputs.names)
         limits = replace(run.remaining(), random_state=run.seed())
-        return solve_within(problem, limits)
+        return solve_within(problem, limits, solver=self._solver(limits))
+
+    def _solver(self, limits: Limits) -> Solver | None:
+        """Return the solver; None for the first that suits the problem, of those it names."""
+        return None
 
     def transform(self, X: Any) -> Array:
         """Return the codes of each row, scored alone with the components held fixed; holes (NaN) are allowed.

@@ -38,8 +38,13 @@ class Units:
     divisor: Array
     weight: Array
 
+    @classmethod
+    def ones(cls, width: int) -> Units:
+        """Return units that change nothing."""
+        return cls(np.ones(width), np.ones(width))
+
     @property
-    def plain(self) -> bool:
+    def unweighted(self) -> bool:
         """Whether every weight is one."""
         return bool(np.all(self.weight == 1))
 
@@ -57,7 +62,7 @@ class Units:
 
     def weigh(self, table: Any, entries: Any) -> Any:
         """Return the weight of each entry of a table; None where all are one."""
-        if self.plain:
+        if self.unweighted:
             return entries
         weight = self.weight.astype(table.dtype)
         if not is_sparse(table):

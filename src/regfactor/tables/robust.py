@@ -13,6 +13,7 @@ from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Solution
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.fitting.base import Choice, Run
+from regfactor.fitting.convex_estimator import ConvexEstimator
 from regfactor.fitting.factor_estimator import LOSS_OPTIONS, TABLE_CONSTRAINTS, TableInputs
 from regfactor.fitting.inputs import as_float_table
 from regfactor.fitting.parameters import AUTO, POSITIVE
@@ -22,7 +23,6 @@ from regfactor.penalties import Trace
 from regfactor.problems import Convex, Factored
 from regfactor.problems.layout import Pattern
 from regfactor.problems.term import FILLER
-from regfactor.tables.subspace import ConvexEstimator
 
 
 class RobustSubspace(ConvexEstimator):

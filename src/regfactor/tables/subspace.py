@@ -9,37 +9,12 @@ from sklearn.utils._param_validation import StrOptions
 from regfactor.core.loop import Solution
 from regfactor.core.params import Array
 from regfactor.fitting.base import Choice, Run
-from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, FactorEstimator, TableInputs
+from regfactor.fitting.convex_estimator import ConvexEstimator
+from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, TableInputs
 from regfactor.fitting.parameters import COUNT
-from regfactor.fitting.scoring import Scoring
 from regfactor.norms import as_norm
-from regfactor.penalties import Gauge, Rows, Trace
-from regfactor.problems import Convex, Factored
-from regfactor.problems.convex import convex
-
-
-class ConvexEstimator(FactorEstimator):
-    """An estimator whose problem is convex: a loss, a gauge, maybe an intercept."""
-
-    def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring | None:
-        assert isinstance(problem, Convex)
-        return Scoring(
-            self._loss(),
-            problem.gauge.per_row(codes),
-            problem.alpha,
-            self._column_weights,
-        )
-
-    def _convex(self, X: Any, rows: Array | None, entries: Any, gauge: Gauge) -> Convex:
-        return convex(
-            X,
-            self._loss(),
-            gauge,
-            self._strength,
-            rows,
-            self._weighted(X, entries),
-            self._intercept(X),
-        )
+from regfactor.penalties import Rows, Trace
+from regfactor.problems import Convex
 
 
 class ConvexSubspace(ConvexEstimator):

@@ -2,90 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor.core.factors import Factors
+from regfactor.core.factors import FactorPoint
 from regfactor.core.loop import Solution
-from regfactor.core.params import Array, is_number
+from regfactor.core.params import Array
 from regfactor.fitting.base import Choice, Run
-from regfactor.fitting.factor_estimator import _check_limits
-from regfactor.fitting.inputs import as_float_table, row_weights
-from regfactor.fitting.rollback import all_or_nothing
+from regfactor.fitting.factor_estimator import TableInputs
+from regfactor.fitting.inputs import as_float_table, names_of, row_weights
 from regfactor.fitting.side_by_side import (
     SecondView,
     Units,
     beside,
     is_vector,
-    joint_loss,
     loss_pair,
     second_table,
     split_of,
     units,
     with_holes,
 )
+from regfactor.fitting.two_view_estimator import TWO_VIEW_CONSTRAINTS, TwoViewEstimator
 from regfactor.losses import Loss
-from regfactor.penalties import TwoView
-from regfactor.problems import Convex
-from regfactor.solvers.eta_search import with_slack_used
-from regfactor.tables.subspace import ConvexEstimator
-
-
-class TwoViewEstimator(ConvexEstimator):
-    """What models of two tables side by side share: the gauge, a loss and a unit for each view, what is published."""
-
-    _n_first: int
-    _losses: tuple[Loss, Loss]
-    _units: Units
-
-    def _loss(self) -> Loss:
-        return joint_loss(self._losses, self._n_first)
-
-    def _weighted(self, X: Any, entries: Any) -> Any:
-        return self._units.weigh(X, entries)
-
-    @property
-    def _column_weights(self) -> Any:
-        if self._units.plain:
-            return 1.0
-        return self._units.weight
-
-    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
-        return self._convex(X, rows, entries, TwoView(self._n_first, self._bounds()))
-
-    def _bounds(self) -> tuple[float, float]:
-        pair = self.bounds
-        if not (
-            isinstance(pair, list | tuple | np.ndarray)
-            and len(pair) == 2
-            and all(is_number(b) for b in pair)
-        ):
-            raise ValueError(
-                f"bounds must be a pair of positive numbers, one for each view, got {pair!r}.",
-            )
-        return float(pair[0]), float(pair[1])
-
-    def _publish(
-        self, choice: Choice[Any], solution: Solution[Any], inputs: Any, run: Run
-    ) -> Solution[Any]:
-        problem = choice.problem
-        if isinstance(problem, Convex) and isinstance(problem.gauge, TwoView):
-            solution = replace(solution, point=with_slack_used(problem, solution.point))
-        return super()._publish(choice, solution, inputs, run)
-
-    def _publish_views(self) -> None:
-        """Set what is read off the components: their parts by view, and the weight of each view at the optimum."""
-        C = self.components_
-        n = self._n_first
-        (first, second) = self._bounds()
-        self.view_components_ = [C[:, :n], C[:, n:]]
-        gauge = TwoView(n, (first, second))
-        F = Factors(self.codes_, C)
-        eta = gauge.eta(F) if F.rank else first**2 / (first**2 + second**2)
-        self.view_weight_ = np.array([eta, 1 - eta])
 
 
 class TwoViewSubspace(TwoViewEstimator):
@@ -172,6 +112,12 @@ class TwoViewSubspace(TwoViewEstimator):
     array([[ 150.,    0., -150.]])
     """
 
+    _parameter_constraints = {
+        **TWO_VIEW_CONSTRAINTS,
+        "loss": [str, Loss, list, tuple],
+        "scale": ["boolean"],
+    }
+
     def __init__(
         self,
         alpha: Any = 1.0,
@@ -221,25 +167,34 @@ class TwoViewSubspace(TwoViewEstimator):
         -------
         self
         """
-        with all_or_nothing(self):
-            _check_limits(self)
-            self._losses = loss_pair(self.loss)
-            self._bounds()
-            table = self._two_tables(X, y) if y is not None else self._one_table(X)
-            rows = row_weights(table, sample_weight)
-            n = self._n_first
-            views = (table[:, :n], table[:, n:])
-            plain = Units(np.ones(table.shape[1]), np.ones(table.shape[1]))
-            if self.scale:
-                self._units = units(self._losses, views, rows, self.fit_intercept)
-            else:
-                self._units = plain
-            self._fit_table(self._units.divide(table), rows, None)
-            self.scale_ = self._units.divisor
-            self._publish_views()
-        return self
+        return self._fit(X, y, sample_weight)
 
-    def _two_tables(self, X: Any, y: Any) -> Any:
+    def _read(self, X: Any, y: Any = None, sample_weight: Any = None, /) -> TableInputs:
+        self._losses = loss_pair(self.loss)
+        if y is None:
+            table = self._read_stacked(X)
+        else:
+            table = self._read_views(X, y)
+        rows = row_weights(table, sample_weight)
+        self._units = self._view_units(table, rows)
+        names = names_of(self, None, table.shape[1])
+        if names is not None:
+            names = [names[j] for j in self._order]
+        return TableInputs.of(self._units.divide(table), rows, None, names)
+
+    def _view_units(self, table: Any, rows: Array | None) -> Units:
+        if not self.scale:
+            return Units.ones(table.shape[1])
+        views = (table[:, : self._n_first], table[:, self._n_first :])
+        return units(self._losses, views, rows, self.fit_intercept)
+
+    def _publish(
+        self, choice: Choice[Any], solution: Solution[FactorPoint], inputs: TableInputs, run: Run
+    ) -> Solution[FactorPoint]:
+        self.scale_ = self._units.divisor
+        return super()._publish(choice, solution, inputs, run)
+
+    def _read_views(self, X: Any, y: Any) -> Any:
         """Return both tables as one, and remember their columns."""
         first = as_float_table(self, X, None, reset=True)
         self._second: SecondView | None
@@ -250,7 +205,7 @@ class TwoViewSubspace(TwoViewEstimator):
         self._order = np.arange(first.shape[1] + second.shape[1])
         return beside(first, second, self._whole)
 
-    def _one_table(self, X: Any) -> Any:
+    def _read_stacked(self, X: Any) -> Any:
         if self.n_first is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give the second view, "
@@ -292,7 +247,7 @@ class TwoViewSubspace(TwoViewEstimator):
         ndarray of shape (n_samples, n_atoms)
         """
         check_is_fitted(self)
-        return self._codes(self._units.divide(self._table(X1, X2)))
+        return self._scored(self._table(X1, X2))
 
     def _table(self, X1: Any, X2: Any) -> Any:
         """Return new rows of both views as one table, with NaN for a missing view."""
@@ -339,7 +294,7 @@ class TwoViewSubspace(TwoViewEstimator):
         return np.asarray(self.codes_)
 
     def inverse_transform(self, X: Any) -> Any:
-        """Return what codes predict, in the units of the data.
+        """Return the views that codes predict, in the units of the data.
 
         Parameters
         ----------
@@ -350,34 +305,25 @@ class TwoViewSubspace(TwoViewEstimator):
         A pair of ndarray, one for each view; one ndarray where the model was fitted to one
         stacked table.
         """
-        Z = super().inverse_transform(X) * self._units.divisor.astype(self.components_.dtype)
-        if self._second is not None:
-            return Z[:, : self._n_first], Z[:, self._n_first :]
-        back = np.empty_like(Z)
-        back[:, self._order] = Z
-        return back
+        return self._as_fitted(self._predicted(X))
 
     def denoise(self, X1: Any, X2: Any = None) -> Any:
-        """Return what the model makes of rows: both views (or one stacked table), holes and missing views filled.
+        """Return the reconstruction of rows: both views, or one stacked table, without missing entries.
 
         Parameters are those of `transform`, the result is that of `inverse_transform`.
         """
         return self.inverse_transform(self.transform(X1, X2))
 
     def complete(self, X1: Any, X2: Any = None) -> Any:
-        """Return the views with their holes filled and observed entries kept, as arrays.
+        """Return the views with missing entries filled and observed ones kept, as arrays.
 
         Parameters are those of `transform`, the result is that of `inverse_transform`.
         """
         check_is_fitted(self)
         table = self._table(X1, X2)
-        predicted = super().inverse_transform(self._codes(self._units.divide(table)))
-        predicted = predicted * self._units.divisor.astype(predicted.dtype)
-        table = with_holes(table)
-        whole = np.where(np.isnan(table), predicted, table)
-        if self._second is not None:
-            return whole[:, : self._n_first], whole[:, self._n_first :]
-        return whole[:, np.argsort(self._order)]
+        predicted = self._predicted(self._scored(table))
+        observed = with_holes(table)
+        return self._as_fitted(np.where(np.isnan(observed), predicted, observed))
 
     def predict_view(self, X1: Any = None, X2: Any = None) -> Array:
         """Return the view that is not given, in the units of the data.
@@ -399,10 +345,24 @@ class TwoViewSubspace(TwoViewEstimator):
             table = self._parts(X1, X2)
         else:
             table = self._table(X1, X2)
-        codes = self._codes(self._units.divide(table))
-        Z = ConvexEstimator.inverse_transform(self, codes) * self._units.divisor.astype(
-            self.components_.dtype,
-        )
+        views = self._predicted(self._scored(table))
         if X2 is None:
-            return Z[:, self._n_first :]
-        return Z[:, : self._n_first]
+            return views[:, self._n_first :]
+        return views[:, : self._n_first]
+
+    def _scored(self, table: Any) -> Array:
+        """Return the codes of a table of both views in the units of the data."""
+        return self._codes(self._units.divide(table))
+
+    def _predicted(self, codes: Any) -> Array:
+        """Return both views side by side that codes predict, in the units of the data."""
+        views = super().inverse_transform(codes)
+        return views * self._units.divisor.astype(self.components_.dtype)
+
+    def _as_fitted(self, views: Array) -> Any:
+        """Return both views as `fit` got them: a pair, or one table with its order of columns."""
+        if self._second is not None:
+            return views[:, : self._n_first], views[:, self._n_first :]
+        table = np.empty_like(views)
+        table[:, self._order] = views
+        return table

@@ -12,9 +12,8 @@ from sklearn.utils.metaestimators import available_if
 
 from regfactor.core.params import Array
 from regfactor.fitting.labels import Labels, encode_labels
-from regfactor.fitting.rollback import all_or_nothing
 from regfactor.fitting.targets import Targets
-from regfactor.labels.convex.label_views import ConvexFactorEstimator
+from regfactor.labels.convex.base import ConvexFactorEstimator
 from regfactor.losses import Logistic, Loss, Softmax, as_loss
 
 
@@ -154,28 +153,31 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
         -------
         self
         """
-        with all_or_nothing(self):
-            losses = self._check()
-            if y is None:
-                raise ValueError(
-                    f"{type(self).__name__} requires y to be passed, but the target y is None.",
-                )
-            table = self._inputs(X, reset=True)
-            labels = encode_labels(
-                column_or_1d(y, warn=True) if np.asarray(y).ndim == 2 else y,
-                self.unlabeled,
+        return self._fit(X, y, sample_weight)
+
+    def _read_labels(self, y: Any, X: Array) -> Labels:
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-            check_consistent_length(table, labels.codes)
-            if len(labels.classes) < 2:
-                raise ValueError(
-                    f"A classifier needs labels of at least two classes, got {len(labels.classes)} class.",
-                )
-            self._losses = losses
-            self._fit_labels(table, _columns(labels, losses[1]), sample_weight)
-            self.classes_ = labels.classes
-            found = np.where(labels.labeled, labels.codes, self._winners(self._values(self.codes_)))
-            self.transduction_ = labels.classes[found]
-        return self
+        if np.asarray(y).ndim == 2:
+            y = column_or_1d(y, warn=True)
+        labels = encode_labels(y, self.unlabeled)
+        check_consistent_length(X, labels.codes)
+        if len(labels.classes) < 2:
+            raise ValueError(
+                "A classifier needs labels of at least two classes, "
+                f"got {len(labels.classes)} class."
+            )
+        self.classes_ = labels.classes
+        return labels
+
+    def _label_columns(self, labels: Labels) -> Array:
+        return _coded(labels, self._losses[1])
+
+    def _transduced(self, labels: Labels) -> Array:
+        predicted = self._winners(self._values(self.codes_))
+        return labels.classes[np.where(labels.labeled, labels.codes, predicted)]
 
     def _winners(self, values: Array) -> Array:
         if values.shape[1] > 1:
@@ -324,19 +326,20 @@ class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstima
         -------
         self
         """
-        with all_or_nothing(self):
-            losses = self._check()
-            table = self._inputs(X, reset=True)
-            targets = Targets.of(y, table)
-            self._losses = losses
-            self._flat = len(targets.shape) == 1
-            self._fit_labels(table, targets.table, sample_weight)
-            found = losses[1].predict(self._values(self.codes_))
-            kept = np.where(np.isnan(targets.table), found, targets.table)
-            self.transduction_ = kept.astype(np.result_type(targets.dtype, table)).reshape(
-                targets.shape,
-            )
-        return self
+        return self._fit(X, y, sample_weight)
+
+    def _read_labels(self, y: Any, X: Array) -> Targets:
+        targets = Targets.of(y, X)
+        self._flat = targets.flat
+        return targets
+
+    def _label_columns(self, labels: Targets) -> Array:
+        return labels.table
+
+    def _transduced(self, labels: Targets) -> Array:
+        predicted = self._losses[1].predict(self._values(self.codes_))
+        known = np.where(np.isnan(labels.table), predicted, labels.table)
+        return known.astype(np.result_type(labels.dtype, self.codes_)).reshape(labels.shape)
 
     def predict(self, X: Any) -> Array:
         """Return the targets of each row.
@@ -357,17 +360,18 @@ class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstima
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = (
-            True  # at the papers' alpha the norm shrinks what little ten inputs share
-        )
+        # at the papers' alpha the norm shrinks what little ten inputs share
+        tags.regressor_tags.poor_score = True
         return tags
 
 
-def _columns(labels: Labels, loss: Loss) -> Array:
-    """Return the label columns: one for two classes, else one for each, in the coding that the loss takes."""
-    Y = labels.one_hot()
+def _coded(labels: Labels, loss: Loss) -> Array:
+    """Return the label columns in the coding of the loss: one for two classes, else one for each."""
+    columns = labels.one_hot()
     if not loss.rowwise:
-        Y = Y[:, 1:] if Y.shape[1] == 2 else Y
-        Y = 2 * Y - 1 if loss.legal(np.array([-1.0]))[0] else Y
-    Y[~labels.labeled] = np.nan
-    return Y
+        if columns.shape[1] == 2:
+            columns = columns[:, 1:]
+        if loss.legal(np.array([-1.0]))[0]:
+            columns = 2 * columns - 1
+    columns[~labels.labeled] = np.nan
+    return columns
