@@ -6,6 +6,8 @@ scikit-learn's notation: types, `Interval`, `StrOptions`, `None`, "boolean", "ra
 
 from __future__ import annotations
 
+import reprlib
+from collections.abc import Iterator
 from functools import cache
 from numbers import Integral, Real
 from typing import Any
@@ -15,6 +17,7 @@ from sklearn.utils._param_validation import (
     InvalidParameterError,
     StrOptions,
     _Booleans,
+    _InstancesOf,
     make_constraint,
 )
 
@@ -42,7 +45,7 @@ def check_parameters(estimator: Any) -> None:
     for name, allowed in _constraints(kind).items():
         value = getattr(estimator, name)
         if not any(constraint.is_satisfied_by(value) for constraint in allowed):
-            raise InvalidParameterError(_message(estimator, name, value, allowed))
+            raise InvalidParameterError(_message(kind, name, value, allowed))
 
 
 @cache
@@ -51,28 +54,58 @@ def _constraints(kind: Any) -> dict[str, list[Any]]:
     return {name: [make_constraint(c) for c in allowed] for name, allowed in declared.items()}
 
 
+def _message(kind: type, name: str, value: Any, allowed: list[Any]) -> str:
+    """Return scikit-learn's message, and what was probably meant."""
+    *others, last = [_described(constraint) for constraint in allowed if not constraint.hidden]
+    options = last
+    if others:
+        options = f"{', '.join(others)} or {last}"
+    return (
+        f"The {name!r} parameter of {kind.__name__} must be {options}. "
+        f"Got {reprlib.repr(value)} instead.{_hint(value, allowed)}"
+    )
+
+
 def _described(constraint: Any) -> str:
-    """Return what a constraint allows, in scikit-learn's words but for booleans."""
+    """Return what a constraint allows, in scikit-learn's words where they are plain."""
     if isinstance(constraint, _Booleans):
         return "True or False"
+    if isinstance(constraint, _InstancesOf):
+        return f"a {constraint.type.__name__}"
+    if isinstance(constraint, StrOptions):
+        return " or ".join(map(repr, sorted(constraint.options)))
     return str(constraint)
 
 
-def _message(estimator: Any, name: str, value: Any, allowed: list[Any]) -> str:
-    """Return scikit-learn's message, with the option that was probably meant."""
-    *others, last = [_described(constraint) for constraint in allowed if not constraint.hidden]
-    options = f"{', '.join(others)} or {last}" if others else last
-    message = (
-        f"The {name!r} parameter of {type(estimator).__name__} must be {options}. "
-        f"Got {value!r} instead."
-    )
-    words = {
-        word
-        for constraint in allowed
-        if isinstance(constraint, StrOptions)
-        for word in constraint.options
-    }
-    meant = nearest(value, words) if isinstance(value, str) else None
-    if meant is None:
-        return message
-    return f"{message} Did you mean {meant!r}?"
+def _hint(value: Any, allowed: list[Any]) -> str:
+    """Return a sentence on what was probably meant: an instance of a class, or a similar option."""
+    parts = [constraint.type for constraint in allowed if isinstance(constraint, _InstancesOf)]
+    if isinstance(value, type):
+        if any(issubclass(value, part) for part in parts):
+            return f" Give an instance: {value.__name__}()."
+        return ""
+    if not isinstance(value, str):
+        return ""
+    word = nearest(value, _options(allowed))
+    if word is not None:
+        return f" Did you mean {word!r}?"
+    classes = [own.__name__ for part in parts for own in _subclasses(part)]
+    name = nearest(value, classes)
+    if name is not None:
+        return f" Did you mean {name}()?"
+    return ""
+
+
+def _options(allowed: list[Any]) -> Iterator[str]:
+    """Yield the strings that constraints allow."""
+    for constraint in allowed:
+        if isinstance(constraint, StrOptions):
+            yield from constraint.options
+
+
+def _subclasses(part: type) -> Iterator[type]:
+    """Yield the subclasses of a part in this library."""
+    for own in part.__subclasses__():
+        if own.__module__.startswith("regfactor."):
+            yield own
+            yield from _subclasses(own)
