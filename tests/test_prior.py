@@ -239,9 +239,7 @@ def test_the_seed_decides_the_strength():
 @pytest.mark.parametrize("debias", ["posterior", "", None, 1, 0.5, ["prior"]])
 @pytest.mark.parametrize("model", [ConvexSubspace, SubspaceImputer])
 def test_other_values_are_refused_before_any_work(model, debias):
-    with pytest.raises(
-        ValueError, match="'debias' parameter .* must be True or False or 'prior'"
-    ):
+    with pytest.raises(ValueError, match="'debias' parameter .* must be True or False or 'prior'"):
         model(debias=debias).fit("not even a table")
 
 

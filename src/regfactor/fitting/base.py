@@ -59,7 +59,17 @@ class Estimator(BaseEstimator, abc.ABC):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
     _certificate: Certificate | None = None
-    _no_certificate = "the model"  # what has no convex form, in the error of a missing certificate
+    # in the error of a missing certificate: what has no convex form, or, where the optimum is
+    # global without a bound, why there is none
+    _no_certificate = "the model"
+    _locally = True
+    # what estimators of a closed form have no parameter for
+    max_iter: int = 1000
+    tol: float = 0.0
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def _fit(self, *data: Any, **more: Any) -> Self:
         """Fit to data; a failure at any step leaves the estimator as it was."""
@@ -149,7 +159,7 @@ class Estimator(BaseEstimator, abc.ABC):
         """Distance of the objective from the global optimum; its `str` is one plain sentence."""
         check_is_fitted(self)
         if self._certificate is None:
-            raise no_certificate(self, self._no_certificate)
+            raise no_certificate(self, self._no_certificate, self._locally)
         return self._certificate
 
     @property

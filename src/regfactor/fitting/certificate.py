@@ -9,11 +9,17 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor.core.loop import relative
 
 
-def no_certificate(estimator: object, why: str) -> AttributeError:
-    """Return the error of a model without one; `why` ends in what has no convex form."""
+def no_certificate(estimator: object, why: str, locally: bool) -> AttributeError:
+    """Return the error of a model without a certificate.
+
+    Of a local solution, `why` names what has no convex form; of a global one it is the reason.
+    """
+    name = type(estimator).__name__
+    if not locally:
+        return AttributeError(f"This {name} has no duality gap: {why}.")
     return AttributeError(
-        f"This {type(estimator).__name__} was solved locally: {why} has no convex form, so there is no duality gap. "
-        "Models with a gauge, such as gauge=Trace(), have one.",
+        f"This {name} was solved locally: {why} has no convex form, so there is no duality gap. "
+        "Models with a gauge, such as gauge=Trace(), have one."
     )
 
 
@@ -59,9 +65,7 @@ class Uncertified:
     def certificate_(self) -> Certificate:
         """There is none; reading it says why."""
         check_is_fitted(self)
-        if self._locally:
-            raise no_certificate(self, self._why)
-        raise AttributeError(f"This {type(self).__name__} has no duality gap: {self._why}.")
+        raise no_certificate(self, self._why, self._locally)
 
     @property
     def gap_(self) -> float:

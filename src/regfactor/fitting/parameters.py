@@ -103,7 +103,7 @@ def _options(allowed: list[Any]) -> Iterator[str]:
             yield from constraint.options
 
 
-def _subclasses(part: type) -> Iterator[type]:
+def _subclasses(part: Any) -> Iterator[Any]:
     """Yield the subclasses of a part in this library."""
     for own in part.__subclasses__():
         if own.__module__.startswith("regfactor."):

@@ -1,27 +1,79 @@
-"""Kernel principal components on the parts of `kernels`, so that spectral embeddings score new rows."""
+"""Kernel principal components on the parts of `kernels`; spectral embeddings place new rows."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from scipy.sparse.linalg import eigsh
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.linalg import top_eigenpairs
-from regfactor.core.params import Array, require_count, warn
+from regfactor.core.loop import Iterate, Solution
+from regfactor.core.params import Array, warn
+from regfactor.fitting.base import Choice, Estimator, Run
 from regfactor.fitting.inputs import validated
 from regfactor.fitting.kernel_blocks import check_symmetric, less_origin, origin_of
-from regfactor.fitting.rollback import all_or_nothing
+from regfactor.fitting.parameters import COUNT
 from regfactor.kernels import Kernel, as_kernel, is_pairwise, takes_sparse
+from regfactor.problems.base import Problem
+from regfactor.solvers.base import Solver
 
 LANCZOS_FROM = 500  # rows from which a few eigenvectors are found by products alone
 
 
-class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """Phi = vectors * sqrt(values): orthogonal columns, the longest first."""
+
+    values: Array
+    vectors: Array
+
+
+@dataclass(frozen=True, eq=False)
+class KernelComponents(Problem[Embedding]):
+    """|J K J - Phi Phi'|_F^2 over Phi of `rank` columns, J the centering of n rows."""
+
+    centered: Array
+    rank: int
+    solvers = ("regfactor.tables.kernel_subspace:Eigenvectors",)
+
+    def objective(self, point: Embedding) -> float:
+        """Return the objective at the leading eigenvectors, whose squares leave the sum."""
+        total = float(np.vdot(self.centered, self.centered))
+        explained = float(np.vdot(point.values, point.values))
+        return max(total - explained, 0.0)
+
+
+class Eigenvectors(Solver):
+    """The leading eigenvectors of positive eigenvalue, the optimum by Eckart and Young."""
+
+    def check(self, problem: Any) -> None:
+        """Accept kernel components of any rank."""
+
+    def iterates(self, problem: KernelComponents, start: Any) -> Iterator[Iterate[Embedding]]:
+        """Yield the optimum."""
+        point = _leading(problem.centered, min(problem.rank, len(problem.centered)))
+        yield Iterate(point, problem.objective(point))
+
+
+@dataclass(frozen=True, eq=False)
+class KernelInputs:
+    """The training rows less their origin, their kernel, and what it prepared for new rows."""
+
+    kernel: Kernel
+    rows: Any
+    origin: Array | None
+    prepared: Any
+    gram: Array
+
+
+class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     """min over Phi of |J K J - Phi Phi'|_F^2, Phi of n_components columns: kernel principal components.
 
     K is the kernel of the training rows and J centers it. With the spectral parts of
@@ -69,6 +121,10 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     True
     """
 
+    _parameter_constraints = {"n_components": [COUNT]}
+    _locally = False
+    _no_certificate = "the optimum is read off eigenvectors, which need none"
+
     def __init__(
         self,
         kernel: Any = "rbf",
@@ -98,32 +154,45 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         -------
         The estimator itself.
         """
-        with all_or_nothing(self):
-            require_count(self, n_components=self.n_components)
-            part = self._part()
-            X = self._rows(X, reset=True)
-            kernel = part.resolved(X)
-            origin = origin_of(kernel, X)
-            X = less_origin(X, origin)
-            prepared = kernel.prepare(X)
-            K = kernel.gram(X, prepared=prepared).astype(np.float64, copy=False)
-            check_symmetric(kernel, K)
-            means = K.mean(axis=0)
-            K = K - means - means[:, None] + means.mean()
-            values, vectors = _leading(K, min(self.n_components, len(K)))
-            self.kernel_ = kernel
-            self._references = X
-            self._prepared = prepared
-            self._means = means
-            self._origin = origin
-            if not len(values):
-                warn(
-                    "Under this kernel all rows are equal, or no direction is positive: there is no component.",
-                )
-            self.eigenvalues_ = values
-            self.codes_ = np.asarray(vectors * np.sqrt(values), X.dtype)
-            self.objective_ = float(max(np.vdot(K, K) - np.vdot(values, values), 0.0))
-        return self
+        return self._fit(X)
+
+    def _read(self, X: Any) -> KernelInputs:
+        part = self._part()
+        X = self._rows(X, reset=True)
+        kernel = part.resolved(X)
+        origin = origin_of(kernel, X)
+        X = less_origin(X, origin)
+        prepared = kernel.prepare(X)
+        gram = kernel.gram(X, prepared=prepared).astype(np.float64, copy=False)
+        check_symmetric(kernel, gram)
+        return KernelInputs(kernel, X, origin, prepared, gram)
+
+    def _state(self, inputs: KernelInputs) -> KernelComponents:
+        means = inputs.gram.mean(axis=0)
+        centered = inputs.gram - means - means[:, None] + means.mean()
+        return KernelComponents(centered, self.n_components)
+
+    def _publish(
+        self,
+        choice: Choice[Any],
+        solution: Solution[Embedding],
+        inputs: KernelInputs,
+        run: Run,
+    ) -> Solution[Embedding]:
+        point = solution.point
+        if not len(point.values):
+            warn(
+                "Under this kernel all rows are equal, or no direction is positive: there is no "
+                "component."
+            )
+        self.kernel_ = inputs.kernel
+        self._references = inputs.rows
+        self._prepared = inputs.prepared
+        self._means = inputs.gram.mean(axis=0)
+        self._origin = inputs.origin
+        self.eigenvalues_ = point.values
+        self.codes_ = np.asarray(point.vectors * np.sqrt(point.values), inputs.rows.dtype)
+        return solution
 
     def transform(self, X: Any) -> Array:
         """Place rows, each alone.
@@ -148,13 +217,12 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return np.asarray(self.fit(X, y, **fit_params).codes_)
 
     def _rows(self, X: Any, reset: bool) -> Any:
-        few = 2 if reset else 1
         return validated(
             self,
             X,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
-            ensure_min_samples=few,
+            ensure_min_samples=2 if reset else 1,
             reset=reset,
         )
 
@@ -166,21 +234,26 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return int(self.codes_.shape[1])
 
     def __sklearn_tags__(self) -> Tags:
+        """Declare sparse tables and kernel matrices where the kernel accepts them."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = takes_sparse(self.kernel)
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.pairwise = is_pairwise(self.kernel)
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
-def _leading(K: Array, k: int) -> tuple[Array, Array]:
-    """Return the k greatest eigenvalues that are positive, and eigenvectors with their largest entry positive."""
+def _leading(K: Array, k: int) -> Embedding:
+    """Return the k greatest positive eigenvalues; each eigenvector's largest entry is positive."""
     n = len(K)
     if n >= LANCZOS_FROM and k <= n // 50:
-        values, vectors = eigsh(K, k, which="LA", v0=np.random.default_rng(0).normal(size=n))
+        start = np.random.default_rng(0).normal(size=n)
+        values, vectors = eigsh(K, k, which="LA", v0=start)
     else:
         values, vectors = top_eigenpairs(K, k)
-    keep = values > n * np.finfo(np.float64).eps * max(np.linalg.norm(K), np.finfo(np.float64).tiny)
+    rounding = n * np.finfo(np.float64).eps
+    keep = values > rounding * max(np.linalg.norm(K), np.finfo(np.float64).tiny)
     values = values[keep][::-1]
     vectors = vectors[:, keep][:, ::-1]
-    return values, svd_flip(vectors, None)[0] if vectors.size else vectors
+    if vectors.size:
+        vectors = svd_flip(vectors, None)[0]
+    return Embedding(values, vectors)
