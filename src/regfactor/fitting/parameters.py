@@ -23,9 +23,18 @@ from sklearn.utils._param_validation import (
 
 from regfactor.core.params import nearest
 
-POSITIVE = Interval(Real, 0, None, closed="neither")
-NON_NEGATIVE = Interval(Real, 0, None, closed="left")
-COUNT = Interval(Integral, 1, None, closed="left")
+
+class NumberInterval(Interval):
+    """An interval of numbers, which truth values are not, though Python counts them among integers."""
+
+    def is_satisfied_by(self, val: Any) -> bool:
+        """Return whether a value is a number in the interval."""
+        return not isinstance(val, bool) and bool(super().is_satisfied_by(val))
+
+
+POSITIVE = NumberInterval(Real, 0, None, closed="neither")
+NON_NEGATIVE = NumberInterval(Real, 0, None, closed="left")
+COUNT = NumberInterval(Integral, 1, None, closed="left")
 AUTO = StrOptions({"auto"})
 
 # of every estimator that is solved by iteration

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor.core.factors import Factors
-from regfactor.core.loop import Solution
-from regfactor.core.params import Array, warn
+from regfactor.core.factors import FactorPoint, Factors
+from regfactor.core.loop import Solution, Status
+from regfactor.core.params import Array, is_option, warn
+from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.certificate import Certificate
-from regfactor.fitting.factor_estimator import FactorTransformer, _check_limits, _print_progress
+from regfactor.fitting.factor_estimator import FactorTransformer
 from regfactor.fitting.inputs import (
     as_float_table,
     codes_of,
@@ -24,25 +27,27 @@ from regfactor.fitting.inputs import (
     row_weights,
     warn_of_empty,
 )
-from regfactor.fitting.rollback import all_or_nothing
+from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE, RUN_CONSTRAINTS
 from regfactor.fitting.selection import Selection
 from regfactor.kernels import as_kernel, is_pairwise
-from regfactor.problems import Convex, Data, Factored
+from regfactor.losses import Loss
+from regfactor.problems import Convex, Factored
 from regfactor.problems.layout import Dense, Pattern
-from regfactor.solvers import solve
-from regfactor.solvers.choose import prepared
+from regfactor.solvers.choose import solve_within
 from regfactor.solvers.starts import first_point
 from regfactor.tables.epca.entries import Entries, at_entries
 from regfactor.tables.epca.families import (
+    FAMILIES,
     Reading,
     as_family,
     check_form,
     is_non_negative,
     log_likelihood,
 )
-from regfactor.tables.epca.heldout import alpha_max, check_enough, selected
+from regfactor.tables.epca.heldout import HeldOutSearch, alpha_max, check_enough
+from regfactor.tables.epca.inputs import EpcaInputs, FittedKernel, Given, as_offset
 from regfactor.tables.epca.problem import fitted_values, restored, stated
-from regfactor.tables.epca.rowfit import Given, as_offset, gram_of, row_fit
+from regfactor.tables.epca.rowfit import row_fit
 from regfactor.tables.epca.unbounded import warn_of_unbounded
 
 
@@ -145,6 +150,17 @@ class ExponentialFamilyPCA(FactorTransformer):
     array([2., 4., 8.])
     """
 
+    _parameter_constraints = {
+        **RUN_CONSTRAINTS,
+        "n_components": [COUNT, AUTO, None],
+        "family": [StrOptions(set(FAMILIES)), Loss],
+        "alpha": [NON_NEGATIVE, AUTO],
+        "fit_intercept": ["boolean"],
+        "row_offset": [StrOptions({"total", "fit"}), None],
+        "rule": [StrOptions({"min", "1se"})],
+        "sparse_zeros": [StrOptions({"missing", "observed"})],
+    }
+
     def __init__(
         self,
         n_components: Any = 2,
@@ -211,61 +227,7 @@ class ExponentialFamilyPCA(FactorTransformer):
         -------
         self
         """
-        with all_or_nothing(self):
-            _check_limits(self)
-            loss = self._family()
-            kernel = None if self.kernel is None else self._as_kernel(X)
-            table = self._table(X, True) if kernel is None else kernel[0]
-            weights = row_weights(table, sample_weight), entry_weights(table, entry_weight, None)
-            given = Given(table, *weights, as_offset(offset, table, loss))
-            learned = given.learned
-            if isinstance(self.alpha, str) or isinstance(self.n_components, str):
-                check_enough(learned)
-            reading = Reading.of(
-                learned.table,
-                learned.rows,
-                learned.entries,
-                loss,
-                self.row_offset == "total",
-            )
-            with naming_columns_in_errors(names_of(self, None, table.shape[1])):
-                data = reading.data(learned.table, learned.entries, learned.offset)
-            random = check_random_state(self.random_state)
-            held_out = np.random.default_rng(random.randint(2**31 - 1))
-            problem, chosen = self._selected(
-                stated(self, data, reading, learned),
-                learned,
-                held_out,
-            )
-            problem.check()
-            warn_of_empty(learned.table)
-            problem = prepared(problem) if isinstance(problem, Convex) else problem
-            progress = _print_progress if self.verbose else None
-            options: dict[str, Any] = {
-                "tol": self.tol,
-                "max_iter": self.max_iter,
-                "time_limit": self.time_limit,
-            }
-            # under a quadratic loss without holes the start is the solution: singular values less
-            # alpha
-            start = first_point(problem) if isinstance(problem, Factored) else None
-            solution = solve(
-                problem,
-                start=start,
-                callback=self.callback,
-                progress=progress,
-                random_state=0,
-                **options,
-            )
-            self._offset_given = offset is not None
-            self._kernel = None if kernel is None else kernel[1:]
-            self.status_ = solution.status
-            self.solver_ = solution.solver
-            self.n_iter_ = solution.n_iter
-            self._record_fit(given, reading, data, problem, solution)
-            self._record_choices(problem, chosen)
-            self._warn(solution)
-        return self
+        return self._fit(X, sample_weight, entry_weight, offset)
 
     def transform(self, X: Any, offset: Any = None) -> Array:
         """Return the codes of each row, scored alone with the components held fixed; holes (NaN) are allowed.
@@ -280,7 +242,7 @@ class ExponentialFamilyPCA(FactorTransformer):
         ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        table = self._table(X, False)
+        table = self._table(X)
         return self._scored(table, self._added(offset, table))[0]
 
     def inverse_transform(self, X: Any, offset: Any = None) -> Array:
@@ -324,7 +286,7 @@ class ExponentialFamilyPCA(FactorTransformer):
             raise ValueError(
                 "The table of a kernel model is a Gram matrix, which has no holes to fill.",
             )
-        table = self._table(X, False)
+        table = self._table(X)
         Z = self._predictors(table, self._added(offset, table), Dense(table.shape))
         return filled(X, table, self._reading.response(Z, table), None)
 
@@ -345,7 +307,7 @@ class ExponentialFamilyPCA(FactorTransformer):
         float
         """
         check_is_fitted(self)
-        table = self._table(X, False)
+        table = self._table(X)
         held = Entries.of(table)
         if not held.count:
             raise ValueError("Every entry of the table is missing; there is nothing to score.")
@@ -358,12 +320,12 @@ class ExponentialFamilyPCA(FactorTransformer):
 
     @property
     def certificate_(self) -> Certificate:
-        """How far the objective can be from the global optimum, with `n_components=None`."""
+        """Distance of the objective from the global optimum, with `n_components=None`."""
         check_is_fitted(self)
         if self._certificate is None:
             raise AttributeError(
-                f"This {type(self).__name__} was solved locally, at a given number of components, so there is no "
-                "duality gap: n_components=None has a convex form and is certified.",
+                f"This {type(self).__name__} was solved locally, at a given number of components, "
+                "so there is no duality gap: n_components=None has a convex form and is certified."
             )
         return self._certificate
 
@@ -376,61 +338,109 @@ class ExponentialFamilyPCA(FactorTransformer):
             )
         return as_offset(offset, table, self._reading.loss)
 
-    def _family(self) -> Any:
-        """Raise for parameters that are none; return the loss of the family."""
+    def _read(
+        self, X: Any, sample_weight: Any = None, entry_weight: Any = None, offset: Any = None
+    ) -> EpcaInputs:
         loss = as_family(self.family, self.trials)
         check_form(self.n_components, self.row_offset, loss)
-        return loss
+        table = as_float_table(self, X, None, reset=True)
+        kernel = self._fitted_kernel(table)
+        if kernel is not None:
+            table = kernel.gram()
+        rows = row_weights(table, sample_weight)
+        entries = entry_weights(table, entry_weight, None)
+        given = Given(table, rows, entries, as_offset(offset, table, loss))
+        learned = given.learned
+        if self._is_automatic:
+            check_enough(learned)
+        totals = is_option(self.row_offset, "total")
+        reading = Reading.of(learned.table, learned.rows, learned.entries, loss, totals)
+        names = names_of(self, None, table.shape[1])
+        with naming_columns_in_errors(names):
+            data = reading.data(learned.table, learned.entries, learned.offset)
+        return EpcaInputs(given, reading, data, kernel, names)
 
-    def _table(self, X: Any, reset: bool) -> Any:
-        """Return a table as numbers; under a kernel that of the rows against the training rows."""
-        table = as_float_table(self, X, None, reset)
-        if reset or self._kernel is None:
-            return table
-        kernel, training = self._kernel
-        return gram_of(kernel, table, training)
+    @property
+    def _is_automatic(self) -> bool:
+        """Whether held-out entries choose the strength or the number of components."""
+        return is_option(self.alpha, "auto") or is_option(self.n_components, "auto")
 
-    def _as_kernel(self, X: Any) -> tuple[Array, Any, Array]:
-        """Return the Gram matrix of the training rows, the kernel and the rows."""
-        table = as_float_table(self, X, None, True)
-        kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0).resolved(table)
-        return gram_of(kernel, table), kernel, table
+    def _fitted_kernel(self, table: Any) -> FittedKernel | None:
+        """Return the kernel with its training rows; None without a kernel."""
+        if self.kernel is None:
+            return None
+        kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0)
+        return FittedKernel(kernel.resolved(table), table)
 
-    def _selected(
-        self,
-        problem: Convex | Factored,
-        given: Given,
-        random: np.random.Generator,
-    ) -> tuple[Convex | Factored, list[Selection]]:
-        """Return the problem at what entries held out chose, and the choices."""
+    def _context(self, inputs: EpcaInputs) -> AbstractContextManager[Any]:
+        return naming_columns_in_errors(inputs.names)
+
+    def _state(self, inputs: EpcaInputs) -> Convex | Factored:
+        return stated(self, inputs.data, inputs.reading, inputs.given.learned)
+
+    def _choose(self, problem: Convex | Factored, inputs: EpcaInputs, run: Run) -> Choice[Any]:
         if isinstance(problem, Convex):
-            one, stated = self._chosen(problem, random)
-            return stated, [] if one is None else [one]
+            choice = self._choose_strength(problem, run)
+            if choice.selection is None:
+                return Choice(choice.problem, [])
+            return Choice(choice.problem, [choice.selection])
         problem.check()
-        strength = isinstance(self.alpha, str)
-        number = isinstance(self.n_components, str)
-        return selected(problem, given, strength, number, self.rule, random)
+        search = HeldOutSearch.of(problem, inputs.given.learned, run)
+        selections = []
+        if is_option(self.alpha, "auto"):
+            strength = search.strength(problem, self.rule)
+            selections.append(strength)
+            problem = replace(problem, alpha=strength.best.value)
+        if is_option(self.n_components, "auto"):
+            number = search.number(problem)
+            selections.append(number)
+            problem = replace(problem, rank=int(number.best.value))
+        return Choice(problem, selections)
 
-    _read = _state = _publish = None  # type: ignore[assignment]  # until it takes the shared way
+    def _solve(
+        self, problem: Convex | Factored, inputs: EpcaInputs, run: Run
+    ) -> Solution[FactorPoint]:
+        warn_of_empty(inputs.given.learned.table)
+        if isinstance(problem, Convex):
+            return solve_within(problem, run.remaining())
+        # for a quadratic loss without missing entries the start is the solution: singular values
+        # less alpha
+        return solve_within(problem, run.remaining(), first_point(problem))
 
-    def _record_fit(
-        self,
-        given: Given,
-        reading: Reading,
-        data: Data,
-        problem: Convex | Factored,
-        solution: Solution[Any],
-    ) -> None:
-        """Set what was fitted: rows scored exactly under the components found, then balanced with them."""
-        score, start = row_fit(given, reading, problem, restored(solution.point, given, reading))
-        everything = given.learned is given
-        if everything:
-            table = data
-        else:
-            table = reading.data(given.table, given.entries, given.offset)
-        codes, level = score(table, start)
+    def _publish(
+        self, choice: Choice[Any], solution: Solution[FactorPoint], inputs: EpcaInputs, run: Run
+    ) -> Solution[FactorPoint]:
+        problem = choice.problem
+        self._reading = inputs.reading
+        self._kernel = inputs.kernel
+        self._offset_given = inputs.given.offset is not None
+        level = self._publish_factors(problem, solution.point, inputs)
+        self._publish_choices(problem, choice.selection)
+        values = fitted_values(self, inputs.given, inputs.data, problem, level)
+        self.deviance_explained_ = values.explained
+        if not problem.alpha:
+            warn_of_unbounded(self, inputs.given, level)
+        history = [
+            replace(record, objective=record.objective - values.more) for record in solution.history
+        ]
+        published = replace(solution, objective=values.objective, history=history)
+        if solution.status is Status.CERTIFIED and published.relative_gap > self.tol:
+            return replace(published, status=Status.STALLED)
+        return published
+
+    def _publish_factors(
+        self, problem: Convex | Factored, point: FactorPoint, inputs: EpcaInputs
+    ) -> Array:
+        """Score all rows exactly under the components found, then balance both; return the levels."""
+        given = inputs.given
+        reading = inputs.reading
+        score, start = row_fit(given, reading, problem, restored(point, given, reading))
+        data = inputs.data
+        if given.learned is not given:
+            data = reading.data(given.table, given.entries, given.offset)
+        codes, level = score(data, start)
         if score.levels and self.fit_intercept:
-            score, level = score.about_mean(table, level, given.weights)
+            score, level = score.about_mean(data, level, given.weights)
         components = score.C
         if isinstance(problem, Factored):
             score, components = score.balanced(codes, given.weights)
@@ -439,38 +449,29 @@ class ExponentialFamilyPCA(FactorTransformer):
         self.components_ = components
         self.intercept_ = score.intercept
         self._rows = score
-        self._reading = reading
-        if self.row_offset is not None:
-            if self.row_offset == "fit":
-                self.row_offset_ = level
-            else:
-                self.row_offset_ = reading.exposure(given.table, given.entries, given.offset)
-        values = fitted_values(self, given, data, problem, level)
-        self.objective_ = values.objective
-        self.deviance_explained_ = values.explained
-        self._certificate = None
-        self.history_ = [
-            replace(record, objective=record.objective - values.more) for record in solution.history
-        ]
-        if isinstance(problem, Convex):
-            self._certificate = Certificate(
-                self.objective_,
-                solution.bound,
-                solution.rigorous,
-                problem.floor,
-            )
-        if not problem.alpha:
-            warn_of_unbounded(self, given, level)
+        self._n_features_out = len(components)
+        if is_option(self.row_offset, "fit"):
+            self.row_offset_ = level
+        elif is_option(self.row_offset, "total"):
+            self.row_offset_ = reading.exposure(given.table, given.entries, given.offset)
+        return level
 
-    def _record_choices(self, problem: Convex | Factored, chosen: list[Selection]) -> None:
-        self._n_features_out = len(self.components_)
+    def _publish_choices(self, problem: Convex | Factored, selections: list[Selection]) -> None:
+        """Set the strength and, where they were searched for, what was tried."""
         self.alpha_ = float(problem.alpha)
         if isinstance(problem, Convex):
             self.alpha_max_ = problem.alpha_max()
-        elif isinstance(self.alpha, str):
+        elif is_option(self.alpha, "auto"):
             self.alpha_max_ = alpha_max(problem)
-        for prefix, selection in zip(("", "rank_"), chosen, strict=False):
+        for prefix, selection in zip(("", "rank_"), selections, strict=False):
             self._keep(selection, prefix)
+
+    def _table(self, X: Any) -> Any:
+        """Return new rows as numbers; under a kernel those of the rows against the training rows."""
+        table = as_float_table(self, X, None, reset=False)
+        if self._kernel is None:
+            return table
+        return self._kernel.gram(table)
 
     def _scored(self, table: Any, offset: Array | None) -> tuple[Array, Array]:
         """Return the codes and the levels of rows."""

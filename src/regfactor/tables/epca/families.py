@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array, UnsupportedProblem, choose, is_count, is_option
+from regfactor.core.params import Array, UnsupportedProblem, choose
 from regfactor.losses import Binomial, Gamma, Logistic, Loss, Multinomial, Poisson, Squared
 from regfactor.problems import Data
 from regfactor.problems.checks import IllegalValues, as_bits
@@ -58,9 +58,7 @@ def is_non_negative(family: Any) -> bool:
 
 
 def check_form(n_components: Any, row_offset: Any, loss: Loss) -> None:
-    """Raise for a number of components or an offset of rows that is none, or that the family cannot have."""
-    if row_offset not in (None, "total", "fit"):
-        raise ValueError(f"row_offset must be None, 'total' or 'fit', got {row_offset!r}.")
+    """Raise for an offset of rows or a convex form that the family cannot have."""
     if row_offset == "total" and not isinstance(loss, Poisson):
         if isinstance(loss, Multinomial):
             other = "row_offset=None"
@@ -73,11 +71,7 @@ def check_form(n_components: Any, row_offset: Any, loss: Loss) -> None:
         raise ValueError(
             "family='multinomial' has a free level for each row already: leave row_offset=None.",
         )
-    k = n_components
-    auto = is_option(n_components, "auto")
-    if not (k is None or auto or is_count(k)):
-        raise ValueError(f"n_components must be a whole number >= 1, 'auto' or None, got {k!r}.")
-    if k is None and (isinstance(loss, Gamma) or row_offset == "fit"):
+    if n_components is None and (isinstance(loss, Gamma) or row_offset == "fit"):
         what = "row_offset='fit' is a second free term"
         if isinstance(loss, Gamma):
             what = "family='gamma' restricts the predictor"

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.linalg import spectral_norm
-from regfactor.core.params import Array, choose
+from regfactor.core.loop import Clock, Limits
+from regfactor.core.params import Array
+from regfactor.fitting.base import Run
 from regfactor.fitting.selection import (
     ALPHAS,
     HELD_OUT,
-    RULES,
     SMALLEST,
     Search,
     Selection,
@@ -21,11 +22,11 @@ from regfactor.fitting.selection import (
     trial_of,
 )
 from regfactor.problems import Data, Design, Factored
-from regfactor.solvers import solve
+from regfactor.solvers.choose import solve_within
 from regfactor.solvers.starts import first_point
 from regfactor.tables.epca.deviance import null_point
 from regfactor.tables.epca.families import FAINT
-from regfactor.tables.epca.rowfit import Given
+from regfactor.tables.epca.inputs import Given
 
 # tolerance and most sweeps of fits that are only compared
 ROUGH = 1e-3
@@ -76,65 +77,58 @@ def _with_intercept(problem: Factored) -> Factored:
     )
 
 
-def select_strength(
-    problem: Factored,
-    seen: Array | None,
-    rule: str,
-    random: np.random.Generator,
-) -> Selection:
-    """Choose alpha along a path of falling strengths, each begun where the last ended."""
-    choose(rule, RULES, "rule")
-    fitted, held = _parted(problem, seen, random)
-    largest = alpha_max(
-        _with_intercept(fitted),
-    )  # above it a model without intercepts holds the means alone
-    if not largest > 0:
-        raise ValueError(
-            "alpha='auto' found nothing to choose: intercepts alone explain the table. Give a number.",
-        )
-    first = first_point(replace(fitted, alpha=0.0))
-    point = first
-    search = Search()
-    for alpha in np.geomspace(1.0, SMALLEST, ALPHAS) * largest:
-        here = replace(fitted, alpha=float(alpha))
-        start = FactorPoint(_revived(point.factors, first.factors, problem), point.coefficients)
-        point = solve(here, tol=ROUGH, max_iter=SWEEPS + 1, start=start).point
-        if search.ended([trial_of(_losses(here, held, point), alpha)]):
-            break
-    return Selection("alphas", search.trials, search.choice(rule))
+@dataclass(frozen=True, eq=False)
+class HeldOutSearch:
+    """Searches for the strength and the number of components; they end when no time is left.
 
+    `observed` marks the observed entries of a table whose missing ones hold placeholders.
+    """
 
-def select_number(problem: Factored, seen: Array | None, random: np.random.Generator) -> Selection:
-    """Choose the number of components at a given strength."""
-    fitted, held = _parted(problem, seen, random)
-    search = Search()
-    for rank in ranks(min(problem.data.shape)):
-        here = replace(fitted, rank=rank)
-        if search.ended(
-            [trial_of(_losses(here, held, solve(here, tol=ROUGH, max_iter=10).point), rank)],
-        ):
-            break
-    return Selection("ranks", search.trials, search.choice("min"))
+    observed: Array | None
+    random: np.random.Generator
+    clock: Clock
 
+    @staticmethod
+    def of(problem: Factored, given: Given, run: Run) -> HeldOutSearch:
+        """Return the searches of one fit."""
+        observed = None if problem.data.unbounded else given.held.whole.w > 0
+        return HeldOutSearch(observed, np.random.default_rng(run.seed()), run.clock)
 
-def selected(
-    problem: Factored,
-    given: Given,
-    strength: bool,
-    number: bool,
-    rule: str,
-    random: np.random.Generator,
-) -> tuple[Factored, list[Selection]]:
-    """Return the problem at the strength and the number that are left to held-out entries, and the searches."""
-    seen = None if problem.data.unbounded else given.held.whole.w > 0
-    searches = []
-    if strength:
-        searches.append(select_strength(problem, seen, rule, random))
-        problem = replace(problem, alpha=searches[0].best.value)
-    if number:
-        searches.append(select_number(problem, seen, random))
-        problem = replace(problem, rank=int(searches[-1].best.value))
-    return problem, searches
+    def strength(self, problem: Factored, rule: str) -> Selection:
+        """Choose alpha along a path of falling strengths, each started where the last ended."""
+        fitted, held = _parted(problem, self.observed, self.random)
+        # above it a model without intercepts holds the means alone
+        largest = alpha_max(_with_intercept(fitted))
+        if not largest > 0:
+            raise ValueError(
+                "alpha='auto' found nothing to choose: intercepts alone explain the table. Give a "
+                "number."
+            )
+        first = first_point(replace(fitted, alpha=0.0))
+        point = first
+        search = Search()
+        for alpha in np.geomspace(1.0, SMALLEST, ALPHAS) * largest:
+            here = replace(fitted, alpha=float(alpha))
+            start = FactorPoint(_revived(point.factors, first.factors, problem), point.coefficients)
+            point = solve_within(here, self._limits(SWEEPS + 1), start).point
+            if search.ended([trial_of(_losses(here, held, point), alpha)]) or self.clock.expired:
+                break
+        return Selection("alphas", search.trials, search.choice(rule))
+
+    def number(self, problem: Factored) -> Selection:
+        """Choose the number of components at a given strength."""
+        fitted, held = _parted(problem, self.observed, self.random)
+        search = Search()
+        for rank in ranks(min(problem.data.shape)):
+            here = replace(fitted, rank=rank)
+            point = solve_within(here, self._limits(10)).point
+            if search.ended([trial_of(_losses(here, held, point), rank)]) or self.clock.expired:
+                break
+        return Selection("ranks", search.trials, search.choice("min"))
+
+    def _limits(self, max_iter: int) -> Limits:
+        """Return the limits of a fit that is only compared, with the time that is left."""
+        return Limits(tol=ROUGH, max_iter=max_iter, time_limit=self.clock.left)
 
 
 def _parted(

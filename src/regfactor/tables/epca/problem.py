@@ -15,7 +15,7 @@ from regfactor.penalties import SquaredL2, Trace
 from regfactor.problems import Convex, Data, Design, Factored
 from regfactor.tables.epca.deviance import explained, level_constant, loss_at
 from regfactor.tables.epca.families import Reading
-from regfactor.tables.epca.rowfit import Given
+from regfactor.tables.epca.inputs import Given
 
 # components with which alpha="auto" is chosen where their number is left to held-out entries too
 MOST = 20

@@ -3,98 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from regfactor.core.factors import FactorPoint, Factors, rebalance
-from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array
 from regfactor.fitting.canonical import canonical_factors
-from regfactor.kernels import Kernel, Precomputed
-from regfactor.losses import Gamma, Loss, Multinomial
+from regfactor.losses import Gamma, Multinomial
 from regfactor.penalties import PowerPenalty
 from regfactor.problems import Convex, Data, Factored
 from regfactor.solvers.updates import newton_rows
-from regfactor.tables.epca.entries import Entries
 from regfactor.tables.epca.families import Reading
+from regfactor.tables.epca.inputs import Given
 
 ENTRIES = (
     100_000  # of the rows that are scored at once, so that what is computed on the way stays cached
 )
 ROWS = 256  # that are scored at once at least: products of components are formed for every block
-
-
-@dataclass(frozen=True, eq=False)
-class Given:
-    """What `fit` was given, as numbers: table, weights of rows and of entries, offsets of the predictors."""
-
-    table: Any
-    rows: Array | None
-    entries: Any
-    offset: Array | None
-
-    @property
-    def counted(self) -> Any:
-        """Rows that are learned from; those of weight zero are only scored."""
-        if self.rows is None:
-            return slice(None)
-        return self.rows > 0
-
-    @property
-    def learned(self) -> Given:
-        """The rows that are learned from."""
-        if self.rows is None or self.rows.all():
-            return self
-        parts = (self.table, self.rows, self.entries, self.offset)
-        return Given(*(None if a is None else a[self.counted] for a in parts))
-
-    @property
-    def held(self) -> Entries:
-        """The entries of the table with their weights."""
-        return Entries.of(self.table, self.entries)
-
-    @property
-    def weights(self) -> Array:
-        """The weights of all rows."""
-        if self.rows is None:
-            return np.ones(self.table.shape[0])
-        return self.rows
-
-
-def as_offset(offset: Any, table: Any, loss: Loss, levels: bool = False) -> Array | None:
-    """Return offsets of the predictors as a column or a table; `levels` of rows may be among them."""
-    if offset is None:
-        return None
-    if isinstance(loss, Gamma) and not levels:
-        raise ValueError(
-            "offset is a log exposure, and the canonical link of family='gamma' is no log: leave it out.",
-        )
-    values = np.asarray(offset, table.dtype)
-    values = values[:, None] if values.ndim == 1 else values
-    if (
-        values.ndim != 2
-        or values.shape[0] != table.shape[0]
-        or values.shape[1] not in (1, table.shape[1])
-    ):
-        raise ValueError(
-            f"offset has shape {np.shape(offset)}; a table of shape {table.shape} needs a number for "
-            "each row or for each entry.",
-        )
-    if not np.isfinite(values).all():
-        raise ValueError(
-            "offset must be finite: leave out rows without exposure, or mark their entries by NaN.",
-        )
-    return values
-
-
-def gram_of(kernel: Kernel, table: Any, training: Any = None) -> Array:
-    """Return the kernel of rows against the training rows; only a Gram matrix that is given may have holes."""
-    if not isinstance(kernel, Precomputed) and (is_sparse(table) or np.isnan(table).any()):
-        raise ValueError(
-            "A kernel needs rows without holes (NaN): fill them first, or give the Gram matrix as 'precomputed'.",
-        )
-    return np.asarray(kernel.gram(table, training), table.dtype)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from regfactor.losses import Gamma, Squared
 from regfactor.problems.layout import Dense
 from regfactor.solvers.glm_newton import separable
 from regfactor.tables.epca.entries import at_entries
-from regfactor.tables.epca.rowfit import Given
+from regfactor.tables.epca.inputs import Given
 
 NEAR = 1e-2  # of the range: what runs away has come this near to its end when the solver stops
 TRIED = 8  # rows and columns that are looked at, those nearest to an end first
