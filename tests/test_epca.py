@@ -1297,5 +1297,7 @@ def test_counts_too_large_to_be_certified_say_by_what():
     X = random.poisson(
         1e6 * np.exp(0.5 * random.normal(size=(100, 2)) @ random.normal(size=(2, 12)))
     ).astype(float)
-    with pytest.warns(ConvergenceWarning, match="required relative to the loss above its least value"):
+    with pytest.warns(
+        ConvergenceWarning, match="required relative to the loss above its least value"
+    ):
         ExponentialFamilyPCA(None, "poisson", alpha=10.0).fit(X)
