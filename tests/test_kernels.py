@@ -286,12 +286,12 @@ def test_isomap_is_that_of_scikit_learn_on_training_and_new_rows():
     same_up_to_signs(ours.transform(new), theirs.transform(new))
 
 
-def test_isomap_joins_pieces_as_scikit_learn_does_and_says_so():
+def test_isomap_joins_components_as_scikit_learn_does_and_warns():
     X = make_blobs(90, centers=[[0, 0], [9, 0], [0, 20]], random_state=0)[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = manifold.Isomap(n_neighbors=5).fit(X)
-    with pytest.warns(UserWarning, match="in 3 pieces"):
+    with pytest.warns(UserWarning, match="has 3 components"):
         ours = Isomap(5).distances(X)
     close(ours, theirs.dist_matrix_)
 
@@ -300,7 +300,7 @@ def test_isomap_walks_through_equal_rows():
     X = np.repeat(np.arange(6.0), 3)[
         :, None
     ]  # neighbors at distance zero, and pieces of equal rows
-    with pytest.warns(UserWarning, match="pieces"):
+    with pytest.warns(UserWarning, match="components"):
         G = Isomap(2).distances(X)
     close(G, np.abs(X - X.T))
 
@@ -365,7 +365,7 @@ def test_laplacian_kernel_of_a_circle_is_known():
     close(Laplacian(2).gram(circle), scipy.linalg.circulant(first_row))
 
 
-@pytest.mark.filterwarnings("ignore:The graph of neighbors is in")
+@pytest.mark.filterwarnings("ignore:The graph of neighbors has")
 def test_laplacian_kernel_of_pieces_is_that_of_each_piece():
     X = np.vstack([rows(30), rows(30, seed=1) + 100])
     K = Laplacian(5).gram(X)
@@ -497,7 +497,7 @@ def test_fit_transform_returns_the_codes(kernel):
     )
 
 
-@pytest.mark.filterwarnings("ignore:The graph of neighbors is in")
+@pytest.mark.filterwarnings("ignore:The graph of neighbors has")
 @pytest.mark.filterwarnings("ignore:.*so all are neighbors")  # of few rows
 @parametrize_with_checks([KernelSubspace(Laplacian())])
 def test_scikit_learn_checks_pass_on_a_laplacian(estimator, check):
@@ -563,10 +563,10 @@ def test_every_estimator_passes_the_refusal_on_and_has_it_in_its_tags(make, kern
 
 
 @pytest.mark.parametrize("kernel", [Laplacian(5), LocallyLinear(5)], ids=repr)
-def test_pieces_of_a_graph_that_a_kernel_cannot_tell_apart_are_told(kernel):
+def test_components_that_a_kernel_cannot_separate_are_reported(kernel):
     rng = np.random.default_rng(0)
     X = np.vstack([rng.normal(size=(30, 2)), rng.normal(size=(30, 2)) + [100, 0]])
-    with pytest.warns(UserWarning, match="2 pieces.*raise n_neighbors"):
+    with pytest.warns(UserWarning, match="2 components.*raise n_neighbors"):
         kernel.gram(X)
 
 

@@ -17,7 +17,7 @@ class Map(Params, abc.ABC):
     """A linear map with its adjoint and the square of its norm."""
 
     norm2: float
-    diagonal: Any = None  # the factor of each entry, where the map is a multiplication
+    diagonal: Any = None  # the factors, where the map is an entrywise multiplication
 
     @abc.abstractmethod
     def __call__(self, Z: Array) -> Array:
@@ -28,14 +28,14 @@ class Map(Params, abc.ABC):
         """Return the gradient with respect to Z of <G, map(Z)>."""
 
     def of_factors(self, F: Factors) -> Factors:
-        """Return the predictors of a Z in factors, in factors."""
+        """Return the predictors, in factors, of Z given in factors."""
         if self.diagonal is None:
             raise UnsupportedProblem(f"{self} does not keep factors; use a dense table.")
         return Factors(F.Phi * self.diagonal, F.C)
 
     @abc.abstractmethod
     def domain(self, shape: tuple[int, int]) -> tuple[int, int]:
-        """Return the shape of Z for predictors of a shape."""
+        """Return the shape of Z for predictors of the given shape."""
 
 
 @dataclass
@@ -60,15 +60,14 @@ class Identity(Map):
 
 @dataclass
 class RowScale(Map):
-    """diag(factors) Z: under it a row of weight w in a norm of power p stands for w equal rows (factor w^(-1/p))."""
+    """diag(factors) Z; with factors w^(-1/p), row weights act as counts in a norm of power p."""
 
     factors: Any = 1.0
 
     def __post_init__(self) -> None:
+        self.diagonal = self.factors
         if np.ndim(self.factors):
             self.diagonal = np.asarray(self.factors)[:, None]
-        else:
-            self.diagonal = self.factors
         self.norm2 = float(np.square(self.diagonal).max())
 
     def __call__(self, Z: Array) -> Array:
@@ -85,10 +84,10 @@ class RowScale(Map):
 
 @dataclass
 class Lags(Map):
-    """S(W)_t = sum_j W[time t - j, block j], j = 0..q: innovations of q + 1 times act at once (thesis, ch. 7).
+    """S(W)_t = sum_j W[time t - j, block j], j = 0..q: the last q + 1 innovations (thesis, ch. 7).
 
-    W has q rows more than the predictors: innovations before the first time are free. S S* = (q +
-    1) I exactly.
+    W has q more rows than the predictors: innovations before the first time are free.
+    S S* = (q + 1) I exactly.
     """
 
     q: int = 1

@@ -1,4 +1,4 @@
-"""Vector norms over the last axis, each with its dual, its prox and the point where the dual is attained."""
+"""Vector norms over the last axis, each with its dual, its prox and a point attaining the dual."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from scipy.optimize import elementwise
 from regfactor.core.linalg import project_l1_ball, soft
 from regfactor.core.params import Array, Params
 
+MAX_BISECTIONS = 60
+MAX_SECANT_STEPS = 100
+
 
 class Norm(Params, abc.ABC):
     """A norm of the vectors along the last axis."""
 
-    p: float  # exponent of an lp norm; NaN for a norm that is none
+    p: float  # exponent of an lp norm; NaN for other norms
 
     @abc.abstractmethod
     def value(self, V: Array) -> Array:
@@ -34,11 +37,9 @@ class Norm(Params, abc.ABC):
     def prox(self, V: Array, t: float | Array) -> Array:
         """Return argmin_u t norm(u) + |u - v|^2 / 2."""
 
-    def outside(self, V: Array, radius: float | Array) -> Array:
-        """Return V minus its projection on the ball: by Moreau, the prox of radius times the dual norm."""
-        return as_norm(
-            np.inf if self.p == 1 else (1.0 if np.isinf(self.p) else self.p / (self.p - 1))
-        ).prox(V, radius)
+    def dual_prox(self, V: Array, t: float | Array) -> Array:
+        """Return the prox of t times the dual norm: by Moreau, V minus its projection on t ball."""
+        return as_norm(_dual_exponent(self.p)).prox(V, t)
 
 
 @dataclass
@@ -100,10 +101,8 @@ class LInf(Norm):
         return np.sign(G)
 
     def prox(self, V: Array, t: float | Array) -> Array:
-        return np.asarray(
-            V - project_l1_ball(V, t),
-            V.dtype,
-        )  # Moreau: the dual ball is the l1 ball
+        # Moreau: the dual ball is the l1 ball
+        return np.asarray(V - project_l1_ball(V, t), V.dtype)
 
 
 @dataclass
@@ -118,50 +117,46 @@ class Lp(Norm):
                 f"Lp needs 1 < p < inf, got {self.p!r}; use L1() or LInf() for the ends."
             )
 
-    @property
-    def _q(self) -> float:
-        return self.p / (self.p - 1)
-
     def value(self, V: Array) -> Array:
         return _lp(V, self.p)
 
     def dual(self, G: Array) -> Array:
-        return _lp(G, self._q)
+        return _lp(G, _dual_exponent(self.p))
 
     def support(self, G: Array) -> Array:
-        U = np.sign(G) * np.power(np.abs(_unit(G, np.abs(G).max(axis=-1, initial=0))), self._q - 1)
+        size = np.abs(G)
+        scaled = _unit(size, size.max(axis=-1, initial=0))
+        U = np.sign(G) * np.power(scaled, _dual_exponent(self.p) - 1)
         return _unit(U, self.value(U))
 
     def prox(self, V: Array, t: float | Array) -> Array:
         """Solve for the norm s of the result: each entry has u + t (u/s)^(p-1) = |v|."""
         t = np.broadcast_to(np.asarray(t, np.float64), V.shape[:-1])
         size = np.abs(V).astype(np.float64)
-        shape = V.shape
         rows = np.flatnonzero((self.dual(size) > t) & (t > 0))
-        U = np.where((t > 0)[..., None], 0.0, size).reshape(-1, shape[-1])
+        U = np.where((t > 0)[..., None], 0.0, size).reshape(-1, V.shape[-1])
         if len(rows):
-            W = size.reshape(-1, shape[-1])[rows]
-            tau = t.reshape(-1)[rows]
-            top = self.value(W)
+            U[rows] = self._shrink(size.reshape(-1, V.shape[-1])[rows], t.reshape(-1)[rows])
+        return np.asarray(np.sign(V) * U.reshape(V.shape), V.dtype)
 
-            def excess(s: Array, i: Array) -> Array:
-                return self.value(self._entries(W[i], tau[i], s)) / s - 1
+    def _shrink(self, W: Array, t: Array) -> Array:
+        """Return the prox of rows W >= 0 whose dual norm exceeds t."""
 
-            find_root: Any = elementwise.find_root  # its types know functions of one argument only
-            order = np.arange(len(rows), dtype=float)
-            s = find_root(
-                lambda s, i: excess(s, i.astype(int)),
-                (1e-12 * top, top),
-                args=(order,),
-            ).x
-            U[rows] = self._entries(W, tau, s)
-        return np.asarray(np.sign(V) * U.reshape(shape), V.dtype)
+        def excess(s: Array, row: Array) -> Array:
+            i = row.astype(int)
+            return self.value(self._entries(W[i], t[i], s)) / s - 1
+
+        top = self.value(W)
+        rows = np.arange(len(W), dtype=float)
+        find_root: Any = elementwise.find_root  # its stubs know functions of one argument only
+        s = find_root(excess, (1e-12 * top, top), args=(rows,)).x
+        return self._entries(W, t, s)
 
     def _entries(self, W: Array, t: Array, s: Array) -> Array:
         """Solve u + t (u/s)^(p-1) = w for u >= 0 in every entry, by bisection in the unit of w."""
         low = np.zeros_like(W)
-        high = W.copy()
-        for _ in range(60):
+        high = W
+        for _ in range(MAX_BISECTIONS):
             u = (low + high) / 2
             above = u + t[..., None] * np.power(u / s[..., None], self.p - 1) > W
             low = np.where(above, low, u)
@@ -182,7 +177,8 @@ class Blocks(Norm):
     def __post_init__(self) -> None:
         if min(self.bounds) <= 0 or self.n_first < 0:
             raise ValueError(
-                f"Blocks needs n_first >= 0 and positive bounds, got {self.n_first!r}, {self.bounds!r}."
+                "Blocks needs n_first >= 0 and positive bounds, "
+                f"got {self.n_first!r} and {self.bounds!r}."
             )
 
     def _split(self, V: Array) -> tuple[Array, Array]:
@@ -190,24 +186,23 @@ class Blocks(Norm):
 
     def value(self, V: Array) -> Array:
         a, b = self._split(V)
-        return np.maximum(
-            self.first.value(a) / self.bounds[0],
-            self.second.value(b) / self.bounds[1],
-        )
+        first, second = self.bounds
+        return np.maximum(self.first.value(a) / first, self.second.value(b) / second)
 
     def dual(self, G: Array) -> Array:
         a, b = self._split(G)
-        return self.bounds[0] * self.first.dual(a) + self.bounds[1] * self.second.dual(b)
+        first, second = self.bounds
+        return first * self.first.dual(a) + second * self.second.dual(b)
 
     def support(self, G: Array) -> Array:
         a, b = self._split(G)
+        first, second = self.bounds
         return np.concatenate(
-            [self.bounds[0] * self.first.support(a), self.bounds[1] * self.second.support(b)],
-            -1,
+            [first * self.first.support(a), second * self.second.support(b)], axis=-1
         )
 
     def prox(self, V: Array, t: float | Array) -> Array:
-        """Solve for the threshold theta at which the dual norm of the removed part is t (spec 1.1)."""
+        """Solve for the threshold theta at which the dual norm of the removed part is t."""
         t = np.broadcast_to(np.asarray(t, np.float64), V.shape[:-1])
         W = V.astype(np.float64)
         size = self.dual(W)
@@ -215,47 +210,50 @@ class Blocks(Norm):
         rounding = 1e-14 * size
         low = np.zeros(t.shape)
         high = self.value(W)
-        # the excess falls from dual(v) - t > 0 to -t, convex: false position with Illinois weights
-        # finds its zero
+        # the excess is convex and falls from dual(v) - t > 0 to -t: false position (Illinois)
         up = np.maximum(size - t, 0)
         down = -t
         last = np.full(t.shape, -1)
-        for _ in range(100):
+        for _ in range(MAX_SECANT_STEPS):
             theta = low + (high - low) * up / np.where(up > down, up - down, 1)
-            excess = self.dual(self.outside(W, theta)) - t
+            excess = self.dual(self.dual_prox(W, theta)) - t
             if np.all(inside | (np.abs(excess) <= rounding) | (high - low <= 1e-15 * high)):
                 break
             above = excess > 0
             low = np.where(above, theta, low)
             high = np.where(above, high, theta)
-            again = np.where(
-                above == last,
-                0.5,
-                1.0,
-            )  # an end that stays twice loses half its weight
-            up = np.where(above, excess, up * again)
-            down = np.where(above, down * again, excess)
+            # an end that stays twice loses half its weight
+            weight = np.where(above == last, 0.5, 1.0)
+            up = np.where(above, excess, up * weight)
+            down = np.where(above, down * weight, excess)
             last = above
-        inner = np.where((t > 0)[..., None], W - self.outside(W, theta), W)
-        return np.asarray(np.where(inside[..., None] & (t > 0)[..., None], 0, inner), V.dtype)
+        shrinks = (t > 0)[..., None]
+        inner = np.where(shrinks, W - self.dual_prox(W, theta), W)
+        return np.asarray(np.where(inside[..., None] & shrinks, 0, inner), V.dtype)
 
-    def outside(self, V: Array, radius: float | Array) -> Array:
-        """Return V minus its projection on the ball, block by block."""
+    def dual_prox(self, V: Array, t: float | Array) -> Array:
+        """Return V minus its projection on t times the unit ball, block by block."""
         a, b = self._split(V)
-        return np.concatenate(
-            [
-                self.first.outside(a, radius * self.bounds[0]),
-                self.second.outside(b, radius * self.bounds[1]),
-            ],
-            axis=-1,
-        )
+        first, second = self.bounds
+        parts = [self.first.dual_prox(a, t * first), self.second.dual_prox(b, t * second)]
+        return np.concatenate(parts, axis=-1)
 
 
 def _lp(V: Array, p: float) -> Array:
     size = np.abs(V)
     top = size.max(axis=-1, initial=0)
-    unit = _unit(size, top)  # scaled so that no power overflows
+    # scaled so that no power overflows
+    unit = _unit(size, top)
     return np.asarray(top * np.power(np.power(unit, p).sum(axis=-1), 1 / p), V.dtype)
+
+
+def _dual_exponent(p: float) -> float:
+    """Return q with 1/p + 1/q = 1."""
+    if p == 1:
+        return np.inf
+    if np.isinf(p):
+        return 1.0
+    return p / (p - 1)
 
 
 def _unit(V: Array, size: Array) -> Array:
@@ -263,7 +261,7 @@ def _unit(V: Array, size: Array) -> Array:
 
 
 def as_norm(norm: Any) -> Norm:
-    """Return the norm that a number p (1, 2, inf or between) or a part stands for."""
+    """Return the lp norm of a number p (1, 2, inf or between), or a norm as it is."""
     if isinstance(norm, Norm):
         return norm
     if norm == 1:

@@ -1,4 +1,4 @@
-"""Kernels, from two rows alone or from a structure on all of them, and their names in the API."""
+"""Kernels of two rows or of a structure on all rows, and their names in the API."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KERNELS: dict[str, Callable[[Any, Any, Any], Kernel]] = {
 }
 
 
-PARTS = {
+PART_CLASSES = {
     "isomap": Isomap,
     "laplacian": Laplacian,
     "locallylinear": LocallyLinear,
@@ -42,13 +42,13 @@ def as_kernel(
     coef0: float = 1.0,
     what: str = "kernel",
 ) -> Kernel:
-    """Return the kernel that a string with its parameters, a function of two tables or a part stands for."""
+    """Return the kernel of a string with its parameters, a function of two tables, or a part."""
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, type) and issubclass(kernel, Kernel):
         raise ValueError(f"{what} must be a part, not its class: write {kernel.__name__}().")
     if isinstance(kernel, str):
-        part = PARTS.get(kernel.lower().replace("_", ""))
+        part = PART_CLASSES.get(kernel.lower().replace("_", ""))
         if part is not None:
             raise ValueError(
                 f"{what}={kernel!r} is a part: write {what}=regfactor.kernels.{part.__name__}()."
@@ -62,7 +62,7 @@ def as_kernel(
 
 
 def is_pairwise(kernel: Any) -> bool:
-    """Whether tables hold kernels of, or distances to, the reference rows, by name or as a part."""
+    """Whether tables contain kernel values of, or distances to, the reference rows."""
     distances = isinstance(kernel, ClassicalMDS) and is_option(kernel.metric, "precomputed")
     return is_option(kernel, "precomputed") or isinstance(kernel, Precomputed) or distances
 

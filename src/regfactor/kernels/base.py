@@ -1,4 +1,4 @@
-"""What a kernel promises: inner products of rows in some feature space, with features that have them."""
+"""The role of a kernel: inner products of rows in a feature space, and features that have them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class Kernel(Params, abc.ABC):
 
     @abc.abstractmethod
     def gram(self, X: Any, Y: Any = None, prepared: Any = None) -> Array:
-        """Return k between the rows of X and the reference rows Y; without Y, those of X among themselves.
+        """Return k between the rows of X and the reference rows Y; by default Y is X.
 
-        `prepared` is what `prepare(Y)` returned, where several X meet the same Y.
+        `prepared` is the result of `prepare(Y)`, for calls with several X and the same Y.
         """
 
     def prepare(self, Y: Any) -> Any:
-        """Return what `gram(X, Y)` has to find out about Y alone; None where that is nothing."""
+        """Return what `gram(X, Y)` computes from Y alone, or None."""
         return None
 
     def resolved(self, X: Any) -> Self:
-        """Return the kernel with numbers in place of the parameters that are found on training rows X."""
+        """Return the kernel with the parameters that depend on training rows X as numbers."""
         return self
 
     def features(self, X: Any) -> Array:
@@ -39,23 +39,26 @@ class Kernel(Params, abc.ABC):
 
 
 def about_mean(Y: Any, X: Any = None) -> tuple[Any, Any]:
-    """Return references Y and rows X less the mean of the references; a sparse one leaves both as they are.
+    """Return references Y and rows X minus the mean of the references; sparse tables unchanged.
 
-    Distances do not see it, but where |x|^2 - 2 x'y + |y|^2 is their square they lose all digits
-    far from the origin.
+    Distances stay the same, but computed by |x|^2 - 2 x'y + |y|^2 they would lose all precision to
+    cancellation far from the origin.
     """
     if X is not None and np.shape(X)[1] != np.shape(Y)[1]:
         raise ValueError(
-            f"Rows have {np.shape(X)[1]} columns, the reference rows {np.shape(Y)[1]}; they must agree."
+            f"Rows have {np.shape(X)[1]} columns and the reference rows {np.shape(Y)[1]}; "
+            "the numbers must agree."
         )
     if is_sparse(Y) or is_sparse(X):
         return Y, X
-    mean = np.mean(Y, axis=0, dtype=np.float64).astype(kind(Y))
-    return np.asarray(Y) - mean, None if X is None else np.asarray(X) - mean
+    mean = np.mean(Y, axis=0, dtype=np.float64).astype(float_type(Y))
+    if X is not None:
+        X = np.asarray(X) - mean
+    return np.asarray(Y) - mean, X
 
 
-def kind(X: Any) -> Any:
-    """float32 for float32, float64 for everything else."""
+def float_type(X: Any) -> Any:
+    """Return float32 for float32 tables, float64 for all others."""
     if getattr(X, "dtype", None) == np.float32:
         return np.float32
     return np.float64

@@ -1,4 +1,4 @@
-"""Kernels of two rows alone, whatever the other rows are."""
+"""Kernels of two rows, independent of all other rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sklearn.metrics.pairwise import (
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array, require_count, require_not_negative
 from regfactor.kernels import widths
-from regfactor.kernels.base import Kernel, about_mean, kind
+from regfactor.kernels.base import Kernel, about_mean, float_type
 
 
 @dataclass
@@ -40,10 +40,10 @@ class Gaussian(Kernel):
     Parameters
     ----------
     gamma : float or str, default="scale"
-        A positive number, or how `resolved` finds it on training rows: "scale" is 1/(n_features
-        Var(X)) as in scikit-learn's SVC; "median" is 1/(2 s) with s the median squared distance
-        between rows; "neighbors" is 1/(2 s) with s the median squared distance to the tenth
-        neighbor. Left unresolved, it is found on the reference rows.
+        A positive number, or the rule by which `resolved` computes it from training rows: "scale"
+        is 1/(n_features Var(X)) as in scikit-learn's SVC; "median" is 1/(2 s) with s the median
+        squared distance between rows; "neighbors" is 1/(2 s) with s the median squared distance to
+        the tenth neighbor. Unresolved, it is computed from the reference rows.
 
     Examples
     --------
@@ -67,23 +67,24 @@ class Gaussian(Kernel):
         return replace(self, gamma=widths.found(self.gamma, X))
 
     def gram(self, X: Any, Y: Any = None, prepared: Any = None) -> Array:
-        gamma = widths.found(self.gamma, X if Y is None else Y)
-        Y, X = about_mean(X) if Y is None else about_mean(Y, X)
-        if X is None:
-            return rbf_kernel(Y, gamma=gamma)
+        if Y is None:
+            rows, _ = about_mean(X)
+            return rbf_kernel(rows, gamma=widths.found(self.gamma, X))
+        gamma = widths.found(self.gamma, Y)
+        Y, X = about_mean(Y, X)
         return rbf_kernel(X, Y, gamma=gamma)
 
     def scaled(self, X: Any, Y: Any) -> Array:
-        """Return `gram(X, Y)` with the greatest of every row made one, which is a number however far the row is."""
+        """Return `gram(X, Y)` with each row divided by its maximum: far rows do not vanish."""
         gamma = widths.found(self.gamma, Y)
-        (Y, X) = about_mean(Y, X)
+        Y, X = about_mean(Y, X)
         squares = euclidean_distances(X, Y, squared=True).astype(np.float64, copy=False)
         return np.asarray(np.exp(-gamma * (squares - squares.min(axis=1, keepdims=True))))
 
 
 @dataclass
 class Polynomial(Kernel):
-    """k(x, y) = (gamma x'y + coef0)^degree, with coef0 >= 0, since it is no inner product otherwise."""
+    """k(x, y) = (gamma x'y + coef0)^degree, with coef0 >= 0, as an inner product requires."""
 
     degree: int = 3
     coef0: float = 1.0
@@ -98,33 +99,36 @@ class Polynomial(Kernel):
         return replace(self, gamma=widths.found(self.gamma, X))
 
     def gram(self, X: Any, Y: Any = None, prepared: Any = None) -> Array:
-        gamma = widths.found(self.gamma, X if Y is None else Y)
+        reference = X if Y is None else Y
+        gamma = widths.found(self.gamma, reference)
         return polynomial_kernel(X, Y, degree=self.degree, gamma=gamma, coef0=self.coef0)
 
 
 @dataclass
 class Precomputed(Kernel):
-    """X already holds k: one row for each row, one column for each reference row."""
+    """X contains k already: one row for each row, one column for each reference row."""
 
     def gram(self, X: Any, Y: Any = None, prepared: Any = None) -> Array:
-        K = self.checked(X if is_sparse(X) else np.array(X), X if Y is None else Y)
-        if is_sparse(K):
-            return K.toarray()
-        return K
+        if Y is None:
+            Y = X
+        if is_sparse(X):
+            return self.checked(X, Y).toarray()
+        return self.checked(np.array(X), Y)
 
     def checked(self, K: Any, Y: Any) -> Any:
-        """Return the matrix as it is, sparse or dense; raise unless it has a column for each reference row."""
+        """Return the matrix unchanged; raise unless it has a column for each reference row."""
         if K.ndim != 2 or K.shape[1] != Y.shape[0]:
             raise ValueError(
-                f"A precomputed kernel needs one column for each of the {Y.shape[0]} reference rows, got shape "
-                f"{K.shape}: fit on the square matrix of the training rows, score rows by their kernel against these."
+                f"A precomputed kernel needs one column for each of the {Y.shape[0]} reference "
+                f"rows, got shape {K.shape}: fit on the square matrix of the training rows, and "
+                "score rows by their kernel against these."
             )
         return K
 
 
 @dataclass
 class Custom(Kernel):
-    """k by a function of two tables that returns the matrix of all pairs, as scikit-learn's SVC takes it."""
+    """k by a function of two tables that returns the matrix of all pairs, as for sklearn's SVC."""
 
     function: Callable[[Any, Any], Any]
 
@@ -133,11 +137,12 @@ class Custom(Kernel):
             raise ValueError(f"Custom needs a function of two tables, got {self.function!r}.")
 
     def gram(self, X: Any, Y: Any = None, prepared: Any = None) -> Array:
-        Y = X if Y is None else Y
-        K = np.asarray(self.function(X, Y), kind(X))
+        if Y is None:
+            Y = X
+        K = np.asarray(self.function(X, Y), float_type(X))
         if K.shape != (X.shape[0], Y.shape[0]):
             raise ValueError(
-                f"The kernel function returned shape {K.shape} for tables of {X.shape[0]} and {Y.shape[0]} rows; it "
-                "must return the matrix of all pairs of rows."
+                f"The kernel function returned shape {K.shape} for tables of {X.shape[0]} and "
+                f"{Y.shape[0]} rows; it must return the matrix of all pairs of rows."
             )
         return K

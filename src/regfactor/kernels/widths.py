@@ -1,4 +1,4 @@
-"""The number gamma of a kernel, given or found on training rows by a rule with a name."""
+"""The parameter gamma of a kernel, given as a number or by a named rule on training rows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array, choose, require_positive
 from regfactor.kernels.base import about_mean
 
-MOST_ROWS = 1000  # a median is taken over so many rows, always the same ones
-NEIGHBOR = 10
+MAX_MEDIAN_ROWS = 1000  # a median is taken over at most so many rows, always the same ones
+NEIGHBOR_RANK = 10
 
 
 def scale(X: Any) -> float:
@@ -30,19 +30,21 @@ def scale(X: Any) -> float:
 
 def median(X: Any) -> float:
     """1/(2 s), s the median squared distance between two rows."""
-    rows = X[_some(X)]
-    return _of_squares(pdist(rows.toarray() if is_sparse(rows) else rows, "sqeuclidean"))
+    rows = X[_subsample(X)]
+    if is_sparse(rows):
+        rows = rows.toarray()
+    return _from_squares(pdist(rows, "sqeuclidean"))
 
 
 def neighbors(X: Any) -> float:
-    """1/(2 s), s the median squared distance to the tenth neighbor, or to the farthest of fewer rows."""
-    k = min(NEIGHBOR, X.shape[0] - 1)
+    """1/(2 s), s the median squared distance to the tenth neighbor, or to the farthest row."""
+    k = min(NEIGHBOR_RANK, X.shape[0] - 1)
     if k == 0:
         return 1.0
     X, _ = about_mean(X)
-    # one more than asked: a row is found as its own neighbor
-    distances, _ = NearestNeighbors(n_neighbors=k + 1).fit(X).kneighbors(X[_some(X)])
-    return _of_squares(np.square(distances[:, k], dtype=np.float64))
+    # k + 1, because a row is its own first neighbor
+    distances, _ = NearestNeighbors(n_neighbors=k + 1).fit(X).kneighbors(X[_subsample(X)])
+    return _from_squares(np.square(distances[:, k], dtype=np.float64))
 
 
 RULES: dict[str, Callable[[Any], float]] = {
@@ -69,21 +71,22 @@ def found(gamma: float | str, X: Any) -> float:
     if not 0 < number < np.inf:
         size = "small" if number > 0 else "large"
         raise ValueError(
-            f"gamma={gamma!r} finds no width: the rows are too {size} to be squared. Scale the columns."
+            f"gamma={gamma!r} gives no finite width: the entries are too {size} to be squared. "
+            "Scale the columns."
         )
     return number
 
 
-def _some(X: Any) -> Array:
-    """At most MOST_ROWS rows, the same for every table of this length."""
+def _subsample(X: Any) -> Array:
+    """Return at most MAX_MEDIAN_ROWS positions, the same for all tables of this length."""
     n = X.shape[0]
-    if n <= MOST_ROWS:
+    if n <= MAX_MEDIAN_ROWS:
         return np.arange(n)
-    return np.sort(np.random.default_rng(0).permutation(n)[:MOST_ROWS])
+    return np.sort(np.random.default_rng(0).permutation(n)[:MAX_MEDIAN_ROWS])
 
 
-def _of_squares(squares: Array) -> float:
-    """1/(2 median) of the squares that are not zero, since equal rows say nothing of a width; 1 without any."""
+def _from_squares(squares: Array) -> float:
+    """1/(2 median) of the nonzero squares, as equal rows do not determine a width; 1 if none."""
     squares = squares[squares > 0]
     if len(squares):
         return float(1 / (2 * np.median(squares)))

@@ -1,4 +1,4 @@
-"""Penalties on one factor, as functions of its entries or of its atoms."""
+"""Penalties on one factor: functions of its entries, rows or atoms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from regfactor.core.linalg import soft
 from regfactor.core.params import Array, Params, UnsupportedProblem
-from regfactor.norms import L2, Norm
+from regfactor.norms import L2, MAX_BISECTIONS, Norm
 
 
 class Penalty(Params, abc.ABC):
@@ -95,7 +95,7 @@ class Lasso(Proximable):
 
 @dataclass
 class PowerPenalty(Proximable):
-    """(1/p) sum_j weight_j |a_ij|^p: what a norm of codes costs each row, the other rows being held."""
+    """(1/p) sum_j weight_j |a_ij|^p: the cost of a row under a norm of codes, other rows fixed."""
 
     p: float = 2.0
     weights: Any = 1.0
@@ -118,7 +118,8 @@ class PowerPenalty(Proximable):
         size = np.abs(A)
         low = np.zeros_like(size)
         high = size
-        for _ in range(60):  # u + cost u^(p-1) = |a| has one root in [0, |a|]
+        # u + cost u^(p-1) = |a| has one root in [0, |a|]
+        for _ in range(MAX_BISECTIONS):
             u = (low + high) / 2
             above = u + cost * u ** (self.p - 1) > size
             low = np.where(above, low, u)

@@ -1,6 +1,7 @@
-"""Norms on Z = Phi C that two norms on the factors induce (thesis, ch. 4): the convex form of a factor penalty.
+"""|||Z||| = min sum_i |phi_i| |c_i| over all factorizations Z = Phi C, with any number of atoms.
 
-|||Z||| = min sum_i |phi_i| |c_i| over all factorizations, with any number of atoms.
+The norms on Z that two norms on the factors induce: the convex form of factor penalties (thesis,
+ch. 4).
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from regfactor.norms import L1, L2, Norm
 from regfactor.penalties.factor import AtomNorms, Penalty, PowerPenalty, SquaredL2
 from regfactor.penalties.sets import UnitBall
 
-RANK_CUT = 1e-14  # relative size below which a singular value of given data is rounding error
+RANK_CUT = 1e-14  # relative size below which singular values of given data are rounding errors
 
 
 @dataclass(frozen=True)
 class Polar:
-    """The dual norm of a matrix, the atoms that attain it, and whether the value is a proven upper bound."""
+    """A dual norm, the atoms that attain it, and whether the value is a proven upper bound."""
 
     value: float
     atoms: Factors
@@ -38,7 +39,7 @@ class Gauge(Params, abc.ABC):
     power: float = 2.0  # p of the lp norm on the codes
 
     def check(self, d: int) -> None:
-        """Raise for a table whose number of columns does not fit."""
+        """Raise if the gauge does not fit a table of d columns."""
 
     @abc.abstractmethod
     def value(self, Z: Array | Factors) -> float:
@@ -58,15 +59,15 @@ class Gauge(Params, abc.ABC):
 
     @abc.abstractmethod
     def polar(self, G: Array, k: int = 1) -> Polar:
-        """Return max <G, Z> over |||Z||| <= 1, an upper bound past rounding, and up to k maximizing atoms."""
+        """Return an upper bound of max <G, Z> over |||Z||| <= 1, and up to k maximizing atoms."""
 
     def polar_near(self, G: Array, level: float) -> Polar:
-        """Return an upper bound of the dual norm that is as good as `polar` unless the norm is above a level."""
+        """Return an upper bound of the dual norm, tight as in `polar` if it is below a level."""
         return self.polar(G, 0)
 
     @abc.abstractmethod
     def per_row(self, codes: Array) -> Penalty:
-        """Return the row penalty under which scoring each training row alone gives its codes again."""
+        """Return the row penalty under which each training row, scored alone, gets its codes."""
 
     @abc.abstractmethod
     def factored(self) -> tuple[Penalty, Penalty]:
@@ -87,7 +88,8 @@ class Trace(Gauge):
     def __post_init__(self) -> None:
         if not np.all(np.isfinite(self.scale)) or np.any(np.asarray(self.scale) <= 0):
             raise ValueError(
-                f"Trace needs a positive finite scale (one, or one for each column), got {self.scale!r}."
+                "Trace needs a positive finite scale (one, or one for each column), "
+                f"got {self.scale!r}."
             )
 
     def value(self, Z: Array | Factors) -> float:
@@ -99,9 +101,9 @@ class Trace(Gauge):
         return float(np.linalg.norm(F.codes, axis=0) @ np.linalg.norm(F.C / self.scale, axis=1))
 
     def recover(self, Z: Array) -> Factors:
-        e = np.asarray(self.scale, Z.dtype)
-        U, s, Vt = thin_svd(Z / e, RANK_CUT)
-        return Factors(U * s, Vt * e)
+        scale = np.asarray(self.scale, Z.dtype)
+        U, s, Vt = thin_svd(Z / scale, RANK_CUT)
+        return Factors(U * s, Vt * scale)
 
     def prox(self, W: Array, t: float | Array) -> Factors:
         if np.ndim(self.scale):
@@ -113,21 +115,21 @@ class Trace(Gauge):
         return Factors(U * ((s - t) / self.scale), Vt * self.scale)
 
     def polar(self, G: Array, k: int = 1) -> Polar:
-        e = np.asarray(self.scale, G.dtype)
-        scaled = G * e
+        scale = np.asarray(self.scale, G.dtype)
+        scaled = G * scale
+        value = spectral_norm(scaled)
         if k == 0:
-            return Polar(spectral_norm(scaled), Factors.zeros(*G.shape))
+            return Polar(value, Factors.zeros(*G.shape))
         U, _, Vt = thin_svd(scaled)
-        return Polar(spectral_norm(scaled), Factors(U[:, :k], Vt[:k] * e))
+        return Polar(value, Factors(U[:, :k], Vt[:k] * scale))
 
     def per_row(self, codes: Array) -> Penalty:
         return PowerPenalty(2.0, 1 / np.linalg.norm(codes, axis=0))
 
     def factored(self) -> tuple[Penalty, Penalty]:
-        return SquaredL2(), SquaredL2() if np.all(self.scale == 1) else PowerPenalty(
-            2.0,
-            1 / np.square(self.scale),
-        )
+        if np.all(self.scale == 1):
+            return SquaredL2(), SquaredL2()
+        return SquaredL2(), PowerPenalty(2.0, 1 / np.square(self.scale))
 
     @property
     def T(self) -> Gauge:
@@ -156,10 +158,8 @@ class Rows(Gauge):
         size = self.norm.value(Z)
         rows = np.flatnonzero(size)
         index = np.concatenate([[0], np.cumsum(size > 0)])
-        Phi = scipy.sparse.csr_array(
-            (size[rows], np.arange(len(rows)), index),
-            shape=(len(Z), len(rows)),
-        )
+        shape = (len(Z), len(rows))
+        Phi = scipy.sparse.csr_array((size[rows], np.arange(len(rows)), index), shape=shape)
         return Factors(Phi, Z[rows] / size[rows, None])
 
     def prox(self, W: Array, t: float | Array) -> Factors:
@@ -208,14 +208,16 @@ class Columns(Gauge):
     def polar(self, G: Array, k: int = 1) -> Polar:
         size = self.norm.dual(G.T)
         best = int(size.argmax())
+        code = self.norm.support(G[:, best])[:, None]
         component = np.eye(G.shape[1], dtype=G.dtype)[best : best + 1]
-        return Polar(float(size[best]), Factors(self.norm.support(G[:, best])[:, None], component))
+        return Polar(float(size[best]), Factors(code, component))
 
     def per_row(self, codes: Array) -> Penalty:
         p = self.norm.p
         if not np.isfinite(p):
             raise UnsupportedProblem(
-                f"Codes under {self.norm} cannot be scored row by row: the norm couples the rows. Use Columns(Lp(p))."
+                f"Codes under {self.norm} cannot be scored row by row, because the norm couples "
+                "the rows. Use Columns(Lp(p))."
             )
         return PowerPenalty(p, self.norm.value(codes.T) ** (1 - p))
 
@@ -234,7 +236,7 @@ def _dense(Z: Array | Factors) -> Array:
 
 
 def _compressed(Z: Array | Factors) -> Array:
-    """Return a matrix with the singular values of Z; of k rows for Z in k factors."""
+    """Return a matrix with the singular values of Z; it has k rows for Z in k factors."""
     if isinstance(Z, Factors):
         return np.asarray(np.linalg.qr(Z.codes, mode="r") @ Z.C)
     return Z

@@ -1,4 +1,4 @@
-"""Which pair of factor penalties has a convex form, and which gauge it is (thesis, theorems 3 to 7)."""
+"""The gauge that a pair of factor penalties induces, if one is known (thesis, theorems 3 to 7)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from regfactor.penalties.two_view import TwoView
 
 
 def induced(on_codes: Penalty | None, on_components: Penalty | None) -> Gauge | None:
-    """Return the gauge that two factor penalties induce when the number of atoms is free; None if none is known."""
+    """Return the gauge that two penalties induce for a free number of atoms; None if unknown."""
     match on_codes, on_components:
         case SquaredL2(), SquaredL2():
             return Trace()
         case SquaredL2(), PowerPenalty(p=2.0, weights=weights):
-            return Trace(
-                np.asarray(weights) ** -0.5 if np.ndim(weights) else float(weights) ** -0.5
-            )
+            if np.ndim(weights):
+                return Trace(np.asarray(weights) ** -0.5)
+            return Trace(float(weights) ** -0.5)
         case AtomNorms(norm=codes), UnitBall(norm=Blocks(first=first, second=second) as ball):
             if codes.p == 1:
                 return Rows(ball)

@@ -1,4 +1,4 @@
-"""Constraints on one factor: penalties that are zero inside a set and infinite outside, with its projection as prox."""
+"""Constraints on one factor: zero inside a set, infinite outside, with its projection as prox."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regfactor.core.params import Array
 from regfactor.norms import L2, Norm
 from regfactor.penalties.factor import Proximable
 
-SLACK = 1e-6  # rounding in a projection must not make its own result infeasible
+TOLERANCE = 1e-6  # rounding in a projection must not make its own result infeasible
 
 
 class Constraint(Proximable):
@@ -20,14 +20,14 @@ class Constraint(Proximable):
 
     @abc.abstractmethod
     def violation(self, A: Array) -> Array:
-        """Return how far each row is outside, zero inside."""
+        """Return the distance of each row from the set in some norm; at most zero inside."""
 
     @abc.abstractmethod
     def project(self, A: Array) -> Array:
         """Return the nearest point of the set."""
 
     def rows(self, A: Array) -> Array:
-        return np.where(self.violation(A) <= SLACK, 0.0, np.inf)
+        return np.where(self.violation(A) <= TOLERANCE, 0.0, np.inf)
 
     def prox(self, A: Array, t: float | Array) -> Array:
         return self.project(A)
@@ -78,4 +78,4 @@ class UnitBall(Constraint):
         return self.norm.value(A) - 1
 
     def project(self, A: Array) -> Array:
-        return A - self.norm.outside(A, 1.0)
+        return A - self.norm.dual_prox(A, 1.0)
