@@ -16,8 +16,15 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRe
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from regfactor.core.loop import Clock, Status
+from regfactor.core.params import UnsupportedProblem
 from regfactor.kernels import Gaussian
-from regfactor.labels.reverse.alternating import NoHalfSpace, half_space, supervised_components
+from regfactor.labels.reverse.alternating import (
+    NoHalfSpace,
+    ReverseAlternating,
+    half_space,
+    supervised_components,
+)
 from regfactor.labels.reverse.bregman_regressor import BregmanRegressor
 from regfactor.labels.reverse.moments import forward_from_reverse, reverse_from_forward
 from regfactor.labels.reverse.problem import Reverse
@@ -25,6 +32,8 @@ from regfactor.labels.reverse.regressor import ReverseRegressor
 from regfactor.losses import potentials
 from regfactor.losses.transfers import TRANSFERS
 from regfactor.problems.forward import Forward
+from regfactor.solvers.choose import solve
+from regfactor.solvers.glm_newton import POLISHING_STEPS, Newton
 
 ELEMENTWISE = ["identity", "sigmoid", "exp", "cube", "relaxed_sigmoid"]
 SIZES = {
@@ -132,6 +141,23 @@ def test_the_reverse_model_comes_back_from_the_forward_one(transfer, case):
     np.testing.assert_allclose(
         reverse_from_forward(W, X, Y, potential, weights, ridge), U, atol=1e-8
     )
+
+
+@pytest.mark.parametrize("case", ["plain", "weighted", "ridge", "kernel"])
+def test_shares_keep_their_sum_from_forward_to_reverse_and_back(case):
+    X, Y, weights, ridge = equivalent(case, seed=3)
+    Y = Y / Y.sum(axis=1, keepdims=True)
+    softmax = TRANSFERS["softmax"]
+    U = fitted_reverse(X, Y, weights, softmax)
+    np.testing.assert_allclose(U.sum(axis=1), 1, atol=1e-12)
+    W, found, problem = forward_fit(X, Y, weights, softmax, ridge)
+    np.testing.assert_allclose(found, X.T @ (weights[:, None] * Y), atol=1e-10)
+    back = reverse_from_forward(W, X, Y, softmax, weights, ridge)
+    np.testing.assert_allclose((Y @ back).sum(axis=1), 1, atol=1e-12)
+    np.testing.assert_allclose(back, U, atol=1e-7)
+    random = np.random.default_rng(1)
+    for _ in range(5):
+        assert problem.value(W)[0] <= problem.value(W + 1e-2 * random.normal(size=W.shape))[0]
 
 
 def test_least_squares_models_follow_from_each_other_in_closed_form():
@@ -470,6 +496,70 @@ def test_the_end_of_a_run_is_told():
         unlabeled_weight=3.0, callback=lambda it: seen.append(it.objective)
     ).fit(X, y)
     assert len(seen) == model.n_iter_ == len(model.history_)
+
+
+def test_problems_are_solved_by_the_solvers_they_name():
+    X, y, _ = reverse_data("cube", noise=0.1, n_free=30)
+    problem = Reverse(X, y, np.full(50, 1 / 50), TRANSFERS["cube"])
+    found = solve(problem, tol=1e-6)
+    assert found.objective == problem.objective(found.point)
+    again = solve(problem, tol=1e-6, start=found.point)
+    assert again.n_iter <= 2 and again.objective <= found.objective
+    model = ReverseRegressor("cube", unlabeled_weight=30 / 20, tol=1e-6).fit(X, y)
+    assert model.solver_ == found.solver == ReverseAlternating.__name__
+    assert model.objective_ == pytest.approx(found.objective * 50 / 20)
+    forward = Forward.of(X[:20], y[:20], np.ones(20), TRANSFERS["cube"], 0.1 * np.eye(20))
+    assert BregmanRegressor().fit(X[:20], y[:20]).solver_ == solve(forward).solver == "Newton"
+    for solver, other in ((Newton(), problem), (ReverseAlternating(), forward)):
+        with pytest.raises(UnsupportedProblem, match=type(other).__name__):
+            solve(other, solver=solver)
+    free_shares = Reverse(X, y, np.ones(50), TRANSFERS["softmax"])
+    with pytest.raises(ValueError, match="use an intercept"):
+        solve(free_shares)
+
+
+def test_the_time_limit_bounds_the_forward_model_too(monkeypatch):
+    X, y, _ = reverse_data("exp", noise=0.1)
+    counts = []
+    original = Forward.hessians
+
+    def counted(problem, W):
+        counts.append(1)
+        return original(problem, W)
+
+    monkeypatch.setattr(Forward, "hessians", counted)
+    ReverseRegressor("exp", unlabeled_weight=1.0).fit(X, y)
+    without = len(counts)
+    counts.clear()
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        model = ReverseRegressor("exp", unlabeled_weight=1.0, time_limit=0.0).fit(X, y)
+    assert model.status_ is Status.TIME_LIMIT and model.n_iter_ == 1
+    assert len(counts) <= 1 + POLISHING_STEPS < without
+    monkeypatch.setattr(Clock, "left", property(lambda clock: 0.0))  # no time after the alternation
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        assert ReverseRegressor("exp").fit(X, y).status_ is Status.TIME_LIMIT
+
+
+def test_parameters_are_checked_once(monkeypatch):
+    X, y, _ = reverse_data("identity")
+    checked = []
+    for name in ("regfactor.fitting.base.check_parameters", "regfactor.core.loop.Limits.check"):
+        monkeypatch.setattr(name, checked.append)
+    BregmanRegressor().fit(X[:20], y[:20])
+    ReverseRegressor().fit(X, y)
+    assert [type(model) for model in checked] == [BregmanRegressor, ReverseRegressor]
+
+
+@pytest.mark.parametrize("model", [BregmanRegressor(), ReverseRegressor()])
+def test_targets_that_are_no_real_numbers_are_refused(model):
+    X = np.arange(6.0).reshape(3, 2)
+    dates = pd.to_datetime(["2020-01-01", "2020-01-02", "2020-01-05"])
+    for y in (dates, pd.Series(dates), dates.to_numpy(), (dates - dates[0]).to_numpy()):
+        with pytest.raises(ValueError, match=r"dates or durations .* days since"):
+            model.fit(X, y)
+    for y in ([1 + 2j, 2.0, 3.0], np.ones((3, 2), complex)):
+        with pytest.raises(ValueError, match="Complex data not supported: y holds"):
+            model.fit(X, y)
 
 
 @settings(max_examples=40)

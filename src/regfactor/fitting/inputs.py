@@ -96,6 +96,14 @@ def row_weights(X: Any, sample_weight: Any) -> Array | None:
     return rows
 
 
+def weights_of_all_rows(X: Any, sample_weight: Any) -> Array:
+    """Return the weights of rows in float64, ones where none are given."""
+    weights = row_weights(X, sample_weight)
+    if weights is None:
+        return np.ones(X.shape[0])
+    return weights.astype(np.float64)
+
+
 def entry_weights(X: Any, entry_weight: Any, schema: Schema | None) -> Any:
     """Return the weights of entries in the shape of the numbers; None where there are none."""
     if entry_weight is None:

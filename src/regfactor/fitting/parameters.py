@@ -12,6 +12,7 @@ from functools import cache
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 from sklearn.utils._param_validation import (
     Interval,
     InvalidParameterError,
@@ -34,6 +35,8 @@ class NumberInterval(Interval):
 
 POSITIVE = NumberInterval(Real, 0, None, closed="neither")
 NON_NEGATIVE = NumberInterval(Real, 0, None, closed="left")
+FINITE_POSITIVE = NumberInterval(Real, 0, np.inf, closed="neither")
+FINITE_NON_NEGATIVE = NumberInterval(Real, 0, np.inf, closed="left")
 COUNT = NumberInterval(Integral, 1, None, closed="left")
 AUTO = StrOptions({"auto"})
 

@@ -1,4 +1,4 @@
-"""What stands between a regressor and its forward problem: targets, their range, coordinates, coefficients."""
+"""Targets of a regression, and the linear models x W + b that predict them through a transfer."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from regfactor.losses import potentials
 from regfactor.losses.potentials import Potential
 from regfactor.losses.transfers import TRANSFERS
 from regfactor.problems.forward import Forward
-from regfactor.solvers.glm_newton import EPS, polished, without_minimum
+from regfactor.solvers.glm_newton import EPS, polished, unbounded_targets
+
+SUM_TOLERANCE = 1e-6  # by which shares of a row may miss a sum of one
 
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """Targets as a float64 table, NaN where they are free, with how the user knows them."""
+    """Targets as a float64 table, NaN where they are free, with the shape and names of y."""
 
     table: Array
     names: list[str]
@@ -34,19 +36,12 @@ class Targets:
         """Return the targets of the rows of X."""
         if y is None:
             raise ValueError("This regressor requires y to be passed, but the target y is None.")
-        shape = np.asarray(y).shape
+        given = np.asarray(y)
+        _check_kind(given.dtype)
         Y = as_targets(y)
         check_consistent_length(X, Y)
-        table = Y[:, None] if Y.ndim == 1 else Y
-        if hasattr(y, "columns"):
-            names = [repr(name) for name in y.columns]
-        else:
-            name = getattr(y, "name", None)
-            if name is not None:
-                names = [repr(name)]
-            else:
-                names = [str(j) for j in range(table.shape[1])]
-        return Targets(table.astype(np.float64), names, shape, Y.dtype)
+        table = Y.reshape(len(Y), -1).astype(np.float64)
+        return Targets(table, _column_names(y, table.shape[1]), given.shape, Y.dtype)
 
     @property
     def flat(self) -> bool:
@@ -54,26 +49,47 @@ class Targets:
         return len(self.shape) == 1
 
 
+def _check_kind(dtype: Any) -> None:
+    """Raise for complex numbers, and for dates, which numpy would turn into nanoseconds."""
+    if dtype.kind == "c":
+        raise ValueError(
+            "Complex data not supported: y holds complex numbers. Use their real and imaginary "
+            "parts as two target columns."
+        )
+    if dtype.kind in "mM":
+        raise ValueError(
+            f"y holds dates or durations ({dtype}), and targets are numbers. Convert them first, "
+            "for instance to days since the first date."
+        )
+
+
+def _column_names(y: Any, count: int) -> list[str]:
+    """Return the names of the target columns as errors quote them; positions where y has none."""
+    if hasattr(y, "columns"):
+        return [repr(name) for name in y.columns]
+    name = getattr(y, "name", None)
+    if name is not None:
+        return [repr(name)]
+    return [str(j) for j in range(count)]
+
+
 @dataclass(frozen=True, eq=False)
-class Linear:
+class LinearModel:
     """x W + b with its objective."""
 
     coef: Array
     intercept: Array
     objective: float
 
-    def dual(self, G: Array) -> Linear:
+    def dual(self, G: Array) -> LinearModel:
         """Return the A with K A = G W, for K = G G' and orthogonal columns of G."""
-        return Linear(
-            G @ (self.coef / np.square(G).sum(axis=0)[:, None]),
-            self.intercept,
-            self.objective,
-        )
+        coef = G @ (self.coef / np.square(G).sum(axis=0)[:, None])
+        return LinearModel(coef, self.intercept, self.objective)
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
-    """A forward problem in coordinates that suit it: centered inputs, and their span where that is smaller."""
+class ForwardModel:
+    """A forward problem on centered features, or on coordinates in a smaller span of them."""
 
     features: Array
     Y: Array
@@ -84,27 +100,27 @@ class Task:
 
     @cached_property
     def mean(self) -> Array:
-        """What is taken off the features, so that a free offset is left to itself."""
+        """The mean of the features, subtracted so that the intercept is apart from them."""
         if not self.intercept:
             return np.zeros(self.features.shape[1])
         return np.asarray(np.average(self.features, axis=0, weights=self.weights))
 
     @cached_property
     def _coordinates(self) -> tuple[Array, Array | None]:
-        """Return the features to fit and, where they are coordinates in a smaller span, its basis."""
-        X = self.features - self.mean if self.intercept else self.features
+        """The features to fit and, where they are coordinates in a smaller span, its basis."""
+        X = self.features
+        if self.intercept:
+            X = X - self.mean
         if X.shape[0] >= X.shape[1] and self.alpha > 0:
             return X, None
-        U, s, basis = thin_svd(
-            X,
-            cut=max(X.shape) * EPS,
-        )  # holds W, or the shortest W where many fit
+        # the span holds W, or the shortest W where several fit equally well
+        U, s, basis = thin_svd(X, cut=max(X.shape) * EPS)
         return U * s, basis
 
     @cached_property
     def problem(self) -> Forward:
-        """What is solved."""
-        X = self._coordinates[0]
+        """The problem in these coordinates, the intercept last."""
+        X, _ = self._coordinates
         ridge = np.full(X.shape[1], float(self.alpha))
         if self.intercept:
             X = np.column_stack([X, np.ones(len(X))])
@@ -112,72 +128,93 @@ class Task:
         return Forward.of(X, self.Y, self.weights, self.potential, np.diag(ridge))
 
     def check(self, names: list[str]) -> None:
-        """Raise where the objective falls for ever, by the columns that no ridge holds."""
-        if self.alpha == 0:
-            free = self.problem.X
-        else:
-            free = self.problem.X[:, np.diag(self.problem.ridge) == 0]
-        if (
-            not np.isfinite([self.potential.range.low, self.potential.range.high]).any()
-            or not free.shape[1]
-        ):
+        """Raise where the objective has no minimum along the columns that no ridge penalizes."""
+        allowed = self.potential.range
+        free = self.problem.X
+        if self.alpha > 0:
+            free = free[:, np.diag(self.problem.ridge) == 0]
+        if not np.isfinite([allowed.low, allowed.high]).any() or not free.shape[1]:
             return
         counted = self.weights > 0
-        lost = without_minimum(free[counted], self.Y[counted], self.potential)
-        if not lost.any():
+        unbounded = unbounded_targets(free[counted], self.Y[counted], self.potential)
+        if not unbounded.any():
             return
-        name = names[int(np.argmax(lost))]
+        name = names[int(np.argmax(unbounded))]
         if self.alpha == 0:
             raise ValueError(
-                f"Target {name}: values at the ends {self.potential.range} of the range can be separated from the rest "
-                "by the inputs, so that the loss has no minimum. Use alpha > 0.",
+                f"Target {name}: values at the ends {allowed} of the range can be separated from "
+                "the rest by the inputs, so that the loss has no minimum. Use alpha > 0."
             )
         raise ValueError(
-            f"Target {name}: all values lie at one end of the range {self.potential.range}, so that no finite "
-            "intercept is best. Leave the target out, or use fit_intercept=False.",
+            f"Target {name}: all values lie at one end of the range {allowed}, so that no finite "
+            "intercept is best. Leave the target out, or use fit_intercept=False."
         )
 
-    def model(self, W: Array) -> Linear:
-        """Return the coefficients of the features from those of the problem, settled to the last digits."""
+    def linear(self, W: Array) -> LinearModel:
+        """Return the model of the features from a solution of the problem, refined first."""
         W = polished(self.problem, W)
-        basis = self._coordinates[1]
+        objective = self.problem.value(W).objective
+        coef = W
+        intercept = np.zeros(W.shape[1])
         if self.intercept:
-            coef, free = (W[:-1], W[-1])
-        else:
-            coef, free = (W, np.zeros(W.shape[1]))
-        coef = coef if basis is None else basis.T @ coef
-        return Linear(coef, free - self.mean @ coef, self.problem.value(W)[0])
+            coef = W[:-1]
+            intercept = W[-1]
+        _, basis = self._coordinates
+        if basis is not None:
+            coef = basis.T @ coef
+        return LinearModel(coef, intercept - self.mean @ coef, objective)
 
 
 def positive_features(K: Array) -> Array:
-    """Return G with orthogonal columns and G G' = K, up to directions of non-positive eigenvalue."""
+    """Return G with orthogonal columns and G G' = K, up to directions of eigenvalue <= 0."""
     values, vectors = scipy.linalg.eigh(K, check_finite=False)
     keep = values > len(K) * EPS * np.abs(values).max(initial=0.0)
     return np.asarray(vectors[:, keep] * np.sqrt(values[keep]))
 
 
 def check_range(targets: Targets, potential: Potential, positive: bool = False) -> None:
-    """Raise, with the name of the column, for targets that the transfer cannot give; NaN is none."""
+    """Raise, naming the column, for targets outside the range of a transfer; NaN is allowed.
+
+    With `positive` zero is refused too.
+    """
     Y = targets.table
-    names = targets.names
-    legal = potential.range.contains(Y) & ((Y != 0) | (not positive)) | np.isnan(Y)
-    name = "transfer=" + next(
-        (repr(n) for n, p in TRANSFERS.items() if p == potential),
-        str(potential),
-    )
+    legal = potential.range.contains(Y)
+    if positive:
+        legal &= Y != 0
+    legal |= np.isnan(Y)
     if not legal.all():
         j = int(np.argmin(legal.all(axis=0)))
         value = Y[np.argmin(legal[:, j]), j]
+        limit = ""
+        if positive and value == 0:
+            limit = ", in which zero is only a limit"
         raise ValueError(
-            f"Target column {names[j]} holds {value:g}, outside the range {potential.range} of {name}"
-            f"{', in which zero is only a limit' if positive and value == 0 else ''}. Shift or scale this target, or "
-            "choose a transfer with a range that holds it: 'identity', 'cube' and 'relaxed_sigmoid' take all numbers.",
+            f"Target column {targets.names[j]} holds {value:g}, outside the range "
+            f"{potential.range} of {_described(potential)}{limit}. Shift or scale this target, or "
+            "choose a transfer with a range that holds it: 'identity', 'cube' and "
+            "'relaxed_sigmoid' take all numbers."
         )
     if isinstance(potential, potentials.Softmax):
-        whole = np.isnan(Y).all(axis=1)
-        odd = ~whole & ~(np.abs(Y.sum(axis=1) - 1) <= 1e-6)
-        if Y.shape[1] < 2 or odd.any():
-            raise ValueError(
-                f"{name} needs at least two target columns whose rows sum to one, all given or all missing"
-                + (f"; row {int(np.argmax(odd))} does not." if odd.any() else "."),
-            )
+        _check_shares(Y, potential)
+
+
+def _check_shares(Y: Array, potential: Potential) -> None:
+    """Raise unless every row of targets is missing, or sums to one."""
+    needed = (
+        f"{_described(potential)} needs at least two target columns whose rows sum to one, all "
+        "given or all missing"
+    )
+    if Y.shape[1] < 2:
+        raise ValueError(f"{needed}.")
+    missing = np.isnan(Y).all(axis=1)
+    whole = np.abs(Y.sum(axis=1) - 1) <= SUM_TOLERANCE
+    if not (missing | whole).all():
+        raise ValueError(f"{needed}; row {int(np.argmin(missing | whole))} does not.")
+
+
+def _described(potential: Potential) -> str:
+    """Return the parameter that names a transfer, as users write it."""
+    for name, known in TRANSFERS.items():
+        if known == potential:
+            return f"transfer={name!r}"
+    return f"transfer={potential}"

@@ -3,111 +3,130 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
 from scipy.optimize import linprog
 
-from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Iterate
-from regfactor.core.params import Array
+from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.losses import potentials
 from regfactor.losses.potentials import Potential
-from regfactor.problems.forward import Forward
+from regfactor.problems.forward import Forward, ForwardPoint
+from regfactor.solvers.base import Solver
 
 EPS = float(np.finfo(np.float64).eps)
-HALVINGS = 60
-NEGLIGIBLE = 1e-9  # of a direction of unit length along which nothing is lost
+MAX_HALVINGS = 60
+ARMIJO = 1e-4  # share of the predicted decrease that a step must reach
+POLISHING_STEPS = 3
+NEGLIGIBLE = 1e-9  # mean decrease along a direction of unit length that counts as zero
 
 
-def forward_iterates(problem: Forward) -> Iterator[Iterate[FactorPoint]]:
-    """Yield W after every damped Newton step, from a start that a quadratic would have as its minimum."""
-    W = _start(problem)
-    value, size = problem.value(W)
-    while True:
-        slope = problem.slope(W)
-        step = _newton_step(problem, W, slope)
-        fall = float(np.vdot(slope, step))
-        done = fall <= 4 * EPS * size
-        yield Iterate(FactorPoint(Factors(problem.X, W)), value, settled=done)
-        if done:
-            return
-        W, value, size, moved = _searched(problem, W, step, fall)
-        if not moved:
-            return
+@dataclass
+class Newton(Solver):
+    """Damped Newton steps, from the start that would be the minimum if F were |.|^2/2."""
+
+    def check(self, problem: Forward) -> None:
+        if not isinstance(problem, Forward):
+            raise UnsupportedProblem(
+                f"Newton solves a Forward problem, got {type(problem).__name__}."
+            )
+
+    def iterates(
+        self, problem: Forward, start: ForwardPoint | None
+    ) -> Iterator[Iterate[ForwardPoint]]:
+        if start is None:
+            W = _quadratic_start(problem)
+        else:
+            W = start.coefficients
+        while True:
+            objective, size = problem.value(W)
+            gradient = problem.gradient(W)
+            step = _newton_step(problem, W, gradient)
+            decrease = float(np.vdot(gradient, step))
+            settled = decrease <= 4 * EPS * size
+            yield Iterate(ForwardPoint(W), objective, settled=settled)
+            if settled:
+                return
+            shortened = _line_search(problem, W, objective, step, decrease)
+            if shortened is None:
+                return
+            W = shortened
 
 
 def polished(problem: Forward, W: Array) -> Array:
-    """Return W after plain Newton steps that values are too coarse to judge, as long as they halve the slope."""
-    slope = problem.slope(W)
-    for _ in range(3):
-        new = W - _newton_step(problem, W, slope)
-        better = problem.slope(new)
-        if not np.abs(better).max(initial=0.0) < np.abs(slope).max(initial=0.0) / 2:
+    """Return W after plain Newton steps, as long as they halve the gradient.
+
+    They refine W where changes of the objective are too small to be judged.
+    """
+    gradient = problem.gradient(W)
+    for _ in range(POLISHING_STEPS):
+        refined = W - _newton_step(problem, W, gradient)
+        remaining = problem.gradient(refined)
+        if not np.abs(remaining).max(initial=0.0) < np.abs(gradient).max(initial=0.0) / 2:
             break
-        W = new
-        slope = better
-    return _centered(problem.potential, W)
-
-
-def _centered(potential: Potential, W: Array) -> Array:
-    """Return the W with the least norm of those that give the same softmax."""
-    if isinstance(potential, potentials.Softmax):
+        W = refined
+        gradient = remaining
+    if isinstance(problem.potential, potentials.Softmax):  # the shortest of all equivalent W
         return W - W.mean(axis=1, keepdims=True)
     return W
 
 
-def _start(problem: Forward) -> Array:
+def _quadratic_start(problem: Forward) -> Array:
     zero = np.zeros_like(problem.moments)
-    slope = problem.slope(zero)
+    gradient = problem.gradient(zero)
     H = problem.X.T @ (problem.weights[:, None] * problem.X) + problem.ridge
-    step = solve_semidefinite(H, slope)
-    return _searched(problem, zero, step, float(np.vdot(slope, step)))[0]
+    step = solve_semidefinite(H, gradient)
+    objective = problem.value(zero).objective
+    shortened = _line_search(problem, zero, objective, step, float(np.vdot(gradient, step)))
+    if shortened is None:
+        return zero
+    return shortened
 
 
-def _newton_step(problem: Forward, W: Array, slope: Array) -> Array:
+def _newton_step(problem: Forward, W: Array, gradient: Array) -> Array:
     H = problem.hessians(W)
     if len(H) == 1:
-        return solve_semidefinite(H[0], slope.T.reshape(-1, 1)).reshape(slope.T.shape).T
-    return np.hstack([solve_semidefinite(h, slope[:, [j]]) for j, h in enumerate(H)])
+        step = solve_semidefinite(H[0], gradient.T.reshape(-1, 1))
+        return step.reshape(gradient.T.shape).T
+    return np.hstack([solve_semidefinite(h, gradient[:, [j]]) for j, h in enumerate(H)])
 
 
-def _searched(
-    problem: Forward,
-    W: Array,
-    step: Array,
-    fall: float,
-) -> tuple[Array, float, float, bool]:
-    """Halve a step until it lowers the objective; W itself where none does."""
-    value, size = problem.value(W)
+def _line_search(
+    problem: Forward, W: Array, objective: float, step: Array, decrease: float
+) -> Array | None:
+    """Return W after the first of ever shorter steps that lowers the objective, or None."""
     length = 1.0
-    for _ in range(HALVINGS):
-        new = W - length * step
-        lower, new_size = problem.value(new)
-        if lower <= value - 1e-4 * length * fall:
-            return new, lower, new_size, True
+    for _ in range(MAX_HALVINGS):
+        shortened = W - length * step
+        if problem.value(shortened).objective <= objective - ARMIJO * length * decrease:
+            return shortened
         length /= 2
-    return W, value, size, False
+    return None
 
 
 def solve_semidefinite(H: Array, G: Array) -> Array:
-    """Solve H S = G for a positive semidefinite H, scaled to a unit diagonal; by least squares where it is singular."""
+    """Solve H S = G for a positive semidefinite H, by least squares where it is singular.
+
+    H is scaled to a unit diagonal first.
+    """
     scale = np.sqrt(np.maximum(np.diag(H), 0))
     scale[scale == 0] = 1.0
+    G = G / scale[:, None]
     H = H / np.outer(scale, scale)
     H[np.diag_indices_from(H)] += len(H) * EPS
     try:
-        S = scipy.linalg.cho_solve(
-            scipy.linalg.cho_factor(H, check_finite=False),
-            G / scale[:, None],
-        )
+        factor = scipy.linalg.cho_factor(H, check_finite=False)
     except scipy.linalg.LinAlgError:
-        S = np.linalg.pinv(H, rcond=len(H) * EPS, hermitian=True) @ (G / scale[:, None])
+        S = np.linalg.pinv(H, rcond=len(H) * EPS, hermitian=True) @ G
+    else:
+        S = np.asarray(scipy.linalg.cho_solve(factor, G))
     return np.asarray(S / scale[:, None])
 
 
-def without_minimum(D: Array, Y: Array, potential: Potential) -> Array:
-    """Tell for which targets sum_i F(d_i v) - y_i d_i v falls for ever along some direction v.
+def unbounded_targets(D: Array, Y: Array, potential: Potential) -> Array:
+    """Return for which targets sum_i F(d_i v) - y_i d_i v has no minimum along some direction v.
 
     That takes targets at the ends of the range of f, and a v by which d_i v has the sign of the end
     that y_i is at, and is zero where y_i is inside: separable classes, or a column of zeros and an
@@ -115,33 +134,35 @@ def without_minimum(D: Array, Y: Array, potential: Potential) -> Array:
     """
     if isinstance(potential, potentials.Softmax):
         return np.full(Y.shape[1], _shares_separable(D, Y))
-    low = potential.range.low
-    high = potential.range.high
-    ends = (Y == high).astype(float) - (Y == low)
-    return np.array([separable(D, sign) for sign in ends.T])
+    at_high = (Y == potential.range.high).astype(float)
+    at_low = Y == potential.range.low
+    return np.array([separable(D, sign) for sign in (at_high - at_low).T])
 
 
 def separable(D: Array, sign: Array) -> bool:
-    """Whether some v has sign_i d_i v >= 0 for all i, not zero for all, and d_i v = 0 where sign_i = 0."""
+    """Return whether some v has sign_i d_i v >= 0 for all i, not zero for all.
+
+    Where sign_i = 0, d_i v = 0 is required.
+    """
     if not sign.any():
         return False
     if (sign == 0).any():
-        free = scipy.linalg.null_space(D[sign == 0])
+        directions = scipy.linalg.null_space(D[sign == 0])
     else:
-        free = np.eye(D.shape[1])
-    return _falls((sign[:, None] * D)[sign != 0] @ free)
+        directions = np.eye(D.shape[1])
+    return _has_nonnegative_image((sign[:, None] * D)[sign != 0] @ directions)
 
 
 def _shares_separable(D: Array, Y: Array) -> bool:
-    """Whether some V has y_i.(d_i V) >= max_c (d_i V)_c for all i, not equal to all of them."""
-    (n, d) = D.shape
+    """Return whether some V has y_i.(d_i V) >= max_c (d_i V)_c for all i, not all equal."""
+    n, d = D.shape
     k = Y.shape[1]
     lead = (Y[:, :, None] - np.eye(k)).transpose(0, 2, 1)  # y_i - e_c for every class c
-    return _falls((D[:, None, :, None] * lead[:, :, None, :]).reshape(n * k, d * k))
+    return _has_nonnegative_image((D[:, None, :, None] * lead[:, :, None, :]).reshape(n * k, d * k))
 
 
-def _falls(A: Array) -> bool:
-    """Whether some v has A v >= 0 and A v != 0."""
+def _has_nonnegative_image(A: Array) -> bool:
+    """Return whether some v has A v >= 0 and A v != 0."""
     if not A.size:
         return False
     A = A / np.maximum(np.linalg.norm(A, axis=1, keepdims=True), np.finfo(float).tiny)

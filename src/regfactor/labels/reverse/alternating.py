@@ -1,77 +1,92 @@
-"""Alternating minimization for reverse prediction: components U from targets, then free targets Z from components."""
+"""Alternating minimization for reverse prediction: components U from targets Z, and back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import linprog
 
-from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Iterate
-from regfactor.core.params import Array
-from regfactor.labels.reverse.problem import Reverse
-from regfactor.labels.reverse.reconstruction import SHORT, Columns, minimized_on_sum, within
-from regfactor.losses import potentials
+from regfactor.core.params import Array, UnsupportedProblem
+from regfactor.labels.reverse.problem import Reverse, ReversePoint
+from regfactor.labels.reverse.reconstruction import (
+    BOUNDARY_SHARE,
+    ColumnTask,
+    feasible_share,
+    minimize_keeping_sums,
+)
+from regfactor.solvers.base import Solver
 from regfactor.solvers.glm_newton import EPS
 
-EDGE = 1e-9
-TINY = 1e-250
-ENOUGH = 1e-6  # share of the divergence that a half of a sweep leaves to the next one
-MARGIN = 1e-9  # of rows of unit length in a half space, below which it is not open
+EDGE = 1e-9  # share of a bounded range that a start keeps from its ends
+TINY = 1e-250  # distance that a start keeps from the end of an unbounded range
+HALF_STEP_ACCURACY = 1e-6  # share of the divergence that one half of a sweep leaves to the next
+LEAST_MARGIN = 1e-9  # of rows of unit length in a half space, below which it is not open
 
 
 class NoHalfSpace(ValueError):
     """No U has y_i U inside the range of the transfer for all labeled rows."""
 
-
-def reverse_iterates(problem: Reverse) -> Iterator[Iterate[Any]]:
-    """Yield supervised components with the targets that are best for them, then both after every sweep.
-
-    Components first from targets at random would throw a supervised start away (thesis, algorithm
-    12).
-    """
-    Z, U = supervised_start(problem)
-    if problem.shrinkage is None:
-        S = None
-    else:
-        S = problem.covariance(Factors(problem.design(Z), U))
-    Z = best_targets(problem, U, Z, S)
-    last = np.inf
-    while True:
-        F = Factors(problem.design(Z), U)
-        objective = problem.objective(F, S)
-        settled = last - objective <= 16 * EPS * problem.size
-        yield Iterate(
-            FactorPoint(F, S),
-            objective,
-            settled=settled,
-            scale=None if S is None else problem.expected,
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            "The labeled rows of targets lie in no open half space, so that no U has all y_i U "
+            f"inside the range of the transfer: {reason}. Use fit_intercept=True."
         )
-        last = objective
-        U = best_components(problem, Z, U)
-        if S is not None:
-            S = problem.covariance(Factors(problem.design(Z), U))
-        Z = best_targets(problem, U, Z, S)
 
 
-def supervised_start(problem: Reverse) -> tuple[Array, Array]:
-    """Return components fitted to labeled rows, and targets inside the domain for every row of positive weight.
+@dataclass
+class ReverseAlternating(Solver):
+    """Sweeps over components, covariance and free targets, each at its minimum for the others.
 
-    Free targets begin at the column means. Under a bounded transfer all labeled rows count so
+    It starts from the supervised components: to start from targets at random would discard them
+    (thesis, algorithm 12).
+    """
+
+    def check(self, problem: Reverse) -> None:
+        if not isinstance(problem, Reverse):
+            raise UnsupportedProblem(
+                f"ReverseAlternating solves a Reverse problem, got {type(problem).__name__}."
+            )
+
+    def iterates(
+        self, problem: Reverse, start: ReversePoint | None
+    ) -> Iterator[Iterate[ReversePoint]]:
+        point = supervised_start(problem) if start is None else start
+        last = np.inf
+        while True:
+            objective = problem.objective(point)
+            settled = last - objective <= 16 * EPS * problem.size
+            yield Iterate(point, objective, settled=settled, scale=problem.change_scale)
+            last = objective
+            U = best_components(problem, point.targets, point.components)
+            point = _completed(problem, point.targets, U)
+
+
+def supervised_start(problem: Reverse) -> ReversePoint:
+    """Return components fitted to labeled rows, with the free targets that are best for them.
+
+    Free targets start at the column means. Under a bounded transfer all labeled rows count so
     filled, since the others must be inside too; else complete rows alone do, if they determine U.
     """
     known = problem.known
-    w = problem.weights * problem.labeled
-    sums = (w[:, None] * known).sum(axis=0)
-    means = (w[:, None] * np.where(known, problem.Y, 0)).sum(axis=0) / sums
+    w = (problem.weights * problem.labeled)[:, None]
+    means = (w * np.where(known, problem.Y, 0)).sum(axis=0) / (w * known).sum(axis=0)
     Z = np.where(known, problem.Y, means)
+    rows = problem.labeled
     complete = problem.labeled & known.all(axis=1)
-    D = problem.design(Z)
-    enough = complete.any() and np.linalg.matrix_rank(D[complete]) == D.shape[1]
-    rows = complete if enough and not problem.bounded else problem.labeled
-    return Z, supervised_components(problem, Z, rows)
+    if complete.any() and not problem.bounded:
+        D = problem.design(Z)[complete]
+        if np.linalg.matrix_rank(D) == D.shape[1]:
+            rows = complete
+    return _completed(problem, Z, supervised_components(problem, Z, rows))
+
+
+def _completed(problem: Reverse, Z: Array, U: Array) -> ReversePoint:
+    """Return the point of components U: their covariance, then the free targets."""
+    S = problem.covariance(Z, U)
+    return ReversePoint(best_targets(problem, U, Z, S), U, S)
 
 
 def supervised_components(problem: Reverse, Z: Array, rows: Array) -> Array:
@@ -79,20 +94,20 @@ def supervised_components(problem: Reverse, Z: Array, rows: Array) -> Array:
     D = problem.design(Z)[rows]
     X = problem.X[rows]
     w = problem.weights[rows]
-    task = Columns.of_columns(problem, D, X, w)
+    task = ColumnTask.of_components(problem, D, X, w)
     wanted = _least_squares(D, problem.potential.transfer(X), w)  # exact where there is no noise
+    if problem.is_identity:
+        return wanted
     if not problem.bounded:
-        if _is_identity(problem):
-            return wanted
-        return task.settled(task.minimized(wanted))
-    center = _interior(problem, D, X, w)
-    if problem.closed:  # what least squares finds sums to one already, up to rounding
-        e = (np.arange(len(wanted)) == len(wanted) - 1).astype(float)
-        wanted = wanted + ((e - wanted.sum(axis=1)) / wanted.shape[1])[:, None]
-        share = within(problem, D @ center, D @ wanted).min()
-        return minimized_on_sum(task, center + share * (wanted - center))
-    share = within(problem, D @ center, D @ wanted)
-    return task.settled(task.minimized(center + share * (wanted - center)))
+        return task.polished(task.minimized(wanted))
+    center = _interior_components(problem, D, X, w)
+    if problem.on_simplex:
+        # least squares has these sums already, up to rounding
+        wanted += (center.sum(axis=1) - wanted.sum(axis=1))[:, None] / wanted.shape[1]
+        share = feasible_share(problem, D @ center, D @ wanted).min()
+        return minimize_keeping_sums(task, center + share * (wanted - center))
+    share = feasible_share(problem, D @ center, D @ wanted)
+    return task.polished(task.minimized(center + share * (wanted - center)))
 
 
 def best_components(problem: Reverse, Z: Array, U: Array) -> Array:
@@ -101,50 +116,49 @@ def best_components(problem: Reverse, Z: Array, U: Array) -> Array:
     D = problem.design(Z)[counted]
     X = problem.X[counted]
     w = problem.weights[counted]
-    if _is_identity(problem):
+    if problem.is_identity:
         return _least_squares(D, X, w)
-    task = Columns.of_columns(problem, D, X, w)
-    if problem.closed:
-        return minimized_on_sum(task, U)
-    return task.minimized(U, ENOUGH)
+    task = ColumnTask.of_components(problem, D, X, w)
+    if problem.on_simplex:
+        return minimize_keeping_sums(task, U)
+    return task.minimized(U, HALF_STEP_ACCURACY)
 
 
-def best_targets(problem: Reverse, U: Array, Z: Array, S: Array | None = None) -> Array:
-    """Return Z with every free target at its minimum for given components; rows do not meet here."""
-    open_ = np.asarray(~problem.known.all(axis=1))
-    if not open_.any():
+def best_targets(problem: Reverse, U: Array, Z: Array, S: Array | None) -> Array:
+    """Return Z with every free target at its minimum for given components, each row on its own."""
+    incomplete = np.asarray(~problem.known.all(axis=1))
+    if not incomplete.any():
         return Z
-    task = Columns.of_rows(problem, U, open_, S)
-    B = Z[open_].T.copy()
-    if _is_identity(problem):
-        alone = task.free.all(axis=0)
-        B[:, alone] = np.linalg.lstsq(task.D, task.X[:, alone] - task.offset, rcond=None)[0]
-        usable = np.asarray(~alone)
+    task = ColumnTask.of_targets(problem, U, incomplete, S)
+    B = Z[incomplete].T.copy()
+    if problem.is_identity:
+        unlabeled = task.free.all(axis=0)
+        differences = task.X[:, unlabeled] - task.offset
+        B[:, unlabeled] = np.linalg.lstsq(task.D, differences, rcond=None)[0]
+        improvable = np.asarray(~unlabeled)
     else:
-        B = task.started(B, _labeled_mean(problem, Z))
-        # a row of weight zero can have a given target that fits no other: it stays where it is
-        usable = np.isfinite(task.values(B))
-    if usable.any():
-        B[:, usable] = task.only(usable).minimized(B[:, usable], ENOUGH)
+        B = task.best_start(B, _labeled_mean(problem, Z))
+        # a row of weight zero can have a given target that fits no other: it is left unchanged
+        improvable = np.isfinite(task.values(B))
+    if improvable.any():
+        B[:, improvable] = task.only(improvable).minimized(B[:, improvable], HALF_STEP_ACCURACY)
     Z = Z.copy()
-    Z[open_] = B.T
+    Z[incomplete] = B.T
     return Z
 
 
 def half_space(Y: Array) -> Array:
-    """Return the u, |u| <= 1, with the largest min_i y_i.u / |y_i|; NoHalfSpace where that is not positive."""
+    """Return the u, |u| <= 1, with the largest min_i y_i.u / |y_i|, which must be positive."""
     lengths = np.linalg.norm(Y, axis=1, keepdims=True)
-    A = np.unique(Y / np.where(lengths > 0, lengths, 1), axis=0)
+    lengths[lengths == 0] = 1
+    A = np.unique(Y / lengths, axis=0)
     n, k = A.shape
     cost = np.append(np.zeros(k), -1.0)
-    found = linprog(
-        cost,
-        A_ub=np.column_stack([-A, np.ones(n)]),
-        b_ub=np.zeros(n),
-        bounds=[(-1, 1)] * k + [(None, 1)],
-    )
-    if found.x is None or not found.x[k] > MARGIN:
-        raise NoHalfSpace("No direction u has y_i.u > 0 for all labeled rows.")
+    above = np.column_stack([-A, np.ones(n)])
+    bounds = [(-1, 1)] * k + [(None, 1)]
+    found = linprog(cost, A_ub=above, b_ub=np.zeros(n), bounds=bounds)
+    if found.x is None or not found.x[k] > LEAST_MARGIN:
+        raise NoHalfSpace("no direction u has y_i.u > 0 for all of them")
     return np.asarray(found.x[:k])
 
 
@@ -153,35 +167,36 @@ def _least_squares(D: Array, X: Array, w: Array) -> Array:
     return np.asarray(np.linalg.lstsq(root * D, root * X, rcond=None)[0])
 
 
-def _is_identity(problem: Reverse) -> bool:
-    return isinstance(problem.potential, potentials.Identity)
+def _interior_components(problem: Reverse, D: Array, X: Array, w: Array) -> Array:
+    """Return a U with D U inside the range.
 
-
-def _interior(problem: Reverse, D: Array, X: Array, w: Array) -> Array:
-    """Return a U with D U inside the range: the mean of inputs as intercept, or a half space that holds all rows."""
+    That is the mean of the inputs as intercept, or in every row where targets sum to one; else a
+    direction of targets in which all rows lie on one side.
+    """
     mean = _off_the_edge(problem, problem.potential.transfer((w @ X / w.sum())[None])[0])
     if problem.intercept:
         return np.vstack([np.zeros((D.shape[1] - 1, len(mean))), mean])
-    if problem.potential.range.low != 0 and problem.potential.range.high != 0:
-        raise NoHalfSpace("The range of the transfer does not touch zero.")
-    u = half_space(D)
-    t = D @ u
-    scale = mean / (w @ t / w.sum())
-    if problem.potential.range.low == 0:
-        most = problem.potential.range.high
-    else:
-        most = -problem.potential.range.low
-    return np.outer(u, np.clip(scale, -SHORT * most / t.max(), SHORT * most / t.max()))
+    if problem.on_simplex:
+        return np.tile(mean, (D.shape[1], 1))
+    low = problem.potential.range.low
+    high = problem.potential.range.high
+    if low != 0 and high != 0:
+        raise NoHalfSpace(f"{problem.potential.range} does not touch zero")
+    direction = half_space(D)
+    t = D @ direction
+    width = high if low == 0 else -low
+    longest = BOUNDARY_SHARE * width / t.max()
+    return np.outer(direction, np.clip(mean / (w @ t / w.sum()), -longest, longest))
 
 
 def _off_the_edge(problem: Reverse, t: Array) -> Array:
-    """Return a point inside the range of f, which large inputs reach in floating point."""
+    """Return a point inside the range of f, whose ends large inputs reach in floating point."""
     low = problem.potential.range.low
     high = problem.potential.range.high
     if not np.isfinite(high - low):
         return np.clip(t, low + TINY, high - TINY)
     t = np.clip(t, low + EDGE * (high - low), high - EDGE * (high - low))
-    if problem.closed:
+    if problem.on_simplex:
         return t / t.sum()
     return t
 

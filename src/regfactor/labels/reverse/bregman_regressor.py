@@ -1,120 +1,36 @@
-"""Forward prediction of targets through a transfer: generalized linear models and their kernel forms."""
+"""Forward prediction of targets through a transfer: generalized linear models and kernel forms."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor.core.linalg import is_sparse
-from regfactor.core.loop import Solution, run
-from regfactor.core.params import Array, require_not_negative, warn
-from regfactor.fitting.certificate import Uncertified
-from regfactor.fitting.factor_estimator import _check_limits, _print_progress
-from regfactor.fitting.inputs import row_weights, validated
-from regfactor.fitting.rollback import all_or_nothing
-from regfactor.fitting.targets import Linear, Targets, Task, check_range, positive_features
-from regfactor.kernels import Kernel, as_kernel, is_pairwise
-from regfactor.losses import potentials
-from regfactor.losses.exponentials import MAX_EXPONENT
+from regfactor.core.loop import Solution
+from regfactor.core.params import Array
+from regfactor.fitting.base import Choice, Run
+from regfactor.fitting.certificate import Certificate
+from regfactor.fitting.targets import Targets, check_range
+from regfactor.labels.reverse.transfer_regressor import (
+    MAHALANOBIS,
+    TRANSFER_CONSTRAINTS,
+    RegressionInputs,
+    TransferRegressor,
+)
 from regfactor.losses.potentials import Potential
 from regfactor.losses.transfers import as_transfer
-from regfactor.solvers.glm_newton import forward_iterates
-
-MAHALANOBIS = "mahalanobis"
-
-
-class TransferRegressor(Uncertified, MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """What the forward model of either regressor does: f(x W + b), on features or on a kernel with training rows."""
-
-    def predict(self, X: Any) -> Array:
-        """Return the targets f(x W + b) of every row.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_targets)
-        """
-        check_is_fitted(self)
-        X = self._numbers(X, reset=False)
-        if self._kernel is not None:
-            X = self._kernel.gram(X, self._references, self._prepared)
-        Z = X @ self.coef_.T + self.intercept_
-        if isinstance(self._potential, potentials.Exp) and Z.max(initial=0.0) > MAX_EXPONENT:
-            warn(
-                f"Some rows lie so far outside the training rows that exp(x W) exceeds exp({MAX_EXPONENT:g}), at which "
-                "it is cut off; scale the inputs alike, or raise alpha.",
-            )
-        return np.asarray(self._potential.transfer(Z), X.dtype)
-
-    def _numbers(self, X: Any, reset: bool) -> Array:
-        X = validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
-        if is_sparse(X):
-            return X.toarray()
-        return np.asarray(X)
-
-    def _table(self, X: Array) -> tuple[Array, Kernel | None]:
-        """Return the features of training rows, or their kernel matrix with the kernel."""
-        if self.kernel is None:
-            return X.astype(np.float64, copy=False), None
-        kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0).resolved(X)
-        return kernel.gram(X).astype(np.float64, copy=False), kernel
-
-    def _publish_forward(
-        self,
-        X: Array,
-        kernel: Kernel | None,
-        potential: Potential,
-        model: Linear,
-        flat: bool,
-    ) -> None:
-        """Set what `predict` reads; coefficients have scikit-learn's shapes."""
-        coef = model.coef.T.astype(X.dtype)
-        intercept = model.intercept.astype(X.dtype)
-        self.coef_ = coef[0] if flat else coef
-        self.intercept_ = intercept[0] if flat else intercept
-        self._potential = potential
-        self._kernel = kernel
-        self._references = None if kernel is None else X
-        self._prepared = None if kernel is None else kernel.prepare(X)
-
-    def _run(self, iterates: Any, floor: float = 0.0) -> Solution[Any]:
-        solution = run(
-            iterates,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            floor=floor,
-            time_limit=self.time_limit,
-            callback=self.callback,
-            progress=_print_progress if self.verbose else None,
-        )
-        if not solution.status.converged:
-            message = f"{type(self).__name__} did not converge: {solution.status.message}."
-            warn(message, ConvergenceWarning)
-        return solution
-
-    def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that sparse tables are taken, and that a precomputed kernel is a square one."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.pairwise = is_pairwise(self.kernel)
-        return tags
+from regfactor.problems.forward import Forward, ForwardPoint
 
 
 class BregmanRegressor(TransferRegressor):
-    r"""min over W, b of sum_i l_i [F(x_i W + b) - y_i.(x_i W + b)] + alpha/2 |W|^2, predicting f(x W + b), f = F'.
+    r"""min over W, b of sum_i l_i [F(x_i W + b) - y_i.(x_i W + b)] + alpha/2 |W|^2.
 
-    The matching loss of a transfer f is convex: with "identity" this is ridge regression, with
-    "sigmoid" logistic, with "exp" Poisson and with "softmax" multinomial regression; several
-    targets share nothing but softmax. With a kernel, x W is k(x, .) A and the penalty alpha/2
-    tr(A'KA). Losses are summed, l_i are the sample weights.
+    Predictions are f(x W + b), f = F'. The matching loss of a transfer f is convex: with "identity"
+    this is ridge regression, with "sigmoid" logistic, with "exp" Poisson and with "softmax"
+    multinomial regression; several targets share nothing but softmax. With a kernel, x W is
+    k(x, .) A and the penalty alpha/2 tr(A'KA). Losses are summed, l_i are the sample weights.
 
     Parameters
     ----------
@@ -133,9 +49,10 @@ class BregmanRegressor(TransferRegressor):
     max_iter : int, default=1000
         Newton steps.
     tol : float, default=1e-4
-        Relative change of the objective at which Newton's method ends; its last steps then settle
-        all digits.
+        Relative change of the objective at which Newton's method ends; a few more steps then
+        refine the coefficients to full precision.
     time_limit : float, optional
+        Seconds for the whole fit.
     verbose : int, default=0
     random_state : int, RandomState instance or None, default=None
         Not used: nothing is drawn.
@@ -153,6 +70,15 @@ class BregmanRegressor(TransferRegressor):
     history_ : list of Record
     solver_ : str
 
+    See Also
+    --------
+    ReverseRegressor : Learns from rows without targets too.
+
+    Notes
+    -----
+    Newton's method finds the optimum of this smooth convex problem without a lower bound, so there
+    is no duality gap.
+
     Examples
     --------
     >>> import numpy as np
@@ -163,8 +89,7 @@ class BregmanRegressor(TransferRegressor):
     array([16.])
     """
 
-    _locally = False
-    _why = "Newton's method finds the optimum of its smooth convex problem without a lower bound"
+    _parameter_constraints = TRANSFER_CONSTRAINTS
 
     def __init__(
         self,
@@ -211,57 +136,49 @@ class BregmanRegressor(TransferRegressor):
         -------
         self
         """
-        with all_or_nothing(self):
-            check_numbers(self)
-            potential = _forward_transfer(self.transfer)
-            X = self._numbers(X, reset=True)
-            targets = Targets.of(y, X)
-            if np.isnan(targets.table).any():
-                raise ValueError(
-                    "Input y contains NaN. ReverseRegressor learns from rows without targets.",
-                )
-            check_range(targets, potential)
-            weights = row_weights(X, sample_weight)
-            if weights is None:
-                weights = np.ones(len(X))
-            else:
-                weights = weights.astype(np.float64)
-            table, kernel = self._table(X)
-            features = table if kernel is None else positive_features(table)
-            task = Task(features, targets.table, weights, potential, self.alpha, self.fit_intercept)
-            task.check(targets.names)
-            solution = self._run(forward_iterates(task.problem))
-            model = task.model(solution.point.factors.C)
-            self._publish_forward(
-                X,
-                kernel,
-                potential,
-                model if kernel is None else model.dual(features),
-                targets.flat,
+        return self._fit(X, y, sample_weight)
+
+    def _transfer(self) -> Potential:
+        if isinstance(self.transfer, str) and self.transfer == MAHALANOBIS:
+            raise ValueError(
+                "transfer='mahalanobis' is a metric of the inputs, which forward prediction does "
+                "not reconstruct; for targets it is the same as 'identity'. Use that, or "
+                "ReverseRegressor."
             )
-            self.objective_ = model.objective
-            self.status_ = solution.status
-            self.n_iter_ = solution.n_iter
-            self.history_ = solution.history
-            self.solver_ = "Newton"
-        return self
+        potential = as_transfer(self.transfer)
+        if np.isfinite([potential.domain.low, potential.domain.high]).any():
+            raise ValueError(
+                f"transfer={potential} takes only x W in {potential.domain}; use one that takes "
+                "all numbers."
+            )
+        return potential
 
+    def _check_targets(self, targets: Targets, weights: Array, potential: Potential) -> None:
+        if np.isnan(targets.table).any():
+            raise ValueError(
+                "Input y contains NaN. ReverseRegressor learns from rows without targets."
+            )
+        check_range(targets, potential)
 
-def check_numbers(estimator: Any) -> None:
-    """Raise for numbers in the constructor that are none."""
-    require_not_negative(estimator, alpha=estimator.alpha)
-    _check_limits(estimator)
+    def _state(self, inputs: RegressionInputs) -> Forward:
+        inputs.forward.check(inputs.targets.names)
+        return inputs.forward.problem
 
+    def _publish(
+        self,
+        choice: Choice[Forward],
+        solution: Solution[ForwardPoint],
+        inputs: RegressionInputs,
+        run: Run,
+    ) -> Solution[ForwardPoint]:
+        W = solution.point.coefficients
+        return replace(solution, objective=self._publish_forward(inputs.forward, W, inputs))
 
-def _forward_transfer(transfer: Any) -> Potential:
-    if isinstance(transfer, str) and transfer == MAHALANOBIS:
-        raise ValueError(
-            "transfer='mahalanobis' is a metric of the inputs, which forward prediction does not reconstruct; for "
-            "targets it is the same as 'identity'. Use that, or ReverseRegressor.",
+    @property
+    def certificate_(self) -> Certificate:
+        """There is none; the error of reading it states why."""
+        check_is_fitted(self)
+        raise AttributeError(
+            f"This {type(self).__name__} has no duality gap: Newton's method finds the optimum of "
+            "its smooth convex problem without a lower bound."
         )
-    potential = as_transfer(transfer)
-    if not np.isinf([potential.domain.low, potential.domain.high]).all():
-        raise ValueError(
-            f"transfer={potential} takes only x W in {potential.domain}; use one that takes all numbers.",
-        )
-    return potential

@@ -1,16 +1,20 @@
-"""From a reverse model to the forward model with the same moments, and back (White & Schuurmans 2012, theorem 2)."""
+"""From a reverse model to the forward model with the same moments, and back.
+
+White & Schuurmans 2012, theorem 2.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from regfactor.core.loop import run
 from regfactor.core.params import Array
 from regfactor.labels.reverse.alternating import supervised_components
 from regfactor.labels.reverse.problem import Reverse
+from regfactor.losses import potentials
 from regfactor.losses.potentials import Potential
 from regfactor.problems.forward import Forward
-from regfactor.solvers.glm_newton import forward_iterates, polished, solve_semidefinite
+from regfactor.solvers.choose import solve
+from regfactor.solvers.glm_newton import polished, solve_semidefinite
 
 
 def forward_from_reverse(
@@ -28,11 +32,15 @@ def forward_from_reverse(
     and R = alpha K. Squared errors that are weighted before they are squared have weights l_i^2
     here.
     """
-    X, Y, w = _arrays(X, Y, weights)
-    moments = (w[:, None] * potential.inverse(Y @ U)).T @ Y
-    problem = Forward(X, moments, w, potential, _matrix(ridge, X.shape[1]))
-    found = run(forward_iterates(problem), tol=0.0, max_iter=1000)
-    return polished(problem, found.point.factors.C)
+    X = np.asarray(X, np.float64)
+    Y = np.asarray(Y, np.float64)
+    w = _row_weights(weights, len(X))
+    inputs = potential.inverse(Y @ U)
+    if isinstance(potential, potentials.Softmax):  # whose inverse is free in the mean of each row
+        inputs = inputs + (X - inputs).mean(axis=1, keepdims=True)
+    moments = (w[:, None] * inputs).T @ Y
+    problem = Forward(X, moments, w, potential, _ridge_matrix(ridge, X.shape[1]))
+    return polished(problem, solve(problem, tol=0.0).point.coefficients)
 
 
 def reverse_from_forward(
@@ -44,21 +52,24 @@ def reverse_from_forward(
     ridge: float | Array = 0.0,
 ) -> Array:
     """Return the U with [L f^-1(YU)]'Y = X'L f(XW) + R W: the reverse model of a forward one."""
-    X, Y, w = _arrays(X, Y, weights)
-    moments = X.T @ (w[:, None] * potential.transfer(X @ W)) + _matrix(ridge, X.shape[1]) @ W
+    X = np.asarray(X, np.float64)
+    Y = np.asarray(Y, np.float64)
+    w = _row_weights(weights, len(X))
+    predicted = w[:, None] * potential.transfer(X @ W)
+    moments = X.T @ predicted + _ridge_matrix(ridge, X.shape[1]) @ W
     # inputs in the span of Y that have these moments; no other property of X counts
     inputs = Y @ solve_semidefinite(Y.T @ (w[:, None] * Y), moments.T)
     problem = Reverse(inputs, Y, w, potential)
     return supervised_components(problem, Y, problem.labeled)
 
 
-def _arrays(X: Array, Y: Array, weights: Array | None) -> tuple[Array, Array, Array]:
-    X = np.asarray(X, np.float64)
-    Y = np.asarray(Y, np.float64)
-    return X, Y, np.ones(len(X)) if weights is None else np.asarray(weights, np.float64)
+def _row_weights(weights: Array | None, n: int) -> Array:
+    if weights is None:
+        return np.ones(n)
+    return np.asarray(weights, np.float64)
 
 
-def _matrix(ridge: float | Array, d: int) -> Array:
+def _ridge_matrix(ridge: float | Array, d: int) -> Array:
     if np.ndim(ridge) == 2:
         return np.asarray(ridge, np.float64)
     return float(np.asarray(ridge)) * np.eye(d)

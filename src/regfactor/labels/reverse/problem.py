@@ -8,20 +8,31 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from regfactor.core.factors import Factors
 from regfactor.core.params import Array
 from regfactor.losses import potentials
 from regfactor.losses.potentials import Dual, Entropy, Potential
+from regfactor.problems.base import Problem
+
+ZERO_OBJECTIVE = 1e-10  # share of the null objective below which an objective counts as zero
 
 
 @dataclass(frozen=True, eq=False)
-class Reverse:
-    """sum_i w_i D_F*(z_i U || f(x_i)), z_i = y_i where a target is known (White & Schuurmans 2012, eq. 26).
+class ReversePoint:
+    """Targets Z, components U (with an intercept the offset is their last row) and covariance S."""
 
-    D_F*(t || f(x)) = F(x) + F*(t) - x.t. With an intercept z_i is followed by a one. With
-    `shrinkage` (identity only) residuals are measured by S^-1, S their covariance, and W (log det S
-    + s tr S^-1)/2 is added, W = sum w and s = shrinkage times the mean variance of the inputs: S =
-    (weighted residual covariance) + s I is then its minimum.
+    targets: Array
+    components: Array
+    covariance: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Reverse(Problem[ReversePoint]):
+    """sum_i w_i D_F*(z_i U || f(x_i)), z_i = y_i where a target is known.
+
+    D_F*(t || f(x)) = F(x) + F*(t) - x.t (White & Schuurmans 2012, eq. 26). With an intercept z_i is
+    followed by a one. With `shrinkage` (identity only) residuals are measured by S^-1, S their
+    covariance, and W (log det S + s tr S^-1)/2 is added, W = sum w and s = shrinkage times the mean
+    variance of the inputs: S = (weighted residual covariance) + s I is then its minimum.
     """
 
     X: Array
@@ -30,29 +41,47 @@ class Reverse:
     potential: Potential
     intercept: bool = False
     shrinkage: float | None = None
+    solvers = ("regfactor.labels.reverse.alternating:ReverseAlternating",)
+
+    def check(self) -> None:
+        if self.on_simplex and not self.intercept and not self.known.all():
+            raise ValueError(
+                "Under softmax the rows of targets must keep their sum: leave the last column of "
+                "free targets out, and use an intercept in its place."
+            )
+
+    @property
+    def floor(self) -> float:
+        """The smallest scale against which changes of the objective are measured."""
+        return ZERO_OBJECTIVE * self.null
 
     @cached_property
     def conjugate(self) -> Potential:
         """F* as an elementwise potential; that of softmax less the sum of the row, which is one."""
-        if self.closed:
+        if self.on_simplex:
             return Entropy()
         return Dual(self.potential)
 
-    def curvature(self, T: Array, x: Array) -> Array:
-        """F*'' at T, where x = f^-1(T) is at hand: roots and logarithms are most of the work."""
-        if self.closed:
+    def conjugate_curvature(self, T: Array, x: Array) -> Array:
+        """Return F*'' at T for a known x = f^-1(T): roots and logarithms are most of the work."""
+        if self.on_simplex:
             return self.conjugate.hessian(T)
         return 1 / self.potential.hessian(x)
 
     @property
-    def closed(self) -> bool:
+    def is_identity(self) -> bool:
+        """Whether reconstructions are compared by squared distances."""
+        return isinstance(self.potential, potentials.Identity)
+
+    @property
+    def on_simplex(self) -> bool:
         """Whether each row of z U must sum to one."""
         return isinstance(self.potential, potentials.Softmax)
 
     @property
     def bounded(self) -> bool:
         """Whether z U must stay inside an interval."""
-        return bool(np.isfinite(self.potential.range.low) or np.isfinite(self.potential.range.high))
+        return bool(np.isfinite([self.potential.range.low, self.potential.range.high]).any())
 
     @cached_property
     def known(self) -> Array:
@@ -70,27 +99,25 @@ class Reverse:
         return self.given & (self.weights > 0)
 
     @cached_property
-    def own(self) -> Array:
+    def input_potentials(self) -> Array:
         """F(x_i) of every row."""
         return np.asarray(self.potential.value(self.X).sum(axis=1))
 
     @cached_property
+    def _mean(self) -> Array:
+        return np.asarray(self.weights @ self.X / self.weights.sum())
+
+    @cached_property
     def null(self) -> float:
-        """Return the least objective without targets, sum w D_F(x_i || mean): the scale of all others."""
-        mean = self.weights @ self.X / self.weights.sum()
-        return float(
-            max(
-                self.weights @ self.own
-                - self.weights.sum() * self.potential.value(mean[None]).sum(),
-                0.0,
-            ),
-        )
+        """The least objective without targets, sum w D_F(x_i || mean): the scale of all others."""
+        at_mean = self.weights.sum() * self.potential.value(self._mean[None]).sum()
+        return float(max(self.weights @ self.input_potentials - at_mean, 0.0))
 
     @cached_property
     def size(self) -> float:
-        """Return the size of the numbers that are subtracted in the objective, for its rounding."""
+        """The size of the numbers that are subtracted in the objective, for its rounding."""
         crossed = np.abs(self.X * self.potential.transfer(self.X)).sum(axis=1)
-        return float(self.weights @ (np.abs(self.own) + crossed))
+        return float(self.weights @ (np.abs(self.input_potentials) + crossed))
 
     def design(self, Z: Array) -> Array:
         """Return the rows [z_i, 1], or z_i without an intercept."""
@@ -98,65 +125,59 @@ class Reverse:
             return np.column_stack([Z, np.ones(len(Z))])
         return Z
 
-    def inside(self, T: Array) -> Array:
-        """Tell which entries of z U lie in the interior of the domain of F*."""
-        return np.asarray(
-            (T > self.potential.range.low) & (T < self.potential.range.high) & np.isfinite(T),
-        )
+    def reconstruction(self, point: ReversePoint) -> Array:
+        """Return z_i U of every row."""
+        return np.asarray(self.design(point.targets) @ point.components)
 
-    def divergences(self, F: Factors) -> Array:
-        """D_F*(z_i U || f(x_i)) of every row, infinite outside the domain."""
-        T = F.dense()
-        if isinstance(self.potential, potentials.Identity):
-            return (
-                np.square(self.X - T).sum(axis=1) / 2
-            )  # without the cancellation of the general form
+    def inside(self, T: Array) -> Array:
+        """Return which entries of z U lie in the interior of the domain of F*."""
+        allowed = self.potential.range
+        return np.asarray((T > allowed.low) & (T < allowed.high) & np.isfinite(T))
+
+    def divergences(self, T: Array) -> Array:
+        """Return D_F*(t_i || f(x_i)) of every row, infinite outside the domain."""
+        if self.is_identity:  # without the cancellation of the general form
+            return np.square(self.X - T).sum(axis=1) / 2
         legal = self.inside(T)
-        D = (
-            self.own
-            + float(self.closed)
-            + (self.conjugate.value(np.where(legal, T, 0.5)) - self.X * T).sum(axis=1)
-        )
+        conjugates = self.conjugate.value(np.where(legal, T, 0.5))
+        D = self.input_potentials + float(self.on_simplex) + (conjugates - self.X * T).sum(axis=1)
         return np.where(legal.all(axis=1), np.maximum(D, 0), np.inf)
 
-    def objective(self, F: Factors, S: Array | None = None) -> float:
-        """Return the objective of [Z, 1] U, and of S under a shrinkage; rows of weight zero do not count."""
-        counted = self.weights > 0
-        if S is None:
-            return float(self.weights[counted] @ self.divergences(F)[counted])
-        root = scipy.linalg.cholesky(S, lower=True, check_finite=False)
-        R = scipy.linalg.solve_triangular(
-            root,
-            (self.X - F.dense()).T,
-            lower=True,
-            check_finite=False,
-        )
-        inverse = scipy.linalg.solve_triangular(
-            root,
-            np.eye(len(S)),
-            lower=True,
-            check_finite=False,
-        )
-        extra = 2 * float(np.log(np.diag(root)).sum()) + self.floor_variance * float(
-            np.vdot(inverse, inverse),
-        )
-        return float(self.weights @ np.square(R).sum(axis=0) + self.weights.sum() * extra) / 2
+    def objective(self, point: ReversePoint) -> float:
+        """Return the objective; rows of weight zero do not count."""
+        T = self.reconstruction(point)
+        if point.covariance is None:
+            counted = self.weights > 0
+            return float(self.weights[counted] @ self.divergences(T)[counted])
+        root = scipy.linalg.cholesky(point.covariance, lower=True, check_finite=False)
+        R = scipy.linalg.solve_triangular(root, (self.X - T).T, lower=True, check_finite=False)
+        eye = np.eye(len(root))
+        inverse = scipy.linalg.solve_triangular(root, eye, lower=True, check_finite=False)
+        log_determinant = 2 * float(np.log(np.diag(root)).sum())
+        penalty = self.added_variance * float(np.vdot(inverse, inverse))
+        distances = self.weights @ np.square(R).sum(axis=0)
+        return float(distances + self.weights.sum() * (log_determinant + penalty)) / 2
 
     @cached_property
-    def floor_variance(self) -> float:
-        """Return s, the variance that is added to S."""
-        mean = self.weights @ self.X / self.weights.sum()
-        variance = float((self.weights @ np.square(self.X - mean)).mean() / self.weights.sum())
-        return (self.shrinkage or 0.0) * (variance if variance > 0 else 1.0)
+    def added_variance(self) -> float:
+        """s, the variance that is added to S."""
+        variances = self.weights @ np.square(self.X - self._mean) / self.weights.sum()
+        variance = float(variances.mean())
+        if variance == 0:
+            variance = 1.0
+        return (self.shrinkage or 0.0) * variance
 
     @property
-    def expected(self) -> float:
-        """Return the scale of the objective under a covariance, whose log determinant has its zero anywhere."""
+    def change_scale(self) -> float | None:
+        """The scale of changes under a covariance, whose log determinant has no natural zero."""
+        if self.shrinkage is None:
+            return None
         return float(self.weights.sum()) * self.X.shape[1] / 2
 
-    def covariance(self, F: Factors) -> Array:
-        """Return the S that minimizes the objective for given residuals."""
-        R = self.X - F.dense()
-        return R.T @ (
-            self.weights[:, None] * R
-        ) / self.weights.sum() + self.floor_variance * np.eye(R.shape[1])
+    def covariance(self, Z: Array, U: Array) -> Array | None:
+        """Return the S that minimizes the objective for given Z and U; None without a shrinkage."""
+        if self.shrinkage is None:
+            return None
+        R = self.X - self.design(Z) @ U
+        own = R.T @ (self.weights[:, None] * R) / self.weights.sum()
+        return np.asarray(own + self.added_variance * np.eye(R.shape[1]))

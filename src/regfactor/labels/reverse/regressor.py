@@ -1,36 +1,42 @@
-"""Semi-supervised regression by reverse prediction: inputs are reconstructed from targets, given or free."""
+"""Semi-supervised regression by reverse prediction: inputs are reconstructed from targets."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
-from regfactor.core.loop import Solution, run
-from regfactor.core.params import Array, require_not_negative, warn
-from regfactor.fitting.inputs import row_weights
-from regfactor.fitting.rollback import all_or_nothing
-from regfactor.fitting.targets import Linear, Targets, Task, check_range, positive_features
-from regfactor.labels.reverse.alternating import NoHalfSpace, reverse_iterates
-from regfactor.labels.reverse.bregman_regressor import MAHALANOBIS, TransferRegressor, check_numbers
-from regfactor.labels.reverse.problem import Reverse
+from regfactor.core.loop import Limits, Solution, Status
+from regfactor.core.params import Array, warn
+from regfactor.fitting.base import Choice, Run
+from regfactor.fitting.parameters import FINITE_NON_NEGATIVE
+from regfactor.fitting.targets import Targets, check_range
+from regfactor.labels.reverse.problem import Reverse, ReversePoint
+from regfactor.labels.reverse.transfer_regressor import (
+    MAHALANOBIS,
+    TRANSFER_CONSTRAINTS,
+    RegressionInputs,
+    TransferRegressor,
+)
 from regfactor.losses import potentials
 from regfactor.losses.potentials import Potential
 from regfactor.losses.transfers import as_transfer
-from regfactor.solvers.glm_newton import forward_iterates
+from regfactor.solvers.choose import solve_within
 
 SHRINKAGE = 1e-3  # of the covariance towards the mean variance
 EDGE = 1e-8  # share of the mean of z U below which its least entry is at the edge of the domain
-NOISE = 1e-10  # share of the null objective below which the objective is taken as zero
+FORWARD_TOL = 1e-10
+MAX_FORWARD_STEPS = 1000
 
 
 class ReverseRegressor(TransferRegressor):
-    r"""min over U, Z of mean_labeled D(y_i U || f(x_i)) + mu mean_unlabeled D(z_i U || f(x_i)), D = D_F*, f = F'.
+    r"""min over U, Z of mean_labeled D(y_i U || f(x_i)) + mu mean_unlabeled D(z_i U || f(x_i)).
 
-    Targets that are not given (NaN) are free: each row without a target, and single targets of a
-    row, are those from which the inputs are best rebuilt. The means are weighted by the sample
-    weights; a row with some target given is labeled. The objective is not convex in both; the fit
-    alternates from the supervised solution and never rises.
+    D = D_F* and f = F'. Targets that are not given (NaN) are free: each row without a target, and
+    single targets of a row, are those from which the inputs are best reconstructed. The means are
+    weighted by the sample weights; a row with some target given is labeled. The objective is not
+    convex in both; the fit alternates from the supervised solution and never increases it.
 
     New rows are predicted by the forward model f(x W + b) of the completed targets, which minimizes
     sum_i v_i [F(x_i W + b) - z_i.(x_i W + b)] + alpha/2 |W|^2 with v_i = 1 on labeled rows and mu
@@ -49,7 +55,8 @@ class ReverseRegressor(TransferRegressor):
     alpha : float, default=0.1
         Strength of the ridge in the forward model.
     kernel : str, Kernel or callable, optional
-        The rows of the kernel matrix of all training rows are then rebuilt in place of the inputs.
+        The rows of the kernel matrix of all training rows are then reconstructed in place of the
+        inputs.
     fit_intercept : bool, default=False
         Whether z_i U, and the forward model, have an offset: set it unless inputs and targets are
         centered. Without it "exp" and "sigmoid" need all labeled rows of targets in an open half
@@ -60,6 +67,7 @@ class ReverseRegressor(TransferRegressor):
     tol : float, default=1e-4
         Relative change of the objective at which the alternation ends.
     time_limit : float, optional
+        Seconds for the whole fit.
     verbose : int, default=0
     random_state : int, RandomState instance or None, default=None
         Not used: nothing is drawn.
@@ -69,7 +77,7 @@ class ReverseRegressor(TransferRegressor):
     Attributes
     ----------
     imputed_ : ndarray of shape (n_samples, n_targets)
-        Z: given targets, and what was found for the others.
+        Z: given targets, and those found for the others.
     transduction_ : ndarray of the shape of y
         The same.
     components_ : ndarray of shape (n_targets, n_features)
@@ -84,6 +92,14 @@ class ReverseRegressor(TransferRegressor):
     history_ : list of Record
     solver_ : str
 
+    See Also
+    --------
+    BregmanRegressor : The forward model alone, on rows that all have targets.
+
+    References
+    ----------
+    White & Schuurmans, "Generalized optimal reverse prediction", AISTATS 2012.
+
     Examples
     --------
     >>> import numpy as np
@@ -95,7 +111,8 @@ class ReverseRegressor(TransferRegressor):
     array([1., 2., 3., 4.])
     """
 
-    _why = "targets and reconstruction are found in turn, and the model"
+    _parameter_constraints = {**TRANSFER_CONSTRAINTS, "unlabeled_weight": [FINITE_NON_NEGATIVE]}
+    _no_certificate = "targets and reconstruction are found in turn, and the model"
 
     def __init__(
         self,
@@ -144,147 +161,125 @@ class ReverseRegressor(TransferRegressor):
         -------
         self
         """
-        with all_or_nothing(self):
-            check_numbers(self)
-            require_not_negative(self, unlabeled_weight=self.unlabeled_weight)
-            potential, shrinkage = _reverse_transfer(self.transfer)
-            X = self._numbers(X, reset=True)
-            targets = Targets.of(y, X)
-            Y = targets.table
-            weights = row_weights(X, sample_weight)
-            if weights is None:
-                weights = np.ones(len(X))
-            else:
-                weights = weights.astype(np.float64)
-            _check_labels(targets, weights)
-            check_range(targets, potential, positive=isinstance(potential, potentials.Exp))
-            table, kernel = self._table(X)
-            _check_inputs(table, potential)
-            closed = isinstance(potential, potentials.Softmax)
-            inner = Reverse(
-                table,
-                Y[:, :-1] if closed else Y,
-                self._balanced(Y, weights),
-                potential,
-                self.fit_intercept or closed,
-                shrinkage,
-            )
-            solution = self._alternated(inner)
-            Z, U, offset = _parts(inner, solution)
-            Z = np.where(
-                np.isnan(Y),
-                Z,
-                Y,
-            )  # under softmax the last given share is one minus the others, up to rounding
-            features = table if kernel is None else positive_features(table)
-            model = self._forward(
-                features,
-                Z,
-                inner.weights * weights[inner.given].sum(),
-                potential,
-                targets.names,
-            )
-            self._publish_forward(
-                X,
-                kernel,
-                potential,
-                model if kernel is None else model.dual(features),
-                targets.flat,
-            )
-            self.imputed_ = Z.astype(np.result_type(targets.dtype, X))
-            self.transduction_ = self.imputed_.reshape(targets.shape)
-            self.components_ = U.astype(X.dtype)
-            self.offset_ = offset.astype(X.dtype)
-            self.objective_ = solution.objective
-            self.status_ = solution.status
-            self.n_iter_ = solution.n_iter
-            self.history_ = solution.history
-            self.solver_ = "Alternating"
-        return self
+        return self._fit(X, y, sample_weight)
 
-    def _balanced(self, Y: Array, weights: Array) -> Array:
-        """Return the weight of each row in the objective: shares of the labeled, mu times shares of the others."""
-        labeled = ~np.isnan(Y).all(axis=1)
-        others = weights[~labeled].sum()
-        return np.where(
-            labeled,
-            weights / weights[labeled].sum(),
-            weights * (self.unlabeled_weight / others if others > 0 else 0.0),
-        )
+    @property
+    def _is_mahalanobis(self) -> bool:
+        return isinstance(self.transfer, str) and self.transfer == MAHALANOBIS
 
-    def _alternated(self, problem: Reverse) -> Solution[Any]:
-        try:
-            solution = self._run(reverse_iterates(problem), floor=NOISE * problem.null)
-        except NoHalfSpace as error:
+    def _transfer(self) -> Potential:
+        if self._is_mahalanobis:
+            return potentials.Identity()
+        return as_transfer(self.transfer)
+
+    def _check_targets(self, targets: Targets, weights: Array, potential: Potential) -> None:
+        given = ~np.isnan(targets.table[weights > 0]).all(axis=0)
+        if not given.all():
+            name = targets.names[int(np.argmin(given))]
             raise ValueError(
-                "The labeled rows of targets lie in no open half space: no U has all y_i U inside the range "
-                f"{problem.potential.range} of transfer={self.transfer!r}. Use fit_intercept=True.",
-            ) from error
-        T = solution.point.factors.dense()[problem.weights > 0]
-        if problem.bounded:
-            inner = np.minimum(T - problem.potential.range.low, problem.potential.range.high - T)
-            if inner.min() < EDGE * inner.mean():
-                warn(
-                    f"Some z_i U lies at the edge of the range {problem.potential.range} of the transfer, where the "
-                    "fit is unstable; another transfer may suit these inputs better.",
-                )
+                "Input y contains NaN in every row of positive weight of target column "
+                f"{name}: there is nothing to learn it from. Give at least one value, or leave the "
+                "column out."
+            )
+        check_range(targets, potential, positive=isinstance(potential, potentials.Exp))
+
+    def _state(self, inputs: RegressionInputs) -> Reverse:
+        potential = inputs.potential
+        _check_domain(inputs.table, potential)
+        weights = self._balanced(inputs)
+        Y = inputs.targets.table
+        if isinstance(potential, potentials.Softmax):  # the last target is one minus the others
+            return Reverse(inputs.table, Y[:, :-1], weights, potential, intercept=True)
+        shrinkage = SHRINKAGE if self._is_mahalanobis else None
+        return Reverse(inputs.table, Y, weights, potential, self.fit_intercept, shrinkage)
+
+    def _balanced(self, inputs: RegressionInputs) -> Array:
+        """Return shares of the labeled rows, and mu times shares of the others, as row weights."""
+        labeled = ~np.isnan(inputs.targets.table).all(axis=1)
+        weights = inputs.weights.copy()
+        weights[labeled] /= weights[labeled].sum()
+        unlabeled = weights[~labeled].sum()
+        if unlabeled > 0:
+            weights[~labeled] *= self.unlabeled_weight / unlabeled
+        return weights
+
+    def _publish(
+        self,
+        choice: Choice[Reverse],
+        solution: Solution[ReversePoint],
+        inputs: RegressionInputs,
+        run: Run,
+    ) -> Solution[ReversePoint]:
+        problem = choice.problem
+        _warn_of_edge(problem, solution.point)
+        Z = self._publish_reverse(problem, solution.point, inputs)
+        status = self._fit_forward(problem, Z, inputs, run)
+        if solution.status.converged and not status.converged:
+            return replace(solution, status=status)
         return solution
 
-    def _forward(
-        self,
-        features: Array,
-        Z: Array,
-        weights: Array,
-        potential: Potential,
-        names: list[str],
-    ) -> Linear:
-        """Return the forward model of the completed targets; an imputed one counts as the nearest in the range."""
-        edge = potential.range
-        inside = np.clip(Z, edge.low, edge.high)
-        if isinstance(potential, potentials.Softmax):
-            inside = inside / inside.sum(axis=1, keepdims=True)
-        task = Task(features, inside, weights, potential, self.alpha, self.fit_intercept)
-        task.check(names)
-        return task.model(
-            run(forward_iterates(task.problem), tol=NOISE, max_iter=1000).point.factors.C,
+    def _publish_reverse(
+        self, problem: Reverse, point: ReversePoint, inputs: RegressionInputs
+    ) -> Array:
+        """Set targets, components and offset; return the targets in double precision.
+
+        Under softmax the offset is the last component.
+        """
+        k = problem.Y.shape[1]
+        Z = point.targets
+        U = point.components[:k]
+        offset = np.zeros(U.shape[1])
+        if problem.on_simplex:
+            last = point.components[k]
+            Z = np.column_stack([Z, 1 - Z.sum(axis=1)])
+            U = np.vstack([U + last, last])
+        elif problem.intercept:
+            offset = point.components[k]
+        targets = inputs.targets
+        # under softmax the last given share is one minus the others only up to rounding
+        Z = np.where(np.isnan(targets.table), Z, targets.table)
+        self.imputed_ = Z.astype(np.result_type(targets.dtype, inputs.X))
+        self.transduction_ = self.imputed_.reshape(targets.shape)
+        self.components_ = U.astype(inputs.X.dtype)
+        self.offset_ = offset.astype(inputs.X.dtype)
+        return Z
+
+    def _fit_forward(
+        self, problem: Reverse, Z: Array, inputs: RegressionInputs, run: Run
+    ) -> Status:
+        """Fit the forward model to the completed targets, each as the nearest in the range."""
+        allowed = inputs.potential.range
+        Y = np.clip(Z, allowed.low, allowed.high)
+        if problem.on_simplex:
+            Y = Y / Y.sum(axis=1, keepdims=True)
+        weights = problem.weights * inputs.weights[problem.given].sum()
+        forward = replace(inputs.forward, Y=Y, weights=weights)
+        forward.check(inputs.targets.names)
+        limits = Limits(FORWARD_TOL, MAX_FORWARD_STEPS, run.clock.left)
+        found = solve_within(forward.problem, limits)
+        self._publish_forward(forward, found.point.coefficients, inputs)
+        return found.status
+
+
+def _warn_of_edge(problem: Reverse, point: ReversePoint) -> None:
+    """Warn where a reconstruction lies at the edge of the range of the transfer."""
+    if not problem.bounded:
+        return
+    allowed = problem.potential.range
+    T = problem.reconstruction(point)[problem.weights > 0]
+    distances = np.minimum(T - allowed.low, allowed.high - T)
+    if distances.min() < EDGE * distances.mean():
+        warn(
+            f"Some z_i U lies at the edge of the range {allowed} of the transfer, where the fit is "
+            "unstable; another transfer may suit these inputs better."
         )
 
 
-def _parts(problem: Reverse, solution: Solution[Any]) -> tuple[Array, Array, Array]:
-    """Return Z, U and the offset; under softmax the last target is what is left to one, and its row is the offset."""
-    k = problem.Y.shape[1]
-    F = solution.point.factors
-    Z = F.codes[:, :k]
-    U = F.C[:k]
-    if problem.closed:
-        return (
-            np.column_stack([Z, 1 - Z.sum(axis=1)]),
-            np.vstack([U + F.C[k], F.C[k]]),
-            np.zeros(U.shape[1]),
-        )
-    return Z, U, F.C[k] if problem.intercept else np.zeros(U.shape[1])
-
-
-def _reverse_transfer(transfer: Any) -> tuple[Potential, float | None]:
-    if isinstance(transfer, str) and transfer == MAHALANOBIS:
-        return potentials.Identity(), SHRINKAGE
-    return as_transfer(transfer), None
-
-
-def _check_labels(targets: Targets, weights: Array) -> None:
-    given = (~np.isnan(targets.table) & (weights > 0)[:, None]).any(axis=0)
-    if not given.all():
-        name = targets.names[int(np.argmin(given))]
-        raise ValueError(
-            f"Input y contains NaN in every row of positive weight of target column {name}: there is nothing to learn "
-            "it from. Give at least one value, or leave the column out.",
-        )
-
-
-def _check_inputs(X: Array, potential: Potential) -> None:
-    legal = potential.domain.contains(X)
+def _check_domain(X: Array, potential: Potential) -> None:
+    """Raise, naming the column, for inputs outside the domain of a transfer."""
+    legal = potential.domain.contains(X).all(axis=0)
     if not legal.all():
         raise ValueError(
-            f"Input column {int(np.argmin(legal.all(axis=0)))} holds numbers outside {potential.domain}, the inputs "
-            f"that {potential} takes. Choose another transfer, or transform the inputs.",
+            f"Input column {int(np.argmin(legal))} holds numbers outside {potential.domain}, the "
+            f"inputs that {potential} takes. Choose another transfer, or transform the inputs."
         )
