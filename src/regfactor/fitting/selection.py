@@ -10,6 +10,7 @@ import numpy as np
 
 from regfactor.core.factors import FactorPoint, Factors, rebalance
 from regfactor.core.params import Array, UnsupportedProblem, choose, warn
+from regfactor.fitting.fallback import CannotSelect
 from regfactor.fitting.canonical import TINY_ATOM, with_unit_rows
 from regfactor.fitting.scoring import TINY_RIDGE, Scoring
 from regfactor.penalties import SquaredL2
@@ -86,8 +87,9 @@ def select_alpha(
     fitted, held = _parted(problem.at(problem.alpha_max() or 1.0), groups, random)
     alphas = np.geomspace(1.0, SMALLEST, ALPHAS) * fitted.alpha_max()
     if not alphas[0] > 0:
-        raise ValueError(
+        raise CannotSelect(
             "alpha='auto' found nothing to choose: intercepts alone explain the table. Give a number.",
+            "Each column holds one value, or nearly: there is nothing",
         )
     trials: Trials = _penalized
     if debias:
@@ -130,8 +132,9 @@ def _parted(
     problem = prepared(problem)
     train, held = problem.data.split(HELD_OUT, random, groups)
     if not (held.terms[0].x.size if held.layout.sparse else held.observed.any()):
-        raise ValueError(
+        raise CannotSelect(
             "The table has too few observed entries to hold some out; give alpha, and debias=True or False.",
+            "There are too few cells",
         )
     return replace(problem, data=train), held
 

@@ -12,6 +12,7 @@ from regfactor.core.linalg import spectral_norm
 from regfactor.core.loop import Clock, Limits
 from regfactor.core.params import Array
 from regfactor.fitting.base import Run
+from regfactor.fitting.fallback import CannotSelect
 from regfactor.fitting.selection import (
     ALPHAS,
     HELD_OUT,
@@ -100,9 +101,10 @@ class HeldOutSearch:
         # above it a model without intercepts holds the means alone
         largest = alpha_max(_with_intercept(fitted))
         if not largest > 0:
-            raise ValueError(
+            raise CannotSelect(
                 "alpha='auto' found nothing to choose: intercepts alone explain the table. Give a "
-                "number."
+                "number.",
+                "Each column holds one value, or nearly: there is nothing",
             )
         first = first_point(replace(fitted, alpha=0.0))
         point = first

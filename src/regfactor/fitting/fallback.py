@@ -1,0 +1,32 @@
+"""A fit that goes on with a given strength where held-out entries cannot choose one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class CannotSelect(ValueError):
+    """There is nothing, or too little, to choose a strength by; `reason` says what is lacking."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def fit_or_default(model: Any, *data: Any) -> str:
+    """Fit a model; where alpha="auto" cannot be chosen, with alpha=1 and without debiasing.
+
+    Returns
+    -------
+    str
+        What was lacking to choose alpha; empty if it was chosen.
+    """
+    try:
+        model.fit(*data)
+    except CannotSelect as error:
+        default = {"alpha": 1.0, "debias": False}
+        known = model.get_params()
+        model.set_params(**{name: value for name, value in default.items() if name in known})
+        model.fit(*data)
+        return error.reason
+    return ""

@@ -1,0 +1,332 @@
+"""Ways to fill a target, each with unlabeled rows and without, compared on held-out labels."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.metrics import mean_absolute_error
+
+from regfactor.core.params import Array
+from regfactor.labels.convex.estimator import ConvexFactorClassifier, ConvexFactorRegressor
+from regfactor.labels.reverse.classifier import ReverseClassifier
+from regfactor.labels.reverse.regressor import ReverseRegressor
+from regfactor.model_selection.compare import Comparison, compare_with_supervised
+from regfactor.model_selection.folds import LabeledKFold
+
+MAX_FOLDS = 5
+# columns up to which the convex model, which holds them as a dense table, is tried
+MAX_DENSE_COLUMNS = 500
+MAX_COMPARED_LABELED = 2_000
+MAX_COMPARED_UNLABELED = 5_000
+NEGATIVE_ERROR = "negative mean absolute error"
+
+
+@dataclass(frozen=True, eq=False)
+class LabeledTask:
+    """Targets of all rows: strings with None, or numbers with NaN, where a row has none.
+
+    `classes` lists all classes of a classification; it is empty for a regression.
+    """
+
+    y: Array
+    classes: list[str]
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether the targets are classes."""
+        return bool(self.classes)
+
+    @property
+    def labeled(self) -> Array:
+        """Mask of the rows with a target."""
+        if self.is_classification:
+            return np.array([value is not None for value in self.y], dtype=bool)
+        return ~np.isnan(self.y)
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds that the labels allow."""
+        n_labeled = int(self.labeled.sum())
+        if self.is_classification:
+            return min(MAX_FOLDS, n_labeled)
+        return min(MAX_FOLDS, n_labeled // 2)
+
+    def folds(self) -> Iterator[tuple[Array, Array]]:
+        """Yield training rows, unlabeled ones among them, and test rows."""
+        marker = None if self.is_classification else float("nan")
+        folds = LabeledKFold(self.n_folds, shuffle=True, random_state=0, unlabeled=marker)
+        yield from folds.split(self.y, self.y)
+
+    def of_rows(self, rows: Array) -> LabeledTask:
+        """Return the task of some rows."""
+        return LabeledTask(self.y[rows], self.classes)
+
+    def standardized(self, center: float, scale: float) -> LabeledTask:
+        """Return the targets of a regression in units of `scale` from `center`."""
+        if self.is_classification:
+            return LabeledTask(self.y, self.classes)
+        return LabeledTask((self.y - center) / scale, self.classes)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A model, whether it uses unlabeled rows, its code, and its scores in folds if it has any."""
+
+    name: str
+    model: Any
+    unlabeled: bool
+    code: str
+    folds: Array | None = None
+
+    @property
+    def mean(self) -> float:
+        """The mean score over folds."""
+        if self.folds is None:
+            return float("nan")
+        return float(self.folds.mean())
+
+    def fit(self, X: Any, task: LabeledTask) -> Any:
+        """Return a fitted clone: on all rows, or on the labeled ones alone."""
+        rows = np.arange(len(task.y))
+        if not self.unlabeled:
+            rows = np.flatnonzero(task.labeled)
+        y = task.y[rows]
+        if y.dtype == object and all(value is not None for value in y):
+            y = y.astype(str)
+        return clone(self.model).fit(X[rows], y)
+
+
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """All candidates, the one chosen, and whether unlabeled rows helped the best that uses them."""
+
+    candidates: list[Candidate]
+    chosen: int
+    comparison: Comparison | None
+    why_not: str = ""
+    compared: str = ""
+
+    @property
+    def winner(self) -> Candidate:
+        """The candidate that fills the target."""
+        return self.candidates[self.chosen]
+
+    @property
+    def verdict(self) -> str:
+        """Whether unlabeled rows helped, and with which model this was tried."""
+        if self.comparison is None:
+            return self.why_not
+        return f"{self.comparison.verdict} This was tried with {self.compared}."
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Semi-supervised candidates of a task, and the supervised one they are compared with."""
+
+    semi_supervised: list[Candidate]
+    supervised: Candidate
+
+
+def default_candidates(task: LabeledTask, n_columns: int, random_state: int) -> Candidates:
+    """Return the candidates of a classification or of a regression."""
+    if task.is_classification:
+        candidates = _classifiers(task, random_state)
+    else:
+        candidates = _regressors(random_state)
+    if n_columns <= MAX_DENSE_COLUMNS:
+        return candidates
+    return replace(candidates, semi_supervised=candidates.semi_supervised[:1])
+
+
+def _classifiers(task: LabeledTask, random_state: int) -> Candidates:
+    classes: list[str] | None = None
+    if not set(task.classes) <= set(task.y[task.labeled]):
+        classes = task.classes  # reverse prediction finds clusters for classes without a label
+    reverse = Candidate(
+        "reverse prediction",
+        ReverseClassifier(classes=classes, random_state=random_state),
+        unlabeled=True,
+        code=f"ReverseClassifier(classes={classes!r}, random_state={random_state})",
+    )
+    convex = Candidate(
+        "convex factors",
+        ConvexFactorClassifier(bounds=(1.0, 3.0), random_state=random_state),
+        unlabeled=True,
+        code=f"ConvexFactorClassifier(bounds=(1.0, 3.0), random_state={random_state})",
+    )
+    supervised = Candidate(
+        "logistic regression",
+        LogisticRegression(max_iter=1000),
+        unlabeled=False,
+        code="LogisticRegression(max_iter=1000)",
+    )
+    return Candidates([reverse, convex], supervised)
+
+
+def _regressors(random_state: int) -> Candidates:
+    reverse = Candidate(
+        "reverse prediction",
+        ReverseRegressor(fit_intercept=True),
+        unlabeled=True,
+        code="ReverseRegressor(fit_intercept=True)",
+    )
+    convex = Candidate(
+        "convex factors",
+        ConvexFactorRegressor(bounds=(1.0, 3.0), random_state=random_state),
+        unlabeled=True,
+        code=f"ConvexFactorRegressor(bounds=(1.0, 3.0), random_state={random_state})",
+    )
+    supervised = Candidate(
+        "ridge regression",
+        RidgeCV(np.logspace(-3, 3, 13)),
+        unlabeled=False,
+        code="RidgeCV(np.logspace(-3, 3, 13))",
+    )
+    return Candidates([reverse, convex], supervised)
+
+
+def contest(
+    candidates: Candidates,
+    X: Any,
+    task: LabeledTask,
+    *,
+    random_state: int,
+    scale: float = 1.0,
+) -> Contest:
+    """Compare candidates on held-out labels; with too few of them, take the first and say why.
+
+    `scale` is the unit of the targets of a regression, in which its errors are reported.
+    """
+    semi = candidates.semi_supervised
+    why_not = too_few_labels(task)
+    if why_not:
+        return Contest([*semi, candidates.supervised], 0, None, why_not)
+    rows = sample_rows(task, random_state, MAX_COMPARED_LABELED, MAX_COMPARED_UNLABELED)
+    X = X[rows]
+    task = task.of_rows(rows)
+    scoring = None if task.is_classification else negative_error
+    tried: list[Candidate] = []
+    comparisons: list[Comparison] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of trial fits; the final one reports its own
+        for candidate in semi:
+            result = compare_with_supervised(
+                candidate.model, X, task.y, cv=task.n_folds, scoring=scoring
+            )
+            comparisons.append(_in_units(result, task, scale))
+            tried.append(replace(candidate, folds=result.semi_supervised))
+            name = f"{candidate.name} (labels only)"
+            tried.append(
+                replace(candidate, name=name, unlabeled=False, folds=result.supervised)
+            )
+        scores = _scores(candidates.supervised, X, task)
+        tried.append(replace(candidates.supervised, folds=scores))
+    chosen = max(range(len(tried)), key=lambda i: _preference(tried[i], i))
+    if tried[chosen].unlabeled:
+        best = chosen // 2
+    else:
+        best = max(range(len(semi)), key=lambda i: tried[2 * i].mean)
+    return Contest(tried, chosen, comparisons[best], compared=semi[best].name)
+
+
+def _preference(candidate: Candidate, position: int) -> tuple[float, bool, int]:
+    """Return a sorting key: of equal scores, the candidate that needs no unlabeled rows wins."""
+    return round(candidate.mean, 12), not candidate.unlabeled, position
+
+
+def contest_of_two(
+    stated: Candidate, supervised: Candidate, X: Any, task: LabeledTask, random_state: int
+) -> Contest:
+    """Compare a model that the user asked for, which is taken in any case, with labels alone."""
+    why_not = too_few_labels(task)
+    if why_not:
+        return Contest([stated, supervised], 0, None, why_not)
+    rows = sample_rows(task, random_state, MAX_COMPARED_LABELED, MAX_COMPARED_UNLABELED)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = compare_with_supervised(
+            stated.model, X[rows], task.y[rows], cv=task.n_folds, supervised=supervised.model
+        )
+    both = [
+        replace(stated, folds=result.semi_supervised),
+        replace(supervised, folds=result.supervised),
+    ]
+    return Contest(both, 0, result, compared=stated.name)
+
+
+def _in_units(result: Comparison, task: LabeledTask, scale: float) -> Comparison:
+    """Return a comparison in the units of the target."""
+    if task.is_classification:
+        return result
+    return replace(
+        result,
+        score=NEGATIVE_ERROR,
+        supervised=result.supervised * scale,
+        semi_supervised=result.semi_supervised * scale,
+    )
+
+
+def too_few_labels(task: LabeledTask) -> str:
+    """Return why candidates cannot be compared; empty if they can."""
+    given = task.y[task.labeled]
+    if not task.is_classification:
+        if len(given) >= 4:
+            return ""
+        return (
+            f"Whether the unlabeled rows help cannot be decided from {len(given)} labeled rows; a "
+            "comparison needs four."
+        )
+    counts = {name: int(np.sum(given == name)) for name in task.classes}
+    rarest = min(counts, key=lambda name: counts[name])
+    if counts[rarest] >= 2:
+        return ""
+    rows = "row" if counts[rarest] == 1 else "rows"
+    return (
+        f"Whether the unlabeled rows help cannot be decided: class {rarest!r} has "
+        f"{counts[rarest]} labeled {rows}, and a comparison needs two of each."
+    )
+
+
+def negative_error(model: Any, X: Any, y: Array) -> float:
+    """Return minus the mean absolute error: greater is better."""
+    return -float(mean_absolute_error(y, model.predict(X)))
+
+
+def _scores(candidate: Candidate, X: Any, task: LabeledTask) -> Array:
+    """Return the score of a supervised model in each fold."""
+    scores = []
+    for train, test in task.folds():
+        model = candidate.fit(X[train], task.of_rows(train))
+        if task.is_classification:
+            score = model.score(X[test], task.y[test].astype(str))
+        else:
+            score = negative_error(model, X[test], task.y[test])
+        scores.append(float(score))
+    return np.array(scores)
+
+
+def sample_rows(
+    task: LabeledTask, random_state: int, max_labeled: int, max_unlabeled: int
+) -> Array:
+    """Return some rows with a label and some without, in their order; no class is lost."""
+    random = np.random.default_rng(random_state)
+    labeled = _sample(np.flatnonzero(task.labeled), max_labeled, random)
+    unlabeled = _sample(np.flatnonzero(~task.labeled), max_unlabeled, random)
+    rows = np.concatenate([labeled, unlabeled])
+    if task.is_classification and len(labeled) < int(task.labeled.sum()):
+        for name in task.classes:  # a rare class must not be lost by chance
+            own = np.flatnonzero(task.y == name)
+            rows = np.concatenate([rows, own[:2]])
+    return np.unique(rows)
+
+
+def _sample(rows: Array, most: int, random: np.random.Generator) -> Array:
+    if len(rows) <= most:
+        return rows
+    return random.choice(rows, most, replace=False)
