@@ -11,10 +11,9 @@ from console import cells, command, labeled, people, process, refused, table  # 
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 import regfactor
-from regfactor.cli.candidates import Candidate, contest
 from regfactor.cli.tables import MISSING
-from regfactor.cli.targets import CLASSIFICATION, Target
 from regfactor.core.params import install_hint
+from regfactor.model_selection.candidates import Candidate, Candidates, LabeledTask, contest
 
 
 def code_of(report):
@@ -573,11 +572,11 @@ def test_the_verdict_speaks_of_the_best_model_that_sees_unlabeled_rows():
 
     x = np.r_[-np.ones(10), np.ones(10), np.zeros(5)]
     y = np.array([*["a"] * 10, *["b"] * 10, *[None] * 5], object)
-    target = Target("y", CLASSIFICATION, y, ["a", "b"], "")
+    task = LabeledTask(y, ["a", "b"])
     semi = [
         Candidate("good", Fixed(1.0, 0.0), True, ""),
         Candidate("poor", Fixed(0.0, 1.0), True, ""),
     ]
     rest = Candidate("rest", Fixed(1.0, 0.0), False, "")
-    found = contest(semi, rest, x[:, None], y, target, seed=0, scale=1.0)
+    found = contest(Candidates(semi, rest), x[:, None], task, random_state=0)
     assert found.winner.name == "poor (labels only)" and found.compared == "good"

@@ -1,13 +1,22 @@
 """Forecasts of the command line: seasons and trends are seen, choices are made on rows that are not tried."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from console import command, refused
 
 from regfactor import RegularizedARMA
-from regfactor.cli.backtest import Candidate, Compared, Orders, candidates, compare, try_past
 from regfactor.cli.times import Clock
+from regfactor.series.backtest import (
+    ArmaCandidate,
+    BacktestChoice,
+    Orders,
+    arma_candidates,
+    choose_candidate,
+    evaluate_candidate,
+)
 
 
 def shop(rows=96, seed=0):
@@ -92,25 +101,28 @@ def test_advice_is_in_terms_of_the_command(sales):
 
 def one(lags, rows=96):
     """A model that was not compared, to be tried on the last three years."""
-    return Compared(Candidate(lags), {}, [rows - 12, rows - 24, rows - 36])
+    return BacktestChoice(ArmaCandidate(lags), {}, [rows - 12, rows - 24, rows - 36])
 
 
 def test_the_choice_does_not_see_the_rows_on_which_it_is_tried():
     X = np.column_stack([shop(), walk(96)])
-    found = candidates(Orders(), 12, X.shape)
+    found = arma_candidates(Orders(), 12, X.shape)
     other = X.copy()
     other[60:] = np.random.default_rng(1).normal(size=(36, 2))
-    assert compare(found, X, 12, 0.9) == compare(found, other, 12, 0.9)
-    assert compare(found, X, 12, 0.9).best.season == 12
-    before = try_past(one(2), X, 12, 0.9, 12)
-    assert before.cells == 72 and before.error[0] != try_past(one(2), other, 12, 0.9, 12).error[0]
+    assert choose_candidate(found, X, 12, 0.9) == choose_candidate(found, other, 12, 0.9)
+    assert choose_candidate(found, X, 12, 0.9).best.season == 12
+    before = evaluate_candidate(one(2), X, 12, 0.9, 12)
+    assert (
+        before.n_values == 72
+        and before.errors[0] != evaluate_candidate(one(2), other, 12, 0.9, 12).errors[0]
+    )
 
 
 def test_a_level_that_climbs_is_forecast_by_its_changes_and_noise_by_its_values():
-    found, t = candidates(Orders(), None, (300, 1)), np.arange(300)
+    found, t = arma_candidates(Orders(), None, (300, 1)), np.arange(300)
     for seed in range(3):
         climbing, noise = 2 * t + walk(seed=seed), np.random.default_rng(seed).normal(size=300)
-        chosen = [compare(found, x[:, None], 12, 0.9) for x in (climbing, noise)]
+        chosen = [choose_candidate(found, x[:, None], 12, 0.9) for x in (climbing, noise)]
         assert [c.best.difference for c in chosen] == [1, 0]
         assert all(c.errors[c.best] == min(c.errors.values()) for c in chosen)
 
@@ -118,20 +130,28 @@ def test_a_level_that_climbs_is_forecast_by_its_changes_and_noise_by_its_values(
 def test_a_season_of_few_years_is_compared_where_less_is_tried():
     for rows, tried in ((48, 1), (60, 2), (96, 3)):
         X = shop(rows)[:, None]
-        found = compare(candidates(Orders(), 12, X.shape), X, 12, 0.9)
+        found = choose_candidate(arma_candidates(Orders(), 12, X.shape), X, 12, 0.9)
         assert found.best.season == 12 and len(found.ends) == tried, rows
 
 
 def test_what_is_too_short_is_not_compared():
     X = shop(36)[:, None]
-    assert all(c.season == 0 for c in compare(candidates(Orders(), 12, X.shape), X, 12, 0.9).errors)
-    assert compare(candidates(Orders(), 12, (10, 1)), X[:10], 12, 0.9) == Compared(
-        Candidate(None), {}, [8, 6]
+    assert all(
+        c.season == 0
+        for c in choose_candidate(arma_candidates(Orders(), 12, X.shape), X, 12, 0.9).errors
     )
-    assert try_past(Compared(Candidate(None), {}, [8, 6]), X[:10], 12, 0.9, 12) is None
-    assert len(candidates(Orders(), 12, (96, 20))) == 2  # more coefficients of a season than rows
+    assert choose_candidate(
+        arma_candidates(Orders(), 12, (10, 1)), X[:10], 12, 0.9
+    ) == BacktestChoice(ArmaCandidate(None), {}, [8, 6])
+    assert (
+        evaluate_candidate(BacktestChoice(ArmaCandidate(None), {}, [8, 6]), X[:10], 12, 0.9, 12)
+        is None
+    )
+    assert (
+        len(arma_candidates(Orders(), 12, (96, 20))) == 2
+    )  # more coefficients of a season than rows
     still = np.vstack([np.ones((60, 1)), X])
-    assert compare(candidates(Orders(), 12, still.shape), still, 12, 0.9).errors == {}
+    assert choose_candidate(arma_candidates(Orders(), 12, still.shape), still, 12, 0.9).errors == {}
 
 
 def test_the_past_of_a_long_series_takes_no_longer(monkeypatch):
@@ -139,17 +159,25 @@ def test_the_past_of_a_long_series_takes_no_longer(monkeypatch):
     fit = RegularizedARMA.fit
     monkeypatch.setattr(RegularizedARMA, "fit", lambda self, X: rows.append(len(X)) or fit(self, X))
     X = np.random.default_rng(0).normal(size=(5000, 1))
-    assert try_past(compare([Candidate(1)], X, 12, 0.9), X, 12, 0.9, None).cells == 36
+    assert (
+        evaluate_candidate(
+            choose_candidate([ArmaCandidate(1)], X, 12, 0.9), X, 12, 0.9, None
+        ).n_values
+        == 36
+    )
     assert max(rows) == 2000 and len(rows) == 11
 
 
 def test_the_better_simple_forecast_is_compared_with():
     X = np.tile(np.arange(12.0), 10)[:, None] + 0.1 * np.random.default_rng(0).normal(size=(120, 1))
-    assert try_past(one(1, 120), X, 12, 0.9, 12).against == "the last season repeated"
-    assert try_past(one(1, 300), walk()[:, None], 12, 0.9, 12).against == "the last value repeated"
+    assert evaluate_candidate(one(1, 120), X, 12, 0.9, 12).naive == "the last season repeated"
+    assert (
+        evaluate_candidate(one(1, 300), walk()[:, None], 12, 0.9, 12).naive
+        == "the last value repeated"
+    )
     X[100:105] = np.nan
-    tried = try_past(one(13, 120), X, 12, 0.9, 12)
-    assert tried.cells == 31 and np.isfinite(tried.simple).all()
+    tried = evaluate_candidate(one(13, 120), X, 12, 0.9, 12)
+    assert tried.n_values == 31 and np.isfinite(tried.naive_errors).all()
 
 
 @pytest.mark.parametrize(
@@ -182,15 +210,15 @@ def growing(rows=200, seed=0):
 def test_intervals_are_widened_as_errors_on_earlier_rows_ask_for():
     for seed in range(3):
         X = growing(seed=seed)
-        found = compare([Candidate(3)], X, 12, 0.9)
+        found = choose_candidate([ArmaCandidate(3)], X, 12, 0.9)
         assert found.widening > 1.1 and found.errors == {}
         as_is, wider = (
-            try_past(c, X, 12, 0.9, None) for c in (found._replace(widening=1.0), found)
+            evaluate_candidate(c, X, 12, 0.9, None) for c in (replace(found, widening=1.0), found)
         )
-        assert wider.within > as_is.within and np.array_equal(wider.error, as_is.error)
+        assert wider.coverage > as_is.coverage and np.array_equal(wider.errors, as_is.errors)
     noise = np.random.default_rng(0).normal(size=(200, 1))
-    assert compare([Candidate(1)], noise, 12, 0.9).widening < 1.1
-    assert compare([Candidate(1)], np.zeros((200, 1)), 12, 0.9).widening == 1.0
+    assert choose_candidate([ArmaCandidate(1)], noise, 12, 0.9).widening < 1.1
+    assert choose_candidate([ArmaCandidate(1)], np.zeros((200, 1)), 12, 0.9).widening == 1.0
 
 
 def test_a_saved_model_keeps_its_wider_intervals(tmp_path):

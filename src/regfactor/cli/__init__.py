@@ -25,7 +25,7 @@ def main() -> None:
         from regfactor.cli.app import app
     except (
         KeyboardInterrupt
-    ):  # the libraries beneath take a while to load; from then on `working` answers
+    ):  # the libraries beneath take a while to load; from then on `running` answers
         print("regfactor: interrupted; nothing was written.", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
     app(prog_name="regfactor")

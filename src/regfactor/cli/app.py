@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from regfactor.cli.job import Settings, working
+from regfactor.cli.job import Settings, running
 from regfactor.cli.options import FITTING, OUTPUT, TEXT, sharing
 
 EXITS = "Exit codes: 0 done, 2 bad input (nothing is written), 3 not converged (the result is written), 130 interrupted."
@@ -26,7 +26,7 @@ Source = Annotated[
 ]
 
 
-def _job(name: str) -> Any:
+def _command(name: str) -> Any:
     return importlib.import_module(f"regfactor.cli.{name}")
 
 
@@ -54,8 +54,8 @@ def regfactor(
 @sharing(FITTING, OUTPUT)
 def complete(table: Source, settings: Settings) -> None:
     """Fill the holes of a table, and flag gross outliers."""
-    with working("complete", settings) as work:
-        _job("complete").run(work, table)
+    with running("complete", settings) as job:
+        _command("complete").run(job, table)
 
 
 @app.command()
@@ -89,8 +89,8 @@ def label(
     classes: Annotated[str | None, typer.Option(help="All classes, separated by commas.")] = None,
 ) -> None:
     """Fill the missing labels or numbers of a column, and say whether the rows without one helped."""
-    with working("label", settings) as work:
-        _job("label").run(work, table, target, task, unlabeled, tuple(constraint or ()), classes)
+    with running("label", settings) as job:
+        _command("label").run(job, table, target, task, unlabeled, tuple(constraint or ()), classes)
 
 
 @app.command()
@@ -116,8 +116,8 @@ def cluster(
     empty category becomes a category of its own, '(missing)'. `regfactor complete` fills them
     better, before.
     """
-    with working("cluster", settings) as work:
-        _job("cluster").run(work, table, clusters, divergence)
+    with running("cluster", settings) as job:
+        _command("cluster").run(job, table, clusters, divergence)
 
 
 @app.command()
@@ -128,8 +128,8 @@ def embed(
     dimensions: Annotated[int, typer.Option(help="Numbers for each row.", min=1)] = 2,
 ) -> None:
     """Give every row a few numbers that say most about it; holes are allowed."""
-    with working("embed", settings) as work:
-        _job("embed").run(work, table, dimensions)
+    with running("embed", settings) as job:
+        _command("embed").run(job, table, dimensions)
 
 
 @app.command()
@@ -147,8 +147,8 @@ def denoise(
     settings: Settings,
 ) -> None:
     """Clean two views of the same rows by what they share; holes and missing views are filled."""
-    with working("denoise", settings) as work:
-        _job("denoise").run(work, table, views)
+    with running("denoise", settings) as job:
+        _command("denoise").run(job, table, views)
 
 
 @app.command()
@@ -190,8 +190,8 @@ def forecast(
     ] = None,
 ) -> None:
     """Forecast several series together, with intervals."""
-    with working("forecast", settings) as work:
-        _job("forecast").run(work, series, horizon, level, time, (lags, difference, season))
+    with running("forecast", settings) as job:
+        _command("forecast").run(job, series, horizon, level, time, (lags, difference, season))
 
 
 @app.command()
@@ -208,15 +208,15 @@ def score(
     settings: Settings,
 ) -> None:
     """Apply a saved model to new rows: fill, label, cluster, embed, denoise or forecast them."""
-    with working("score", settings) as work:
-        _job("score").run(work, model, rows)
+    with running("score", settings) as job:
+        _command("score").run(job, model, rows)
 
 
 @app.command()
 def atlas(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Show which classical algorithm is which factor model."""
-    with working("atlas", Settings(json=json)) as work:
-        _job("atlas").run(work)
+    with running("atlas", Settings(json=json)) as job:
+        _command("atlas").run(job)
 
 
 @app.command()
@@ -233,5 +233,5 @@ def reproduce(
     jobs: Annotated[int, typer.Option(help="Processes.", min=1)] = 1,
 ) -> None:
     """Run an experiment of the papers again (from a checkout of the source)."""
-    with working("reproduce", Settings()) as work:
-        _job("reproduce").run(work, experiment, quick, splits, jobs)
+    with running("reproduce", Settings()) as job:
+        _command("reproduce").run(job, experiment, quick, splits, jobs)

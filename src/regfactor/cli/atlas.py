@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from regfactor.atlas import table
 from regfactor.atlas.row import HEAD
-from regfactor.cli.job import Work
+from regfactor.cli.job import Job
 
 
-def run(work: Work) -> None:
+def run(job: Job) -> None:
     """Print the table; machines get its rows."""
     atlas = table()
-    work.talk.say(str(atlas))
+    job.console.say(str(atlas))
     head = [name.replace(" ", "_") for name in HEAD]
     rows = [{**dict(zip(head, row.cells, strict=True)), "note": row.note} for row in atlas.rows]
     others = [
         {"algorithm": stranger.name, "reason": stranger.reason} for stranger in atlas.strangers
     ]
-    work.talk.record |= {"command": "atlas", "rows": rows, "not_members": others}
+    job.console.record |= {"command": "atlas", "rows": rows, "not_members": others}

@@ -1,4 +1,4 @@
-"""Numbers that no model can work with, refused by their column and row, and numbers that may be none."""
+"""Numbers that no model can job with, refused by their column and row, and numbers that may be none."""
 
 from __future__ import annotations
 

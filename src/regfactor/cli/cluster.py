@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, Understood
 from regfactor.cli.encode import encoder, encoder_code, encoder_imports, plain, rows_of, varied
 from regfactor.cli.errors import BadInput, count, listed
-from regfactor.cli.job import Work, free_name, quiet
+from regfactor.cli.job import Job, free_name, quiet
 from regfactor.cli.outliers import without_outliers
 from regfactor.cli.report_sections import (
     certificate_section,
@@ -37,14 +37,14 @@ RUNS = 5  # with other seeds, to see what hangs on the start
 SAME = 1 - 1e-9  # agreement of partitions that differ by rounding at most
 
 
-def run(work: Work, path: Path, clusters: int | None, divergence: str) -> None:
+def run(job: Job, path: Path, clusters: int | None, divergence: str) -> None:
     """Cluster a table, and write it with a report."""
-    seen = _suited(varied(work.understand(work.read(path), tell=False)), divergence)
+    seen = _suited(varied(job.understand(job.read(path), tell=False)), divergence)
     seen.require(1, "cluster")
-    work.tell(seen)
-    _tell_ones(work, seen, divergence)
+    job.tell(seen)
+    _tell_ones(job, seen, divergence)
     encode = encoder(seen, scale=divergence == "squared")
-    E = rows_of(encode.fit_transform(plain(without_outliers(work, seen)[0])))
+    E = rows_of(encode.fit_transform(plain(without_outliers(job, seen)[0])))
     if not hasattr(E, "tocsr"):
         different = len(np.unique(E, axis=0))
     else:
@@ -57,34 +57,34 @@ def run(work: Work, path: Path, clusters: int | None, divergence: str) -> None:
         raise BadInput(
             f"{path.name} has {different} different rows, too few to find groups in; give --clusters.",
         )
-    model = BregmanKMeans(8, divergence=divergence, n_init=5, random_state=work.settings.seed)
-    with work.talk.progress("choosing the number of clusters"), quiet():
+    model = BregmanKMeans(8, divergence=divergence, n_init=5, random_state=job.settings.seed)
+    with job.console.progress("choosing the number of clusters"), quiet():
         if clusters is not None:
             tried = {}
         else:
-            tried = _silhouettes(model, E, min(MOST_CLUSTERS, different - 1), work.settings.seed)
+            tried = _silhouettes(model, E, min(MOST_CLUSTERS, different - 1), job.settings.seed)
     if clusters is not None:
         k = clusters
     else:
         k = max(tried, key=lambda k: tried[k])
-    work.fit(f"finding {k} clusters", model.set_params(n_clusters=k), E)
-    with work.talk.progress("trying other starts"), quiet():
-        stability = _stability(model, E, work.settings.seed)
+    job.fit(f"finding {k} clusters", model.set_params(n_clusters=k), E)
+    with job.console.progress("trying other starts"), quiet():
+        stability = _stability(model, E, job.settings.seed)
     sizes = np.bincount(model.labels_, minlength=k)
     lead = (
         f"{count(k, 'cluster')} of {_sizes(sizes)} rows. {_stable(stability, k)}{_real(tried, k)}"
     )
-    work.talk.say(lead)
-    work.talk.record |= {
+    job.console.say(lead)
+    job.console.record |= {
         "clusters": k,
         "sizes": sizes,
         "silhouettes": tried,
         "stability": stability,
         "objective": model.objective_,
     }
-    page = _page(work, seen, model, E, (lead, tried, stability, divergence))
+    page = _page(job, seen, model, E, (lead, tried, stability, divergence))
     info = {"columns": seen.kinds}
-    work.finish(_written(seen, model, E), page, make_pipeline(encode, model), info)
+    job.finish(_written(seen, model, E), page, make_pipeline(encode, model), info)
 
 
 def _suited(seen: Understood, divergence: str) -> Understood:
@@ -105,14 +105,14 @@ def _suited(seen: Understood, divergence: str) -> Understood:
     return seen.without(others)
 
 
-def _tell_ones(work: Work, seen: Understood, divergence: str) -> None:
+def _tell_ones(job: Job, seen: Understood, divergence: str) -> None:
     """Say which of two words stands for 1 where words are taken for numbers."""
     ones: dict[str, list[str]] = {}
     for name in seen.of_kind(CATEGORY) if divergence != "squared" else ():
         ones.setdefault(max(map(str, seen.frame[name].dropna().unique())), []).append(name)
     if ones:
         words = "; ".join(f"{word!r} in {listed(names)}" for word, names in ones.items())
-        work.talk.note(f"Columns of two words were taken for 0 and 1. 1 is {words}.")
+        job.console.note(f"Columns of two words were taken for 0 and 1. 1 is {words}.")
 
 
 def _silhouettes(model: Any, E: Any, most: int, seed: int) -> dict[int, float]:
@@ -180,7 +180,7 @@ def _written(seen: Understood, model: Any, E: Any) -> Any:
 
 
 def _page(
-    work: Work,
+    job: Job,
     seen: Understood,
     model: Any,
     E: Any,
@@ -202,7 +202,7 @@ def _page(
     if tried:
         facts.append((f"{tried[k]:.2f}", "mean silhouette"))
     sections = [
-        Section("What was done", [Text(story), *notes(work)]),
+        Section("What was done", [Text(story), *notes(job)]),
         data_section(seen),
         Section("The result", _result(seen, model, E, tried)),
         certificate_section(model),
@@ -217,7 +217,7 @@ def _page(
                 ),
             ],
         ),
-        repeat_section(work, _code(work, seen, model, divergence)),
+        repeat_section(job, _code(job, seen, model, divergence)),
     ]
     return Page(f"{seen.table.path.name}, clustered", lead, facts, sections)
 
@@ -277,7 +277,7 @@ def _plane(E: Any) -> Array:
         return np.asarray(reduce.fit_transform(E))
 
 
-def _code(work: Work, seen: Understood, model: Any, divergence: str) -> str:
+def _code(job: Job, seen: Understood, model: Any, divergence: str) -> str:
     return "\n".join(
         [
             "import numpy as np",
@@ -288,7 +288,7 @@ def _code(work: Work, seen: Understood, model: Any, divergence: str) -> str:
             reading_code(seen),
             encoder_code(seen, divergence == "squared"),
             f"model = BregmanKMeans({model.n_clusters}, divergence={divergence!r}, n_init=5, "
-            f"random_state={work.settings.seed}).fit(E)",
+            f"random_state={job.settings.seed}).fit(E)",
             "print(model.labels_ + 1)",
         ],
     )

@@ -11,16 +11,13 @@ import numpy as np
 
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, Understood
 from regfactor.cli.errors import BadInput, count
-from regfactor.cli.holdout import Hidden, hide_and_fill
-from regfactor.cli.job import Work, free_name
+from regfactor.cli.job import Job, free_name
 from regfactor.cli.outliers import (
-    HEAVY,
-    MOST_ROWS,
-    Outliers,
-    cells_of,
-    learned_rows,
+    TableOutliers,
+    find_outliers,
+    fitted_rows,
+    flagged_cells,
     outlier_code,
-    outliers,
     search_code,
 )
 from regfactor.cli.report_sections import (
@@ -33,9 +30,11 @@ from regfactor.cli.report_sections import (
 )
 from regfactor.cli.tables import Table
 from regfactor.core.params import Array
+from regfactor.model_selection.hidden_cells import HiddenCells, hide_and_fill
 from regfactor.report import Figure, Grid, Page, Section, Text, number
 from regfactor.report.figures import bars
 from regfactor.tables.imputer import SubspaceImputer
+from regfactor.tables.outliers import HEAVY_TAILED_SHARE, MAX_FITTED_ROWS
 
 WHOLE = (
     "A whole table needs no model; --save MODEL.skops fits and keeps one, for new rows with holes."
@@ -54,29 +53,29 @@ class Filled:
     expected: Any
 
 
-def run(work: Work, path: Path) -> None:
+def run(job: Job, path: Path) -> None:
     """Complete a table, and write it with a report."""
-    table = work.read(path)
-    seen = work.understand(table)
+    table = job.read(path)
+    seen = job.understand(table)
     seen.require(2, "complete")
     X = seen.data
     holes = X.isna()
     if holes.to_numpy().all():
         raise BadInput(f"{path.name} has no observed cell.")
-    found = outliers(work, seen)
-    if not holes.to_numpy().any() and work.settings.save is None:
-        _finish_whole(work, seen, found)
+    found = find_outliers(job, seen)
+    if not holes.to_numpy().any() and job.settings.save is None:
+        _finish_whole(job, seen, found)
         return
     clean = X.mask(found.flagged)
     model = SubspaceImputer(
         loss="auto",
         alpha="auto",
         debias="prior",
-        random_state=work.settings.seed,
+        random_state=job.settings.seed,
     )
-    rows = learned_rows(work, X)
-    work.fit("filling holes", model, clean.iloc[rows])
-    with work.talk.progress("filling holes"):
+    rows = fitted_rows(job, X)
+    job.fit("filling holes", model, clean.iloc[rows])
+    with job.console.progress("filling holes"):
         ranges = ranges_of(clean)
         predicted, clipped = within_range(model.complete(clean), holes, ranges)
     filled = Filled(
@@ -84,37 +83,39 @@ def run(work: Work, path: Path) -> None:
         holes,
         found.flagged,
         clipped,
-        found.heavy,
+        found.heavy_tailed,
         predicted,
     )
-    with work.talk.progress("trying it on hidden cells"):
-        hidden = hide_and_fill(clean.iloc[rows], model, work.settings.seed)
-    _say(work, filled, hidden, model)
-    page = _page(work, seen, filled, hidden, model, rows)
-    work.finish(written(seen, filled), page, model, {"columns": seen.kinds, "ranges": ranges})
+    with job.console.progress("trying it on hidden cells"):
+        hidden = hide_and_fill(clean.iloc[rows], model, job.settings.seed)
+    _say(job, filled, hidden, model)
+    page = _page(job, seen, filled, hidden, model, rows)
+    job.finish(written(seen, filled), page, model, {"columns": seen.kinds, "ranges": ranges})
 
 
-def _finish_whole(work: Work, seen: Understood, found: Outliers) -> None:
+def _finish_whole(job: Job, seen: Understood, found: TableOutliers) -> None:
     """Write a table without holes, which needs no model, with its outliers named."""
-    filled = Filled(seen.data, seen.data.isna(), found.flagged, 0, found.heavy, found.expected)
-    _say(work, filled)
-    work.talk.say(WHOLE)
-    if found.names:
+    filled = Filled(
+        seen.data, seen.data.isna(), found.flagged, 0, found.heavy_tailed, found.expected
+    )
+    _say(job, filled)
+    job.console.say(WHOLE)
+    if found.judged:
         looked = (
-            f"Cells of {count(len(found.names), 'column')} of numbers were compared with a robust fit to all of "
+            f"Cells of {count(len(found.judged), 'column')} of numbers were compared with a robust fit to all of "
             "them."
         )
     else:
         looked = "There are too few numbers to tell outliers by."
     sections = [
-        Section("What was done", [Text(f"{WHOLE} {looked}"), *notes(work)]),
+        Section("What was done", [Text(f"{WHOLE} {looked}"), *notes(job)]),
         data_section(seen),
         Section("The result", _result(seen, filled)),
-        repeat_section(work, search_code(work, seen, found)),
+        repeat_section(job, search_code(job, seen, found)),
     ]
-    facts = [("0", "holes"), (f"{len(cells_of(found.flagged)):,}", "gross outliers flagged")]
+    facts = [("0", "holes"), (f"{len(flagged_cells(found.flagged)):,}", "gross outliers flagged")]
     page = Page(f"{seen.table.path.name}, completed", _lead(filled), facts, sections)
-    work.finish(written(seen, filled), page)
+    job.finish(written(seen, filled), page)
 
 
 def ranges_of(X: Any) -> dict[str, tuple[float, float, bool]]:
@@ -169,30 +170,30 @@ def fill(out: Any, name: str, at: Array, values: Any, table: Table) -> None:
     out[name] = column if table.text else column.astype(out[name].dtype)
 
 
-def _say(work: Work, filled: Filled, hidden: Hidden | None = None, model: Any = None) -> None:
+def _say(job: Job, filled: Filled, hidden: HiddenCells | None = None, model: Any = None) -> None:
     holes = int(filled.holes.to_numpy().sum())
     flags = int(filled.flagged.to_numpy().sum())
-    work.talk.say(_lead(filled))
+    job.console.say(_lead(filled))
     certificate = None if model is None else str(model.certificate_)
     if hidden is not None and certificate is not None:
-        work.talk.say(hidden.sentence)
-        work.talk.say(certificate)
+        job.console.say(hidden.sentence)
+        job.console.say(certificate)
     for name in filled.heavy:
         if filled.frame[name].min() > 0:
             remedy = "; its logarithm may suit better"
         else:
             remedy = ""
-        work.talk.note(
-            f"Column {name!r} has heavy tails: more than {HEAVY:.0%} of its cells lie far off, so none of "
+        job.console.note(
+            f"Column {name!r} has heavy tails: more than {HEAVY_TAILED_SHARE:.0%} of its cells lie far off, so none of "
             f"them is flagged{remedy}.",
         )
-    work.talk.record |= {
+    job.console.record |= {
         "filled": holes,
         "flagged": flags,
-        "flagged_cells": cells_of(filled.flagged),
+        "flagged_cells": flagged_cells(filled.flagged),
         "certificate": certificate,
         "relative_gap": None if model is None else model.relative_gap_,
-        "hidden": None if hidden is None else {"cells": hidden.cells, "columns": hidden.table},
+        "hidden": None if hidden is None else _hidden_record(hidden),
     }
 
 
@@ -211,10 +212,10 @@ def _lead(filled: Filled) -> str:
 
 
 def _page(
-    work: Work,
+    job: Job,
     seen: Understood,
     filled: Filled,
-    hidden: Hidden,
+    hidden: HiddenCells,
     model: Any,
     rows: Array,
 ) -> Page:
@@ -228,12 +229,12 @@ def _page(
         gap_fact(model),
     ]
     sections = [
-        Section("What was done", [Text(_story(filled, model, rows)), *notes(work)]),
+        Section("What was done", [Text(_story(filled, model, rows)), *notes(job)]),
         data_section(seen),
         Section("The result", _result(seen, filled)),
         certificate_section(model),
-        hidden.section(),
-        repeat_section(work, _code(work, seen, filled, model, rows)),
+        _hidden_section(hidden),
+        repeat_section(job, _code(job, seen, filled, model, rows)),
     ]
     return Page(
         f"{seen.table.path.name}, completed",
@@ -241,6 +242,41 @@ def _page(
         facts,
         sections,
     )
+
+
+def _hidden_record(hidden: HiddenCells) -> dict[str, Any]:
+    columns = {
+        name: {
+            "error": column.error,
+            "simple_error": column.simple_error,
+            "gain": column.gain,
+            "cells": column.n_cells,
+        }
+        for name, column in hidden.columns.items()
+    }
+    return {"cells": hidden.n_cells, "columns": columns}
+
+
+def _hidden_section(hidden: HiddenCells) -> Section:
+    """Return how far to trust the filled cells, with a bar for each column."""
+    blocks: list[Any] = [Text(hidden.sentence)]
+    if hidden.columns:
+        ordered = sorted(hidden.columns, key=lambda name: -hidden.columns[name].gain)
+        gains = [max(hidden.columns[name].gain, 0) for name in ordered]
+        svg = bars(ordered, gains, "smaller errors than without a model", percent=True)
+        caption = (
+            f"Reduction of errors on {count(hidden.n_cells, 'hidden cell')}: root mean squared "
+            "errors of numbers relative to those of the mean, shares of wrong flags and categories "
+            "relative to those of the most frequent value. At 0% the other columns carry no "
+            "information about a column, and its filled cells are no better than its mean."
+        )
+        warning = (
+            "The cells were hidden at random. Where values are missing because of what they are "
+            "(the sick skip the visit), filled cells are worse than this, and no method can find "
+            "out from the table alone."
+        )
+        blocks += [Figure(svg, caption), Text(warning)]
+    return Section("How far to trust it", blocks)
 
 
 def _story(filled: Filled, model: Any, rows: Array) -> str:
@@ -278,7 +314,7 @@ def _result(seen: Understood, filled: Filled) -> list[Any]:
             percent=True,
         )
         blocks.append(Figure(svg, "Where the holes were."))
-    cells = cells_of(filled.flagged)
+    cells = flagged_cells(filled.flagged)
     if cells:
         lines = [
             (
@@ -299,7 +335,7 @@ def _more(cells: list[Any]) -> str:
     return "Gross outliers."
 
 
-def _code(work: Work, seen: Understood, filled: Filled, model: Any, rows: Array) -> str:
+def _code(job: Job, seen: Understood, filled: Filled, model: Any, rows: Array) -> str:
     """Return Python code that gives the table that was written, but for the names of flagged cells."""
     kinds = {
         name: {FLAG: "boolean", CATEGORY: "category", NUMBER: "float"}[kind]
@@ -313,20 +349,20 @@ def _code(work: Work, seen: Understood, filled: Filled, model: Any, rows: Array)
         reading_code(seen),
     ]
     lines += [f"observed = frame[{list(kinds)!r}].astype({kinds!r})", "X = observed.copy()"]
-    lines += outlier_code(cells_of(filled.flagged), "X")
+    lines += outlier_code(flagged_cells(filled.flagged), "X")
     learned = "X"
     if len(rows) < len(seen.frame):
         lines += [
             "",
             "usable = np.flatnonzero(X.notna().any(axis=1))",
-            f"rows = np.sort(np.random.default_rng({work.settings.seed}).choice(usable, {MOST_ROWS}, "
+            f"rows = np.sort(np.random.default_rng({job.settings.seed}).choice(usable, {MAX_FITTED_ROWS}, "
             "replace=False))",
         ]
         learned = "X.iloc[rows]"
     lines += [
         "",
         'model = SubspaceImputer(loss="auto", alpha="auto", debias="prior", '
-        f"random_state={work.settings.seed}).fit({learned})",
+        f"random_state={job.settings.seed}).fit({learned})",
         "completed = model.complete(X)",
         "print(model.certificate_)",
     ]

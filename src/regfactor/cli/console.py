@@ -17,7 +17,7 @@ from regfactor.core.loop import Iterate, relative
 EVERY = 0.1  # seconds between two changes of a progress bar
 
 
-class Talk:
+class Console:
     """The voice of one command."""
 
     def __init__(self, as_json: bool = False) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from regfactor.cli.columns import FLAG, NUMBER, Understood
 from regfactor.cli.complete import fill
 from regfactor.cli.errors import BadInput, count, listed, nearest
-from regfactor.cli.job import Work, quiet
+from regfactor.cli.job import Job, quiet
 from regfactor.cli.outliers import outlier_code, without_outliers
 from regfactor.cli.report_sections import (
     certificate_section,
@@ -31,16 +31,16 @@ HIDDEN = 0.1
 MOST = 0.9  # share of the strength that the strongest patterns carry
 
 
-def run(work: Work, path: Path, views: str) -> None:
+def run(job: Job, path: Path, views: str) -> None:
     """Denoise a table, and write it with a report."""
-    table = work.read(path)
+    table = job.read(path)
     first, second = _views(views, table.names)
-    seen = work.understand(table)
+    seen = job.understand(table)
     _require_numbers(seen, [*first, *second])
     seen = seen.without(
         {c.name: "in no view" for c in seen.inputs if c.name not in (*first, *second)},
     )
-    kept, wrong = without_outliers(work, seen)
+    kept, wrong = without_outliers(job, seen)
     frame = seen.frame.assign(**kept)
     tables = [frame[names].to_numpy(dtype=float, na_value=np.nan) for names in (first, second)]
     for names, X in zip((first, second), tables, strict=True):
@@ -53,18 +53,18 @@ def run(work: Work, path: Path, views: str) -> None:
         raise BadInput(
             "Nothing differs between the rows of either view; there is nothing to denoise.",
         )
-    model = TwoViewSubspace(alpha="auto", random_state=work.settings.seed)
-    work.fit("fitting two views", model, *tables)
+    model = TwoViewSubspace(alpha="auto", random_state=job.settings.seed)
+    job.fit("fitting two views", model, *tables)
     clean = model.denoise(*tables)
-    with work.talk.progress("trying it on hidden cells"), quiet():
-        gain = _gain(model, tables, work.settings.seed)
+    with job.console.progress("trying it on hidden cells"), quiet():
+        gain = _gain(model, tables, job.settings.seed)
     lead = (
         f"{count(len(tables[0]), 'row')} of two views ({len(first)} and {len(second)} columns) cleaned by "
         f"{count(model.codes_.shape[1], 'shared pattern')}{_strongest(model)}. {_sentence(gain)}"
     )
-    work.talk.say(lead)
-    work.talk.say(str(model.certificate_))
-    work.talk.record |= {
+    job.console.say(lead)
+    job.console.say(str(model.certificate_))
+    job.console.record |= {
         "patterns": model.codes_.shape[1],
         "view_weight": model.view_weight_,
         "gain": gain,
@@ -76,8 +76,8 @@ def run(work: Work, path: Path, views: str) -> None:
             if not table.text:
                 out[name] = out[name].astype(float)
             fill(out, name, np.arange(len(column)), column, table)
-    page = _page(work, seen, model, (first, second), tables, clean, (lead, gain, wrong))
-    work.finish(
+    page = _page(job, seen, model, (first, second), tables, clean, (lead, gain, wrong))
+    job.finish(
         out,
         page,
         model,
@@ -176,7 +176,7 @@ def _sentence(gain: float | None) -> str:
 
 
 def _page(
-    work: Work,
+    job: Job,
     seen: Understood,
     model: Any,
     names: tuple[list[str], list[str]],
@@ -212,7 +212,7 @@ def _page(
     )
     svg = bars(ordered, [moved[n] for n in ordered], "change, in standard deviations of the column")
     sections = [
-        Section("What was done", [Text(story), *notes(work)]),
+        Section("What was done", [Text(story), *notes(job)]),
         data_section(seen),
         Section(
             "The result",
@@ -235,13 +235,13 @@ def _page(
                 ),
             ],
         ),
-        repeat_section(work, _code(work, seen, names, wrong)),
+        repeat_section(job, _code(job, seen, names, wrong)),
     ]
     return Page(f"{seen.table.path.name}, denoised", lead, facts, sections)
 
 
 def _code(
-    work: Work,
+    job: Job,
     seen: Understood,
     names: tuple[list[str], list[str]],
     wrong: list[tuple[int, str]],
@@ -255,7 +255,7 @@ def _code(
             reading_code(seen),
             *outlier_code(wrong, "frame"),
             f"first, second = frame[{names[0]!r}], frame[{names[1]!r}]",
-            f'model = TwoViewSubspace(alpha="auto", random_state={work.settings.seed}).fit(first, second)',
+            f'model = TwoViewSubspace(alpha="auto", random_state={job.settings.seed}).fit(first, second)',
             "clean_first, clean_second = model.denoise(first, second)",
             "print(model.certificate_)",
         ],

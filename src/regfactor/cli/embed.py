@@ -10,8 +10,8 @@ import numpy as np
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, Understood
 from regfactor.cli.encode import varied
 from regfactor.cli.errors import BadInput, count
-from regfactor.cli.job import Work, free_name
-from regfactor.cli.outliers import learned_rows, outlier_code, without_outliers
+from regfactor.cli.job import Job, free_name
+from regfactor.cli.outliers import fitted_rows, outlier_code, without_outliers
 from regfactor.cli.report_sections import (
     certificate_section,
     data_section,
@@ -26,9 +26,9 @@ from regfactor.report.figures import bars, cloud
 from regfactor.tables.subspace import ConvexSubspace
 
 
-def run(work: Work, path: Path, dimensions: int) -> None:
+def run(job: Job, path: Path, dimensions: int) -> None:
     """Embed the rows of a table, and write them with a report."""
-    seen = work.understand(work.read(path))
+    seen = job.understand(job.read(path))
     seen.require(2, "embed")
     X = seen.data
     if X.isna().to_numpy().all():
@@ -37,14 +37,14 @@ def run(work: Work, path: Path, dimensions: int) -> None:
         raise BadInput(
             f"All columns of {path.name} are constant: there is nothing to embed rows by.",
         )
-    X, wrong = without_outliers(work, seen)
-    rows = learned_rows(work, X)
-    model = ConvexSubspace(loss="auto", alpha="auto", random_state=work.settings.seed)
-    work.fit("finding patterns", model, X.iloc[rows])
+    X, wrong = without_outliers(job, seen)
+    rows = fitted_rows(job, X)
+    model = ConvexSubspace(loss="auto", alpha="auto", random_state=job.settings.seed)
+    job.fit("finding patterns", model, X.iloc[rows])
     codes = np.asarray(model.transform(X))[:, :dimensions]
     rank = model.codes_.shape[1]
     if rank < dimensions:
-        work.talk.note(
+        job.console.note(
             f"The columns share {count(rank, 'pattern')} only, so that each row has {rank} numbers, not "
             f"{dimensions}."
             if rank
@@ -57,11 +57,15 @@ def run(work: Work, path: Path, dimensions: int) -> None:
             f"Each of {count(len(X), 'row')} has {codes.shape[1]} of {count(rank, 'pattern')}, with "
             f"{shares[:dimensions].sum():.0%} of the strength of all."
         )
-    work.talk.say(lead)
-    work.talk.say(str(model.certificate_))
-    work.talk.record |= {"patterns": rank, "shares": shares, "certificate": str(model.certificate_)}
-    page = _page(work, seen, model, codes, (lead, wrong))
-    work.finish(
+    job.console.say(lead)
+    job.console.say(str(model.certificate_))
+    job.console.record |= {
+        "patterns": rank,
+        "shares": shares,
+        "certificate": str(model.certificate_),
+    }
+    page = _page(job, seen, model, codes, (lead, wrong))
+    job.finish(
         _written(seen, codes),
         page,
         model,
@@ -86,7 +90,7 @@ def _written(seen: Understood, codes: Array) -> Any:
 
 
 def _page(
-    work: Work,
+    job: Job,
     seen: Understood,
     model: Any,
     codes: Array,
@@ -134,12 +138,12 @@ def _page(
         "into each other when rows are added; their plane is steadier than each of them."
     )
     sections = [
-        Section("What was done", [Text(story), *notes(work)]),
+        Section("What was done", [Text(story), *notes(job)]),
         data_section(seen),
         Section("The result", blocks),
         certificate_section(model),
         Section("How far to trust it", [Text(trust)]),
-        repeat_section(work, _code(work, seen, wrong)),
+        repeat_section(job, _code(job, seen, wrong)),
     ]
     return Page(f"{seen.table.path.name}, embedded", lead, facts, sections)
 
@@ -165,7 +169,7 @@ def _loadings(model: Any) -> Grid:
     return Grid(("pattern", "made of"), lines, "The columns that weigh most in each pattern.")
 
 
-def _code(work: Work, seen: Understood, wrong: list[tuple[int, str]]) -> str:
+def _code(job: Job, seen: Understood, wrong: list[tuple[int, str]]) -> str:
     kinds = {
         name: {FLAG: "boolean", CATEGORY: "category", NUMBER: "float"}[kind]
         for name, kind in seen.kinds.items()
@@ -179,7 +183,7 @@ def _code(work: Work, seen: Understood, wrong: list[tuple[int, str]]) -> str:
             reading_code(seen),
             f"X = frame[{list(kinds)!r}].astype({kinds!r})",
             *outlier_code(wrong, "X"),
-            f'model = ConvexSubspace(loss="auto", alpha="auto", random_state={work.settings.seed}).fit(X)',
+            f'model = ConvexSubspace(loss="auto", alpha="auto", random_state={job.settings.seed}).fit(X)',
             "codes = model.transform(X)",
             "print(model.certificate_)",
         ],

@@ -8,19 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.cli.backtest import (
-    LEAST,
-    Compared,
-    Orders,
-    Tried,
-    candidates,
-    compare,
-    try_past,
-    widened,
-)
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, TIMES, Understood
 from regfactor.cli.errors import BadInput, count, listed
-from regfactor.cli.job import Work, free_name, pandas
+from regfactor.cli.job import Job, free_name, pandas
 from regfactor.cli.report_sections import (
     certificate_section,
     data_section,
@@ -34,12 +24,22 @@ from regfactor.cli.times import Clock, clock_of
 from regfactor.core.params import Array
 from regfactor.report import Figure, Grid, Note, Page, Section, Text, number
 from regfactor.report.figures import fan
+from regfactor.series.backtest import (
+    MIN_FITTED_ROWS,
+    BacktestChoice,
+    Evaluation,
+    Orders,
+    arma_candidates,
+    choose_candidate,
+    evaluate_candidate,
+    widened,
+)
 
 SHOWN = 6  # series that are drawn
 
 
 def run(
-    work: Work,
+    job: Job,
     path: Path,
     horizon: int,
     level: float,
@@ -49,33 +49,35 @@ def run(
     """Forecast a series, and write it with a report."""
     if not 0 < level < 1:
         raise BadInput(f"--level must lie between 0 and 1, not {level:g}.")
-    seen = work.understand(work.read(path), tell=False)
-    clock = clock_of(work, seen, time)
+    seen = job.understand(job.read(path), tell=False)
+    clock = clock_of(job, seen, time)
     others = {n: "no number" for n in seen.of_kind(CATEGORY, TEXT)}
     seen = seen.without({**others, clock.name: TIMES})
-    work.tell(seen)
-    names, X = _values(work, seen, clock)
-    if len(X) < LEAST:
-        raise BadInput(f"{path.name} has {len(X)} rows; a forecast needs at least {LEAST}.")
+    job.tell(seen)
+    names, X = _values(job, seen, clock)
+    if len(X) < MIN_FITTED_ROWS:
+        raise BadInput(
+            f"{path.name} has {len(X)} rows; a forecast needs at least {MIN_FITTED_ROWS}."
+        )
     if horizon > 10 * len(X):
         raise BadInput(
             f"--horizon is {horizon}, more than ten times the {len(X)} rows that are known.",
         )
     orders = Orders(*told)
     season = clock.season if orders.season is None else orders.season
-    with work.talk.progress("comparing models on the past"):
-        compared = _compared(work, orders, season, X, (horizon, level))
-        tried = try_past(compared, X, horizon, level, season)
-    model = _fitted(work, compared, X)
+    with job.console.progress("comparing models on the past"):
+        compared = _compared(job, orders, season, X, (horizon, level))
+        tried = evaluate_candidate(compared, X, horizon, level, season)
+    model = _fitted(job, compared, X)
     ahead = widened(model.forecast(horizon, level=level), compared.widening)
     ahead_of = (
         f"{len(names)} series forecast {count(horizon, 'step')} ahead, from {count(len(X), 'row')}."
     )
     lead = f"{ahead_of} {_sentence(tried, level, names)}"
-    work.talk.say(lead)
-    work.talk.say(_taken(compared, model))
-    work.talk.say(str(model.certificate_))
-    work.talk.record |= {
+    job.console.say(lead)
+    job.console.say(_taken(compared, model))
+    job.console.say(str(model.certificate_))
+    job.console.record |= {
         "series": names,
         "horizon": horizon,
         "level": level,
@@ -87,10 +89,10 @@ def run(
         "certificate": str(model.certificate_),
         "widening": compared.widening,
         "compared": {str(c): error for c, error in compared.errors.items()},
-        "tried": None if tried is None else tried._asdict(),
+        "tried": None if tried is None else _record(tried),
     }
     out = frame_of(clock, names, ahead, seen.table)
-    page = _page(work, seen, (model, compared), clock, (names, X, ahead), (lead, tried, level))
+    page = _page(job, seen, (model, compared), clock, (names, X, ahead), (lead, tried, level))
     freq = getattr(clock.index, "freqstr", None)
     info = {
         "columns": {n: NUMBER for n in names},
@@ -102,15 +104,25 @@ def run(
         "rows": len(X),
         "widening": compared.widening,
     }
-    work.finish(out, page, model, info)
+    job.finish(out, page, model, info)
 
 
-def _values(work: Work, seen: Understood, clock: Clock) -> tuple[list[str], Array]:
+def _record(tried: Evaluation) -> dict[str, Any]:
+    return {
+        "cells": tried.n_values,
+        "within": tried.coverage,
+        "error": tried.errors,
+        "simple": tried.naive_errors,
+        "against": tried.naive,
+    }
+
+
+def _values(job: Job, seen: Understood, clock: Clock) -> tuple[list[str], Array]:
     """Return the names and the values of the series at each time."""
     names = [n for n in seen.of_kind(NUMBER, FLAG) if n != clock.name]
     still = [n for n in names if seen.frame[n].nunique() < 2]
     if still:
-        work.talk.note(f"Left out, since they never change: {', '.join(still)}.")
+        job.console.note(f"Left out, since they never change: {', '.join(still)}.")
     names = [n for n in names if n not in still]
     if not names:
         raise BadInput(
@@ -123,44 +135,44 @@ def _values(work: Work, seen: Understood, clock: Clock) -> tuple[list[str], Arra
 
 
 def _compared(
-    work: Work,
+    job: Job,
     orders: Orders,
     season: int | None,
     X: Array,
     asked: tuple[int, float],
-) -> Compared:
+) -> BacktestChoice:
     """Compare what the user left open, on the past; say what cannot be fitted."""
     most = len(X) // 2
     if orders.lags is not None and orders.lags > most:
         raise BadInput(f"--lags is {orders.lags}; {count(len(X), 'row')} allow {most} at most.")
-    compared = compare(candidates(orders, season, X.shape), X, *asked)
+    compared = choose_candidate(arma_candidates(orders, season, X.shape), X, *asked)
     open_ = orders.lags is None and orders.season is not None and orders.season > 1
     if open_ and not any(c.season for c in compared.errors):
-        work.talk.note(
+        job.console.note(
             f"{count(len(X), 'row')} of {X.shape[1]} series are too few to fit a season of {orders.season} "
             "rows, so that none was compared.",
         )
     return compared
 
 
-def _fitted(work: Work, compared: Compared, X: Array) -> Any:
+def _fitted(job: Job, compared: BacktestChoice, X: Array) -> Any:
     """Return the model that was taken, fitted to all rows; say in terms of this command where it was damped."""
     model = compared.best.model()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The autoregression has spectral radius")
-        work.fit("fitting", model, X)
+        job.fit("fitting", model, X)
     if model.scaled_:
         if compared.errors or model.d:
             remedy = ""
         else:
             remedy = " --difference 1 forecasts changes in place of values."
-        work.talk.note(
+        job.console.note(
             f"Left to itself the model would grow without end, so it was damped.{remedy}",
         )
     return model
 
 
-def _taken(compared: Compared, model: Any) -> str:
+def _taken(compared: BacktestChoice, model: Any) -> str:
     """Say which model was taken, and among how many."""
     found = f" ({model.p_})" if compared.best.lags is None else ""
     if compared.errors:
@@ -170,12 +182,12 @@ def _taken(compared: Compared, model: Any) -> str:
     return f"Taken: {compared.best}{found}{among}."
 
 
-def _gain(tried: Tried) -> float:
+def _gain(tried: Evaluation) -> float:
     """Return by which share errors are smaller than those of the simple forecast."""
-    return 1 - float(np.mean(tried.error / np.maximum(tried.simple, 1e-300)))
+    return 1 - float(np.mean(tried.errors / np.maximum(tried.naive_errors, 1e-300)))
 
 
-def _sentence(tried: Tried | None, level: float, names: list[str]) -> str:
+def _sentence(tried: Evaluation | None, level: float, names: list[str]) -> str:
     if tried is None:
         return "The series is too short to try forecasts on its past."
     gain = _gain(tried)
@@ -184,19 +196,19 @@ def _sentence(tried: Tried | None, level: float, names: list[str]) -> str:
     else:
         better = f"{-gain:.0%} larger than"
     average = ", on average over the series" if len(names) > 1 else ""
-    promised = ", fewer than promised" if tried.within < level else ""
+    promised = ", fewer than promised" if tried.coverage < level else ""
     return (
-        f"Tried on the end of the series, {tried.within:.0%} of {tried.cells} values lay within the {level:.0%} "
-        f"intervals{promised}, and errors were {better} those of {tried.against}{average}."
+        f"Tried on the end of the series, {tried.coverage:.0%} of {tried.n_values} values lay within the {level:.0%} "
+        f"intervals{promised}, and errors were {better} those of {tried.naive}{average}."
         f"{_worse(tried, names)}"
     )
 
 
-def _worse(tried: Tried, names: list[str]) -> str:
+def _worse(tried: Evaluation, names: list[str]) -> str:
     """Say which series the simple forecast foresees as well or better; nothing of a single one, told already."""
     worse = [
         f"{name} ({number(a)} against {number(b)})"
-        for name, a, b in zip(names, tried.error, tried.simple, strict=True)
+        for name, a, b in zip(names, tried.errors, tried.naive_errors, strict=True)
         if a >= b
     ]
     if worse and len(names) > 1:
@@ -204,9 +216,9 @@ def _worse(tried: Tried, names: list[str]) -> str:
     return ""
 
 
-def _doubtful(tried: Tried, level: float) -> bool:
+def _doubtful(tried: Evaluation, level: float) -> bool:
     """Whether forecasts of the past kept less than they promise, or some were no better than simple ones."""
-    return tried.within < level or bool(np.any(tried.error >= tried.simple))
+    return tried.coverage < level or bool(np.any(tried.errors >= tried.naive_errors))
 
 
 def frame_of(clock: Clock, names: list[str], ahead: Any, table: Table) -> Any:
@@ -230,12 +242,12 @@ def _spelled(index: Any, form: str | None) -> list[str]:
 
 
 def _page(
-    work: Work,
+    job: Job,
     seen: Understood,
-    taken: tuple[Any, Compared],
+    taken: tuple[Any, BacktestChoice],
     clock: Clock,
     what: tuple[list[str], Array, Any],
-    said: tuple[str, Tried | None, float],
+    said: tuple[str, Evaluation | None, float],
 ) -> Page:
     (model, compared) = taken
     (names, X, ahead) = what
@@ -245,7 +257,7 @@ def _page(
         (f"{model.p_} and {model.q_}", "lags of values and of shocks"),
     ]
     if tried is not None:
-        facts.append((f"{tried.within:.0%}", f"of past values within {level:.0%} intervals"))
+        facts.append((f"{tried.coverage:.0%}", f"of past values within {level:.0%} intervals"))
     facts.append(gap_fact(model))
     story = (
         "All series were forecast together, each from the past of all, by a vector autoregression with a moving "
@@ -270,9 +282,9 @@ def _page(
     if tried is not None:
         lines = [
             (n, number(a), number(b))
-            for n, a, b in zip(names[:30], tried.error, tried.simple, strict=False)
+            for n, a, b in zip(names[:30], tried.errors, tried.naive_errors, strict=False)
         ]
-        trust.append(Grid(("series", "mean error", f"of {tried.against}"), lines))
+        trust.append(Grid(("series", "mean error", f"of {tried.naive}"), lines))
     trust.append(
         Text(
             "A forecast goes on as the past did: it knows nothing of a change of rules. It looks back "
@@ -280,17 +292,17 @@ def _page(
         ),
     )
     sections = [
-        Section("What was done", [Text(story), *_choice(compared), *notes(work)]),
+        Section("What was done", [Text(story), *_choice(compared), *notes(job)]),
         data_section(seen),
         Section("The result", result),
         certificate_section(model),
         Section("How far to trust it", trust),
-        repeat_section(work, _code(seen, names, (model, ahead, compared.widening), clock)),
+        repeat_section(job, _code(seen, names, (model, ahead, compared.widening), clock)),
     ]
     return Page(f"{seen.table.path.name}, forecast", lead, facts, sections)
 
 
-def _wider(compared: Compared) -> str:
+def _wider(compared: BacktestChoice) -> str:
     """Say by how much intervals were widened after errors on earlier rows; nothing where they held enough."""
     factor = compared.widening
     if factor > 1:
@@ -298,7 +310,7 @@ def _wider(compared: Compared) -> str:
     return ""
 
 
-def _choice(compared: Compared) -> list[Any]:
+def _choice(compared: BacktestChoice) -> list[Any]:
     """Return the errors of all models that were compared, the smallest first."""
     if not compared.errors:
         return []

@@ -14,7 +14,7 @@ from typing import Any
 
 from regfactor.cli.checks import mark_of_missing
 from regfactor.cli.columns import NUMBER, Understood, Wishes, understand
-from regfactor.cli.console import Talk
+from regfactor.cli.console import Console
 from regfactor.cli.errors import (
     BAD_INPUT,
     DONE,
@@ -26,6 +26,7 @@ from regfactor.cli.errors import (
 )
 from regfactor.cli.outputs import RENAMED, Outputs
 from regfactor.cli.tables import Reading, Table, read
+from regfactor.fitting.fallback import fit_or_default
 from regfactor.report.page import Page
 from regfactor.saving import UntrustedModel, save
 
@@ -33,10 +34,6 @@ from regfactor.saving import UntrustedModel, save
 EMPTY_ROWS = r"\d+ rows? ha(s|ve) no observed entry"
 READS_TEXT = ("label", "cluster")
 READS_TIMES = ("forecast",)
-NO_CHOICE = {  # what an estimator says where alpha="auto" cannot be, and what is lacking
-    "too few observed entries": "There are too few cells",
-    "found nothing to choose": "Each column holds one value, or nearly: there is nothing",
-}
 
 
 @dataclass(frozen=True)
@@ -58,12 +55,12 @@ class Settings:
 
 
 @dataclass
-class Work:
+class Job:
     """One run of a command."""
 
     command: str
     settings: Settings
-    talk: Talk
+    console: Console
     outputs: Outputs
     converged: bool = True
     separator: str = ","  # of a text file that is written
@@ -82,8 +79,8 @@ class Work:
         if s.save is not None:
             self.files["model"] = self.outputs.plan(s.save, RENAMED)
         for note in table.notes:
-            self.talk.note(note)
-        self.talk.record |= {"command": self.command, "input": str(path), "rows": len(table.raw)}
+            self.console.note(note)
+        self.console.record |= {"command": self.command, "input": str(path), "rows": len(table.raw)}
         return table
 
     def _format(self, table: Table) -> str:
@@ -105,18 +102,18 @@ class Work:
         """Say what the columns were taken for, and the target."""
         rows = len(seen.frame)
         table = seen.table
-        self.talk.say(
+        self.console.say(
             f"Read {table.path.name}: {count(rows, 'row')}, {count(len(table.names), 'column')}.",
         )
-        self.talk.lines([*seen.lines(), *([("target", target)] if target else [])])
+        self.console.lines([*seen.lines(), *([("target", target)] if target else [])])
         for name in seen.of_kind(NUMBER):
             mark = mark_of_missing(seen.frame[name].to_numpy())
             if mark is not None:
-                self.talk.note(
+                self.console.note(
                     f"{mark[0]} stands {mark[1]} times in column {name!r}, far from all its other numbers; "
                     f"if it marks missing cells, add --missing {mark[0]}.",
                 )
-        self.talk.record["columns"] = {
+        self.console.record["columns"] = {
             c.name: {"kind": c.kind, "missing": c.missing, "ignored": c.why or None}
             for c in seen.columns
         }
@@ -139,9 +136,9 @@ class Work:
             model.regfactor_info_ = {"command": self.command, **(info or {})}
             self.outputs.write(self.files["model"], lambda p: save(model, p))
         self.outputs.commit()
-        self.talk.record["outputs"] = {name: str(path) for name, path in self.files.items()}
+        self.console.record["outputs"] = {name: str(path) for name, path in self.files.items()}
         for path in self.files.values():
-            self.talk.say(f"Wrote {path}")
+            self.console.say(f"Wrote {path}")
 
     def fit(self, what: str, model: Any, *data: Any) -> Any:
         """Fit a model under a progress bar; whether it converged decides the exit code."""
@@ -154,12 +151,12 @@ class Work:
             else:
                 held = f"{len(empty):,} rows hold"
             which = "" if len(empty) == 1 else f" ({listed(empty, 5)})"
-            self.talk.note(f"{held} no value{which}; nothing can be learned there.")
-        with self.talk.progress(what) as told, warnings.catch_warnings():
+            self.console.note(f"{held} no value{which}; nothing can be learned there.")
+        with self.console.progress(what) as told, warnings.catch_warnings():
             warnings.filterwarnings("ignore", EMPTY_ROWS)
-            why = fit_with_choice(model.set_params(callback=told), *data)
+            why = fit_or_default(model.set_params(callback=told), *data)
         if why:
-            self.talk.note(f"{why} to choose the strength of the smoothing by; it was set to 1.")
+            self.console.note(f"{why} to choose the strength of the smoothing by; it was set to 1.")
         model.set_params(callback=None)
         self.converged &= model.status_.converged
         return model
@@ -177,34 +174,34 @@ def _typed(command: str) -> bool:
 
 
 @contextlib.contextmanager
-def working(command: str, settings: Settings) -> Iterator[Work]:
+def running(command: str, settings: Settings) -> Iterator[Job]:
     """Run a command; every way in which it can end has its exit code, raised as SystemExit."""
-    talk = Talk(settings.json)
+    console = Console(settings.json)
     outputs = Outputs(settings.force)
-    work = Work(command, settings, talk, outputs)
+    job = Job(command, settings, console, outputs)
     code = DONE
     try:
-        with _heard(work):
-            yield work
-        code = DONE if work.converged else NOT_CONVERGED
-        talk.finish(code)
+        with _heard(job):
+            yield job
+        code = DONE if job.converged else NOT_CONVERGED
+        console.finish(code)
     except KeyboardInterrupt:
         code = INTERRUPTED
-        talk.error(
+        console.error(
             f"interrupted; {'all files were' if outputs.committed else 'nothing was'} written.",
             code,
         )
     except (BadInput, UntrustedModel) as error:
         code = BAD_INPUT
-        talk.error(str(error), code)
+        console.error(str(error), code)
     except MemoryError:
         code = BAD_INPUT
-        talk.error("the table is too large for the memory of this computer.", code)
+        console.error("the table is too large for the memory of this computer.", code)
     except ValueError as error:  # an estimator's own words: what was wrong, where, and what to do
         if not _of_an_estimator(error):
             raise
         code = BAD_INPUT
-        talk.error(" ".join(str(error).split()), code)
+        console.error(" ".join(str(error).split()), code)
     finally:
         outputs.discard()
     raise SystemExit(code)
@@ -225,12 +222,12 @@ def _of_an_estimator(error: BaseException) -> bool:
 
 
 @contextlib.contextmanager
-def _heard(work: Work) -> Iterator[None]:
+def _heard(job: Job) -> Iterator[None]:
     """Turn warnings into notes."""
 
     def show(message: Any, category: Any, *args: Any, **kwargs: Any) -> None:
         if issubclass(category, UserWarning):  # scikit-learn's ConvergenceWarning is one
-            work.talk.note(" ".join(str(message).split()))
+            job.console.note(" ".join(str(message).split()))
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")
@@ -248,20 +245,6 @@ def write_frame(frame: Any, path: Path, parquet: bool, separator: str = ",") -> 
 
 def _write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
-
-
-def fit_with_choice(model: Any, *data: Any) -> str:
-    """Fit a model; where alpha cannot be chosen by cells held out, with alpha=1, and return what was lacking."""
-    try:
-        model.fit(*data)
-    except ValueError as error:
-        lacking = next((why for words, why in NO_CHOICE.items() if words in str(error)), "")
-        if not lacking:
-            raise
-        plain = {"alpha": 1.0, "debias": False}
-        model.set_params(**{k: v for k, v in plain.items() if k in model.get_params()}).fit(*data)
-        return lacking
-    return ""
 
 
 def _empty_rows(data: Sequence[Any]) -> list[int]:

@@ -7,27 +7,42 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from regfactor.cli import label_report
-from regfactor.cli.candidates import Candidate, candidates_of, contest, learned_rows, stated_contest
 from regfactor.cli.columns import Understood
 from regfactor.cli.complete import fill
-from regfactor.cli.conformal import LEVEL, CrossFit, cross_fit, intervals, probabilities, right
 from regfactor.cli.encode import encoder, features, plain, rows_of, varied
-from regfactor.cli.job import Work, free_name
-from regfactor.cli.labeled import Labeled
+from regfactor.cli.job import Job, free_name
+from regfactor.cli.labeled import Labeled, Predicted, Unit
 from regfactor.cli.statements import Statement, constraints, parse
-from regfactor.cli.targets import CLASSIFICATION, Target, target_of
+from regfactor.cli.targets import Target, target_of
 from regfactor.core.params import Array
+from regfactor.model_selection.candidates import (
+    Candidate,
+    LabeledTask,
+    contest,
+    contest_of_two,
+    default_candidates,
+    sample_rows,
+)
+from regfactor.model_selection.cross_conformal import (
+    LEVEL,
+    CrossFit,
+    class_probabilities,
+    correct_rows,
+    cross_fit,
+    intervals,
+)
 
 # rows that the final model is fitted to; every row is labeled
-MOST_LABELED = 20_000
-MOST_UNLABELED = 20_000
+MAX_FITTED_LABELED = 20_000
+MAX_FITTED_UNLABELED = 20_000
 
 
 def run(
-    work: Work,
+    job: Job,
     path: Path,
     name: str,
     task: str | None,
@@ -37,170 +52,152 @@ def run(
 ) -> None:
     """Label a table, and write it with a report."""
     statements = [parse(text) for text in stated]
-    table = work.read(path)
-    seen = work.understand(table, name, tell=False)
+    table = job.read(path)
+    seen = job.understand(table, name, tell=False)
     named = [c.strip() for c in (classes or "").split(",") if c.strip()]
     stated_labels = [s.label for s in statements]
     target = target_of(seen, name, task, unlabeled, named, stated_labels)
-    work.tell(seen, target.sentence())
+    job.tell(seen, target.sentence())
     seen = varied(seen)
     seen.require(1, "label")
-    done = _labeled(work, seen, target, statements)
-    label_report.say(work, done)
+    done = _labeled(job, seen, target, statements)
+    label_report.say(job, done)
     half = label_report.half_width(done)
     info = {
         "columns": seen.kinds,
         "target": name,
         "task": target.task,
         "classes": target.classes,
-        "center": done.center,
-        "scale": done.scale,
+        "center": done.unit.center,
+        "scale": done.unit.scale,
         "half_width": half,
         "level": LEVEL,
         "spelled": [_plain(v) for v in spellings(table.raw[name], target)],
     }
-    work.finish(_written(done), label_report.page(work, done), done.model, info)
+    job.finish(_written(done), label_report.page(job, done), done.model, info)
 
 
-def _labeled(work: Work, seen: Understood, target: Target, statements: list[Statement]) -> Labeled:
-    seed = work.settings.seed
+def _labeled(job: Job, seen: Understood, target: Target, statements: list[Statement]) -> Labeled:
+    """Compare models on held-out labels, fit the best, and predict every row."""
+    seed = job.settings.seed
     encode = encoder(seen)
-    X = plain(seen.data)
-    E = rows_of(encode.fit_transform(X))
-    y, center, scale = _standardized(target)
-    semi, rest = candidates_of(target, E.shape[1], seed)
-    with work.talk.progress("comparing models on held-out labels"):
-        if not statements:
-            result = contest(semi, rest, E, y, target, seed=seed, scale=scale)
-        else:
+    X = rows_of(encode.fit_transform(plain(seen.data)))
+    unit = _unit_of(target)
+    task = target.standardized(unit.center, unit.scale)
+    candidates = default_candidates(task, X.shape[1], seed)
+    with job.console.progress("comparing models on held-out labels"):
+        if statements:
             stated = _expectation(statements, target, features(encode), seed)
-            result = stated_contest(stated, rest, E, y, target, seed)
-    rows = learned_rows(target, seed, MOST_LABELED, MOST_UNLABELED)
-    if len(rows) < len(y):
-        work.talk.note(
-            f"The model was fitted to {len(rows):,} of {len(y):,} rows, drawn at random; every row was labeled.",
+            result = contest_of_two(stated, candidates.supervised, X, task, seed)
+        else:
+            result = contest(candidates, X, task, random_state=seed, scale=unit.scale)
+    rows = sample_rows(task, seed, MAX_FITTED_LABELED, MAX_FITTED_UNLABELED)
+    if len(rows) < len(task.y):
+        job.console.note(
+            f"The model was fitted to {len(rows):,} of {len(task.y):,} rows, drawn at random; every "
+            "row was labeled."
         )
-    model = _fitted(work, result.winner, E[rows], y[rows], target.labeled[rows])
+    fitted_task = task.of_rows(rows)
+    model = _fitted(job, result.winner, X[rows], fitted_task)
     crossed = None
     if result.comparison is not None:
-        with work.talk.progress("trying it on rows that it has not seen"):
-            crossed = cross_fit(result.winner, E[rows], y[rows], target.labeled[rows], target)
+        with job.console.progress("evaluating it on held-out labels"):
+            crossed = cross_fit(result.winner, X[rows], fitted_task)
             if statements:
-                _doubt(
-                    work,
-                    crossed,
-                    result.candidates[-1],
-                    (E[rows], y[rows], target.labeled[rows]),
-                    target,
-                )
-    values, sure, limits = _said(model, E, y[rows], target, crossed, (center, scale))
-    if target.task == CLASSIFICATION:
-        _doubt_one_class(work, values[~target.labeled], target)
+                _warn_of_statements(job, crossed, result.candidates[-1], X[rows], fitted_task)
+    predicted = _predicted(model, X, fitted_task, crossed, unit)
+    if target.is_classification:
+        _warn_of_one_class(job, predicted.values[~target.labeled], target)
     return Labeled(
-        seen,
-        target,
-        statements,
-        result,
-        make_pipeline(encode, model),
-        values,
-        sure,
-        limits,
-        crossed,
-        rows,
-        center,
-        scale,
+        seen=seen,
+        target=target,
+        statements=statements,
+        contest=result,
+        model=make_pipeline(encode, model),
+        predicted=predicted,
+        crossed=crossed,
+        learned=rows,
+        unit=unit,
     )
 
 
-def _standardized(target: Target) -> tuple[Array, float, float]:
-    """Return targets of mean zero and deviation one, where they are numbers."""
-    if target.task == CLASSIFICATION:
-        return target.y, 0.0, 1.0
+def _unit_of(target: Target) -> Unit:
+    """Return mean and deviation of the targets of a regression."""
+    if target.is_classification:
+        return Unit()
     given = target.y[target.labeled]
-    center = float(given.mean())
-    scale = float(given.std()) or 1.0
-    return (target.y - center) / scale, center, scale
+    return Unit(float(given.mean()), float(given.std()) or 1.0)
 
 
 def _expectation(
-    statements: list[Statement],
-    target: Target,
-    places: dict[str, int],
-    seed: int,
+    statements: list[Statement], target: Target, places: dict[str, int], seed: int
 ) -> Candidate:
     from regfactor.labels.expectation.estimator import ExpectationSVC
 
     model = ExpectationSVC(
-        constraints(statements, places),
-        classes=target.classes,
-        random_state=seed,
+        constraints(statements, places), classes=target.classes, random_state=seed
     )
     return Candidate(
         "expectations",
         model,
-        True,
-        f"ExpectationSVC(constraints, classes={target.classes!r}, random_state={seed})",
+        unlabeled=True,
+        code=f"ExpectationSVC(constraints, classes={target.classes!r}, random_state={seed})",
     )
 
 
-def _doubt(
-    work: Work,
-    stated: CrossFit,
-    rest: Candidate,
-    learned: tuple[Any, Array, Array],
-    target: Target,
+def _warn_of_statements(
+    job: Job, stated: CrossFit, supervised: Candidate, X: Any, task: LabeledTask
 ) -> None:
-    """Say so where labels are better without the statements, which are followed all the same."""
-    _, y, _ = learned
-    ours, others = (right(c, y, target).mean() for c in (stated, cross_fit(rest, *learned, target)))
-    if others > ours:
-        work.talk.note(
-            f"On held-out labels {rest.name} without the statements is right in {others:.0%}, with them in {ours:.0%}. "
-            "They were followed, as they were given: check their shares, or leave --constraint out.",
+    """Note if labels are predicted better without the statements, which are followed all the same."""
+    with_them = correct_rows(stated, task).mean()
+    without = correct_rows(cross_fit(supervised, X, task), task).mean()
+    if without > with_them:
+        job.console.note(
+            f"On held-out labels {supervised.name} without the statements is right in "
+            f"{without:.0%}, with them in {with_them:.0%}. They were followed, as they were given: "
+            "check their shares, or leave --constraint out."
         )
 
 
-def _doubt_one_class(work: Work, said: Array, target: Target) -> None:
-    """Say so where all rows are put in one class though several are known."""
-    if len(said) > 1 and len(target.classes) > 1 and len(np.unique(said)) == 1:
-        work.talk.note(
-            f"All {len(said):,} rows were labeled {target.classes[said[0]]!r}: the columns and the labels given do not "
-            "tell the classes apart. Label some more rows of the others before you use this.",
+def _warn_of_one_class(job: Job, predicted: Array, target: Target) -> None:
+    """Note if all rows are put in one class though several are known."""
+    if len(predicted) < 2 or len(target.classes) < 2:
+        return
+    if len(np.unique(predicted)) == 1:
+        job.console.note(
+            f"All {len(predicted):,} rows were labeled {target.classes[predicted[0]]!r}: the columns "
+            "and the labels given do not separate the classes. Label some more rows of the others "
+            "before you use this."
         )
 
 
-def _fitted(work: Work, winner: Candidate, E: Any, y: Array, labeled: Array) -> Any:
+def _fitted(job: Job, winner: Candidate, X: Any, task: LabeledTask) -> Any:
     """Return the final model; whether it converged decides the exit code."""
-    with work.talk.progress(f"fitting {winner.name}") as told:
-        reports = "callback" in winner.model.get_params()
-        model = replace(
-            winner,
-            model=winner.model.set_params(callback=told) if reports else winner.model,
-        ).fit(E, y, labeled)
-    if reports:
+    iterates = "callback" in winner.model.get_params()
+    with job.console.progress(f"fitting {winner.name}") as report:
+        if iterates:
+            winner = replace(winner, model=clone(winner.model).set_params(callback=report))
+        model = winner.fit(X, task)
+    if iterates:
         model.set_params(callback=None)
-        winner.model.set_params(callback=None)
-        work.converged &= model.status_.converged
+        job.converged &= model.status_.converged
     return model
 
 
-def _said(
-    model: Any,
-    E: Any,
-    y: Array,
-    target: Target,
-    crossed: CrossFit | None,
-    unit: tuple[float, float],
-) -> tuple[Array, Array | None, tuple[Array, Array] | None]:
-    """Return what the model says of every row: classes and how probable they are, or numbers and their limits."""
-    if target.task == CLASSIFICATION:
-        P = probabilities(model, E, target)
-        return P.argmax(axis=1), P.max(axis=1), None
-    center, scale = unit
-    limits = None if crossed is None else intervals(crossed, y, E)
+def _predicted(
+    model: Any, X: Any, task: LabeledTask, crossed: CrossFit | None, unit: Unit
+) -> Predicted:
+    """Return the predictions of every row: classes with probabilities, or numbers with limits."""
+    if task.is_classification:
+        P = class_probabilities(model, X, task)
+        return Predicted(P.argmax(axis=1), probabilities=P.max(axis=1))
+    values = np.asarray(model.predict(X)) * unit.scale + unit.center
+    limits = None
+    if crossed is not None:
+        limits = intervals(crossed, task, X)
     if limits is not None:
-        limits = limits[0] * scale + center, limits[1] * scale + center
-    return np.asarray(model.predict(E)) * scale + center, None, limits
+        limits = limits.in_units(unit.center, unit.scale)
+    return Predicted(values, limits=limits)
 
 
 def _written(done: Labeled) -> Any:
@@ -209,19 +206,21 @@ def _written(done: Labeled) -> Any:
     table = done.seen.table
     out = table.raw.copy()
     at = np.flatnonzero(~target.labeled)
-    if target.task == CLASSIFICATION:
+    if target.is_classification:
         spelled = spellings(table.raw[target.name], target)
-        new = [spelled[j] for j in done.values[at]]
+        new = [spelled[j] for j in done.predicted.values[at]]
         fill_classes(out, target.name, at, new)
     else:
-        fill(out, target.name, at, done.values[at], table)
+        fill(out, target.name, at, done.predicted.values[at], table)
     names = list(out.columns)
     out[free_name(f"{target.name}_given", names)] = target.labeled
-    extra = {"probability": done.sure} if done.sure is not None else {}
-    if done.limits is not None:
-        extra |= {"lower": done.limits[0], "upper": done.limits[1]}
+    extra: dict[str, Array] = {}
+    if done.predicted.probabilities is not None:
+        extra["probability"] = done.predicted.probabilities
+    if done.predicted.limits is not None:
+        extra["lower"] = done.predicted.limits.lower
+        extra["upper"] = done.predicted.limits.upper
     for end, values in extra.items():
-        assert values is not None
         cells = [
             None if given else table.cell(float(v))
             for v, given in zip(values, target.labeled, strict=True)

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.cli.conformal import LEVEL, right
 from regfactor.cli.encode import encoder_code, encoder_imports
 from regfactor.cli.errors import count
-from regfactor.cli.job import Work
+from regfactor.cli.job import Job
 from regfactor.cli.labeled import Labeled
 from regfactor.cli.report_sections import (
     certificate_section,
@@ -18,24 +17,24 @@ from regfactor.cli.report_sections import (
     reading_code,
     repeat_section,
 )
-from regfactor.cli.targets import CLASSIFICATION
+from regfactor.model_selection.cross_conformal import LEVEL, correct_rows
 from regfactor.report import Figure, Grid, Note, Page, Section, Text, number
 from regfactor.report.figures import bars, histogram, scores
 
-FEW = 30  # labels below which all that is said of errors is rough
-SURE = 0.9
+FEW_LABELS = 30  # below which all that is reported of errors is rough
+HIGH_PROBABILITY = 0.9
 
 
-def say(work: Work, done: Labeled) -> None:
+def say(job: Job, done: Labeled) -> None:
     """Say the result, on the terminal and in the record."""
-    talk = work.talk
+    console = job.console
     model = done.model[-1]
-    talk.say(lead(done))
-    talk.say(done.contest.verdict)
+    console.say(lead(done))
+    console.say(done.contest.verdict)
     report = getattr(model, "constraint_report_", None)
     if report is not None:
-        talk.say(str(report))
-    talk.record |= {
+        console.say(str(report))
+    console.record |= {
         "target": done.target.name,
         "task": done.target.task,
         "labeled": int(done.target.labeled.sum()),
@@ -63,7 +62,7 @@ def lead(done: Labeled) -> str:
 
 def _skill(done: Labeled) -> str:
     t = trust(done)
-    if done.target.task == CLASSIFICATION:
+    if done.target.is_classification:
         return (
             f"On labeled rows that it had not seen, {t['accuracy']:.0%} were right; always saying the commonest "
             f"class gives {t['commonest']:.0%}."
@@ -82,9 +81,9 @@ def trust(done: Labeled) -> dict[str, Any]:
     said = done.crossed.predictions
     target = done.target
     y = _learned(done)
-    if target.task == CLASSIFICATION:
-        hits = right(done.crossed, y, target)
-        sure = said.max(axis=1) >= SURE
+    if target.is_classification:
+        hits = correct_rows(done.crossed, target.of_rows(done.learned))
+        sure = said.max(axis=1) >= HIGH_PROBABILITY
         common = max(np.mean(y[rows] == name) for name in target.classes)
         return {
             "labels": len(rows),
@@ -93,15 +92,15 @@ def trust(done: Labeled) -> dict[str, Any]:
             "sure": int(sure.sum()),
             "sure_right": float(hits[sure].mean()) if sure.any() else None,
         }
-    errors = np.abs(y[rows] - (said * done.scale + done.center))
+    errors = np.abs(y[rows] - (said * done.unit.scale + done.unit.center))
     simple = np.abs(y[rows] - np.median(y[rows]))
     return {
         "labels": len(rows),
         "error": float(errors.mean()),
         "simple_error": float(simple.mean()),
         "interval": None
-        if done.limits is None
-        else float(np.median(done.limits[1] - done.limits[0])),
+        if done.predicted.limits is None
+        else float(np.median(done.predicted.limits.upper - done.predicted.limits.lower)),
     }
 
 
@@ -111,12 +110,12 @@ def _learned(done: Labeled) -> Any:
 
 def half_width(done: Labeled) -> float | None:
     """Return the error that a share LEVEL of labeled rows did not exceed, for intervals of new rows."""
-    if done.target.task == CLASSIFICATION or done.crossed is None:
+    if done.target.is_classification or done.crossed is None:
         return None
     errors = np.sort(
         np.abs(
             _learned(done)[done.crossed.rows]
-            - (done.crossed.predictions * done.scale + done.center),
+            - (done.crossed.predictions * done.unit.scale + done.unit.center),
         ),
     )
     k = int(np.ceil(LEVEL * (len(errors) + 1)))
@@ -126,12 +125,12 @@ def half_width(done: Labeled) -> float | None:
 
 
 def _unit(done: Labeled) -> float:
-    if done.target.task != CLASSIFICATION:
-        return done.scale
+    if not done.target.is_classification:
+        return done.unit.scale
     return 1.0
 
 
-def page(work: Work, done: Labeled) -> Page:
+def page(job: Job, done: Labeled) -> Page:
     """Return the report."""
     target = done.target
     contest = done.contest
@@ -140,7 +139,7 @@ def page(work: Work, done: Labeled) -> Page:
         (f"{int((~target.labeled).sum()):,}", "rows labeled"),
         (f"{int(target.labeled.sum()):,}", "labels given"),
     ]
-    if t and target.task == CLASSIFICATION:
+    if t and target.is_classification:
         facts += [
             (f"{t['accuracy']:.0%}", "right on unseen labels"),
             (f"{t['commonest']:.0%}", "by always saying the commonest class"),
@@ -151,13 +150,13 @@ def page(work: Work, done: Labeled) -> Page:
             (number(t["simple_error"]), "by always saying the median"),
         ]
     sections = [
-        Section("What was done", [Text(_story(done)), *notes(work)]),
+        Section("What was done", [Text(_story(done)), *notes(job)]),
         data_section(done.seen, f"The target is {target.sentence()}."),
         Section("The result", _result(done)),
         _statements(done),
         certificate_section(done.model[-1]),
         Section("How far to trust it", _trust(done)),
-        repeat_section(work, _code(work, done)),
+        repeat_section(job, _code(job, done)),
     ]
     title = f"{done.seen.table.path.name}: {target.name} labeled"
     return Page(
@@ -189,8 +188,10 @@ def _result(done: Labeled) -> list[Any]:
     new = ~done.target.labeled
     target = done.target
     blocks: list[Any] = []
-    if target.task == CLASSIFICATION:
-        shares = [float(np.mean(done.values[new] == j)) for j in range(len(target.classes))]
+    if target.is_classification:
+        shares = [
+            float(np.mean(done.predicted.values[new] == j)) for j in range(len(target.classes))
+        ]
         given = [
             float(np.mean(target.y[target.labeled] == c)) if target.labeled.any() else 0.0
             for c in target.classes
@@ -205,20 +206,26 @@ def _result(done: Labeled) -> list[Any]:
             percent=True,
         )
         blocks.append(Figure(svg, "How often each class was said."))
-        assert done.sure is not None
-        svg = histogram(done.sure[new], "probability of the class that was said", span=(0.0, 1.0))
+        assert done.predicted.probabilities is not None
+        svg = histogram(
+            done.predicted.probabilities[new],
+            "probability of the class that was said",
+            span=(0.0, 1.0),
+        )
         blocks.append(
             Figure(
                 svg,
-                f"How sure the model is. {np.mean(done.sure[new] >= SURE):.0%} of the rows are "
-                f"labeled with a probability of {SURE:.0%} or more; look at the others "
+                f"How sure the model is. {np.mean(done.predicted.probabilities[new] >= HIGH_PROBABILITY):.0%} of the rows are "
+                f"labeled with a probability of {HIGH_PROBABILITY:.0%} or more; look at the others "
                 "first.",
             ),
         )
     else:
-        blocks.append(Figure(histogram(done.values[new], target.name), "What was filled in."))
-        if done.limits is not None:
-            width = np.median((done.limits[1] - done.limits[0])[new])
+        blocks.append(
+            Figure(histogram(done.predicted.values[new], target.name), "What was filled in.")
+        )
+        if done.predicted.limits is not None:
+            width = np.median((done.predicted.limits.upper - done.predicted.limits.lower)[new])
             blocks.append(
                 Text(
                     f"Every filled row has a {LEVEL:.0%} interval; the median width is {number(width)}.",
@@ -237,11 +244,11 @@ def _result(done: Labeled) -> list[Any]:
 
 def _scores(done: Labeled) -> Figure:
     contest = done.contest
-    if done.target.task == CLASSIFICATION:
+    if done.target.is_classification:
         label = "share right"
     else:
         label = "mean absolute error"
-    sign = 1 if done.target.task == CLASSIFICATION else -_unit(done)
+    sign = 1 if done.target.is_classification else -_unit(done)
     values = [sign * c.folds for c in contest.candidates if c.folds is not None]
     svg = scores(
         [c.name for c in contest.candidates],
@@ -250,7 +257,7 @@ def _scores(done: Labeled) -> Figure:
         label,
         percent=sign == 1,
     )
-    if done.target.task == CLASSIFICATION:
+    if done.target.is_classification:
         better = "further right"
     else:
         better = "further left"
@@ -298,14 +305,14 @@ def _trust(done: Labeled) -> list[Any]:
             ),
         ]
     blocks: list[Any] = [Text(_skill(done))]
-    if target.task == CLASSIFICATION and t["sure"]:
+    if target.is_classification and t["sure"]:
         blocks.append(
             Text(
-                f"Where it claimed a probability of {SURE:.0%} or more ({count(t['sure'], 'row')}), "
+                f"Where it claimed a probability of {HIGH_PROBABILITY:.0%} or more ({count(t['sure'], 'row')}), "
                 f"{t['sure_right']:.0%} were right.",
             ),
         )
-    if target.task != CLASSIFICATION and done.limits is not None:
+    if not target.is_classification and done.predicted.limits is not None:
         blocks.append(
             Text(
                 f"Intervals are made of errors on unseen labels (CV+): about {LEVEL:.0%} of rows like the "
@@ -313,7 +320,7 @@ def _trust(done: Labeled) -> list[Any]:
                 "to.",
             ),
         )
-    if t["labels"] < FEW:
+    if t["labels"] < FEW_LABELS:
         blocks.append(
             Note(
                 f"All this rests on {count(t['labels'], 'label')}; with so few, numbers are rough.",
@@ -329,7 +336,7 @@ def _trust(done: Labeled) -> list[Any]:
     return blocks
 
 
-def _code(work: Work, done: Labeled) -> str:
+def _code(job: Job, done: Labeled) -> str:
     """Return Python code that fits the same model."""
     target = done.target
     seen = done.seen
@@ -347,14 +354,14 @@ def _code(work: Work, done: Labeled) -> str:
     if done.statements:
         lines.append("from regfactor.constraints import class_balance, labeled_feature")
     lines += ["", reading_code(seen), encoder_code(seen), f"y = frame[{target.name!r}]"]
-    if target.task == CLASSIFICATION:
+    if target.is_classification:
         lines += [
             "y = y.astype(object).where(y.notna(), None).to_numpy()",
             "labeled = np.array([v is not None for v in y])",
         ]
     else:
         lines += [
-            f"y = ((y - {done.center!r}) / {done.scale!r}).to_numpy()",
+            f"y = ((y - {done.unit.center!r}) / {done.unit.scale!r}).to_numpy()",
             "labeled = ~np.isnan(y)",
         ]
     if done.statements:
@@ -362,10 +369,10 @@ def _code(work: Work, done: Labeled) -> str:
     if len(done.learned) < len(target.y):
         lines.append(f"# the command fitted {len(done.learned)} rows, drawn at random, for speed")
     rows = "E, y" if winner.unlabeled else "E[labeled], y[labeled]"
-    if target.task == CLASSIFICATION:
+    if target.is_classification:
         back = ""
     else:
-        back = f" * {done.scale!r} + {done.center!r}"
+        back = f" * {done.unit.scale!r} + {done.unit.center!r}"
     lines += ["", f"model = {winner.code}.fit({rows})", f"filled = model.predict(E){back}"]
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""Files a command writes: named before any work, written under temporary names, renamed together at the end."""
+"""Files a command writes: named before any job, written under temporary names, renamed together at the end."""
 
 from __future__ import annotations
 

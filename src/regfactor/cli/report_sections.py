@@ -9,7 +9,7 @@ import numpy as np
 from regfactor.cli.code import wrapped
 from regfactor.cli.columns import TIMES, Understood
 from regfactor.cli.errors import count
-from regfactor.cli.job import Work
+from regfactor.cli.job import Job
 from regfactor.report import Code, Figure, Grid, Note, Section, Text, at_most
 from regfactor.report.figures import convergence
 
@@ -110,26 +110,26 @@ def gap_fact(model: Any) -> tuple[str, str]:
     return f"≤ {at_most(float(model.relative_gap_))}", "from the best possible fit"
 
 
-def repeat_section(work: Work, code: str) -> Section:
+def repeat_section(job: Job, code: str) -> Section:
     """Return the command and the Python code that give the same result."""
     from importlib.metadata import version
 
     return Section(
         "Repeat it",
         [
-            Code(work.command_line, "On the command line:"),
+            Code(job.command_line, "On the command line:"),
             Code(wrapped(code.strip()), "In Python:"),
             Text(
                 f"With regfactor {version('regfactor')} and scikit-learn {version('scikit-learn')}, seed "
-                f"{work.settings.seed}.",
+                f"{job.settings.seed}.",
             ),
         ],
     )
 
 
-def notes(work: Work) -> list[Any]:
+def notes(job: Job) -> list[Any]:
     """Return what was noted on the way."""
-    return [Note(text) for text in work.talk.notes]
+    return [Note(text) for text in job.console.notes]
 
 
 def reading_code(seen: Understood) -> str:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import regfactor.cli
 from regfactor.cli.errors import DONE, INTERRUPTED, BadInput
-from regfactor.cli.job import Work
+from regfactor.cli.job import Job
 
 PACKAGE = Path("experiments") / "__main__.py"
 
 
-def run(work: Work, experiment: str, quick: bool, splits: int | None, jobs: int) -> None:
+def run(job: Job, experiment: str, quick: bool, splits: int | None, jobs: int) -> None:
     """Run an experiment by its id, or name all of them."""
     folder = source()
     if experiment == "list":
@@ -34,7 +34,7 @@ def run(work: Work, experiment: str, quick: bool, splits: int | None, jobs: int)
         raise BadInput(
             f"the experiments do not take {experiment!r}; `regfactor reproduce list` names them.",
         )
-    work.converged = (
+    job.converged = (
         code == DONE
     )  # otherwise cells failed: the others are kept, and the same command goes on
 

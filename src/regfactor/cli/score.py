@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.cli.backtest import widened
 from regfactor.cli.columns import forced
 from regfactor.cli.complete import fill, within_range
 from regfactor.cli.encode import plain, warn_of_unseen
 from regfactor.cli.errors import BadInput, count
 from regfactor.cli.forecast import frame_of
-from regfactor.cli.job import Work, free_name, pandas
+from regfactor.cli.job import Job, free_name, pandas
 from regfactor.cli.report_sections import notes
 from regfactor.cli.tables import Table
 from regfactor.cli.times import Clock, parsed_times
 from regfactor.report import Code, Page, Section, Text
 from regfactor.saving import UntrustedModel, load
+from regfactor.series.backtest import widened
 
 # what reading bytes that are damaged, or made to do harm, can raise
 DAMAGED = (
@@ -46,7 +46,7 @@ NEEDED = {
 }
 
 
-def run(work: Work, model_path: Path, path: Path) -> None:
+def run(job: Job, model_path: Path, path: Path) -> None:
     """Score new rows, and write them with a report."""
     if not model_path.is_file():
         raise BadInput(
@@ -74,17 +74,17 @@ def run(work: Work, model_path: Path, path: Path) -> None:
             f"{model_path.name} holds a {type(model).__name__} that no command has saved; in Python, "
             "regfactor.load opens it.",
         )
-    work.outputs.inputs.append(model_path)
-    table = work.read(path)
+    job.outputs.inputs.append(model_path)
+    table = job.read(path)
     out, said = _scored(command, model, info, table)
-    work.talk.say(f"Read {path.name}: {count(len(table.raw), 'row')}.")
-    work.talk.say(said)
-    work.talk.record |= {"model": type(model).__name__, "fitted_by": command, "result": said}
-    work.finish(out, _page(work, (model_path, path), command, info, (said, len(table.raw))))
+    job.console.say(f"Read {path.name}: {count(len(table.raw), 'row')}.")
+    job.console.say(said)
+    job.console.record |= {"model": type(model).__name__, "fitted_by": command, "result": said}
+    job.finish(out, _page(job, (model_path, path), command, info, (said, len(table.raw))))
 
 
 def _page(
-    work: Work,
+    job: Job,
     paths: tuple[Path, Path],
     command: str,
     info: dict[str, Any],
@@ -103,12 +103,12 @@ def _page(
     trust = "As far as the report of the fit says, and only for rows like those it was fitted to."
     code = f"import regfactor\n\nmodel = regfactor.load({str(model_path)!r})"
     sections = [
-        Section("What was done", [Text(done), *notes(work)]),
+        Section("What was done", [Text(done), *notes(job)]),
         Section("The data as understood", [Text(data)]),
         Section("How far to trust it", [Text(trust)]),
         Section(
             "Repeat it",
-            [Code(work.command_line, "On the command line:"), Code(code, "In Python:")],
+            [Code(job.command_line, "On the command line:"), Code(code, "In Python:")],
         ),
     ]
     facts = [(f"{rows:,}", "rows scored"), (command, "the command that fitted the model")]

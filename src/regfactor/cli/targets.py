@@ -11,6 +11,7 @@ from regfactor.cli.checks import check_finite
 from regfactor.cli.columns import FLAG, MOST_LEVELS, NUMBER, Understood
 from regfactor.cli.errors import BadInput, listed, nearest
 from regfactor.core.params import Array
+from regfactor.model_selection.candidates import LabeledTask
 
 CLASSIFICATION = "classification"
 REGRESSION = "regression"
@@ -18,28 +19,25 @@ MOST_CLASSES = 10  # different whole numbers up to which a target of numbers is 
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
-    """Labels of all rows: strings with None, or numbers with NaN, where there is none."""
+class Target(LabeledTask):
+    """The target column of a table: its labels, its name, and why it was read as it was."""
 
     name: str
-    task: str
-    y: Array
-    classes: list[str]
     why: str
 
     @property
-    def labeled(self) -> Array:
-        """Which rows have a label."""
-        if self.task == REGRESSION:
-            return ~np.isnan(self.y)
-        return np.array([v is not None for v in self.y], dtype=bool)
+    def task(self) -> str:
+        """The kind of the task, classification or regression."""
+        if self.is_classification:
+            return CLASSIFICATION
+        return REGRESSION
 
     def sentence(self) -> str:
-        """Say how many labels there are, and what they are taken for."""
+        """Return how many labels there are, and how they are read."""
         n = int(self.labeled.sum())
         rest = int((~self.labeled).sum())
         why = f" ({self.why})" if self.why else ""
-        if self.task == REGRESSION:
+        if not self.is_classification:
             return f"{self.name}: {n} numbers, {rest} missing{why}"
         classes = f"{len(self.classes)} classes ({listed(self.classes, 5)})"
         return f"{self.name}: {n} labels of {classes}, {rest} missing{why}"
@@ -83,11 +81,11 @@ def target_of(
     if task == REGRESSION and stated:
         raise BadInput("--constraint speaks of classes; leave out --task regression.")
     if task == REGRESSION:
-        return Target(name, task, _numbers(name, spelled), [], why)
+        return Target(_numbers(name, spelled), [], name, why)
     _check_stated(stated, given, named)
     classes = sorted({*given, *named, *stated}, key=_order)
     _check_classes(name, given, classes, named)
-    return Target(name, task, spelled, classes, why)
+    return Target(spelled, classes, name, why)
 
 
 def _task(task: str | None, kind: str, given: list[str], stated: bool) -> tuple[str, str]:

@@ -10,7 +10,7 @@ import numpy as np
 from regfactor.cli.columns import CATEGORY, DATE, ID, MANY, PROSE, SAID, Understood
 from regfactor.cli.dates import QUARTER, odd_cell, odd_date, parsed
 from regfactor.cli.errors import BadInput
-from regfactor.cli.job import Work, pandas
+from regfactor.cli.job import Job, pandas
 from regfactor.series.arma.forecast import Times
 
 CALENDAR = ("MS", "ME", "QS", "QE", "YS", "YE")  # rules of dates that have no even step
@@ -49,13 +49,13 @@ class Clock:
         return SEASON.get((getattr(self.index, "freqstr", None) or "").partition("-")[0])
 
 
-def clock_of(work: Work, seen: Understood, wanted: str | None) -> Clock:
+def clock_of(job: Job, seen: Understood, wanted: str | None) -> Clock:
     """Return the times of a series, from the column named or from the one that looks like it."""
     pd = pandas()
     rows = len(seen.frame)
     name = wanted or _dated(seen) or _counted(seen)
     if name is None:
-        work.talk.note(
+        job.console.note(
             "No column tells the times of the rows, so they were taken one after the other, in the order of "
             "the file, and forecasts are counted. --time names one, --season a season.",
         )
@@ -73,8 +73,8 @@ def clock_of(work: Work, seen: Understood, wanted: str | None) -> Clock:
         )
     order = np.argsort(index)
     if np.any(np.diff(order) < 0):
-        work.talk.note(f"The rows were put in the order of {name!r}.")
-    return replace(_regular(work, name, index[order], order), form=form)
+        job.console.note(f"The rows were put in the order of {name!r}.")
+    return replace(_regular(job, name, index[order], order), form=form)
 
 
 def _dated(seen: Understood) -> str | None:
@@ -130,7 +130,7 @@ def parsed_times(cells: Any, name: str, form: str | None = None) -> tuple[Any, s
     return index, "%Y-Q%q" if quarters[0] and quarters[0][1] else None
 
 
-def _regular(work: Work, name: str, index: Any, order: Any) -> Clock:
+def _regular(job: Job, name: str, index: Any, order: Any) -> Clock:
     """Return a clock without gaps: missing rows become empty ones; where there is no rule, rows are counted."""
     pd = pandas()
     rows = len(index)
@@ -141,7 +141,7 @@ def _regular(work: Work, name: str, index: Any, order: Any) -> Clock:
         for rule in CALENDAR:
             whole = pd.date_range(index[0], index[-1], freq=rule)
             if index.isin(whole).all() and rows > REGULAR * len(whole):
-                return _with_gaps(work, name, index, whole, order)
+                return _with_gaps(job, name, index, whole, order)
         steps = pd.Series(index[1:] - index[:-1])
         common = steps.mode().iloc[0] if len(steps) else None
         if (
@@ -149,35 +149,35 @@ def _regular(work: Work, name: str, index: Any, order: Any) -> Clock:
             or (steps == common).mean() < REGULAR
             or (steps % common != pd.Timedelta(0)).any()
         ):
-            return _counted_rows(work, name, order)
+            return _counted_rows(job, name, order)
         whole = pd.date_range(index[0], index[-1], freq=common)
     elif isinstance(index, pd.PeriodIndex):
         whole = pd.period_range(index[0], index[-1], freq=index.freq)
     else:
         step = int(pd.Series(np.diff(index)).mode().iloc[0]) if rows > 1 else 1
         if (np.diff(index) % step).any():
-            return _counted_rows(work, name, order)
+            return _counted_rows(job, name, order)
         whole = pd.RangeIndex(int(index[0]), int(index[-1]) + step, step)
     if len(whole) > 10 * rows:
         raise BadInput(f"The times in {name!r} leave more gaps than rows; is {index[-1]} right?")
-    return _with_gaps(work, name, index, whole, order)
+    return _with_gaps(job, name, index, whole, order)
 
 
-def _counted_rows(work: Work, name: str, order: Any) -> Clock:
+def _counted_rows(job: Job, name: str, order: Any) -> Clock:
     """Return a clock that counts the rows, since their times follow no rule."""
-    work.talk.note(
+    job.console.note(
         f"The times in {name!r} follow no rule, so rows were taken one after the other, and forecasts are "
         "counted.",
     )
     return Clock("step", pandas().RangeIndex(1, len(order) + 1), order)
 
 
-def _with_gaps(work: Work, name: str, index: Any, whole: Any, order: Any) -> Clock:
+def _with_gaps(job: Job, name: str, index: Any, whole: Any, order: Any) -> Clock:
     """Return a clock of all times, of which some have no row."""
     rows = len(index)
     places = index.get_indexer(whole)
     if len(whole) > rows:
-        work.talk.note(
+        job.console.note(
             f"{len(whole) - rows} times are missing in {name!r}; they were taken for rows without values.",
         )
     return Clock(name, whole, np.where(places >= 0, np.asarray(order)[places], -1))

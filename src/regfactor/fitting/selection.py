@@ -10,8 +10,8 @@ import numpy as np
 
 from regfactor.core.factors import FactorPoint, Factors, rebalance
 from regfactor.core.params import Array, UnsupportedProblem, choose, warn
-from regfactor.fitting.fallback import CannotSelect
 from regfactor.fitting.canonical import TINY_ATOM, with_unit_rows
+from regfactor.fitting.fallback import CannotSelect
 from regfactor.fitting.scoring import TINY_RIDGE, Scoring
 from regfactor.penalties import SquaredL2
 from regfactor.problems import Convex, Data, Factored

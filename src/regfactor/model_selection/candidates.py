@@ -222,9 +222,7 @@ def contest(
             comparisons.append(_in_units(result, task, scale))
             tried.append(replace(candidate, folds=result.semi_supervised))
             name = f"{candidate.name} (labels only)"
-            tried.append(
-                replace(candidate, name=name, unlabeled=False, folds=result.supervised)
-            )
+            tried.append(replace(candidate, name=name, unlabeled=False, folds=result.supervised))
         scores = _scores(candidates.supervised, X, task)
         tried.append(replace(candidates.supervised, folds=scores))
     chosen = max(range(len(tried)), key=lambda i: _preference(tried[i], i))

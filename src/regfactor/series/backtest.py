@@ -1,219 +1,261 @@
-"""Forecasts from times in the past: which model foresees best, and how well it does on rows that had no say in it."""
+"""Forecasts from past origins: which orders have the lowest backtest error, and how the best does.
+
+Candidates are compared on rows before those on which the chosen one is then evaluated, so that the
+evaluation is honest.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from regfactor.cli.errors import count
-from regfactor.cli.job import quiet
 from regfactor.core.params import Array
 from regfactor.series.arma.estimator import RegularizedARMA
 from regfactor.series.arma.fit import interpolated
 from regfactor.series.arma.forecast import Forecast
 
-LEAST = 10  # rows that a model is fitted to
-ORIGINS = 3  # at the end of the series, from which the model that is taken is tried
-EARLIER = 8  # before them, from which candidates are compared
-LAST = 2000  # rows that a model of the past is fitted to, so that a long series takes no longer
-SEASONS = 3  # that a series holds before lags of a season are compared; two of them are fitted
-STEPS = ("values", "changes from row to row", "changes of changes")
+MIN_FITTED_ROWS = 10
+N_EVALUATION_ORIGINS = 3  # at the end of the series, for the chosen candidate
+N_COMPARISON_ORIGINS = 8  # before them, for all candidates
+MAX_FITTED_ROWS = 2000  # of a past fit, so that a long series takes no longer
+MIN_SEASONS = 3  # that a series must hold before lags of a season are compared
+STEP_NAMES = ("values", "changes from row to row", "changes of changes")
 
 
-class Orders(NamedTuple):
-    """What the user said of the model; None where it is left to be found."""
+@dataclass(frozen=True)
+class Orders:
+    """Orders that are given; None where they are to be chosen."""
 
     lags: int | None = None
     difference: int | None = None
     season: int | None = None
 
 
-class Candidate(NamedTuple):
-    """A model of given lags, or of lags by BIC, of values or of their changes; `season` where the lags span one."""
+@dataclass(frozen=True)
+class ArmaCandidate:
+    """A model with given lags, or with lags chosen by BIC (None), of values or of their changes.
+
+    `season` is positive where the lags span one.
+    """
 
     lags: int | None
     difference: int = 0
     season: int = 0
 
     def model(self) -> RegularizedARMA:
-        """Return the model, to be fitted."""
+        """Return the unfitted model."""
         return RegularizedARMA(p="bic" if self.lags is None else self.lags, d=self.difference)
 
     @property
-    def least(self) -> int:
-        """How many rows it is fitted to at least."""
-        return max(LEAST, (SEASONS - 1) * self.season + 2, (self.lags or 0) + self.difference + 2)
+    def min_rows(self) -> int:
+        """Smallest number of rows that it is fitted to."""
+        seasonal = (MIN_SEASONS - 1) * self.season + 2
+        lagged = (self.lags or 0) + self.difference + 2
+        return max(MIN_FITTED_ROWS, seasonal, lagged)
 
     def __str__(self) -> str:
-        step = STEPS[self.difference]
+        step = STEP_NAMES[self.difference]
         if self.lags is None:
             return f"lags of {step}, as many as BIC chooses"
+        lags = "1 lag" if self.lags == 1 else f"{self.lags:,} lags"
         if self.season:
-            span = f", a season of {self.season} and one more"
-        else:
-            span = ""
-        return f"{count(self.lags, 'lag')} of {step}{span}"
+            return f"{lags} of {step}, a season of {self.season} and one more"
+        return f"{lags} of {step}"
 
 
-class Compared(NamedTuple):
-    """The candidate to take, errors of all in standard deviations of the series, and how much wider limits must be."""
+@dataclass(frozen=True)
+class BacktestChoice:
+    """The candidate with the lowest error, and what the comparison found.
 
-    best: Candidate
-    errors: dict[Candidate, float]  # none where nothing was compared
-    ends: list[int]  # the times from which it is to be tried
+    `errors` are mean absolute errors in standard deviations of the series, empty if nothing was
+    compared; `origins` are the rows from which the candidate is to be evaluated; `widening` is the
+    factor by which intervals must be wider to have covered the stated share.
+    """
+
+    best: ArmaCandidate
+    errors: dict[ArmaCandidate, float] = field(default_factory=dict)
+    origins: list[int] = field(default_factory=list)
     widening: float = 1.0
 
 
-class Tried(NamedTuple):
-    """Forecasts from the past: how many, the share within intervals, errors by series, and of a simple forecast."""
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Forecasts of the end of a series: coverage of the intervals, and errors of each series.
 
-    cells: int
-    within: float
-    error: Array
-    simple: Array
-    against: str  # which simple forecast, in words
+    `naive_errors` are those of the better of two naive forecasts, described by `naive`.
+    """
+
+    n_values: int
+    coverage: float
+    errors: Array
+    naive_errors: Array
+    naive: str
 
 
-def candidates(orders: Orders, season: int | None, shape: tuple[int, ...]) -> list[Candidate]:
-    """Return lags by BIC and lags of a season, each of values and of changes, where the user said nothing else."""
-    steps = (0, 1) if orders.difference is None else (orders.difference,)
+def arma_candidates(
+    orders: Orders, season: int | None, shape: tuple[int, ...]
+) -> list[ArmaCandidate]:
+    """Return lags by BIC and lags of a season, of values and of changes, where they are not given."""
+    differences = (0, 1) if orders.difference is None else (orders.difference,)
     if orders.lags is not None:
-        return [Candidate(orders.lags, d) for d in steps]
-    found: list[int | None] = [None]
-    rows, n = shape
-    lags = (
-        season or 1
-    ) + 1  # one more than a season, which shows what changed since this time of the last one
-    if season is not None and season > 1 and rows >= max(SEASONS * season, lags + lags * n):
-        found.append(lags)
-    return [Candidate(p, d, 0 if p is None else lags - 1) for p in found for d in steps]
+        return [ArmaCandidate(orders.lags, difference) for difference in differences]
+    found = [ArmaCandidate(None, difference) for difference in differences]
+    n_rows, n_series = shape
+    # one lag more than a season shows what changed since this time of the last one
+    season = season or 1
+    lags = season + 1
+    if season > 1 and n_rows >= max(MIN_SEASONS * season, lags + lags * n_series):
+        found += [ArmaCandidate(lags, difference, season) for difference in differences]
+    return found
 
 
-@quiet()
-def compare(found: Sequence[Candidate], X: Array, horizon: int, level: float) -> Compared:
-    """Return the candidate that foresaw best, on rows before those on which it will be tried."""
-    found, ends = _split(found, len(X), horizon)
-    X = X[: min(ends, default=0)][-LAST:]
-    h = _steps(len(X), horizon)
-    first = max(len(X) // 2, *(c.least for c in found))
-    if first > len(X) - h or not _moves(X[:first]):
-        return Compared(found[0], {}, ends)
-    origins = np.unique(np.linspace(first, len(X) - h, EARLIER).astype(int))
-    truth = _following(X, origins, h)
-    spread = np.nanstd(X, axis=0)
-    said = {c: _made(c, X, origins, h, level) for c in found}
-    errors = {
-        c: float(np.nan_to_num(np.nanmean(np.abs(truth - f.mean) / spread), nan=np.inf))
-        for c, f in said.items()
-    }
-    best = min(found, key=lambda c: errors[c])
-    return Compared(
+def choose_candidate(
+    candidates: Sequence[ArmaCandidate], X: Array, horizon: int, level: float
+) -> BacktestChoice:
+    """Return the candidate with the lowest error, on rows before those of the evaluation."""
+    candidates, origins = _split(candidates, len(X), horizon)
+    X = X[: min(origins, default=0)][-MAX_FITTED_ROWS:]
+    steps = _steps_ahead(len(X), horizon)
+    first = max(len(X) // 2, *(candidate.min_rows for candidate in candidates))
+    if first > len(X) - steps or not _varies(X[:first]):
+        return BacktestChoice(candidates[0], origins=origins)
+    past = np.unique(np.linspace(first, len(X) - steps, N_COMPARISON_ORIGINS).astype(int))
+    truth = _following_rows(X, past, steps)
+    scale = np.nanstd(X, axis=0)
+    forecasts = {}
+    errors = {}
+    for candidate in candidates:
+        forecast = _forecasts(candidate, X, past, steps, level)
+        error = np.nanmean(np.abs(truth - forecast.mean) / scale)
+        forecasts[candidate] = forecast
+        errors[candidate] = float(np.nan_to_num(error, nan=np.inf))
+    best = min(candidates, key=lambda candidate: errors[candidate])
+    return BacktestChoice(
         best,
-        errors if len(found) > 1 else {},
-        ends,
-        _widening(truth, said[best], level),
+        errors if len(candidates) > 1 else {},
+        origins,
+        _widening(truth, forecasts[best], level),
     )
 
 
-def _widening(truth: Array, said: Forecast, level: float) -> float:
-    """Return by which factor limits would have held the share `level` of what came; 1 where they did."""
-    half = said.upper - said.mean
-    there = ~np.isnan(truth) & (half > 0)
-    if there.any():
-        return max(1.0, float(np.quantile(np.abs(truth - said.mean)[there] / half[there], level)))
-    return 1.0
+def _widening(truth: Array, forecast: Forecast, level: float) -> float:
+    """Return the factor at which intervals would have covered the share `level`, at least 1."""
+    half = forecast.upper - forecast.mean
+    known = ~np.isnan(truth) & (half > 0)
+    if not known.any():
+        return 1.0
+    ratios = np.abs(truth - forecast.mean)[known] / half[known]
+    return max(1.0, float(np.quantile(ratios, level)))
 
 
-def widened(said: Forecast, factor: float) -> Forecast:
+def widened(forecast: Forecast, factor: float) -> Forecast:
     """Return a forecast with its limits further from the mean by a factor."""
-    half = factor * (said.upper - said.mean)
-    return replace(said, lower=said.mean - half, upper=said.mean + half)
+    half = factor * (forecast.upper - forecast.mean)
+    return replace(forecast, lower=forecast.mean - half, upper=forecast.mean + half)
 
 
-@quiet()
-def try_past(
-    compared: Compared,
-    X: Array,
-    horizon: int,
-    level: float,
-    season: int | None,
-) -> Tried | None:
-    """Forecast from some times at the end, with models of the rows before them, and compare with what came."""
-    taken = compared.best
-    h = _steps(len(X), horizon)
-    origins = [o for o in compared.ends if o >= taken.least and _moves(X[:o][-LAST:])]
-    if origins:
-        truth = _following(X, origins, h)
-    else:
-        truth = np.full_like(X[:1], np.nan)
-    there = ~np.isnan(truth)
-    if not there.any():
+def evaluate_candidate(
+    choice: BacktestChoice, X: Array, horizon: int, level: float, season: int | None
+) -> Evaluation | None:
+    """Forecast the end of a series from earlier rows, and compare; None if it is too short."""
+    candidate = choice.best
+    steps = _steps_ahead(len(X), horizon)
+    origins = [
+        origin
+        for origin in choice.origins
+        if origin >= candidate.min_rows and _varies(X[:origin][-MAX_FITTED_ROWS:])
+    ]
+    if not origins:
         return None
-    said = widened(_made(taken, X, origins, h, level), compared.widening)
-    simple = {"the last value repeated": _repeated(X, origins, h, 1)}
+    truth = _following_rows(X, origins, steps)
+    known = ~np.isnan(truth)
+    if not known.any():
+        return None
+    forecast = widened(_forecasts(candidate, X, origins, steps, level), choice.widening)
+    naive = {"the last value repeated": _repeated_rows(X, origins, steps, 1)}
     if season is not None and 1 < season <= min(origins):
-        simple["the last season repeated"] = _repeated(X, origins, h, season)
-    errors = {name: np.nanmean(np.abs(truth - values), axis=0) for name, values in simple.items()}
-    against = min(errors, key=lambda name: np.nanmean(errors[name] / np.nanstd(X, axis=0)))
-    within = ((truth >= said.lower) & (truth <= said.upper))[there]
-    error = np.nanmean(np.abs(truth - said.mean), axis=0)
-    return Tried(len(within), float(within.mean()), error, errors[against], against)
+        naive["the last season repeated"] = _repeated_rows(X, origins, steps, season)
+    naive_errors = {
+        name: np.nanmean(np.abs(truth - values), axis=0) for name, values in naive.items()
+    }
+    scale = np.nanstd(X, axis=0)
+    better = min(naive_errors, key=lambda name: np.nanmean(naive_errors[name] / scale))
+    covered = ((truth >= forecast.lower) & (truth <= forecast.upper))[known]
+    return Evaluation(
+        n_values=len(covered),
+        coverage=float(covered.mean()),
+        errors=np.nanmean(np.abs(truth - forecast.mean), axis=0),
+        naive_errors=naive_errors[better],
+        naive=better,
+    )
 
 
 def _split(
-    found: Sequence[Candidate],
-    rows: int,
-    horizon: int,
-) -> tuple[Sequence[Candidate], list[int]]:
-    """Return what can be compared, and the times at the end from which one is tried: fewer where a season needs rows.
+    candidates: Sequence[ArmaCandidate], n_rows: int, horizon: int
+) -> tuple[Sequence[ArmaCandidate], list[int]]:
+    """Return the candidates that can be compared, and the origins of the evaluation.
 
-    The first half of the rows is left to fits.
+    The first half of the rows is left to fits; there are fewer origins where a season needs rows.
     """
-    h = _steps(rows, horizon)
-    ends = [rows - i * h for i in range(1, ORIGINS + 1) if h and rows - i * h >= rows // 2]
-    for kept in (ends[:k] for k in range(len(ends), 0, -1)):
-        if all(c.least <= kept[-1] - _steps(kept[-1], horizon) for c in found):
-            return found, kept
-    return [c for c in found if ends and c.least <= ends[-1] - _steps(ends[-1], horizon)] or found[
-        :1
-    ], ends
+    steps = _steps_ahead(n_rows, horizon)
+    ends = [n_rows - i * steps for i in range(1, N_EVALUATION_ORIGINS + 1)]
+    origins = [end for end in ends if steps and end >= n_rows // 2]
+    for n_origins in range(len(origins), 0, -1):
+        kept = origins[:n_origins]
+        if all(_fits_before(candidate, kept[-1], horizon) for candidate in candidates):
+            return candidates, kept
+    if origins:
+        possible = [c for c in candidates if _fits_before(c, origins[-1], horizon)]
+        return possible or candidates[:1], origins
+    return candidates[:1], origins
 
 
-def _steps(rows: int, horizon: int) -> int:
-    """Return how far ahead forecasts of so many rows are tried."""
-    return min(horizon, rows // 5)
+def _fits_before(candidate: ArmaCandidate, origin: int, horizon: int) -> bool:
+    return candidate.min_rows <= origin - _steps_ahead(origin, horizon)
 
 
-def _moves(past: Array) -> bool:
-    """Whether every series has values that differ."""
-    return not np.isnan(past).all(axis=0).any() and bool(np.nanstd(past, axis=0).all())
+def _steps_ahead(n_rows: int, horizon: int) -> int:
+    """Return how far ahead forecasts of so many rows are evaluated."""
+    return min(horizon, n_rows // 5)
 
 
-def _made(
-    candidate: Candidate,
-    X: Array,
-    origins: Sequence[int] | Array,
-    h: int,
-    level: float,
+def _varies(past: Array) -> bool:
+    """Return whether every series has values that differ."""
+    if np.isnan(past).all(axis=0).any():
+        return False
+    return bool(np.nanstd(past, axis=0).all())
+
+
+def _forecasts(
+    candidate: ArmaCandidate, X: Array, origins: Sequence[int] | Array, steps: int, level: float
 ) -> Forecast:
-    """Return forecasts from each origin by a model of the rows before it, one block after the other."""
-    said = [candidate.model().fit(X[:o][-LAST:]).forecast(h, level=level) for o in origins]
-    mean, lower, upper = (
-        np.concatenate([getattr(f, end) for f in said]) for end in ("mean", "lower", "upper")
+    """Return the forecasts from all origins, each by a fit to the rows before it, one after another."""
+    forecasts = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of past fits; the final one reports its own
+        for origin in origins:
+            model = candidate.model().fit(X[:origin][-MAX_FITTED_ROWS:])
+            forecasts.append(model.forecast(steps, level=level))
+    return Forecast(
+        np.concatenate([forecast.mean for forecast in forecasts]),
+        np.concatenate([forecast.lower for forecast in forecasts]),
+        np.concatenate([forecast.upper for forecast in forecasts]),
+        level,
     )
-    return Forecast(mean, lower, upper, level)
 
 
-def _following(X: Array, origins: Sequence[int] | Array, h: int) -> Array:
-    """Return the rows that came after each origin, one block after the other."""
-    return np.concatenate([X[o : o + h] for o in origins])
+def _following_rows(X: Array, origins: Sequence[int] | Array, steps: int) -> Array:
+    """Return the rows after each origin, one block after another."""
+    return np.concatenate([X[origin : origin + steps] for origin in origins])
 
 
-def _repeated(X: Array, origins: Sequence[int], h: int, rows: int) -> Array:
-    """Return the last rows before each origin, over and over; holes are filled on straight lines."""
-    return np.concatenate(
-        [np.resize(interpolated(X[:o])[-rows:], (h, X.shape[1])) for o in origins],
-    )
+def _repeated_rows(X: Array, origins: Sequence[int], steps: int, n_repeated: int) -> Array:
+    """Return the last rows before each origin, repeated; missing values are interpolated."""
+    blocks = []
+    for origin in origins:
+        last = interpolated(X[:origin])[-n_repeated:]
+        blocks.append(np.resize(last, (steps, X.shape[1])))
+    return np.concatenate(blocks)
