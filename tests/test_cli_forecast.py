@@ -131,7 +131,7 @@ def test_a_season_of_few_years_is_compared_where_less_is_tried():
     for rows, tried in ((48, 1), (60, 2), (96, 3)):
         X = shop(rows)[:, None]
         found = choose_candidate(arma_candidates(Orders(), 12, X.shape), X, 12, 0.9)
-        assert found.best.season == 12 and len(found.ends) == tried, rows
+        assert found.best.season == 12 and len(found.origins) == tried, rows
 
 
 def test_what_is_too_short_is_not_compared():

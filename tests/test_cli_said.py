@@ -109,7 +109,7 @@ def test_a_whole_table_needs_no_model_but_its_outliers_are_found(tmp_path, monke
     ), done
     names = {}
     exec(python_of(tmp_path / "t.complete.html"), names)
-    assert names["flagged"].to_numpy().nonzero() == ([7], [2])
+    assert names["found"].flagged.nonzero() == ([7], [2])
     model = tmp_path / "m.skops"
     assert command("complete", path, "--force", "--save", model).code == 0 and model.exists()
 
