@@ -12,7 +12,10 @@ import typer
 from regfactor.cli.job import Settings, running
 from regfactor.cli.options import FITTING, OUTPUT, TEXT, sharing
 
-EXITS = "Exit codes: 0 done, 2 bad input (nothing is written), 3 not converged (the result is written), 130 interrupted."
+EXITS = (
+    "Exit codes: 0 done, 2 bad input (nothing is written), 3 not converged (the result is "
+    "written), 130 interrupted."
+)
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -43,7 +46,9 @@ def regfactor(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Regularized factor models for tables: fill, label, cluster, embed, denoise, forecast; with a proof and a report.
+    """Regularized factor models for tables: fill, label, cluster, embed, denoise, forecast.
+
+    With a proof and a report.
 
     Every command writes <stem>.<command>.csv (or .parquet) and <stem>.<command>.html beside its
     input.
@@ -82,8 +87,10 @@ def label(
         list[str] | None,
         typer.Option(
             metavar="FEATURE=LABEL:SHARE[+-TOL]",
-            help="What is known of unlabeled rows: of those with the word, flag or category FEATURE, a SHARE is LABEL; "
-            "'all' stands for all rows. May be repeated.",
+            help=(
+                "What is known of unlabeled rows: of those with the word, flag or category "
+                "FEATURE, a SHARE is LABEL; 'all' stands for all rows. May be repeated."
+            ),
         ),
     ] = None,
     classes: Annotated[str | None, typer.Option(help="All classes, separated by commas.")] = None,
@@ -139,8 +146,10 @@ def denoise(
     views: Annotated[
         str,
         typer.Option(
-            help="First and last column of both views, as in height:waist,pressure:age; or by numbers from 0, without "
-            "the end, as in 0:20,20:40.",
+            help=(
+                "First and last column of both views, as in height:waist,pressure:age; or by "
+                "numbers from 0, without the end, as in 0:20,20:40."
+            ),
             show_default=False,
         ),
     ],
@@ -183,8 +192,10 @@ def forecast(
     season: Annotated[
         int | None,
         typer.Option(
-            help="Rows of a season, 1 for none; otherwise by the dates: 12 months, 4 quarters, 52 weeks, 7 days, "
-            "24 hours.",
+            help=(
+                "Rows of a season, 1 for none; otherwise by the dates: 12 months, 4 quarters, "
+                "52 weeks, 7 days, 24 hours."
+            ),
             min=1,
         ),
     ] = None,

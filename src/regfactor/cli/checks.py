@@ -21,9 +21,9 @@ def check_finite(name: str, values: Array) -> None:
     )
     if len(wrong):
         raise BadInput(
-            f"Column {name!r} holds {numbers[wrong[0]]:g} in row {wrong[0] + 1}, which no model can square. "
-            "Rescale the column, leave the cell empty, or leave the column out by --ignore "
-            f"{name!r}.",
+            f"Column {name!r} holds {numbers[wrong[0]]:g} in row {wrong[0] + 1}, which no model "
+            "can square. Rescale the column, leave the cell empty, or leave the column out by "
+            f"--ignore {name!r}.",
         )
 
 
@@ -39,8 +39,8 @@ def check_spread(name: str, values: Array) -> None:
         row = int(far.argmax())
         raise BadInput(
             f"Column {name!r} holds {values[row]:g} in row {row + 1}, where others differ by about "
-            f"{high - low:.3g}: that is surely no measurement. Correct it, leave the cell empty, or leave "
-            f"the column out by --ignore {name!r}.",
+            f"{high - low:.3g}: that is surely no measurement. Correct it, leave the cell empty, "
+            f"or leave the column out by --ignore {name!r}.",
         )
 
 

@@ -51,11 +51,13 @@ def run(job: Job, path: Path, clusters: int | None, divergence: str) -> None:
         different = E.shape[0]
     if clusters is not None and not 1 <= clusters <= different:
         raise BadInput(
-            f"--clusters is {clusters}; it must lie between 1 and {different}, the number of different rows.",
+            f"--clusters is {clusters}; it must lie between 1 and {different}, the number of "
+            "different rows.",
         )
     if different < 3 and clusters is None:
         raise BadInput(
-            f"{path.name} has {different} different rows, too few to find groups in; give --clusters.",
+            f"{path.name} has {different} different rows, too few to find groups in; give "
+            "--clusters.",
         )
     model = BregmanKMeans(8, divergence=divergence, n_init=5, random_state=job.settings.seed)
     with job.console.progress("choosing the number of clusters"), quiet():
@@ -88,7 +90,10 @@ def run(job: Job, path: Path, clusters: int | None, divergence: str) -> None:
 
 
 def _suited(seen: Understood, divergence: str) -> Understood:
-    """Return the table without columns that a divergence cannot compare; bernoulli takes flags and pairs of words."""
+    """Return the table without columns that a divergence cannot compare.
+
+    Bernoulli takes flags and pairs of words.
+    """
     if divergence == "squared":
         return seen
     if divergence == "bernoulli":
@@ -143,7 +148,10 @@ def _stable(stability: float, k: int) -> str:
         return f"{RUNS} other starts gave nearly the same groups (agreement {stability:.2f} of 1)."
     if stability > 0.7:
         return f"{RUNS} other starts gave similar groups (agreement {stability:.2f} of 1)."
-    return f"{RUNS} other starts gave other groups (agreement {stability:.2f} of 1): do not lean on them."
+    return (
+        f"{RUNS} other starts gave other groups (agreement {stability:.2f} of 1): do not lean on "
+        "them."
+    )
 
 
 def _sizes(sizes: Array) -> str:
@@ -161,12 +169,12 @@ def _real(tried: dict[int, float], k: int) -> str:
         return ""
     if silhouette >= DOUBTFUL:
         return (
-            f" The mean silhouette is {silhouette:.2f}, and only one above about {CLEAR} speaks for groups: rows "
-            "without any can give as much."
+            f" The mean silhouette is {silhouette:.2f}, and only one above about {CLEAR} speaks "
+            "for groups: rows without any can give as much."
         )
     return (
-        f" The mean silhouette is {silhouette:.2f}: the groups run into each other, and the rows may have no "
-        "groups at all."
+        f" The mean silhouette is {silhouette:.2f}: the groups run into each other, and the rows "
+        "may have no groups at all."
     )
 
 
@@ -193,10 +201,10 @@ def _page(
     else:
         how = f"{k} was chosen by silhouettes among 2 to {max(tried)}."
     story = (
-        f"Rows were put into {count(k, 'cluster')} so that they lie as near as possible to the center of their "
-        f"own ({divergence} divergence; numbers "
-        f"{'scaled to the same spread' if divergence == 'squared' else 'as they are'}, holes at the median). "
-        f"{how}"
+        f"Rows were put into {count(k, 'cluster')} so that they lie as near as possible to the "
+        f"center of their own ({divergence} divergence; numbers "
+        f"{'scaled to the same spread' if divergence == 'squared' else 'as they are'}, holes at "
+        f"the median). {how}"
     )
     facts = [(str(k), "clusters"), (f"{stability:.2f}", "agreement of other starts (1 = the same)")]
     if tried:
@@ -211,9 +219,9 @@ def _page(
             [
                 (Note if _real(tried, k) else Text)(_stable(stability, k) + _real(tried, k)),
                 Text(
-                    "k-means finds groups in any table, also in one without any. Round, separate clouds in the figure "
-                    "and a silhouette above about 0.5 speak for real groups; a silhouette below 0.25 speaks against "
-                    "them.",
+                    "k-means finds groups in any table, also in one without any. Round, separate "
+                    "clouds in the figure and a silhouette above about 0.5 speak for real groups; "
+                    "a silhouette below 0.25 speaks against them.",
                 ),
             ],
         ),

@@ -15,7 +15,10 @@ def wrapped(code: str) -> str:
 
 
 def _broken(line: str) -> str:
-    """Return a line broken after commas inside its brackets; one that cannot be read alone stays as it is."""
+    """Return a line broken after commas inside its brackets.
+
+    One that cannot be read alone stays as it is.
+    """
     if len(line) <= LONGEST:
         return line
     indent = " " * (len(line) - len(line.lstrip()))

@@ -1,4 +1,7 @@
-"""What columns are taken for: numbers, flags, categories, text, dates, names of rows; and what is left out."""
+"""What columns are taken for: numbers, flags, categories, text, dates, names of rows.
+
+And what is left out.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,10 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Understood:
-    """A table with its columns typed: numbers are floats, flags booleans, categories categorical; holes are NaN."""
+    """A table with its columns typed: numbers are floats, flags booleans, categories categorical.
+
+    Holes are NaN.
+    """
 
     table: Table
     frame: Any
@@ -145,9 +151,9 @@ class Understood:
                 or "none was left out"
             )
             raise BadInput(
-                f"{self.table.path.name} has {count(len(self.inputs), 'column')} that can be used, and "
-                f"{what} needs at least {least} ({left_out}). --use COLUMN takes in one that was left "
-                "out.",
+                f"{self.table.path.name} has {count(len(self.inputs), 'column')} that can be used, "
+                f"and {what} needs at least {least} ({left_out}). --use COLUMN takes in one that "
+                "was left out.",
             )
 
 
@@ -210,7 +216,10 @@ def _infer(table: Table, name: str, wishes: Wishes) -> tuple[Column, Any]:
 def _refusal(kind: str, cells: Any) -> str:
     """Return why a column cannot be used even where the user says so, and what to do instead."""
     if kind == DATE:
-        return "it holds dates, and models take numbers, flags and categories. Write it as a number, such as days"
+        return (
+            "it holds dates, and models take numbers, flags and categories. Write it as a number, "
+            "such as days"
+        )
     if kind in (MANY, ID, PROSE):
         return f"{WHY[kind]} ({cells.nunique()} in {len(cells)} rows)"
     return WHY[kind]
@@ -245,7 +254,10 @@ def _holds_strings(series: Any) -> bool:
 
 
 def _as_numbers(strings: Array, separator: str) -> Array | None:
-    """Return strings as numbers, NaN where one is none; None for codes like 01234, and without any number."""
+    """Return strings as numbers, NaN where one is none.
+
+    None for codes like 01234, and without any number.
+    """
     if not len(strings) or any(ZERO_FIRST.match(s) for s in strings):
         return None
     strings = _ungrouped(strings, "." if separator == ";" else ",")
@@ -285,9 +297,9 @@ def _refuse_mixed(table: Table, name: str, strings: Array, holes: Array, numbers
 def _text_among_numbers(table: Table, name: str, strings: Array, at: Array) -> BadInput:
     cell = strings[at[0]]
     return BadInput(
-        f"Column {name!r} of {table.path.name} holds numbers, but {len(at)} of its cells do not, such as "
-        f"{cell!r} in row {at[0] + 1}. Correct it; or, if it marks a missing value, add --missing "
-        f"{cell!r}; or leave the column out by --ignore {name!r}.",
+        f"Column {name!r} of {table.path.name} holds numbers, but {len(at)} of its cells do not, "
+        f"such as {cell!r} in row {at[0] + 1}. Correct it; or, if it marks a missing value, add "
+        f"--missing {cell!r}; or leave the column out by --ignore {name!r}.",
     )
 
 
@@ -377,7 +389,8 @@ def typed(cells: Any, kind: str) -> Any:
         odd = ~np.isnan(values) & ~np.isin(values, (0, 1))
         if odd.any():
             raise BadInput(
-                f"Column {cells.name!r} held 0 and 1 when the model was fitted, and holds {values[odd][0]:g} now.",
+                f"Column {cells.name!r} held 0 and 1 when the model was fitted, and holds "
+                f"{values[odd][0]:g} now.",
             )
         return pd.Series(pd.arrays.BooleanArray(values == 1, np.isnan(values)))
     if kind == CATEGORY:
@@ -388,7 +401,10 @@ def typed(cells: Any, kind: str) -> Any:
 
 
 def forced(table: Table, kinds: Mapping[str, str], absent: Collection[str] = ()) -> Any:
-    """Return columns of new rows in the kinds that a model was fitted to; columns in `absent` may be missing."""
+    """Return columns of new rows in the kinds that a model was fitted to.
+
+    Columns in `absent` may be missing.
+    """
     pd = importlib.import_module("pandas")
     out = {}
     for name, kind in kinds.items():
@@ -403,8 +419,8 @@ def forced(table: Table, kinds: Mapping[str, str], absent: Collection[str] = ())
             cells = pd.Series(np.full(len(cells), np.nan))
         elif kind in (NUMBER, FLAG) and cells.dtype.kind not in "biuf":
             raise BadInput(
-                f"Column {name!r} of {table.path.name} held numbers when the model was fitted, and holds "
-                f"text now, such as {cells.dropna().iloc[0]!r}.",
+                f"Column {name!r} of {table.path.name} held numbers when the model was fitted, and "
+                f"holds text now, such as {cells.dropna().iloc[0]!r}.",
             )
         elif kind == CATEGORY and cells.dtype.kind in "iuf":
             cells = pd.Series(_spelled(cells), dtype=object)

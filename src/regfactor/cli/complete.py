@@ -102,8 +102,8 @@ def _finish_whole(job: Job, seen: Understood, found: TableOutliers) -> None:
     job.console.say(WHOLE)
     if found.judged:
         looked = (
-            f"Cells of {count(len(found.judged), 'column')} of numbers were compared with a robust fit to all of "
-            "them."
+            f"Cells of {count(len(found.judged), 'column')} of numbers were compared with a robust "
+            "fit to all of them."
         )
     else:
         looked = "There are too few numbers to tell outliers by."
@@ -137,7 +137,10 @@ def within_range(
     holes: Any,
     ranges: Mapping[str, tuple[float, float, bool]],
 ) -> tuple[Any, int]:
-    """Return predictions for holes within the range of what was observed, whole where all were; and how many moved."""
+    """Return predictions for holes within the range of what was observed, whole where all were.
+
+    And how many moved.
+    """
     moved = 0
     out = predicted.copy()
     for name, (low, high, whole) in ranges.items():
@@ -184,8 +187,8 @@ def _say(job: Job, filled: Filled, hidden: HiddenCells | None = None, model: Any
         else:
             remedy = ""
         job.console.note(
-            f"Column {name!r} has heavy tails: more than {HEAVY_TAILED_SHARE:.0%} of its cells lie far off, so none of "
-            f"them is flagged{remedy}.",
+            f"Column {name!r} has heavy tails: more than {HEAVY_TAILED_SHARE:.0%} of its cells lie "
+            f"far off, so none of them is flagged{remedy}.",
         )
     job.console.record |= {
         "filled": holes,
@@ -282,15 +285,16 @@ def _hidden_section(hidden: HiddenCells) -> Section:
 def _story(filled: Filled, model: Any, rows: Array) -> str:
     flags = int(filled.flagged.to_numpy().sum())
     parts = [
-        f"Every row is described by {count(model.codes_.shape[1], 'pattern')} that the table's columns share, and "
-        "each hole is filled by what the observed cells of its row say through them. Numbers, flags and categories "
-        f"are each fitted in their own way. The strength of the smoothing (alpha = {model.alpha_:.4g}) was chosen by "
-        "cells held out.",
+        f"Every row is described by {count(model.codes_.shape[1], 'pattern')} that the table's "
+        "columns share, and each hole is filled by what the observed cells of its row say through "
+        "them. Numbers, flags and categories are each fitted in their own way. The strength of "
+        f"the smoothing (alpha = {model.alpha_:.4g}) was chosen by cells held out.",
     ]
     if flags:
         parts.append(
-            f"{count(flags, 'cell')} disagreed grossly with all others in their rows. They are kept in the "
-            "table, named in its last column, and were set aside when holes were filled.",
+            f"{count(flags, 'cell')} disagreed grossly with all others in their rows. They are "
+            "kept in the table, named in its last column, and were set aside when holes were "
+            "filled.",
         )
     if filled.clipped:
         parts.append(
@@ -355,8 +359,8 @@ def _code(job: Job, seen: Understood, filled: Filled, model: Any, rows: Array) -
         lines += [
             "",
             "usable = np.flatnonzero(X.notna().any(axis=1))",
-            f"rows = np.sort(np.random.default_rng({job.settings.seed}).choice(usable, {MAX_FITTED_ROWS}, "
-            "replace=False))",
+            f"rows = np.sort(np.random.default_rng({job.settings.seed}).choice(usable, "
+            f"{MAX_FITTED_ROWS}, replace=False))",
         ]
         learned = "X.iloc[rows]"
     lines += [

@@ -1,4 +1,7 @@
-"""What a command says: results on stdout, for people or as JSON; notes, progress and errors on stderr."""
+"""What a command says: results on stdout, for people or as JSON.
+
+Notes, progress and errors on stderr.
+"""
 
 from __future__ import annotations
 

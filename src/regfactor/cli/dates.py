@@ -45,7 +45,10 @@ def are_dates(words: Iterable[str]) -> bool:
 
 
 def are_periods(words: Iterable[str]) -> bool:
-    """Whether all words are quarters, or all are months by their names; few of them may as well be categories."""
+    """Whether all words are quarters, or all are months by their names.
+
+    Few of them may as well be categories.
+    """
     words = list(words)
     return all(QUARTER.match(word) for word in words) or all(NAMED.match(word) for word in words)
 
@@ -81,8 +84,8 @@ def parsed(values: Any, name: str, known_form: str | None = None) -> tuple[Any, 
         found = [one for one, step in zip(found, longest, strict=True) if step == min(longest)]
     if len(found) > 1:
         raise BadInput(
-            f"The dates in {name!r} can be read with the day or with the month first, such as {known[0]!r}; "
-            "write them like 2024-01-31.",
+            f"The dates in {name!r} can be read with the day or with the month first, such as "
+            f"{known[0]!r}; write them like 2024-01-31.",
         )
     if not found:
         raise _no_dates(values, name, known_form)
@@ -90,7 +93,10 @@ def parsed(values: Any, name: str, known_form: str | None = None) -> tuple[Any, 
 
 
 def odd_date(values: Any, known_form: str | None = None) -> int | None:
-    """Return where the first word stands that is no date though most are; None where all are, or too few."""
+    """Return where the first word stands that is no date though most are.
+
+    None where all are, or too few.
+    """
     pd = importlib.import_module("pandas")
     words = np.array([isinstance(v, str) for v in values], dtype=bool)
     kinds = (ISO, OTHER, QUARTER, NAMED)
@@ -114,7 +120,8 @@ def odd_date(values: Any, known_form: str | None = None) -> int | None:
 def odd_cell(name: str, held: str, at: int, value: str) -> BadInput:
     """Return what to say of the one cell that is not like the others."""
     return BadInput(
-        f"Column {name!r} holds {held}, but row {at + 1} holds {value!r}. Correct it, or leave the row out.",
+        f"Column {name!r} holds {held}, but row {at + 1} holds {value!r}. Correct it, or leave the "
+        "row out.",
     )
 
 
@@ -134,6 +141,6 @@ def _no_dates(values: Any, name: str, known_form: str | None) -> BadInput:
         like = f"{date(2024, 1, 31):{known_form}}, as in the fit"
     first = int(np.argmax(importlib.import_module("pandas").notna(values)))
     return BadInput(
-        f"The time column {name!r} holds no dates of one form, like {like}; it has {values[first]!r} in "
-        f"row {first + 1}. Correct them, or name another column by --time.",
+        f"The time column {name!r} holds no dates of one form, like {like}; it has "
+        f"{values[first]!r} in row {first + 1}. Correct them, or name another column by --time.",
     )

@@ -47,7 +47,8 @@ def run(job: Job, path: Path, views: str) -> None:
         empty = np.isnan(X).all(axis=0)
         if empty.any():
             raise BadInput(
-                f"Column {names[int(empty.argmax())]!r} has no value in any row; leave it out of --views.",
+                f"Column {names[int(empty.argmax())]!r} has no value in any row; leave it out of "
+                "--views.",
             )
     if not any(np.nanstd(X, axis=0).any() for X in tables):
         raise BadInput(
@@ -59,8 +60,9 @@ def run(job: Job, path: Path, views: str) -> None:
     with job.console.progress("trying it on hidden cells"), quiet():
         gain = _gain(model, tables, job.settings.seed)
     lead = (
-        f"{count(len(tables[0]), 'row')} of two views ({len(first)} and {len(second)} columns) cleaned by "
-        f"{count(model.codes_.shape[1], 'shared pattern')}{_strongest(model)}. {_sentence(gain)}"
+        f"{count(len(tables[0]), 'row')} of two views ({len(first)} and {len(second)} columns) "
+        f"cleaned by {count(model.codes_.shape[1], 'shared pattern')}{_strongest(model)}. "
+        f"{_sentence(gain)}"
     )
     job.console.say(lead)
     job.console.say(str(model.certificate_))
@@ -90,8 +92,8 @@ def _views(text: str, names: list[str]) -> tuple[list[str], list[str]]:
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 2:
         raise BadInput(
-            f"--views {text!r} must name two spans of columns, counted from 0, such as 0:20,20:40, or by "
-            "the names of the first and the last of each, such as height:waist,pressure:age.",
+            f"--views {text!r} must name two spans of columns, counted from 0, such as 0:20,20:40, "
+            "or by the names of the first and the last of each, such as height:waist,pressure:age.",
         )
     first, second = (_span(text, part, names) for part in parts)
     if set(first) & set(second):
@@ -111,8 +113,8 @@ def _span(text: str, part: str, names: list[str]) -> range:
         if unknown or len(ends) != 2:
             wrong = unknown[0] if unknown else part
             raise BadInput(
-                f"--views {text!r}: there is no column {wrong!r}{nearest(wrong, names)} Name two spans, "
-                "such as height:waist,pressure:age, or 0:20,20:40 counted from 0.",
+                f"--views {text!r}: there is no column {wrong!r}{nearest(wrong, names)} Name two "
+                "spans, such as height:waist,pressure:age, or 0:20,20:40 counted from 0.",
             )
         span = range(names.index(ends[0]), names.index(ends[1]) + 1)
     if not len(span) or span.stop > len(names):
@@ -131,7 +133,8 @@ def _require_numbers(seen: Understood, names: list[str]) -> None:
     ]
     if wrong:
         raise BadInput(
-            f"Views hold numbers only, and these columns do not: {listed(wrong)}. Numbers in --views count from 0.",
+            f"Views hold numbers only, and these columns do not: {listed(wrong)}. Numbers in "
+            "--views count from 0.",
         )
 
 
@@ -169,7 +172,10 @@ def _sentence(gain: float | None) -> str:
     if gain is None:
         return "There were too few cells to hide some and see how well they come back."
     if gain <= 0:
-        return "Hidden cells came back no better than by the means of their columns: the views share little."
+        return (
+            "Hidden cells came back no better than by the means of their columns: the views share "
+            "little."
+        )
     return (
         f"Hidden cells came back with errors {gain:.0%} smaller than by the means of their columns."
     )
@@ -205,10 +211,10 @@ def _page(
         gap_fact(model),
     ]
     story = (
-        f"Both views (columns {listed(names[0], 3)} and {listed(names[1], 3)}) were rebuilt from one set of "
-        "patterns; what the patterns cannot say is taken for noise and left out. Each view has its own bound, so "
-        f"that neither can drown the other. The strength (alpha = {model.alpha_:.4g}) was chosen by cells held "
-        "out."
+        f"Both views (columns {listed(names[0], 3)} and {listed(names[1], 3)}) were rebuilt from "
+        "one set of patterns; what the patterns cannot say is taken for noise and left out. Each "
+        "view has its own bound, so that neither can drown the other. The strength (alpha = "
+        f"{model.alpha_:.4g}) was chosen by cells held out."
     )
     svg = bars(ordered, [moved[n] for n in ordered], "change, in standard deviations of the column")
     sections = [
@@ -218,8 +224,8 @@ def _page(
             "The result",
             [
                 Text(
-                    "Every cell of the views was replaced by what the model makes of it, holes included; other columns "
-                    "are as they were.",
+                    "Every cell of the views was replaced by what the model makes of it, holes "
+                    "included; other columns are as they were.",
                 ),
                 Figure(svg, "How much each column was changed (root mean square)."),
             ],
@@ -230,8 +236,9 @@ def _page(
             [
                 Text(_sentence(gain)),
                 Text(
-                    "A column that is changed by nearly one standard deviation is one that the others say nothing about: it "
-                    "was shrunk to its mean. Structure that one view alone has counts as noise in part.",
+                    "A column that is changed by nearly one standard deviation is one that the "
+                    "others say nothing about: it was shrunk to its mean. Structure that one view "
+                    "alone has counts as noise in part.",
                 ),
             ],
         ),

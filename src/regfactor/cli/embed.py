@@ -45,8 +45,8 @@ def run(job: Job, path: Path, dimensions: int) -> None:
     rank = model.codes_.shape[1]
     if rank < dimensions:
         job.console.note(
-            f"The columns share {count(rank, 'pattern')} only, so that each row has {rank} numbers, not "
-            f"{dimensions}."
+            f"The columns share {count(rank, 'pattern')} only, so that each row has {rank} "
+            f"numbers, not {dimensions}."
             if rank
             else "The columns share no pattern beyond noise: there is nothing to embed rows by.",
         )
@@ -54,8 +54,8 @@ def run(job: Job, path: Path, dimensions: int) -> None:
     lead = "The columns share no pattern beyond noise."
     if rank:
         lead = (
-            f"Each of {count(len(X), 'row')} has {codes.shape[1]} of {count(rank, 'pattern')}, with "
-            f"{shares[:dimensions].sum():.0%} of the strength of all."
+            f"Each of {count(len(X), 'row')} has {codes.shape[1]} of {count(rank, 'pattern')}, "
+            f"with {shares[:dimensions].sum():.0%} of the strength of all."
         )
     job.console.say(lead)
     job.console.say(str(model.certificate_))
@@ -128,14 +128,15 @@ def _page(
             ),
         )
     story = (
-        f"The table was approximated by as few shared patterns as its cells bear out; their number ({rank}) and "
-        f"the strength of the smoothing (alpha = {model.alpha_:.4g}) were found by cells held out. A row's codes "
-        "say how much of each pattern it has. Holes need no filling: a row is scored by the cells it "
-        "has."
+        "The table was approximated by as few shared patterns as its cells bear out; their number "
+        f"({rank}) and the strength of the smoothing (alpha = {model.alpha_:.4g}) were found by "
+        "cells held out. A row's codes say how much of each pattern it has. Holes need no "
+        "filling: a row is scored by the cells it has."
     )
     trust = (
-        "Codes are shrunk toward zero, the more the fewer cells a row has. Patterns of similar strength can turn "
-        "into each other when rows are added; their plane is steadier than each of them."
+        "Codes are shrunk toward zero, the more the fewer cells a row has. Patterns of similar "
+        "strength can turn into each other when rows are added; their plane is steadier than each "
+        "of them."
     )
     sections = [
         Section("What was done", [Text(story), *notes(job)]),

@@ -88,7 +88,10 @@ def _one_hot() -> OneHotEncoder:
 
 
 def _binary() -> Pipeline:
-    """Return a transformer of two words to 0 and 1, in the order of the alphabet; holes become the commoner one."""
+    """Return a transformer of two words to 0 and 1, in the order of the alphabet.
+
+    Holes become the commoner one.
+    """
     return make_pipeline(
         SimpleImputer(missing_values=NONE, strategy="most_frequent"),
         OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan),
@@ -116,12 +119,16 @@ def warn_of_unseen(transformer: ColumnTransformer, X: Any) -> None:
             else:
                 counted = "count as none of those that were"
             warn(
-                f"Column {name!r} has categories that were not there in fit: {listed(map(repr, new))}; they {counted}.",
+                f"Column {name!r} has categories that were not there in fit: "
+                f"{listed(map(repr, new))}; they {counted}.",
             )
 
 
 def features(transformer: ColumnTransformer) -> dict[str, int]:
-    """Return where words, flags and categories (`column=value`) stand among encoded columns; numbers have no zero."""
+    """Return where words, flags and categories (`column=value`) stand among encoded columns.
+
+    Numbers have no zero.
+    """
     places: dict[str, int] = {}
     for name, part, columns in transformer.transformers_:
         at = transformer.output_indices_[name]
@@ -172,7 +179,8 @@ def encoder_code(seen: Understood, scale: bool = True) -> str:
     ]
     if seen.of_kind(CATEGORY):
         fills = [
-            f"X[{seen.of_kind(CATEGORY)!r}] = X[{seen.of_kind(CATEGORY)!r}].astype(object).fillna({NONE!r}).astype(str)",
+            f"X[{seen.of_kind(CATEGORY)!r}] = "
+            f"X[{seen.of_kind(CATEGORY)!r}].astype(object).fillna({NONE!r}).astype(str)",
         ]
     else:
         fills = []

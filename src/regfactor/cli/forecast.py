@@ -126,7 +126,8 @@ def _values(job: Job, seen: Understood, clock: Clock) -> tuple[list[str], Array]
     names = [n for n in names if n not in still]
     if not names:
         raise BadInput(
-            f"{seen.table.path.name} has no column of numbers that changes, so there is nothing to forecast.",
+            f"{seen.table.path.name} has no column of numbers that changes, so there is nothing to "
+            "forecast.",
         )
     values = seen.frame[names].to_numpy(dtype=float, na_value=np.nan)
     X = values[clock.order]
@@ -149,14 +150,17 @@ def _compared(
     open_ = orders.lags is None and orders.season is not None and orders.season > 1
     if open_ and not any(c.season for c in compared.errors):
         job.console.note(
-            f"{count(len(X), 'row')} of {X.shape[1]} series are too few to fit a season of {orders.season} "
-            "rows, so that none was compared.",
+            f"{count(len(X), 'row')} of {X.shape[1]} series are too few to fit a season of "
+            f"{orders.season} rows, so that none was compared.",
         )
     return compared
 
 
 def _fitted(job: Job, compared: BacktestChoice, X: Array) -> Any:
-    """Return the model that was taken, fitted to all rows; say in terms of this command where it was damped."""
+    """Return the model that was taken, fitted to all rows.
+
+    Say in terms of this command where it was damped.
+    """
     model = compared.best.model()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The autoregression has spectral radius")
@@ -198,14 +202,17 @@ def _sentence(tried: Evaluation | None, level: float, names: list[str]) -> str:
     average = ", on average over the series" if len(names) > 1 else ""
     promised = ", fewer than promised" if tried.coverage < level else ""
     return (
-        f"Tried on the end of the series, {tried.coverage:.0%} of {tried.n_values} values lay within the {level:.0%} "
-        f"intervals{promised}, and errors were {better} those of {tried.naive}{average}."
-        f"{_worse(tried, names)}"
+        f"Tried on the end of the series, {tried.coverage:.0%} of {tried.n_values} values lay "
+        f"within the {level:.0%} intervals{promised}, and errors were {better} those of "
+        f"{tried.naive}{average}.{_worse(tried, names)}"
     )
 
 
 def _worse(tried: Evaluation, names: list[str]) -> str:
-    """Say which series the simple forecast foresees as well or better; nothing of a single one, told already."""
+    """Say which series the simple forecast foresees as well or better.
+
+    Nothing of a single one, told already.
+    """
     worse = [
         f"{name} ({number(a)} against {number(b)})"
         for name, a, b in zip(names, tried.errors, tried.naive_errors, strict=True)
@@ -260,9 +267,10 @@ def _page(
         facts.append((f"{tried.coverage:.0%}", f"of past values within {level:.0%} intervals"))
     facts.append(gap_fact(model))
     story = (
-        "All series were forecast together, each from the past of all, by a vector autoregression with a moving "
-        f"average of {count(model.q_, 'lag')}, solved as one convex problem. {_taken(compared, model)} Intervals "
-        f"are those of Gaussian shocks, widened for what is not known of the coefficients{_wider(compared)}."
+        "All series were forecast together, each from the past of all, by a vector autoregression "
+        f"with a moving average of {count(model.q_, 'lag')}, solved as one convex problem. "
+        f"{_taken(compared, model)} Intervals are those of Gaussian shocks, widened for what is "
+        f"not known of the coefficients{_wider(compared)}."
     )
     if np.isnan(X).any():
         story += (
@@ -287,8 +295,8 @@ def _page(
         trust.append(Grid(("series", "mean error", f"of {tried.naive}"), lines))
     trust.append(
         Text(
-            "A forecast goes on as the past did: it knows nothing of a change of rules. It looks back "
-            f"{count(model.p_, 'step')}, and sees no season that is longer.",
+            "A forecast goes on as the past did: it knows nothing of a change of rules. It looks "
+            f"back {count(model.p_, 'step')}, and sees no season that is longer.",
         ),
     )
     sections = [
@@ -303,7 +311,10 @@ def _page(
 
 
 def _wider(compared: BacktestChoice) -> str:
-    """Say by how much intervals were widened after errors on earlier rows; nothing where they held enough."""
+    """Say by how much intervals were widened after errors on earlier rows.
+
+    Nothing where they held enough.
+    """
     factor = compared.widening
     if factor > 1:
         return f", and by a factor of {number(factor)} more, as errors on earlier rows asked for"
@@ -319,8 +330,8 @@ def _choice(compared: BacktestChoice) -> list[Any]:
     ]
     return [
         Text(
-            "Models were compared by forecasts from earlier times, before the end of the series on which the one "
-            "taken was tried. Errors are in standard deviations of the series.",
+            "Models were compared by forecasts from earlier times, before the end of the series "
+            "on which the one taken was tried. Errors are in standard deviations of the series.",
         ),
         Grid(("model", "mean error on earlier rows"), lines),
     ]

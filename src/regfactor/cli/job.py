@@ -110,8 +110,8 @@ class Job:
             mark = mark_of_missing(seen.frame[name].to_numpy())
             if mark is not None:
                 self.console.note(
-                    f"{mark[0]} stands {mark[1]} times in column {name!r}, far from all its other numbers; "
-                    f"if it marks missing cells, add --missing {mark[0]}.",
+                    f"{mark[0]} stands {mark[1]} times in column {name!r}, far from all its other "
+                    f"numbers; if it marks missing cells, add --missing {mark[0]}.",
                 )
         self.console.record["columns"] = {
             c.name: {"kind": c.kind, "missing": c.missing, "ignored": c.why or None}

@@ -94,8 +94,8 @@ def _labeled(job: Job, seen: Understood, target: Target, statements: list[Statem
     rows = sample_rows(task, seed, MAX_FITTED_LABELED, MAX_FITTED_UNLABELED)
     if len(rows) < len(task.y):
         job.console.note(
-            f"The model was fitted to {len(rows):,} of {len(task.y):,} rows, drawn at random; every "
-            "row was labeled."
+            f"The model was fitted to {len(rows):,} of {len(task.y):,} rows, drawn at random; "
+            "every row was labeled."
         )
     fitted_task = task.of_rows(rows)
     model = _fitted(job, result.winner, X[rows], fitted_task)
@@ -165,9 +165,9 @@ def _warn_of_one_class(job: Job, predicted: Array, target: Target) -> None:
         return
     if len(np.unique(predicted)) == 1:
         job.console.note(
-            f"All {len(predicted):,} rows were labeled {target.classes[predicted[0]]!r}: the columns "
-            "and the labels given do not separate the classes. Label some more rows of the others "
-            "before you use this."
+            f"All {len(predicted):,} rows were labeled {target.classes[predicted[0]]!r}: the "
+            "columns and the labels given do not separate the classes. Label some more rows of "
+            "the others before you use this."
         )
 
 

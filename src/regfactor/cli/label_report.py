@@ -57,19 +57,22 @@ def lead(done: Labeled) -> str:
     old = int(done.target.labeled.sum())
     winner = done.contest.winner
     how = f" {_skill(done)}" if done.crossed is not None else ""
-    return f"{count(new, 'row')} labeled from {count(old, 'label')} in {done.target.name!r} by {winner.name}.{how}"
+    return (
+        f"{count(new, 'row')} labeled from {count(old, 'label')} in {done.target.name!r} by "
+        f"{winner.name}.{how}"
+    )
 
 
 def _skill(done: Labeled) -> str:
     t = trust(done)
     if done.target.is_classification:
         return (
-            f"On labeled rows that it had not seen, {t['accuracy']:.0%} were right; always saying the commonest "
-            f"class gives {t['commonest']:.0%}."
+            f"On labeled rows that it had not seen, {t['accuracy']:.0%} were right; always saying "
+            f"the commonest class gives {t['commonest']:.0%}."
         )
     return (
-        f"On labeled rows that it had not seen, it was off by {number(t['error'])} on average; always saying the "
-        f"median gives {number(t['simple_error'])}."
+        f"On labeled rows that it had not seen, it was off by {number(t['error'])} on average; "
+        f"always saying the median gives {number(t['simple_error'])}."
     )
 
 
@@ -171,16 +174,19 @@ def _story(done: Labeled) -> str:
     winner = done.contest.winner
     contest = done.contest
     if contest.comparison is None:
-        return f"The target was filled by {winner.name} ({type(winner.model).__name__}), without a comparison."
+        return (
+            f"The target was filled by {winner.name} ({type(winner.model).__name__}), without a "
+            "comparison."
+        )
     n = len(contest.comparison.difference)
     if not done.statements:
         best = "The best on average"
     else:
         best = "The best of those that follow the statements"
     return (
-        f"{len(contest.candidates)} models, some of which learn from rows without a label too, were each fitted "
-        f"{n} times without a part of the labels, and tried on that part. {best}, {winner.name} "
-        f"({type(winner.model).__name__}), then filled the target from all labels."
+        f"{len(contest.candidates)} models, some of which learn from rows without a label too, "
+        f"were each fitted {n} times without a part of the labels, and tried on that part. {best}, "
+        f"{winner.name} ({type(winner.model).__name__}), then filled the target from all labels."
     )
 
 
@@ -215,9 +221,10 @@ def _result(done: Labeled) -> list[Any]:
         blocks.append(
             Figure(
                 svg,
-                f"How sure the model is. {np.mean(done.predicted.probabilities[new] >= HIGH_PROBABILITY):.0%} of the rows are "
-                f"labeled with a probability of {HIGH_PROBABILITY:.0%} or more; look at the others "
-                "first.",
+                "How sure the model is. "
+                f"{np.mean(done.predicted.probabilities[new] >= HIGH_PROBABILITY):.0%} of the rows "
+                f"are labeled with a probability of {HIGH_PROBABILITY:.0%} or more; look at the "
+                "others first.",
             ),
         )
     else:
@@ -228,7 +235,8 @@ def _result(done: Labeled) -> list[Any]:
             width = np.median((done.predicted.limits.upper - done.predicted.limits.lower)[new])
             blocks.append(
                 Text(
-                    f"Every filled row has a {LEVEL:.0%} interval; the median width is {number(width)}.",
+                    f"Every filled row has a {LEVEL:.0%} interval; the median width is "
+                    f"{number(width)}.",
                 ),
             )
         else:
@@ -263,7 +271,8 @@ def _scores(done: Labeled) -> Figure:
         better = "further left"
     return Figure(
         svg,
-        f"Each dot is a part of the labels on which a model was tried, each bar the mean; {better} is better.",
+        f"Each dot is a part of the labels on which a model was tried, each bar the mean; {better} "
+        "is better.",
     )
 
 
@@ -288,8 +297,8 @@ def _statements(done: Labeled) -> Section | None:
         [
             Grid(head, lines),
             Text(
-                "A wrong share is the main risk: the model follows what it is told. 'expected' is the mean probability, "
-                "'predicted' the share of rows with that label.",
+                "A wrong share is the main risk: the model follows what it is told. 'expected' is "
+                "the mean probability, 'predicted' the share of rows with that label.",
             ),
         ],
     )
@@ -308,16 +317,16 @@ def _trust(done: Labeled) -> list[Any]:
     if target.is_classification and t["sure"]:
         blocks.append(
             Text(
-                f"Where it claimed a probability of {HIGH_PROBABILITY:.0%} or more ({count(t['sure'], 'row')}), "
-                f"{t['sure_right']:.0%} were right.",
+                f"Where it claimed a probability of {HIGH_PROBABILITY:.0%} or more "
+                f"({count(t['sure'], 'row')}), {t['sure_right']:.0%} were right.",
             ),
         )
     if not target.is_classification and done.predicted.limits is not None:
         blocks.append(
             Text(
-                f"Intervals are made of errors on unseen labels (CV+): about {LEVEL:.0%} of rows like the "
-                f"labeled ones lie within, and at least {2 * LEVEL - 1:.0%} are guaranteed "
-                "to.",
+                f"Intervals are made of errors on unseen labels (CV+): about {LEVEL:.0%} of rows "
+                f"like the labeled ones lie within, and at least {2 * LEVEL - 1:.0%} are "
+                "guaranteed to.",
             ),
         )
     if t["labels"] < FEW_LABELS:
@@ -328,9 +337,9 @@ def _trust(done: Labeled) -> list[Any]:
         )
     blocks.append(
         Text(
-            "It holds for rows like those with a label. If labels were given to special rows (the easy "
-            "ones, the recent ones), the others may fare worse, and this report cannot see it. The model "
-            "was chosen by the same folds, so the numbers are a little too good.",
+            "It holds for rows like those with a label. If labels were given to special rows (the "
+            "easy ones, the recent ones), the others may fare worse, and this report cannot see "
+            "it. The model was chosen by the same folds, so the numbers are a little too good.",
         ),
     )
     return blocks

@@ -36,7 +36,9 @@ OUTPUT: dict[str, Any] = {
         Annotated[
             str | None,
             typer.Option(
-                help="csv or parquet; otherwise Parquet for Parquet and Feather, CSV for the others.",
+                help=(
+                    "csv or parquet; otherwise Parquet for Parquet and Feather, CSV for the others."
+                ),
                 rich_help_panel=FILES,
             ),
         ],
@@ -68,7 +70,10 @@ OUTPUT: dict[str, Any] = {
         Annotated[
             list[str] | None,
             typer.Option(
-                help="One more marker of missing cells, besides empty, ?, NA, NaN, None and null. May be repeated.",
+                help=(
+                    "One more marker of missing cells, besides empty, ?, NA, NaN, None and "
+                    "null. May be repeated."
+                ),
                 rich_help_panel=COLUMNS,
             ),
         ],

@@ -33,7 +33,10 @@ class Outputs:
     )  # folders, which go again where nothing is written
 
     def plan(self, path: Path, remedy: str = ELSEWHERE) -> Path:
-        """Return a path that will be written; raise, with a remedy, where it must not or cannot be."""
+        """Return a path that will be written.
+
+        Raise, with a remedy, where it must not or cannot be.
+        """
         folder = path.parent
         if folder.exists() and not folder.is_dir():
             raise BadInput(f"{folder} is a file, not a folder; {remedy}.")

@@ -50,8 +50,9 @@ def certificate_section(model: Any) -> Section:
             "Is it the best fit?",
             [
                 Text(
-                    f"{type(model).__name__} is a convex problem, which scikit-learn solves to its own tolerance: no "
-                    "other start would give another result. It comes without a certificate.",
+                    f"{type(model).__name__} is a convex problem, which scikit-learn solves to its "
+                    "own tolerance: no other start would give another result. It comes without a "
+                    "certificate.",
                 ),
             ],
         )
@@ -60,16 +61,17 @@ def certificate_section(model: Any) -> Section:
             "Is it the best fit?",
             [
                 Text(
-                    f"{type(model).__name__} is solved by local search: there is no proof that no better solution of the "
-                    "same problem exists. Other seeds (--seed) show how much hangs on the start.",
+                    f"{type(model).__name__} is solved by local search: there is no proof that no "
+                    "better solution of the same problem exists. Other seeds (--seed) show how "
+                    "much hangs on the start.",
                 ),
             ],
         )
     blocks: list[Any] = [
         Text(plain_certificate(model)),
         Text(
-            "That is a proof about the optimization, not about the world: it does not say that the model suits the "
-            "data. For that, see how far to trust it.",
+            "That is a proof about the optimization, not about the world: it does not say that "
+            "the model suits the data. For that, see how far to trust it.",
         ),
         Text(f"In numbers: {certificate}"),
     ]
@@ -97,8 +99,8 @@ def plain_certificate(model: Any) -> str:
     else:
         proof = "by an iterative, inflated bound"
     best = (
-        f"no other solution of the same problem, of any rank, can be better by more than {at_most(share)} of its "
-        f"cost ({proof})."
+        "no other solution of the same problem, of any rank, can be better by more than "
+        f"{at_most(share)} of its cost ({proof})."
     )
     if not model.status_.converged:
         return f"Not quite: {model.status_.message}. Still, {best}"
@@ -120,8 +122,8 @@ def repeat_section(job: Job, code: str) -> Section:
             Code(job.command_line, "On the command line:"),
             Code(wrapped(code.strip()), "In Python:"),
             Text(
-                f"With regfactor {version('regfactor')} and scikit-learn {version('scikit-learn')}, seed "
-                f"{job.settings.seed}.",
+                f"With regfactor {version('regfactor')} and scikit-learn "
+                f"{version('scikit-learn')}, seed {job.settings.seed}.",
             ),
         ],
     )
@@ -142,9 +144,10 @@ def reading_code(seen: Understood) -> str:
         return f"frame = pd.read_feather({str(path)!r})"
     if lower.endswith(".npz"):
         return (
-            f"with np.load({str(path)!r}) as arrays:\n    X = arrays['X' if 'X' in arrays else arrays.files[0]]\n"
-            "    frame = pd.DataFrame(X, columns=[f'x{j}' for j in range(X.shape[1])])\n"
-            "    frame = frame.assign(**{k: v for k, v in arrays.items() if v.shape == (len(X),)})"
+            f"with np.load({str(path)!r}) as arrays:\n    X = arrays['X' if 'X' in arrays else "
+            "arrays.files[0]]\n    frame = pd.DataFrame(X, columns=[f'x{j}' for j in "
+            "range(X.shape[1])])\n    frame = "
+            "frame.assign(**{k: v for k, v in arrays.items() if v.shape == (len(X),)})"
         )
     reading = seen.table.reading
     options = ""

@@ -46,5 +46,6 @@ def source() -> Path:
         if (folder / PACKAGE).is_file():
             return folder
     raise BadInput(
-        "the experiments are not part of the installed package: run this in a checkout of the source of regfactor.",
+        "the experiments are not part of the installed package: run this in a checkout of the "
+        "source of regfactor.",
     )

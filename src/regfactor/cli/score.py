@@ -71,8 +71,8 @@ def run(job: Job, model_path: Path, path: Path) -> None:
         or not isinstance(info["columns"], dict)
     ):
         raise BadInput(
-            f"{model_path.name} holds a {type(model).__name__} that no command has saved; in Python, "
-            "regfactor.load opens it.",
+            f"{model_path.name} holds a {type(model).__name__} that no command has saved; in "
+            "Python, regfactor.load opens it.",
         )
     job.outputs.inputs.append(model_path)
     table = job.read(path)
@@ -93,12 +93,12 @@ def _page(
     (model_path, path) = paths
     (said, rows) = result
     done = (
-        f"The model in {model_path.name} was applied to every row of {path.name} alone; it did not move, and no "
-        "row depends on the others."
+        f"The model in {model_path.name} was applied to every row of {path.name} alone; it did not "
+        "move, and no row depends on the others."
     )
     data = (
-        f"The columns {', '.join(info['columns'])} were read as they were when the model was fitted; others were "
-        "carried along."
+        f"The columns {', '.join(info['columns'])} were read as they were when the model was "
+        "fitted; others were carried along."
     )
     trust = "As far as the report of the fit says, and only for rows like those it was fitted to."
     code = f"import regfactor\n\nmodel = regfactor.load({str(model_path)!r})"
@@ -230,6 +230,6 @@ def _forecast(model: Any, info: dict[str, Any], table: Table) -> tuple[Any, str]
     out = frame_of(Clock(time, index, np.arange(rows), form), list(info["columns"]), ahead, table)
     return (
         out,
-        f"{count(rows, 'new row')} passed through the model; {count(info['horizon'], 'step')} ahead of them are "
-        "forecast.",
+        f"{count(rows, 'new row')} passed through the model; {count(info['horizon'], 'step')} "
+        "ahead of them are forecast.",
     )

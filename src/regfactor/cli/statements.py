@@ -47,7 +47,8 @@ def parse(text: str) -> Statement:
             number = float("nan")
         if not 0 <= number <= 1:
             raise BadInput(
-                f"--constraint {text!r}: the {name} must be a number between 0 and 1, not {value!r}.",
+                f"--constraint {text!r}: the {name} must be a number between 0 and 1, not "
+                f"{value!r}.",
             )
         numbers.append(number)
     return Statement(found["feature"].strip(), found["label"].strip(), *numbers)
@@ -61,9 +62,9 @@ def constraints(statements: list[Statement], places: dict[str, int]) -> list[Any
     for s in statements:
         if s.feature != ALL and s.feature not in places:
             raise BadInput(
-                f"--constraint names the feature {s.feature!r}, and there is no such word, flag or category"
-                f"{nearest(s.feature, places)} Words come from --text columns, categories are written "
-                "column=value, and 'all' stands for all rows.",
+                f"--constraint names the feature {s.feature!r}, and there is no such word, flag or "
+                f"category{nearest(s.feature, places)} Words come from --text columns, categories "
+                "are written column=value, and 'all' stands for all rows.",
             )
         merged.setdefault((s.feature, s.tolerance), {})[s.label] = s.share
     words: list[str] = [""] * (max(places.values(), default=-1) + 1)

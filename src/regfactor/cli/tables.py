@@ -1,4 +1,6 @@
-"""Tables from files: CSV, Parquet, Feather and NPZ, read as they stand; a file that is none is refused by a sentence.
+"""Tables from files: CSV, Parquet, Feather and NPZ, read as they stand.
+
+A file that is none is refused by a sentence.
 
 Cells of a CSV file stay the strings that they were: what a command does not change is written back
 to the letter.
@@ -50,7 +52,10 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table as it stands in a file; `text` tells that its cells are strings, of which some mark a hole."""
+    """A table as it stands in a file.
+
+    `text` tells that its cells are strings, of which some mark a hole.
+    """
 
     path: Path
     raw: Any
@@ -76,7 +81,10 @@ class Table:
 
     @cached_property
     def decimal(self) -> str:
-        """The decimal mark that most numbers of the table are written with; commas go with semicolons alone."""
+        """The decimal mark that most numbers of the table are written with.
+
+        Commas go with semicolons alone.
+        """
         if not self.text or self.separator != ";":
             return "."
         cells = [cell for name in self.names for cell in self.raw[name]]
@@ -162,7 +170,8 @@ def _checked(table: Table) -> Table:
             "; if the first row is data, add --no-header." if table.text else "."
         )
         raise BadInput(
-            f"{table.path.name} has {len(at)} columns called {twice[0]!r} (columns {listed(at)}). {remedy}",
+            f"{table.path.name} has {len(at)} columns called {twice[0]!r} (columns {listed(at)}). "
+            f"{remedy}",
         )
     if not names:
         raise BadInput(f"{table.path.name} has no columns.")
@@ -185,8 +194,8 @@ def _of_text(path: Path, reading: Reading) -> Table:
         names = [name.strip() or f"unnamed_{j + 1}" for j, name in enumerate(first)]
         if len(names) == len(set(names)) and all(_is_number(name) for name in names):
             notes.append(
-                f"The first row ({listed(names, 4)}) was taken for the names of the columns; if it is data, "
-                "add --no-header.",
+                f"The first row ({listed(names, 4)}) was taken for the names of the columns; if it "
+                "is data, add --no-header.",
             )
     else:
         names = [f"x{j}" for j in range(len(first))]
@@ -222,8 +231,8 @@ def _decoded(path: Path, encoding: str) -> str:
         at = getattr(error, "start", 0)
         line = content[:at].count(b"\n") + 1
         raise BadInput(
-            f"{path.name} is not {encoding}: byte 0x{content[at]:02x} in line {line}. Save it as UTF-8, or "
-            "name its encoding, for example --encoding latin-1.",
+            f"{path.name} is not {encoding}: byte 0x{content[at]:02x} in line {line}. Save it as "
+            "UTF-8, or name its encoding, for example --encoding latin-1.",
         ) from error
 
 
@@ -274,8 +283,8 @@ def _rows(buffer: io.StringIO, names: list[str], separator: str, path: Path) -> 
     if (extra != "").any():
         line = int(np.argmax((extra != "").to_numpy())) + 1
         raise BadInput(
-            f"Row {line} of {path.name} has more cells than the {len(names)} columns; quote cells that "
-            f"contain {separator!r}.",
+            f"Row {line} of {path.name} has more cells than the {len(names)} columns; quote cells "
+            f"that contain {separator!r}.",
         )
     frame.columns = names
     return frame.fillna("")
@@ -321,8 +330,8 @@ def _refused_rows(
         for number, row in enumerate(filter(None, csv.reader(buffer, delimiter=separator)), 1):
             if len(row) > len(names):
                 raise BadInput(
-                    f"Row {number} of {path.name} has {len(row)} cells, the table has {len(names)} columns;"
-                    f" quote cells that contain {separator!r}.",
+                    f"Row {number} of {path.name} has {len(row)} cells, the table has {len(names)} "
+                    f"columns; quote cells that contain {separator!r}.",
                 ) from error
     except csv.Error:
         pass  # then the parser's own words must do
@@ -369,7 +378,8 @@ def _of_arrays(path: Path) -> tuple[Any, tuple[str, ...]]:
     if name is None or (len(tables) > 1 and name != "X"):
         shapes = {key: a.shape for key, a in arrays.items()}
         raise BadInput(
-            f"{path.name} needs one two-dimensional array, called X where there are others; it has {shapes}.",
+            f"{path.name} needs one two-dimensional array, called X where there are others; it has "
+            f"{shapes}.",
         )
     X = tables[name]
     if X.dtype.kind not in "biufUS":

@@ -69,13 +69,13 @@ def target_of(
     given = [v for v in spelled if v is not None]
     if not given and not stated:
         raise BadInput(
-            f"The target {name!r} has no label in any of {len(cells)} rows: there is nothing to learn from. "
-            "Label some rows, or say what is known of them by --constraint.",
+            f"The target {name!r} has no label in any of {len(cells)} rows: there is nothing to "
+            "learn from. Label some rows, or say what is known of them by --constraint.",
         )
     if len(given) == len(spelled):
         raise BadInput(
-            f"Nothing is missing: all {len(given)} rows have a label in {name!r}. If a value such as -1 "
-            "marks rows without one, name it: --unlabeled -1.",
+            f"Nothing is missing: all {len(given)} rows have a label in {name!r}. If a value such "
+            "as -1 marks rows without one, name it: --unlabeled -1.",
         )
     task, why = _task(task, column.kind, given, bool(stated))
     if task == REGRESSION and stated:
@@ -112,19 +112,23 @@ def _numbers(name: str, spelled: Array) -> Array:
     except ValueError as error:
         at, odd = next((i, v) for i, v in enumerate(spelled) if v is not None and not _is_number(v))
         raise BadInput(
-            f"A regression needs numbers, and the target {name!r} holds {odd!r} in row {at + 1}. Correct "
-            "it, or take the labels for classes: --task classification.",
+            f"A regression needs numbers, and the target {name!r} holds {odd!r} in row {at + 1}. "
+            "Correct it, or take the labels for classes: --task classification.",
         ) from error
     check_finite(name, y)
     if len(np.unique(y[~np.isnan(y)])) < 2:
         raise BadInput(
-            f"The target {name!r} is {y[~np.isnan(y)][0]:g} in every labeled row: there is nothing to learn.",
+            f"The target {name!r} is {y[~np.isnan(y)][0]:g} in every labeled row: there is nothing "
+            "to learn.",
         )
     return y
 
 
 def _check_stated(stated: list[str], given: list[str], named: list[str]) -> None:
-    """Raise where a statement speaks of an unknown class; where no row is labeled, statements tell the classes."""
+    """Raise where a statement speaks of an unknown class.
+
+    Where no row is labeled, statements tell the classes.
+    """
     known = {*given, *named}
     strange = [label for label in stated if given and label not in known]
     if strange:
@@ -148,8 +152,8 @@ def _check_classes(name: str, given: list[str], classes: list[str], named: list[
         )
     if len(classes) > MOST_LEVELS or (len(set(given)) > max(2, len(given) / 2) and len(given) > 4):
         raise BadInput(
-            f"The target {name!r} has {len(set(given))} different labels in {len(given)} labeled rows: too "
-            "many to learn them as classes.",
+            f"The target {name!r} has {len(set(given))} different labels in {len(given)} labeled "
+            "rows: too many to learn them as classes.",
         )
 
 

@@ -45,7 +45,10 @@ class Clock:
 
     @property
     def season(self) -> int | None:
-        """How many rows make a year, or a week of days, or a day of hours; None where the times do not tell."""
+        """How many rows make a year, or a week of days, or a day of hours.
+
+        None where the times do not tell.
+        """
         return SEASON.get((getattr(self.index, "freqstr", None) or "").partition("-")[0])
 
 
@@ -56,8 +59,9 @@ def clock_of(job: Job, seen: Understood, wanted: str | None) -> Clock:
     name = wanted or _dated(seen) or _counted(seen)
     if name is None:
         job.console.note(
-            "No column tells the times of the rows, so they were taken one after the other, in the order of "
-            "the file, and forecasts are counted. --time names one, --season a season.",
+            "No column tells the times of the rows, so they were taken one after the other, in "
+            "the order of the file, and forecasts are counted. --time names one, --season a "
+            "season.",
         )
         return Clock("step", pd.RangeIndex(1, rows + 1), np.arange(rows))
     seen.table.place(name, "time column")
@@ -68,8 +72,8 @@ def clock_of(job: Job, seen: Understood, wanted: str | None) -> Clock:
         )
     if not index.is_unique:
         raise BadInput(
-            f"The time {index[index.duplicated()][0]} occurs more than once in {name!r}; a series has one "
-            "row for each time.",
+            f"The time {index[index.duplicated()][0]} occurs more than once in {name!r}; a series "
+            "has one row for each time.",
         )
     order = np.argsort(index)
     if np.any(np.diff(order) < 0):
@@ -78,7 +82,10 @@ def clock_of(job: Job, seen: Understood, wanted: str | None) -> Clock:
 
 
 def _dated(seen: Understood) -> str | None:
-    """Return a column of dates without holes; raise for one that would be it but for a few cells."""
+    """Return a column of dates without holes.
+
+    Raise for one that would be it but for a few cells.
+    """
     whole = [c for c in seen.columns if not c.missing and c.why != SAID]
     name = next((c.name for c in whole if c.kind == DATE), None)
     for c in whole if name is None else ():
@@ -89,8 +96,8 @@ def _dated(seen: Understood) -> str | None:
         at = odd_date(cells) if len(cells) else None
         if at is not None:
             raise BadInput(
-                f"{odd_cell(c.name, 'dates', at, cells[at])} If it does not hold the times of the rows, "
-                f"add --ignore {c.name!r}.",
+                f"{odd_cell(c.name, 'dates', at, cells[at])} If it does not hold the times of the "
+                f"rows, add --ignore {c.name!r}.",
             )
     return name
 
@@ -115,7 +122,8 @@ def parsed_times(cells: Any, name: str, form: str | None = None) -> tuple[Any, s
         if np.all(whole == np.rint(whole)):
             return pd.Index(whole.astype(int)), None
         raise BadInput(
-            f"The time column {name!r} holds numbers that are not whole, or none; give dates or whole numbers.",
+            f"The time column {name!r} holds numbers that are not whole, or none; give dates or "
+            "whole numbers.",
         )
     quarters = [QUARTER.match(v) for v in known]
     if sum(map(bool, quarters)) <= len(known) / 2:
@@ -131,7 +139,10 @@ def parsed_times(cells: Any, name: str, form: str | None = None) -> tuple[Any, s
 
 
 def _regular(job: Job, name: str, index: Any, order: Any) -> Clock:
-    """Return a clock without gaps: missing rows become empty ones; where there is no rule, rows are counted."""
+    """Return a clock without gaps: missing rows become empty ones.
+
+    Where there is no rule, rows are counted.
+    """
     pd = pandas()
     rows = len(index)
     if isinstance(index, pd.DatetimeIndex):
@@ -166,8 +177,8 @@ def _regular(job: Job, name: str, index: Any, order: Any) -> Clock:
 def _counted_rows(job: Job, name: str, order: Any) -> Clock:
     """Return a clock that counts the rows, since their times follow no rule."""
     job.console.note(
-        f"The times in {name!r} follow no rule, so rows were taken one after the other, and forecasts are "
-        "counted.",
+        f"The times in {name!r} follow no rule, so rows were taken one after the other, and "
+        "forecasts are counted.",
     )
     return Clock("step", pandas().RangeIndex(1, len(order) + 1), order)
 
@@ -178,6 +189,7 @@ def _with_gaps(job: Job, name: str, index: Any, whole: Any, order: Any) -> Clock
     places = index.get_indexer(whole)
     if len(whole) > rows:
         job.console.note(
-            f"{len(whole) - rows} times are missing in {name!r}; they were taken for rows without values.",
+            f"{len(whole) - rows} times are missing in {name!r}; they were taken for rows without "
+            "values.",
         )
     return Clock(name, whole, np.where(places >= 0, np.asarray(order)[places], -1))

@@ -97,7 +97,10 @@ def bars(
     value_label: str = "",
     percent: bool = False,
 ) -> str:
-    """Draw a bar for each name, the first at the top, each with its number; `marks` are what to compare them with."""
+    """Draw a bar for each name, the first at the top, each with its number.
+
+    `marks` are what to compare them with.
+    """
     names = list(names)[:MOST_BARS]
     sizes = np.asarray(values, float)[:MOST_BARS]
     others = None if marks is None else np.asarray(marks, float)[:MOST_BARS]

@@ -28,7 +28,10 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def at_most(share: float) -> str:
-    """Return a small share as a per cent that is not below it, with two digits; the least one is 0.0001%."""
+    """Return a small share as a per cent that is not below it, with two digits.
+
+    The least one is 0.0001%.
+    """
     percents = 100 * max(share, CLOSEST)
     unit = 10.0 ** (math.floor(math.log10(percents)) - 1)
     return f"{number(math.ceil(percents / unit * (1 - 1e-12)) * unit, 2)}%"

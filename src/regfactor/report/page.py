@@ -1,4 +1,7 @@
-"""A report as data: lead, key numbers, sections of text, tables, figures, code; `Page.html` makes one file of them."""
+"""A report as data: lead, key numbers, sections of text, tables, figures, code.
+
+`Page.html` makes one file of them.
+"""
 
 from __future__ import annotations
 
