@@ -477,7 +477,7 @@ def test_two_views_are_denoised(tmp_path):
 def test_a_gross_outlier_is_taken_for_missing(table, job, options):  # noqa: F811
     done = command(job, table, *options)
     assert (
-        done.code == 0 and "1 gross outlier among the numbers was taken for missing" in done.err
+        done.code == 0 and "1 gross outlier among the numbers was treated as missing" in done.err
     ), done
     after = pd.read_csv(table.with_name(f"people.{job}.csv"))
     if job == "denoise":
