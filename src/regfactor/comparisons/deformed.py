@@ -34,10 +34,8 @@ class Space(abc.ABC):
     ambient: float
     intrinsic: float
     form: Power
-    steps: list[int] = field(
-        default_factory=list,
-        init=False,
-    )  # of each solution by conjugate gradients
+    # of each solution by conjugate gradients
+    steps: list[int] = field(default_factory=list, init=False)
 
     @abc.abstractmethod
     def ridge(self, rows: Array, Y: Array, intercept: bool) -> Array:
@@ -149,7 +147,8 @@ class IterativeSpace(Space):
         if solved.residual > self.tol:
             message = (
                 f"Conjugate gradients ended after {solved.n_iter} steps at a relative residual of "
-                f"{solved.residual:.1e}, above tol={self.tol:g}; raise max_iter or gamma_A, or loosen tol."
+                f"{solved.residual:.1e}, above tol={self.tol:g}; raise max_iter or gamma_A, or "
+                "loosen tol."
             )
             warn(message, ConvergenceWarning)
         return solved.X
@@ -173,8 +172,9 @@ class IterativeSpace(Space):
     def features(self, rows: Array) -> tuple[Array, Callable[[Array], Array]]:
         if len(rows) > MOST_ROWS:
             raise ValueError(
-                f"A support vector machine by conjugate gradients takes at most {MOST_ROWS} labeled rows, got "
-                f"{len(rows)}. Use solver='direct', fewer features, or LaplacianRLS.",
+                f"A support vector machine by conjugate gradients takes at most {MOST_ROWS} "
+                f"labeled rows, got {len(rows)}. Use solver='direct', fewer features, or "
+                "LaplacianRLS.",
             )
         F = self.basis.table[rows]
         G = np.empty((len(rows), len(rows)))
@@ -194,8 +194,8 @@ def _cholesky(A: Array) -> Array:
         return np.asarray(scipy.linalg.cholesky(A, check_finite=False))
     except scipy.linalg.LinAlgError as error:
         raise ValueError(
-            "gamma_A is lost in rounding beside the other terms, so that the solution is not determined. Scale the "
-            "inputs, or raise gamma_A.",
+            "gamma_A is lost in rounding beside the other terms, so that the solution is not "
+            "determined. Scale the inputs, or raise gamma_A.",
         ) from error
 
 

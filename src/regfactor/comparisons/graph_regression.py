@@ -68,7 +68,8 @@ class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
             if not all(s.met for s in solved):
                 warn(
                     f"{type(self).__name__}: conjugate gradients stopped at a relative residual of "
-                    f"{self.residual_:.2g}; raise max_iter, or bring the columns of X to a common scale of about one.",
+                    f"{self.residual_:.2g}; raise max_iter, or bring the columns of X to a common "
+                    "scale of about one.",
                     ConvergenceWarning,
                 )
         return self

@@ -48,7 +48,10 @@ def solve_definite(A: scipy.sparse.csr_array, B: Array, tol: float, max_iter: in
 
 
 def _factored(A: scipy.sparse.csr_array, B: Array, tol: float, max_iter: int) -> Solved:
-    """Solve by a Cholesky factorization, and once more for the residual; zero where there is none."""
+    """Solve by a Cholesky factorization, and once more for the residual.
+
+    Zero where there is none.
+    """
     L, failed = scipy.linalg.lapack.dpotrf(A.toarray(), lower=True, overwrite_a=True)
     if failed:
         return _judged(A, B, np.zeros_like(B), 0, tol)
@@ -129,7 +132,10 @@ def _wrong(R: Array, X: Array, B: Array, diagonal: Array) -> Array:
 
 
 def _ratio(A: Array, B: Array) -> Array:
-    """Return the ratios of the lengths of columns; nothing is no part of anything, and something of nothing is all."""
+    """Return the ratios of the lengths of columns.
+
+    Nothing is no part of anything, and something of nothing is all.
+    """
     a = np.linalg.norm(A, axis=0)
     b = np.linalg.norm(B, axis=0)
     return np.where(a > 0, a / np.where(b > 0, b, np.maximum(a, 1e-300)), 0.0)

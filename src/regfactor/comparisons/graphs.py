@@ -1,4 +1,7 @@
-"""Neighbor graphs on rows, their Laplacians and powers of these, all sparse; and conjugate gradients for such forms."""
+"""Neighbor graphs on rows, their Laplacians and powers of these, all sparse.
+
+And conjugate gradients for such forms.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,8 @@ class NeighborGraph(Params):
         np.fill_diagonal(squares, 0.0)
         if isinstance(self.gamma, str):
             raise ValueError(
-                f"Heat weights need a number as gamma where only a kernel is known, got {self.gamma!r}.",
+                "Heat weights need a number as gamma where only a kernel is known, got "
+                f"{self.gamma!r}.",
             )
         return self._weights(np.sqrt(squares), None, "precomputed")
 
@@ -144,9 +148,8 @@ def conjugate_gradients(
         )
         X += length * D
         steps += 1
-        R = (
-            B - apply(X) if steps % 50 == 0 else R - length * AD
-        )  # what was added up drifts from the true residual
+        # what was added up drifts from the true residual
+        R = B - apply(X) if steps % 50 == 0 else R - length * AD
         Z = R / diagonal[:, None]
         last = products
         products = (R * Z).sum(axis=0)

@@ -101,8 +101,8 @@ def _warn_of_copies(X: Array, tangents: Tangents) -> None:
     alone = int(np.all(X[tangents.places[:, -1]] == X, axis=1).sum())  # even the farthest is a copy
     if alone:
         warn(
-            f"HessianRegression: all neighbors of {alone} rows are copies of them, so that nothing ties these rows to "
-            "others; raise n_neighbors, or remove duplicate rows.",
+            f"HessianRegression: all neighbors of {alone} rows are copies of them, so that nothing "
+            "ties these rows to others; raise n_neighbors, or remove duplicate rows.",
         )
 
 
@@ -128,11 +128,8 @@ def hessian_rows(X: Array, tangents: Tangents) -> scipy.sparse.csr_array:
     n, k = tangents.places.shape
     m = tangents.frames.shape[2]
     r, s = np.triu_indices(m)
-    scale = np.where(
-        r == s,
-        2.0,
-        np.sqrt(2),
-    )  # f = ... + c_rs u_r u_s: 2 c_rr on the diagonal, c_rs twice off it
+    # f = ... + c_rs u_r u_s: 2 c_rr on the diagonal, c_rs twice off it
+    scale = np.where(r == s, 2.0, np.sqrt(2))
     blocks: list[Any] = []
     for rows in gen_batches(n, max(BLOCK // (k * (m + len(r))), 1)):
         fits = fits_of_quadratics(tangents.coordinates(X, rows))[:, m:] * scale[:, None]

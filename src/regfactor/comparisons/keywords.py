@@ -78,7 +78,8 @@ class KeywordVote(ClassifierMixin, BaseEstimator):
             stated = [c for c in as_constraints(self.constraints) if _votes(c)]
             if not stated:
                 raise ValueError(
-                    "KeywordVote needs a labeled feature, or a region given by a function, among constraints.",
+                    "KeywordVote needs a labeled feature, or a region given by a function, among "
+                    "constraints.",
                 )
             table = self._table(X, reset=True)
             classes = self.classes
@@ -153,7 +154,10 @@ def _votes(constraint: Constraint) -> bool:
 
 
 def _shares(constraint: Constraint, classes: list[Any]) -> list[float]:
-    """Return the shares of all classes; what is not stated is spread evenly over those not named."""
+    """Return the shares of all classes.
+
+    What is not stated is spread evenly over those not named.
+    """
     targets = constraint.targets
     rest = (1 - sum(targets.values())) / max(len(classes) - len(targets), 1)
     return [targets.get(label, rest) for label in classes]

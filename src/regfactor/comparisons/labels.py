@@ -83,7 +83,9 @@ class AlternatingLabels(ConvexFactorClassifier):
 
 
 class StagedLabels(AlternatingLabels):
-    """Inputs first, L(Zx; X) w/(n d) + alpha sum |phi_i| by alternation; then labels on the codes, held (STAGE).
+    """Inputs first, L(Zx; X) w/(n d) + alpha sum |phi_i| by alternation.
+
+    Then labels on the codes, held (STAGE).
 
     Parameters, attributes and methods are those of `AlternatingLabels`; `objective_` is that of
     both stages together, the one of `ConvexFactorClassifier`. Codes of labeled training rows are

@@ -151,7 +151,9 @@ class SimplexSearch(Solver):
             )
 
     def iterates(
-        self, problem: Convex, start: FactorPoint | None
+        self,
+        problem: Convex,
+        start: FactorPoint | None,
     ) -> Iterator[Iterate[FactorPoint]]:
         """Yield every few inner steps."""
         gauge = problem.gauge
@@ -286,7 +288,11 @@ class MultiViewRelaxation(ConvexEstimator):
         return SimplexSearch()
 
     def _publish(
-        self, choice: Choice[Any], solution: Solution[FactorPoint], inputs: TableInputs, run: Run
+        self,
+        choice: Choice[Any],
+        solution: Solution[FactorPoint],
+        inputs: TableInputs,
+        run: Run,
     ) -> Solution[FactorPoint]:
         published = super()._publish(choice, solution, inputs, run)
         self.view_weight_ = choice.problem.gauge.eta(Factors(self.codes_, self.components_))

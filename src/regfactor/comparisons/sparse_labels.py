@@ -119,7 +119,8 @@ class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
             check_consistent_length(X, labels.codes)
             if len(labels.classes) < 2:
                 raise ValueError(
-                    f"A classifier needs labels of at least two classes, got {len(labels.classes)} class.",
+                    f"A classifier needs labels of at least two classes, got {len(labels.classes)} "
+                    "class.",
                 )
             learned = DictionaryLearning(
                 self.n_components,

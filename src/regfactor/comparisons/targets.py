@@ -63,7 +63,10 @@ class Known:
 
 
 def known(y: Any, X: Any, unlabeled: Any, classes: bool | None) -> Known:
-    """Return what y says of the rows of X; `classes` None leaves it to y whether it holds classes or targets."""
+    """Return what y says of the rows of X.
+
+    `classes` None leaves it to y whether it holds classes or targets.
+    """
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
     classes = _holds_classes(y, unlabeled) if classes is None else classes
@@ -87,8 +90,8 @@ def _holds_classes(y: Any, unlabeled: Any) -> bool:
         return False
     if not labeled.all() or 2 * len(np.unique(numbers)) > len(numbers):
         raise ValueError(
-            "y holds floats that are all whole numbers, which may be classes or targets. Say which: "
-            "task='classification' or task='regression'.",
+            "y holds floats that are all whole numbers, which may be classes or targets. Say "
+            "which: task='classification' or task='regression'.",
         )
     return True
 
@@ -103,7 +106,8 @@ def _sides(y: Any, X: Any, unlabeled: Any) -> Known:
     check_consistent_length(X, labels.codes)
     if len(labels.classes) < 2:
         raise ValueError(
-            f"A classifier needs labeled rows of at least two classes, got {len(labels.classes)} class.",
+            f"A classifier needs labeled rows of at least two classes, got {len(labels.classes)} "
+            "class.",
         )
     Y = 2 * labels.one_hot() - 1
     Y[~labels.labeled] = np.nan
@@ -119,7 +123,7 @@ def _targets(y: Any, X: Any, unlabeled: Any) -> Known:
     if empty.any():
         name = targets.names[int(np.argmax(empty))]
         raise ValueError(
-            f"Input y contains NaN in every row of target column {name}: there is nothing to learn it from. Give at "
-            "least one value, or leave the column out.",
+            f"Input y contains NaN in every row of target column {name}: there is nothing to learn "
+            "it from. Give at least one value, or leave the column out.",
         )
     return Known(Y, targets.shape, None, targets.dtype)

@@ -28,7 +28,10 @@ def bic(log_det: float, N: int, n: int, m: int) -> float:
 
 
 def aicc(log_det: float, N: int, n: int, m: int) -> float:
-    """Return the corrected AIC of vector autoregressions (Hurvich & Tsai 1993); infinite where N is too small."""
+    """Return the corrected AIC of vector autoregressions (Hurvich & Tsai 1993).
+
+    Infinite where N is too small.
+    """
     left = N - (m + n + 1)
     if left > 0:
         return N * (log_det + n) + 2 * N / left * (m * n + n * (n + 1) / 2)

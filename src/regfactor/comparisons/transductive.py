@@ -209,7 +209,10 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
         return np.concatenate(parts)
 
     def _ridge(self, basis: Basis, places: Array, products: Array, near: Array, Y: Array) -> Array:
-        """k_x (K_near + alpha I)^-1 Y_near for each row; what is not near has no product with anything."""
+        """k_x (K_near + alpha I)^-1 Y_near for each row.
+
+        What is not near has no product with anything.
+        """
         grams = _local_grams(basis, places) * (near[:, :, None] & near[:, None])
         grams += self.alpha * np.eye(near.shape[1])
         if self.fit_intercept:
@@ -282,7 +285,10 @@ def _features_ridge(F: Any, Y: Array, weights: Array, center: Array) -> Array:
         squares = (F * WF).sum(axis=0)
     solved = conjugate_gradients(apply, B, 1 + np.asarray(squares).ravel(), TOL, STEPS)
     if solved.residual > TOL:
-        message = f"Conjugate gradients ended at a relative residual of {solved.residual:.1e}; lower C or C_unlabeled."
+        message = (
+            f"Conjugate gradients ended at a relative residual of {solved.residual:.1e}; lower C "
+            "or C_unlabeled."
+        )
         warn(message, ConvergenceWarning)
     return solved.X
 
