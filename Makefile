@@ -13,7 +13,7 @@ export REGFACTOR_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: demo test test-all lint docs dist clean
+.PHONY: demo test test-all lint docs dist quality clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/cli.stamp
@@ -35,6 +35,17 @@ docs: $(VENV)/docs.stamp
 
 dist: $(VENV)/dist.stamp
 	$(BIN)/python -m build --outdir dist .
+
+# Default settings against other packages, by a suite that is not part of this repository.
+# Its options: make quality ARGS="--quick --task labels"
+QUALITY := ../shared/quality/quality.py
+ifneq ($(wildcard $(QUALITY)),)
+quality: $(VENV)/test.stamp
+	$(ONE_THREAD) $(BIN)/python $(QUALITY) $(ARGS)
+else
+quality:
+	@echo "make quality runs $(QUALITY), which is not here. The benchmarks of this repository run by make bench-NAME."
+endif
 
 # python -m benchmarks NAME, with pinned peers in an environment of its own, on one thread.
 bench-%: $(BENCH_VENV)/bench.stamp

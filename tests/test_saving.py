@@ -181,6 +181,25 @@ def test_an_unknown_type_is_refused_by_name(tmp_path, module, name):
         regfactor.load(path)
 
 
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("regfactor.estimators.subspace", "ConvexSubspace"),
+        ("regfactor.loop", "Status"),
+        ("regfactor.losses.renamed", "Huber"),
+    ],
+)
+def test_a_file_of_the_version_before_is_refused_with_what_to_do(tmp_path, module, name):
+    path = tmp_path / "model.skops"
+    tampered(path, module, name)
+    with pytest.raises(UntrustedModel, match="earlier version") as caught:
+        regfactor.load(path)
+    message = str(caught.value)
+    assert f"names {module}.{name}, which this version does not have" in message
+    assert "Fit the model again and save it" in message
+    assert "author" not in message
+
+
 def test_functions_are_refused_when_saving_and_the_old_file_stays(tmp_path):
     path = tmp_path / "model.skops"
     regfactor.save(regfactor.ConvexSubspace(alpha=3.0), path)

@@ -1,4 +1,4 @@
-"""Models in files: skops keeps them as data, so that opening one runs no code of the file's author."""
+"""Models in files of skops, which hold data only: loading a file runs no code of its author."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from regfactor.core.params import install_hint, optional, warn
 if TYPE_CHECKING:  # the command line, which imports this, answers --help without scikit-learn
     from sklearn.base import BaseEstimator
 
-NOTE = "regfactor.json"  # an entry beside skops' own, which skops does not read
+NOTE = "regfactor.json"  # an entry next to those of skops, which skops does not read
 OWN_PACKAGES = (
     "core",
     "losses",
@@ -38,13 +38,13 @@ OWN_PACKAGES = (
     "comparisons",
     "constraints",
 )
-OTHERS = frozenset(
+PLAIN_DATA = frozenset(
     {"numpy.dtype", "scipy.sparse._csr.csr_array", "scipy.sparse._csc.csc_array"}
-)  # plain data
+)
 
 
 class UntrustedModel(ValueError):
-    """A file names types that neither regfactor nor scikit-learn has; nothing of it was opened."""
+    """A file names types that this regfactor and scikit-learn do not have; it was not opened."""
 
 
 def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
@@ -59,8 +59,8 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     """
     if isinstance(model, str | os.PathLike) or not isinstance(path, str | os.PathLike):
         raise ValueError(
-            f"save takes a model, then the name of a file: save(model, 'model.skops'); got {type(model).__name__}, "
-            f"then {type(path).__name__}."
+            "save takes a model, then the name of a file: save(model, 'model.skops'); "
+            f"got {type(model).__name__}, then {type(path).__name__}."
         )
     skops = _skops()
     path = Path(path)
@@ -70,7 +70,8 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     refused = _refused(skops, content.getvalue())
     if refused:
         raise ValueError(
-            f"{type(model).__name__} holds {', '.join(refused)}, which a saved model cannot carry. {_remedy(model)}"
+            f"{type(model).__name__} contains {', '.join(refused)}, which a saved model cannot "
+            f"carry. {_remedy(model)}"
         )
     note = {"regfactor": version("regfactor"), "model": type(model).__name__}
     with zipfile.ZipFile(content, "a") as archive:
@@ -79,7 +80,7 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Return the model in a file of `save`; what the file may not contain is refused before anything is built.
+    """Return the model in a file of `save`; a file with unknown types is refused unopened.
 
     Parameters
     ----------
@@ -88,25 +89,34 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     UntrustedModel
-        If the file names types that are not regfactor's, scikit-learn's, scipy's or numpy's own.
+        If the file names types that are not regfactor's, scikit-learn's, scipy's or numpy's own,
+        or types of another version of regfactor that this one does not have.
     """
     skops = _skops()
+    file = os.fspath(path)
     content = Path(path).read_bytes()
     note = _note(content)
-    refused = _refused(skops, content) if note else _foreign(skops, content)
+    if note:
+        refused = _refused(skops, content)
+    else:
+        refused = _refused_by_any_reader(skops, content)
+    if refused and note and all(_is_missing_module(name) for name in refused):
+        raise UntrustedModel(
+            f"{file} was saved by an earlier version of regfactor: it names {', '.join(refused)}, "
+            "which this version does not have. Fit the model again and save it, or load it with "
+            "the version that saved it."
+        )
     if refused:
         raise UntrustedModel(
-            f"{os.fspath(path)} was not opened: it names {', '.join(refused)}, which no model of regfactor holds. "
-            "If you know its author, look at it with skops.io.get_untrusted_types."
+            f"{file} was not opened: it names {', '.join(refused)}, which no model of regfactor "
+            "contains. If you know its author, look at it with skops.io.get_untrusted_types."
         )
     if not note:
-        raise UntrustedModel(
-            f"{os.fspath(path)} is not a file of regfactor.save, so it was not opened."
-        )
+        raise UntrustedModel(f"{file} is not a file of regfactor.save, so it was not opened.")
     if note["regfactor"] != version("regfactor"):
         warn(
-            f"{os.fspath(path)} was written by regfactor {note['regfactor']}, and this is {version('regfactor')}: if "
-            "the model misbehaves, fit it again."
+            f"{file} was written by regfactor {note['regfactor']}, and this is "
+            f"{version('regfactor')}: if the model misbehaves, fit it again."
         )
     return skops.loads(content, trusted=skops.get_untrusted_types(data=content))
 
@@ -116,7 +126,7 @@ def _skops() -> ModuleType:
 
 
 def _note(content: bytes) -> dict[str, str]:
-    """Return what `save` wrote about a file; nothing about any other."""
+    """Return the note that `save` wrote into a file; empty for all other files."""
     if not zipfile.is_zipfile(io.BytesIO(content)):
         return {}
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -125,34 +135,38 @@ def _note(content: bytes) -> dict[str, str]:
         return {}
 
 
-def _foreign(skops: ModuleType, content: bytes) -> list[str]:
-    """Return the refused names in a file that `save` did not write; none where they cannot be read."""
+def _refused_by_any_reader(skops: ModuleType, content: bytes) -> list[str]:
+    """Return the refused names in a file that `save` did not write; empty if it is not skops'."""
     try:
         return _refused(skops, content)
-    except (zipfile.BadZipFile, AttributeError, LookupError, TypeError, ValueError):  # not of skops
+    except (zipfile.BadZipFile, AttributeError, LookupError, TypeError, ValueError):
         return []
 
 
 def _refused(skops: ModuleType, content: bytes) -> list[str]:
-    """Return the names in a file that stand for neither plain data nor a class of a room that models are made of."""
-    return [
-        name
-        for name in skops.get_untrusted_types(data=content)
-        if name not in OTHERS and not _ours(name)
-    ]
+    """Return the names in a file that are neither plain data nor classes that models consist of."""
+    names = skops.get_untrusted_types(data=content)
+    return [name for name in names if name not in PLAIN_DATA and not _is_own_class(name)]
 
 
-def _ours(name: str) -> bool:
-    """Whether a name is that of a class where it is defined; what a file merely imports could be anything callable."""
+def _is_own_class(name: str) -> bool:
+    """Whether a name is a class in the module that defines it: an import could be any callable."""
     module, _, own = name.rpartition(".")
-    package, _, room = module.partition(".")
-    if package != "regfactor" or room.partition(".")[0] not in OWN_PACKAGES:
+    package, _, inner = module.partition(".")
+    if package != "regfactor" or inner.partition(".")[0] not in OWN_PACKAGES:
         return False
     try:
         found = getattr(importlib.import_module(module), own, None)
-    except ModuleNotFoundError:  # of another version, or made up
+    except ModuleNotFoundError:
         return False
     return inspect.isclass(found) and found.__module__ == module
+
+
+def _is_missing_module(name: str) -> bool:
+    """Whether a class is in a module of regfactor that does not exist; nothing is imported."""
+    package, *inner = name.split(".")[:-1]
+    path = Path(__file__).parent.joinpath(*inner)
+    return package == "regfactor" and not path.is_dir() and not path.with_suffix(".py").is_file()
 
 
 def _check_model(model: Any) -> None:
@@ -167,17 +181,17 @@ def _check_model(model: Any) -> None:
 
 
 def _remedy(model: Any) -> str:
-    """Say what to save, or to set, where a model holds what no file may."""
+    """Return what to save or to set instead if a model cannot be saved as it is."""
     if hasattr(model, "best_estimator_") or hasattr(model, "param_grid"):
         return "Of a search save the model that it found: save(search.best_estimator_, path)."
     return (
-        "Functions and classes of your own are code: set such parameters (callback, a callable kernel) to None before "
-        "saving."
+        "Functions and classes of your own are code: set such parameters (callback, a callable "
+        "kernel) to None before saving."
     )
 
 
 def _check_place(path: Path) -> None:
-    """Raise where no file can be written, before anything is."""
+    """Raise if the file cannot be written."""
     if not path.parent.is_dir():
         raise FileNotFoundError(
             f"There is no folder {path.parent} to save {path.name} in; make it first."
@@ -189,7 +203,7 @@ def _check_place(path: Path) -> None:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name beside it, then rename."""
+    """Write a file under a temporary name in the same folder, then rename it."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
