@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 
+from regfactor import ReverseRegressor
 from regfactor.losses import potentials
 from regfactor.losses.transfers import as_transfer
 from regfactor.model_selection import (
@@ -221,6 +222,7 @@ def test_the_verdict_follows_the_numbers():
 
     assert "helped" in verdict(0.1, 0.12, 0.11) and "hurt" in verdict(-0.1, -0.12, -0.11)
     assert "cannot be told" in verdict(0.1, -0.12, 0.11)
+    assert "cannot be told" in verdict(0.1)  # one fold shows no variance
 
 
 def test_the_table_is_readable_and_becomes_a_frame():
@@ -446,6 +448,18 @@ def test_an_intercept_shifts_the_span():
         SimpleNamespace(transfer="identity", components_=with_row), X + 5, Y, X + 5
     )
     assert shifted.estimate == pytest.approx(labeled_loss((potential, U), X, Y, X).estimate)
+
+
+def test_the_offset_of_a_fitted_model_counts():
+    potential, U, Y, X = example("identity")
+    model = ReverseRegressor(fit_intercept=True).fit(X + 5, Y)
+    assert np.abs(model.offset_).min() > 1
+    result = labeled_loss(model, X + 5, Y, X + 5)
+    with_row = np.vstack([model.components_, model.offset_])
+    assert result.estimate == labeled_loss((potential, with_row), X + 5, Y, X + 5).estimate
+    centered = (potential, model.components_)
+    without = labeled_loss(centered, X + 5 - model.offset_, Y, X + 5 - model.offset_)
+    assert result.estimate == pytest.approx(without.estimate)
 
 
 def test_wrong_inputs_are_named():

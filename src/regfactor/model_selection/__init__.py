@@ -1,4 +1,4 @@
-"""Evidence from few labels: folds over labeled rows, supervised twins, and what unlabeled rows add to an estimate."""
+"""Evidence from few labels: folds over labeled rows, supervised twins, estimates of a loss."""
 
 from regfactor.model_selection.compare import Comparison, compare_with_supervised
 from regfactor.model_selection.folds import LabeledKFold

@@ -1,4 +1,4 @@
-"""Did the unlabeled rows help? An estimator against its twin that never saw them."""
+"""Do unlabeled rows help? An estimator against the same one fitted without them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from regfactor.fitting.labels import as_labels, as_targets, is_labeled
 from regfactor.model_selection.folds import LabeledKFold
 
 CONFIDENCE = 0.95
-NEGATIVE = "negative "
-ORDER = "The order is compare_with_supervised(estimator, X, y)."
+NEGATIVE_PREFIX = "negative "
+ARGUMENT_ORDER = "The order is compare_with_supervised(estimator, X, y)."
+SELF_TRAINING_WARNING = "y contains no unlabeled samples"  # expected of a supervised twin
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Scores on the labeled rows of each fold, without and with unlabeled rows in training; `str` is the table."""
+    """Scores on the labeled rows of each fold, without and with unlabeled rows in training."""
 
     supervised: Array
     semi_supervised: Array
@@ -34,57 +35,73 @@ class Comparison:
 
     @property
     def difference(self) -> Array:
-        """By how much the score of each fold rose with the unlabeled rows."""
+        """Score of each fold with the unlabeled rows minus the score without them."""
         return self.semi_supervised - self.supervised
 
     @property
     def mean(self) -> float:
         """The mean difference over folds."""
-        return round(
-            float(self.difference.mean()),
-            12,
-        )  # scores are counts: what is less is rounding
+        return round(float(self.difference.mean()), 12)  # smaller differences are rounding
 
     @property
     def standard_error(self) -> float:
         """The standard error of the mean difference, as if folds were independent."""
-        return _error(self.difference)
+        return _standard_error(self.difference)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % confidence interval of the mean difference, as if folds were independent."""
+        n = len(self.difference)
+        if n < 2:
+            return float("nan"), float("nan")
+        margin = float(student.ppf((1 + CONFIDENCE) / 2, n - 1)) * self.standard_error
+        return self.mean - margin, self.mean + margin
 
     @property
     def verdict(self) -> str:
-        """One sentence: helped, hurt, or not to be told."""
+        """One sentence: helped, hurt, or undecided."""
         n = len(self.difference)
-        sign = -1 if self.score.startswith(NEGATIVE) else 1
-        score = self.score.removeprefix(NEGATIVE)  # an error, where less is better, is told as one
-        size = f"{sign * self.mean:+.3g} ± {self.standard_error:.2g}"
+        change = self.mean
+        score = self.score
+        if score.startswith(NEGATIVE_PREFIX):
+            # an error, of which less is better, is reported as such
+            score = score.removeprefix(NEGATIVE_PREFIX)
+            change = -change
+        size = f"{change:+.3g} ± {self.standard_error:.2g}"
         if not self.difference.any():
             return f"The unlabeled rows made no difference to the {score} in any of {n} folds."
-        margin = float(student.ppf((1 + CONFIDENCE) / 2, n - 1)) * self.standard_error
-        if abs(self.mean) <= margin:
-            return f"Whether the unlabeled rows help cannot be told from {n} folds: the {score} changed by {size}."
-        return f"The unlabeled rows {'helped' if self.mean > 0 else 'hurt'}: the {score} changed by {size}."
+        low, high = self.interval
+        if low > 0:
+            return f"The unlabeled rows helped: the {score} changed by {size}."
+        if high < 0:
+            return f"The unlabeled rows hurt: the {score} changed by {size}."
+        return (
+            f"Whether the unlabeled rows help cannot be told from {n} folds: "
+            f"the {score} changed by {size}."
+        )
 
     def to_frame(self) -> Any:
         """Return the folds as a pandas frame."""
         pd = optional("pandas", "Comparison.to_frame", "pip install pandas")
         columns = {"supervised": self.supervised, "semi_supervised": self.semi_supervised}
-        return pd.DataFrame(
-            {**columns, "difference": self.difference},
-            index=pd.RangeIndex(len(self.difference), name="fold"),
-        )
+        columns["difference"] = self.difference
+        folds = pd.RangeIndex(len(self.difference), name="fold")
+        return pd.DataFrame(columns, index=folds)
 
     def __str__(self) -> str:
-        columns = [self.supervised, self.semi_supervised, self.difference]
+        columns = (self.supervised, self.semi_supervised, self.difference)
         rows = [(str(i), *fold) for i, fold in enumerate(zip(*columns, strict=True))]
-        rows += [
-            ("mean", *(c.mean() for c in columns)),
-            ("std. error", *(_error(c) for c in columns)),
-        ]
-        lines = [f"{'fold':<10}{'supervised':>16}{'semi-supervised':>16}{'difference':>16}"]
-        lines += [f"{name:<10}{a:>16.4g}{b:>16.4g}{d:>+16.4g}" for name, a, b, d in rows[:-1]]
-        lines += [f"{rows[-1][0]:<10}" + "".join(f"{e:>16.2g}" for e in rows[-1][1:])]
-        sizes = f"{self.score}; {self.n_labeled} labeled and {self.n_unlabeled} unlabeled rows"
-        return "\n".join([sizes, *lines, self.verdict])
+        rows.append(("mean", *(column.mean() for column in columns)))
+        errors = "".join(f"{_standard_error(column):>16.2g}" for column in columns)
+        return "\n".join(
+            [
+                f"{self.score}; {self.n_labeled} labeled and {self.n_unlabeled} unlabeled rows",
+                f"{'fold':<10}{'supervised':>16}{'semi-supervised':>16}{'difference':>16}",
+                *(f"{name:<10}{a:>16.4g}{b:>16.4g}{d:>+16.4g}" for name, a, b, d in rows),
+                f"{'std. error':<10}{errors}",
+                self.verdict,
+            ]
+        )
 
 
 def compare_with_supervised(
@@ -105,7 +122,7 @@ def compare_with_supervised(
         Unlabeled rows carry the marker in y that the estimator understands (-1, NaN, None, "", or
         its `unlabeled`).
     cv : int or splitter, default=5
-        A number stands for `LabeledKFold(cv, shuffle=True, random_state=0)`.
+        A number means `LabeledKFold(cv, shuffle=True, random_state=0)`.
     supervised : estimator, default=None
         The twin, fitted to labeled rows alone; by default a clone of the estimator.
     scoring : str or callable, default=None
@@ -114,8 +131,8 @@ def compare_with_supervised(
     Returns
     -------
     Comparison
-        `print` it; `to_frame()` for pandas. Folds share training rows, so that the standard error
-        is rather too small.
+        `print` it; `to_frame()` for pandas. Folds share training rows, so the standard error is
+        somewhat too small.
 
     Examples
     --------
@@ -130,57 +147,54 @@ def compare_with_supervised(
     for name, model in {"estimator": estimator, "supervised": supervised}.items():
         if not hasattr(model, "fit") and (name == "estimator" or model is not None):
             raise ValueError(
-                f"{name} must be an estimator with fit, got {type(model).__name__}. {ORDER}"
+                f"{name} must be an estimator with fit, got {type(model).__name__}. "
+                f"{ARGUMENT_ORDER}"
             )
-    if not isinstance(cv, numbers.Integral) and (
-        isinstance(cv, str) or not hasattr(cv, "split")
-    ):  # a str splits too
+    # a str has a method split too
+    is_splitter = hasattr(cv, "split") and not isinstance(cv, str)
+    if not isinstance(cv, numbers.Integral) and not is_splitter:
         raise ValueError(
             f"cv must be a whole number >= 2 or a splitter such as LabeledKFold(5), got {cv!r}."
         )
-    X, labels = indexable(X, as_targets(y) if is_regressor(estimator) else as_labels(y))
     marker = getattr(estimator, "unlabeled", None)
-    if marker is None and is_regressor(estimator):
-        marker = float("nan")  # any number, -1 too, is a target
+    if is_regressor(estimator):
+        labels = as_targets(y)
+        if marker is None:
+            marker = float("nan")  # any number, -1 included, is a target
+    else:
+        labels = as_labels(y)
+    X, labels = indexable(X, labels)
     known = is_labeled(labels, marker)
     labeled = known if known.ndim == 1 else np.asarray(known.any(axis=1))
+    folds = cv
     if isinstance(cv, numbers.Integral):
         folds = LabeledKFold(int(cv), shuffle=True, random_state=0, unlabeled=marker)
-    else:
-        folds = cv
     twin = estimator if supervised is None else supervised
     score = check_scoring(estimator, scoring=scoring)
-    scores = []
+
+    def tested(model: Any, rows: Array, test: Array, what: str) -> float:
+        fitted = _fitted(clone(model), _safe_indexing(X, rows), labels[rows], what)
+        return float(score(fitted, _safe_indexing(X, test), labels[test]))
+
+    without = []
+    with_unlabeled = []
     for fold, (train, test) in enumerate(folds.split(X, labels)):
         known_rows = train[labeled[train]]
-        pair = []
-        for model, rows, role in (
-            (twin, known_rows, "supervised twin"),
-            (estimator, train, "estimator"),
-        ):
-            fitted = _fitted(
-                clone(model),
-                _safe_indexing(X, rows),
-                labels[rows],
-                f"the {role} on fold {fold}",
-            )
-            pair.append(float(score(fitted, _safe_indexing(X, test), labels[test])))
-        scores.append(pair)
-    without, with_ = np.array(scores).T
+        without.append(tested(twin, known_rows, test, f"the supervised twin on fold {fold}"))
+        with_unlabeled.append(tested(estimator, train, test, f"the estimator on fold {fold}"))
     return Comparison(
-        without,
-        with_,
+        np.array(without),
+        np.array(with_unlabeled),
         int(labeled.sum()),
         int((~labeled).sum()),
-        _name(estimator, scoring),
+        _score_name(estimator, scoring),
     )
 
 
 def _fitted(model: Any, X: Any, y: Any, what: str) -> Any:
     try:
         with warnings.catch_warnings():
-            # what a twin is: scikit-learn's self-training says so
-            warnings.filterwarnings("ignore", message="y contains no unlabeled samples")
+            warnings.filterwarnings("ignore", message=SELF_TRAINING_WARNING)
             return model.fit(X, _plain(y))
     except Exception as error:
         error.add_note(
@@ -190,13 +204,13 @@ def _fitted(model: Any, X: Any, y: Any, what: str) -> Any:
 
 
 def _plain(y: Array) -> Array:
-    """Return labels of one kind without the detour by objects that missing ones needed."""
+    """Return labels as an array of their own type, not of objects, if none is missing."""
     if y.dtype == object and not any(v is None or v != v for v in y.ravel()):
         return np.array(y.tolist())
     return y
 
 
-def _name(estimator: Any, scoring: Any) -> str:
+def _score_name(estimator: Any, scoring: Any) -> str:
     if scoring is None:
         if is_regressor(estimator):
             return "R^2"
@@ -206,7 +220,7 @@ def _name(estimator: Any, scoring: Any) -> str:
     return getattr(scoring, "__name__", "score")
 
 
-def _error(values: Array) -> float:
+def _standard_error(values: Array) -> float:
     if len(values) > 1:
         return float(values.std(ddof=1) / np.sqrt(len(values)))
     return float("nan")

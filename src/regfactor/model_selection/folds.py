@@ -1,4 +1,4 @@
-"""Cross-validation over labeled rows; unlabeled ones always stay in training."""
+"""Cross-validation over labeled rows; unlabeled rows always stay in training."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from regfactor.fitting.labels import as_labels, encode_labels, is_labeled
 
 @dataclass
 class LabeledKFold:
-    """Folds over labeled rows: each is tested once, and every unlabeled row is in every training set.
+    """Folds over labeled rows: each is tested once, all unlabeled rows are in every training set.
 
-    Classes are dealt out evenly: in any two folds the number of rows of a class differs by at most
-    one, so a class with fewer labels than folds is no error. In rows of several targets those with
-    a missing one are never tested.
+    Folds are stratified: the number of rows of a class differs by at most one between any two
+    folds, and a class may have fewer labels than there are folds. With several targets, rows with
+    a missing target are never tested.
 
     Parameters
     ----------
     n_splits : int, default=5
         Number of folds; at most the number of labeled rows.
     shuffle : bool, default=False
-        Whether rows are dealt out in random order.
+        Whether rows are shuffled first.
     random_state : int, RandomState or None
-        Decides the order when `shuffle` is true.
+        Determines the order when `shuffle` is true.
     unlabeled : object, default=None
-        What marks an unlabeled row in y: by default -1, NaN, None or "". Name `float("nan")` where
-        -1 is a class or a target.
+        The marker of an unlabeled row in y: by default -1, NaN, None or "". Set `float("nan")`
+        where -1 is a class or a target.
 
     Examples
     --------
@@ -68,28 +68,25 @@ class LabeledKFold:
             raise ValueError(
                 f"n_splits={self.n_splits} folds need as many labeled rows; y has {len(rows)}."
             )
-        everything = np.arange(len(labels))
+        all_rows = np.arange(len(labels))
         for test in self._folds(labels[rows]):
-            held = rows[np.sort(test)]
-            yield np.setdiff1d(everything, held), held
+            tested = rows[np.sort(test)]
+            yield np.setdiff1d(all_rows, tested), tested
 
     def _folds(self, given: Array) -> Iterator[Array]:
         """Yield positions among labeled rows, fold by fold."""
-        given = np.array(given.tolist())  # what was held as objects for the sake of a None
+        given = np.array(given.tolist())  # of objects where a None was among the labels
         if given.ndim > 1 or (given.dtype.kind == "f" and np.any(given != np.floor(given))):
             state = self.random_state if self.shuffle else None
-            yield from (
-                test
-                for _, test in KFold(self.n_splits, shuffle=self.shuffle, random_state=state).split(
-                    given
-                )
-            )
+            splitter = KFold(self.n_splits, shuffle=self.shuffle, random_state=state)
+            for _, test in splitter.split(given):
+                yield test
             return
         order = np.arange(len(given))
         if self.shuffle:
             order = check_random_state(self.random_state).permutation(order)
-        # all rows here are labeled, whatever their value: the marker is one that none of them can
-        # be
+        # all rows here are labeled, whatever their value: the marker is a value that none has
         codes = encode_labels(given, unlabeled=float("nan")).codes
         order = order[np.argsort(codes[order], kind="stable")]
-        yield from (order[fold :: self.n_splits] for fold in range(self.n_splits))
+        for fold in range(self.n_splits):
+            yield order[fold :: self.n_splits]

@@ -1,4 +1,4 @@
-"""How much predictions move when a stated share is wrong."""
+"""Sensitivity of predictions to errors in stated shares."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from regfactor.core.params import Array, is_number, optional
 from regfactor.fitting.labels import is_labeled
 
 SHIFTS = (-0.1, -0.05, 0.05, 0.1)
-FRAGILE = 0.1  # share of rows that change their class, from which on a statement should be checked
+VIOLATED_WARNING = ".*stated expectations do not hold"
+FRAGILE_SHARE = 0.1  # of rows that change their class, above which a statement should be checked
 
 
 class Shift(NamedTuple):
-    """A refit: which statement was moved from where to where, and which share of rows changed class by it."""
+    """A refit with one share of a constraint moved, and the share of rows that changed class."""
 
     constraint: str
     label: Any
@@ -30,7 +31,7 @@ class Shift(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sensitivity:
-    """Refits with one statement moved each; `str` is the table."""
+    """Refits with one stated share moved each; `str` is the table."""
 
     shifts: tuple[Shift, ...]
     n_rows: int
@@ -51,13 +52,14 @@ class Sensitivity:
         worst = self.worst
         if worst is None:
             return "Nothing was stated that could be wrong."
-        told = (
-            f"{worst.moved:.1%} of the {self.n_rows} unlabeled rows change their class when {worst.label!r} among "
-            f"{worst.constraint} is {worst.tried:.3g} instead of {worst.stated:.3g}"
+        change = (
+            f"{worst.moved:.1%} of the {self.n_rows} unlabeled rows change their class when "
+            f"{worst.label!r} among {worst.constraint} is {worst.tried:.3g} instead of "
+            f"{worst.stated:.3g}"
         )
-        if worst.moved < FRAGILE:
-            return f"Predictions rest on no single share: at most {told}."
-        return f"Check this share: {told}."
+        if worst.moved < FRAGILE_SHARE:
+            return f"Predictions rest on no single share: at most {change}."
+        return f"Check this share: {change}."
 
     def to_frame(self) -> Any:
         """Return the refits as a pandas frame."""
@@ -81,7 +83,7 @@ def constraint_sensitivity(
     y: Any,
     shifts: Sequence[float] = SHIFTS,
 ) -> Sensitivity:
-    """Refit with every stated share moved a little, one at a time, and count the predictions that change.
+    """Refit with every stated share moved a little, one at a time, and count changed predictions.
 
     Parameters
     ----------
@@ -91,9 +93,8 @@ def constraint_sensitivity(
     X, y : table and labels
         As given to `fit`.
     shifts : sequence of float, default=(-0.1, -0.05, 0.05, 0.1)
-        By how much a share is moved; it stays between 0 and 1, and the other shares of the
-        statement give or take in proportion. The target of an `expectation` is moved by this share
-        of itself.
+        Added to a share, which stays between 0 and 1; the other shares of the constraint change in
+        proportion. The target of an `expectation` is multiplied by one plus the shift.
 
     Returns
     -------
@@ -109,7 +110,8 @@ def constraint_sensitivity(
     >>> X = np.random.default_rng(0).normal(size=(100, 2)) + np.repeat([[0, 0], [6, 0]], 50, axis=0)
     >>> y = np.full(100, -1)
     >>> y[[0, 99]] = 0, 1
-    >>> result = constraint_sensitivity(ExpectationSVC(class_balance({0: 0.5, 1: 0.5})), X, y, shifts=[0.02])
+    >>> model = ExpectationSVC(class_balance({0: 0.5, 1: 0.5}))
+    >>> result = constraint_sensitivity(model, X, y, shifts=[0.02])
     >>> result.max_moved <= 0.03
     True
     """
@@ -119,36 +121,32 @@ def constraint_sensitivity(
     first = clone(model).fit(X, y)
     stated = first.constraints_
     free = np.asarray(~is_labeled(y, first.unlabeled))
-    tried = [
-        (constraint, label, target, constraint.moved(label, by), at)
-        for at, constraint in enumerate(stated)
-        for label, target in _labels(constraint, first.classes_)
-        for by in shifts
-    ]
-    found = []
-    for constraint, label, target, other, at in tried:
-        new = other.targets[label]
-        if new == target:
-            continue
-        changed = [other if i == at else c for i, c in enumerate(stated)]
-        refit = clone(model).set_params(constraints=changed, classes=first.classes_.tolist())
+
+    def changed_share(constraints: list[Constraint]) -> float:
+        """Return the share of unlabeled rows whose class changes under other constraints."""
+        refit = clone(model).set_params(constraints=constraints, classes=first.classes_.tolist())
         with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore",
-                message=".*stated expectations do not hold",
-                category=UserWarning,
-            )
+            warnings.filterwarnings("ignore", message=VIOLATED_WARNING, category=UserWarning)
             refit.fit(X, y)
-        if free.any():
-            moved = float(np.mean(refit.transduction_[free] != first.transduction_[free]))
-        else:
-            moved = 0.0
-        found.append(Shift(str(constraint), label, target, new, moved))
+        if not free.any():
+            return 0.0
+        return float(np.mean(refit.transduction_[free] != first.transduction_[free]))
+
+    found = []
+    for at, constraint in enumerate(stated):
+        for label, target in _labels(constraint, first.classes_):
+            for shift in shifts:
+                other = constraint.moved(label, shift)
+                new = other.targets[label]
+                if new == target:
+                    continue
+                changed = [*stated[:at], other, *stated[at + 1 :]]
+                found.append(Shift(str(constraint), label, target, new, changed_share(changed)))
     return Sensitivity(tuple(found), int(free.sum()))
 
 
 def _labels(constraint: Constraint, classes: Array) -> list[tuple[Any, float]]:
-    """Return the labels to move; of two that make up the whole, moving one moves the other."""
+    """Return the labels to move; of two that sum to one, moving the first moves the other."""
     targets = list(constraint.targets.items())
     if len(targets) == len(classes) == 2:
         return targets[:1]

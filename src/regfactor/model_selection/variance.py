@@ -1,14 +1,14 @@
-"""What unlabeled rows add to the estimate of a loss, for a fixed model (theorem 8 of the thesis, 11 of the paper).
+"""Estimates of the loss of a fixed model that use unlabeled rows (thesis, theorem 8; paper, 11).
 
 With U fixed and z free, the loss of a labeled row splits at the projection z*U of f(x) on the
 model's span,
 
     D_F*(y U || f(x))  =  A + B,      A = D_F*(y U || z* U),      B = D_F*(z* U || f(x)),
 
-and B needs no label. The estimate mean_l(A) + mean_all(B) has the variance VarA/T_l + (VarB + 2
-Cov(A, B))/(T_l + T_u): unlabeled rows lower it only while VarB + 2 Cov(A, B) > 0, not always, as
-the papers say. The control variate mean_l(A + B) - c (mean_l B - mean_all B) with c = Cov(A + B,
-B)/VarB is never worse than labeled rows alone.
+and B needs no label. The estimate mean_l(A) + mean_all(B) has the variance
+VarA/T_l + (VarB + 2 Cov(A, B))/(T_l + T_u): unlabeled rows lower it only if VarB + 2 Cov(A, B) > 0,
+not always, as the papers state. The control variate mean_l(A + B) - c (mean_l B - mean_all B) with
+c = Cov(A + B, B)/VarB is never worse than labeled rows alone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from regfactor.losses.potentials import Dual, MultinomialEntropy, Potential, Sof
 from regfactor.losses.transfers import as_transfer
 from regfactor.problems.layout import Dense
 
-STEEPEST = 1e8  # cap on F*'', which is infinite at 0 under the cube
+MAX_CURVATURE = 1e8  # bound of F*'', which is infinite at 0 under the cube
 
 
 class Estimate(NamedTuple):
@@ -38,7 +38,7 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LossEstimate:
-    """The parts A and B of the loss of each row, and three estimates of its expectation; `str` says what they mean."""
+    """The parts A and B of the loss of each row, and three estimates of its expectation."""
 
     fit: Array  # A of labeled rows
     distance: Array  # B of labeled rows
@@ -47,7 +47,7 @@ class LossEstimate:
 
     @property
     def covariance(self) -> Array:
-        """Of A and B, from labeled rows."""
+        """Covariance of A and B, from labeled rows."""
         return np.cov(self.fit, self.distance)
 
     @property
@@ -60,46 +60,52 @@ class LossEstimate:
 
     @property
     def unlabeled_help(self) -> bool:
-        """Whether VarB + 2 Cov(A, B) > 0: the condition under which mean_l(A) + mean_all(B) gains by such rows."""
+        """Whether VarB + 2 Cov(A, B) > 0: unlabeled rows improve mean_l(A) + mean_all(B)."""
         C = self.covariance
         return bool(C[1, 1] + 2 * C[0, 1] > 0)
 
     @property
     def labeled_only(self) -> Estimate:
         """mean_l(A + B)."""
-        return Estimate(
-            float((self.fit + self.distance).mean()),
-            float(self.covariance.sum()) / len(self.fit),
-        )
+        value = float((self.fit + self.distance).mean())
+        return Estimate(value, float(self.covariance.sum()) / len(self.fit))
 
     @property
     def plain(self) -> Estimate:
         """mean_l(A) + mean_all(B), the papers' estimate."""
         C = self.covariance
-        all_ = np.concatenate([self.distance, self.distance_unlabeled])
-        variance = C[0, 0] / len(self.fit) + (C[1, 1] + 2 * C[0, 1]) / len(all_)
-        return Estimate(float(self.fit.mean() + all_.mean()), float(variance))
+        distances = self._all_distances
+        variance = C[0, 0] / len(self.fit) + (C[1, 1] + 2 * C[0, 1]) / len(distances)
+        return Estimate(float(self.fit.mean() + distances.mean()), float(variance))
 
     @property
     def controlled(self) -> Estimate:
         """mean_l(A + B) - c (mean_l B - mean_all B)."""
-        C = self.covariance
         c = self.coefficient
-        all_ = np.concatenate([self.distance, self.distance_unlabeled])
+        distances = self._all_distances
         value, variance = self.labeled_only
-        shift = float(self.distance.mean() - all_.mean())
-        share = 1 / len(self.fit) - 1 / len(all_)
-        return Estimate(value - c * shift, max(variance - c * c * float(C[1, 1]) * share, 0.0))
+        shift = float(self.distance.mean() - distances.mean())
+        share = 1 / len(self.fit) - 1 / len(distances)
+        removed = c * c * float(self.covariance[1, 1]) * share
+        return Estimate(value - c * shift, max(variance - removed, 0.0))
 
     @property
     def estimate(self) -> float:
-        """The expected loss, by the control variate or plainly."""
-        return (self.controlled if self.control_variate else self.plain).value
+        """The expected loss: `controlled` with the control variate, else `plain`."""
+        return self._chosen.value
 
     @property
     def variance(self) -> float:
         """The variance of `estimate`."""
-        return (self.controlled if self.control_variate else self.plain).variance
+        return self._chosen.variance
+
+    @property
+    def _chosen(self) -> Estimate:
+        return self.controlled if self.control_variate else self.plain
+
+    @property
+    def _all_distances(self) -> Array:
+        return np.concatenate([self.distance, self.distance_unlabeled])
 
     def __str__(self) -> str:
         rows = [
@@ -109,18 +115,18 @@ class LossEstimate:
         ]
         lines = [f"{'expected loss':<30}{'estimate':>12}{'std. error':>12}"]
         lines += [f"{name:<30}{e.value:>12.4g}{e.variance**0.5:>12.2g}" for name, e in rows]
-        help_ = "lower" if self.unlabeled_help else "raise"
-        sizes = f"{len(self.fit)} labeled and {len(self.distance_unlabeled)} unlabeled rows"
+        effect = "lower" if self.unlabeled_help else "raise"
         lines.append(
-            f"{sizes}: more unlabeled rows {help_} the variance of mean(A) + mean(B) for this model;"
-            f" the control variate (c = {self.coefficient:.3g}) takes from them what helps."
+            f"{len(self.fit)} labeled and {len(self.distance_unlabeled)} unlabeled rows: more "
+            f"unlabeled rows {effect} the variance of mean(A) + mean(B) for this model; "
+            f"the control variate (c = {self.coefficient:.3g}) takes from them what helps."
         )
         return "\n".join(lines)
 
 
 @dataclass(frozen=True, eq=False)
 class ModelSpan:
-    """All means that a fixed model can give: offset + t V for any t, within the range of the transfer f."""
+    """All means of a fixed model: offset + t V for any t, within the range of the transfer f."""
 
     potential: Potential
     offset: Array
@@ -128,7 +134,7 @@ class ModelSpan:
 
     @staticmethod
     def of(potential: Potential, U: Array, n_targets: int) -> ModelSpan:
-        """Return the span of z U; with one row of U more than targets, of z U plus the last row, the intercept."""
+        """Return the span of z U; a row of U beyond the targets is an offset added to z U."""
         if len(U) == n_targets + 1:
             return ModelSpan(potential, U[-1], U[:-1])
         if len(U) != n_targets:
@@ -158,13 +164,10 @@ class ModelSpan:
             mean = self.offset + t.T @ V
             inside = (mean > end.low) & (mean < end.high)
             legal = np.where(inside, mean, self._inner)
-            values = np.where(
-                inside.all(axis=1),
-                (conjugate.value(legal) - X * legal).sum(axis=1),
-                np.inf,
-            )
+            values = (conjugate.value(legal) - X * legal).sum(axis=1)
+            values = np.where(inside.all(axis=1), values, np.inf)
             with np.errstate(divide="ignore", over="ignore"):
-                curvature = np.minimum(conjugate.hessian(legal), STEEPEST)
+                curvature = np.minimum(conjugate.hessian(legal), MAX_CURVATURE)
             return values, (conjugate.transfer(legal) - X).T, curvature.T
 
         D = np.ascontiguousarray(V.T)
@@ -192,20 +195,19 @@ class ModelSpan:
         return (low + high) / 2
 
     def _start(self, X: Array) -> Array:
-        """Return a first t for every row inside the range: by least squares, or a common one by a linear program."""
+        """Return a first t in the range: by least squares, or one for all by linear programming."""
         low = self.potential.range.low
         high = self.potential.range.high
         m = len(self.basis)
         if not np.isfinite([low, high]).any():
             with np.errstate(divide="ignore"):
-                wanted = (
-                    np.nan_to_num(self.potential.transfer(X), posinf=0.0, neginf=0.0) - self.offset
-                )
-            return np.linalg.lstsq(self.basis.T, wanted.T, rcond=None)[0]
+                mean = np.nan_to_num(self.potential.transfer(X), posinf=0.0, neginf=0.0)
+            return np.linalg.lstsq(self.basis.T, (mean - self.offset).T, rcond=None)[0]
         rows = []
         limits = []
         for end, sign in ((low, -1.0), (high, 1.0)):
-            if np.isfinite(end):  # sign (offset + t V) + margin <= sign end
+            if np.isfinite(end):
+                # sign (offset + t V) + margin <= sign end
                 rows.append(np.column_stack([sign * self.basis.T, np.ones(self.basis.shape[1])]))
                 limits.append(sign * (end - self.offset))
         aim = np.append(np.zeros(m), -1.0)
@@ -226,15 +228,15 @@ def labeled_loss(
     X_unlabeled: Any,
     control_variate: bool = True,
 ) -> LossEstimate:
-    """Estimate the expected loss D_F*(y U || f(x)) of a fixed reverse model from labeled and unlabeled rows.
+    """Estimate the expected loss D_F*(y U || f(x)) of a fixed reverse model, using unlabeled rows.
 
     Parameters
     ----------
     model : fitted ReverseRegressor or ReverseClassifier, or a pair (transfer, U)
-        U has a row for each target or class, and one more where there is an intercept. It must not
-        have been fitted to the rows given here, or the estimate is too low.
+        U has a row for each target or class, and one more if there is an offset. It must not have
+        been fitted to the rows given here, or the estimate is too low.
     X, y : labeled rows
-        y holds labels, or targets without a hole.
+        y contains labels, or targets without missing values.
     X_unlabeled : unlabeled rows
         Drawn from where X was drawn.
     control_variate : bool, default=True
@@ -249,8 +251,8 @@ def labeled_loss(
 
     Notes
     -----
-    This is about the estimate of a loss at fixed U, not about whether a model that is fitted
-    to unlabeled rows predicts better; for that, see `compare_with_supervised`.
+    This estimates a loss at fixed U; `compare_with_supervised` shows whether a model that is fitted
+    to unlabeled rows predicts better.
 
     Examples
     --------
@@ -262,38 +264,46 @@ def labeled_loss(
     (True, True)
     """
     potential, U = _parts(model)
-    X, X_unlabeled = (np.asarray(A, np.float64) for A in (X, X_unlabeled))
+    X = np.asarray(X, np.float64)
+    X_unlabeled = np.asarray(X_unlabeled, np.float64)
     Y = _targets(model, y)
     if len(Y) != len(X) or len(Y) < 2:
         raise ValueError(
-            f"labeled_loss needs at least two labeled rows and a target for each; X has {len(X)} rows,"
-            f" y has {len(Y)}."
+            "labeled_loss needs at least two labeled rows and a target for each; "
+            f"X has {len(X)} rows, y has {len(Y)}."
         )
-    span = ModelSpan.of(potential, U, Y.shape[1])
-    mean = (Y @ U[: Y.shape[1]]) + (U[-1] if len(U) > Y.shape[1] else 0)
-    mean = _within(potential, mean)
+    n_targets = Y.shape[1]
+    span = ModelSpan.of(potential, U, n_targets)
+    mean = Y @ U[:n_targets]
+    if len(U) > n_targets:
+        mean += U[-1]
+    mean = _within_range(potential, mean)
     projected = span.project(X)
-    elsewhere = span.project(X_unlabeled)
     return LossEstimate(
         span.split(mean, projected),
         span.distance(projected, X),
-        span.distance(elsewhere, X_unlabeled),
+        span.distance(span.project(X_unlabeled), X_unlabeled),
         control_variate,
     )
 
 
 def _parts(model: Any) -> tuple[Potential, Array]:
-    """Return the potential and U of a model: `components_`, or the transfer of `cluster_centers_`."""
+    """Return the potential and U of a model, with its offset as the last row."""
     if isinstance(model, tuple):
         transfer, U = model
         return as_transfer(transfer), np.asarray(U, np.float64)
     if getattr(model, "kernel", None) is not None:
         raise ValueError(
-            "labeled_loss takes no model with a kernel: give (transfer, U) and rows of the kernel as X."
+            "labeled_loss takes no model with a kernel: give (transfer, U) and rows of the kernel "
+            "as X."
         )
     potential = as_transfer(model.transfer)
     if hasattr(model, "components_"):
-        return potential, np.asarray(model.components_, np.float64)
+        U = np.asarray(model.components_, np.float64)
+        offset = getattr(model, "offset_", 0.0)
+        if np.any(offset):
+            U = np.vstack([U, offset])
+        return potential, U
     return potential, potential.transfer(np.asarray(model.cluster_centers_, np.float64))
 
 
@@ -305,7 +315,8 @@ def _targets(model: Any, y: Any) -> Array:
         free = ~labels.labeled
     else:
         Y = as_targets(y)
-        Y = Y[:, None] if Y.ndim == 1 else Y
+        if Y.ndim == 1:
+            Y = Y[:, None]
         free = np.asarray(np.isnan(Y).any(axis=1))
     if free.any():
         raise ValueError(
@@ -314,13 +325,13 @@ def _targets(model: Any, y: Any) -> Array:
     return Y.astype(np.float64)
 
 
-def _within(potential: Potential, mean: Array) -> Array:
+def _within_range(potential: Potential, mean: Array) -> Array:
     """Return means that lie in the range of the transfer, up to rounding."""
     legal = np.clip(mean, potential.range.low, potential.range.high)
     if np.abs(mean - legal).max() > 1e-9:
         raise ValueError(
-            f"y U must lie in {potential.range}, the range of the transfer; it reaches from"
-            f" {mean.min():.3g} to {mean.max():.3g}."
+            f"y U must lie in {potential.range}, the range of the transfer; it reaches from "
+            f"{mean.min():.3g} to {mean.max():.3g}."
         )
     if isinstance(potential, Softmax) and not np.allclose(mean.sum(axis=1), 1):
         raise ValueError("Under softmax y U must sum to one in every row.")

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from scipy.stats import t as student
 
 from regfactor.labels.expectation.statements import Reported
 from regfactor.model_selection import compare_with_supervised
-from regfactor.model_selection.compare import CONFIDENCE, Comparison
+from regfactor.model_selection.compare import Comparison
 from regfactor.plots.base import BLUE, FAINT, INK, VERMILION, Display, drawn_from, pyplot_for, word
 
 LINE = 0.34  # inches for a line of the list
@@ -191,12 +190,7 @@ class EvidenceDisplay(Display):
 
     def __init__(self, comparison: Comparison) -> None:
         self.comparison = comparison
-        n = len(comparison.difference)
-        if n > 1:
-            margin = float(student.ppf((1 + CONFIDENCE) / 2, n - 1)) * comparison.standard_error
-        else:
-            margin = np.nan
-        self.interval = (comparison.mean - margin, comparison.mean + margin)
+        self.interval = comparison.interval
 
     @classmethod
     def from_estimator(
