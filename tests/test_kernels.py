@@ -1,4 +1,4 @@
-"""Laws of kernels, equivalence of the spectral ones with the embeddings they stand for, and scoring of new rows."""
+"""Laws of kernels, equivalence of spectral kernels with embeddings, and scoring of new rows."""
 
 import copy
 import warnings
@@ -67,7 +67,7 @@ def same_up_to_signs(A, B, tol=1e-6):
     close(A * np.sign((A * B).sum(axis=0)), B, tol)
 
 
-# --- laws -------------------------------------------------------------------------------------------------------------
+# --- laws -----------------------------------------------------------------------------------------
 
 
 @every_kernel
@@ -158,7 +158,7 @@ def test_widths_are_those_of_rows_near_the_origin(gamma, d):
     )
 
 
-# --- widths -----------------------------------------------------------------------------------------------------------
+# --- widths ---------------------------------------------------------------------------------------
 
 
 def test_widths_are_those_of_their_rules():
@@ -191,7 +191,7 @@ def test_equal_rows_give_a_finite_width(gamma, X):
     assert 0 < Gaussian(gamma).resolved(X).gamma < np.inf
 
 
-# --- strings and errors -----------------------------------------------------------------------------------------------
+# --- strings and errors ---------------------------------------------------------------------------
 
 
 def test_strings_functions_and_parts_become_kernels():
@@ -232,7 +232,7 @@ def test_what_is_wrong_is_said_with_its_remedy(make, message):
         make()
 
 
-# --- distances --------------------------------------------------------------------------------------------------------
+# --- distances ------------------------------------------------------------------------------------
 
 
 def test_classical_scaling_of_euclidean_distances_is_the_linear_kernel_about_the_mean():
@@ -305,7 +305,7 @@ def test_isomap_walks_through_equal_rows():
     close(G, np.abs(X - X.T))
 
 
-# --- graphs -----------------------------------------------------------------------------------------------------------
+# --- graphs ---------------------------------------------------------------------------------------
 
 
 def test_locally_linear_kernel_holds_the_embedding_of_scikit_learn():
@@ -390,7 +390,7 @@ def test_a_reference_keeps_its_own_place_as_far_as_its_weight_is_on_itself(kerne
     close(kernel.weights(rows(), rows()).toarray(), np.eye(60), 1e-6)
 
 
-# --- the estimator ----------------------------------------------------------------------------------------------------
+# --- the estimator --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

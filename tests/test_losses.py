@@ -164,7 +164,7 @@ def test_feasible_is_idempotent(loss):
 
 
 def assert_prox_is_optimal(loss, a, w, x):
-    """w (a - p) is a subgradient at p: by Fenchel-Young, which holds with kinks too, and by the gradient."""
+    """w (a - p) is a subgradient at p: by Fenchel-Young, also at kinks, and by the gradient."""
     p = loss.prox(a, w, x)
     assert np.isfinite(p).all()
     y = w * (a - p)
@@ -396,7 +396,7 @@ def test_illegal_parameters_are_refused(make):
         make()
 
 
-# --- equivalences -----------------------------------------------------------------------------------------------------
+# --- equivalences ---------------------------------------------------------------------------------
 
 
 def test_robust_squared_is_huber():
@@ -501,7 +501,7 @@ def test_robust_clips_the_gradient_and_the_conjugate(loss):
     np.testing.assert_allclose(loss.conjugate(y, x), expected, atol=1e-12)
 
 
-# --- values by hand ---------------------------------------------------------------------------------------------------
+# --- values by hand -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -594,12 +594,13 @@ def test_poisson_counts_of_zero_have_a_conjugate_at_the_boundary():
     )
 
 
-# --- names and tables -------------------------------------------------------------------------------------------------
+# --- names and tables -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "name",
-    "squared huber smoothed_l1 absolute logistic poisson gamma_log binomial multinomial softmax hinge smoothed_hinge"
+    "squared huber smoothed_l1 absolute logistic poisson gamma_log binomial multinomial softmax "
+    "hinge smoothed_hinge"
     " squared_hinge ordinal kl".split(),
 )
 def test_every_public_string_names_a_loss(name):

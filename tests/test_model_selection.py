@@ -1,4 +1,4 @@
-"""Evidence: folds keep unlabeled rows in training, twins never see them, and loss estimates obey their theorem."""
+"""Folds keep unlabeled rows in training, twins never see them, loss estimates obey the theorem."""
 
 import doctest
 from types import SimpleNamespace
@@ -349,7 +349,7 @@ def test_the_projection_stays_inside_the_range():
 
 
 def simulate(name, T_l, T_u, runs, draw, U):
-    """Return estimates (labeled only, plain, controlled) and the variances that formulas promise, run by run."""
+    """Return estimates (labeled only, plain, controlled) and variances by formula."""
     values, promised = [], []
     for seed in range(runs):
         X, Y = draw(np.random.default_rng(seed), T_l + T_u)
@@ -383,7 +383,7 @@ def test_variances_are_what_the_formula_says_and_fall_with_unlabeled_rows(name):
 
 
 def counterexample(random, n):
-    """Residuals of norm sqrt(8), inside span(U) or orthogonal to it by a coin: A + B = 4 always (spec section 9)."""
+    """Residuals of norm sqrt(8), in span(U) or orthogonal to it at random: A + B = 4 always."""
     d, k = 6, 2
     Y = random.normal(size=(n, k))
     inside = random.uniform(size=n) < 0.5
@@ -395,7 +395,7 @@ def counterexample(random, n):
     return Y @ np.eye(k, d) + np.sqrt(8) * r, Y
 
 
-def test_unlabeled_rows_raise_the_variance_in_the_counterexample_and_the_control_variate_repairs_it():
+def test_unlabeled_rows_raise_the_variance_in_the_counterexample_unless_controlled():
     U = np.eye(2, 6)
     plain = {}
     for T_u in (20, 80, 320):

@@ -1,4 +1,4 @@
-"""Displays draw what estimators hold, on axes that are given or new, and say in one sentence what they cannot draw."""
+"""Displays draw fitted attributes on given or new axes, and raise for what they cannot draw."""
 
 import copy
 import doctest

@@ -1,7 +1,7 @@
 """Data generated in reverse: targets first, then inputs X = f^-1(Y U + noise) for a transfer f.
 
-White & Schuurmans (2012, section 7) and White's thesis (6.1) leave noise and distributions open:
-here they are choices.
+White & Schuurmans (2012, section 7) and White's thesis (6.1) do not specify noise and
+distributions: here they are parameters.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ NOISE_IN = {"mean": True, "data": False}
 
 
 @dataclass(frozen=True)
-class Regression:
-    """The open choices of the generator for regression.
+class RegressionDesign:
+    """Parameters of the generator for regression.
 
     `noise` is the standard deviation of Gaussian noise, added to Y U (`noise_in="mean"`, as the
     papers write) or to f^-1(Y U) (`"data"`). `targets` and `components` are the distributions of Y
@@ -50,8 +50,8 @@ class Regression:
 
 
 @dataclass(frozen=True)
-class Classification:
-    """The open choices of the generator for classification.
+class ClassificationDesign:
+    """Parameters of the generator for classification.
 
     Identity: X = U_y + noise * N. Other transfers: X = f^-1((1 - noise) U_y + noise * V), V
     distributed as U, so that the mixture stays in the range of f ("uniform" for sigmoid, "simplex"
@@ -65,19 +65,19 @@ class Classification:
     components: Distribution = "normal"
 
 
-# Under exp, Y U must be positive, which N(0, 1) does not give. |N| and e^2N are the choice whose
-# errors have the magnitude that the papers print; nothing more speaks for it.
+# Under exp, Y U must be positive, which N(0, 1) does not give. |N| and e^2N were chosen because
+# errors then have the magnitude that the papers print.
 REGRESSION_PRESETS = {
-    "syn-gauss": Regression(30, 5, "identity"),
-    "syn-cubed": Regression(20, 3, "cube"),
-    "syn-exp": Regression(5, 2, "exp", targets="lognormal", components="absolute"),
+    "syn-gauss": RegressionDesign(30, 5, "identity"),
+    "syn-cubed": RegressionDesign(20, 3, "cube"),
+    "syn-exp": RegressionDesign(5, 2, "exp", targets="lognormal", components="absolute"),
 }
 # The papers give no noise level. These were fitted to the errors in table 2 of the paper; those in
 # table 6.3 of the thesis are met best by 1.4, 0.53 and 0.66.
 CLASSIFICATION_PRESETS = {
-    "syn-gauss": Classification(30, 5, "identity", 1.0),
-    "syn-sigmoid": Classification(10, 3, "sigmoid", 0.57, "uniform"),
-    "syn-softmax": Classification(10, 3, "softmax", 0.55, "simplex"),
+    "syn-gauss": ClassificationDesign(30, 5, "identity", 1.0),
+    "syn-sigmoid": ClassificationDesign(10, 3, "sigmoid", 0.57, "uniform"),
+    "syn-softmax": ClassificationDesign(10, 3, "softmax", 0.55, "simplex"),
 }
 
 
@@ -114,7 +114,9 @@ def make_reverse_regression(
 
     Examples
     --------
-    >>> X, Y, U = make_reverse_regression(preset="syn-cubed", return_components=True, random_state=0)
+    >>> X, Y, U = make_reverse_regression(
+    ...     preset="syn-cubed", return_components=True, random_state=0
+    ... )
     >>> bool(abs(X**3 - Y @ U).max() < 1e-9)
     True
     """
@@ -125,16 +127,14 @@ def make_reverse_regression(
     U = _draw(design.components, random, (design.n_targets, design.n_features))
     inside = choose(design.noise_in, NOISE_IN, "noise_in")
     noise = design.noise * random.standard_normal((n_samples, design.n_features))
-    mean = Y @ U + noise if inside else Y @ U
-    X = _inverse(
-        potential,
-        mean,
-        "Draw positive targets and components, or add the noise with noise_in='data'.",
-    )
-    X = X if inside else X + noise
+    remedy = "Draw positive targets and components, or add the noise with noise_in='data'."
+    if inside:
+        X = _inverse(potential, Y @ U + noise, remedy)
+    else:
+        X = _inverse(potential, Y @ U, remedy) + noise
     if return_components:
-        return (X, Y, U)
-    return (X, Y)
+        return X, Y, U
+    return X, Y
 
 
 def make_reverse_classification(
@@ -145,7 +145,7 @@ def make_reverse_classification(
     random_state: Any = None,
     **choices: Any,
 ) -> tuple[Array, ...]:
-    """Return X = f^-1(mixture of U_y and noise) and uniformly random classes y, for semi-supervised classification.
+    """Return X = f^-1(mixture of U_y and noise) and uniformly random classes y.
 
     Parameters
     ----------
@@ -181,21 +181,16 @@ def make_reverse_classification(
     y = random.randint(design.n_classes, size=n_samples)
     U = _draw(design.components, random, (design.n_classes, design.n_features))
     V = _draw(design.components, random, (n_samples, design.n_features))
-    bounded = np.isfinite(
-        [potential.range.low, potential.range.high]
-    ).any()  # a mixture stays where a sum may not
-    if bounded:
+    if np.isfinite([potential.range.low, potential.range.high]).any():
+        # a mixture stays in the range, a sum need not
         mean = (1 - design.noise) * U[y] + design.noise * V
     else:
         mean = U[y] + design.noise * V
-    X = _inverse(
-        potential,
-        mean,
-        "Choose components with values in that range, and noise from 0 to 1.",
-    )
+    remedy = "Choose components with values in that range, and noise from 0 to 1."
+    X = _inverse(potential, mean, remedy)
     if return_components:
-        return (X, y, U)
-    return (X, y)
+        return X, y, U
+    return X, y
 
 
 def _chosen(design: Any, choices: dict[str, Any]) -> Any:
@@ -215,15 +210,12 @@ def _draw(distribution: Distribution, random: Random, size: tuple[int, int]) -> 
 def _inverse(potential: Potential, mean: Array, remedy: str) -> Array:
     if np.all(potential.range.contains(mean)):
         X = potential.inverse(mean)
-    else:
-        X = np.array(np.nan)
-    if not np.all(np.isfinite(X)):
-        name = type(potential).__name__.lower()
-        raise ValueError(
-            f"{name} needs means inside {potential.range}; they reach from {mean.min():.3g} to"
-            f" {mean.max():.3g}. {remedy}"
-        )
-    return X
+        if np.all(np.isfinite(X)):
+            return X
+    raise ValueError(
+        f"{type(potential).__name__.lower()} needs means inside {potential.range}; they reach from "
+        f"{mean.min():.3g} to {mean.max():.3g}. {remedy}"
+    )
 
 
 def _rows_to_one(A: Array) -> Array:

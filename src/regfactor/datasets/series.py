@@ -1,4 +1,4 @@
-"""Generated vector time series: the thesis' permuting blocks, and stable, invertible VARMA processes in general."""
+"""Generated vector time series: the rotating blocks of the thesis, and VARMA processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from sklearn.utils import check_random_state
 
 from regfactor.core.params import Array, choose
 
-Random = np.random.RandomState
 BASES = {"orthonormal": True, "random": False}
 DECAYS = {"all": True, "real": False}
 COLUMNS = {"unit": 0.5, "squares": 1.0}
@@ -31,11 +30,11 @@ def make_arma(
     return_parameters: bool = False,
     random_state: Any = None,
 ) -> Any:
-    """Return a series whose i-th block of n_series/p variables is turned by a slow, nearly lossless rotation at lag i.
+    """Return a series of p blocks of variables; block i is rotated, with slow decay, at lag i.
 
-    White's thesis (2014), algorithm 14, cannot run as printed; what it leaves open is a parameter.
-    A_i is zero but for block i, real(V diag(lambda) V^-1) with eigenvalues decay * exp(+-2 pi
-    i/period), and one real one in odd blocks.
+    White's thesis (2014), algorithm 14, cannot run as printed; what it does not specify is a
+    parameter here. A_i is zero except for block i, real(V diag(lambda) V^-1) with eigenvalues
+    decay * exp(+-2 pi i/period), and a real one if the block is odd.
 
     Parameters
     ----------
@@ -78,49 +77,37 @@ def make_arma(
     power = choose(columns, COLUMNS, "columns")
     random = check_random_state(random_state)
     m = n_series // p
+    modulus = decay if everywhere else 1.0
+    D = _rotations(m, decay, modulus, 2 * np.pi / period)
     A = np.zeros((p, n_series, n_series))
     for i in range(p):
+        V = random.standard_normal((m, m))
+        if orthonormal:
+            V = np.linalg.qr(V)[0]
         block = slice(i * m, (i + 1) * m)
-        A[i, block, block] = _turning(
-            random,
-            m,
-            (decay, decay if everywhere else 1.0),
-            period,
-            orthonormal,
-        )
+        A[i, block, block] = V @ D @ np.linalg.inv(V)
     B = random.standard_normal((q + 1, n_series, n_series))
     B[0] *= current
     B /= np.square(B).sum(axis=(0, 1)) ** power
     start = random.standard_normal((p, n_series))
-    start *= (random.uniform(size=(p, 1)) ** (1 / n_series)) / np.linalg.norm(
-        start,
-        axis=1,
-        keepdims=True,
-    )
+    radius = random.uniform(size=(p, 1)) ** (1 / n_series)
+    start *= radius / np.linalg.norm(start, axis=1, keepdims=True)
     X = _simulated(A, B, random.standard_normal((n_samples + q, n_series)), start)
     if return_parameters:
-        return (X, A, B)
+        return X, A, B
     return X
 
 
-def _turning(
-    random: Random,
-    m: int,
-    decays: tuple[float, float],
-    period: float,
-    orthonormal: bool,
-) -> Array:
-    """Return a real matrix whose eigenvalues are a real one (if m is odd) and pairs that turn with the period."""
+def _rotations(m: int, real: float, modulus: float, angle: float) -> Array:
+    """Return a block diagonal matrix of rotations, after a real eigenvalue if m is odd."""
     D = np.zeros((m, m))
     odd = m % 2
-    angle = 2 * np.pi / period
-    D[:odd, :odd] = decays[0]
-    turn = decays[1] * np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    D[:odd, :odd] = real
+    c = np.cos(angle)
+    s = np.sin(angle)
     for k in range(odd, m, 2):
-        D[k : k + 2, k : k + 2] = turn
-    V = random.standard_normal((m, m))
-    V = np.linalg.qr(V)[0] if orthonormal else V
-    return np.asarray(V @ D @ np.linalg.inv(V))
+        D[k : k + 2, k : k + 2] = modulus * np.array([[c, -s], [s, c]])
+    return D
 
 
 def make_varma(
@@ -135,9 +122,9 @@ def make_varma(
     return_parameters: bool = False,
     random_state: Any = None,
 ) -> Any:
-    """Return x_t = sum_i A_i x_{t-i} + v_t + sum_j Theta_j v_{t-j} from random A and Theta of given spectral radii.
+    """Return x_t = sum_i A_i x_{t-i} + v_t + sum_j Theta_j v_{t-j} with random A and Theta.
 
-    Below one, the process is stable and its innovations can be recovered from it.
+    Spectral radii are given; below one, the process is stable and invertible.
 
     Parameters
     ----------
@@ -163,30 +150,27 @@ def make_varma(
     """
     random = check_random_state(random_state)
     n = n_series
-    A, theta = (
-        _with_radius(random.standard_normal((k, n, n)), r)
-        for k, r in ((p, ar_radius), (q, ma_radius))
-    )
-    if sigma is None:
-        root = np.eye(n)
-    else:
+    A = _with_radius(random.standard_normal((p, n, n)), ar_radius)
+    theta = _with_radius(random.standard_normal((q, n, n)), ma_radius)
+    root = np.eye(n)
+    if sigma is not None:
         root = np.linalg.cholesky(np.asarray(sigma, float))
     v = random.standard_normal((n_samples + BURN_IN + q, n)) @ root.T
     B = np.concatenate([np.eye(n)[None], theta])
     X = _simulated(A, B, v, np.zeros((p, n)))[BURN_IN:]
     if return_parameters:
-        return (X, A, theta)
+        return X, A, theta
     return X
 
 
-def _with_radius(matrices: Array, wanted: float) -> Array:
-    """Return the i-th matrix times c^i, which multiplies all roots by c, so that the largest is the one wanted."""
+def _with_radius(matrices: Array, radius: float) -> Array:
+    """Return the i-th matrix times c^i, which multiplies all eigenvalues of the companion by c."""
     k, n = matrices.shape[:2]
     if not k:
         return matrices
     companion = np.eye(k * n, k=-n)
     companion[:n] = matrices.transpose(1, 0, 2).reshape(n, k * n)
-    c = wanted / np.abs(np.linalg.eigvals(companion)).max()
+    c = radius / np.abs(np.linalg.eigvals(companion)).max()
     return np.asarray(matrices * (c ** np.arange(1, k + 1))[:, None, None])
 
 
@@ -195,7 +179,8 @@ def _simulated(A: Array, B: Array, innovations: Array, start: Array) -> Array:
     p = len(A)
     q = len(B) - 1
     N = len(innovations) - q
-    X = np.concatenate([start, sum(innovations[q - j : q - j + N] @ B[j].T for j in range(q + 1))])
+    moving_average = sum(innovations[q - j : q - j + N] @ B[j].T for j in range(q + 1))
+    X = np.concatenate([start, moving_average])
     for t in range(p, len(X)):
         for i in range(p):
             X[t] += A[i] @ X[t - 1 - i]

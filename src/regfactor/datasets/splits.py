@@ -1,4 +1,4 @@
-"""Which rows are labeled: splits as published, or drawn."""
+"""Labeled, unlabeled and test rows: published splits, or random ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNLABELED = "unlabeled"
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Rows by what is known of them: labeled and unlabeled ones to learn from, and the rest, for tests."""
+    """Positions of labeled and unlabeled rows, for training, and of test rows."""
 
     labeled: Array
     unlabeled: Array
@@ -45,16 +45,14 @@ def load_splits(name: str, setting: str | int | None = None) -> list[Split]:
     """
     path = find(name, "splits")
     if path is None:
-        raise not_found(
-            f"splits/{name}",
-            "The file of splits",
-            "columns setting, split, role and row_indices",
-        )
+        columns = "columns setting, split, role and row_indices"
+        raise not_found(f"splits/{name}", "The file of splits", columns)
     _, cells = read(path)
     settings = {value: value for value in dict.fromkeys(cells[:, 0].tolist())}
     if setting is None and len(settings) > 1:
         raise ValueError(
-            f"Splits of {name!r} exist in several settings; give setting=, one of: {', '.join(settings)}."
+            f"Splits of {name!r} exist in several settings; give setting=, one of: "
+            f"{', '.join(settings)}."
         )
     if setting is None:
         wanted = next(iter(settings))
@@ -63,8 +61,8 @@ def load_splits(name: str, setting: str | int | None = None) -> list[Split]:
     rows: dict[int, dict[str, Array]] = {}
     for _, split, role, indices in cells[cells[:, 0] == wanted]:
         rows.setdefault(int(split), {})[role] = np.array(indices.split(), dtype=np.intp)
-    everything = np.arange(len(load(name).data))
-    return [_split(rows[i], everything, wanted) for i in sorted(rows)]
+    all_rows = np.arange(len(load(name).data))
+    return [_split(rows[i], all_rows, wanted) for i in sorted(rows)]
 
 
 def random_split(
@@ -75,7 +73,7 @@ def random_split(
     stratify: bool = True,
     random_state: Any = None,
 ) -> Split:
-    """Draw labeled and unlabeled rows without replacement; the rest is for tests.
+    """Draw labeled and unlabeled rows without replacement; the rest are test rows.
 
     With `stratify`, y holds classes and every class has its share of the labels, at least one while
     there are enough. `n_unlabeled=None` takes all rows that are left.
@@ -89,16 +87,15 @@ def random_split(
     order = random.permutation(n)
     if stratify:
         codes = np.unique(np.asarray(y), return_inverse=True)[1][order]
-        order = order[np.argsort(_places(codes), kind="stable")]
+        order = order[np.argsort(_quantiles(codes), kind="stable")]
     labeled = order[:n_labeled]
-    rest = order[n_labeled:]
-    rest = random.permutation(rest)
+    rest = random.permutation(order[n_labeled:])
     cut = len(rest) if n_unlabeled is None else n_unlabeled
     return Split(np.sort(labeled), np.sort(rest[:cut]), np.sort(rest[cut:]))
 
 
-def _places(codes: Array) -> Array:
-    """Return at which share of its class each row stands: the first of every class, then the next, in proportion."""
+def _quantiles(codes: Array) -> Array:
+    """Return the rank of each row within its class, divided by the size of the class."""
     counts = np.bincount(codes)
     order = np.argsort(codes, kind="stable")
     rank = np.empty(len(codes))
@@ -106,15 +103,11 @@ def _places(codes: Array) -> Array:
     return rank / counts[codes]
 
 
-def _split(rows: dict[str, Array], everything: Array, setting: str) -> Split:
+def _split(rows: dict[str, Array], all_rows: Array, setting: str) -> Split:
     labeled = rows[LABELED]
     if UNLABELED in rows:
         unlabeled = rows[UNLABELED]
     else:
-        unlabeled = np.setdiff1d(everything, labeled)
-    return Split(
-        labeled,
-        unlabeled,
-        np.setdiff1d(everything, np.concatenate([labeled, unlabeled])),
-        setting,
-    )
+        unlabeled = np.setdiff1d(all_rows, labeled)
+    test = np.setdiff1d(all_rows, np.concatenate([labeled, unlabeled]))
+    return Split(labeled, unlabeled, test, setting)

@@ -1,4 +1,4 @@
-"""Real tables: `name.csv.gz` in the directory that REGFACTOR_DATA names, or what scikit-learn can fetch."""
+"""Real tables: `name.csv.gz` in the directory REGFACTOR_DATA, or fetched by scikit-learn."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ SUFFIX = ".csv.gz"
 COMPLETE = "_complete"
 TARGET = "target"
 TIME = "time"
-TABLE = f"one header row, commas, missing values empty, the last column `{TARGET}` (time series: the first column `{TIME}`)"
-VIEW = re.compile(r"v(\d+)_")
+TABLE_FORMAT = (
+    f"one header row, commas, missing values empty, the last column `{TARGET}` "
+    f"(time series: the first column `{TIME}`)"
+)
+VIEW_PREFIX = re.compile(r"v(\d+)_")
 
 
 class DatasetNotFound(FileNotFoundError):
-    """A data set that is neither in the directory of REGFACTOR_DATA nor to be had from scikit-learn."""
+    """A data set is neither in the directory REGFACTOR_DATA nor available from scikit-learn."""
 
 
 def names() -> list[str]:
-    """Return the names of the data sets that are here."""
+    """Return the names of the available data sets."""
     folder = _folder()
-    if folder:
-        here = {path.name.removesuffix(SUFFIX) for path in folder.glob(f"*{SUFFIX}")}
-    else:
-        here = set()
-    return sorted(here)
+    if folder is None:
+        return []
+    return sorted(path.name.removesuffix(SUFFIX) for path in folder.glob(f"*{SUFFIX}"))
 
 
 def load(name: str) -> Bunch:
@@ -45,7 +46,7 @@ def load(name: str) -> Bunch:
     Parameters
     ----------
     name : str
-        One of `names()`; with `_complete` at its end, only the rows in which nothing is missing
+        One of `names()`; with the suffix `_complete`, only the rows without missing entries
         (`wbc_complete`).
 
     Returns
@@ -58,8 +59,7 @@ def load(name: str) -> Bunch:
     Raises
     ------
     DatasetNotFound
-        Where neither the directory of `REGFACTOR_DATA` nor scikit-learn has it; the message says
-        what to do.
+        If neither the directory `REGFACTOR_DATA` nor scikit-learn has it.
     """
     table = name.removesuffix(COMPLETE)
     path = find(table)
@@ -70,9 +70,9 @@ def load(name: str) -> Bunch:
 
 
 def normalize_rows(X: Array) -> Array:
-    """Center every row by its own mean and divide it by its own norm, as the papers on reverse prediction do.
+    """Center every row by its mean and divide it by its norm, as the papers on reverse prediction.
 
-    A row whose entries are all equal has no direction and becomes zero.
+    A row whose entries are all equal becomes zero.
     """
     centered = X - X.mean(axis=1, keepdims=True)
     length = np.linalg.norm(centered, axis=1, keepdims=True)
@@ -80,26 +80,27 @@ def normalize_rows(X: Array) -> Array:
 
 
 def find(name: str, kind: str = "") -> Path | None:
-    """Return the file of a data set (or of its splits), None where it is not here."""
+    """Return the file of a data set (or of its splits), None if there is no such file."""
     folder = _folder()
-    path = folder / kind / f"{name}{SUFFIX}" if folder else None
-    if path and path.is_file():
-        return path
-    return None
+    if folder is None:
+        return None
+    path = folder / kind / f"{name}{SUFFIX}"
+    return path if path.is_file() else None
 
 
-def not_found(name: str, what: str = "Data set", holds: str = TABLE) -> DatasetNotFound:
-    """Return the error that says where was looked and what would help."""
+def not_found(name: str, what: str = "Data set", layout: str = TABLE_FORMAT) -> DatasetNotFound:
+    """Return the error that names the searched directory and the remedy."""
     folder = _folder()
-    near = difflib.get_close_matches(name, names(), n=1, cutoff=0.6)
-    hint = f" Did you mean {near[0]!r}?" if near and near[0] != name else ""
+    where = f"any directory, since {VARIABLE} is not set"
     if folder:
         where = f"the directory {str(folder)!r}"
-    else:
-        where = f"any directory, since {VARIABLE} is not set"
+    hint = ""
+    near = difflib.get_close_matches(name, names(), n=1, cutoff=0.6)
+    if near and near[0] != name:
+        hint = f" Did you mean {near[0]!r}?"
     return DatasetNotFound(
-        f"{what} {name!r} was not found in {where}.{hint} Set the environment variable {VARIABLE} to a directory with"
-        f" {name}{SUFFIX}: {holds}."
+        f"{what} {name!r} was not found in {where}.{hint} Set the environment variable {VARIABLE} "
+        f"to a directory with {name}{SUFFIX}: {layout}."
     )
 
 
@@ -110,7 +111,7 @@ def read(path: Path) -> tuple[list[str], Array]:
     uneven = next((i for i, row in enumerate(rows, start=2) if len(row) != len(header)), None)
     if uneven or not rows:
         raise ValueError(
-            f"{path.name}: line {uneven or 2} has not the {len(header)} fields of the header."
+            f"{path.name}: line {uneven or 2} does not have the {len(header)} fields of the header."
         )
     return header, np.array(rows)
 
@@ -134,19 +135,18 @@ def _from_file(path: Path, name: str) -> Bunch:
         bunch.feature_names = bunch.feature_names[:-1]
         cells = cells[:, :-1]
     bunch.data = _values(cells)
-    views = [VIEW.match(feature) for feature in bunch.feature_names]
+    views = [VIEW_PREFIX.match(feature) for feature in bunch.feature_names]
     if all(views):
-        of = np.array([int(match.group(1)) for match in views if match])
-        bunch.views = [bunch.data[:, of == v] for v in np.unique(of)]
+        numbers = np.array([int(match.group(1)) for match in views if match])
+        bunch.views = [bunch.data[:, numbers == v] for v in np.unique(numbers)]
     bunch.DESCR = _description(name, bunch)
     return bunch
 
 
 def _values(cells: Array) -> Array:
-    """Return text as floats, NaN where empty; where a column holds words, as objects with None where empty."""
-    filled = np.where(cells == "", "nan", cells)
+    """Return text as floats, NaN where empty; with words in a column, as objects, None if empty."""
     try:
-        return filled.astype(np.float64)
+        return _floats(cells)
     except ValueError:
         columns = [_column(cells[:, j]) for j in range(cells.shape[1])]
         if len(columns) == 1:
@@ -156,11 +156,15 @@ def _values(cells: Array) -> Array:
 
 def _column(cells: Array) -> Array:
     try:
-        return np.where(cells == "", "nan", cells).astype(np.float64)
+        return _floats(cells)
     except ValueError:
         if np.all(cells != ""):
             return cells
         return np.array([word or None for word in cells.tolist()], dtype=object)
+
+
+def _floats(cells: Array) -> Array:
+    return np.where(cells == "", "nan", cells).astype(np.float64)
 
 
 def _description(name: str, bunch: Bunch) -> str:
@@ -171,28 +175,28 @@ def _description(name: str, bunch: Bunch) -> str:
         kind = f"{len(bunch.views)} views"
     else:
         kind = "table"
-    return f"{name}: {kind} of {n} rows and {d} columns{'' if bunch.target is None else ' with a target'}."
+    target = "" if bunch.target is None else " with a target"
+    return f"{name}: {kind} of {n} rows and {d} columns{target}."
 
 
 def _complete(bunch: Bunch) -> Bunch:
-    """Return the rows in which nothing is missing, in their order."""
-    parts = [bunch.data] + ([] if bunch.target is None else [bunch.target[:, None]])
-    missing = [_missing(part).any(axis=1) for part in parts]
-    kept = ~np.any(missing, axis=0)
-    rows = {
-        key: bunch[key][kept] for key in ("data", "target", "time") if bunch.get(key) is not None
-    }
+    """Return the rows without missing entries, in their order."""
+    kept = ~_missing(bunch.data).any(axis=1)
+    if bunch.target is not None:
+        kept &= ~_missing(bunch.target)
+    complete = Bunch(**bunch)
+    for key in ("data", "target", "time"):
+        if bunch.get(key) is not None:
+            complete[key] = bunch[key][kept]
     if "views" in bunch:
-        views = {"views": [view[kept] for view in bunch.views]}
-    else:
-        views = {}
-    return Bunch(
-        **{**bunch, **rows, **views, "DESCR": f"{bunch.DESCR} {kept.sum()} complete rows of them."}
-    )
+        complete.views = [view[kept] for view in bunch.views]
+    complete.DESCR = f"{bunch.DESCR} {kept.sum()} complete rows of them."
+    return complete
 
 
 def _missing(values: Array) -> Array:
-    return np.asarray((values != values) | (values == None))  # noqa: E711 elementwise; NaN does not equal itself
+    # elementwise; NaN does not equal itself
+    return np.asarray((values != values) | (values == None))  # noqa: E711
 
 
 def _fetched(name: str) -> Bunch:
@@ -205,28 +209,27 @@ def _fetched(name: str) -> Bunch:
 
 
 def _california() -> Bunch:
-    """Undo scikit-learn's averages by household, since its table is the same one in other columns."""
+    """Return totals, as in the original table, from scikit-learn's averages by household."""
     import sklearn.datasets
 
     fetched: Any = sklearn.datasets.fetch_california_housing()
     column = dict(zip(fetched.feature_names, fetched.data.T, strict=True))
     people = column["Population"]
     households = people / column["AveOccup"]
-    totals = [column["AveRooms"] * households, column["AveBedrms"] * households, people, households]
-    data = np.column_stack(
-        [
-            column["Longitude"],
-            column["Latitude"],
-            column["HouseAge"],
-            *(np.round(t) for t in totals),
-            column["MedInc"],
-        ]
-    )
-    features = "longitude latitude housing_median_age total_rooms total_bedrooms population households median_income"
+    columns = {
+        "longitude": column["Longitude"],
+        "latitude": column["Latitude"],
+        "housing_median_age": column["HouseAge"],
+        "total_rooms": np.round(column["AveRooms"] * households),
+        "total_bedrooms": np.round(column["AveBedrms"] * households),
+        "population": np.round(people),
+        "households": np.round(households),
+        "median_income": column["MedInc"],
+    }
     bunch = Bunch(
-        data=data,
+        data=np.column_stack(list(columns.values())),
         target=np.round(fetched.target * 1e5),
-        feature_names=features.split(),
+        feature_names=list(columns),
         source="sklearn.datasets.fetch_california_housing",
     )
     bunch.DESCR = _description("calhousing", bunch)

@@ -1,4 +1,4 @@
-"""Generated pairs of views, and low-rank inputs with labels: the synthetic data of White's thesis, 5.4 and 6.2."""
+"""Generated pairs of views, and low-rank inputs with labels (White's thesis, 5.4 and 6.2)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regfactor.core.params import Array, require_count, require_not_negative
 
 
 class TwoViews(NamedTuple):
-    """Two noisy views of the same rows, and what they were before the noise."""
+    """Two noisy views of the same rows, and the same views without noise."""
 
     X1: Array
     X2: Array
@@ -20,7 +20,7 @@ class TwoViews(NamedTuple):
 
 
 class LowRankLabels(NamedTuple):
-    """Inputs, the labels of all rows, the labels with -1 on unlabeled rows, and inputs before the noise."""
+    """Inputs, labels, labels with -1 on unlabeled rows, and inputs without noise."""
 
     X: Array
     y: Array
@@ -38,11 +38,11 @@ def make_two_view(
     noise: float = 0.0,
     random_state: Any = None,
 ) -> TwoViews:
-    """Return two views Phi C1 and Phi C2 of shared codes, some of whose entries are replaced by outliers.
+    """Return two views Phi C1 and Phi C2 of shared codes, with outliers in place of some entries.
 
     Phi is standard normal; components are normal, scaled to length one in each view. A share of the
     entries is replaced by numbers uniform in [-m, m], m being `magnitude` times the largest entry
-    (thesis, 5.4, which fixes 5 % and 5). The thesis leaves the number of rows and the rank open.
+    (thesis, 5.4, with 5 % and 5). The thesis does not state the number of rows and the rank.
 
     Parameters
     ----------
@@ -62,22 +62,17 @@ def make_two_view(
     TwoViews
         `X1, X2, clean1, clean2`.
     """
-    sizes = {
-        "n_samples": n_samples,
-        "n_features[0]": n_features[0],
-        "n_features[1]": n_features[1],
-        "rank": rank,
-    }
-    require_count(make_two_view, **sizes)
+    columns = {f"n_features[{i}]": n_features[i] for i in range(2)}
+    require_count(make_two_view, n_samples=n_samples, **columns, rank=rank)
     require_not_negative(make_two_view, outliers=outliers, magnitude=magnitude, noise=noise)
     random = check_random_state(random_state)
     Phi = random.standard_normal((n_samples, rank))
     clean = [Phi @ _unit_rows(random.standard_normal((rank, d))) for d in n_features]
-    most = magnitude * max(float(np.abs(view).max()) for view in clean)
+    largest = magnitude * max(float(np.abs(view).max()) for view in clean)
     noisy = []
     for view in clean:
         replaced = random.uniform(size=view.shape) < outliers
-        wild = random.uniform(-most, most, view.shape)
+        wild = random.uniform(-largest, largest, view.shape)
         noisy.append(np.where(replaced, wild, view + noise * random.standard_normal(view.shape)))
     return TwoViews(noisy[0], noisy[1], clean[0], clean[1])
 
@@ -91,12 +86,12 @@ def make_low_rank_labels(
     labeled: float = 2 / 3,
     random_state: Any = None,
 ) -> LowRankLabels:
-    """Return inputs of low rank with noise and labels that depend on the clean inputs (Goldberg et al., 2010).
+    """Return noisy inputs of low rank, and labels that depend on the clean inputs.
 
     X0 = L R with standard normal L and R; scores are X0 w + b with standard normal w and b; a label
-    is one with the probability sigmoid(score), else zero; X is X0 plus Gaussian noise. The thesis
-    (6.2.2) has 400 rows of 20 features, rank 4 and noise of variance 0.1; how many rows are labeled
-    it leaves open here.
+    is one with the probability sigmoid(score), else zero; X is X0 plus Gaussian noise (Goldberg et
+    al., 2010). The thesis (6.2.2) has 400 rows of 20 features, rank 4 and noise of variance 0.1,
+    and does not state the number of labeled rows.
 
     Parameters
     ----------
