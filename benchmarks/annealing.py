@@ -15,7 +15,7 @@ from benchmarks.labels import APART, ROWS, SEEDS, Draw, gaussians, qn, self_trai
 from benchmarks.labels import COLUMNS as FEW
 from regfactor.constraints import class_balance
 from regfactor.labels.expectation.estimator import ExpectationSVC
-from regfactor.labels.expectation.fstep import Table
+from regfactor.labels.expectation.margin_newton import CenteredRows
 
 DOCUMENTS, WORDS, LENGTH = (10_000 if QUICK else 100_000), 10_000, 40
 TOPICAL, TILT = 400, 0.25  # words whose odds differ between the classes, and the log of by how much
@@ -50,22 +50,22 @@ def corpus(seed: int) -> Corpus:
 @contextlib.contextmanager
 def counted() -> Iterator[list[int]]:
     """Count the products with the table, X w and X'v one each."""
-    count, originals = [0], (Table.times, Table.pull)
+    count, originals = [0], (CenteredRows.times, CenteredRows.adjoint)
 
     def counting(
-        product: Callable[[Table, np.ndarray], np.ndarray],
-    ) -> Callable[[Table, np.ndarray], np.ndarray]:
-        def call(self: Table, vector: np.ndarray) -> np.ndarray:
+        product: Callable[[CenteredRows, np.ndarray], np.ndarray],
+    ) -> Callable[[CenteredRows, np.ndarray], np.ndarray]:
+        def call(self: CenteredRows, vector: np.ndarray) -> np.ndarray:
             count[0] += 1
             return product(self, vector)
 
         return call
 
-    Table.times, Table.pull = (counting(product) for product in originals)
+    CenteredRows.times, CenteredRows.adjoint = (counting(product) for product in originals)
     try:
         yield count
     finally:
-        Table.times, Table.pull = originals
+        CenteredRows.times, CenteredRows.adjoint = originals
 
 
 def product_seconds(X: scipy.sparse.csr_array) -> float:

@@ -11,7 +11,7 @@ from catalogue import rng
 from regfactor.comparisons.keywords import KeywordVote
 from regfactor.constraints import Constraint, class_balance, expectation, labeled_feature, region
 from regfactor.labels.expectation.estimator import ExpectationSVC
-from regfactor.labels.expectation.statements import stated
+from regfactor.labels.expectation.statements import StatedConstraints
 from regfactor.model_selection.sensitivity import constraint_sensitivity
 
 X = np.array([[0.0, 1.0], [2.0, 0.0], [0.0, 3.0], [1.0, 1.0]])
@@ -108,15 +108,15 @@ def test_constraints_survive_a_clone():
 def test_statements_are_about_the_unlabeled_rows_by_weight():
     given = (labeled_feature(0, {1: 0.8}), expectation(X[:, 1], 0.5, 0.1, 0))
     rows, weights = np.array([1, 2, 3]), np.array([1.0, 2.0, 3.0])
-    found = stated(given, X, None, np.array([0, 1]), rows, weights)
-    np.testing.assert_allclose(found.columns[0], np.array([1, 0, 1]) / 4)
-    np.testing.assert_allclose(found.columns[1], np.array([0, 3, 1]) / 6)
+    found = StatedConstraints.of(given, X, None, np.array([0, 1]), rows, weights)
+    np.testing.assert_allclose(found.features[0], np.array([1, 0, 1]) / 4)
+    np.testing.assert_allclose(found.features[1], np.array([0, 3, 1]) / 6)
     lines = found.statements(10.0)
     # of two classes the second has scores: a mean of class 0 is what the mean of all leaves
     np.testing.assert_allclose(lines.target, [0.8, (2 * 3 + 3 * 1) / 6 - 0.5])
     np.testing.assert_allclose(lines.strength, [10 * 4, 10 * 36 / (2 * 9 + 3 * 1)])
     with pytest.warns(UserWarning, match="no unlabeled row belongs to it"):
-        empty = stated(
+        empty = StatedConstraints.of(
             (labeled_feature(0, {1: 0.8}),), X, None, np.array([0, 1]), rows[1:2], weights[1:2]
         )
     assert len(empty.statements(10.0)) == 0
@@ -124,11 +124,15 @@ def test_statements_are_about_the_unlabeled_rows_by_weight():
 
 def test_shares_of_all_classes_state_once_for_two_and_each_for_three():
     whole = class_balance({0: 0.2, 1: 0.8})
-    found = stated((whole,), X, None, np.array([0, 1]), np.arange(4), np.ones(4)).statements(1.0)
+    found = StatedConstraints.of(
+        (whole,), X, None, np.array([0, 1]), np.arange(4), np.ones(4)
+    ).statements(1.0)
     assert len(found) == 1 and found.target[0] == pytest.approx(0.8)
     three = class_balance({0: 0.2, 1: 0.3, 2: 0.5})
-    found = stated((three,), X, None, np.arange(3), np.arange(4), np.ones(4)).statements(1.0)
-    np.testing.assert_array_equal(found.of, [0, 1, 2])
+    found = StatedConstraints.of(
+        (three,), X, None, np.arange(3), np.arange(4), np.ones(4)
+    ).statements(1.0)
+    np.testing.assert_array_equal(found.column, [0, 1, 2])
     np.testing.assert_allclose(found.strength, 4)
 
 

@@ -7,18 +7,30 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit, xlogy
 
 from catalogue import rng
+from regfactor.core.loop import Status
+from regfactor.core.params import UnsupportedProblem
 from regfactor.labels.expectation.annealing import Annealing, first_labels, offset_ridge
-from regfactor.labels.expectation.fstep import Machine, Table, fitted
+from regfactor.labels.expectation.label_expectations import (
+    LabelDual,
+    bounded_quasi_newton,
+    expected_labels,
+)
+from regfactor.labels.expectation.margin_newton import (
+    CenteredRows,
+    LinearDecision,
+    minimize_margins,
+)
 from regfactor.labels.expectation.problem import (
     Expectation,
     Margin,
+    MarginWeights,
     Statements,
     entropies,
     log_partition,
     probabilities,
 )
-from regfactor.labels.expectation.pstep import Dual, _bounded, expected_labels
 from regfactor.losses import Hinge, Huber, Logistic, SmoothedHinge, Squared, SquaredHinge
+from regfactor.solvers.choose import solve
 
 HARD = np.inf
 MARGINS = {
@@ -49,7 +61,9 @@ def stated(masks, targets, tolerance=0.0, strength=HARD, of=None):
 def solved(gains, statements, T, weights=None):
     gains = gains[:, None] if gains.ndim == 1 else gains
     weights = np.ones(len(gains)) if weights is None else weights
-    return expected_labels(Dual(gains, weights, statements, T), np.zeros(len(statements)))
+    dual = LabelDual(gains, weights, statements, T)
+    found = expected_labels(dual, np.zeros(len(statements)))
+    return found.p, found.multipliers
 
 
 @pytest.mark.parametrize("r", [0.05, 0.3, 0.5, 0.9])
@@ -87,8 +101,9 @@ def test_the_cold_limit_labels_the_rows_that_gain_most():
     gains, gamma = rng(1).normal(size=40), np.zeros(1)
     balance = stated([np.ones(40)], [0.3])
     for T in 0.5 ** np.arange(16):
-        p, gamma = expected_labels(Dual(gains[:, None], np.ones(40), balance, T), gamma)
-    np.testing.assert_allclose(p[:, 0], gains >= np.sort(gains)[-12], atol=1e-6)
+        found = expected_labels(LabelDual(gains[:, None], np.ones(40), balance, T), gamma)
+        gamma = found.multipliers
+    np.testing.assert_allclose(found.p[:, 0], gains >= np.sort(gains)[-12], atol=1e-6)
 
 
 def primal(p, gains, statements, T, strength, weights=1.0):
@@ -112,10 +127,10 @@ def four_statements(u=40, strength=5.0):
 def test_there_is_no_duality_gap(T):
     gains, statements = 0.5 * rng(4).normal(size=40), four_statements()
     p, gamma = solved(gains, statements, T)
-    dual = Dual(gains[:, None], np.ones(40), statements, T)
+    dual = LabelDual(gains[:, None], np.ones(40), statements, T)
     above, below = (
         primal(p[:, 0], gains, statements, T, 5.0),
-        -dual.value(gamma, dual.scores(gamma)),
+        -dual.at(gamma).value,
     )
     assert above - below == pytest.approx(0, abs=1e-9 * max(1, abs(below)))
 
@@ -150,9 +165,11 @@ def test_p_is_that_of_a_general_solver():
 
 def test_the_fallback_finds_the_same_multipliers():
     gains, statements = 0.5 * rng(4).normal(size=40), four_statements()
-    dual = Dual(gains[:, None], np.ones(40), statements, 0.5)
-    gamma = expected_labels(dual, np.zeros(4))[1]
-    np.testing.assert_allclose(_bounded(dual, np.zeros(4), 1e-10)[1], gamma, atol=1e-4)
+    dual = LabelDual(gains[:, None], np.ones(40), statements, 0.5)
+    gamma = expected_labels(dual, np.zeros(4)).multipliers
+    np.testing.assert_allclose(
+        bounded_quasi_newton(dual, np.zeros(4), 1e-10).multipliers, gamma, atol=1e-4
+    )
 
 
 def test_the_unit_of_a_feature_does_not_matter():
@@ -160,8 +177,8 @@ def test_the_unit_of_a_feature_does_not_matter():
     unit = np.array([1e6, 1.0, 1e-6, 10.0])
     other = Statements(
         statements.features * unit,
-        statements.at,
-        statements.of,
+        statements.feature,
+        statements.column,
         statements.target * unit,
         statements.tolerance * unit,
         statements.strength / unit**2,
@@ -188,8 +205,8 @@ def test_a_weight_stands_for_equal_rows_in_the_p_step():
     weighted = stated([mask], [0.3])
     weighted = Statements(
         mask[:, None] / (v @ mask),
-        weighted.at,
-        weighted.of,
+        weighted.feature,
+        weighted.column,
         weighted.target,
         weighted.tolerance,
         weighted.strength,
@@ -220,8 +237,8 @@ def test_sparse_features_state_the_same():
     rows = scipy.sparse.csr_array(statements.features)
     sparse = Statements(
         rows,
-        statements.at,
-        statements.of,
+        statements.feature,
+        statements.column,
         statements.target,
         statements.tolerance,
         statements.strength,
@@ -239,13 +256,13 @@ def test_the_hessian_is_the_derivative_of_the_slope():
         strength=3.0,
         of=[0, 1, 2, 2, 1, 0],
     )
-    dual = Dual(random.normal(size=(20, 3)), random.uniform(1, 2, 20), statements, 0.7)
+    dual = LabelDual(random.normal(size=(20, 3)), random.uniform(1, 2, 20), statements, 0.7)
     gamma, h = random.normal(size=6), 1e-6
     p = probabilities(dual.scores(gamma))
     for k in range(6):
         e = h * (np.arange(6) == k)
         ends = [
-            dual.smooth_slope(gamma + s * e, probabilities(dual.scores(gamma + s * e)))
+            dual.smooth_gradient(gamma + s * e, probabilities(dual.scores(gamma + s * e)))
             for s in (1, -1)
         ]
         np.testing.assert_allclose((ends[0] - ends[1]) / (2 * h), dual.hessian(p)[k], atol=1e-7)
@@ -267,19 +284,23 @@ def draw(n=60, d=5, seed=0):
 def test_the_f_step_finds_the_minimum(margin, kind, ridge, monkeypatch):
     X, plus, minus = draw()
     if "direct" not in kind:
-        monkeypatch.setattr("regfactor.labels.expectation.fstep.FEW", 0)
+        monkeypatch.setattr("regfactor.labels.expectation.margin_newton.MAX_DIRECT_FEATURES", 0)
     mean = X.mean(axis=0)
     table = (
-        Table(scipy.sparse.csr_array(X), mean) if "sparse" in kind else Table(X - mean, np.zeros(5))
+        CenteredRows(scipy.sparse.csr_array(X), mean)
+        if "sparse" in kind
+        else CenteredRows(X - mean, np.zeros(5))
     )
     X = X - mean
     assert table.direct == ("direct" in kind)
-    found = fitted(table, margin, (plus, minus), Machine.zero(*X.shape), 1e-9, ridge)
+    found = minimize_margins(
+        table, margin, MarginWeights(plus, minus), LinearDecision.zero(*X.shape), 1e-9, ridge
+    )
     np.testing.assert_allclose(found.f, X @ found.w + found.b, atol=1e-9)
 
     def value(theta):
         f = X @ theta[:-1] + theta[-1]
-        s = margin.slope(f, plus, minus)
+        s = margin.gradient(f, plus, minus)
         grad = np.append(theta[:-1] + X.T @ s, s.sum() + ridge * theta[-1])
         costs = theta[:-1] @ theta[:-1] + ridge * theta[-1] ** 2
         return costs / 2 + margin.value(f, plus, minus).sum(), grad
@@ -299,8 +320,12 @@ def test_squared_loss_has_its_closed_form():
     X, p = X - X.mean(axis=0), p - p.mean() + 0.5
     K = X @ X.T
     exact = K @ np.linalg.solve(K + np.eye(30) / (2 * C), 2 * p - 1)
-    found = fitted(
-        Table(X, np.zeros(4)), MARGINS["squared"], (C * p, C * (1 - p)), Machine.zero(30, 4), 1e-12
+    found = minimize_margins(
+        CenteredRows(X, np.zeros(4)),
+        MARGINS["squared"],
+        MarginWeights(C * p, C * (1 - p)),
+        LinearDecision.zero(30, 4),
+        1e-12,
     )
     np.testing.assert_allclose(found.f, exact, atol=1e-12)
     assert abs(found.b) < 1e-12
@@ -311,10 +336,12 @@ def test_long_indices_are_shortened_and_the_given_table_is_left_alone():
     long = scipy.sparse.csr_array(
         (X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape
     )
-    table, w = Table(long, np.full(6, 0.3)), rng(1).normal(size=6)
+    table, w = CenteredRows(long, np.full(6, 0.3)), rng(1).normal(size=6)
     assert table.X.indices.dtype == np.int32 and long.indices.dtype == np.int64
     np.testing.assert_allclose(table.times(w), (X.toarray() - 0.3) @ w)
-    np.testing.assert_allclose(table.pull(np.arange(20.0)), (X.toarray() - 0.3).T @ np.arange(20.0))
+    np.testing.assert_allclose(
+        table.adjoint(np.arange(20.0)), (X.toarray() - 0.3).T @ np.arange(20.0)
+    )
 
 
 def test_one_factorization_serves_as_long_as_curvatures_stay(monkeypatch):
@@ -325,10 +352,12 @@ def test_one_factorization_serves_as_long_as_curvatures_stay(monkeypatch):
         scipy.linalg, "cho_factor", lambda *a, **k: calls.append(1) or original(*a, **k)
     )
     X, random = rng(1).normal(size=(30, 4)), rng(2)
-    table, machine = Table(X, np.zeros(4)), Machine.zero(30, 4)
+    table, machine = CenteredRows(X, np.zeros(4)), LinearDecision.zero(30, 4)
     for _ in range(5):
         p = random.random(30)
-        machine = fitted(table, MARGINS["squared"], (0.3 * p, 0.3 * (1 - p)), machine, 1e-10)
+        machine = minimize_margins(
+            table, MARGINS["squared"], MarginWeights(0.3 * p, 0.3 * (1 - p)), machine, 1e-10
+        )
     assert len(calls) == 1
 
 
@@ -337,11 +366,11 @@ def test_margins_are_consistent(margin):
     f, plus, minus, h = np.linspace(-2.05, 2.05, 24), rng(0).random(24), rng(1).random(24), 1e-6
     ends = [margin.value(f + s * h, plus, minus) for s in (1, -1)]
     np.testing.assert_allclose(
-        margin.slope(f, plus, minus), (ends[0] - ends[1]) / (2 * h), atol=1e-6
+        margin.gradient(f, plus, minus), (ends[0] - ends[1]) / (2 * h), atol=1e-6
     )
-    ends = [margin.slope(f + s * h, plus, minus) for s in (1, -1)]
+    ends = [margin.gradient(f + s * h, plus, minus) for s in (1, -1)]
     np.testing.assert_allclose(
-        margin.curvature(f, plus, minus), (ends[0] - ends[1]) / (2 * h), atol=1e-5
+        margin.hessian(f, plus, minus), (ends[0] - ends[1]) / (2 * h), atol=1e-5
     )
     one, zero = np.ones(24), np.zeros(24)
     wanted = margin.value(f, zero, one) - margin.value(f, one, zero)
@@ -383,12 +412,14 @@ def test_above_the_critical_temperature_equal_shares_are_stable_and_below_they_s
     critical = 2 * C * top / (top + 1 / (2 * C)) if squares else C * top / (top + 4 / C)  # spec B3
     assert critical < task.first_temperature
     direction = np.linalg.svd(task.X, full_matrices=False)[0][:, 0]
-    table = Table(task.X, task.mean)
+    table = CenteredRows(task.X, task.mean)
     for factor, grows in ((1.05, False), (0.95, True)):
         p = 0.5 + 1e-4 * direction[:, None]
         for _ in range(150):
-            pulls = C * p[:, 0], C * (1 - p[:, 0])
-            machine = fitted(table, task.margin, pulls, Machine.zero(80, 3), 1e-12)
+            weights = MarginWeights(C * p[:, 0], C * (1 - p[:, 0]))
+            machine = minimize_margins(
+                table, task.margin, weights, LinearDecision.zero(80, 3), 1e-12
+            )
             p = solved(task.gains(machine.f[:, None]), balance, factor * critical)[0]
         size = np.linalg.norm(p - 0.5) / 1e-4
         assert (size > 50) if grows else (size < 0.1)
@@ -413,17 +444,32 @@ def test_the_objective_falls_at_every_temperature(margin, k):
     )
     task = problem(X, codes, margin, balance, 0.1, k)
     stages = {}
-    for it in Annealing().iterates(task):
+    for it in Annealing().iterates(task, None):
         stages.setdefault(it.stage, []).append(it.objective)
         assert np.isfinite(it.objective)
         np.testing.assert_allclose(
-            it.point.values, task.X @ it.point.factors.C + it.point.coefficients, atol=1e-8
+            it.point.values, task.X @ it.point.coefficients + it.point.offsets, atol=1e-8
         )
     assert len(stages) > 7
     for values in stages.values():
         assert np.all(np.diff(values) <= 1e-9 * np.abs(values[0]))
     winners = it.point.values.argmax(axis=1) if k > 2 else it.point.values[:, 0] > 0
     assert np.mean(winners == y) > 0.95
+
+
+def test_a_problem_is_solved_by_the_solver_it_names_down_to_the_last_temperature():
+    X, y = rng(0).normal(size=(60, 3)), np.arange(60) % 2
+    X[:, 0] += 4.0 * y
+    task = problem(X, np.where(np.arange(60) < 4, y, -1))
+    drawn = list(Annealing(1e-2).iterates(task, None))
+    found = solve(task, tol=1e-2)  # changes within a temperature are smaller, and do not end it
+    assert found.solver == "Annealing" and found.status is Status.FINISHED
+    assert found.n_iter == len(drawn) and found.objective == drawn[-1].objective
+    weights = task.margin_weights(found.point.labels)
+    heat = drawn[-1].info["temperature"] * task.free_weights @ entropies(found.point.labels)
+    assert found.objective == pytest.approx(task.objective(found.point, weights, heat))
+    with pytest.raises(UnsupportedProblem, match="Expectation problem"):
+        Annealing().check(np.zeros(3))
 
 
 def test_without_cooling_it_begins_cold_and_without_unlabeled_rows_there_is_nothing_to_cool():
@@ -437,18 +483,18 @@ def test_without_cooling_it_begins_cold_and_without_unlabeled_rows_there_is_noth
     )
     assert Annealing().temperatures(problem(X, np.arange(20) % 2)) == []
     assert Annealing().temperatures(problem(X, codes, C_unlabeled=0.0)) == []
-    assert first_labels(problem(X, codes, C_unlabeled=0.0))[0].shape == (16, 1)
+    assert first_labels(problem(X, codes, C_unlabeled=0.0)).p.shape == (16, 1)
 
 
 def test_the_offset_waits_for_the_first_direction_of_the_kernel():
     """n / (LATER k1): the constant is one more feature, with half the largest eigenvalue."""
     X = rng(0).normal(size=(40, 3)) * [5.0, 1.0, 1.0]
     task = problem(X, np.full(40, -1))
-    table = Table(task.X, task.mean)
+    table = CenteredRows(task.X, task.mean)
     top = np.linalg.eigvalsh(task.X.T @ task.X)[-1]
     assert offset_ridge(task, table) == pytest.approx(40 / (0.5 * top), rel=1e-3)
-    sparse = Table(scipy.sparse.csr_array(task.X + 2.0), np.full(3, 2.0))
-    assert sparse.top(np.ones(40)) == pytest.approx(top, rel=1e-3)
+    sparse = CenteredRows(scipy.sparse.csr_array(task.X + 2.0), np.full(3, 2.0))
+    assert sparse.largest_eigenvalue(np.ones(40)) == pytest.approx(top, rel=1e-3)
     assert offset_ridge(problem(X, np.arange(40) % 2), table) == 0.0
 
 

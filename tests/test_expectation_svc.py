@@ -1,5 +1,7 @@
 """ExpectationSVC: scikit-learn's contract, its limits (SVMs), sparse = dense, reports, errors, and what it is for."""
 
+import time
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from catalogue import rng
 from regfactor import datasets
 from regfactor.constraints import class_balance, expectation, labeled_feature, region
+from regfactor.core.loop import Status
 from regfactor.datasets import DatasetNotFound
 from regfactor.kernels import Gaussian
 from regfactor.labels.expectation.estimator import ExpectationSVC
@@ -321,14 +324,14 @@ def test_it_is_tuned_like_any_other():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"C": 0.0}, "C must be"),
+        ({"C": 0.0}, "'C' parameter"),
         ({"C_unlabeled": 0.0}, "C must be"),
-        ({"C_unlabeled": -1.0}, "C_unlabeled must be"),
-        ({"C_unlabeled": "much"}, "C_unlabeled must be"),
-        ({"penalty": np.inf}, "penalty > 0 and finite"),
+        ({"C_unlabeled": -1.0}, "'C_unlabeled' parameter"),
+        ({"C_unlabeled": "much"}, "'C_unlabeled' parameter"),
+        ({"penalty": np.inf}, "'penalty' parameter"),
         ({"loss": "poisson"}, "no loss of margins"),
         ({"kernel": "rfb"}, "Did you mean 'rbf'"),
-        ({"kernel": "rbf", "landmarks": 0}, "landmarks must be"),
+        ({"kernel": "rbf", "landmarks": 0}, "'landmarks' parameter"),
         ({"match_balance": "yes"}, "match_balance must be"),
         ({"kernel": "precomputed"}, "square matrix"),
         ({"constraints": {0: 0.5}}, "list of constraints"),
@@ -379,6 +382,28 @@ def test_limits_end_a_run_with_a_warning():
             callback=lambda it: stopped.append(it.info["temperature"]) or len(stopped) == 2
         ).fit(X, seen)
     assert len(stopped) == 2
+
+
+def test_the_time_limit_includes_the_kernel(monkeypatch):
+    X, _, seen = groups()
+    original = Gaussian.gram
+
+    def slow(kernel, *tables):
+        time.sleep(0.5)
+        return original(kernel, *tables)
+
+    monkeypatch.setattr(Gaussian, "gram", slow)
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        model = ExpectationSVC(kernel=Gaussian(0.1), time_limit=0.5).fit(X, seen)
+    assert model.n_iter_ == 1 and model.status_ is Status.TIME_LIMIT
+
+
+def test_parameters_are_checked_once(monkeypatch):
+    X, _, seen = groups()
+    checked = []
+    for name in ("regfactor.fitting.base.check_parameters", "regfactor.core.loop.Limits.check"):
+        monkeypatch.setattr(name, checked.append)
+    assert checked == [ExpectationSVC().fit(X, seen)]
 
 
 # what it is for

@@ -14,6 +14,7 @@ class Solver(Params, abc.ABC):
     """Yields iterates, without end or until nothing is left to do; it neither stops nor prints."""
 
     sparse = False  # whether it accepts a table of which only the observed entries are held
+    ends_itself = False  # whether it ends by itself: small changes of the objective do not end it
 
     @classmethod
     def for_limits(cls, limits: Limits) -> Self:

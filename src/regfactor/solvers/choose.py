@@ -13,6 +13,7 @@ from regfactor.core.params import UnsupportedProblem
 from regfactor.problems.base import Problem
 from regfactor.solvers.base import Solver
 
+NEVER = -1.0  # a change of the objective that no step is below
 Stated = TypeVar("Stated", bound=Problem[Any])
 
 
@@ -89,9 +90,12 @@ def solve_within(
         )
     solver.check(problem)
     ready = solver.prepare(problem)
+    tol = max(limits.tol, ready.smallest_tol)
+    if solver.ends_itself:
+        tol = NEVER
     solution = run(
         itertools.chain(ready.first_iterates(), solver.iterates(ready, start)),
-        tol=max(limits.tol, ready.smallest_tol),
+        tol=tol,
         max_iter=limits.max_iter,
         floor=ready.floor,
         scale=ready.gap_scale,

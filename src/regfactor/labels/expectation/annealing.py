@@ -1,64 +1,90 @@
-"""Deterministic annealing: f-steps and p-steps in turn while the temperature falls (spec B3)."""
+"""Deterministic annealing: margins and label expectations in turn while T falls (spec B3)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from regfactor.core.factors import FactorPoint, Factors
-from regfactor.core.loop import Iterate
+from regfactor.core.loop import Iterate, Limits
 from regfactor.core.params import Array, UnsupportedProblem
-from regfactor.labels.expectation.fstep import Machine, Table, fitted
-from regfactor.labels.expectation.problem import Expectation, entropies
-from regfactor.labels.expectation.pstep import Dual, expected_labels
+from regfactor.labels.expectation.label_expectations import (
+    ExpectedLabels,
+    LabelDual,
+    expected_labels,
+)
+from regfactor.labels.expectation.margin_newton import (
+    CenteredRows,
+    LinearDecision,
+    minimize_margins,
+)
+from regfactor.labels.expectation.problem import (
+    Expectation,
+    ExpectationPoint,
+    MarginWeights,
+    entropies,
+)
 from regfactor.solvers.base import Solver
 
-COLDEST = 5e-3  # times C': below nothing moves
+LAST_TEMPERATURE = 5e-3  # times C': below it labels no longer change
 COOLING = 1.5
-LATER = 0.5  # eigenvalue of the offset while annealing, in units of the kernel's largest
-TURNS = 10  # of f-step and p-step at one temperature
+OFFSET_EIGENVALUE = 0.5  # of the offset while annealing, in units of the kernel's largest
+MAX_TURNS = 10  # at one temperature
 STILL = 1e-3  # mean change of p at which a temperature is done
-DECIDED = 1e-3  # mean entropy at which labels are
-WHILE_WARM = 1e-2  # accuracy of f-steps while p still moves
-SHARES_WHILE_WARM = 1e-6  # accuracy of expectations while p still moves
+DECIDED = 1e-3  # mean entropy at which labels are final
+WARM_ACCURACY = 1e-2  # of f while p still changes
+WARM_LABEL_ACCURACY = 1e-6  # of expectations while p still changes
 
 
 @dataclass(frozen=True, eq=False)
-class Expected(FactorPoint):
-    """f = X W + b as factors X, W and the offsets `free`; multipliers as the dual; p of the unlabeled rows."""
+class State:
+    """The columns of f, the labels found from them, and the weights of margins under these."""
 
-    p: Array | None = None
-    values: Array | None = None  # X W + b
+    decisions: list[LinearDecision]
+    labels: ExpectedLabels
+    weights: MarginWeights
+    stage: int
+    temperature: float
+    offset_ridge: float
+    info: dict[str, float]
+
+    @property
+    def values(self) -> Array:
+        """f of every row and column."""
+        return np.column_stack([decision.f for decision in self.decisions])
 
 
 @dataclass
 class Annealing(Solver):
-    """Yields a point after every f-step and p-step; a stage is a temperature, the last one is the exact f-step.
+    """Yields a point after each turn of both steps; a stage is a temperature, the last one exact.
 
-    tol is the accuracy of the last f-step, relative to |w|. Without `cooling` it begins at the last
-    temperature.
+    tol is the accuracy of the last f, relative to |w|. Without `cooling` it starts at the last
+    temperature. A start is not used: at the first temperature there is one solution.
     """
 
     tol: float = 1e-6
     cooling: bool = True
 
     sparse = True
+    ends_itself = True
+
+    @classmethod
+    def for_limits(cls, limits: Limits) -> Annealing:
+        return cls(limits.tol)
 
     def check(self, problem: Expectation) -> None:
         if not isinstance(problem, Expectation):
             raise UnsupportedProblem(
-                f"Annealing needs an Expectation problem, got {type(problem).__name__}.",
+                f"Annealing solves an Expectation problem, got {type(problem).__name__}."
             )
 
     def temperatures(self, problem: Expectation) -> list[float]:
-        """Return where it stops on its way down: nowhere, if no unlabeled row counts."""
-        last = COLDEST * problem.C_unlabeled
-        if not len(problem.free) or last == 0:
+        """Return the temperatures of all stages; none if no unlabeled row counts."""
+        if not problem.uses_unlabeled:
             return []
         first = problem.first_temperature
+        last = LAST_TEMPERATURE * problem.C_unlabeled
         count = int(np.ceil(np.log(first / last) / np.log(COOLING)))
         falling = [first / COOLING**i for i in range(count)]
         if self.cooling:
@@ -66,116 +92,108 @@ class Annealing(Solver):
         return falling[-1:]
 
     def iterates(
-        self, problem: Expectation, start: FactorPoint | None = None
-    ) -> Iterator[Iterate[Any]]:
-        table = Table(problem.X, problem.mean)
-        stated = problem.statements
-        ridge = offset_ridge(problem, table)
-        n, d = problem.X.shape
-        machines = [Machine.zero(n, d)] * problem.columns
-        T = problem.first_temperature
-        stage = -1
-        p, gamma = first_labels(problem)
-        pulls = problem.pulls(p)
+        self, problem: Expectation, start: ExpectationPoint | None
+    ) -> Iterator[Iterate[ExpectationPoint]]:
+        rows = CenteredRows(problem.X, problem.mean)
+        state = _first_state(problem, offset_ridge(problem, rows))
         for stage, T in enumerate(self.temperatures(problem)):
-            for turn in range(TURNS):
-                machines = _columns(problem, table, pulls, machines, (WHILE_WARM, ridge))
-                F = np.column_stack([m.f for m in machines])
-                dual = Dual(problem.gains(F), problem.free_weights, stated, T)
-                last = p
-                (p, gamma) = expected_labels(dual, gamma, SHARES_WHILE_WARM)
-                pulls = problem.pulls(p)
-                moved = problem.mean_over(
-                    np.abs(p - last).sum(axis=1) / (1 if p.shape[1] == 1 else 2),
-                )
-                it = _iterate(
-                    problem,
-                    machines,
-                    (p, gamma, pulls),
-                    (T, ridge),
-                    stage,
-                    {"turn": turn, "moved": moved},
-                )
-                yield it
-                if moved < STILL:
+            for turn in range(MAX_TURNS):
+                state = _turned(problem, rows, replace(state, stage=stage, temperature=T), turn)
+                yield _iterate(problem, state)
+                if state.info["moved"] < STILL:
                     break
-            if it.info["entropy"] < DECIDED:
+            if state.info["entropy"] < DECIDED:
                 break
-        machines = _columns(problem, table, pulls, machines, (self.tol, 0.0))
-        exact = [
-            Machine(m.w, m.b, table.times(m.w) + m.b) for m in machines
-        ]  # without what rounding summed up
-        yield _iterate(
-            problem,
-            exact,
-            (p, gamma, pulls),
-            (T, 0.0),
-            stage + 1,
-            {"turn": 0, "moved": 0.0},
-        )
+        yield _iterate(problem, _finished(problem, rows, state, self.tol))
 
 
-def first_labels(problem: Expectation) -> tuple[Array, Array]:
-    """Return p and the multipliers at the first temperature for f = 0: what the statements alone say."""
+def first_labels(problem: Expectation) -> ExpectedLabels:
+    """Return the labels at the first temperature for f = 0, which follow from statements alone."""
     gains = np.zeros((len(problem.free), problem.columns))
-    gamma = np.zeros(len(problem.statements))
-    if not len(problem.free) or problem.C_unlabeled == 0:
-        return gains + (0.5 if problem.columns == 1 else 1 / problem.n_classes), gamma
-    dual = Dual(gains, problem.free_weights, problem.statements, problem.first_temperature)
-    return expected_labels(dual, gamma)
+    multipliers = np.zeros(len(problem.statements))
+    if not problem.uses_unlabeled:
+        return ExpectedLabels(gains + 1 / problem.n_classes, multipliers)
+    T = problem.first_temperature
+    dual = LabelDual(gains, problem.free_weights, problem.statements, T)
+    return expected_labels(dual, multipliers)
 
 
-def _columns(
-    problem: Expectation,
-    table: Table,
-    pulls: tuple[Array, Array],
-    machines: list[Machine],
-    how: tuple[float, float],
-) -> list[Machine]:
-    """Return the f-step of every column, with an accuracy and a ridge of the offset; given p, columns do not meet."""
-    plus, minus = pulls
-    return [
-        fitted(
-            table,
-            problem.margin,
-            (np.ascontiguousarray(plus[:, c]), np.ascontiguousarray(minus[:, c])),
-            m,
-            *how,
-        )
-        for c, m in enumerate(machines)
-    ]
+def offset_ridge(problem: Expectation, rows: CenteredRows) -> float:
+    """Return the ridge of the offset while annealing, n / (nu k1).
 
-
-def offset_ridge(problem: Expectation, table: Table) -> float:
-    """Return the ridge of the offset while annealing: n / (LATER k1), k1 the largest eigenvalue of the kernel.
-
-    A free offset responds to p undamped: all rows lean to one side already at the upper limit of
-    critical temperatures, before any direction of the kernel parts them, unless a balance is
-    stated. A ridge 1/nu makes the constant one more feature, with the eigenvalue nu n; here that is
-    LATER k1, so that the kernel's first direction comes first.
+    k1 is the largest eigenvalue of the kernel, nu is OFFSET_EIGENVALUE. A free offset responds to p
+    undamped: all rows lean to one side already at the upper limit of critical temperatures, before
+    any direction of the kernel separates them, unless a balance is stated. A ridge makes the
+    constant one more feature, here with the eigenvalue nu k1, so that the kernel's first direction
+    comes first.
     """
     if not len(problem.free):
         return 0.0
-    top = table.top(problem.weights)
-    if top > 0:
-        return float(problem.weights.sum()) / (LATER * top)
+    largest = rows.largest_eigenvalue(problem.weights)
+    if largest > 0:
+        return float(problem.weights.sum()) / (OFFSET_EIGENVALUE * largest)
     return 0.0
 
 
-def _iterate(
-    problem: Expectation,
-    machines: list[Machine],
-    expected: tuple[Array, Array, tuple[Array, Array]],
-    at: tuple[float, float],
-    stage: int,
-    info: dict[str, float],
-) -> Iterate[Any]:
-    W, F = (np.column_stack([getattr(m, name) for m in machines]) for name in ("w", "f"))
-    (p, gamma, pulls) = expected
-    (T, ridge) = at
-    b = np.array([m.b for m in machines])
-    total = float(problem.free_weights @ entropies(p))
-    told = {"temperature": T, "entropy": total / (float(problem.free_weights.sum()) or 1.0), **info}
-    point = Expected(Factors(problem.X, W), b - problem.mean @ W, gamma, p, F)
-    objective = problem.objective(F, W, p, pulls, T * total) + ridge * float(b @ b) / 2
-    return Iterate(point, objective, stage=stage, info=told)
+def _first_state(problem: Expectation, ridge: float) -> State:
+    decisions = [LinearDecision.zero(*problem.X.shape)] * problem.columns
+    labels = first_labels(problem)
+    weights = problem.margin_weights(labels.p)
+    info = {"entropy": _mean_entropy(problem, labels.p)}
+    return State(decisions, labels, weights, -1, problem.first_temperature, ridge, info)
+
+
+def _turned(problem: Expectation, rows: CenteredRows, state: State, turn: int) -> State:
+    """Return the state after new margins and new labels."""
+    state = replace(state, decisions=_fitted_columns(problem, rows, state, WARM_ACCURACY))
+    gains = problem.gains(state.values)
+    dual = LabelDual(gains, problem.free_weights, problem.statements, state.temperature)
+    labels = expected_labels(dual, state.labels.multipliers, WARM_LABEL_ACCURACY)
+    changes = np.abs(labels.p - state.labels.p).sum(axis=1)
+    if problem.columns > 1:  # what one class gains another loses
+        changes = changes / 2
+    moved = float(problem.free_weights @ changes / problem.free_weights.sum())
+    info = {"entropy": _mean_entropy(problem, labels.p), "turn": turn, "moved": moved}
+    return replace(state, labels=labels, weights=problem.margin_weights(labels.p), info=info)
+
+
+def _finished(problem: Expectation, rows: CenteredRows, state: State, tol: float) -> State:
+    """Return the state with exact margins for the last labels, and a free offset."""
+    state = replace(state, stage=state.stage + 1, offset_ridge=0.0)
+    # values anew, without the rounding errors that were summed up
+    exact = [
+        LinearDecision(column.w, column.b, rows.times(column.w) + column.b)
+        for column in _fitted_columns(problem, rows, state, tol)
+    ]
+    info = {**state.info, "turn": 0, "moved": 0.0}
+    return replace(state, decisions=exact, info=info)
+
+
+def _fitted_columns(
+    problem: Expectation, rows: CenteredRows, state: State, tol: float
+) -> list[LinearDecision]:
+    """Return every column of f at its minimum: given p, they are independent."""
+    return [
+        minimize_margins(
+            rows, problem.margin, state.weights.column(c), decision, tol, state.offset_ridge
+        )
+        for c, decision in enumerate(state.decisions)
+    ]
+
+
+def _mean_entropy(problem: Expectation, p: Array) -> float:
+    if not len(problem.free):
+        return 0.0
+    return float(problem.free_weights @ entropies(p) / problem.free_weights.sum())
+
+
+def _iterate(problem: Expectation, state: State) -> Iterate[ExpectationPoint]:
+    W = np.column_stack([decision.w for decision in state.decisions])
+    b = np.array([decision.b for decision in state.decisions])
+    labels = state.labels
+    point = ExpectationPoint(W, b - problem.mean @ W, state.values, labels.p, labels.multipliers)
+    heat = state.temperature * state.info["entropy"] * float(problem.free_weights.sum())
+    objective = problem.objective(point, state.weights, heat)
+    objective += state.offset_ridge * float(b @ b) / 2
+    info = {"temperature": state.temperature, **state.info}
+    return Iterate(point, objective, stage=state.stage, info=info)

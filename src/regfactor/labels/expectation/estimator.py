@@ -1,65 +1,87 @@
-"""Classification from what is expected of unlabeled rows, with labels or without."""
+"""Classification from expectations of the labels of unlabeled rows, with labels or without."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor.core.loop import Solution, run
+from regfactor.core.loop import Solution
 from regfactor.core.params import Array
-from regfactor.fitting.certificate import Uncertified
-from regfactor.fitting.clustering import publish_run, weights_of
-from regfactor.fitting.factor_estimator import _print_progress
-from regfactor.fitting.inputs import validated
+from regfactor.fitting.base import Choice, Estimator, Run
+from regfactor.fitting.inputs import validated, weights_of_all_rows
 from regfactor.fitting.labels import Labels
-from regfactor.fitting.rollback import all_or_nothing
-from regfactor.kernels import Precomputed, as_kernel, is_pairwise, takes_sparse
-from regfactor.labels.expectation.annealing import Annealing, Expected
-from regfactor.labels.expectation.balance import matching_offsets
+from regfactor.fitting.parameters import (
+    AUTO,
+    COUNT,
+    FINITE_NON_NEGATIVE,
+    FINITE_POSITIVE,
+    RUN_CONSTRAINTS,
+)
+from regfactor.kernels import as_kernel, is_pairwise, takes_sparse
+from regfactor.labels.expectation.annealing import Annealing
+from regfactor.labels.expectation.balance_offsets import matching_offsets
 from regfactor.labels.expectation.inputs import (
     balance_of_labels,
     check_symmetry,
     known_labels,
     label_shares,
-    weights_of_losses,
 )
-from regfactor.labels.expectation.kernel_features import Scale, features_of
-from regfactor.labels.expectation.problem import Expectation, Margin
+from regfactor.labels.expectation.kernel_features import Features
+from regfactor.labels.expectation.problem import (
+    Expectation,
+    ExpectationPoint,
+    Margin,
+    by_class,
+    probabilities,
+)
 from regfactor.labels.expectation.statements import (
-    Stated,
+    StatedConstraints,
     as_constraints,
     check_labels,
-    stated,
-    warn_of_misses,
 )
 from regfactor.losses import as_loss
+from regfactor.solvers.choose import solve_within
 
-NEVER = (
-    -1.0
-)  # relative change of the objective that ends a run: annealing knows itself when it is done
+AUTO_C_UNLABELED = 0.05  # for a kernel whose diagonal has mean one
 
 
-class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
-    r"""min over f, p of |f|^2/2 + C sum_L L(y f) + C' sum_U E_p L(y f) - T sum_U H(p), expectations as stated, T -> 0.
+@dataclass(frozen=True, eq=False)
+class ExpectationInputs:
+    """Rows with labels, weights, features and what is stated of the unlabeled ones.
+
+    `counted` are the rows of positive weight, `free` the unlabeled ones among them.
+    """
+
+    table: Any
+    labels: Labels
+    weights: Array
+    counted: Array
+    free: Array
+    stated: StatedConstraints
+    features: Features
+    margin: Margin
+
+
+class ExpectationSVC(ClassifierMixin, Estimator):
+    r"""min over f, p of |f|^2/2 + C sum_L L(y f) + C' sum_U E_p L(y f) - T sum_U H(p), T -> 0.
 
     A support vector machine that learns from statements about the rows U without a label, such as
-    shares of classes in all of them, in those with a word, or in a region, besides the rows L with
-    a label, of which there may be none (Bellare 2009). p is the distribution of the labels of U, H
-    its entropy. T falls from above the temperature at which f begins to part the rows
-    (deterministic annealing, Sindhwani, Keerthi & Chapelle 2006); the fit is local. A statement
-    that is missed by delta outside its tolerance costs penalty C' n delta^2 / 2, n the rows it is
-    about, so that statements which contradict each other give a compromise, told in
+    shares of classes in all of them, in those with a word, or in a region, in addition to the rows
+    L with a label, of which there may be none. p is the distribution of the labels of U, H its
+    entropy; expectations under p are as stated. T falls from above the temperature at which f
+    begins to separate the rows (deterministic annealing); the fit is local. A statement that is
+    missed by delta outside its tolerance costs penalty C' n delta^2 / 2, n the rows it is about, so
+    that statements which contradict each other give a compromise, reported in
     `constraint_report_`.
 
     f(x) = h(x) + b, b free, h in the space of the kernel, which is centered and divided by the mean
-    of k(x, x) over the training rows: C and C' have no unit. While T falls, a ridge holds b back,
-    so that rows part before all lean to one side; at the end b is free. More than two classes have
+    of k(x, x) over the training rows: C and C' have no unit. While T falls, a ridge on b ensures
+    that rows separate before all lean to one side; at the end b is free. More than two classes have
     an f each, against the rest.
 
     Parameters
@@ -83,7 +105,7 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
         Of the kernel; "neighbors" is 1/(2 s), s the median squared distance to the tenth neighbor.
         "scale" and "median" are too wide to follow clusters.
     penalty : float, default=1e3
-        How much a statement weighs beside the rows it is about.
+        Weight of a statement relative to the rows it is about.
     classes : array-like, optional
         All classes; otherwise those of the labels and of the constraints.
     match_balance : bool, default=False
@@ -97,16 +119,18 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
     degree, coef0 : default=3, 1.0
         Of the kernel.
     landmarks : int, "auto" or None, default="auto"
-        For kernels that are not linear: the number of random rows whose kernel columns stand for
-        all (Nystrom). "auto" takes 1000 beyond 2000 rows, and else all, exactly, as None always
-        does.
+        For kernels that are not linear: the number of random rows whose kernel columns approximate
+        those of all (Nystrom). "auto" takes 1000 beyond 2000 rows, and else all, exactly, as None
+        always does.
     max_iter : int, default=1000
-        Most f-steps; some hundred are never needed.
+        Turns of margins and label expectations; a few hundred are always enough.
     tol : float, default=1e-4
-        Accuracy of the last f-step, relative to the norm of f.
-    time_limit, verbose, callback : optional
-        As in all estimators; the callback is given every `Iterate` and ends the run by returning
-        something true.
+        Accuracy of the final f, relative to its norm.
+    time_limit : float, optional
+        Seconds for the whole fit.
+    verbose : int, default=0
+    callback : callable, optional
+        Called with every `Iterate`; the run ends when it returns something true.
     random_state : int, RandomState instance or None, default=None
         Chooses landmarks.
 
@@ -118,17 +142,28 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
     label_distributions_ : ndarray of shape (n_samples, n_classes)
         p; one for the class of a labeled row.
     constraint_report_ : ConstraintReport
-        For every statement: target, tolerance, what came out in expectation and in prediction,
-        violation; print it.
+        For every statement: target, tolerance, the values in expectation and in prediction, and
+        the violation; print it.
     constraints_ : tuple of Constraint
-        Those given, or the balance that was taken from the labels.
+        Those given, or the balance of the labels.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         With a linear kernel; `dual_coef_` of the landmarks with others.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     objective_, status_, n_iter_, solver_
-        The objective at the last temperature, and how the run went.
+        The objective at the last temperature, and the outcome of the run.
     history_ : list of Record
-        One for every f-step; `info` has temperature and mean entropy.
+        One for every turn; `info` has temperature and mean entropy.
+
+    See Also
+    --------
+    ReverseClassifier : Learns from unlabeled rows without statements about them.
+    regfactor.constraints : Makes statements.
+
+    References
+    ----------
+    Bellare, Druck & McCallum, "Alternating projections for learning with expectation constraints",
+    UAI 2009. Sindhwani, Keerthi & Chapelle, "Deterministic annealing for semi-supervised kernel
+    machines", ICML 2006.
 
     Examples
     --------
@@ -140,7 +175,16 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
     array(['near', 'near', 'near', 'far', 'far', 'far'], dtype='<U4')
     """
 
-    _why = "labels are found by annealing, and the model"
+    _parameter_constraints = {
+        **RUN_CONSTRAINTS,
+        "C": [FINITE_POSITIVE, None],
+        "C_unlabeled": [FINITE_NON_NEGATIVE, AUTO],
+        "penalty": [FINITE_POSITIVE],
+        "match_balance": ["boolean"],
+        "annealing": ["boolean"],
+        "landmarks": [COUNT, AUTO, None],
+    }
+    _no_certificate = "labels are found by annealing, and the model"
 
     def __init__(
         self,
@@ -197,145 +241,120 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Numbers or strings; -1, NaN, None or "" (or `unlabeled`) where the class is not known.
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight w stands for w equal rows.
 
         Returns
         -------
         self
         """
-        with all_or_nothing(self):
-            own = weights_of_losses(self)
-            given = as_constraints(self.constraints)
-            margin = Margin.of(as_loss(self.loss))
-            table = self._table(X, reset=True)
-            labels = known_labels(self, table, y, given)
-            w = weights_of(table, sample_weight)
-            weights = np.ones(table.shape[0]) if w is None else w
-            counted = np.flatnonzero(weights > 0)
-            free = counted[~labels.labeled[counted]]
-            used = given or (balance_of_labels(labels, weights) if len(free) else ())
-            check_labels(used, labels.classes)
-            names = getattr(self, "feature_names_in_", None)
-            seen = stated(
-                used,
-                X if hasattr(X, "shape") else table,
-                names,
-                labels.classes,
-                free,
-                weights[free],
-            )
-            shares = seen.balance(label_shares(labels, weights))
-            R, scale, marks = self._features(table, counted, weights)
-            strength = float(self.penalty) * own[1]
-            task = Expectation(
-                *scale.applied(R),
-                labels.codes[counted],
-                weights[counted],
-                len(labels.classes),
-                margin,
-                *own,
-                seen.statements(strength),
-            )
-            check_symmetry(task, labels, used)
-            solution = self._run(task)
-            self._marks = marks
-            self._margin = margin
-            coef, offset = scale.undone(*_coefficients(solution), R)
-            self._coef = coef if marks is None else marks.back @ coef
-            self._offset = offset
-            self._publish(table, labels, seen, (free, shares), solution)
-        return self
+        return self._fit(X, y, sample_weight)
 
-    def _run(self, task: Expectation) -> Solution[Any]:
-        solver = Annealing(float(self.tol), bool(self.annealing))
-        return run(
-            solver.iterates(task),
-            tol=NEVER,
-            max_iter=self.max_iter,
-            time_limit=self.time_limit,
-            callback=self.callback,
-            progress=_print_progress if self.verbose else None,
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> ExpectationInputs:
+        constraints = as_constraints(self.constraints)
+        margin = Margin.of(as_loss(self.loss))
+        table = self._as_table(X, reset=True)
+        labels = known_labels(y, table, self.unlabeled, self.classes, constraints)
+        weights = weights_of_all_rows(table, sample_weight)
+        counted = np.flatnonzero(weights > 0)
+        free = counted[~labels.labeled[counted]]
+        if not constraints and len(free):
+            constraints = (balance_of_labels(labels, weights),)
+        check_labels(constraints, labels.classes)
+        given = X if hasattr(X, "shape") else table
+        names = getattr(self, "feature_names_in_", None)
+        stated = StatedConstraints.of(
+            constraints, given, names, labels.classes, free, weights[free]
         )
-
-    def _features(self, table: Any, counted: Array, weights: Array) -> tuple[Any, Scale, Any]:
-        """Return features of the rows that count, their scale, and the landmarks by which others get theirs."""
         kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0)
-        precomputed = isinstance(kernel, Precomputed)
-        if precomputed and table.shape[0] != table.shape[1]:
-            raise ValueError(
-                f"A precomputed kernel needs the square matrix of the training rows, got shape {table.shape}.",
-            )
-        X = table if len(counted) == table.shape[0] else table[counted]
-        if precomputed and len(counted) < table.shape[0]:
-            X = X[:, counted]
-        else:
-            X = X
-        R, marks = features_of(X, kernel.resolved(X), self.landmarks, self.random_state)
-        if marks is not None and precomputed:
-            marks = replace(marks, columns=counted[marks.columns])
-        return R, Scale.of(R, weights[counted]), marks
+        features = Features.of(
+            table, counted, weights[counted], kernel, self.landmarks, self.random_state
+        )
+        return ExpectationInputs(table, labels, weights, counted, free, stated, features, margin)
+
+    def _state(self, inputs: ExpectationInputs) -> Expectation:
+        C_unlabeled = self.C_unlabeled
+        if isinstance(C_unlabeled, str):
+            C_unlabeled = AUTO_C_UNLABELED
+        C = C_unlabeled if self.C is None else self.C
+        if C == 0:
+            raise ValueError("C must be > 0 where C_unlabeled is 0; None takes C_unlabeled.")
+        X, mean = inputs.features.scaled()
+        classes = inputs.labels.classes
+        problem = Expectation(
+            X,
+            mean,
+            inputs.labels.codes[inputs.counted],
+            inputs.weights[inputs.counted],
+            len(classes),
+            inputs.margin,
+            float(C),
+            float(C_unlabeled),
+            inputs.stated.statements(float(self.penalty * C_unlabeled)),
+        )
+        check_symmetry(problem, classes, inputs.stated.constraints)
+        return problem
+
+    def _solve(
+        self, problem: Expectation, inputs: ExpectationInputs, run: Run
+    ) -> Solution[ExpectationPoint]:
+        solver = Annealing(float(self.tol), bool(self.annealing))
+        return solve_within(problem, run.remaining(), solver=solver)
 
     def _publish(
         self,
-        table: Any,
-        labels: Labels,
-        seen: Stated,
-        told: tuple[Array, Array],
-        solution: Solution[Any],
-    ) -> None:
-        """Set the fitted attributes."""
-        (free, shares) = told
+        choice: Choice[Expectation],
+        solution: Solution[ExpectationPoint],
+        inputs: ExpectationInputs,
+        run: Run,
+    ) -> Solution[ExpectationPoint]:
+        point = solution.point
+        table = inputs.table
+        labels = inputs.labels
+        stated = inputs.stated
+        free = inputs.free
+        self._landmarks = inputs.features.landmarks
+        self._margin = inputs.margin
+        self._coef, self._offset = inputs.features.unscaled(point.coefficients, point.offsets)
         F = self._values(table)
-        p = _probabilities(solution)
         if self.match_balance and len(free):
-            moved = matching_offsets(F[free], seen.weights, shares)
+            shares = stated.balance(label_shares(labels, inputs.weights))
+            moved = matching_offsets(F[free], stated.weights, shares)
             self._offset = self._offset + moved
             F = F + moved
-        setattr(
-            self,
-            "coef_" if self._marks is None else "dual_coef_",
-            self._coef.T.astype(table.dtype),
-        )
+        coef = self._coef.T.astype(table.dtype)
+        if self._landmarks is None:
+            self.coef_ = coef
+        else:
+            self.dual_coef_ = coef
         self.intercept_ = self._offset.astype(table.dtype)
         self.classes_ = labels.classes
-        found = np.where(labels.labeled, labels.codes, _winners(F))
+        winners = _winners(F)
+        self.transduction_ = labels.classes[np.where(labels.labeled, labels.codes, winners)]
         P = np.where(labels.labeled[:, None], labels.one_hot(), self._posterior(F))
-        P[free] = p
-        self.transduction_ = labels.classes[found]
+        P[free] = by_class(point.labels)
         self.label_distributions_ = P.astype(table.dtype)
-        self.constraints_ = seen.constraints
-        self.constraint_report_ = seen.report(p, _winners(F[free]))
-        publish_run(self, solution, "Annealing")
-        warn_of_misses(self.constraint_report_, seen.sizes())
+        self.constraints_ = stated.constraints
+        self.constraint_report_ = stated.report(by_class(point.labels), winners[free])
+        stated.warn_of_violations(self.constraint_report_)
+        return solution
 
     def _values(self, X: Any) -> Array:
-        if self._marks is None:
+        if self._landmarks is None:
             h = X @ self._coef
         else:
-            h = self._marks.times(X, self._coef)
+            h = self._landmarks.times(X, self._coef)
         return np.asarray(h + self._offset)
 
     def _posterior(self, F: Array) -> Array:
-        gains = self._margin.advantage(F)
-        if gains.shape[1] > 1:
-            return np.asarray(softmax(gains, axis=1))
-        p = expit(gains)
-        return np.hstack([1 - p, p])
+        return by_class(probabilities(self._margin.advantage(F)))
 
     def _scores(self, X: Any) -> tuple[Array, Any]:
         check_is_fitted(self)
-        X = self._table(X, reset=False)
+        X = self._as_table(X, reset=False)
         return self._values(X), X.dtype
 
-    def _table(self, X: Any, reset: bool) -> Any:
-        return validated(
-            self,
-            X,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-            reset=reset,
-        )
+    def _as_table(self, X: Any, reset: bool) -> Any:
+        floats = [np.float64, np.float32]
+        return validated(self, X, accept_sparse="csr", dtype=floats, order="C", reset=reset)
 
     def decision_function(self, X: Any) -> Array:
         """Return f.
@@ -350,7 +369,9 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
         """
         F, dtype = self._scores(X)
-        return (F[:, 0] if F.shape[1] == 1 else F).astype(dtype)
+        if F.shape[1] == 1:
+            F = F[:, 0]
+        return F.astype(dtype)
 
     def predict(self, X: Any) -> Array:
         """Return the class of each row.
@@ -367,7 +388,9 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
         return self.classes_[_winners(F)]
 
     def predict_proba(self, X: Any) -> Array:
-        """Return exp(-L) of each class, scaled to sum to one: the p-step at T = C' without statements. Not calibrated.
+        """Return exp(-L) of each class, scaled to sum to one; not calibrated.
+
+        These are the labels at T = C' without statements.
 
         Parameters
         ----------
@@ -381,7 +404,7 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
         return self._posterior(F).astype(dtype)
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that sparse tables are taken, and what a precomputed kernel is."""
+        """Declare whether sparse tables are accepted, and whether the kernel is precomputed."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = takes_sparse(self.kernel)
         tags.input_tags.pairwise = is_pairwise(self.kernel)
@@ -389,18 +412,6 @@ class ExpectationSVC(Uncertified, ClassifierMixin, BaseEstimator):
 
 
 def _winners(F: Array) -> Array:
-    return np.asarray(F.argmax(axis=1) if F.shape[1] > 1 else (F[:, 0] > 0).astype(int))
-
-
-def _coefficients(solution: Solution[Any]) -> tuple[Array, Array]:
-    assert solution.point.coefficients is not None
-    return solution.point.factors.C, solution.point.coefficients
-
-
-def _probabilities(solution: Solution[Any]) -> Array:
-    """Return p with a column for each class."""
-    assert isinstance(solution.point, Expected) and solution.point.p is not None
-    p = solution.point.p
-    if p.shape[1] == 1:
-        return np.hstack([1 - p, p])
-    return p
+    if F.shape[1] == 1:
+        return np.asarray(F[:, 0] > 0).astype(int)
+    return np.asarray(F.argmax(axis=1))

@@ -1,29 +1,28 @@
-"""Rows as centered features of unit mean square: inputs, or a kernel through landmarks; and scores of new rows."""
+"""Rows as features: the inputs themselves, or a kernel through landmarks; centered and scaled."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse
 from sklearn.utils import check_random_state, gen_batches
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array, is_option
+from regfactor.core.params import Array
 from regfactor.fitting.kernel_blocks import check_symmetric
 from regfactor.kernels import Kernel, Linear, Precomputed
 
-MOST_ROWS = 2000  # up to so many rows all are landmarks
-LANDMARKS = 1000  # beyond
-BLOCK = 4096  # rows of a kernel that are held at once
-CUT = 1e-10  # of the largest eigenvalue: what is below has lost its digits
+MAX_EXACT_ROWS = 2000  # rows up to which landmarks="auto" takes all
+AUTO_LANDMARKS = 1000  # landmarks beyond
+BLOCK_ROWS = 4096  # rows of a kernel that are held at once
+EIGENVALUE_CUT = 1e-10  # share of the largest, below which an eigenvalue has no precision left
 
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """What is taken off features, and by what they are divided: then the mean of k(x, x) is one (spec B4)."""
+    """The mean of features, and the length by which the mean of k(x, x) becomes one (spec B4)."""
 
     mean: Array
     length: float
@@ -34,28 +33,20 @@ class Scale:
         total = float(weights.sum())
         mean = np.asarray(weights @ R) / total
         if is_sparse(R):
-            squares = float(weights @ R.multiply(R).sum(axis=1)) / total - float(mean @ mean)
-            noise = R.shape[1] * np.finfo(float).eps * float(mean @ mean)
+            length = float(mean @ mean)
+            squares = float(weights @ R.multiply(R).sum(axis=1)) / total - length
+            noise = R.shape[1] * np.finfo(float).eps * length
         else:
             squares = float(weights @ np.square(R - mean).sum(axis=1)) / total
             noise = 0.0
-        return Scale(mean, float(np.sqrt(squares)) if squares > noise else 1.0)
-
-    def applied(self, R: Any) -> tuple[Any, Array]:
-        """Return scaled features and the mean that is still to be taken off: sparse ones stay uncentered."""
-        if is_sparse(R):
-            return R / self.length, self.mean / self.length
-        return np.ascontiguousarray((R - self.mean) / self.length), np.zeros(R.shape[1])
-
-    def undone(self, W: Array, b: Array, R: Any) -> tuple[Array, Array]:
-        """Return coefficients and offset of features as they were before."""
-        coef = W / self.length
-        return coef, b if is_sparse(R) else b - self.mean @ coef
+        if squares > noise:
+            return Scale(mean, float(np.sqrt(squares)))
+        return Scale(mean, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Landmarks:
-    """k(x, z) for the rows z that stand for all; features are k(x, z) @ back (Williams & Seeger 2001)."""
+    """k(x, z) for landmark rows z; features are k(x, z) @ back (Williams & Seeger 2001)."""
 
     kernel: Kernel
     references: Any
@@ -64,65 +55,104 @@ class Landmarks:
     back: Array
 
     def times(self, X: Any, coef: Array) -> Array:
-        """k(x, z) @ coef of every row, by blocks of rows."""
+        """Return k(x, z) @ coef of every row, by blocks of rows."""
         out = np.empty((X.shape[0], coef.shape[1]))
-        for rows in gen_batches(X.shape[0], BLOCK):
-            block = X[rows] if self.columns is None else X[rows][:, self.columns]
-            out[rows] = (
-                np.asarray(self.kernel.gram(block, self.references, self.prepared), np.float64)
-                @ coef
-            )
+        for rows in gen_batches(X.shape[0], BLOCK_ROWS):
+            block = X[rows]
+            if self.columns is not None:
+                block = block[:, self.columns]
+            K = self.kernel.gram(block, self.references, self.prepared)
+            out[rows] = np.asarray(K, np.float64) @ coef
         return out
 
 
-def features_of(
-    X: Any,
-    kernel: Kernel,
-    landmarks: Any,
-    random_state: Any,
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Features R of rows, their scale, and the landmarks by which other rows get theirs.
+
+    Without landmarks the features are the inputs.
+    """
+
+    R: Any
+    scale: Scale
+    landmarks: Landmarks | None
+
+    @staticmethod
+    def of(
+        table: Any, rows: Array, weights: Array, kernel: Kernel, landmarks: Any, random_state: Any
+    ) -> Features:
+        """Return the features of some rows of a table, which have weights."""
+        precomputed = isinstance(kernel, Precomputed)
+        if precomputed and table.shape[0] != table.shape[1]:
+            raise ValueError(
+                "A precomputed kernel needs the square matrix of the training rows, got shape "
+                f"{table.shape}."
+            )
+        X = table
+        if len(rows) < table.shape[0]:
+            X = table[rows]
+            if precomputed:
+                X = X[:, rows]
+        R, marks = _features(X, kernel.resolved(X), landmarks, random_state)
+        if marks is not None and marks.columns is not None:
+            marks = replace(marks, columns=rows[marks.columns])
+        return Features(R, Scale.of(R, weights), marks)
+
+    def scaled(self) -> tuple[Any, Array]:
+        """Return scaled features and the mean still to be subtracted: sparse ones stay uncentered."""
+        mean = self.scale.mean
+        length = self.scale.length
+        if is_sparse(self.R):
+            return self.R / length, mean / length
+        return np.ascontiguousarray((self.R - mean) / length), np.zeros(len(mean))
+
+    def unscaled(self, W: Array, b: Array) -> tuple[Array, Array]:
+        """Return coefficients of the inputs, or of the landmarks, and offsets."""
+        coef = W / self.scale.length
+        if not is_sparse(self.R):
+            b = b - self.scale.mean @ coef
+        if self.landmarks is not None:
+            coef = self.landmarks.back @ coef
+        return coef, b
+
+
+def _features(
+    X: Any, kernel: Kernel, landmarks: int | str | None, random_state: Any
 ) -> tuple[Any, Landmarks | None]:
-    """Return features of the rows, and how new rows get theirs; None for inputs as they are."""
+    """Return features of the rows and their landmarks; None for inputs as they are."""
     if isinstance(kernel, Linear):
         return X.astype(np.float64, copy=False), None
     n = X.shape[0]
-    m = _count(landmarks, n)
-    if m >= n:
-        places = np.arange(n)
-    else:
-        places = np.sort(check_random_state(random_state).permutation(n)[:m])
-    precomputed = isinstance(kernel, Precomputed)
-    chosen = X[places][:, places] if precomputed else X[places]
+    count = _landmark_count(landmarks, n)
+    places = np.arange(n)
+    if count < n:
+        places = np.sort(check_random_state(random_state).permutation(n)[:count])
+    chosen = X[places]
+    references = chosen
+    columns = None
+    if isinstance(kernel, Precomputed):
+        chosen = chosen[:, places]
+        references = np.empty((len(places), 0))
+        columns = places
     K = np.asarray(kernel.gram(chosen), np.float64)
     check_symmetric(kernel, K)
     values, vectors = scipy.linalg.eigh(K, check_finite=False)
-    keep = values > CUT * max(values[-1], 0.0)
+    keep = values > EIGENVALUE_CUT * max(values[-1], 0.0)
     if not keep.any():
         raise ValueError(
-            f"The kernel {kernel} has no positive eigenvalue on these rows: it is no inner product.",
+            f"The kernel {kernel} has no positive eigenvalue on these rows: it is no inner product."
         )
     root = np.sqrt(values[keep])
-    held = np.empty((len(places), 0)) if precomputed else chosen
-    marks = Landmarks(
-        kernel,
-        held,
-        kernel.prepare(chosen),
-        places if precomputed else None,
-        vectors[:, keep] / root,
-    )
-    return vectors[:, keep] * root if m >= n else marks.times(X, marks.back), marks
+    vectors = vectors[:, keep]
+    marks = Landmarks(kernel, references, kernel.prepare(chosen), columns, vectors / root)
+    if count < n:
+        return marks.times(X, marks.back), marks
+    return vectors * root, marks
 
 
-def _count(landmarks: Any, n: int) -> int:
+def _landmark_count(landmarks: int | str | None, n: int) -> int:
     if landmarks is None:
         return n
-    if is_option(landmarks, "auto"):
-        if n <= MOST_ROWS:
-            return n
-        return LANDMARKS
-    if (
-        isinstance(landmarks, int | np.integer)
-        and not isinstance(landmarks, bool)
-        and landmarks >= 1
-    ):
-        return int(landmarks)
-    raise ValueError(f"landmarks must be a whole number >= 1, 'auto' or None, got {landmarks!r}.")
+    if isinstance(landmarks, str):
+        return n if n <= MAX_EXACT_ROWS else AUTO_LANDMARKS
+    return min(int(landmarks), n)

@@ -1,11 +1,11 @@
-"""A kernel machine whose unlabeled rows are told by expectations: losses under both labels, statements, objective."""
+"""A kernel machine that learns from expectations of labels: margins, statements and objective."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -14,10 +14,23 @@ from scipy.special import entr, expit, log_expit, logsumexp, softmax
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array
 from regfactor.losses import Hinge, Logistic, Loss, SmoothedHinge, Squared, SquaredHinge
+from regfactor.problems.base import Problem
 
-HINGE_WIDTH = 0.1  # a hinge is smoothed over so much of the margin
-ABOVE = 1.5  # times the critical temperature, where annealing starts
-FLAT = 10.0  # times C', where a loss without curvature at zero has no critical temperature
+HINGE_WIDTH = 0.1  # share of the margin over which a hinge is smoothed
+START_ABOVE_CRITICAL = 1.5  # times the critical temperature, where annealing starts
+START_WITHOUT_CURVATURE = 10.0  # times C', for a loss that has no critical temperature
+
+
+class MarginWeights(NamedTuple):
+    """The weights of L(f) and of L(-f), for every row and column of f."""
+
+    plus: Array
+    minus: Array
+
+    def column(self, c: int) -> MarginWeights:
+        """Return the weights of one column."""
+        plus = np.ascontiguousarray(self.plus[:, c])
+        return MarginWeights(plus, np.ascontiguousarray(self.minus[:, c]))
 
 
 @dataclass(frozen=True)
@@ -25,7 +38,7 @@ class Margin:
     """L(m) of the margin m = f under the label +, m = -f under the label -."""
 
     loss: Loss
-    minus: float = -1.0  # what the loss calls the two labels
+    minus: float = -1.0  # the two labels as the loss knows them
     plus: float = 1.0
     factor: float = 1.0
 
@@ -41,23 +54,24 @@ class Margin:
         if isinstance(loss, Squared):  # (1 - m)^2, equal to the squared hinge for |f| < 1 (spec B3)
             return Margin(loss, factor=2.0)
         raise ValueError(
-            f"{loss} is no loss of margins for ExpectationSVC; use 'squared_hinge', 'logistic', 'squared' or 'hinge'.",
+            f"{loss} is no loss of margins for ExpectationSVC; use 'squared_hinge', 'logistic', "
+            "'squared' or 'hinge'."
         )
 
     def value(self, f: Array, plus: Array, minus: Array) -> Array:
-        """plus L(f) + minus L(-f), entry by entry."""
+        """Return plus L(f) + minus L(-f), entry by entry."""
         return self._both(self.loss.value, f, plus, minus)
 
-    def slope(self, f: Array, plus: Array, minus: Array) -> Array:
+    def gradient(self, f: Array, plus: Array, minus: Array) -> Array:
         """Return its derivative in f."""
         return self._both(self.loss.gradient, f, plus, minus)
 
-    def curvature(self, f: Array, plus: Array, minus: Array) -> Array:
+    def hessian(self, f: Array, plus: Array, minus: Array) -> Array:
         """Return its second derivative in f."""
         return self._both(self.loss.hessian, f, plus, minus)
 
     def advantage(self, f: Array) -> Array:
-        """L(-f) - L(f): how much the label + is cheaper; increasing in f."""
+        """Return L(-f) - L(f), by which the label + is cheaper; increasing in f."""
         return self._both(self.loss.value, f, -1.0, 1.0)
 
     def _both(
@@ -71,72 +85,76 @@ class Margin:
         return np.asarray(self.factor * under)
 
     @property
-    def start(self) -> float:
-        """Return the first temperature over C' for two classes, above L'(0)^2 / L''(0), where p = r is stable (B3)."""
+    def first_temperature(self) -> float:
+        """The first temperature over C' for two classes.
+
+        It lies above L'(0)^2 / L''(0), where p = r is stable (spec B3).
+        """
         zero = np.zeros(1)
         one = np.ones(1)
-        slope = float(self.slope(zero, one, 0 * one)[0])
-        bend = float(self.curvature(zero, one, 0 * one)[0])
-        if bend > 0:
-            return ABOVE * slope**2 / bend
-        return FLAT
+        gradient = float(self.gradient(zero, one, zero)[0])
+        curvature = float(self.hessian(zero, one, zero)[0])
+        if curvature > 0:
+            return START_ABOVE_CRITICAL * gradient**2 / curvature
+        return START_WITHOUT_CURVATURE
 
 
 @dataclass(frozen=True, eq=False)
 class Statements:
-    """Expectations sum_j v_j a_jk p_jc = target +- tolerance; missing by delta costs (strength/2) delta^2.
+    """sum_j v_j a_jk p_jc = target +- tolerance; missing it by delta costs (strength/2) delta^2.
 
     `features` holds a: one column for each feature of the unlabeled rows, divided by its total;
-    `at` and `of` name the feature and the column of scores of each statement. Two classes have one
-    column of scores, that of the second.
+    `feature` and `column` are the feature and the column of scores of each statement. Two classes
+    have one column of scores, that of the second.
     """
 
     features: Any
-    at: Array
-    of: Array
+    feature: Array
+    column: Array
     target: Array
     tolerance: Array
     strength: Array
 
     @staticmethod
     def none(rows: int) -> Statements:
-        """Nothing is stated."""
+        """Return no statements about a number of rows."""
         zero = np.zeros(0)
         return Statements(np.zeros((rows, 0)), np.zeros(0, int), np.zeros(0, int), zero, zero, zero)
 
     def __len__(self) -> int:
         return len(self.target)
 
-    def shifts(self, gamma: Array, columns: int) -> Array:
-        """sum_k gamma_k a_jk in the column of statement k."""
+    def shifts(self, multipliers: Array, columns: int) -> Array:
+        """Return sum_k gamma_k a_jk in the column of statement k."""
         table = np.zeros((self.features.shape[1], columns))
-        np.add.at(table, (self.at, self.of), gamma)
+        np.add.at(table, (self.feature, self.column), multipliers)
         return np.asarray(self.features @ table)
 
     def expected(self, p: Array, weights: Array) -> Array:
-        """sum_j v_j a_jk p_j of every statement."""
-        return np.asarray(self.features.T @ (weights[:, None] * p))[self.at, self.of]
+        """Return sum_j v_j a_jk p_j of every statement."""
+        return np.asarray(self.features.T @ (weights[:, None] * p))[self.feature, self.column]
 
     def excess(self, expected: Array) -> Array:
-        """By how much expectations lie outside their bands, with a sign."""
-        off = expected - self.target
-        return np.asarray(np.sign(off) * np.maximum(np.abs(off) - self.tolerance, 0))
+        """Return by how much expectations lie outside their tolerances, with a sign."""
+        difference = expected - self.target
+        return np.asarray(np.sign(difference) * np.maximum(np.abs(difference) - self.tolerance, 0))
 
     @cached_property
     def sizes(self) -> Array:
-        """What an expectation is large against: one for a share among rows of weight one."""
-        return np.asarray(abs(self.features).sum(axis=0)).ravel()[self.at]
+        """The scale of each expectation: one for a share among rows of weight one."""
+        return np.asarray(abs(self.features).sum(axis=0)).ravel()[self.feature]
 
     def hessian(self, p: Array, weights: Array) -> Array:
-        """Return the derivative of expectations in the shifts, summed over rows: A diag(p) A' - B B' in the spec."""
+        """Return the derivative of expectations in the shifts: A diag(p) A' - B B' in the spec."""
         H = np.zeros((len(self), len(self)))
-        for c in np.unique(self.of):
-            for e in np.unique(self.of):
-                both = p[:, c] * ((c == e) - p[:, e])
-                gram = _weighted_gram(self.features, weights * both)
-                i = np.flatnonzero(self.of == c)
-                j = np.flatnonzero(self.of == e)
-                H[np.ix_(i, j)] = gram[np.ix_(self.at[i], self.at[j])]
+        columns = np.unique(self.column)
+        for c in columns:
+            for e in columns:
+                response = p[:, c] * ((c == e) - p[:, e])
+                gram = _weighted_gram(self.features, weights * response)
+                i = np.flatnonzero(self.column == c)
+                j = np.flatnonzero(self.column == e)
+                H[np.ix_(i, j)] = gram[np.ix_(self.feature[i], self.feature[j])]
         return H
 
 
@@ -147,34 +165,58 @@ def _weighted_gram(A: Any, w: Array) -> Array:
 
 
 def probabilities(scores: Array) -> Array:
-    """Return softmax of each row; one column is the second of two classes, the first having score 0."""
-    return np.asarray(expit(scores) if scores.shape[1] == 1 else softmax(scores, axis=1))
+    """Return the softmax of each row.
+
+    A single column is the second of two classes, of which the first has score 0.
+    """
+    if scores.shape[1] == 1:
+        return np.asarray(expit(scores))
+    return np.asarray(softmax(scores, axis=1))
 
 
 def log_partition(scores: Array) -> Array:
-    """Return the log of the sum of exponentials of each row, the score 0 of a first class included."""
-    return np.asarray(
-        -log_expit(-scores[:, 0]) if scores.shape[1] == 1 else logsumexp(scores, axis=1),
-    )
+    """Return the log of the sum of exponentials of each row, with the score 0 of a first class."""
+    if scores.shape[1] == 1:
+        return np.asarray(-log_expit(-scores[:, 0]))
+    return np.asarray(logsumexp(scores, axis=1))
 
 
 def entropies(p: Array) -> Array:
     """Return the entropy of each row in nats."""
-    H = entr(p).sum(axis=1)
-    return np.asarray(H + entr(1 - p[:, 0]) if p.shape[1] == 1 else H)
+    if p.shape[1] == 1:
+        return np.asarray(entr(p[:, 0]) + entr(1 - p[:, 0]))
+    return np.asarray(entr(p).sum(axis=1))
+
+
+def by_class(p: Array) -> Array:
+    """Return probabilities with a column for each class."""
+    if p.shape[1] == 1:
+        return np.hstack([1 - p, p])
+    return p
 
 
 @dataclass(frozen=True, eq=False)
-class Expectation:
-    """1/2 |f|^2 + C sum_L L(y f) + C' sum_U E_p L(y f) - T sum_U H(p) + penalties of statements (spec B1).
+class ExpectationPoint:
+    """f = X W + b, its values on all rows, and the distribution of the labels of unlabeled rows."""
+
+    coefficients: Array
+    offsets: Array
+    values: Array
+    labels: Array
+    multipliers: Array  # of the statements
+
+
+@dataclass(frozen=True, eq=False)
+class Expectation(Problem[ExpectationPoint]):
+    """1/2 |f|^2 + C sum_L L(y f) + C' sum_U E_p L(y f) - T sum_U H(p) + penalties of statements.
 
     f = (X - mean) w + b in every column: one for two classes, else one for each class against the
-    rest. Rows of weight v count v times. `free` are the unlabeled rows, to which `statements`
-    refer; p has a row for each of them.
+    rest (spec B1). `weights` act as repetition counts of rows. `free` are the unlabeled rows, to
+    which `statements` refer; p has a row for each of them.
     """
 
     X: Any  # features, an array or a CSR array
-    mean: Array  # of the features, that of an array being zero
+    mean: Array  # of the features, zero for an array
     codes: Array
     weights: Array
     n_classes: int
@@ -182,6 +224,12 @@ class Expectation:
     C: float
     C_unlabeled: float
     statements: Statements
+    solvers = ("regfactor.labels.expectation.annealing:Annealing",)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the features are a sparse table."""
+        return is_sparse(self.X)
 
     @cached_property
     def free(self) -> Array:
@@ -190,7 +238,7 @@ class Expectation:
 
     @property
     def columns(self) -> int:
-        """How many columns f has."""
+        """The number of columns of f."""
         if self.n_classes == 2:
             return 1
         return self.n_classes
@@ -201,51 +249,49 @@ class Expectation:
         return np.asarray(self.weights[self.free])
 
     @property
+    def uses_unlabeled(self) -> bool:
+        """Whether any unlabeled row counts."""
+        return len(self.free) > 0 and self.C_unlabeled > 0
+
+    @property
     def first_temperature(self) -> float:
-        """Return where annealing starts.
+        """The temperature at which annealing starts.
 
         With one column for each class the response of p to f is at most twice that of two classes:
         diag(p) - pp' has norm up to 1/2, p (1 - p) only 1/4.
         """
-        return self.margin.start * self.C_unlabeled * (1 if self.columns == 1 else 2)
+        two_classes = self.margin.first_temperature * self.C_unlabeled
+        if self.columns == 1:
+            return two_classes
+        return 2 * two_classes
 
     @cached_property
-    def _labeled(self) -> tuple[Array, Array]:
-        """Weights of L(f) and L(-f) from labels alone."""
-        signs = self.codes[:, None] == (
-            np.ones(1) if self.columns == 1 else np.arange(self.columns)
-        )
+    def _labeled_weights(self) -> MarginWeights:
+        """The weights of L(f) and L(-f) from labels alone."""
+        positive = np.ones(1) if self.columns == 1 else np.arange(self.columns)
+        signs = self.codes[:, None] == positive
         known = (self.C * self.weights * (self.codes >= 0))[:, None]
-        return known * signs, known * ~signs
+        return MarginWeights(known * signs, known * ~signs)
 
-    def pulls(self, p: Array) -> tuple[Array, Array]:
+    def margin_weights(self, p: Array) -> MarginWeights:
         """Return the weights of L(f) and of L(-f) for every row and column."""
-        plus, minus = (a.copy() for a in self._labeled)
+        plus = self._labeled_weights.plus.copy()
+        minus = self._labeled_weights.minus.copy()
         v = (self.C_unlabeled * self.free_weights)[:, None]
         plus[self.free] = v * p
         minus[self.free] = v * (1 - p)
-        return plus, minus
+        return MarginWeights(plus, minus)
 
     def gains(self, F: Array) -> Array:
-        """-g = C' (L(-f) - L(f)) of every unlabeled row (spec B1)."""
+        """Return -g = C' (L(-f) - L(f)) of every unlabeled row (spec B1)."""
         return self.C_unlabeled * self.margin.advantage(F[self.free])
 
-    def objective(
-        self,
-        F: Array,
-        W: Array,
-        p: Array,
-        pulls: tuple[Array, Array],
-        disorder: float,
-    ) -> float:
-        """Return the objective at decision values F = (X - mean) W + b, `pulls(p)`, and T times the entropy of p."""
+    def objective(self, point: ExpectationPoint, weights: MarginWeights, heat: float) -> float:
+        """Return the objective; `weights` are those of the labels, `heat` is T sum_U H(p)."""
+        W = point.coefficients
+        losses = float(self.margin.value(point.values, *weights).sum())
         stated = self.statements
-        excess = stated.excess(stated.expected(p, self.free_weights))
-        missed = float(stated.strength[excess != 0] @ np.square(excess[excess != 0])) / 2
-        return (
-            float(np.vdot(W, W)) / 2 + float(self.margin.value(F, *pulls).sum()) - disorder + missed
-        )
-
-    def mean_over(self, values: Array) -> float:
-        """Return the weighted mean over unlabeled rows."""
-        return float(self.free_weights @ values / self.free_weights.sum())
+        excess = stated.excess(stated.expected(point.labels, self.free_weights))
+        missed = excess != 0  # a strength may be infinite
+        penalty = float(stated.strength[missed] @ np.square(excess[missed])) / 2
+        return float(np.vdot(W, W)) / 2 + losses - heat + penalty

@@ -1,0 +1,166 @@
+"""The distribution of labels under stated expectations: the p-step of Bellare 2009.
+
+Its dual is minimized by orthant-wise Newton steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy.optimize import fmin_l_bfgs_b
+
+from regfactor.core.line_search import SUFFICIENT_DECREASE, backtrack
+from regfactor.core.params import Array
+from regfactor.labels.expectation.problem import Statements, log_partition, probabilities
+
+MAX_NEWTON_STEPS = 100
+MAX_HALVINGS = 40
+EXACT = 1e-9  # of a share: how far expectations may be from their optimum
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedLabels:
+    """The distribution p of the labels of each row, and the multipliers of the statements."""
+
+    p: Array
+    multipliers: Array
+
+
+@dataclass(frozen=True, eq=False)
+class DualPoint:
+    """Multipliers with their scores s / T and the value of the dual."""
+
+    multipliers: Array
+    scores: Array
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class LabelDual:
+    """T sum_j v_j log sum_c exp(s_jc/T) - target'g + tolerance'|g| + g^2/(2 strength), in g.
+
+    s = gains + A'g, and p = softmax(s / T) (spec B1, with its sign changed). An infinite strength
+    is a constraint.
+    """
+
+    gains: Array
+    weights: Array
+    statements: Statements
+    T: float
+
+    def scores(self, multipliers: Array) -> Array:
+        """Return s / T."""
+        shifts = self.statements.shifts(multipliers, self.gains.shape[1])
+        return (self.gains + shifts) / self.T
+
+    def at(self, multipliers: Array) -> DualPoint:
+        """Return a point with its value."""
+        s = self.statements
+        scores = self.scores(multipliers)
+        partition = self.T * float(self.weights @ log_partition(scores))
+        band = s.tolerance @ np.abs(multipliers) - s.target @ multipliers
+        penalty = (multipliers / s.strength) @ multipliers / 2
+        return DualPoint(multipliers, scores, partition + float(band + penalty))
+
+    def smooth_gradient(self, multipliers: Array, p: Array) -> Array:
+        """Return the derivative without that of tolerance'|g|."""
+        s = self.statements
+        return s.expected(p, self.weights) - s.target + multipliers / s.strength
+
+    def gradient(self, multipliers: Array, p: Array) -> Array:
+        """Return the subgradient of least norm."""
+        g = self.smooth_gradient(multipliers, p)
+        tolerance = self.statements.tolerance
+        at_zero = np.sign(g) * np.maximum(np.abs(g) - tolerance, 0)
+        return np.where(multipliers != 0, g + tolerance * np.sign(multipliers), at_zero)
+
+    def hessian(self, p: Array) -> Array:
+        """Return the second derivative, without that of tolerance'|g|."""
+        s = self.statements
+        return s.hessian(p, self.weights) / self.T + np.diag(1 / s.strength)
+
+
+def expected_labels(dual: LabelDual, multipliers: Array, tol: float = EXACT) -> ExpectedLabels:
+    """Return the minimizer of the dual, from a first guess of the multipliers.
+
+    A step solves for the multipliers that are not held at zero, in the orthant of their signs; one
+    that would leave the orthant stops at zero. Where that does not converge, bounded quasi-Newton
+    on both parts of the multipliers does.
+    """
+    if not len(multipliers):
+        return ExpectedLabels(probabilities(dual.scores(multipliers)), multipliers)
+    point = dual.at(multipliers)
+    for _ in range(MAX_NEWTON_STEPS):
+        p = probabilities(point.scores)
+        gradient = dual.gradient(point.multipliers, p)
+        if np.all(np.abs(gradient) <= tol * dual.statements.sizes):
+            return ExpectedLabels(p, point.multipliers)
+        step = _newton_step(dual, point.multipliers, p, gradient)
+        improved = _line_search(dual, point, gradient, step)
+        if improved is None:
+            break
+        point = improved
+    return bounded_quasi_newton(dual, point.multipliers, tol)
+
+
+def _newton_step(dual: LabelDual, multipliers: Array, p: Array, gradient: Array) -> Array:
+    active = (multipliers != 0) | (gradient != 0)
+    H = dual.hessian(p)[np.ix_(active, active)]
+    scale = np.sqrt(np.maximum(np.diag(H), np.finfo(float).tiny))  # features may have any unit
+    H = H / np.outer(scale, scale)
+    H[np.diag_indices(len(H))] += 64 * EPS * len(H)  # statements that repeat each other
+    scaled = gradient[active] / scale
+    step = np.zeros_like(multipliers)
+    step[active] = -scipy.linalg.solve(H, scaled, assume_a="pos", check_finite=False) / scale
+    return step
+
+
+def _line_search(
+    dual: LabelDual, point: DualPoint, gradient: Array, step: Array
+) -> DualPoint | None:
+    """Return the first of ever shorter steps that lowers the dual as its gradient predicts."""
+    start = point.multipliers
+    orthant = np.where(start != 0, np.sign(start), -np.sign(gradient))
+    slack = 8 * EPS * abs(point.value)
+
+    def attempt(length: float) -> DualPoint | None:
+        trial = start + length * step
+        trial = np.where(np.sign(trial) == orthant, trial, 0.0)
+        change = float(gradient @ (trial - start))
+        if not change < 0:
+            return None
+        found = dual.at(trial)
+        if found.value <= point.value + SUFFICIENT_DECREASE * change + slack:
+            return found
+        return None
+
+    return backtrack(attempt, max_attempts=MAX_HALVINGS)
+
+
+def bounded_quasi_newton(dual: LabelDual, multipliers: Array, tol: float) -> ExpectedLabels:
+    """Minimize the dual over g = a - b with a, b >= 0, in units in which features are shares.
+
+    This is the fallback of spec B3.
+    """
+    unit = 1 / dual.statements.sizes
+    tolerance = unit * dual.statements.tolerance
+    m = len(multipliers)
+
+    def evaluate(parts: Array) -> tuple[float, Array]:
+        difference = parts[:m] - parts[m:]
+        point = dual.at(unit * difference)
+        p = probabilities(point.scores)
+        g = unit * dual.smooth_gradient(point.multipliers, p)
+        rest = float(tolerance @ (parts[:m] + parts[m:] - np.abs(difference)))
+        return point.value + rest, np.concatenate([g + tolerance, tolerance - g])
+
+    scaled = multipliers / unit
+    start = np.concatenate([np.maximum(scaled, 0), np.maximum(-scaled, 0)])
+    box: list[Any] = [(0, None)] * (2 * m)
+    found, _, _ = fmin_l_bfgs_b(evaluate, start, bounds=box, maxiter=2000, factr=10.0, pgtol=tol)
+    multipliers = unit * (found[:m] - found[m:])
+    return ExpectedLabels(probabilities(dual.scores(multipliers)), multipliers)
