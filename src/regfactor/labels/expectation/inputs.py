@@ -70,7 +70,7 @@ def balance_of_labels(labels: Labels, weights: Array) -> Constraint:
 def check_symmetry(
     problem: Expectation, classes: Array, constraints: tuple[Constraint, ...]
 ) -> None:
-    """Raise where two classes have no label and the constraints are the same for both everywhere."""
+    """Raise where two classes have no label, and the same constraints in every row."""
     known = np.unique(problem.codes[problem.codes >= 0])
     if not problem.uses_unlabeled and len(known) < 2:
         raise ValueError(

@@ -99,7 +99,7 @@ class Features:
         return Features(R, Scale.of(R, weights), marks)
 
     def scaled(self) -> tuple[Any, Array]:
-        """Return scaled features and the mean still to be subtracted: sparse ones stay uncentered."""
+        """Return scaled features and the mean still to be subtracted, zero for dense ones."""
         mean = self.scale.mean
         length = self.scale.length
         if is_sparse(self.R):

@@ -238,7 +238,7 @@ def as_constraints(constraints: Any) -> tuple[Constraint, ...]:
 
 
 def check_labels(constraints: tuple[Constraint, ...], classes: Array) -> None:
-    """Raise for unknown classes in constraints, and shares of all classes that do not sum to one."""
+    """Raise for unknown classes, and for shares of all classes that do not sum to one."""
     known = classes.tolist()
     for constraint in constraints:
         unknown = [label for label in constraint.targets if label not in known]
