@@ -12,10 +12,10 @@ from statsmodels.tsa.statespace.varmax import VARMAX
 
 from benchmarks._peers import QUICK, cpu, table, versions
 from regfactor.datasets import make_arma, make_varma
-from regfactor.losses import Squared
 from regfactor.problems import Convex
 from regfactor.series.arma.estimator import RegularizedARMA
-from regfactor.series.arma.fit import Plan, Series, stated
+from regfactor.series.arma.model import Series
+from regfactor.series.arma.problem import ArmaProblem, Specification
 from regfactor.solvers import Fista, solve
 from regfactor.solvers.douglas_rachford import DouglasRachford
 
@@ -27,15 +27,12 @@ GOALS = {1e-3: 100, 1e-6: 400}
 SIZES = (2,) if QUICK else (2, 3, 4)
 SERIES = 20 if QUICK else 200
 HORIZONS = (1, 2, 5, 10)
-PLAN = Plan(
-    P, Q, 0, 0, True, 1e-3, Squared(), False, True, 1.0
-)  # the estimator's defaults at these orders
 
 
 def problem(T: int, seed: int, shrinkage: float) -> Convex:
     """Return the convex problem of one generated series, standardized, at a share of its largest lam."""
     X = make_arma(T, N, P, Q, random_state=seed)
-    whole, _ = stated(Series.of(X, np.zeros((T, 0)), 0), PLAN)
+    whole = ArmaProblem.of(Series.of(X, np.zeros((T, 0))), Specification(P, Q))
     return whole.at(shrinkage * whole.alpha_max())
 
 

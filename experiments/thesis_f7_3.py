@@ -15,11 +15,10 @@ from experiments._runner import Cell, Experiment, Plan, Record
 from experiments._series import EM_STEPS, Search, em_kalman, statsmodels
 from regfactor.comparisons.timeseries import HSEHMM, N4SID, HannanRissanen
 from regfactor.datasets import make_arma, make_varma
-from regfactor.losses import Squared
 from regfactor.problems import Convex
 from regfactor.series.arma.estimator import RegularizedARMA
-from regfactor.series.arma.fit import Plan as Orders
-from regfactor.series.arma.fit import Series, stated
+from regfactor.series.arma.model import Series
+from regfactor.series.arma.problem import ArmaProblem, Specification
 from regfactor.solvers import solve
 from regfactor.solvers.douglas_rachford import DouglasRachford
 
@@ -181,8 +180,7 @@ def cpu(call: Callable[[], Any]) -> float:
 
 def certified(X: Array) -> tuple[Convex, Any]:
     """Return the convex problem at the default strengths and its solution."""
-    orders = Orders(P, Q, 0, 0, True, 1e-3, Squared(), False, True, 1.0)
-    problem, _ = stated(Series.of(X, np.zeros((len(X), 0)), 0), orders)
+    problem = ArmaProblem.of(Series.of(X, np.zeros((len(X), 0))), Specification(P, Q))
     problem = problem.at(0.1 * problem.alpha_max())
     return problem, solve(problem, tol=1e-6, solver=DouglasRachford(1e-6), max_iter=20_000)
 

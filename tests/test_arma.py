@@ -17,6 +17,7 @@ from statsmodels.tsa.api import VAR
 from statsmodels.tsa.statespace.varmax import VARMAX
 
 from regfactor.core.factors import FactorPoint
+from regfactor.core.loop import Status
 from regfactor.datasets.series import make_varma
 from regfactor.losses import Huber, Squared
 from regfactor.maps import Lags, RowScale
@@ -24,10 +25,10 @@ from regfactor.norms import L2
 from regfactor.penalties import Rows, Trace
 from regfactor.problems import Convex, Data, Design
 from regfactor.series.arma.estimator import RegularizedARMA
-from regfactor.series.arma.fit import lag_sums
 from regfactor.series.arma.forecast import Times
-from regfactor.series.arma.kalman import Memory, MovingAverage
+from regfactor.series.arma.kalman import NO_MEMORY, MovingAverage
 from regfactor.series.arma.model import radius, regressors
+from regfactor.series.arma.problem import lag_sums
 from regfactor.solvers import Fista, solve
 from regfactor.solvers.douglas_rachford import DouglasRachford
 
@@ -386,7 +387,7 @@ def average(q=2, n=2, seed=0):
 def test_the_filter_predicts_as_the_whole_covariance_does(q, cuts):
     random, ma, N, n = np.random.default_rng(1), average(q), 9, 2
     R, noise = random.normal(size=(N, n)), random.uniform(0.5, 2, size=(N, n))
-    memory, errors = Memory.empty(), []
+    memory, errors = NO_MEMORY, []
     for rows, variances in zip(np.split(R, cuts), np.split(noise, cuts), strict=True):
         part, memory = ma.filter(rows, variances, memory)
         errors.append(part)
@@ -502,7 +503,7 @@ def test_new_rows_pass_the_filter_as_if_they_had_been_there(d, cuts):
     model = RegularizedARMA(2, 2, d=d, exog_lags=1).fit(X[:130], exog=U[:130])
     predicted, expected = [], []
     for rows, inputs in zip(np.split(X[130:], cuts), np.split(U[130:], cuts), strict=True):
-        expected += [model._model.advance(model._past, rows, inputs)[0]]
+        expected += [model._model.advance(model._past, rows, inputs).predicted]
         for row, u in zip(rows, inputs, strict=True):
             predicted.append(model.forecast(1, exog=u[None]).mean[0])
             model.update(row[None], exog=u[None])
@@ -863,9 +864,9 @@ def test_the_input_is_not_changed():
     "parameters, message",
     [
         ({"p": "aic"}, "bic"),
-        ({"q": -1}, "q must"),
-        ({"p": 1.5}, "p must"),
-        ({"d": -1}, "d must"),
+        ({"q": -1}, "'q' parameter"),
+        ({"p": 1.5}, "'p' parameter"),
+        ({"d": -1}, "'d' parameter"),
         ({"shrinkage": 0.0}, "shrinkage"),
         ({"ridge": -1.0}, "ridge"),
         ({"max_radius": 0}, "max_radius"),
@@ -880,6 +881,23 @@ def test_what_cannot_be_is_refused_before_anything_is_fitted(parameters, message
     with pytest.raises(ValueError, match=message):
         model.fit(series(59, 2))
     assert not hasattr(model, "ar_")
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_the_time_limit_bounds_the_choice_of_the_shrinkage_too(missing):
+    X = series(3000, 12, p=3, q=3)
+    if missing:
+        X[::50, 0] = np.nan
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        model = RegularizedARMA(3, 3, shrinkage="auto", tol=1e-9, time_limit=0.05).fit(X)
+    assert model.status_ is Status.TIME_LIMIT
+    assert 1 <= len(model.validation_loss_) == len(model.shrinkages_) < 6
+    assert np.isfinite(model.forecast(3).mean).all()
+
+
+def test_the_solver_is_the_one_that_suits_the_loss():
+    assert RegularizedARMA(1, 1).fit(wave(30, 2)).solver_ == "DouglasRachford"
+    assert RegularizedARMA(1, 1, loss="huber", tol=0.1).fit(wave(30, 2)).solver_ == "Fista"
 
 
 def test_a_stop_before_the_tolerance_is_said():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -56,7 +56,7 @@ class Convex(Problem[FactorPoint]):
     alpha: float
     map: Map = field(default_factory=Identity)
     design: Design | None = None
-    solvers = (
+    solvers: ClassVar[tuple[str, ...]] = (
         "regfactor.solvers.eta_search:EtaSearch",
         "regfactor.solvers.closed_form:ClosedForm",
         "regfactor.solvers.pursuit:Pursuit",
@@ -107,7 +107,7 @@ class Convex(Problem[FactorPoint]):
             raise UnsupportedProblem("A problem with a design or a map has no transpose.")
         return replace(self, data=self.data.T, gauge=self.gauge.T)
 
-    def at(self, alpha: float) -> Convex:
+    def at(self, alpha: float) -> Self:
         """Return the same problem at another strength, with what was computed of Z = 0."""
         other = replace(self, alpha=alpha)
         other.__dict__.update(

@@ -1,34 +1,60 @@
-"""Vector autoregression with moving-average errors as one convex problem, with forecasts and honest intervals."""
+"""Vector autoregression with moving-average errors, as one convex problem with forecasts."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags, check_array, check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from regfactor.core.params import Array, UnsupportedProblem, is_number, is_option
-from regfactor.fitting.certificate import Certificate
+from regfactor.core.factors import FactorPoint
+from regfactor.core.loop import Solution, Status
+from regfactor.core.params import Array, UnsupportedProblem, is_number, warn
+from regfactor.fitting.base import Choice, Estimator, Run
 from regfactor.fitting.columns import unmasked
-from regfactor.fitting.factor_estimator import _print_progress
 from regfactor.fitting.inputs import refuse_words
-from regfactor.fitting.rollback import all_or_nothing
-from regfactor.series.arma import fit as fitting
-from regfactor.series.arma.checks import (
-    checked_inputs,
-    checked_loss,
-    checked_plan,
-    require_whole,
-    warn_of,
-)
-from regfactor.series.arma.fit import Fitted, Plan, Series
+from regfactor.fitting.parameters import AUTO, NON_NEGATIVE, POSITIVE, RUN_CONSTRAINTS
+from regfactor.losses import LOSSES, Loss, as_loss
 from regfactor.series.arma.forecast import Forecast, Times, error_covariance, half_widths
-from regfactor.series.arma.model import radius
+from regfactor.series.arma.model import Series, radius
+from regfactor.series.arma.problem import ArmaProblem, FittedModel, Specification
+from regfactor.series.arma.selection import (
+    SHRINKAGES,
+    choose_order,
+    completed,
+    interpolated,
+    largest_order,
+    validation_losses,
+)
+
+ORDER = Interval(Integral, 0, None, closed="left")
+DEFAULT_SHRINKAGE = 0.1
 
 
-class RegularizedARMA(BaseEstimator):
+@dataclass(frozen=True, eq=False)
+class SeriesInputs:
+    """A series with NaN at missing entries, its inputs U, and the labels of its rows."""
+
+    levels: Array
+    U: Array
+    times: Times
+    loss: Loss
+
+
+@dataclass(frozen=True, eq=False)
+class ShrinkageChoice:
+    """The shrinkage, the validation losses of those tried, None if it was given, and the time."""
+
+    shrinkage: float
+    losses: Array | None
+    in_time: bool
+
+
+class RegularizedARMA(Estimator):
     r"""min over A, U, c, W of L(X; sum_i x_{t-i} A_i' + u_t U' + c + S(W)) + ridge |A, U|^2 / 2 + lam |W|_*.
 
     Rows are times. W holds the innovations' effects, W[time s, block j] = (B_j eps_s)', and S(W)_t
@@ -133,6 +159,21 @@ class RegularizedARMA(BaseEstimator):
     True
     """
 
+    _parameter_constraints = {
+        **RUN_CONSTRAINTS,
+        "p": [ORDER, StrOptions({"bic"})],
+        "q": [ORDER, AUTO],
+        "d": [ORDER],
+        "shrinkage": [POSITIVE, AUTO],
+        "ridge": [NON_NEGATIVE],
+        "loss": [StrOptions(set(LOSSES)), Loss],
+        "intercept": ["boolean"],
+        "exog_lags": [ORDER],
+        "max_radius": [POSITIVE, None],
+        "standardize": ["boolean"],
+        "shocks": ["boolean"],
+    }
+
     def __init__(
         self,
         p: int | str = "bic",
@@ -178,6 +219,7 @@ class RegularizedARMA(BaseEstimator):
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_series)
+            NaN marks a missing entry.
         y : ignored
         exog : array-like of shape (n_samples, n_inputs), optional
 
@@ -185,95 +227,146 @@ class RegularizedARMA(BaseEstimator):
         -------
         self
         """
-        with all_or_nothing(self):
-            loss = checked_loss(self)
-            times = Times.of(X)
-            levels = self._numbers(X, reset=True)
-            U = checked_inputs(exog, len(levels), None)
-            plan = checked_plan(self, levels, U, loss)
-            if is_option(self.shrinkage, "auto"):
-                shrinkage = 0.1
-            else:
-                shrinkage = float(self.shrinkage)
-            if np.isnan(levels).any():
-                levels = fitting.completed(levels, U, plan, shrinkage)
-            series = Series.of(levels, U, self.d)
-            losses = None
-            if is_option(self.shrinkage, "auto"):
-                shrinkage, losses = fitting.choose_shrinkage(series, plan)
-            fit = fitting.estimate(
-                series,
-                plan,
-                shrinkage,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                time_limit=self.time_limit,
-                callback=self.callback,
-                progress=_print_progress if self.verbose else None,
-            )
-            self._publish(fit, series, plan, times)
-            self.shrinkage_ = shrinkage
-            if losses is not None:
-                self.shrinkages_ = np.array(fitting.SHRINKAGES[: len(losses)])
-                self.validation_loss_ = losses
-        return self
+        return self._fit(X, exog)
 
-    def _publish(self, fit: Fitted, series: Series, plan: Plan, times: Times) -> None:
-        """Set the fitted attributes, all at once at the end."""
-        model = fit.model
-        solution = fit.solution
-        problem = fit.problem
+    def _read(self, X: Any, exog: Any = None) -> SeriesInputs:
+        loss = as_loss(self.loss)
+        if len(loss.parts(1)) != 1 or loss.rowwise or not loss.smooth or not loss.unbounded:
+            raise ValueError(
+                f"RegularizedARMA needs one smooth elementwise loss on the whole line, got {loss}. "
+                "Use 'squared', 'huber', 'smoothed_l1', 'poisson' or 'logistic'."
+            )
+        if self.d and not loss.of_residual:
+            raise ValueError(f"Differences of a series are not in the domain of {loss}; use d=0.")
+        times = Times.of(X)
+        levels = self._as_series(X, reset=True)
+        missing = np.isnan(levels)
+        if missing.any() and not loss.of_residual:
+            raise ValueError(
+                f"X has missing values, which {loss} does not accept here; fill them first."
+            )
+        empty = missing.all(axis=0)
+        if empty.any():
+            raise ValueError(
+                f"Column {int(empty.argmax())} of X has no observed value; leave it out."
+            )
+        return SeriesInputs(levels, as_inputs(exog, len(levels)), times, loss)
+
+    def _state(self, inputs: SeriesInputs) -> ArmaProblem:
+        """Return the problem of the given order, or of the largest one that BIC may choose."""
+        rows, n = inputs.levels.shape
+        k = inputs.U.shape[1]
+        lags = self.exog_lags if k else 0
+        if isinstance(self.p, str):
+            p = largest_order(rows - self.d, n, (lags + 1) * k, lags)
+        else:
+            p = self.p
+        needed = max(p, lags) + self.d + 2
+        if rows < needed:
+            raise ValueError(
+                f"X has {rows} rows (n_samples={rows}); with p={p}, d={self.d} and "
+                f"exog_lags={lags} at least {needed} are needed. Lower the orders."
+            )
+        levels = inputs.levels
+        if np.isnan(levels).any():
+            levels = interpolated(levels)
+        series = Series.of(levels, inputs.U, self.d)
+        return ArmaProblem.of(series, self._specification(p, lags, inputs.loss))
+
+    def _specification(self, p: int, lags: int, loss: Loss) -> Specification:
+        return Specification(
+            p=p,
+            q=min(p, 2) if isinstance(self.q, str) else self.q,
+            d=self.d,
+            exog_lags=lags,
+            loss=loss,
+            ridge=self.ridge,
+            intercept=self.intercept,
+            standardize=self.standardize,
+            shocks=self.shocks,
+        )
+
+    def _choose(self, problem: ArmaProblem, inputs: SeriesInputs, run: Run) -> Choice[ArmaProblem]:
+        given = problem.specification
+        if isinstance(self.p, str):
+            p = choose_order(problem, run.clock)
+            if p != given.p:
+                chosen = self._specification(p, given.exog_lags, given.loss)
+                problem = ArmaProblem.of(problem.series, chosen)
+        automatic = isinstance(self.shrinkage, str)
+        shrinkage = DEFAULT_SHRINKAGE if automatic else float(self.shrinkage)
+        missing = np.isnan(inputs.levels)
+        if missing.any():
+            problem = completed(problem, missing, shrinkage, run.clock)
+        losses = None
+        if automatic:
+            losses = validation_losses(problem, self.max_radius, run.clock)
+            shrinkage = SHRINKAGES[int(np.argmin(losses))]
+        selection = ShrinkageChoice(shrinkage, losses, in_time=not run.clock.expired)
+        return Choice(problem.shrunk(shrinkage), selection)
+
+    def _publish(
+        self,
+        choice: Choice[ArmaProblem],
+        solution: Solution[FactorPoint],
+        inputs: SeriesInputs,
+        run: Run,
+    ) -> Solution[FactorPoint]:
+        problem = choice.problem
+        series = problem.series
+        specification = problem.specification
+        fitted = FittedModel.of(problem, solution.point, self.max_radius)
+        model = fitted.model
         self._model = model
-        self._past = fit.past
-        self._freedom = fit.freedom
-        self._times = self._times_fitted = times
+        self._past = fitted.past
+        self._freedom = problem.freedom
+        self._times = inputs.times
+        self._times_fitted = inputs.times
+        self._level = series.levels.mean(axis=0)
         self.ar_ = model.ar
         self.exog_ = model.exog
         self.ma_ = model.ma
-        self.kappa_ = fit.kappa
-        if model.intercept is None:
-            self.intercept_ = np.zeros(len(model.spread))
-        else:
+        self.kappa_ = fitted.kappa
+        self.intercept_ = np.zeros(len(model.spread))
+        if model.intercept is not None:
             self.intercept_ = model.intercept
-        self.p_ = plan.p
-        self.q_ = plan.q
+        self.p_ = specification.p
+        self.q_ = specification.q
         self.lam_ = float(problem.alpha)
         self.lam_max_ = problem.alpha_max()
         self.radius_ = radius(model.ar)
-        self.scaled_ = fit.scaled
-        seen = series.X[len(series.X) - len(fit.predicted) :]
-        self.residuals_ = seen - fit.predicted
-        self._fitted = series.levels[len(series.levels) - len(seen) :] - self.residuals_
-        self.sigma_ = error_covariance(self.residuals_, fit.freedom, plan.q)
-        self._level = series.levels.mean(axis=0)
-        self.objective_ = solution.objective
-        self.status_ = solution.status
-        self.solver_ = solution.solver
-        self.n_iter_ = solution.n_iter
-        self.history_ = solution.history
-        self.certificate_ = Certificate(
-            solution.objective,
-            solution.bound,
-            solution.rigorous,
-            problem.floor,
-        )
-        self.gap_ = self.certificate_.gap
-        self.relative_gap_ = self.certificate_.relative_gap
-        if plan.shocks:
-            self.shocks_ = fit.shocks
-        warn_of(self, fit)
+        self.scaled_ = fitted.scaled
+        self.residuals_ = series.X[model.start :] - fitted.predicted
+        self._fitted = series.levels[len(series.levels) - len(self.residuals_) :] - self.residuals_
+        self.sigma_ = error_covariance(self.residuals_, self._freedom, specification.q)
+        if specification.shocks:
+            W = solution.point.factors.dense()
+            self.shocks_ = np.linalg.norm(W[specification.q :], axis=1)
+        self.shrinkage_ = choice.selection.shrinkage
+        if choice.selection.losses is not None:
+            self.shrinkages_ = np.array(SHRINKAGES[: len(choice.selection.losses)])
+            self.validation_loss_ = choice.selection.losses
+        if fitted.scaled:
+            warn(
+                f"The autoregression has spectral radius {fitted.estimated_radius:.4g} > "
+                f"max_radius={self.max_radius:g}, so that forecasts would be unbounded; its roots "
+                "were scaled. Difference the series (d=1), raise max_radius, or set it to None."
+            )
+        if not choice.selection.in_time:
+            return replace(solution, status=Status.TIME_LIMIT)
+        return solution
 
     def forecast(self, horizon: int = 1, exog: Any = None, level: float | None = None) -> Forecast:
-        """Return the means of the next times, and limits between which a share `level` of them lies.
+        """Return the means of the next times, and intervals that contain a share `level` of them.
 
-        Limits are those of Gaussian innovations, widened for the degrees of freedom of the
+        Intervals are those of Gaussian innovations, widened for the degrees of freedom of the
         coefficients.
 
         Parameters
         ----------
         horizon : int, default=1
         exog : array-like of shape (horizon, n_inputs), optional
-            Inputs at these times; needed where the model has inputs.
+            Inputs at these times; required where the model has inputs.
         level : float in (0, 1), optional
 
         Returns
@@ -281,8 +374,8 @@ class RegularizedARMA(BaseEstimator):
         Forecast
         """
         check_is_fitted(self)
-        require_whole("horizon", horizon, 1)
-        U = self._future_inputs(exog, horizon)
+        require_at_least("horizon", horizon, 1)
+        U = self._as_inputs(exog, horizon)
         mean = self._model.forecast(self._past, U, horizon).astype(self._dtype)
         if level is None:
             return Forecast(mean, times=self._times)
@@ -295,25 +388,23 @@ class RegularizedARMA(BaseEstimator):
         return Forecast(mean, mean - half, mean + half, level, self._times)
 
     def predict(self, X: Any = None) -> Any:
-        """Return the one-step predictions of the rows that were fitted and have history, in the user's kind of table.
+        """Return the one-step predictions of the fitted rows with history, as the user's table.
 
         Each is made from the rows before it, with the coefficients of the whole series. X is None
-        or that series: what comes after it is asked of `forecast`.
+        or that series; for later rows use `forecast`.
         """
         check_is_fitted(self)
         if X is not None and not self._was_fitted(X):
             raise ValueError(
-                "predict tells one-step predictions in sample: X must be None or the series that was fitted, of "
-                f"{self._times_fitted.length} rows. What comes next is told by forecast(horizon); new rows go into "
-                "update(X) before it.",
+                "predict returns one-step predictions in sample: X must be None or the series "
+                f"that was fitted, of {self._times_fitted.length} rows. Use forecast(horizon) for "
+                "later rows; new rows go into update(X) before it."
             )
-        return self._times_fitted.labeled(
-            self._fitted.astype(self._dtype),
-            self._times_fitted.last(len(self._fitted)),
-        )
+        index = self._times_fitted.last(len(self._fitted))
+        return self._times_fitted.labeled(self._fitted.astype(self._dtype), index)
 
     def score(self, X: Any = None, y: Any = None, exog: Any = None) -> float:
-        """Return R^2 of one-step predictions: of the rows X that follow the series, or of the fitted ones.
+        """Return R^2 of one-step predictions of the rows X that follow, or of the fitted ones.
 
         It compares with the mean of the fitted series; the model does not move.
         """
@@ -322,16 +413,14 @@ class RegularizedARMA(BaseEstimator):
             predicted = self._fitted
             seen = self._fitted + self.residuals_
         else:
-            seen = self._numbers(X, reset=False)
-            predicted, _, _ = self._model.advance(
-                self._past,
-                seen,
-                checked_inputs(exog, len(seen), self._model.exog.shape[2]),
-            )
-        there = ~np.isnan(seen)
-        left, all_ = (np.square(seen - base)[there].sum() for base in (predicted, self._level))
-        if all_ > 0:
-            return float(1 - left / all_)
+            seen = self._as_series(X, reset=False)
+            U = self._as_inputs(exog, len(seen))
+            predicted = self._model.advance(self._past, seen, U).predicted
+        observed = ~np.isnan(seen)
+        unexplained = np.square(seen - predicted)[observed].sum()
+        total = np.square(seen - self._level)[observed].sum()
+        if total > 0:
+            return float(1 - unexplained / total)
         return 0.0
 
     def update(self, X: Any, exog: Any = None) -> Self:
@@ -340,7 +429,7 @@ class RegularizedARMA(BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_new, n_series)
-            Missing values are taken as predicted.
+            Missing entries are replaced by their predictions.
         exog : array-like of shape (n_new, n_inputs), optional
 
         Returns
@@ -348,10 +437,10 @@ class RegularizedARMA(BaseEstimator):
         self
         """
         check_is_fitted(self)
-        rows = self._numbers(X, reset=False)
-        U = checked_inputs(exog, len(rows), self._model.exog.shape[2])
+        rows = self._as_series(X, reset=False)
+        U = self._as_inputs(exog, len(rows))
         times = self._times.followed(X)
-        _, _, self._past = self._model.advance(self._past, rows, U)
+        self._past = self._model.advance(self._past, rows, U).past
         self._times = times
         return self
 
@@ -364,38 +453,43 @@ class RegularizedARMA(BaseEstimator):
     ) -> Array:
         """Return random futures of the series, an array of shape (n_paths, horizon, n_series)."""
         check_is_fitted(self)
-        require_whole("horizon", horizon, 1)
-        require_whole("n_paths", n_paths, 1)
+        require_at_least("horizon", horizon, 1)
+        require_at_least("n_paths", n_paths, 1)
         self._require_residuals("Simulation")
         random = check_random_state(self.random_state if random_state is None else random_state)
         values, vectors = np.linalg.eigh(self.sigma_)
         root = vectors * np.sqrt(np.maximum(values, 0))
-        v = random.standard_normal((n_paths, horizon, len(root))) @ root.T
-        return self._model.paths(self._past, self._future_inputs(exog, horizon), v).astype(
-            self._dtype,
-        )
+        innovations = random.standard_normal((n_paths, horizon, len(root))) @ root.T
+        U = self._as_inputs(exog, horizon)
+        return self._model.paths(self._past, U, innovations).astype(self._dtype)
 
     def impulse_response(self, horizon: int = 10) -> Array:
-        """Return Psi_0..Psi_horizon, (horizon + 1, n_series, n_series): [h, i, j] is what one unit in j does to i."""
+        """Return Psi_0..Psi_horizon, of shape (horizon + 1, n_series, n_series).
+
+        Entry [h, i, j] is the effect of one unit in series j on series i, h times later.
+        """
         check_is_fitted(self)
-        require_whole("horizon", horizon, 0)
+        require_at_least("horizon", horizon, 0)
         self._require_residuals("An impulse response")
         return self._model.responses(horizon)
 
-    def _numbers(self, X: Any, reset: bool) -> Array:
-        """Return a series as floats with NaN at holes; a single one may come as a vector."""
-        if np.ndim(X) == 1 and not reset and self.n_features_in_ > 1:
-            raise ValueError(
-                f"X has one dimension, but the model has {self.n_features_in_} series: give a table with a row for "
-                "each time, also where there is one, as S[:1] or S.iloc[:1] instead of S[0] or S.iloc[0].",
-            )
-        if np.ndim(X) == 1 and np.size(X):
-            X = X.to_frame() if hasattr(X, "to_frame") else np.reshape(X, (-1, 1))
+    def _as_series(self, X: Any, reset: bool) -> Array:
+        """Return a series as float64, NaN at missing entries; a single one may be a vector."""
+        if np.ndim(X) == 1:
+            if not reset and self.n_features_in_ > 1:
+                raise ValueError(
+                    f"X has one dimension, but the model has {self.n_features_in_} series: give a "
+                    "table with a row for each time, also if there is only one, as S[:1] or "
+                    "S.iloc[:1] instead of S[0] or S.iloc[0]."
+                )
+            if hasattr(X, "to_frame"):
+                X = X.to_frame()
+            elif np.size(X):
+                X = np.reshape(X, (-1, 1))
+        remedy = "leave it out"
         if hasattr(X, "iloc"):
-            index = "set it as the index, X.set_index({column!r})"
-        else:
-            index = "leave it out"
-        refuse_words(X, remedy=f"If it tells the times of the rows, {index}; if not, correct it.")
+            remedy = "set it as the index, X.set_index({column!r})"
+        refuse_words(X, remedy=f"If it holds the times of the rows, {remedy}; if not, correct it.")
         X = validate_data(
             self,
             unmasked(X),
@@ -407,32 +501,58 @@ class RegularizedARMA(BaseEstimator):
             self._dtype = X.dtype
         return np.asarray(X, np.float64)
 
+    def _as_inputs(self, exog: Any, rows: int) -> Array:
+        return as_inputs(exog, rows, self._model.exog.shape[2])
+
     def _was_fitted(self, X: Any) -> bool:
-        """Whether X is the series of the fit, as far as its rows with history tell where X has no holes."""
+        """Return whether X is the series of the fit, judged by its observed rows with history."""
         try:
-            rows = self._numbers(X, reset=False)
+            rows = self._as_series(X, reset=False)
         except (TypeError, ValueError):
             return False
-        seen = (self._fitted + self.residuals_)[-len(rows) :]
+        if len(rows) != self._times_fitted.length:
+            return False
+        seen = self._fitted + self.residuals_
         last = rows[len(rows) - len(seen) :]
-        return len(rows) == self._times_fitted.length and bool(
-            np.all(np.isnan(last) | np.isclose(last, seen)),
-        )
-
-    def _future_inputs(self, exog: Any, horizon: int) -> Array:
-        return checked_inputs(exog, horizon, self._model.exog.shape[2])
+        return bool(np.all(np.isnan(last) | np.isclose(last, seen)))
 
     def _require_residuals(self, what: str) -> None:
         if not self._model.loss.of_residual:
             raise UnsupportedProblem(
-                f"{what} needs a loss of residuals, such as 'squared'; {self._model.loss} has none.",
+                f"{what} needs a loss of residuals, such as 'squared'; {self._model.loss} has none."
             )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that holes are welcome."""
+        """Declare that missing entries are accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def require_at_least(name: str, value: object, least: int) -> None:
+    """Raise unless a value is a whole number that is large enough."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}.")
+
+
+def as_inputs(exog: Any, rows: int, expected: int | None = None) -> Array:
+    """Return the inputs of so many rows; `expected` is the number of inputs of a fitted model."""
+    if exog is None:
+        if expected:
+            raise ValueError(
+                f"The model was fitted with {expected} inputs; give their values for {rows} rows "
+                "as exog."
+            )
+        return np.zeros((rows, 0))
+    if expected == 0:
+        raise ValueError("The model was fitted without inputs; leave exog out.")
+    if np.ndim(exog) == 1:
+        exog = np.reshape(np.asarray(exog, dtype=float), (-1, 1))
+    U = np.asarray(check_array(exog, dtype=np.float64, input_name="exog"))
+    if len(U) != rows or (expected is not None and U.shape[1] != expected):
+        columns = "any number of" if expected is None else expected
+        raise ValueError(f"exog has shape {U.shape}; it needs {rows} rows and {columns} columns.")
+    return U

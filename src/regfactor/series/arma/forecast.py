@@ -1,10 +1,10 @@
-"""What a forecast hands back: means, limits, and the times they stand for."""
+"""The forecast of a series: means, limits of intervals, and the labels of its times."""
 
 from __future__ import annotations
 
 import importlib
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,20 +12,22 @@ import scipy.stats
 
 from regfactor.core.params import Array, optional
 
-BURN_IN = 10  # first one-step errors, which have next to no past
+BURN_IN = 10  # first one-step errors, which have hardly any past
 
 
 def error_covariance(residuals: Array, freedom: float, q: int) -> Array:
-    """Return the covariance of one-step errors, per degree of freedom that the coefficients leave."""
+    """Return the covariance of one-step errors, corrected for the freedom of the coefficients."""
     N = len(residuals)
-    kept = residuals[min(BURN_IN, N // 4) :] if q else residuals
-    return np.asarray(kept.T @ kept / (len(kept) * max(1 - freedom / N, 1 / N)))
+    if q:
+        residuals = residuals[min(BURN_IN, N // 4) :]
+    left = max(1 - freedom / N, 1 / N)
+    return np.asarray(residuals.T @ residuals / (len(residuals) * left))
 
 
 def half_widths(psi: Array, sigma: Array, level: float, freedom: float, N: int) -> Array:
-    """Return half of the interval of each time and series, from responses to innovations of covariance sigma.
+    """Return half of the interval of each time and series, for innovations of covariance sigma.
 
-    Student's quantile stands for sigma's own error, and 1 + freedom / N for that of the
+    Student's quantile accounts for the error of sigma, and 1 + freedom / N for that of the
     coefficients one step ahead.
     """
     variances = np.cumsum(np.einsum("hij,jk,hik->hi", psi, sigma, psi), axis=0)
@@ -35,7 +37,7 @@ def half_widths(psi: Array, sigma: Array, level: float, freedom: float, N: int) 
 
 @dataclass(frozen=True)
 class Times:
-    """How rows of the user's table are labeled: the kind of table, its columns, and its index where it has one."""
+    """Labels of the rows of the user's table: its kind, its columns, and its index if it has one."""
 
     kind: str = "numpy"
     names: list[Any] = field(default_factory=list)
@@ -44,29 +46,28 @@ class Times:
 
     @staticmethod
     def of(X: Any) -> Times:
-        """Read the labels of a pandas or polars table, or of an array."""
+        """Return the labels of a pandas or polars table, or of an array."""
         length = len(X)
-        if hasattr(X, "iloc"):
-            if hasattr(X, "columns"):
-                names = list(X.columns)
-            else:
-                names = [X.name if X.name is not None else "x0"]
-            return Times("pandas", names, X.index, length)
         if hasattr(X, "columns"):
+            if hasattr(X, "iloc"):
+                return Times("pandas", list(X.columns), X.index, length)
             return Times("polars", list(X.columns), None, length)
+        if hasattr(X, "iloc"):
+            name = "x0" if X.name is None else X.name
+            return Times("pandas", [name], X.index, length)
         n = np.shape(X)[1] if np.ndim(X) > 1 else 1
         return Times("numpy", [f"x{i}" for i in range(n)], None, length)
 
     def followed(self, X: Any) -> Times:
         """Return the labels after more rows."""
         other = Times.of(X)
-        if self.index is None:
-            return Times(self.kind, self.names, None, self.length + other.length)
-        if other.index is not None:
-            index = other.index
-        else:
-            index = self.future(other.length)
-        return Times(self.kind, self.names, self.index.append(index), self.length + other.length)
+        index = None
+        if self.index is not None:
+            more = other.index
+            if more is None:
+                more = self.future(other.length)
+            index = self.index.append(more)
+        return replace(self, index=index, length=self.length + other.length)
 
     def last(self, rows: int) -> Any:
         """Return the index of the last rows."""
@@ -76,34 +77,21 @@ class Times:
 
     def future(self, horizon: int) -> Any:
         """Return the index of the next rows."""
-        if self.index is None or len(self.index) == 0:
+        index = self.index
+        if index is None or len(index) == 0:
             return range(self.length, self.length + horizon)
         pandas = importlib.import_module("pandas")
-        index = self.index
+        last = index[-1]
+        name = index.name
         if isinstance(index, pandas.PeriodIndex):
-            return pandas.period_range(
-                index[-1] + 1,
-                periods=horizon,
-                freq=index.freq,
-                name=index.name,
-            )
+            return pandas.period_range(last + 1, periods=horizon, freq=index.freq, name=name)
         if isinstance(index, pandas.DatetimeIndex):
-            freq = index.freq or (_inferred(index) if len(index) > 2 else None)
-            if freq is None:
-                raise ValueError(
-                    "The times of the series have no regular frequency, so the future has no index. Give "
-                    "the table a DatetimeIndex with a frequency (asfreq), or a PeriodIndex.",
-                )
-            return pandas.date_range(index[-1], periods=horizon + 1, freq=freq, name=index.name)[1:]
-        if index.dtype.kind in "iu":
-            step = index[-1] - index[-2] if len(index) > 1 else 1
-            return pandas.RangeIndex(
-                index[-1] + step,
-                index[-1] + step * (horizon + 1),
-                step,
-                name=index.name,
-            )
-        return pandas.RangeIndex(self.length, self.length + horizon)
+            freq = index.freq or _inferred_frequency(index)
+            return pandas.date_range(last, periods=horizon + 1, freq=freq, name=name)[1:]
+        if index.dtype.kind not in "iu":
+            return pandas.RangeIndex(self.length, self.length + horizon)
+        step = last - index[-2] if len(index) > 1 else 1
+        return pandas.RangeIndex(last + step, last + step * (horizon + 1), step, name=name)
 
     def labeled(self, values: Array, index: Any) -> Any:
         """Return rows in the kind of table that the user gave."""
@@ -114,41 +102,38 @@ class Times:
     def frame(self, columns: dict[Any, Array], index: Any) -> Any:
         """Return a frame of the user's kind; of pandas for arrays."""
         if self.kind == "polars":
-            return importlib.import_module("polars").DataFrame(
-                {str(k): np.asarray(v) for k, v in columns.items()},
-            )
-        return optional("pandas", "Forecast.to_frame", "pip install pandas").DataFrame(
-            columns,
-            index=index,
-        )
+            polars = importlib.import_module("polars")
+            return polars.DataFrame({str(k): np.asarray(v) for k, v in columns.items()})
+        pandas = optional("pandas", "Forecast.to_frame", "pip install pandas")
+        return pandas.DataFrame(columns, index=index)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "index": None if self.index is None else _plain(self.index)}
+        state = dict(self.__dict__)
+        if self.index is not None:
+            state["index"] = _plain_index(self.index)
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         index = state["index"]
-        self.__dict__.update({**state, "index": None if index is None else _index(**index)})
+        if index is not None:
+            index = _pandas_index(**index)
+        self.__dict__.update({**state, "index": index})
 
 
-def _plain(index: Any) -> dict[str, Any]:
+def _plain_index(index: Any) -> dict[str, Any]:
     """Return a pandas index as numbers and strings, which can be saved without its classes."""
     kind = type(index).__name__
-    if kind not in ("DatetimeIndex", "PeriodIndex"):
-        return {"kind": "Index", "values": np.asarray(index), "name": index.name}
+    plain = {"kind": kind, "name": index.name}
+    if kind == "PeriodIndex":
+        return {**plain, "values": index.asi8, "freq": index.freqstr}
     if kind == "DatetimeIndex":
-        of_times = {"unit": index.unit, "tz": str(index.tz) if index.tz else None}
-    else:
-        of_times = {}
-    return {
-        "kind": kind,
-        "values": index.asi8,
-        "name": index.name,
-        "freq": index.freqstr,
-        **of_times,
-    }
+        zone = str(index.tz) if index.tz else None
+        times = {"freq": index.freqstr, "unit": index.unit, "tz": zone}
+        return {**plain, "values": index.asi8, **times}
+    return {"kind": "Index", "name": index.name, "values": np.asarray(index)}
 
 
-def _index(
+def _pandas_index(
     kind: str,
     values: Array,
     name: Any,
@@ -156,29 +141,39 @@ def _index(
     unit: str = "ns",
     tz: Any = None,
 ) -> Any:
-    """Return the pandas index of what `_plain` kept."""
+    """Return the pandas index that `_plain_index` saved."""
     pandas = importlib.import_module("pandas")
     if kind == "Index":
         return pandas.Index(values, name=name)
     if kind == "PeriodIndex":
         return pandas.PeriodIndex.from_ordinals(values, freq=freq, name=name)
     times = pandas.DatetimeIndex(values.view(f"M8[{unit}]"), name=name)
-    times = times if tz is None else times.tz_localize("UTC").tz_convert(tz)
+    if tz is not None:
+        times = times.tz_localize("UTC").tz_convert(tz)
     return pandas.DatetimeIndex(times, freq=freq)
 
 
-def _inferred(index: Any) -> Any:
-    """Return the frequency of a DatetimeIndex that does not state it; None for an uneven one."""
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore",
-        )  # a notice that the type of the answer will change; either type will do
-        return importlib.import_module("pandas").infer_freq(index)
+def _inferred_frequency(index: Any) -> Any:
+    """Return the frequency of a DatetimeIndex that does not state it."""
+    freq = None
+    if len(index) > 2:
+        with warnings.catch_warnings():
+            # pandas announces another type of the result; either type will do
+            warnings.simplefilter("ignore")
+            freq = importlib.import_module("pandas").infer_freq(index)
+    if freq is None:
+        raise ValueError(
+            "The times of the series have no regular frequency, so the future has no index. Give "
+            "the table a DatetimeIndex with a frequency (asfreq), or a PeriodIndex."
+        )
+    return freq
 
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """Means of the next times, with limits that hold a share `level` of what comes; array-like, as its mean.
+    """Means of the next times, with limits of intervals that contain a share `level` of them.
+
+    Array-like, as its mean.
 
     Attributes
     ----------
@@ -210,18 +205,17 @@ class Forecast:
         return self.mean.shape
 
     def to_frame(self) -> Any:
-        """Return a frame of the kind the model was fitted to, with the times that follow as its index.
+        """Return a frame of the kind the model was fitted to, indexed by the times that follow.
 
-        Limits stand beside the means in columns NAME_lower and NAME_upper.
+        Limits of intervals are columns NAME_lower and NAME_upper.
         """
-        columns: dict[Any, Array] = dict(zip(self.times.names, self.mean.T, strict=True))
-        if self.lower is not None and self.upper is not None:
-            for end, values in (("lower", self.lower), ("upper", self.upper)):
-                columns |= {
-                    f"{name}_{end}": v for name, v in zip(self.times.names, values.T, strict=True)
-                }
-        if self.times.kind == "polars":
-            index = None
-        else:
+        names = self.times.names
+        columns: dict[Any, Array] = dict(zip(names, self.mean.T, strict=True))
+        for end, limits in (("lower", self.lower), ("upper", self.upper)):
+            if limits is not None:
+                for name, values in zip(names, limits.T, strict=True):
+                    columns[f"{name}_{end}"] = values
+        index = None
+        if self.times.kind != "polars":
             index = self.times.future(len(self.mean))
         return self.times.frame(columns, index)

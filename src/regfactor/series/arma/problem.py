@@ -1,0 +1,240 @@
+"""The convex problem of a vector ARMA series, and the model that its solution describes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from regfactor.core.factors import FactorPoint
+from regfactor.core.params import Array
+from regfactor.losses import Loss, Squared
+from regfactor.maps import Lags
+from regfactor.norms import L2
+from regfactor.penalties import Rows, Trace
+from regfactor.problems import Convex, Data, Design
+from regfactor.series.arma.kalman import MovingAverage
+from regfactor.series.arma.model import Past, Series, Varma, radius, regressors
+
+GAUSSIAN_MAD = 0.6744897501960817  # median absolute deviation of a standard Gaussian
+
+
+@dataclass(frozen=True)
+class Specification:
+    """Orders, loss and ridge of a model; the defaults are those of the estimator."""
+
+    p: int
+    q: int
+    d: int = 0
+    exog_lags: int = 0
+    loss: Loss = field(default_factory=Squared)
+    ridge: float = 1e-3
+    intercept: bool = True
+    standardize: bool = True
+    shocks: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Center and spread of each column, which make columns comparable."""
+
+    center: Array
+    spread: Array
+
+    @staticmethod
+    def of(X: Array, specification: Specification, robust: bool = False) -> Units:
+        """Return mean and standard deviation, or median and scaled median absolute deviation.
+
+        Without an intercept, which would take up the center, deviations are those from zero.
+        """
+        center = np.zeros(X.shape[1])
+        if not specification.standardize:
+            return Units(center, np.ones(X.shape[1]))
+        if specification.intercept:
+            center = X.mean(axis=0)
+        spread = np.sqrt(np.square(X - center).mean(axis=0))
+        if robust:
+            if specification.intercept:
+                center = np.median(X, axis=0)
+            deviation = np.median(np.abs(X - center), axis=0) / GAUSSIAN_MAD
+            spread = np.where(deviation > 0, deviation, spread)
+        return Units(center, np.where(spread > 0, spread, 1.0))
+
+    def standardized(self, X: Array) -> Array:
+        """Return a table in these units."""
+        return np.asarray((X - self.center) / self.spread)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ArmaProblem(Convex):
+    """L(Y; D B + S(W)) + (ridge/2) |B|^2 + alpha |||W|||, with the series it was stated for.
+
+    D holds past rows, inputs and ones; columns of the series and of the inputs are in their units.
+    """
+
+    series: Series
+    specification: Specification
+    units: Units
+    input_units: Units
+    # the first for squared loss, the second for the others
+    solvers = (
+        "regfactor.solvers.douglas_rachford:DouglasRachford",
+        "regfactor.solvers.fista:Fista",
+    )
+
+    @staticmethod
+    def of(series: Series, specification: Specification) -> ArmaProblem:
+        """Return the problem of a series at alpha = 1."""
+        loss = specification.loss
+        robust = loss.of_residual and not isinstance(loss, Squared)
+        units = Units.of(series.X, specification, robust)
+        input_units = Units.of(series.U, specification)
+        X = units.standardized(series.X)
+        D = regressors(
+            X,
+            input_units.standardized(series.U),
+            specification.p,
+            specification.exog_lags,
+            specification.intercept,
+        )
+        Y = X if loss.of_residual else series.X
+        design = None
+        if D.shape[1]:
+            held = D.shape[1] - specification.intercept
+            ridge = np.zeros(D.shape[1])
+            ridge[:held] = specification.ridge * np.square(D[:, :held]).sum() / max(held, 1)
+            design = Design(D, ridge)
+        return ArmaProblem(
+            data=Data.of(np.ascontiguousarray(Y[len(Y) - len(D) :]), loss),
+            gauge=Rows(L2()) if specification.shocks else Trace(),
+            alpha=1.0,
+            map=Lags(specification.q),
+            design=design,
+            series=series,
+            specification=specification,
+            units=units,
+            input_units=input_units,
+        )
+
+    def shrunk(self, shrinkage: float) -> ArmaProblem:
+        """Return the problem at alpha = shrinkage * alpha_max; without lags W = 0 is wanted."""
+        if self.specification.q == 0:
+            shrinkage = max(shrinkage, 1.0)
+        return self.at(shrinkage * self.alpha_max() or 1.0)
+
+    @property
+    def predictor_units(self) -> Units:
+        """Units of the predictor: those of the series, or none under a link."""
+        if self.specification.loss.of_residual:
+            return self.units
+        return Units(np.zeros_like(self.units.center), np.ones_like(self.units.spread))
+
+    def smoothed(self, point: FactorPoint) -> Array:
+        """Return the predictor with all innovations, in the units of the data."""
+        units = self.predictor_units
+        return self.predictor(point.factors, point.coefficients) * units.spread + units.center
+
+    def lag_sums(self, point: FactorPoint) -> Array:
+        """Return kappa, zero for shocks, which leave no moving average."""
+        q = self.specification.q
+        if self.specification.shocks:
+            n = self.data.shape[1]
+            return np.zeros((q + 1, n, n))
+        return lag_sums(point.factors.dense(), q)
+
+    def model(self, B: Array | None, kappa: Array) -> Varma:
+        """Return the model with coefficients B and lag sums kappa, in the units of the data."""
+        n = self.data.shape[1]
+        k = self.series.U.shape[1]
+        p = self.specification.p
+        if B is None:
+            B = np.zeros((0, n))
+        units = self.predictor_units
+        out = units.spread[:, None]
+        ar = B[: p * n].reshape(p, n, n).transpose(0, 2, 1) * out / self.units.spread
+        exog = np.zeros((1, n, 0))
+        if k:
+            inputs = B[p * n : len(B) - self.specification.intercept].reshape(-1, k, n)
+            exog = inputs.transpose(0, 2, 1) * out / self.input_units.spread
+        intercept = None
+        if self.specification.intercept:
+            intercept = B[-1] * units.spread + units.center
+            intercept = intercept - ar.sum(axis=0) @ self.units.center
+            intercept = intercept - exog.sum(axis=0) @ self.input_units.center
+        errors = MovingAverage(kappa / self.alpha * out * units.spread)
+        loss = self.specification.loss
+        return Varma(ar, exog, intercept, errors, loss, units.spread, self.specification.d)
+
+    @property
+    def freedom(self) -> float:
+        """The trace of D (D'D + ridge)^-1 D', the coefficients that each equation spends."""
+        if self.design is None:
+            return 0.0
+        G = self.design.D.T @ self.design.D
+        inverse = np.linalg.pinv(G + np.diag(self.design.strengths), hermitian=True)
+        return float(np.einsum("ij,ji->", inverse, G))
+
+
+def lag_sums(W: Array, q: int) -> Array:
+    """Return kappa_d = sum over l - j = d of the blocks (l, j) of (W'W)^1/2, d = 0..q.
+
+    They are unique where W is not.
+    """
+    n = W.shape[1] // (q + 1)
+    _, s, Vt = np.linalg.svd(W, full_matrices=False)
+    K = ((Vt.T * s) @ Vt).reshape(q + 1, n, q + 1, n)
+    kappa = np.zeros((q + 1, n, n))
+    for d in range(q + 1):
+        for j in range(q + 1 - d):
+            kappa[d] += K[j + d, :, j]
+    return kappa
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """A model, its one-step predictions of all rows with history, and the past after the last."""
+
+    model: Varma
+    kappa: Array
+    predicted: Array
+    past: Past
+    estimated_radius: float
+    scaled: bool  # whether the autoregression was scaled to a smaller spectral radius
+
+    @staticmethod
+    def of(problem: ArmaProblem, point: FactorPoint, max_radius: float | None) -> FittedModel:
+        """Return the model of a solution, stabilized if its spectral radius is too large."""
+        series = problem.series
+        of_residual = problem.specification.loss.of_residual
+        kappa = problem.lag_sums(point)
+        model = problem.model(point.coefficients, kappa)
+        estimated = radius(model.ar)
+        limit = max_radius if max_radius is not None and of_residual else np.inf
+        scaled = estimated > limit
+        if scaled:
+            model = stabilized(model, series, limit / estimated)
+        predictors, past = model.begin(series, problem.smoothed(point))
+        if not of_residual:
+            model = replace(model, shift=unbiased_shift(model, predictors, series.X))
+        return FittedModel(model, kappa, model.mean(predictors), past, estimated, scaled)
+
+
+def stabilized(model: Varma, series: Series, factor: float) -> Varma:
+    """Return the model with its roots scaled; the intercept takes up what that does to the mean."""
+    damped = model.damped(factor)
+    if model.intercept is None:
+        return damped
+    moved = model.linear(series.X, series.U) - damped.linear(series.X, series.U)
+    return replace(damped, intercept=model.intercept + moved.mean(axis=0))
+
+
+def unbiased_shift(model: Varma, predictors: Array, X: Array) -> Array:
+    """Return the best addition to predictors under a link.
+
+    The mean over innovations to come is not the prediction at an innovation of zero.
+    """
+    seen = np.ascontiguousarray(X[model.start :])
+    data = Data.of(seen, model.loss, offset=predictors)
+    offsets = Convex(data, Trace(), 1.0, design=Design.intercept(len(seen))).null.coefficients
+    assert offsets is not None
+    return np.asarray(offsets[0])
