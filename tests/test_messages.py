@@ -124,11 +124,11 @@ MESSAGES = {
     ),
     "large": (
         lambda: KernelSubspace().fit(1e200 * X),
-        "gamma='scale' finds no width: the rows are too large",
+        "gamma='scale' gives no finite width: the entries are too large",
     ),
     "widths": (
         lambda: kernels.Gaussian(1.0).gram(X, X[:, :2]),
-        "Rows have 4 columns, the reference rows 2",
+        "Rows have 4 columns and the reference rows 2",
     ),
     "masked": (
         lambda: BregmanKMeans(2).fit(np.ma.masked_less(X, 0)),

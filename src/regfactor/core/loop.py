@@ -147,6 +147,12 @@ class Clock:
             return None
         return max(self.time_limit - (time.perf_counter() - self.started), 0.0)
 
+    def half(self) -> Clock:
+        """Return a clock of half the time that is left, for one of two steps."""
+        if self.left is None:
+            return Clock(None)
+        return Clock(self.left / 2)
+
     @property
     def expired(self) -> bool:
         """Whether no time is left."""

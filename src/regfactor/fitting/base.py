@@ -79,8 +79,8 @@ class Estimator(BaseEstimator, abc.ABC):
             inputs = self._read(*data, **more)
             with self._context(inputs):
                 problem = self._state(inputs)
+                problem.check()
                 choice = self._choose(problem, inputs, run)
-                choice.problem.check()
                 solution = self._solve(choice.problem, inputs, run)
                 published = self._publish(choice, solution, inputs, run)
                 self._record(published)

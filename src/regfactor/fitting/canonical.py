@@ -1,4 +1,4 @@
-"""Factors fit to be published: ordered, merged, signed, without solver noise."""
+"""Factors in the form that is published: ordered, merged, signed, without solver noise."""
 
 from __future__ import annotations
 
@@ -18,8 +18,14 @@ def with_unit_rows(F: Factors) -> Factors:
 
 
 def canonical_factors(F: Factors, power: float) -> Factors:
-    """Return the atoms by falling size, without those that are solver noise, each with its largest entry positive."""
+    """Return the atoms by falling size, the largest entry of each component positive.
+
+    Sizes are those of the norm of a power on the codes, the Euclidean where it has none; atoms that
+    are solver noise are left out.
+    """
     codes, C = _merged(F.codes, F.C)
+    if np.isnan(power):
+        power = 2.0
     size = np.linalg.norm(codes, ord=power, axis=0) * np.linalg.norm(C, axis=1)
     order = np.argsort(-size, kind="stable")
     order = order[size[order] > TINY_ATOM * size.max(initial=0)]
@@ -30,14 +36,10 @@ def canonical_factors(F: Factors, power: float) -> Factors:
 
 
 def _merged(codes: Array, C: Array) -> tuple[Array, Array]:
-    """Return the factors with equal components, which equal rows of a table bring about, merged into one."""
+    """Return the factors with equal components, as equal rows of a table have, merged into one."""
     directions = C / np.abs(C).max(axis=1, keepdims=True)
-    _, first, group = np.unique(
-        directions.round(SAME_COMPONENT),
-        axis=0,
-        return_index=True,
-        return_inverse=True,
-    )
+    rounded = directions.round(SAME_COMPONENT)
+    _, first, group = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
     if len(first) == len(C):
         return codes, C
     joined = np.zeros((len(codes), len(first)), codes.dtype)

@@ -17,17 +17,13 @@ class ConvexEstimator(FactorEstimator):
 
     def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring | None:
         assert isinstance(problem, Convex)
-        return Scoring(
-            self._loss(),
-            problem.gauge.per_row(codes),
-            problem.alpha,
-            self._column_weights,
-        )
+        per_row = problem.gauge.per_row(codes)
+        return Scoring(self._stated_loss, per_row, problem.alpha, self._column_weights)
 
     def _convex(self, X: Any, rows: Array | None, entries: Any, gauge: Gauge) -> Convex:
         return convex(
             X,
-            self._loss(),
+            self._stated_loss,
             gauge,
             self._strength,
             rows,

@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.factors import FactorPoint, Factors
-from regfactor.core.loop import Limits, Solution, Status
+from regfactor.core.loop import Clock, Limits, Solution, Status
 from regfactor.core.params import Array, UnsupportedProblem, choose, is_option, warn
 from regfactor.fitting.base import Choice, Estimator, Run, print_progress
 from regfactor.fitting.canonical import canonical_factors, with_unit_rows
@@ -36,6 +36,7 @@ from regfactor.fitting.selection import (
     PRIOR,
     RULES,
     Selection,
+    Validation,
     deviations,
     refit,
     select_alpha,
@@ -123,28 +124,35 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estim
     def _choose_strength(self, problem: Convex | Factored, run: Run) -> Choice[Any]:
         """Return the problem at the strength that held-out entries choose, where it is "auto"."""
         debias = getattr(self, "debias", False)
-        random = np.random.default_rng(run.seed())
-        if not is_option(self.alpha, "auto"):
-            if not (isinstance(problem, Convex) and debias == PRIOR):
-                return Choice(problem)
-            problem.check()
-            chosen = select_prior(problem, self._groups, random, getattr(self, "max_rank", None))
-            return Choice(problem, chosen)
+        auto = is_option(self.alpha, "auto")
+        validation = self._validation(run)
         if not isinstance(problem, Convex):
-            raise UnsupportedProblem(
-                "alpha='auto' needs a convex model: leave rank=None and use gauge=Trace()."
-            )
-        problem.at(1.0).check()
-        rule = getattr(self, "rule", "min")
-        chosen = select_alpha(problem, rule, debias, self._groups, random)
-        return Choice(problem.at(chosen.best.value), chosen)
+            if auto:
+                raise UnsupportedProblem(
+                    "alpha='auto' needs a convex model: leave rank=None and use gauge=Trace()."
+                )
+            return Choice(problem)
+        if auto:
+            rule = getattr(self, "rule", "min")
+            chosen = select_alpha(problem, rule, debias, validation)
+            return Choice(problem.at(chosen.best.value), chosen)
+        if debias == PRIOR:
+            max_rank = getattr(self, "max_rank", None)
+            return Choice(problem, select_prior(problem, max_rank, validation))
+        return Choice(problem)
+
+    def _validation(self, run: Run) -> Validation:
+        """Return how entries are held out, in at most half of the time that is left."""
+        return Validation(self._groups, np.random.default_rng(run.seed()), run.clock.half())
 
     def _keep(self, chosen: Selection, prefix: str = "") -> None:
         """Set what a search tried, and the loss of the held-out entries with its error."""
-        setattr(self, f"{chosen.of}_", np.array([t.value for t in chosen.trials]))
-        for part in ("loss", "error"):
-            losses = np.array([getattr(t, part) for t in chosen.trials])
-            setattr(self, f"{prefix}validation_{part}_", losses)
+        values = np.array([trial.value for trial in chosen.trials])
+        losses = np.array([trial.loss for trial in chosen.trials])
+        errors = np.array([trial.error for trial in chosen.trials])
+        setattr(self, f"{chosen.of}_", values)
+        setattr(self, f"{prefix}validation_loss_", losses)
+        setattr(self, f"{prefix}validation_error_", errors)
 
     def _warn_if_empty(self) -> None:
         """Warn of an alpha so large that it leaves no component."""
@@ -166,11 +174,12 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estim
 
 
 class FactorEstimator(FactorTransformer, abc.ABC):
-    """A factor model of one table; a concrete estimator states its problem and how rows are scored."""
+    """A factor model of one table; an estimator states its problem and how rows are scored."""
 
     _parameter_constraints = TABLE_CONSTRAINTS
     sparse_zeros = "missing"
     mixed = False  # whether frames with categories are accepted
+    _stated_loss: Loss
 
     @abc.abstractmethod
     def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex | Factored:
@@ -191,6 +200,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         return naming_columns_in_errors(inputs.names)
 
     def _state(self, inputs: TableInputs) -> Convex | Factored:
+        self._stated_loss = self._loss()
         return self._problem(inputs.learned, inputs.rows, inputs.learned_entries)
 
     def _choose(self, problem: Any, inputs: TableInputs, run: Run) -> Choice[Any]:
@@ -206,7 +216,9 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         return None
 
     def transform(self, X: Any) -> Array:
-        """Return the codes of each row, scored alone with the components held fixed; holes (NaN) are allowed.
+        """Return the codes of each row, scored alone with the components held fixed.
+
+        Missing entries (NaN) are allowed.
 
         Parameters
         ----------
@@ -227,13 +239,11 @@ class FactorEstimator(FactorTransformer, abc.ABC):
     def _codes(self, table: Any) -> Array:
         if self._score is None:
             raise ValueError(
-                f"{type(self).__name__}: the norm on the codes couples rows, so none can be scored alone.",
+                f"{type(self).__name__}: the norm on the codes couples rows, so none can be scored "
+                "alone."
             )
-        return self._score(
-            table,
-            self.components_.astype(table.dtype),
-            self.intercept_.astype(table.dtype),
-        )
+        components = self.components_.astype(table.dtype)
+        return self._score(table, components, self.intercept_.astype(table.dtype))
 
     def inverse_transform(self, X: Any) -> Array:
         """Return the table that codes predict, in the units of the data.
@@ -254,7 +264,9 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         return out
 
     def complete(self, X: Any) -> Any:
-        """Return the table with its holes filled by the model; observed entries, type, index and columns are kept.
+        """Return the table with its missing entries filled by the model.
+
+        Observed entries, type, index and columns are kept.
 
         Parameters
         ----------
@@ -313,10 +325,11 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         self._score = self._scoring(problem, point.factors.codes)
         self.components_ = point.factors.C
         self.intercept_ = _offsets(point.coefficients, inputs.table)
-        self.codes_ = self._all_codes(problem, point.factors, inputs)
-        published = self._rescored(problem, solution, point, inputs, run)
+        self.codes_ = np.zeros((inputs.table.shape[0], point.factors.rank), self.components_.dtype)
+        self.codes_[inputs.counted] = point.factors.codes * _row_scale(problem)
+        published = self._rescored(problem, replace(solution, point=point), inputs, run)
         self.alpha_ = float(problem.alpha)
-        self._loss_parts = [(t.columns, t.loss) for t in problem.data.terms]
+        self._loss_parts = [(term.columns, term.loss) for term in problem.data.terms]
         if isinstance(problem, Convex):
             self.alpha_max_ = problem.alpha_max()
             self._sizes = np.linalg.norm(published.point.factors.codes, axis=0)
@@ -327,57 +340,53 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             self._keep(choice.selection)
         return published
 
-    def _all_codes(self, problem: Convex | Factored, F: Factors, inputs: TableInputs) -> Array:
-        """Return the codes of all rows, zero for those that were not learned from."""
-        codes = np.zeros((inputs.table.shape[0], F.rank), F.C.dtype)
-        if isinstance(problem, Convex):
-            codes[inputs.counted] = F.codes * problem.map.diagonal
-        else:
-            codes[inputs.counted] = F.codes
-        return codes
-
     def _rescored(
         self,
         problem: Convex | Factored,
         solution: Solution[FactorPoint],
-        point: FactorPoint,
         inputs: TableInputs,
         run: Run,
     ) -> Solution[FactorPoint]:
-        """Score every row as `transform` does, publish the better codes, and judge what is published.
+        """Score every row as `transform` does, publish the better codes, judge what is published.
 
         For a ridge this is one exact step in the codes, which never raises the objective. Other
-        penalties and losses may end in worse codes: then those of the solver are kept.
+        penalties and losses may end in worse codes, and so does scoring that runs out of time: then
+        those of the solver are kept.
         """
-        published = replace(solution, point=point)
-        if self._score is not None:
-            codes = self._scored_codes(problem, self._score, inputs)
-            rescored = replace(
-                point, factors=Factors(_as_solved(problem, codes[inputs.counted]), point.factors.C)
-            )
-            objective = _objective(problem, rescored)
-            if objective <= solution.objective + ROUNDING * abs(solution.objective):
-                self.codes_ = codes
-                published = replace(solution, point=rescored, objective=objective)
-        met = published.relative_gap <= self.tol
-        if solution.status is Status.CERTIFIED and not met:
+        if self._score is None:
+            return solution
+        codes = self._scored_codes(problem, self._score, inputs, run.clock)
+        point = solution.point
+        factors = Factors(codes[inputs.counted] / _row_scale(problem), point.factors.C)
+        rescored = replace(point, factors=factors)
+        objective = _objective(problem, rescored)
+        published = solution
+        if objective <= solution.objective + ROUNDING * abs(solution.objective):
+            self.codes_ = codes
+            published = replace(solution, point=rescored, objective=objective)
+        if not published.status.converged:
+            return published
+        if run.clock.expired and not is_ridge(self._score.penalty):
+            return replace(published, status=Status.TIME_LIMIT)
+        if solution.status is Status.CERTIFIED and published.relative_gap > self.tol:
             return replace(published, status=Status.STALLED)
         return published
 
     def _scored_codes(
-        self, problem: Convex | Factored, score: Scoring, inputs: TableInputs
+        self, problem: Convex | Factored, score: Scoring, inputs: TableInputs, clock: Clock
     ) -> Array:
         """Return the codes of all rows, scored alone, starting from those of the solver."""
         C = self.components_
         if inputs.rows is None and problem.sparse and is_ridge(score.penalty):
             # the entries of the problem are listed already
-            return score.of_data(_beside(self.intercept_, problem.data), C, self.codes_)
-        return score(inputs.table, C, self.intercept_, inputs.entries, self.codes_)
+            data = _with_offsets(problem.data, self.intercept_)
+            return score.of_data(data, C, self.codes_)
+        return score(inputs.table, C, self.intercept_, inputs.entries, self.codes_, clock)
 
     def _debias(
         self, problem: Convex, point: FactorPoint, inputs: TableInputs, chosen: Selection | None
     ) -> None:
-        """Refit the codes with next to no penalty; a rank chosen by held-out entries refits all.
+        """Refit the codes with almost no penalty; a rank chosen by held-out entries refits all.
 
         Under a prior the codes alone are scored anew, with the strength that was chosen.
         """
@@ -398,7 +407,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
 
 
 def _positions(columns: Any, names: list[str]) -> Any:
-    """Return the positions of columns that are given by name; anything else as it is."""
+    """Return the positions of columns given by name; positions, slices and masks unchanged."""
     if isinstance(columns, str):
         return names.index(choose(columns, {name: name for name in names}, "column"))
     if isinstance(columns, list | tuple):
@@ -407,23 +416,24 @@ def _positions(columns: Any, names: list[str]) -> Any:
 
 
 def _offsets(B: Array | None, X: Any) -> Array:
+    """Return the intercepts of the columns."""
     if B is None:
         return np.zeros(X.shape[1], X.dtype)
     return B[0].astype(X.dtype)
 
 
-def _beside(intercept: Array, data: Data) -> Data:
+def _with_offsets(data: Data, intercept: Array) -> Data:
     """Return the data with known offsets of the columns."""
-    if intercept.any():
-        return data.shifted(np.ones((data.shape[0], 1), data.dtype), intercept[None])
-    return data
+    if not intercept.any():
+        return data
+    return data.shifted(np.ones((data.shape[0], 1), data.dtype), intercept[None])
 
 
-def _as_solved(problem: Convex | Factored, codes: Array) -> Array:
-    """Return the codes in the scale of the problem, in which a weighted row is longer."""
+def _row_scale(problem: Convex | Factored) -> Any:
+    """Return published codes over those of the problem, in which a weighted row is longer."""
     if isinstance(problem, Convex):
-        return codes / problem.map.diagonal
-    return codes
+        return problem.map.diagonal
+    return 1.0
 
 
 def _objective(problem: Convex | Factored, point: FactorPoint) -> float:

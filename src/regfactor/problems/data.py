@@ -44,7 +44,8 @@ class Data:
         offset: Array | None = None,
     ) -> Data:
         """Return the data of a table whose holes are NaN; weights for rows (n,) or entries (n, d)."""
-        loss = as_loss(loss)
+        if not isinstance(loss, Loss):
+            loss = as_loss(loss)
         observed = ~np.isnan(X)
         check_table(X, observed)
         w = entry_weights(observed, weights, X.dtype)
@@ -77,7 +78,8 @@ class Data:
     @staticmethod
     def of_sparse(X: Any, loss: Loss | str, weights: Array | None = None) -> Data:
         """Return the data of a CSR table whose absent entries are unobserved; weights for rows (n,) or entries."""
-        loss = as_loss(loss)
+        if not isinstance(loss, Loss):
+            loss = as_loss(loss)
         pattern = Pattern.of(X)
         observed = np.ones((X.nnz, 1), bool)
         check_table(X.data[:, None], observed)

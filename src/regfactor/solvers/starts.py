@@ -41,6 +41,10 @@ def first_factors(problem: Factored, rng: np.random.Generator) -> Factors:
     root = np.sqrt(s)
     F = Factors(U * root, root[:, None] * Vt)
     if isinstance(problem.on_codes, NonNegative) or isinstance(problem.on_components, NonNegative):
+        if not F.rank:  # an all-zero table has no atom to begin with
+            F = Factors(np.zeros((data.shape[0], k)), np.zeros((k, data.shape[1]))).astype(
+                data.dtype
+            )
         F = _positive(F)
     return problem.hold(
         Factors(_feasible(problem.on_codes, F.codes), _feasible(problem.on_components, F.C)),

@@ -10,6 +10,7 @@ import numpy as np
 
 from regfactor.core.batched_newton import minimize_columns, newton_step
 from regfactor.core.line_search import backtrack_each
+from regfactor.core.loop import Clock
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.penalties import (
     Free,
@@ -34,8 +35,12 @@ def update_codes(
     penalty: Penalty,
     alpha: float,
     steps: int = INNER,
+    clock: Clock | None = None,
 ) -> Array:
-    """Return better codes for given components, by the best step that the loss and the penalty allow."""
+    """Return better codes for given components, by the best step that the loss and the penalty allow.
+
+    Where a clock is given, proximal steps end when its time is up.
+    """
     if isinstance(penalty, OneHot):
         return assign_rows(data, Phi, C)
     _require_smooth(data)
@@ -56,6 +61,7 @@ def update_codes(
         alpha,
         _curvature(data, Phi @ C, C),
         steps,
+        clock,
     )
 
 
@@ -175,6 +181,7 @@ def proximal_steps(
     alpha: float,
     curvature: float,
     steps: int,
+    clock: Clock | None = None,
 ) -> Array:
     """Take accelerated proximal steps with restarts; a separate part that ends worse than it began is put back."""
 
@@ -211,7 +218,7 @@ def proximal_steps(
             ahead = further
         else:
             ahead = np.where(block.inside(block.predict(further))[:, None], further, new)
-        if still:
+        if still or (clock is not None and clock.expired):
             break
     return np.where((cost(now) <= first)[:, None], now, A)
 

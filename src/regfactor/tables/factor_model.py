@@ -1,4 +1,4 @@
-"""The open door: any loss with any gauge or any pair of factor penalties."""
+"""Any loss with any gauge or any pair of factor penalties."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
 
-from regfactor.core.loop import Solution
+from regfactor.core.factors import Factors
+from regfactor.core.loop import Limits, Solution
 from regfactor.core.params import Array, UnsupportedProblem, is_option, warn
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, FactorEstimator, TableInputs
@@ -16,7 +18,8 @@ from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE
 from regfactor.fitting.scoring import Scoring
 from regfactor.fitting.selection import select_rank
 from regfactor.losses import Loss
-from regfactor.penalties import Columns, Free, Gauge, OneHot, Penalty, SquaredL2, induced
+from regfactor.losses.bregman import Bregman
+from regfactor.penalties import Free, Gauge, OneHot, Penalty, SquaredL2, induced
 from regfactor.problems import Convex, Factored
 from regfactor.problems.convex import NEGATIVE, convex
 from regfactor.problems.data import data_of
@@ -73,7 +76,6 @@ class FactorModel(FactorEstimator):
     Examples
     --------
     >>> import numpy as np
-    from sklearn.utils._param_validation import StrOptions
     >>> from regfactor import FactorModel
     >>> from regfactor.penalties import OneHot
     >>> X = np.array([[0.0, 0.1], [0.1, 0.0], [5.0, 5.1], [5.1, 5.0]])
@@ -166,13 +168,19 @@ class FactorModel(FactorEstimator):
         self.is_convex_ = isinstance(choice.problem, Convex)
         if not self.is_convex_:
             self.rank_ = len(self.components_)
+            _warn_if_unbounded(choice.problem, published.point.factors)
         return published
 
     def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex | Factored:
         on_codes, on_components = self._penalties()
         gauge = self._gauge(on_codes, on_components)
-        loss = self._loss()
+        loss = self._stated_loss
         entries = self._weighted(X, entries)
+        if gauge is not None and rows is not None and np.isnan(gauge.power):
+            raise UnsupportedProblem(
+                f"{gauge} sorts rows into blocks, in which sample_weight cannot act as repetition "
+                "counts; leave it out, or use a norm of one block."
+            )
         if gauge is not None:
             return convex(X, loss, gauge, self._strength, rows, entries)
         if self.rank is None:
@@ -199,11 +207,10 @@ class FactorModel(FactorEstimator):
         by_rank = is_option(self.rank, "auto") and not is_option(self.alpha, "auto")
         if not by_rank or not isinstance(problem, Factored):
             return super()._choose(problem, inputs, run)
-        problem.check()
-        random = np.random.default_rng(run.seed())
-        seed = int(random.integers(2**31 - 1))
-        options = {"tol": self.tol, "max_iter": self.max_iter, "time_limit": self.time_limit}
-        chosen = select_rank(problem, self._groups, random, seed, **options)
+        validation = self._validation(run)
+        seed = int(validation.random.integers(2**31 - 1))
+        limits = Limits(tol=self.tol, max_iter=self.max_iter, random_state=seed)
+        chosen = select_rank(problem, limits, validation)
         return Choice(replace(problem, rank=int(chosen.best.value)), chosen)
 
     def _penalties(self) -> tuple[Penalty, Penalty]:
@@ -234,16 +241,17 @@ class FactorModel(FactorEstimator):
         return gauge
 
     def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring | None:
-        loss = self._loss()
         if isinstance(problem, Factored):
-            return Scoring(loss, problem.on_codes, problem.alpha, self._column_weights)
-        if isinstance(problem.gauge, Columns) and problem.gauge.norm.p == float("inf"):
-            return None
-        return Scoring(loss, problem.gauge.per_row(codes), problem.alpha, self._column_weights)
+            penalty = problem.on_codes
+        elif np.isfinite(problem.gauge.power):
+            penalty = problem.gauge.per_row(codes)
+        else:
+            return None  # the norm couples all rows
+        return Scoring(self._stated_loss, penalty, problem.alpha, self._column_weights)
 
 
 def _refuse_negative(loss: Loss, width: int) -> None:
-    """Raise for a loss of predictors < 0, which rows of new codes could not be kept at."""
+    """Raise for a loss of predictors < 0, since codes of new rows could leave them."""
     for _, part in loss.parts(width):
         if part.link_domain.high == 0:
             raise UnsupportedProblem(
@@ -252,15 +260,63 @@ def _refuse_negative(loss: Loss, width: int) -> None:
 
 
 def _warn_without_minimum(on_codes: Penalty, on_components: Penalty) -> None:
-    """Warn where one factor is penalized by its size while nothing holds the other: their product can stay."""
+    """Warn if one factor is penalized by its size while the other is free.
+
+    One then shrinks while the other grows, and their product stays.
+    """
     sides = {"on_codes": on_codes, "on_components": on_components}
-    sizes = {
-        name: [penalty.value(np.full((1, 1), scale)) for scale in (0.1, 0.2, 1e6)]
-        for name, penalty in sides.items()
-    }
     for grows, held in (("on_components", "on_codes"), ("on_codes", "on_components")):
-        if not any(sizes[grows]) and 0 < sizes[held][0] < sizes[held][1] < np.inf:
+        if _is_free(sides[grows]) and _is_size(sides[held]):
             warn(
-                f"With {held}={sides[held]} and {grows}={sides[grows]} there is no minimum: one factor shrinks, the "
-                f"other grows, and the penalty tends to zero. Give {grows}=SquaredL2(), or {grows}=UnitBall().",
+                f"With {held}={sides[held]} and {grows}={sides[grows]} there is no minimum: one "
+                "factor shrinks, the other grows, and the penalty tends to zero. Give "
+                f"{grows}=SquaredL2(), or {grows}=UnitBall()."
             )
+
+
+def _is_free(penalty: Penalty) -> bool:
+    """Return whether a penalty is zero for factors of any size."""
+    return not any(_costs_of_sizes(penalty))
+
+
+def _is_size(penalty: Penalty) -> bool:
+    """Return whether a penalty is finite and grows with the size of a factor."""
+    small, larger, _ = _costs_of_sizes(penalty)
+    return bool(0 < small < larger < np.inf)
+
+
+def _costs_of_sizes(penalty: Penalty) -> list[float]:
+    return [penalty.value(np.full((1, 1), size)) for size in (0.1, 0.2, 1e6)]
+
+
+def _warn_if_unbounded(problem: Factored, F: Factors) -> None:
+    """Warn if predictions reach an end of their range under components that no penalty bounds.
+
+    Hard codes are left out: their components are the means of groups, which may well be at an end.
+    """
+    if isinstance(problem.on_codes, OneHot):
+        return
+    if problem.alpha and not _is_free(problem.on_components):
+        return
+    Z = F.dense()
+    for term in problem.data.terms:
+        if isinstance(term.loss, Bregman) and _reaches_end(term.loss, Z[:, term.columns]):
+            warn(
+                f"Components grow without bound: under {term.loss} predictions reach an end of "
+                f"their range, and on_components={problem.on_components} does not hold them. Give "
+                "on_components=SquaredL2() and a positive alpha.",
+                ConvergenceWarning,
+            )
+            return
+
+
+def _reaches_end(loss: Loss, Z: Array) -> bool:
+    """Return whether a prediction equals an end of the range of the data up to rounding."""
+    if not loss.unbounded:
+        return False
+    predicted = loss.predict(Z)
+    for end in (loss.domain.low, loss.domain.high):
+        distance = np.abs(predicted - end)
+        if np.isfinite(end) and distance.min(initial=np.inf) <= np.finfo(Z.dtype).eps:
+            return True
+    return False

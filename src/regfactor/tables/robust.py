@@ -194,22 +194,26 @@ class RobustSubspace(ConvexEstimator):
             )
         return Robust(loss, self._beta)
 
+    def _state(self, inputs: TableInputs) -> Convex | Factored:
+        count = inputs.table.shape[0] if inputs.rows is None else float(inputs.rows.sum())
+        self._beta = self._price(count, inputs.table.shape[1])
+        return super()._state(inputs)
+
     def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
-        self._beta = self._price(X.shape[0] if rows is None else rows.sum(), X.shape[1])
         if self.loss is None and is_sparse(X):
             raise UnsupportedProblem(
                 "loss=None holds the whole table: give it as a dense one with NaN, or use a loss.",
             )
+        prices = None
         if self.loss is None:
             prices = np.full(X.shape, self._beta, X.dtype)
-        else:
-            prices = None
         return self._convex(X, rows, prices, Trace())
 
     def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring:
         assert isinstance(problem, Convex)
         weight = self._beta if self.loss is None else 1.0
-        return Scoring(self._loss(), problem.gauge.per_row(codes), problem.alpha, weight)
+        per_row = problem.gauge.per_row(codes)
+        return Scoring(self._stated_loss, per_row, problem.alpha, weight)
 
 
 def _without_zeros(S: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
