@@ -96,7 +96,12 @@ def run(job: Job, path: Path) -> None:
 def _finish_whole(job: Job, seen: Understood, found: TableOutliers) -> None:
     """Write a table without holes, which needs no model, with its outliers named."""
     filled = Filled(
-        seen.data, seen.data.isna(), found.flagged, 0, found.heavy_tailed, found.expected
+        seen.data,
+        seen.data.isna(),
+        found.flagged,
+        0,
+        found.heavy_tailed,
+        found.expected,
     )
     _say(job, filled)
     job.console.say(WHOLE)

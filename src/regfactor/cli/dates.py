@@ -74,9 +74,8 @@ def parsed(values: Any, name: str, known_form: str | None = None) -> tuple[Any, 
         index = pd.DatetimeIndex(pd.to_datetime(values, format=form, errors="coerce"))
         if index.notna().sum() == len(known):
             found.append((index, form))
-    if (
-        len(found) > 1
-    ):  # the day or the month first: a series stands in order, and has no longer steps than it must
+    # the day or the month first: a series stands in order, and has no longer steps than it must
+    if len(found) > 1:
         found = [one for one in found if one[0].dropna().is_monotonic_increasing] or found
         longest = [
             one[0].dropna().to_series().diff().fillna(pd.Timedelta(0)).max() for one in found

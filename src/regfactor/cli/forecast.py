@@ -57,7 +57,7 @@ def run(
     names, X = _values(job, seen, clock)
     if len(X) < MIN_FITTED_ROWS:
         raise BadInput(
-            f"{path.name} has {len(X)} rows; a forecast needs at least {MIN_FITTED_ROWS}."
+            f"{path.name} has {len(X)} rows; a forecast needs at least {MIN_FITTED_ROWS}.",
         )
     if horizon > 10 * len(X):
         raise BadInput(
@@ -363,9 +363,8 @@ def _code(seen: Understood, names: list[str], made: tuple[Any, Any, float], cloc
         reading_code(seen),
     ]
     if clock.name in seen.table.names:
-        dated = (
-            clock.form is not None and "%q" not in clock.form
-        )  # quarters are in order as they are spelled
+        # quarters are in order as they are spelled
+        dated = clock.form is not None and "%q" not in clock.form
         if dated:
             key = f", key=lambda t: pd.to_datetime(t, format={clock.form!r})"
         else:

@@ -142,9 +142,8 @@ class Job:
 
     def fit(self, what: str, model: Any, *data: Any) -> Any:
         """Fit a model under a progress bar; whether it converged decides the exit code."""
-        empty = (
-            [] if self.command in READS_TIMES else _empty_rows(data)
-        )  # rows of a series are times, not the file's
+        # rows of a series are times, not the file's
+        empty = [] if self.command in READS_TIMES else _empty_rows(data)
         if empty:
             if len(empty) == 1:
                 held = f"Row {empty[0]} holds"

@@ -229,7 +229,7 @@ def _result(done: Labeled) -> list[Any]:
         )
     else:
         blocks.append(
-            Figure(histogram(done.predicted.values[new], target.name), "What was filled in.")
+            Figure(histogram(done.predicted.values[new], target.name), "What was filled in."),
         )
         if done.predicted.limits is not None:
             width = np.median((done.predicted.limits.upper - done.predicted.limits.lower)[new])

@@ -28,9 +28,8 @@ class Outputs:
     planned: list[Path] = field(default_factory=list)
     committed: bool = False
     _written: list[tuple[Path, Path]] = field(default_factory=list)
-    _made: list[Path] = field(
-        default_factory=list,
-    )  # folders, which go again where nothing is written
+    # folders, which go again where nothing is written
+    _made: list[Path] = field(default_factory=list)
 
     def plan(self, path: Path, remedy: str = ELSEWHERE) -> Path:
         """Return a path that will be written.

@@ -34,9 +34,8 @@ def run(job: Job, experiment: str, quick: bool, splits: int | None, jobs: int) -
         raise BadInput(
             f"the experiments do not take {experiment!r}; `regfactor reproduce list` names them.",
         )
-    job.converged = (
-        code == DONE
-    )  # otherwise cells failed: the others are kept, and the same command goes on
+    # otherwise cells failed: the others are kept, and the same command goes on
+    job.converged = code == DONE
 
 
 def source() -> Path:

@@ -137,9 +137,8 @@ def read(path: Path, reading: Reading | None = None) -> Table:
             others = [p for p in path.parent.iterdir() if p.is_file()]
         else:
             others = []
-        alike = [
-            p.name for p in others if nearest(path.stem, [p.stem]) != "."
-        ]  # not by the ending alone
+        # not by the ending alone
+        alike = [p.name for p in others if nearest(path.stem, [p.stem]) != "."]
         raise BadInput(f"There is no file {path}{nearest(path.name, alike)}")
     if not path.is_file():
         raise BadInput(f"{path} is not a file.")
@@ -201,11 +200,8 @@ def _of_text(path: Path, reading: Reading) -> Table:
         names = [f"x{j}" for j in range(len(first))]
         buffer.seek(0)
     if len(set(names)) < len(names):
-        return Table(
-            path,
-            _frame([], names),
-            True,
-        )  # refused by its names, before its rows are read
+        # refused by its names, before its rows are read
+        return Table(path, _frame([], names), True)
     start = buffer.tell()
     frame = _rows(buffer, names, separator, path)
     buffer.seek(start)
@@ -260,10 +256,8 @@ def _rows(buffer: io.StringIO, names: list[str], separator: str, path: Path) -> 
     start = buffer.tell()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "error",
-                pd.errors.ParserWarning,
-            )  # cells beyond the columns would be dropped
+            # cells beyond the columns would be dropped
+            warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = pd.read_csv(
                 buffer,
                 header=None,

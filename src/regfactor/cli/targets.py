@@ -158,9 +158,8 @@ def _check_classes(name: str, given: list[str], classes: list[str], named: list[
 
 
 def _hole(value: Any) -> bool:
-    return (
-        value is None or type(value).__name__ == "NAType" or bool(value != value)
-    )  # NA has no truth value
+    # NA has no truth value
+    return value is None or type(value).__name__ == "NAType" or bool(value != value)
 
 
 def _exact(value: Any) -> str:
