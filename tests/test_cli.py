@@ -236,13 +236,13 @@ def test_whole_numbers_can_be_classes_in_parquet_too(tmp_path):
 
 
 def test_progress_tells_objective_and_gap():
-    from regfactor.cli.console import _Told
+    from regfactor.cli.console import _ProgressCallback
     from regfactor.core.factors import FactorPoint, Factors
     from regfactor.core.loop import Iterate
 
     said = []
     point = FactorPoint(Factors(np.ones((2, 1)), np.ones((1, 2))))
-    _Told("fitting", said.append)(Iterate(point, objective=10.0, bound=9.0))
+    _ProgressCallback("fitting", said.append)(Iterate(point, objective=10.0, bound=9.0))
     assert said == ["fitting: step 1, objective 10, relative gap 1.0e-01"]
 
 

@@ -53,7 +53,7 @@ def test_a_sharp_season_is_seen_by_the_dates(sales):
     assert record["tried"]["error"][0] < record["tried"]["simple"][0]
     for model in record["compared"]:
         assert model in report
-    assert "foresaw best of 4 models on earlier rows" in report
+    assert "lowest backtest error of 4 models on earlier rows" in report
     assert f"RegularizedARMA(p=13, d={record['d']})" in report
 
 

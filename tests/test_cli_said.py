@@ -87,7 +87,7 @@ def test_constant_columns_are_filled_by_their_constant_and_embed_nothing(tmp_pat
         tmp_path / "t.csv", a=[3.0] * 29 + [None], b=[2.5] * 30, c=["x", None] + ["x"] * 28
     )
     done = command("complete", path, "--use", "c")
-    assert done.code == 0 and "2 holes filled" in done.out, done
+    assert done.code == 0 and "2 missing cells filled" in done.out, done
     assert "Each column holds one value" in done.err
     after = cells(tmp_path / "t.complete.csv")
     assert after["a"][29] == "3" and after["c"][1] == "x"
@@ -141,7 +141,7 @@ def test_two_words_are_zero_and_one_for_bernoulli(tmp_path):
         tmp_path / "m.skops",
         written(tmp_path / "new.csv", **words, f=right[:, 5].astype(int)),
     )
-    assert done.code == 0 and "'perhaps'; they are taken for missing" in done.err, done
+    assert done.code == 0 and "'perhaps'; they are treated as missing" in done.err, done
     names = {}
     exec(python_of(tmp_path / "t.cluster.html"), names)
     assert (names["model"].labels_ + 1 == fitted["cluster"]).all()

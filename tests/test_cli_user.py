@@ -15,7 +15,7 @@ from console import command, labeled, process, refused, series, table  # noqa: F
 import regfactor
 
 ROUNDS = {  # a command with its options, and what a report of it must say
-    "complete": (["people.csv"], "holes filled"),
+    "complete": (["people.csv"], "missing cells filled"),
     "label": (["people.csv", "--target", "risk", "--ignore", "cost"], "rows labeled"),
     "cluster": (["people.csv", "--clusters", "2"], "clusters"),
     "embed": (["people.csv"], "patterns found"),

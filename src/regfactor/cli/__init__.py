@@ -13,7 +13,7 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line, or say in one sentence what to install."""
+    """Run the command line, or report in one sentence what to install."""
     absent = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if absent:
         print(

@@ -1,4 +1,4 @@
-"""The commands and their own options; each is a room of its own, opened when it is asked for."""
+"""The commands and their options; the module of a command is imported when it is run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def regfactor(
 
     With a proof and a report.
 
-    Every command writes <stem>.<command>.csv (or .parquet) and <stem>.<command>.html beside its
+    Every command writes <stem>.<command>.csv (or .parquet) and <stem>.<command>.html next to its
     input.
     """
 
@@ -58,7 +58,7 @@ def regfactor(
 @app.command()
 @sharing(FITTING, OUTPUT)
 def complete(table: Source, settings: Settings) -> None:
-    """Fill the holes of a table, and flag gross outliers."""
+    """Fill the missing cells of a table, and flag gross outliers."""
     with running("complete", settings) as job:
         _command("complete").run(job, table)
 
@@ -95,7 +95,7 @@ def label(
     ] = None,
     classes: Annotated[str | None, typer.Option(help="All classes, separated by commas.")] = None,
 ) -> None:
-    """Fill the missing labels or numbers of a column, and say whether the rows without one helped."""
+    """Fill the missing labels or numbers of a column, and report whether unlabeled rows helped."""
     with running("label", settings) as job:
         _command("label").run(job, table, target, task, unlabeled, tuple(constraint or ()), classes)
 
@@ -117,11 +117,11 @@ def cluster(
         ),
     ] = "squared",
 ) -> None:
-    """Put rows into groups that are alike.
+    """Put rows into groups of similar rows.
 
-    A hole among numbers is filled by the median of its column, one among flags by the commoner; an
+    Missing numbers are filled by the median of their column, flags by the more frequent value; an
     empty category becomes a category of its own, '(missing)'. `regfactor complete` fills them
-    better, before.
+    better.
     """
     with running("cluster", settings) as job:
         _command("cluster").run(job, table, clusters, divergence)
@@ -134,7 +134,7 @@ def embed(
     settings: Settings,
     dimensions: Annotated[int, typer.Option(help="Numbers for each row.", min=1)] = 2,
 ) -> None:
-    """Give every row a few numbers that say most about it; holes are allowed."""
+    """Describe every row by a few numbers; missing cells are allowed."""
     with running("embed", settings) as job:
         _command("embed").run(job, table, dimensions)
 
@@ -155,7 +155,7 @@ def denoise(
     ],
     settings: Settings,
 ) -> None:
-    """Clean two views of the same rows by what they share; holes and missing views are filled."""
+    """Clean two views of the same rows by what they share; missing cells and views are filled."""
     with running("denoise", settings) as job:
         _command("denoise").run(job, table, views)
 
@@ -177,14 +177,17 @@ def forecast(
     lags: Annotated[
         int | None,
         typer.Option(
-            help="How many rows back the model looks; otherwise what foresaw best.",
+            help="How many rows back the model looks; otherwise the lowest backtest error.",
             min=0,
         ),
     ] = None,
     difference: Annotated[
         int | None,
         typer.Option(
-            help="0: forecast values, 1: changes from row to row; otherwise what foresaw best.",
+            help=(
+                "0: forecast values, 1: changes from row to row; otherwise the lowest "
+                "backtest error."
+            ),
             min=0,
             max=2,
         ),

@@ -1,4 +1,4 @@
-"""Numbers that no model can job with, refused by their column and row, and numbers that may be none."""
+"""Checks for numbers that no model can use, and for numbers that may mark missing cells."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from regfactor.cli.errors import BadInput
 from regfactor.core.params import Array
 
 LARGEST = 1e100  # numbers beyond have no square
-# middle ranges of a column from its median, beyond which there are no digits left for the rest
+# middle ranges of a column from its median, beyond which the others lose all precision
 FARTHEST = 1e10
-SOME = 3  # times that a number stands in a column, from which on it may mark something
+SOME = 3  # times that a number occurs in a column, from which on it may mark something
 
 
 def check_finite(name: str, values: Array) -> None:
-    """Raise for infinity, and for numbers whose square would be."""
+    """Raise for infinite numbers, and for numbers whose square is infinite."""
     numbers = np.asarray(values, dtype=float)
     wrong = np.flatnonzero(
         ~(np.abs(np.nan_to_num(numbers, posinf=np.inf, neginf=-np.inf)) <= LARGEST),
@@ -28,7 +28,7 @@ def check_finite(name: str, values: Array) -> None:
 
 
 def check_spread(name: str, values: Array) -> None:
-    """Raise for a number so far from the others of its column that their differences are lost beside it."""
+    """Raise for a number so far from the others that their differences lose all precision."""
     numbers = values[~np.isnan(values)]
     if len(numbers):
         low, middle, high = np.quantile(numbers, (0.25, 0.5, 0.75))
@@ -45,7 +45,7 @@ def check_spread(name: str, values: Array) -> None:
 
 
 def mark_of_missing(values: Array) -> tuple[int, int] | None:
-    """Return a number of nines apart from all others, such as -99, and how often it stands: it may mark a hole."""
+    """Return a number of nines far from all others, such as -99, that may mark missing cells."""
     seen = values[~np.isnan(values)]
     for end in np.unique(seen)[[0, -1]] if len(seen) else ():
         others = seen[seen != end]

@@ -1,4 +1,4 @@
-"""`regfactor cluster`: rows put into groups that are alike, and how far the groups hang on chance."""
+"""`regfactor cluster`: groups of similar rows, and how much they depend on the start."""
 
 from __future__ import annotations
 
@@ -111,13 +111,13 @@ def _suited(seen: Understood, divergence: str) -> Understood:
 
 
 def _tell_ones(job: Job, seen: Understood, divergence: str) -> None:
-    """Say which of two words stands for 1 where words are taken for numbers."""
+    """Note which of two words was encoded as 1."""
     ones: dict[str, list[str]] = {}
     for name in seen.of_kind(CATEGORY) if divergence != "squared" else ():
         ones.setdefault(max(map(str, seen.frame[name].dropna().unique())), []).append(name)
     if ones:
         words = "; ".join(f"{word!r} in {listed(names)}" for word, names in ones.items())
-        job.console.note(f"Columns of two words were taken for 0 and 1. 1 is {words}.")
+        job.console.note(f"Columns of two words were encoded as 0 and 1. 1 is {words}.")
 
 
 def _silhouettes(model: Any, E: Any, most: int, seed: int) -> dict[int, float]:
@@ -132,7 +132,7 @@ def _silhouettes(model: Any, E: Any, most: int, seed: int) -> dict[int, float]:
 
 
 def _stability(model: Any, E: Any, seed: int) -> float:
-    """Return how much partitions from other seeds agree with this one: 1 is the same, 0 is by chance."""
+    """Return the mean adjusted Rand index between this partition and those of other seeds."""
     others = [
         clone(model).set_params(random_state=seed + 1 + i).fit(E).labels_ for i in range(RUNS)
     ]
@@ -163,7 +163,7 @@ def _sizes(sizes: Array) -> str:
 
 
 def _real(tried: dict[int, float], k: int) -> str:
-    """Say where silhouettes do not speak for groups; nothing where they do, or were not taken."""
+    """Return a sentence if silhouettes do not support the groups; empty if they do."""
     silhouette = tried.get(k, 1.0)
     if silhouette >= CLEAR:
         return ""
@@ -203,8 +203,8 @@ def _page(
     story = (
         f"Rows were put into {count(k, 'cluster')} so that they lie as near as possible to the "
         f"center of their own ({divergence} divergence; numbers "
-        f"{'scaled to the same spread' if divergence == 'squared' else 'as they are'}, holes at "
-        f"the median). {how}"
+        f"{'scaled to the same spread' if divergence == 'squared' else 'as they are'}, missing "
+        f"cells at the median). {how}"
     )
     facts = [(str(k), "clusters"), (f"{stability:.2f}", "agreement of other starts (1 = the same)")]
     if tried:
@@ -259,17 +259,21 @@ def _result(seen: Understood, model: Any, E: Any, tried: dict[int, float]) -> li
     names = seen.of_kind(CATEGORY, FLAG)[:6]
     if names:
         lines = [
-            (str(g), *(_commonest(part[n]) for n in names))
+            (str(g), *(_most_frequent(part[n]) for n in names))
             for g, part in seen.frame.groupby(model.labels_ + 1)
         ]
         blocks.append(
-            Grid(("cluster", *names), lines, "The commonest value in each cluster, and its share."),
+            Grid(
+                ("cluster", *names),
+                lines,
+                ("The most frequent value in each cluster, and its share."),
+            ),
         )
     return blocks
 
 
-def _commonest(cells: Any) -> str:
-    """Return the commonest value and its share of the cells that hold one."""
+def _most_frequent(cells: Any) -> str:
+    """Return the most frequent value and its share of the cells that hold one."""
     shares = cells.value_counts(normalize=True)
     if len(shares) and shares.iloc[0] > 0:
         return f"{shares.index[0]} ({shares.iloc[0]:.0%})"

@@ -226,7 +226,7 @@ def _refusal(kind: str, cells: Any) -> str:
 
 
 def _cells(table: Table, name: str) -> Any:
-    """Return the cells of a column as numbers, truth values, categories, dates or strings, NaN at holes."""
+    """Return a column as numbers, booleans, categories, dates or strings, NaN where missing."""
     series = table.raw[name]
     if not table.text and not _holds_strings(series):
         return series
@@ -274,7 +274,7 @@ def _as_numbers(strings: Array, separator: str) -> Array | None:
 
 
 def _ungrouped(strings: Array, mark: str) -> Array:
-    """Return numbers without the marks between thousands, as in 18.654,98, where these can be nothing else."""
+    """Return numbers without separators of thousands, as in 18.654,98, if these are unambiguous."""
     marked = [s for s in strings if mark in s]
     if not all(GROUPED[mark].fullmatch(s) for s in marked):
         return strings

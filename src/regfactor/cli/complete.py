@@ -1,4 +1,4 @@
-"""`regfactor complete`: holes filled, gross outliers flagged, both tried on cells that were hidden."""
+"""`regfactor complete`: fill missing cells, flag gross outliers, evaluate both on hidden cells."""
 
 from __future__ import annotations
 
@@ -36,17 +36,15 @@ from regfactor.report.figures import bars
 from regfactor.tables.imputer import SubspaceImputer
 from regfactor.tables.outliers import HEAVY_TAILED_SHARE, MAX_FITTED_ROWS
 
-WHOLE = (
-    "A whole table needs no model; --save MODEL.skops fits and keeps one, for new rows with holes."
-)
+WHOLE = "A whole table needs no model; --save MODEL.skops fits and keeps one, for new rows."
 
 
 @dataclass(frozen=True, eq=False)
 class Filled:
-    """A completed table: the typed frame, the cells that were holes, those that were flagged."""
+    """A completed table: the typed frame, which cells were missing, which were flagged."""
 
     frame: Any
-    holes: Any
+    missing: Any
     flagged: Any
     clipped: int
     heavy: list[str]
@@ -59,11 +57,11 @@ def run(job: Job, path: Path) -> None:
     seen = job.understand(table)
     seen.require(2, "complete")
     X = seen.data
-    holes = X.isna()
-    if holes.to_numpy().all():
+    missing = X.isna()
+    if missing.to_numpy().all():
         raise BadInput(f"{path.name} has no observed cell.")
     found = find_outliers(job, seen)
-    if not holes.to_numpy().any() and job.settings.save is None:
+    if not missing.to_numpy().any() and job.settings.save is None:
         _finish_whole(job, seen, found)
         return
     clean = X.mask(found.flagged)
@@ -74,13 +72,13 @@ def run(job: Job, path: Path) -> None:
         random_state=job.settings.seed,
     )
     rows = fitted_rows(job, X)
-    job.fit("filling holes", model, clean.iloc[rows])
-    with job.console.progress("filling holes"):
+    job.fit("filling missing cells", model, clean.iloc[rows])
+    with job.console.progress("filling missing cells"):
         ranges = ranges_of(clean)
-        predicted, clipped = within_range(model.complete(clean), holes, ranges)
+        predicted, clipped = within_range(model.complete(clean), missing, ranges)
     filled = Filled(
-        predicted.where(holes, X),
-        holes,
+        predicted.where(missing, X),
+        missing,
         found.flagged,
         clipped,
         found.heavy_tailed,
@@ -94,7 +92,7 @@ def run(job: Job, path: Path) -> None:
 
 
 def _finish_whole(job: Job, seen: Understood, found: TableOutliers) -> None:
-    """Write a table without holes, which needs no model, with its outliers named."""
+    """Write a table without missing cells, which needs no model, with its outliers named."""
     filled = Filled(
         seen.data,
         seen.data.isna(),
@@ -118,13 +116,16 @@ def _finish_whole(job: Job, seen: Understood, found: TableOutliers) -> None:
         Section("The result", _result(seen, filled)),
         repeat_section(job, search_code(job, seen, found)),
     ]
-    facts = [("0", "holes"), (f"{len(flagged_cells(found.flagged)):,}", "gross outliers flagged")]
+    facts = [
+        ("0", "missing cells"),
+        (f"{len(flagged_cells(found.flagged)):,}", ("gross outliers flagged")),
+    ]
     page = Page(f"{seen.table.path.name}, completed", _lead(filled), facts, sections)
     job.finish(written(seen, filled), page)
 
 
 def ranges_of(X: Any) -> dict[str, tuple[float, float, bool]]:
-    """Return, for each column of numbers, the least and the largest that was observed, and whether all are whole."""
+    """Return smallest and largest value of each numeric column, and whether all are integers."""
     found = {}
     for name in X.columns:
         if X[name].dtype.kind == "f":
@@ -139,17 +140,17 @@ def ranges_of(X: Any) -> dict[str, tuple[float, float, bool]]:
 
 def within_range(
     predicted: Any,
-    holes: Any,
+    missing: Any,
     ranges: Mapping[str, tuple[float, float, bool]],
 ) -> tuple[Any, int]:
-    """Return predictions for holes within the range of what was observed, whole where all were.
+    """Return predictions clipped to the observed range, rounded where all values are integers.
 
     And how many moved.
     """
     moved = 0
     out = predicted.copy()
     for name, (low, high, whole) in ranges.items():
-        at = holes[name].to_numpy()
+        at = missing[name].to_numpy()
         values = out[name].to_numpy(dtype=float, copy=True)
         kept = np.clip(values[at], low, high)
         moved += int((kept != values[at]).sum())
@@ -159,10 +160,10 @@ def within_range(
 
 
 def written(seen: Understood, filled: Filled) -> Any:
-    """Return the user's table with its holes filled, all other cells to the letter, and the names of flagged cells."""
+    """Return the user's table with missing cells filled, other cells unchanged, and flags."""
     out = seen.table.raw.copy()
-    for name in filled.holes.columns:
-        at = np.flatnonzero(filled.holes[name].to_numpy())
+    for name in filled.missing.columns:
+        at = np.flatnonzero(filled.missing[name].to_numpy())
         if len(at):
             fill(out, name, at, filled.frame[name].iloc[at], seen.table)
     names = np.array(filled.flagged.columns, dtype=object)
@@ -179,7 +180,7 @@ def fill(out: Any, name: str, at: Array, values: Any, table: Table) -> None:
 
 
 def _say(job: Job, filled: Filled, hidden: HiddenCells | None = None, model: Any = None) -> None:
-    holes = int(filled.holes.to_numpy().sum())
+    missing = int(filled.missing.to_numpy().sum())
     flags = int(filled.flagged.to_numpy().sum())
     job.console.say(_lead(filled))
     certificate = None if model is None else str(model.certificate_)
@@ -196,7 +197,7 @@ def _say(job: Job, filled: Filled, hidden: HiddenCells | None = None, model: Any
             f"far off, so none of them is flagged{remedy}.",
         )
     job.console.record |= {
-        "filled": holes,
+        "filled": missing,
         "flagged": flags,
         "flagged_cells": flagged_cells(filled.flagged),
         "certificate": certificate,
@@ -206,10 +207,10 @@ def _say(job: Job, filled: Filled, hidden: HiddenCells | None = None, model: Any
 
 
 def _lead(filled: Filled) -> str:
-    holes = int(filled.holes.to_numpy().sum())
+    missing = int(filled.missing.to_numpy().sum())
     flags = int(filled.flagged.to_numpy().sum())
-    if holes:
-        first = f"{count(holes, 'hole')} filled"
+    if missing:
+        first = f"{count(missing, 'missing cell')} filled"
     else:
         first = "Nothing was missing"
     if flags:
@@ -227,11 +228,11 @@ def _page(
     model: Any,
     rows: Array,
 ) -> Page:
-    holes = int(filled.holes.to_numpy().sum())
+    missing = int(filled.missing.to_numpy().sum())
     flags = int(filled.flagged.to_numpy().sum())
-    size = filled.holes.to_numpy().size
+    size = filled.missing.to_numpy().size
     facts = [
-        (f"{holes:,}", f"holes filled ({holes / size:.1%} of the cells)"),
+        (f"{missing:,}", f"missing cells filled ({missing / size:.1%} of the cells)"),
         (f"{flags:,}", "gross outliers flagged"),
         (str(model.codes_.shape[1]), "patterns found"),
         gap_fact(model),
@@ -291,15 +292,15 @@ def _story(filled: Filled, model: Any, rows: Array) -> str:
     flags = int(filled.flagged.to_numpy().sum())
     parts = [
         f"Every row is described by {count(model.codes_.shape[1], 'pattern')} that the table's "
-        "columns share, and each hole is filled by what the observed cells of its row say through "
-        "them. Numbers, flags and categories are each fitted in their own way. The strength of "
-        f"the smoothing (alpha = {model.alpha_:.4g}) was chosen by cells held out.",
+        "columns share, and each missing cell is predicted from the observed cells of its row "
+        "through them. Numbers, flags and categories are each fitted in their own way. The "
+        f"strength of the smoothing (alpha = {model.alpha_:.4g}) was chosen by cells held out.",
     ]
     if flags:
         parts.append(
             f"{count(flags, 'cell')} disagreed grossly with all others in their rows. They are "
-            "kept in the table, named in its last column, and were set aside when holes were "
-            "filled.",
+            "kept in the table, named in its last column, and were set aside when missing cells "
+            "were filled.",
         )
     if filled.clipped:
         parts.append(
@@ -310,7 +311,7 @@ def _story(filled: Filled, model: Any, rows: Array) -> str:
 
 
 def _result(seen: Understood, filled: Filled) -> list[Any]:
-    missing = filled.holes.mean().sort_values(ascending=False)
+    missing = filled.missing.mean().sort_values(ascending=False)
     missing = missing[missing > 0]
     blocks: list[Any] = [
         Text("Observed cells are as they were, to the letter; only empty ones changed."),
@@ -322,7 +323,7 @@ def _result(seen: Understood, filled: Filled) -> list[Any]:
             "share of the cells that were missing",
             percent=True,
         )
-        blocks.append(Figure(svg, "Where the holes were."))
+        blocks.append(Figure(svg, "Where cells were missing."))
     cells = flagged_cells(filled.flagged)
     if cells:
         lines = [
@@ -345,7 +346,7 @@ def _more(cells: list[Any]) -> str:
 
 
 def _code(job: Job, seen: Understood, filled: Filled, model: Any, rows: Array) -> str:
-    """Return Python code that gives the table that was written, but for the names of flagged cells."""
+    """Return Python code that produces the written table, except for the names of flagged cells."""
     kinds = {
         name: {FLAG: "boolean", CATEGORY: "category", NUMBER: "float"}[kind]
         for name, kind in seen.kinds.items()
@@ -388,10 +389,10 @@ def _code(job: Job, seen: Understood, filled: Filled, model: Any, rows: Array) -
 
 
 def _ending_code(seen: Understood, filled: Filled) -> list[str]:
-    """Return the lines that put predictions into holes only, spelled as the column is."""
+    """Return the lines that put predictions into missing cells only, written as the column is."""
     ranges = ranges_of(seen.data.mask(filled.flagged))
     whole = [
-        name for name, (_, _, is_whole) in ranges.items() if is_whole and filled.holes[name].any()
+        name for name, (_, _, is_whole) in ranges.items() if is_whole and filled.missing[name].any()
     ]
     flags = seen.of_kind(FLAG)
     lines = []

@@ -1,4 +1,4 @@
-"""What a command says: results on stdout, for people or as JSON.
+"""Output of a command: results on stdout, as text or as JSON.
 
 Notes, progress and errors on stderr.
 """
@@ -21,7 +21,7 @@ EVERY = 0.1  # seconds between two changes of a progress bar
 
 
 class Console:
-    """The voice of one command."""
+    """The output of one command."""
 
     def __init__(self, as_json: bool = False) -> None:
         self.as_json = as_json
@@ -29,30 +29,30 @@ class Console:
         self.notes: list[str] = []
 
     def say(self, text: str) -> None:
-        """Tell people something; machines find it in the record."""
+        """Print a line of text, unless JSON was asked for."""
         if not self.as_json:
             print(text)
 
     def lines(self, pairs: list[tuple[str, str]]) -> None:
-        """Tell pairs of a heading and a text, in two columns."""
+        """Print pairs of a heading and a text, in two columns."""
         width = max((len(a) for a, _ in pairs), default=0) + 2
         for a, b in pairs:
             self.say(f"  {a:<{width}}{b}")
 
     def note(self, text: str) -> None:
-        """Tell something that people should look at."""
+        """Print a note on stderr, once."""
         if text not in self.notes:
             self.notes.append(text)
             print(f"note: {text}", file=sys.stderr)
 
     def error(self, text: str, code: int) -> None:
-        """Tell why nothing was written."""
+        """Print why nothing was written."""
         print(f"regfactor: {text}", file=sys.stderr)
         if self.as_json:
             print(json.dumps({"error": text, "exit": code}))
 
     def finish(self, code: int) -> None:
-        """Print the record, where machines listen."""
+        """Print the record if JSON was asked for."""
         if self.as_json:
             print(
                 json.dumps(
@@ -63,7 +63,7 @@ class Console:
 
     @contextlib.contextmanager
     def progress(self, what: str) -> Iterator[Callable[[Iterate[Any]], None]]:
-        """Show a bar with what is done while it is; the callback tells it objective and gap."""
+        """Show a progress bar; the callback updates it with objective and gap."""
         if not sys.stderr.isatty():
             yield _silent
             return
@@ -77,11 +77,11 @@ class Console:
         )
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(what)
-            yield _Told(what, lambda text: bar.update(task, description=text))
+            yield _ProgressCallback(what, lambda text: bar.update(task, description=text))
 
 
-class _Told:
-    """A callback that tells objective and gap, now and then."""
+class _ProgressCallback:
+    """A callback that shows objective and gap at intervals."""
 
     def __init__(self, what: str, tell: Callable[[str], None]) -> None:
         self.what = what
@@ -102,7 +102,7 @@ class _Told:
 
 
 def _silent(it: Iterate[Any]) -> None:
-    """Say nothing."""
+    """Show nothing."""
 
 
 def plain(value: Any) -> Any:

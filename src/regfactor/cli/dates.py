@@ -1,4 +1,4 @@
-"""Dates as people write them: 2024-01-31, 31.01.2024, 31/01/2024 or 01/31/2024, Jan 2024, 2024-Q1."""
+"""Dates as people write them: 2024-01-31, 31.01.2024, 01/31/2024, Jan 2024, 2024-Q1."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def are_periods(words: Iterable[str]) -> bool:
 
 
 def parsed(values: Any, name: str, known_form: str | None = None) -> tuple[Any, str | None]:
-    """Return dates as an index, and the form in which they are written (None for 2024-01-31), where it is not known."""
+    """Return dates as an index, and the format in which they are written (None for 2024-01-31)."""
     pd = importlib.import_module("pandas")
     known = [v for v in values if isinstance(v, str)]
     if known and all(NAMED.match(v) for v in known):
@@ -92,7 +92,7 @@ def parsed(values: Any, name: str, known_form: str | None = None) -> tuple[Any, 
 
 
 def odd_date(values: Any, known_form: str | None = None) -> int | None:
-    """Return where the first word stands that is no date though most are.
+    """Return the position of the first word that is not a date though most are.
 
     None where all are, or too few.
     """

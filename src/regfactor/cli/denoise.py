@@ -102,7 +102,7 @@ def _views(text: str, names: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _span(text: str, part: str, names: list[str]) -> range:
-    """Return the places of one view: by number without the end, by name with both ends, or one name."""
+    """Return the columns of one view, given by numbers without the end or by names with it."""
     numbers = SPAN.match(part)
     if numbers is not None:
         span = range(int(numbers[1]), int(numbers[2]))
@@ -160,7 +160,7 @@ def _gain(model: Any, tables: list[Array], seed: int) -> float | None:
 
 
 def _strongest(model: Any) -> str:
-    """Say how few patterns carry most of the strength, where the others are faint."""
+    """Return a sentence on how few patterns carry most of the strength, if the others are weak."""
     squares = np.sort(np.square(model.codes_).sum(axis=0))[::-1]
     few = int(np.searchsorted(np.cumsum(squares), MOST * squares.sum())) + 1
     if few >= len(squares):
@@ -203,16 +203,16 @@ def _page(
             ),
         )
     ordered = sorted(moved, key=lambda name: -moved[name])
-    holes = int(sum(np.isnan(X).sum() for X in tables))
+    missing = int(sum(np.isnan(X).sum() for X in tables))
     facts = [
         (str(model.codes_.shape[1]), "shared patterns"),
-        (f"{holes:,}", "holes filled"),
+        (f"{missing:,}", "missing cells filled"),
         (f"{model.view_weight_[0]:.0%}", "weight of the first view"),
         gap_fact(model),
     ]
     story = (
         f"Both views (columns {listed(names[0], 3)} and {listed(names[1], 3)}) were rebuilt from "
-        "one set of patterns; what the patterns cannot say is taken for noise and left out. Each "
+        "one set of patterns; what they cannot express is treated as noise and left out. Each "
         "view has its own bound, so that neither can drown the other. The strength (alpha = "
         f"{model.alpha_:.4g}) was chosen by cells held out."
     )
@@ -224,7 +224,7 @@ def _page(
             "The result",
             [
                 Text(
-                    "Every cell of the views was replaced by what the model makes of it, holes "
+                    "Every cell of the views was replaced by its reconstruction, missing cells "
                     "included; other columns are as they were.",
                 ),
                 Figure(svg, "How much each column was changed (root mean square)."),
@@ -262,7 +262,8 @@ def _code(
             reading_code(seen),
             *outlier_code(wrong, "frame"),
             f"first, second = frame[{names[0]!r}], frame[{names[1]!r}]",
-            f'model = TwoViewSubspace(alpha="auto", random_state={job.settings.seed}).fit(first, second)',
+            f'model = TwoViewSubspace(alpha="auto", random_state={job.settings.seed})',
+            "model.fit(first, second)",
             "clean_first, clean_second = model.denoise(first, second)",
             "print(model.certificate_)",
         ],

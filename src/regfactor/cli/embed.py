@@ -1,4 +1,4 @@
-"""`regfactor embed`: a few numbers for every row, holes allowed, from a certified fit."""
+"""`regfactor embed`: a few numbers for every row, missing cells allowed, from a certified fit."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _groups(seen: Understood) -> str | None:
 
 
 def _loadings(model: Any) -> Grid:
-    """Return which columns a pattern is made of."""
+    """Return the columns with the largest weights in a pattern."""
     if model._schema is not None:
         names = model._schema.feature_names
     else:
@@ -184,7 +184,7 @@ def _code(job: Job, seen: Understood, wrong: list[tuple[int, str]]) -> str:
             reading_code(seen),
             f"X = frame[{list(kinds)!r}].astype({kinds!r})",
             *outlier_code(wrong, "X"),
-            f'model = ConvexSubspace(loss="auto", alpha="auto", random_state={job.settings.seed}).fit(X)',
+            f'model = ConvexSubspace("auto", alpha="auto", random_state={job.settings.seed}).fit(X)',
             "codes = model.transform(X)",
             "print(model.certificate_)",
         ],

@@ -20,7 +20,7 @@ NONE = "(missing)"
 
 
 def plain(X: Any) -> Any:
-    """Return inputs as scikit-learn takes them: floats, and strings with "(missing)" at the holes of categories."""
+    """Return inputs as floats, and categories as strings with "(missing)" for missing ones."""
     out = {}
     for name in X.columns:
         series = X[name]
@@ -55,7 +55,7 @@ def rows_of(E: Any) -> Any:
 
 
 def encoder(seen: Understood, scale: bool = True) -> ColumnTransformer:
-    """Return a transformer of the inputs of a table; holes of numbers become medians.
+    """Return a transformer of the inputs of a table; missing numbers become medians.
 
     Numbers that are not scaled are meant as they are, and so are categories then: of two, the later
     is 1.
@@ -115,7 +115,7 @@ def warn_of_unseen(transformer: ColumnTransformer, X: Any) -> None:
         new = sorted(set(X[name]) - set((part[1] if binary else part).categories_[j]) - {NONE})
         if new:
             if binary:
-                counted = "are taken for missing"
+                counted = "are treated as missing"
             else:
                 counted = "count as none of those that were"
             warn(
@@ -125,7 +125,7 @@ def warn_of_unseen(transformer: ColumnTransformer, X: Any) -> None:
 
 
 def features(transformer: ColumnTransformer) -> dict[str, int]:
-    """Return where words, flags and categories (`column=value`) stand among encoded columns.
+    """Return the positions of words, flags and categories (`column=value`) among encoded columns.
 
     Numbers have no zero.
     """
@@ -173,7 +173,8 @@ def encoder_code(seen: Understood, scale: bool = True) -> str:
         parts.append(f'    ("category", {category}, {seen.of_kind(CATEGORY)!r}),')
     least = 2 if len(seen.frame) >= 50 else 1
     parts += [
-        f'    ("text{j}", TfidfVectorizer(max_features={MOST_WORDS}, min_df={least}, sublinear_tf=True), '
+        f'    ("text{j}", TfidfVectorizer(max_features={MOST_WORDS}, min_df={least}, '
+        "sublinear_tf=True), "
         f"{name!r}),"
         for j, name in enumerate(seen.of_kind(TEXT))
     ]

@@ -1,4 +1,4 @@
-"""What ends a command early, and with which exit code; words of its sentences."""
+"""Errors and exit codes of commands, and helpers for the wording of messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class BadInput(Exception):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return "; did you mean 'X'?" where some known name is near, else nothing."""
+    """Return "; did you mean 'X'?" if a known name is close, else a full stop."""
     spelled = {other.lower(): other for other in known}
     found = difflib.get_close_matches(name.lower(), list(spelled), n=1)
     if found:

@@ -1,4 +1,4 @@
-"""`regfactor forecast`: several series together, some times ahead, with intervals that were tried on the past."""
+"""`regfactor forecast`: several series together, with intervals that were evaluated on the past."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run(
     horizon: int,
     level: float,
     time: str | None,
-    told: tuple[int | None, ...],
+    given: tuple[int | None, ...],
 ) -> None:
     """Forecast a series, and write it with a report."""
     if not 0 < level < 1:
@@ -63,7 +63,7 @@ def run(
         raise BadInput(
             f"--horizon is {horizon}, more than ten times the {len(X)} rows that are known.",
         )
-    orders = Orders(*told)
+    orders = Orders(*given)
     season = clock.season if orders.season is None else orders.season
     with job.console.progress("comparing models on the past"):
         compared = _compared(job, orders, season, X, (horizon, level))
@@ -142,7 +142,7 @@ def _compared(
     X: Array,
     asked: tuple[int, float],
 ) -> BacktestChoice:
-    """Compare what the user left open, on the past; say what cannot be fitted."""
+    """Choose the orders that were not given by backtests; note what cannot be fitted."""
     most = len(X) // 2
     if orders.lags is not None and orders.lags > most:
         raise BadInput(f"--lags is {orders.lags}; {count(len(X), 'row')} allow {most} at most.")
@@ -170,17 +170,15 @@ def _fitted(job: Job, compared: BacktestChoice, X: Array) -> Any:
             remedy = ""
         else:
             remedy = " --difference 1 forecasts changes in place of values."
-        job.console.note(
-            f"Left to itself the model would grow without end, so it was damped.{remedy}",
-        )
+        job.console.note(f"Undamped, the model would grow without bound, so it was damped.{remedy}")
     return model
 
 
 def _taken(compared: BacktestChoice, model: Any) -> str:
-    """Say which model was taken, and among how many."""
+    """Return which model was chosen, and among how many."""
     found = f" ({model.p_})" if compared.best.lags is None else ""
     if compared.errors:
-        among = f", which foresaw best of {len(compared.errors)} models on earlier rows"
+        among = f", the lowest backtest error of {len(compared.errors)} models on earlier rows"
     else:
         among = ""
     return f"Taken: {compared.best}{found}{among}."
@@ -209,10 +207,7 @@ def _sentence(tried: Evaluation | None, level: float, names: list[str]) -> str:
 
 
 def _worse(tried: Evaluation, names: list[str]) -> str:
-    """Say which series the simple forecast foresees as well or better.
-
-    Nothing of a single one, told already.
-    """
+    """Return the series of several that the naive forecast predicts as well or better."""
     worse = [
         f"{name} ({number(a)} against {number(b)})"
         for name, a, b in zip(names, tried.errors, tried.naive_errors, strict=True)
@@ -224,7 +219,7 @@ def _worse(tried: Evaluation, names: list[str]) -> str:
 
 
 def _doubtful(tried: Evaluation, level: float) -> bool:
-    """Whether forecasts of the past kept less than they promise, or some were no better than simple ones."""
+    """Return whether intervals covered too little, or errors were not below the naive ones."""
     return tried.coverage < level or bool(np.any(tried.errors >= tried.naive_errors))
 
 
@@ -311,7 +306,7 @@ def _page(
 
 
 def _wider(compared: BacktestChoice) -> str:
-    """Say by how much intervals were widened after errors on earlier rows.
+    """Return by how much intervals were widened after errors on earlier rows.
 
     Nothing where they held enough.
     """

@@ -1,4 +1,4 @@
-"""The frame around every command: options that all share, files planned first, warnings gathered, exit codes."""
+"""The frame of every command: shared options, planned files, collected warnings, exit codes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from regfactor.fitting.fallback import fit_or_default
 from regfactor.report.page import Page
 from regfactor.saving import UntrustedModel, save
 
-# a warning that counts from zero; people are told from one
+# a warning that counts rows from zero; notes count them from one
 EMPTY_ROWS = r"\d+ rows? ha(s|ve) no observed entry"
 READS_TEXT = ("label", "cluster")
 READS_TIMES = ("forecast",)
@@ -90,7 +90,7 @@ class Job:
         return chosen
 
     def understand(self, table: Table, target: str | None = None, tell: bool = True) -> Understood:
-        """Type the columns, and say what they were taken for."""
+        """Determine the kinds of the columns, and print them."""
         s = self.settings
         reads = self.command in READS_TEXT, self.command in READS_TIMES
         seen = understand(table, Wishes(target, s.text, s.ignore, s.use, *reads))
@@ -99,7 +99,7 @@ class Job:
         return seen
 
     def tell(self, seen: Understood, target: str | None = None) -> None:
-        """Say what the columns were taken for, and the target."""
+        """Print the kinds of the columns, and the target."""
         rows = len(seen.frame)
         table = seen.table
         self.console.say(
@@ -110,7 +110,7 @@ class Job:
             mark = mark_of_missing(seen.frame[name].to_numpy())
             if mark is not None:
                 self.console.note(
-                    f"{mark[0]} stands {mark[1]} times in column {name!r}, far from all its other "
+                    f"{mark[0]} occurs {mark[1]} times in column {name!r}, far from all its other "
                     f"numbers; if it marks missing cells, add --missing {mark[0]}.",
                 )
         self.console.record["columns"] = {
@@ -125,7 +125,7 @@ class Job:
         model: Any = None,
         info: dict[str, Any] | None = None,
     ) -> None:
-        """Write the table, the report and the model, all or none, and say where they are."""
+        """Write the table, the report and the model, all or none, and print where they are."""
         table = self.files["table"]
         self.outputs.write(
             table,
@@ -151,9 +151,9 @@ class Job:
                 held = f"{len(empty):,} rows hold"
             which = "" if len(empty) == 1 else f" ({listed(empty, 5)})"
             self.console.note(f"{held} no value{which}; nothing can be learned there.")
-        with self.console.progress(what) as told, warnings.catch_warnings():
+        with self.console.progress(what) as report, warnings.catch_warnings():
             warnings.filterwarnings("ignore", EMPTY_ROWS)
-            why = fit_or_default(model.set_params(callback=told), *data)
+            why = fit_or_default(model.set_params(callback=report), *data)
         if why:
             self.console.note(f"{why} to choose the strength of the smoothing by; it was set to 1.")
         model.set_params(callback=None)
@@ -207,7 +207,7 @@ def running(command: str, settings: Settings) -> Iterator[Job]:
 
 
 def _of_an_estimator(error: BaseException) -> bool:
-    """Whether an error was raised by a check of ours, not by a library beneath one."""
+    """Return whether an error was raised by a check of this package, not by a dependency."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -257,7 +257,7 @@ def _empty_rows(data: Sequence[Any]) -> list[int]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Leave warnings of trial fits unsaid: what counts is told of the final one."""
+    """Ignore warnings of trial fits; those of the final fit are shown."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

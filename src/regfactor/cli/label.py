@@ -1,4 +1,4 @@
-"""`regfactor label`: missing classes or numbers of a column filled, each with how sure it is."""
+"""`regfactor label`: fill missing classes or numbers, with probabilities or intervals."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _warn_of_statements(
     X: Any,
     task: LabeledTask,
 ) -> None:
-    """Note if labels are predicted better without the statements, which are followed all the same."""
+    """Note if labels are predicted better without the statements, which are followed anyway."""
     with_them = correct_rows(stated, task).mean()
     without = correct_rows(cross_fit(supervised, X, task), task).mean()
     if without > with_them:
@@ -214,7 +214,7 @@ def _predicted(
 
 
 def _written(done: Labeled) -> Any:
-    """Return the user's table with the target filled, and columns that say which cells are new and how sure."""
+    """Return the user's table with the target filled, and columns of probabilities or limits."""
     target = done.target
     table = done.seen.table
     out = table.raw.copy()
@@ -259,7 +259,7 @@ def fill_classes(out: Any, name: str, at: Array, new: list[Any]) -> None:
 
 
 def spellings(raw: Any, target: Target) -> list[Any]:
-    """Return each class as the table spells it; one without a label as the user did."""
+    """Return each class as the table writes it, or as the user did if it has no label."""
     first: dict[str, Any] = {}
     for value, label in zip(raw, target.y, strict=True):
         if label is not None:

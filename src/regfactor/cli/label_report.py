@@ -1,4 +1,4 @@
-"""What is said of a labeled table, on the terminal and in the report."""
+"""Terminal output and report of a labeled table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HIGH_PROBABILITY = 0.9
 
 
 def say(job: Job, done: Labeled) -> None:
-    """Say the result, on the terminal and in the record."""
+    """Print the result, and add it to the record."""
     console = job.console
     model = done.model[-1]
     console.say(lead(done))
@@ -52,7 +52,7 @@ def say(job: Job, done: Labeled) -> None:
 
 
 def lead(done: Labeled) -> str:
-    """What was done and how well it does, in a sentence or two."""
+    """Return what was done and how well it does, in a sentence or two."""
     new = int((~done.target.labeled).sum())
     old = int(done.target.labeled.sum())
     winner = done.contest.winner
@@ -68,16 +68,16 @@ def _skill(done: Labeled) -> str:
     if done.target.is_classification:
         return (
             f"On labeled rows that it had not seen, {t['accuracy']:.0%} were right; always saying "
-            f"the commonest class gives {t['commonest']:.0%}."
+            f"the most frequent class gives {t['commonest']:.0%}."
         )
     return (
         f"On labeled rows that it had not seen, it was off by {number(t['error'])} on average; "
-        f"always saying the median gives {number(t['simple_error'])}."
+        f"always predicting the median gives {number(t['simple_error'])}."
     )
 
 
 def trust(done: Labeled) -> dict[str, Any]:
-    """Return what labeled rows that the model had not seen say about it."""
+    """Return the errors on labeled rows that were held out."""
     if done.crossed is None:
         return {}
     rows = done.crossed.rows
@@ -112,7 +112,7 @@ def _learned(done: Labeled) -> Any:
 
 
 def half_width(done: Labeled) -> float | None:
-    """Return the error that a share LEVEL of labeled rows did not exceed, for intervals of new rows."""
+    """Return the LEVEL quantile of the errors on held-out labels, for intervals of new rows."""
     if done.target.is_classification or done.crossed is None:
         return None
     errors = np.sort(
@@ -145,12 +145,12 @@ def page(job: Job, done: Labeled) -> Page:
     if t and target.is_classification:
         facts += [
             (f"{t['accuracy']:.0%}", "right on unseen labels"),
-            (f"{t['commonest']:.0%}", "by always saying the commonest class"),
+            (f"{t['commonest']:.0%}", "by always predicting the most frequent class"),
         ]
     elif t:
         facts += [
             (number(t["error"]), "mean error on unseen labels"),
-            (number(t["simple_error"]), "by always saying the median"),
+            (number(t["simple_error"]), "by always predicting the median"),
         ]
     sections = [
         Section("What was done", [Text(_story(done)), *notes(job)]),
@@ -297,7 +297,7 @@ def _statements(done: Labeled) -> Section | None:
         [
             Grid(head, lines),
             Text(
-                "A wrong share is the main risk: the model follows what it is told. 'expected' is "
+                "A wrong share is the main risk: the model follows what is stated. 'expected' is "
                 "the mean probability, 'predicted' the share of rows with that label.",
             ),
         ],

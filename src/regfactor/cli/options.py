@@ -1,4 +1,4 @@
-"""The options that commands share, said once: a command takes them as one `Settings`."""
+"""Options that commands share; a command receives them as one `Settings`."""
 
 from __future__ import annotations
 

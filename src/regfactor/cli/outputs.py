@@ -1,4 +1,4 @@
-"""Files a command writes: named before any job, written under temporary names, renamed together at the end."""
+"""Files that a command writes: planned first, written under temporary names, renamed at the end."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Outputs:
         return path
 
     def write(self, path: Path, writer: Writer) -> None:
-        """Write a planned file under a temporary name beside its own."""
+        """Write a planned file under a temporary name in the same folder."""
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         os.close(handle)
         self._written.append((Path(name), path))

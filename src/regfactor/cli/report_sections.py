@@ -1,4 +1,4 @@
-"""Sections that every report has, in plain words: the data as understood, the certificate, how to repeat it."""
+"""Sections that every report has: the data as understood, the certificate, how to repeat it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_COLUMNS = 40
 
 
 def data_section(seen: Understood, more: str = "") -> Section:
-    """Return what the table was taken for, column by column."""
+    """Return how the table was read, column by column."""
     rows = len(seen.frame)
     lines = [
         (
@@ -33,7 +33,7 @@ def data_section(seen: Understood, more: str = "") -> Section:
     )
     blocks: list[Any] = [
         Text(f"{text} {more}".strip()),
-        Grid(("column", "taken for", "missing"), lines[:MOST_COLUMNS]),
+        Grid(("column", "read as", "missing"), lines[:MOST_COLUMNS]),
     ]
     if len(lines) > MOST_COLUMNS:
         blocks.append(Text(f"{len(lines) - MOST_COLUMNS} more columns are not listed."))
@@ -130,7 +130,7 @@ def repeat_section(job: Job, code: str) -> Section:
 
 
 def notes(job: Job) -> list[Any]:
-    """Return what was noted on the way."""
+    """Return the notes of the run."""
     return [Note(text) for text in job.console.notes]
 
 

@@ -1,4 +1,4 @@
-"""`regfactor reproduce`: the experiments of the papers, which live beside the library in its source."""
+"""`regfactor reproduce`: the experiments of the papers, which are part of the source checkout."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def run(job: Job, experiment: str, quick: bool, splits: int | None, jobs: int) -
 
 
 def source() -> Path:
-    """Return the folder of the experiments: the current one, or the checkout that regfactor is installed from."""
-    beside = Path(regfactor.cli.__file__).parents[3]
-    for folder in (Path.cwd(), beside):
+    """Return the folder of the experiments: the current one, or the checkout of the package."""
+    checkout = Path(regfactor.cli.__file__).parents[3]
+    for folder in (Path.cwd(), checkout):
         if (folder / PACKAGE).is_file():
             return folder
     raise BadInput(

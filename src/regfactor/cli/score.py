@@ -60,7 +60,7 @@ def run(job: Job, model_path: Path, path: Path) -> None:
         raise
     except DAMAGED as error:
         raise BadInput(
-            f"{model_path} is no whole model: {' '.join(str(error).split())}.",
+            f"{model_path} is not a complete model file: {' '.join(str(error).split())}.",
         ) from error
     info = getattr(model, "regfactor_info_", None)
     info = info if isinstance(info, dict) else {}
@@ -100,7 +100,7 @@ def _page(
         f"The columns {', '.join(info['columns'])} were read as they were when the model was "
         "fitted; others were carried along."
     )
-    trust = "As far as the report of the fit says, and only for rows like those it was fitted to."
+    trust = "As far as the report of the fit states, and only for rows like those it was fitted to."
     code = f"import regfactor\n\nmodel = regfactor.load({str(model_path)!r})"
     sections = [
         Section("What was done", [Text(done), *notes(job)]),
@@ -116,7 +116,7 @@ def _page(
 
 
 def _scored(command: str, model: Any, info: dict[str, Any], table: Table) -> tuple[Any, str]:
-    """Return the table with what the model says of it, and a sentence."""
+    """Return the table with the results of the model, and a sentence."""
     if command == "forecast":
         return _forecast(model, info, table)
     X = forced(table, info["columns"])
@@ -152,13 +152,16 @@ def _scored(command: str, model: Any, info: dict[str, Any], table: Table) -> tup
 
 
 def _complete(model: Any, info: dict[str, Any], X: Any, out: Any, table: Table) -> tuple[Any, str]:
-    holes = X.isna()
-    completed, _ = within_range(model.complete(X), holes, info["ranges"])
+    missing = X.isna()
+    completed, _ = within_range(model.complete(X), missing, info["ranges"])
     for name in X.columns:
-        at = np.flatnonzero(holes[name].to_numpy())
+        at = np.flatnonzero(missing[name].to_numpy())
         if len(at):
             fill(out, name, at, completed[name].iloc[at], table)
-    return out, f"{count(int(holes.to_numpy().sum()), 'hole')} filled in {count(len(out), 'row')}."
+    return out, (
+        f"{count(int(missing.to_numpy().sum()), 'missing cell')} filled in "
+        f"{count(len(out), 'row')}."
+    )
 
 
 def _label(model: Any, info: dict[str, Any], X: Any, out: Any, table: Table) -> tuple[Any, str]:
@@ -197,7 +200,7 @@ def _label(model: Any, info: dict[str, Any], X: Any, out: Any, table: Table) -> 
 
 
 def _known(column: Any, table: Table) -> Any:
-    """Return which cells of a column hold a value."""
+    """Return a mask of the cells of a column that hold a value."""
     if not table.text:
         return column.notna().to_numpy()
     return np.array(

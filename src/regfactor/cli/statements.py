@@ -1,4 +1,4 @@
-"""`--constraint "goal=sport:0.8+-0.05"`: what is known of rows without a label, as constraints of `ExpectationSVC`."""
+"""`--constraint "goal=sport:0.8+-0.05"`: knowledge of unlabeled rows for `ExpectationSVC`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Statement(NamedTuple):
 
 
 def parse(text: str) -> Statement:
-    """Return a statement; raise where it is none."""
+    """Return a statement; raise if it cannot be parsed."""
     found = FORM.match(text)
     if found is None:
         raise BadInput(

@@ -38,7 +38,7 @@ FORMATS = (".csv", ".tsv", ".txt", ".csv.gz", ".parquet", ".feather", ".npz")
 
 @dataclass(frozen=True)
 class Reading:
-    """How a text file is read: its encoding, whether it has a header, and what else marks a missing cell."""
+    """Options of reading a text file: encoding, header, further markers of missing cells."""
 
     encoding: str = "utf-8"
     header: bool = True
@@ -285,7 +285,7 @@ def _rows(buffer: io.StringIO, names: list[str], separator: str, path: Path) -> 
 
 
 def _note_of_short_rows(buffer: io.StringIO, frame: Any, separator: str) -> list[str]:
-    """Return what to say of rows that end before the last column, which pandas gives empty cells."""
+    """Return a note on rows that end before the last column, which get missing cells."""
     columns = frame.shape[1]
     if columns < 2 or not (frame.iloc[:, -1] == "").any():
         return []
@@ -318,7 +318,7 @@ def _refused_rows(
     path: Path,
     error: Exception,
 ) -> Any:
-    """Raise for rows that the parser refused, by the first one that is too long where that is the reason."""
+    """Raise for rows that the parser refused, naming the first one that is too long."""
     buffer.seek(start)
     try:
         for number, row in enumerate(filter(None, csv.reader(buffer, delimiter=separator)), 1):
@@ -359,7 +359,7 @@ def _of_binary(path: Path) -> Table:
 
 
 def _of_arrays(path: Path) -> tuple[Any, tuple[str, ...]]:
-    """Return the two-dimensional array of an archive as columns x0, x1, ..., its vectors by name, and what is left."""
+    """Return the matrix of an archive as columns x0, x1, ..., its vectors by name, and the rest."""
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}

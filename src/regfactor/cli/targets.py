@@ -1,4 +1,4 @@
-"""The column to be filled: which rows have a label, whether it is a class or a number, and how labels are spelled."""
+"""The target column: labeled rows, classes or numbers, and how labels are written."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def target_of(
     named: list[str],
     stated: list[str],
 ) -> Target:
-    """Return the target of a table; raise where there is nothing to learn from, or nothing to fill.
+    """Return the target of a table; raise if there is nothing to learn from, or nothing to fill.
 
     `named` are all classes, where the user gave them; `stated` those of which something is said
     without labels.
@@ -61,7 +61,7 @@ def target_of(
     column = next(c for c in seen.columns if c.name == name)
     cells = seen.frame[name]
     spelled = np.array(
-        [None if _hole(v) else _exact(v) for v in cells.astype(object)],
+        [None if _is_missing(v) else _exact(v) for v in cells.astype(object)],
         dtype=object,
     )
     if unlabeled is not None:
@@ -101,7 +101,7 @@ def _task(task: str | None, kind: str, given: list[str], stated: bool) -> tuple[
     ):
         return (
             CLASSIFICATION,
-            "few different whole numbers; --task regression would take them for amounts",
+            "few different whole numbers; --task regression would read them as amounts",
         )
     return REGRESSION, ""
 
@@ -125,7 +125,7 @@ def _numbers(name: str, spelled: Array) -> Array:
 
 
 def _check_stated(stated: list[str], given: list[str], named: list[str]) -> None:
-    """Raise where a statement speaks of an unknown class.
+    """Raise if a statement names an unknown class.
 
     Where no row is labeled, statements tell the classes.
     """
@@ -142,7 +142,8 @@ def _check_stated(stated: list[str], given: list[str], named: list[str]) -> None
 def _check_classes(name: str, given: list[str], classes: list[str], named: list[str]) -> None:
     if len(classes) < 2:
         raise BadInput(
-            f"The target {name!r} has one class only, {classes[0]!r}, in {len(given)} labeled rows; at "
+            f"The target {name!r} has one class only, {classes[0]!r}, in {len(given)} labeled rows; "
+            "at "
             'least two are needed. If others have no label, name all: --classes "a,b".',
         )
     strange = sorted(set(classes) - set(named)) if named else []
@@ -157,7 +158,7 @@ def _check_classes(name: str, given: list[str], classes: list[str], named: list[
         )
 
 
-def _hole(value: Any) -> bool:
+def _is_missing(value: Any) -> bool:
     # NA has no truth value
     return value is None or type(value).__name__ == "NAType" or bool(value != value)
 

@@ -1,4 +1,4 @@
-"""When the rows of a series are: dates, quarters, numbers that count up, or just one after the other."""
+"""Times of the rows of a series: dates, quarters, counting numbers, or just their order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEASON = {
     "B": 5,
     "h": 24,
 }
-REGULAR = 0.5  # share of the commonest step from which other steps are gaps
+REGULAR = 0.5  # share of the most frequent step from which other steps are gaps
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Clock:
 
     @property
     def season(self) -> int | None:
-        """How many rows make a year, or a week of days, or a day of hours.
+        """Number of rows in a year, in a week of days, or in a day of hours.
 
         None where the times do not tell.
         """
@@ -59,7 +59,7 @@ def clock_of(job: Job, seen: Understood, wanted: str | None) -> Clock:
     name = wanted or _dated(seen) or _counted(seen)
     if name is None:
         job.console.note(
-            "No column tells the times of the rows, so they were taken one after the other, in "
+            "No column holds the times of the rows, so they were read one after the other, in "
             "the order of the file, and forecasts are counted. --time names one, --season a "
             "season.",
         )
@@ -82,7 +82,7 @@ def clock_of(job: Job, seen: Understood, wanted: str | None) -> Clock:
 
 
 def _dated(seen: Understood) -> str | None:
-    """Return a column of dates without holes.
+    """Return a column of dates without missing cells.
 
     Raise for one that would be it but for a few cells.
     """
@@ -103,7 +103,7 @@ def _dated(seen: Understood) -> str | None:
 
 
 def _counted(seen: Understood) -> str | None:
-    """Return a column of numbers that counts the rows, by the name of a year or by being ignored as a row's name."""
+    """Return a column of numbers that counts the rows: of years, or ignored as an identifier."""
     return next(
         (c.name for c in seen.columns if c.kind == ID and seen.frame[c.name].dtype.kind in "iuf"),
         None,
@@ -189,7 +189,7 @@ def _with_gaps(job: Job, name: str, index: Any, whole: Any, order: Any) -> Clock
     places = index.get_indexer(whole)
     if len(whole) > rows:
         job.console.note(
-            f"{len(whole) - rows} times are missing in {name!r}; they were taken for rows without "
+            f"{len(whole) - rows} times are missing in {name!r}; they were added as rows without "
             "values.",
         )
     return Clock(name, whole, np.where(places >= 0, np.asarray(order)[places], -1))

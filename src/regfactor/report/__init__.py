@@ -1,4 +1,4 @@
-"""Reports: one HTML file that needs nothing from outside, in light and dark, on screen and paper."""
+"""Reports: one self-contained HTML file, in light and dark, for screen and paper."""
 
 from regfactor.report.numbers import at_most, number
 from regfactor.report.page import Code, Figure, Grid, Note, Page, Section, Text

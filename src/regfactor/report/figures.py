@@ -1,4 +1,4 @@
-"""Figures of reports: SVG by matplotlib, colored by the variables of the page, so that they suit light and dark."""
+"""Figures of reports: SVG by matplotlib, with the colors of the page for light and dark."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ MOST_POINTS = 3000  # drawn of a cloud: a page should open at once
 
 @contextmanager
 def _drawing(height: float) -> Iterator[tuple[Any, Any]]:
-    """Give a figure and its axes in the style of reports."""
+    """Return a figure and its axes in the style of reports."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -70,7 +70,7 @@ def _drawing(height: float) -> Iterator[tuple[Any, Any]]:
 
 
 def _svg(figure: Any) -> str:
-    """Return the drawing without what only a file of its own needs."""
+    """Return the SVG without the header of a file."""
     buffer = io.StringIO()
     figure.savefig(
         buffer,
@@ -261,7 +261,7 @@ def fan(
     name: str,
     level: float,
 ) -> str:
-    """Draw the end of a series, what is expected, and the limits within which a share `level` of it lies."""
+    """Draw the end of a series, its forecast, and the limits of level `level`."""
     times, seen = past
     ahead, mean, lower, upper = future
     with _drawing(2.5) as (figure, axes):
@@ -297,7 +297,7 @@ def convergence(steps: Sequence[int], gaps: Sequence[float]) -> str:
 
 
 def short(name: Any) -> str:
-    """Return a name that fits beside a figure."""
+    """Return a name that fits next to a figure."""
     text = str(name)
     if len(text) <= LONGEST:
         return text

@@ -1,4 +1,4 @@
-"""Numbers as people read them: a few digits, thousands with commas, no powers of ten where none are needed."""
+"""Numbers as text: a few digits, thousands with commas, powers of ten only where needed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 # sizes between which a number is written out
 LEAST = 1e-4
 MOST = 1e12
-CLOSEST = 1e-6  # share below which a gap is not told apart
+CLOSEST = 1e-6  # share below which gaps are not distinguished
 
 
 def number(value: float, digits: int = 3) -> str:

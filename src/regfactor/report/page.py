@@ -9,7 +9,7 @@ import abc
 import html
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version
@@ -40,7 +40,7 @@ class Text(Block):
 
 @dataclass(frozen=True)
 class Note(Block):
-    """A paragraph that must not be overlooked."""
+    """A highlighted paragraph."""
 
     text: str
 
@@ -65,7 +65,7 @@ class Code(Block):
 
 @dataclass(frozen=True)
 class Grid(Block):
-    """A table; columns of numbers stand at the right."""
+    """A table; columns of numbers are aligned right."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -87,12 +87,13 @@ class Grid(Block):
             caption = f"<caption>{html.escape(self.caption)}</caption>"
         else:
             caption = ""
-        return f'<div class="wide"><table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+        table = f"{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"
+        return f'<div class="wide"><table>{table}</table></div>'
 
 
 @dataclass(frozen=True)
 class Figure(Block):
-    """A drawing in SVG with its caption, which says what is to be seen."""
+    """A drawing in SVG with its caption, which describes it."""
 
     svg: str
     caption: str
@@ -107,15 +108,20 @@ class Figure(Block):
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands under it."""
+    """A heading and its blocks."""
 
     heading: str
     blocks: Sequence[Block]
 
+    def html(self, numbers: Iterator[int]) -> str:
+        """Return its HTML; every block takes a number of the page."""
+        blocks = "".join(block.html(next(numbers)) for block in self.blocks)
+        return f"<section><h2>{html.escape(self.heading)}</h2>{blocks}</section>"
+
 
 @dataclass(frozen=True)
 class Page:
-    """A report: what it is about, its result in a sentence or two, key numbers (number, what it is), sections."""
+    """A report: title, result in a sentence or two, key numbers with their meaning, sections."""
 
     title: str
     lead: str
@@ -128,11 +134,7 @@ class Page:
             files("regfactor.report").joinpath("template.html").read_text(encoding="utf-8"),
         )
         numbers = itertools.count(1)
-        sections = "\n".join(
-            f"<section><h2>{html.escape(s.heading)}</h2>{''.join(b.html(next(numbers)) for b in s.blocks)}</section>"
-            for s in self.sections
-            if s.blocks
-        )
+        sections = "\n".join(section.html(numbers) for section in self.sections if section.blocks)
         facts = "".join(
             f"<div><dt>{html.escape(what)}</dt><dd>{html.escape(value)}</dd></div>"
             for value, what in self.facts
