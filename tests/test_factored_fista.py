@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 
 from regfactor.core.factors import Factors
+from regfactor.core.loop import Status
 from regfactor.core.params import UnsupportedProblem
 from regfactor.losses import (
     Absolute,
@@ -219,6 +220,38 @@ def test_float32_is_certified_to_the_default_tolerance(loss, share, seed):
     assert found.status.name == "CERTIFIED"
     assert found.relative_gap <= 1e-4
     assert found.point.factors.C.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("seed", "loss", "offset", "intercept"),
+    [
+        (30, Squared(), 0.0, True),
+        (39, Huber(), 0.0, False),
+        (20, Huber(), 5.0, False),
+        (0, Huber(), 100.0, False),
+        (17, Poisson(), 0.0, False),
+        (38, Huber(), 0.0, True),
+    ],
+)
+def test_float32_needs_about_as_many_steps_as_float64(seed, loss, offset, intercept):
+    """In single precision rounding decided lengths and turns of steps, so that momentum was lost."""
+    rng = np.random.default_rng(seed)
+    n, d = rng.integers(5, 40), rng.integers(3, 20)
+    X = offset + rng.normal(size=(n, 3)) @ rng.normal(size=(3, d)) + 0.3 * rng.normal(size=(n, d))
+    if isinstance(loss, Poisson):
+        X = rng.poisson(np.exp(np.clip(0.3 * X, -3, 3))).astype(float)
+    places = np.nonzero(rng.random((n, d)) < rng.uniform(0.2, 0.8))
+    entries = X[places].astype(np.float32)
+    share = 10 ** rng.uniform(-2.5, -0.1)
+    steps = []
+    for dtype in (np.float32, np.float64):
+        table = scipy.sparse.csr_array((entries.astype(dtype), places), shape=(n, d))
+        design = Design.intercept(n, dtype) if intercept else None
+        problem = Convex(Data.of_sparse(table, loss), Trace(), 1.0, design=design)
+        found = solve(problem.at(float(np.float32(share * problem.alpha_max()))))
+        assert found.status is Status.CERTIFIED
+        steps.append(found.n_iter)
+    assert steps[0] <= 1.3 * steps[1]
 
 
 def test_float32_is_judged_in_float64():

@@ -92,6 +92,46 @@ def test_the_loop_says_how_it_ended(objectives, bounds, limits, status):
     assert solution.status.message
 
 
+def test_a_decomposition_that_fails_ends_the_run_as_diverged():
+    def failing():
+        yield from iterates([5.0, 3.0])
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+    solution = run(failing(), tol=0.0, max_iter=10)
+    assert solution.status is Status.DIVERGED and solution.objective == 3.0
+
+
+def test_a_decomposition_that_fails_at_once_is_an_error():
+    def failing():
+        raise np.linalg.LinAlgError("SVD did not converge")
+        yield
+
+    with pytest.raises(np.linalg.LinAlgError):
+        run(failing(), tol=0.0, max_iter=10)
+
+
+@pytest.mark.parametrize("solver", [None, Fista(), Admm()], ids=["default", "fista", "admm"])
+@pytest.mark.parametrize("gauge", [Trace(), Rows(L2())], ids=["trace", "rows"])
+@pytest.mark.parametrize(
+    "loss", [Squared(), Huber(), Poisson()], ids=["squared", "huber", "poisson"]
+)
+@pytest.mark.parametrize("factor", [1e170, 1e160, 1e-157, 1e-170])
+def test_numbers_at_the_ends_of_the_range_never_converge_wrongly(factor, loss, gauge, solver):
+    X = factor * np.abs(sample(Squared(), n=8, d=4))
+    design = Design.intercept(len(X))
+    with np.errstate(all="ignore"):
+        for problem in (
+            Convex(Data.of(X, loss), gauge, 0.5 * factor),
+            Convex(Data.of(X, loss), gauge, 0.5 * factor, design=design),
+        ):
+            solution = solve(problem, solver=solver, max_iter=40)
+            bounds = [solution.bound, *(record.bound for record in solution.history)]
+            assert not np.isnan(bounds).any()
+            if solution.status.converged:
+                assert np.isfinite(solution.objective) and abs(solution.objective) > 1e-300
+                assert solution.relative_gap <= 1e-4
+
+
 def test_a_negative_gap_is_not_hidden():
     solution = run(iterates([1.0], [2.0]), tol=1e-3, max_iter=1)
     assert solution.gap == -1.0

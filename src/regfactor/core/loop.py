@@ -1,4 +1,4 @@
-"""The one loop: draws the iterates of a solver, keeps the best point and bound, reports how it ended.
+"""The one loop: draws the iterates of a solver, keeps the best point and bound, reports the end.
 
 It knows no problem: a point is whatever the iterates of a solver hold.
 """
@@ -6,7 +6,7 @@ It knows no problem: a point is whatever the iterates of a solver hold.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, TypeVar
@@ -21,11 +21,14 @@ CONTRADICTION = 1e-3
 
 
 class Status(Enum):
-    """How a run ended; the message says what to change."""
+    """The end of a run; its message states what to change."""
 
     CERTIFIED = "the duality gap is within the tolerance"
     SETTLED = "the objective no longer changes by more than the tolerance"
-    STALLED = "the certificate cannot be improved further in this precision; loosen tol, or scale the data"
+    STALLED = (
+        "the certificate cannot be improved further in this precision; loosen tol, or scale the "
+        "data"
+    )
     RANK_LIMIT = "the limit of the rank holds the objective above the global optimum"
     FINISHED = "the algorithm came to its end"
     MAX_ITER = "the iteration limit was reached first; raise max_iter, or loosen tol"
@@ -37,7 +40,7 @@ class Status(Enum):
 
     @property
     def message(self) -> str:
-        """What happened, and what to do about it."""
+        """The reason for the end, and the remedy."""
         return self.value
 
     @property
@@ -46,7 +49,8 @@ class Status(Enum):
         return self in (Status.CERTIFIED, Status.SETTLED, Status.RANK_LIMIT, Status.FINISHED)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.value,)  # skops asks for this one, not for __reduce_ex__
+        # skops asks for this one, not for __reduce_ex__
+        return type(self), (self.value,)
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ class Solution(Generic[P]):
 
 @dataclass(frozen=True)
 class Limits:
-    """When a run ends, what it may use, and who watches it."""
+    """The limits of a run, and the functions that watch it."""
 
     tol: float = 1e-4
     max_iter: int = 1000
@@ -129,7 +133,8 @@ class Limits:
             raise ValueError(f"time_limit must be a number >= 0 or None, got {limit!r}.")
         if self.max_rank is not None and not is_count(self.max_rank):
             raise ValueError(
-                f"max_rank must be a whole number >= 1, or None for no limit, got {self.max_rank!r}."
+                "max_rank must be a whole number >= 1, or None for no limit, got "
+                f"{self.max_rank!r}."
             )
 
 
@@ -171,7 +176,7 @@ def relative(gap: float, objective: float, floor: float) -> float:
 
 @dataclass
 class _Best(Generic[P]):
-    """What the loop remembers: the best point of the current stage and the best bound."""
+    """The best point of the current stage and the best bound."""
 
     point: P | None = None
     objective: float = np.inf
@@ -182,7 +187,8 @@ class _Best(Generic[P]):
 
     def update(self, iterate: Iterate[P]) -> float:
         """Take an iterate in; return by how much it lowered the objective."""
-        if iterate.stage != self.stage:  # another objective: the old best point is not comparable
+        # another stage has another objective: the old best point is not comparable
+        if iterate.stage != self.stage:
             self.stage = iterate.stage
             self.objective = np.inf
         decrease = self.objective - iterate.objective
@@ -220,7 +226,18 @@ def run(
     history: list[Record] = []
     started = time.perf_counter()
     status = Status.FINISHED
-    for iterate in iterates:
+    drawn = iter(iterates)
+    while True:
+        try:
+            iterate = next(drawn)
+        except StopIteration:
+            break
+        except np.linalg.LinAlgError:
+            # a decomposition fails where numbers have overflowed
+            if best.point is None:
+                raise
+            status = Status.DIVERGED
+            break
         decrease = best.update(iterate)
         seconds = time.perf_counter() - started
         record = Record(best.n_iter, iterate.objective, best.bound, seconds, iterate.info)
@@ -238,7 +255,8 @@ def run(
         if ended is not None:
             status = ended
             break
-    _close(iterates)
+    if isinstance(drawn, Generator):
+        drawn.close()
     if best.point is None:
         raise ValueError("The solver offered no iterate.")
     if not np.isfinite(best.objective):
@@ -286,8 +304,3 @@ def _ended(
     if iterate.settled or change <= tol:
         return Status.SETTLED
     return None
-
-
-def _close(iterates: Iterable[Iterate[P]]) -> None:
-    if isinstance(iterates, Iterator) and hasattr(iterates, "close"):
-        iterates.close()

@@ -34,6 +34,7 @@ POSITIVE = "FactorModel with on_codes=NonNegative() and on_components=NonNegativ
 STIFFNESSES = tuple(
     10.0**k for k in range(-2, 8)
 )  # curvatures of the envelopes that stand for a loss with kinks
+TINY = float(np.finfo(np.float64).tiny)
 # of repairs of a dual point that undo each other, and what of it is left at their end
 TURNS = 20
 ROUNDINGS = 64
@@ -289,7 +290,9 @@ class Convex(Problem[FactorPoint]):
         bend = v[0] - 2 * v[1] + v[2]
         if np.isfinite(bend) and bend < 0:
             tries.append(float(np.clip(longest / 2 * (1 + (v[0] - v[2]) / (2 * bend)), 0, longest)))
-        return max([*v, *(self.dual_value(s, Y) for s in tries)])
+        values = [*v, *(self.dual_value(s, Y) for s in tries)]
+        # overflow makes a dual value NaN, which proves nothing
+        return max((value for value in values if not np.isnan(value)), default=-np.inf)
 
     def dual_value(self, s: float, Y: Array) -> float:
         """Return the dual objective of s Y for a feasible Y."""
@@ -419,7 +422,15 @@ class Convex(Problem[FactorPoint]):
             solution = self._in_double(solution, tol)
         if given.data.layout is not self.data.layout:
             solution = self._with_dense_dual(solution)
+        if self._underflows:
+            solution = replace(solution, status=Status.STALLED)
         return solution
+
+    @property
+    def _underflows(self) -> bool:
+        """Whether losses are lost to underflow: data are left to explain, at no measurable loss."""
+        dual = self.null.dual
+        return abs(self.null_objective()) < TINY and dual is not None and bool(dual.any())
 
     def _with_last_bound(self, solution: Solution[FactorPoint]) -> Solution[FactorPoint]:
         """Return the solution with the bound of its own dual point, if that is better."""

@@ -47,6 +47,8 @@ SAMPLE = 50_000  # rows of a tall table on which the sweeps begin
 SPARE = 8  # directions carried beside those of the atoms
 MARGIN = 0.99  # share of the tolerance that is aimed at; the rest is for rounding
 ROUNDING = 50  # rounding errors that a rise of the objective may be
+# relative rise of the objective that in single precision may come from rounding of the step
+SMALL_RISE = 1e-3
 PATIENCE = 10  # examinations without a fall of the objective after which nothing is left to gain
 SINGLE_PATIENCE = 2  # the same in single precision, after which double precision goes on
 
@@ -132,11 +134,8 @@ class FactoredFista(Solver):
             for _ in range(self.every):
                 descent.step()
             found = descent.examine()
-            if (
-                descent.single
-                and not found.rank_limited
-                and (found.settled or found.bound > -np.inf)
-            ):
+            done = found.settled or descent.exhausted or found.bound > -np.inf
+            if descent.single and done and not found.rank_limited:
                 descent.refine()
                 found = descent.examine()
             yield found
@@ -173,7 +172,13 @@ class Mix:
 
 
 def inner_product(A: Factors, B: Factors) -> float:
-    """Return <A, B> of matrices in factors, without forming them."""
+    """Return <A, B> of matrices in factors, without forming them, summed in float64.
+
+    Lengths of moves and the sign of a turn are differences of such products. In single precision
+    rounding decides them, and momentum is lost at nearly every step.
+    """
+    A = A.astype(np.float64)
+    B = B.astype(np.float64)
     return float(np.vdot(A.Phi.T @ B.Phi, A.C @ B.C.T))
 
 
@@ -195,6 +200,7 @@ class Descent:
         self.now = self.last = self._begin(start)
         self.known = np.full((2, 2), inner_product(self.now.F, self.now.F))
         self.block = self._topped(self.now.F.C.T, self.now.F.rank)
+        self.exhausted = False
         self.examined = 0
         self.still = 0
         self.examined_at = self.now.objective
@@ -231,6 +237,7 @@ class Descent:
         move = np.array([1, -(1 + b), b])
         bend = self._bend(new, value + self._ridge(B), g, mapped, float(move @ products @ move))
         if not new.objective <= now.objective * (1 + self.rounding):
+            self.exhausted = new.objective <= now.objective * (1 + SMALL_RISE)
             self._fall_back(bend)
             return
         self._lengthen(bend)
@@ -484,17 +491,17 @@ class Descent:
 
     def _bend(self, new: Spot, value: float, g: Array, mapped: Array, length: float) -> float:
         """Return the curvature of the loss along the move just made, of a given squared length."""
-        excess = new.value - value - float(np.vdot(g, new.mapped)) + float(np.vdot(g, mapped))
+        excess = new.value - value - float(np.vdot(g, new.mapped - mapped))
         if not np.isfinite(excess):
             return 4 * self.steepest
-        told = length > self.rounding * self.known[0, 0] and excess > max(
-            1e-12,
-            self.rounding,
-        ) * abs(value)
-        # else both are differences that rounding has eaten
-        if told:
+        if length > self.rounding * self.known[0, 0] and excess > max(1e-12, self.rounding) * abs(
+            value
+        ):
             return 2 * excess / length
-        return 0.0
+        # Both are differences that rounding has eaten. In single precision that begins long before
+        # the end, and steps would be too long or too short from there on.
+        self.exhausted = True
+        return self.steepest if self.single else 0.0
 
     def _lengthen(self, bend: float) -> None:
         """Set the step by the greatest curvature met, of which the memory fades: steep directions are few but stay."""
