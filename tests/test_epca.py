@@ -16,6 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import COMPOSITE, LOSSES, cases, draw
+from regfactor import ConvexSubspace
 from regfactor.core.loop import Status
 from regfactor.losses import Binomial, Logistic, Multinomial, Poisson, Softmax
 from regfactor.penalties import Trace
@@ -1301,3 +1302,26 @@ def test_counts_too_large_to_be_certified_say_by_what():
         ConvergenceWarning, match="required relative to the loss above its least value"
     ):
         ExponentialFamilyPCA(None, "poisson", alpha=10.0).fit(X)
+
+
+@pytest.mark.filterwarnings("ignore:ConvexSubspace has no component")
+@pytest.mark.parametrize("alpha", [1.0, 10.0])
+@pytest.mark.parametrize("loss", ["multinomial", "softmax"])
+def test_a_column_that_is_never_chosen_keeps_no_proof_away(loss, alpha):
+    random = np.random.default_rng(1)
+    Z = random.normal(size=(60, 2)) @ random.normal(size=(2, 6))
+    X = np.array([random.multinomial(1, np.exp(z) / np.exp(z).sum()) for z in Z]).astype(float)
+    plain = ConvexSubspace(loss, alpha=alpha).fit(X)
+    wider = ConvexSubspace(loss, alpha=alpha, max_iter=60).fit(np.hstack([X, np.zeros((60, 1))]))
+    assert wider.status_ is Status.CERTIFIED
+    assert wider.objective_ == pytest.approx(plain.objective_, rel=1e-4)
+    assert wider.intercept_[-1] < wider.intercept_[:-1].min() - 10
+
+
+def test_the_time_limit_bounds_the_searches_too():
+    X = table("poisson")
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        fit = model("poisson", k="auto", alpha="auto", time_limit=0.0, random_state=0).fit(X)
+    assert fit.status_ is Status.TIME_LIMIT
+    assert len(fit.alphas_) == len(fit.ranks_) == 1
+    assert np.isfinite(fit.codes_).all()

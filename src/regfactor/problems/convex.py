@@ -19,6 +19,7 @@ from regfactor.problems.base import Problem
 from regfactor.problems.data import Data, data_of
 from regfactor.problems.design import Design
 from regfactor.problems.gradient_operator import GradientOperator
+from regfactor.problems.term import Term
 
 STRENGTHLESS = (
     "null",
@@ -316,6 +317,8 @@ class Convex(Problem[FactorPoint]):
         """
         if self.design is None:
             return Y
+        if self._coupled and self._never_chosen.any():
+            Y = self.data.feasible(np.where(self.data.layout.spread(self._never_chosen), 0, Y))
         given = Y
         Y = self.design.annihilate(Y, self.data.dual_slack(Y), self.data.layout)
         if not self._coupled and (stuck := self.data.infeasible_columns(Y)).any():
@@ -332,6 +335,19 @@ class Convex(Problem[FactorPoint]):
                 break
             Y = self.design.annihilate(inside, self.data.dual_slack(inside), self.data.layout)
         return Y
+
+    @cached_property
+    def _never_chosen(self) -> Array:
+        """Columns without a count under a loss of whole rows.
+
+        There a dual point is not negative and sums to zero under an intercept, so it is zero; its
+        rounding would leave the domain of L*.
+        """
+
+        def counts(t: Term) -> Array:
+            return t.weights * t.x if t.loss.rowwise else np.ones_like(t.x)
+
+        return self.data.layout.column_sums(self.data.collect(counts)) == 0
 
     @cached_property
     def null(self) -> FactorPoint:
