@@ -1,4 +1,4 @@
-"""Many small convex problems at once: batched damped Newton for the columns of B in sum_ij f_ij((D B)_ij) + ridge."""
+"""sum_ij f_ij((D B)_ij) + ridge: damped Newton for all columns of B at once."""
 
 from __future__ import annotations
 
@@ -7,30 +7,27 @@ from typing import Protocol
 
 import numpy as np
 
+from regfactor.core.line_search import backtrack_each
 from regfactor.core.params import Array
 
 # evaluate(B) -> the value of each column; gradient and second derivative in each entry of D @ B
 Evaluate = Callable[[Array], tuple[Array, Array, Array]]
-Expansion = tuple[
-    Array,
-    Array,
-    Array,
-]  # value, gradient and second derivative in each entry of D @ B
-# first share of the majorizing curvature that is added where a Newton step fails, as on flat
-# stretches
-TRUST = 1e-3
-ROUNDING = 1e-13
-STEPS = 200
-# damping at which even a tiny step no longer lowers the value: rounding is all that is left
-STUCK = 1e6
-SLACK = {
-    8: 1e-12,
-    4: 1e-5,
-}  # relative rise of a column that is rounding, by the size of a number in bytes
-# of a step that raises its column; the last has no length
-SHORTER = 0.3
-SHORTENINGS = 12
-BLOCK = 4_000_000  # numbers in the Hessians that are held at once
+# value, gradient and second derivative in each entry of D @ B
+Expansion = tuple[Array, Array, Array]
+
+MAX_NEWTON_STEPS = 200
+# The first share of the majorizing curvature that is added where a step fails, as on flat parts.
+FIRST_DAMPING = 1e-3
+DAMPING_FACTOR = 8
+# Damping from which on even a tiny step does not lower the value: only rounding is left.
+MAX_DAMPING = 1e6
+VALUE_ROUNDING = 1e-13  # relative
+SUFFICIENT_SHARE = 0.1  # of the decrease that the quadratic model predicts
+# Relative rise of a column that is rounding, by the size of a number in bytes.
+ALLOWED_RISE = {8: 1e-12, 4: 1e-5}
+SHORTENING = 0.3
+MAX_SHORTENINGS = 11
+BLOCK_ELEMENTS = 4_000_000  # numbers in the Hessians that are held at once
 
 
 class Layout(Protocol):
@@ -59,7 +56,8 @@ class SummingLayout(Layout, Protocol):
 
 def newton_step(g: Array, h: Array, D: Array, B: Array, ridge: Array, layout: Layout) -> Array:
     """Return B after one plain Newton step: the minimum, where the losses are quadratic."""
-    return B - solve_columns(D, h, ridge, layout.adjoint(D, g) + ridge[:, None] * B, layout)
+    gradient = layout.adjoint(D, g) + ridge[:, None] * B
+    return B - solve_columns(D, h, ridge, gradient, layout)
 
 
 def minimize_columns(
@@ -70,45 +68,47 @@ def minimize_columns(
     majorant: Array,
     layout: Layout,
 ) -> Array:
-    """Minimize F_j(b_j) = sum_i f_ij(d_i b_j) + sum_k ridge_k b_kj^2 / 2 for every column j; never raises any F_j.
+    """F_j(b_j) = sum_i f_ij(d_i b_j) + sum_k ridge_k b_kj^2 / 2: minimize it for every column j.
 
-    `ridge` has a number for each row of B; `majorant` bounds each second derivative (infinite where
-    nothing does); a column is done when a step promises to lower it by no more than rounding.
+    No F_j is ever raised. `ridge` has a number for each row of B; `majorant` bounds each second
+    derivative (infinite where nothing does). A column has converged when the decrease that a step
+    predicts is within rounding.
     """
     accuracy = 4 * float(np.finfo(B.dtype).eps)
-    damping = np.zeros(B.shape[1], B.dtype)  # Levenberg-Marquardt, apart in every column
+    damping = np.zeros(B.shape[1], B.dtype)  # Levenberg-Marquardt, separate in every column
     values, g, h = _with_ridge(evaluate, B, ridge)
-    for _ in range(STEPS):
-        slope = layout.adjoint(D, g) + ridge[:, None] * B
+    for _ in range(MAX_NEWTON_STEPS):
+        gradient = layout.adjoint(D, g) + ridge[:, None] * B
+        damped = h
         if damping.any():
-            firm = h + layout.spread(damping) * np.where(np.isfinite(majorant), majorant, h)
-        else:
-            firm = h
-        step = solve_columns(D, firm, ridge, slope, layout)
-        promise = (slope * step).sum(axis=0) / 2
-        scale = (
-            np.abs(values) + np.abs(values).mean()
-        )  # a column that is fitted perfectly has no scale of its own
-        open_ = (promise > accuracy * scale) & (damping < STUCK)
-        if (
-            not open_.any()
-        ):  # the last step is below what values can show, but it doubles the digits of the slope
-            return np.where(np.isfinite(step) & (damping < STUCK), B - step, B)
-        trial = np.where(open_, B - step, B)
+            bound = np.where(np.isfinite(majorant), majorant, h)
+            damped = h + layout.spread(damping) * bound
+        step = solve_columns(D, damped, ridge, gradient, layout)
+        predicted = (gradient * step).sum(axis=0) / 2
+        # a column that is fitted perfectly has no scale of its own
+        scale = np.abs(values) + np.abs(values).mean()
+        movable = damping < MAX_DAMPING
+        active = (predicted > accuracy * scale) & movable
+        if not active.any():
+            # below what values can show, but the last step doubles the precision of the gradient
+            return np.where(np.isfinite(step) & movable, B - step, B)
+        trial = np.where(active, B - step, B)
         new, g_new, h_new = _with_ridge(evaluate, trial, ridge)
-        good = new <= values - np.where(open_, promise / 10, 0)
-        # within rounding of the value a step cannot be judged by it; the model is then exact enough
-        good |= (promise <= ROUNDING * scale) & (new <= values + ROUNDING * scale)
-        damping = np.where(good, damping / 8, np.maximum(8 * damping, TRUST))
-        if good.all():
+        accepted = new <= values - np.where(active, SUFFICIENT_SHARE * predicted, 0)
+        # a step within rounding of the value cannot be judged by it; the model is exact enough then
+        rounding = VALUE_ROUNDING * scale
+        accepted |= (predicted <= rounding) & (new <= values + rounding)
+        raised = np.maximum(DAMPING_FACTOR * damping, FIRST_DAMPING)
+        damping = np.where(accepted, damping / DAMPING_FACTOR, raised)
+        if accepted.all():
             B = trial
             values = new
             g = g_new
             h = h_new
             continue
-        B = np.where(good, trial, B)
-        values = np.where(good, new, values)
-        taken = layout.spread(good)
+        B = np.where(accepted, trial, B)
+        values = np.where(accepted, new, values)
+        taken = layout.spread(accepted)
         g = np.where(taken, g_new, g)
         h = np.where(taken, h_new, h)
     return B
@@ -122,64 +122,67 @@ def improve_columns(
     ridge: Array,
     layout: SummingLayout,
 ) -> tuple[Array, Expansion]:
-    """Return B after one Newton step in every column, shortened where it raises the column, and the expansion there.
+    """Return B after one Newton step in every column, and the expansion there.
 
-    `at` is the expansion at B: what tests a step of one factor serves the next step of the other.
+    A step that raises its column is shortened. `at` is the expansion at B: the one that tests a
+    step of one factor serves the next step of the other.
     """
     values, g, h = at
     step = solve_columns(D, h, ridge, layout.adjoint(D, g) + ridge[:, None] * B, layout)
     step = np.where(np.isfinite(step), step, 0)
     costs = layout.column_sums(values) + _ridge_costs(B, ridge)
-    most = costs + SLACK[B.dtype.itemsize] * np.abs(costs)
-    length = np.ones(B.shape[1], B.dtype)
-    for left in reversed(range(SHORTENINGS)):
-        trial = B - length * step
+    allowed = costs + ALLOWED_RISE[B.dtype.itemsize] * np.abs(costs)
+    lengths = np.ones(B.shape[1], B.dtype)
+    trial = B
+    new = at
+
+    def accepts(searched: Array, tried: Array) -> Array:
+        nonlocal trial, new
+        lengths[searched] = tried
+        trial = B - lengths * step
         new = expand(trial)
-        worse = ~(layout.column_sums(new[0]) + _ridge_costs(trial, ridge) <= most)
-        if not worse.any():
-            break
-        length = np.where(worse, SHORTER * length if left > 1 else 0, length)
+        costs = layout.column_sums(new[0]) + _ridge_costs(trial, ridge)
+        return np.asarray((costs <= allowed)[searched])
+
+    _, failed = backtrack_each(accepts, lengths, factor=SHORTENING, max_attempts=MAX_SHORTENINGS)
+    if len(failed):
+        accepts(failed, np.zeros(len(failed), B.dtype))
     return trial, new
 
 
-def solve_columns(D: Array, h: Array, ridge: Array, slope: Array, layout: Layout) -> Array:
-    """Solve (D' diag(h_j) D + diag(ridge)) step_j = slope_j for every column j."""
-    m, d = slope.shape
-    upper = np.triu_indices(m)
-    pairs = _products(D, *upper)
-    square = np.zeros((m, m), int)
-    square[upper] = square.T[upper] = np.arange(
-        len(upper[0]),
-    )  # where each entry of H stands among the pairs
-    eye = np.eye(m, dtype=D.dtype)
+def solve_columns(D: Array, h: Array, ridge: Array, gradient: Array, layout: Layout) -> Array:
+    """(D' diag(h_j) D + diag(ridge)) step_j = gradient_j, solved for every column j."""
+    m, d = gradient.shape
     step = np.empty((m, d), np.result_type(D, h))
     if not m:
         return step
-    width = max(1, BLOCK // (m * m))
+    upper = np.triu_indices(m)
+    pairs = _products(D, *upper)
+    # the position of each entry of the symmetric Hessian among the pairs
+    position = np.zeros((m, m), int)
+    position[upper] = np.arange(len(upper[0]))
+    position.T[upper] = position[upper]
+    eye = np.eye(m, dtype=D.dtype)
+    width = max(1, BLOCK_ELEMENTS // (m * m))
     for start in range(0, d, width):
         block = slice(start, start + width)
-        H = (
-            np.take(layout.grams(h, pairs, block), square.ravel(), axis=1).reshape(-1, m, m)
-            + ridge * eye
-        )
-        # a direction only, not the certified problem: the jitter keeps unobserved columns solvable
-        jitter = (
-            np.finfo(H.dtype).eps * np.trace(H, axis1=1, axis2=2) + np.finfo(H.dtype).tiny ** 0.5
-        )
-        step[:, block] = np.linalg.solve(
-            H + jitter[:, None, None] * eye,
-            slope[:, block].T[:, :, None],
-        )[:, :, 0].T
+        sums = np.take(layout.grams(h, pairs, block), position.ravel(), axis=1)
+        H = sums.reshape(-1, m, m) + ridge * eye
+        # a direction only, not the certified problem: jitter keeps unobserved columns solvable
+        precision = np.finfo(H.dtype)
+        jitter = precision.eps * np.trace(H, axis1=1, axis2=2) + precision.tiny**0.5
+        right = gradient[:, block].T[:, :, None]
+        step[:, block] = np.linalg.solve(H + jitter[:, None, None] * eye, right)[:, :, 0].T
     return step
 
 
 def _products(D: Array, first: Array, second: Array) -> Array:
-    """Return products of columns, in stretches of rows: of a tall D they are the largest array there is."""
+    """Return products of columns, by blocks of rows: of a tall D they are the largest array."""
     out = np.empty((len(D), len(first)), D.dtype)
-    height = max(1, BLOCK // max(len(first), 1))
+    height = max(1, BLOCK_ELEMENTS // max(len(first), 1))
     for start in range(0, len(D), height):
-        part = D[start : start + height]
-        np.multiply(part[:, first], part[:, second], out=out[start : start + height])
+        rows = slice(start, start + height)
+        np.multiply(D[rows][:, first], D[rows][:, second], out=out[rows])
     return out
 
 

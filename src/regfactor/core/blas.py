@@ -1,4 +1,4 @@
-"""The BLAS under numpy: how many threads it may have, and which products it is quick at."""
+"""The BLAS under numpy: its number of threads, and whether small products are fast."""
 
 from __future__ import annotations
 
@@ -7,28 +7,27 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-UNPACKED = {
-    "SkylakeX",
-    "Cooperlake",
-    "SapphireRapids",
-}  # cores for which OpenBLAS has kernels for small products
+# Cores for which OpenBLAS has kernels for small products.
+SMALL_PRODUCT_CORES = {"SkylakeX", "Cooperlake", "SapphireRapids"}
 
 
 def one_thread() -> Any:
-    """Return a context in which BLAS has one thread: on small blocks more of them cost more than they gain."""
+    """Return a context in which BLAS has one thread: on small blocks more threads cost time."""
     return _libraries().limit(limits=1, user_api="blas")
 
 
 @cache
 def likes_small_products() -> bool:
-    """Whether many products of up to a million steps take less time than a single one of as many.
+    """Return whether many products of up to a million operations are faster than one of as many.
 
-    OpenBLAS copies the factors of a product into its own order first, for some cores only where it
-    is larger.
+    OpenBLAS first copies the factors of a product into its own order; on some cores it does so
+    only if they are larger.
     """
-    return any(library.get("architecture") in UNPACKED for library in _libraries().info())
+    cores = {library.get("architecture") for library in _libraries().info()}
+    return not cores.isdisjoint(SMALL_PRODUCT_CORES)
 
 
 @cache
 def _libraries() -> Any:
-    return ThreadpoolController()  # to look for them takes as long as some fits, so once
+    # cached, since looking for the libraries takes as long as some fits
+    return ThreadpoolController()

@@ -1,4 +1,4 @@
-"""Z = Phi C without forming it, and the point that every convex solver starts from and hands back."""
+"""Z = Phi C without forming it, and the point of convex and factored problems."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Factors:
 
     @property
     def rank(self) -> int:
-        """Return the number of atoms, an upper bound of the rank of Z."""
+        """Number of atoms, an upper bound of the rank of Z."""
         return self.C.shape[0]
 
     @property
@@ -43,7 +43,7 @@ class Factors:
 
     @property
     def T(self) -> Factors:
-        """Z' with the factors in exchanged roles."""
+        """Z' = C' Phi'."""
         return Factors(self.C.T, self.codes.T)
 
     def dense(self) -> Array:
@@ -65,7 +65,7 @@ class Factors:
 
 @dataclass(frozen=True, eq=False)
 class FactorPoint:
-    """A primal point (factors and free coefficients) and, where a solver has one, a dual point."""
+    """Factors, free coefficients and, where a solver has one, a dual point."""
 
     factors: Factors
     coefficients: Array | None = None
@@ -73,11 +73,13 @@ class FactorPoint:
 
     def astype(self, dtype: Any) -> Self:
         """Return the same point in another precision."""
-        cast = [
-            None if a is None else a.astype(dtype, copy=False)
-            for a in (self.coefficients, self.dual)
-        ]
-        return type(self)(self.factors.astype(dtype), *cast)
+        coefficients = self.coefficients
+        if coefficients is not None:
+            coefficients = coefficients.astype(dtype, copy=False)
+        dual = self.dual
+        if dual is not None:
+            dual = dual.astype(dtype, copy=False)
+        return type(self)(self.factors.astype(dtype), coefficients, dual)
 
 
 def rebalance(F: Factors, cut: float = 0.0) -> Factors:

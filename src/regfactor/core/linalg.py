@@ -1,4 +1,4 @@
-"""Array functions without a home in numpy or scipy: singular values from Grams, projections, angles, row blocks."""
+"""Array functions that numpy and scipy lack: singular values from Gram matrices, projections."""
 
 from __future__ import annotations
 
@@ -10,42 +10,43 @@ import scipy.sparse
 
 from regfactor.core.params import Array
 
-GRAM_LIMIT = (
-    1e-6  # below this share of the largest singular value a Gram matrix has lost too many digits
-)
-# share of the largest eigenvalue of a Gram matrix above which directions are as good as by an SVD
+# Share of the largest singular value below which a Gram matrix loses too much precision.
+GRAM_LIMIT = 1e-6
+# Share of the largest eigenvalue of a Gram matrix above which directions are as good as by an SVD.
 GRAM_SPAN = 1e-2
 
 
 def is_sparse(X: Any) -> bool:
-    """Tell whether X is a sparse matrix or array."""
+    """Return whether X is a sparse matrix or array."""
     return bool(scipy.sparse.issparse(X))
 
 
 def summed(X: Any) -> Any:
-    """Return a CSR array in which every place is stored once; the given one is left as it is."""
+    """Return a CSR array that stores every place once; the given one is not changed."""
     X = scipy.sparse.csr_array(X, copy=not X.has_canonical_format)
     X.sum_duplicates()
     return X
 
 
 def stored_by_all(X: Any) -> Array:
-    """Tell which columns of a CSR array all rows store: only there can a mean be large beside how much they vary."""
+    """Return a mask of the columns of a CSR array that all rows store.
+
+    Only there can a mean be large relative to the spread.
+    """
     return np.asarray(np.bincount(X.indices, minlength=X.shape[1]) == X.shape[0])
 
 
 def is_symmetric(K: Any) -> bool:
-    """Tell whether a square matrix, which may be sparse, is symmetric up to rounding."""
+    """Return whether a square matrix, which may be sparse, is symmetric up to rounding."""
     if not is_sparse(K):
         return bool(np.allclose(K, K.T, rtol=1e-6, atol=1e-9 * np.abs(K).max()))
     return bool((abs(K - K.T) - 1e-6 * abs(K)).max() <= 1e-9 * abs(K).max())
 
 
 def svd_above(W: Array, threshold: float) -> tuple[Array, Array, Array]:
-    """Singular triplets (U, s, Vt) of W with s > threshold, by an eigendecomposition of the smaller Gram matrix.
+    """Singular triplets (U, s, Vt) of W with s > threshold, by the smaller Gram matrix.
 
-    A Gram matrix squares the condition number, so values far below the largest are left to a full
-    SVD.
+    A Gram matrix squares the condition number, so values far below the largest need a full SVD.
     """
     if min(W.shape) == 0:
         return W[:, :0], np.zeros(0, W.dtype), W[:0]
@@ -68,16 +69,15 @@ def svd_above(W: Array, threshold: float) -> tuple[Array, Array, Array]:
 def top_eigenpairs(G: Array, k: int, lower: bool = True) -> tuple[Array, Array]:
     """Return the k greatest eigenvalues of a symmetric matrix, ascending, and their eigenvectors.
 
-    LAPACK's driver for some of them gives up on clusters of eigenvalues now and then, with an error
-    or with fewer than it was asked for; the one for all never does.
+    LAPACK's driver for some eigenvalues can fail on clusters of them, with an error or with fewer
+    than requested; the driver for all does not.
     """
     n = len(G)
-    # without the checks of scipy's eigh, which cost as much as a small matrix
+    # LAPACK directly: the checks of scipy's eigh cost as much as a small matrix
+    driver = scipy.linalg.lapack.dsyevr
     if G.dtype == np.float32:
-        some = scipy.linalg.lapack.ssyevr
-    else:
-        some = scipy.linalg.lapack.dsyevr
-    values, vectors, found, _, failed = some(G, range="I", il=n - k + 1, iu=n, lower=lower)
+        driver = scipy.linalg.lapack.ssyevr
+    values, vectors, found, _, failed = driver(G, range="I", il=n - k + 1, iu=n, lower=lower)
     if not failed and found == k:
         return values[:k], vectors
     values, vectors = scipy.linalg.eigh(G, lower=lower, check_finite=False, driver="evd")
@@ -85,7 +85,10 @@ def top_eigenpairs(G: Array, k: int, lower: bool = True) -> tuple[Array, Array]:
 
 
 def leading_vectors(M: Array, k: int) -> tuple[Array, Array]:
-    """Return k leading left and right singular vectors; a few of many by the Gram matrix, if that kept their digits."""
+    """Return k leading left and right singular vectors.
+
+    A few of many are found by the Gram matrix, if it is precise enough.
+    """
     if M.shape[0] < M.shape[1]:
         V, U = leading_vectors(M.T, k)
         return U, V
@@ -107,31 +110,32 @@ def gram(W: Any) -> Array:
 
 
 def spectral_norm(W: Any) -> float:
-    """Return the largest singular value by a direct factorization, rounded up past its own rounding error."""
+    """Return the largest singular value by a factorization, rounded up by its rounding error."""
     if min(W.shape) == 0:
         return 0.0
-    W = W if W.shape[0] >= W.shape[1] else W.T
+    if W.shape[0] < W.shape[1]:
+        W = W.T
     scale = float(abs(W).max())
     if scale == 0.0 or not np.isfinite(scale):
         return scale
-    # all eigenvalues: finding only the largest costs the same reduction, and its driver can fail on
-    # clusters
+    # all eigenvalues: the largest alone costs as much, and its driver can fail on clusters
     top = float(np.linalg.eigvalsh(gram(W / scale))[-1])
-    return scale * float(np.sqrt(max(top, 0.0))) * (1 + 4 * max(W.shape) * np.finfo(np.float64).eps)
+    inflation = 1 + 4 * max(W.shape) * np.finfo(np.float64).eps
+    return scale * float(np.sqrt(max(top, 0.0))) * inflation
 
 
 def is_below(gram: Array, level: float, summands: int) -> bool:
-    """Tell whether a matrix has norm at most `level`, by its Gram matrix; true is a proof.
+    """Return whether a matrix has norm at most `level`, by its Gram matrix; True is a proof.
 
-    Kept off the level are the worst rounding of a Cholesky factorization (Rump 2006) and that of
-    the sums in the Gram matrix.
+    The level is lowered by the worst rounding of a Cholesky factorization (Rump 2006) and of the
+    sums in the Gram matrix.
     """
     eps = float(np.finfo(np.float64).eps)
     m = len(gram)
     shifted = -gram  # only its upper triangle is read
-    shifted[np.diag_indices(m)] += level**2 * (1 - m * (m + 9) * eps) - summands * eps * float(
-        np.trace(gram),
-    )
+    of_cholesky = m * (m + 9) * eps
+    of_sums = summands * eps * float(np.trace(gram))
+    shifted[np.diag_indices(m)] += level**2 * (1 - of_cholesky) - of_sums
     try:
         scipy.linalg.cholesky(shifted, overwrite_a=True, check_finite=False)
     except scipy.linalg.LinAlgError:
@@ -140,16 +144,16 @@ def is_below(gram: Array, level: float, summands: int) -> bool:
 
 
 def orthonormal(A: Array, overwrite: bool = False) -> Array:
-    """Return an orthonormal basis of the columns of A: Cholesky-QR done twice, which is all matrix products.
+    """Return an orthonormal basis of the columns of A by Cholesky-QR done twice.
 
-    With `overwrite` it may take the place of A, which saves a tall A its copies.
+    With `overwrite` the memory of A may be used, which saves the copies of a tall A.
     """
-    A = A if overwrite and A.flags.c_contiguous else np.array(A, order="C")
+    if not (overwrite and A.flags.c_contiguous):
+        A = np.array(A, order="C")
     (solve,) = scipy.linalg.get_blas_funcs(("trsm",), (A,))
     try:
-        for _ in range(
-            2,
-        ):  # A inv(L)' where A'A = L L'; the transpose is in LAPACK's order, so solved in place
+        # A inv(L)' where A'A = L L'; the transpose is in LAPACK's order, so it is solved in place
+        for _ in range(2):
             A = solve(1.0, np.linalg.cholesky(A.T @ A), A.T, lower=True, overwrite_b=True).T
     except np.linalg.LinAlgError:  # columns too nearly dependent for a Gram matrix
         return np.linalg.qr(A)[0]
@@ -177,10 +181,8 @@ def project_simplex(V: Array, radius: float | Array = 1.0) -> Array:
 def project_l1_ball(V: Array, radius: float | Array) -> Array:
     """Project every row of V on {norm_1(u) <= radius}."""
     size = np.abs(V)
-    outside = (
-        size.sum(axis=-1, keepdims=True)
-        > np.broadcast_to(np.asarray(radius), V.shape[:-1])[..., None]
-    )
+    radii = np.broadcast_to(np.asarray(radius), V.shape[:-1])[..., None]
+    outside = size.sum(axis=-1, keepdims=True) > radii
     return np.where(outside, np.sign(V) * project_simplex(size, radius), V)
 
 

@@ -1,4 +1,4 @@
-"""What every part shares: named parameters, intervals as domains, and errors that name the remedy."""
+"""Named parameters of parts, intervals as domains, checks of values, and warnings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from numbers import Integral
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, Self, TypeGuard, TypeVar
 
 import numpy as np
@@ -19,27 +19,28 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 T = TypeVar("T")
-INSIDE = {"regfactor", "sklearn", "joblib", "contextlib"}  # packages whose lines are not the user's
-CLOSE = 0.75  # likeness, from 0 to 1, from which on one word may stand for another by mistake
+# Packages whose frames are skipped when a warning looks for the user's own line.
+INTERNAL_PACKAGES = {"regfactor", "sklearn", "joblib", "contextlib"}
+MIN_SIMILARITY = 0.75  # of two words, from 0 to 1, to take one for a misspelling of the other
 
 
 class UnsupportedProblem(ValueError):
-    """A part and a solver (or two parts) that do not fit: which, what is missing, what to use instead."""
+    """A part and a solver, or two parts, that do not fit: which, why, and what to use instead."""
 
 
 class Params:
-    """`get_params` and `set_params` for a dataclass part, so that grids reach inside it: `loss__delta`."""
+    """`get_params` and `set_params` of a dataclass part, so that grids reach `loss__delta`."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; with `deep`, those of nested parts as `outer__inner`."""
-        own = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
-        nested = {
-            f"{name}__{inner}": value
-            for name, part in own.items()
-            if deep and isinstance(part, Params)
-            for inner, value in part.get_params().items()
-        }
-        return own | nested
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        own = {field.name: getattr(self, field.name) for field in fields}
+        params = dict(own)
+        for name, part in own.items():
+            if deep and isinstance(part, Params):
+                for inner, value in part.get_params().items():
+                    params[f"{name}__{inner}"] = value
+        return params
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name and validate the part again."""
@@ -48,7 +49,7 @@ class Params:
             name, _, inner = key.partition("__")
             if name not in own:
                 raise ValueError(
-                    f"{type(self).__name__} has no parameter {name!r}; it has {sorted(own)}.",
+                    f"{type(self).__name__} has no parameter {name!r}; it has {sorted(own)}."
                 )
             if inner:
                 own[name].set_params(**{inner: value})
@@ -63,7 +64,7 @@ class Params:
 
 @dataclasses.dataclass(frozen=True)
 class Interval:
-    """A set of real numbers: where data or predictors may lie."""
+    """An interval of real numbers: where data or predictors may lie."""
 
     low: float = -np.inf
     high: float = np.inf
@@ -71,7 +72,7 @@ class Interval:
     high_closed: bool = False
 
     def contains(self, x: Array) -> NDArray[np.bool_]:
-        """Tell for each number whether it lies inside; infinities and NaN never do."""
+        """Return whether each number is inside; infinities and NaN never are."""
         above = x >= self.low if self.low_closed else x > self.low
         below = x <= self.high if self.high_closed else x < self.high
         return np.asarray(above & below & np.isfinite(x))
@@ -83,12 +84,12 @@ class Interval:
 
 
 def is_option(value: object, word: str) -> bool:
-    """Whether a parameter is this word; arrays, which compare by entries, are none."""
+    """Return whether a parameter is this word; an array, which compares by entries, never is."""
     return isinstance(value, str) and value == word
 
 
 def as_floats(values: Any, what: str) -> Array:
-    """Return numbers in float64; raise for words, naming the argument that holds them."""
+    """Return numbers in float64; raise for words, naming the argument."""
     try:
         return np.array(values, np.float64)
     except (TypeError, ValueError) as error:
@@ -96,7 +97,7 @@ def as_floats(values: Any, what: str) -> Array:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a real number, numpy's included, and not a truth value."""
+    """Return whether a value is a real number, numpy's included, and not a boolean."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
 
 
@@ -108,7 +109,7 @@ def require_positive(part: object, **numbers: float) -> None:
 
 
 def is_count(value: object) -> bool:
-    """Tell whether a value is a whole number of at least one; truth values are none."""
+    """Return whether a value is a whole number of at least one, and not a boolean."""
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
@@ -127,13 +128,13 @@ def require_not_negative(part: object, **numbers: object) -> None:
 
 
 def require_part(name: str, part: object, role: type, example: str) -> None:
-    """Raise unless a part is of its role: its class and its name are not."""
+    """Raise unless a part is an instance of its role, rather than a class or a name."""
     if isinstance(part, role):
         return
     if isinstance(part, type) and issubclass(part, role):
         raise ValueError(f"{name} must be a part, not its class: write {part.__name__}().")
     raise ValueError(
-        f"{name} must be a {role.__name__} such as {example}, got {reprlib.repr(part)}.",
+        f"{name} must be a {role.__name__} such as {example}, got {reprlib.repr(part)}."
     )
 
 
@@ -141,22 +142,24 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the user's own line: the first outside regfactor and what wraps its methods."""
     frame = sys._getframe(1)
     level = 2
-    while (
-        frame.f_back is not None
-        and str(frame.f_globals.get("__name__")).partition(".")[0] in INSIDE
-    ):
+    while frame.f_back is not None and _is_internal(frame):
         frame = frame.f_back
-        level = level + 1
+        level += 1
     warnings.warn(message, category, stacklevel=level)
 
 
+def _is_internal(frame: FrameType) -> bool:
+    package, _, _ = str(frame.f_globals.get("__name__")).partition(".")
+    return package in INTERNAL_PACKAGES
+
+
 def install_hint(extra: str) -> str:
-    """Return how to get an extra: regfactor is installed from a checkout of its source."""
+    """Return how to install an extra: regfactor is installed from a checkout of its source."""
     return f"pip install -e '.[{extra}]' in the checkout of regfactor"
 
 
 def optional(module: str, what: str, hint: str) -> ModuleType:
-    """Import what only some need; where it is missing, say what needs it and how to get it."""
+    """Import an optional dependency; if it is missing, the error names its user and a remedy."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as missing:
@@ -165,22 +168,25 @@ def optional(module: str, what: str, hint: str) -> ModuleType:
 
 
 def choose(name: str, table: Mapping[str, T], what: str) -> T:
-    """Look a string up in a table of choices; an unknown one is answered with the nearest."""
+    """Return the entry of a table of choices; for an unknown name raise and suggest the nearest."""
     if isinstance(name, Hashable) and name in table:
         return table[name]
-    near = nearest(str(name), table)
-    hint = "" if near is None else f" Did you mean {near!r}?"
+    meant = nearest(str(name), table)
+    hint = "" if meant is None else f" Did you mean {meant!r}?"
     raise ValueError(f"Unknown {what} {name!r}.{hint} Choose one of: {', '.join(sorted(table))}.")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return what was probably meant: another case, a slip, letters swapped, a beginning; None if nothing is near."""
+    """Return the name that was probably meant, or None.
+
+    Another case, a misspelling, letters in another order, or the first letters of a name.
+    """
     asked = name.lower()
     spelled = {word.lower(): word for word in known}
-    slips = difflib.get_close_matches(asked, spelled, n=1, cutoff=CLOSE)
+    misspelled = difflib.get_close_matches(asked, spelled, n=1, cutoff=MIN_SIMILARITY)
     swapped = [word for word in spelled if sorted(word) == sorted(asked)]
     longer = [word for word in spelled if len(asked) > 2 and word.startswith(asked)]
-    found = slips or swapped or longer
+    found = misspelled or swapped or longer
     if found:
         return spelled[found[0]]
     return None
