@@ -1,8 +1,7 @@
-"""The atlas: classical algorithms as regularized factor models (thesis, table 3.4, corrected), each with its proof.
+"""The atlas: classical algorithms as regularized factor models (thesis, table 3.4, corrected).
 
-A row says what stands where the table stands, which `FactorModel` is fitted to it, and which
-well-known algorithm that equals, in which quantity. `row.difference()` computes both sides on
-random data.
+A row gives the fitted table, the `FactorModel` fitted to it, and the well-known algorithm that it
+equals in some quantity. `row.difference()` computes both sides on random data.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from regfactor.penalties import (
 )
 from regfactor.tables.factor_model import FactorModel
 
-FEW = textbook.FEW
+RANK = textbook.RANK
 WIDTH = 0.02
 NEIGHBORS = 20
 
@@ -39,7 +39,7 @@ def _model(loss: str = "squared", **parts: Any) -> FactorModel:
     return FactorModel(loss, **parts, tol=1e-12, max_iter=20_000, random_state=0)
 
 
-def _free(rank: int = FEW) -> FactorModel:
+def _free(rank: int = RANK) -> FactorModel:
     return _model(on_codes=Free(), on_components=Free(), rank=rank)
 
 
@@ -47,7 +47,7 @@ def _hard(loss: str = "squared", **parts: Any) -> FactorModel:
     return _model(loss, on_codes=OneHot(), rank=GROUPS, **parts)
 
 
-def _rebuilt(model: FactorModel, _: Sample) -> Array:
+def _reconstructed(model: FactorModel, _: Sample) -> Array:
     return np.asarray(model.codes_ @ model.components_)
 
 
@@ -118,25 +118,27 @@ LINEAR = (
         lambda s: s.X,
         _free(),
         "low-rank table",
-        _rebuilt,
+        _reconstructed,
         "sklearn PCA",
-        lambda s: PCA(FEW).fit(s.X).inverse_transform(PCA(FEW).fit_transform(s.X)),
-        note="Of all tables of the rank, the nearest; codes and components are free up to an invertible matrix.",
+        lambda s: PCA(RANK).fit(s.X).inverse_transform(PCA(RANK).fit_transform(s.X)),
+        note="The nearest table of this rank; codes and components are determined up to an "
+        "invertible matrix.",
     ),
     Row(
         "probabilistic PCA",
         "X",
         lambda s: s.X,
-        _model(on_codes=PowerPenalty(), on_components=UnitBall(), rank=FEW),
+        _model(on_codes=PowerPenalty(), on_components=UnitBall(), rank=RANK),
         "posterior mean of the table",
-        _rebuilt,
+        _reconstructed,
         "sklearn PCA's likelihood",
         lambda s: textbook.posterior_means(s.X),
         found=_noise_prior,
-        note="alpha is the noise variance s2, and code i on unit components has the prior variance l_i - s2, l_i the "
-        "i-th eigenvalue of the covariance: (1/2)|x - phi C|^2 + (s2/2) sum_i phi_i^2 / (l_i - s2). The singular value "
-        "S_i of X becomes S_i - n s2 / S_i. A trace norm takes the same alpha off all of them: it agrees where "
-        "alpha = n s2 / S_i, and is the model in which components have a prior as well.",
+        note="alpha is the noise variance s2, and code i on unit components has the prior variance "
+        "l_i - s2, l_i the i-th eigenvalue of the covariance: (1/2)|x - phi C|^2 + (s2/2) sum_i "
+        "phi_i^2 / (l_i - s2). The singular value S_i of X becomes S_i - n s2 / S_i. A trace norm "
+        "subtracts the same alpha from all of them: it agrees where alpha = n s2 / S_i, and is the "
+        "model in which components have a prior as well.",
     ),
     Row(
         "kernel PCA",
@@ -144,26 +146,27 @@ LINEAR = (
         lambda s: textbook.centered(_gaussian(s)),
         _free(),
         "low-rank Gram matrix",
-        _rebuilt,
+        _reconstructed,
         "sklearn KernelPCA",
-        lambda s: textbook.gram(KernelPCA(FEW, kernel="rbf", gamma=WIDTH).fit_transform(s.X)),
+        lambda s: textbook.gram(KernelPCA(RANK, kernel="rbf", gamma=WIDTH).fit_transform(s.X)),
     ),
     Row(
         "exponential-family PCA",
         "0 and 1",
         lambda s: s.bits,
-        _model("logistic", on_codes=SquaredL2(), on_components=SquaredL2(), rank=FEW),
+        _model("logistic", on_codes=SquaredL2(), on_components=SquaredL2(), rank=RANK),
         "objective",
         _objective,
         "L-BFGS on both factors",
-        lambda s: textbook.by_factors(s.bits, Logistic(), 1.0, FEW),
-        note="The divergence is D_F*(Phi C || f(X)), not f^-1(X). `ExponentialFamilyPCA` adds offsets and exposure.",
+        lambda s: textbook.by_factors(s.bits, Logistic(), 1.0, RANK),
+        note="The divergence is D_F*(Phi C || f(X)), not f^-1(X). `ExponentialFamilyPCA` adds "
+        "offsets and exposure.",
     ),
     Row(
         "sparse PCA",
         "X'",
         lambda s: s.sparse_parts.T,
-        _model(on_codes=Lasso(), on_components=UnitBall(), rank=FEW),
+        _model(on_codes=Lasso(), on_components=UnitBall(), rank=RANK),
         "objective",
         _objective,
         "sklearn SparsePCA (dict_learning on X')",
@@ -176,7 +179,7 @@ LINEAR = (
         lambda s: np.hstack([textbook.basis(s.X), textbook.basis(s.Y)]),
         _free(),
         "canonical correlations",
-        lambda m, s: np.linalg.svd(_rebuilt(m, s), compute_uv=False)[:FEW] ** 2 - 1,
+        lambda m, s: np.linalg.svd(_reconstructed(m, s), compute_uv=False)[:RANK] ** 2 - 1,
         "sklearn CCA",
         lambda s: textbook.correlations(s.X, s.Y),
         note="Whitening has the exponent -1/2; squared singular values are 1 + correlation.",
@@ -187,7 +190,7 @@ LINEAR = (
         lambda s: s.X.T @ s.Y,
         _free(),
         "low-rank covariance",
-        _rebuilt,
+        _reconstructed,
         "sklearn PLSSVD",
         lambda s: textbook.covariances(s.X, s.Y),
         note="Not the deflating PLSRegression.",
@@ -198,7 +201,7 @@ LINEAR = (
         lambda s: textbook.basis(s.X).T @ s.Y,
         _free(),
         "predictions",
-        lambda m, s: textbook.basis(s.X) @ _rebuilt(m, s),
+        lambda m, s: textbook.basis(s.X) @ _reconstructed(m, s),
         "closed form",
         lambda s: textbook.of_reduced_rank(s.X, s.Y),
     ),
@@ -217,9 +220,9 @@ LINEAR = (
         "NMF",
         "X >= 0",
         lambda s: s.parts,
-        _model(on_codes=NonNegative(), on_components=NonNegative(), rank=FEW),
+        _model(on_codes=NonNegative(), on_components=NonNegative(), rank=RANK),
         "low-rank table",
-        _rebuilt,
+        _reconstructed,
         "sklearn NMF",
         lambda s: textbook.non_negative(s.parts, "frobenius"),
     ),
@@ -227,9 +230,9 @@ LINEAR = (
         "pLSI",
         "counts",
         lambda s: s.parts,
-        _model("kl", on_codes=NonNegative(), on_components=NonNegative(), rank=FEW),
+        _model("kl", on_codes=NonNegative(), on_components=NonNegative(), rank=RANK),
         "low-rank table",
-        _rebuilt,
+        _reconstructed,
         "sklearn NMF, Kullback-Leibler",
         lambda s: textbook.non_negative(s.parts, "kullback-leibler"),
         note="Under KL, not the squared loss.",
@@ -243,7 +246,8 @@ LINEAR = (
         _objective,
         "L-BFGS on factors of full rank (fast MMMF)",
         lambda s: textbook.by_factors(s.signs, SmoothedHinge(), 1.0, s.signs.shape[1]),
-        note="The trace norm is the least (|Phi|^2 + |C|^2)/2, so both problems have one value; ours is certified.",
+        note="The trace norm is the least (|Phi|^2 + |C|^2)/2, so both problems have one value; "
+        "ours is certified.",
     ),
 )
 
@@ -254,9 +258,9 @@ GRAPHS = (
         lambda s: kernels.ClassicalMDS().gram(s.X),
         _free(),
         "low-rank Gram matrix",
-        _rebuilt,
+        _reconstructed,
         "sklearn PCA",
-        lambda s: textbook.gram(PCA(FEW).fit_transform(s.X)),
+        lambda s: textbook.gram(PCA(RANK).fit_transform(s.X)),
         note="Classical scaling; stress by SMACOF is another objective.",
     ),
     Row(
@@ -265,12 +269,12 @@ GRAPHS = (
         lambda s: kernels.Isomap(NEIGHBORS).gram(s.X),
         _free(),
         "low-rank Gram matrix",
-        _rebuilt,
+        _reconstructed,
         "sklearn Isomap",
         lambda s: textbook.gram(
-            IsomapEmbedding(n_neighbors=NEIGHBORS, n_components=FEW).fit_transform(s.X)
+            IsomapEmbedding(n_neighbors=NEIGHBORS, n_components=RANK).fit_transform(s.X)
         ),
-        note="G^2 holds squared lengths.",
+        note="G^2 contains squared lengths.",
     ),
     Row(
         "locally linear embedding",
@@ -283,7 +287,7 @@ GRAPHS = (
         lambda s: textbook.projector(
             LocallyLinearEmbedding(
                 n_neighbors=NEIGHBORS,
-                n_components=FEW,
+                n_components=RANK,
                 eigen_solver="dense",
             ).fit_transform(s.X)
         ),
@@ -308,7 +312,8 @@ GRAPHS = (
         _span,
         "eigenvectors of D - A",
         lambda s: textbook.smoothest(_neighbor_laplacian(s)),
-        note="With hard codes on R, R R' = t I - L, the inertia is the ratio cut itself + trace(R R') - t k.",
+        note="With hard codes on R, R R' = t I - L, the inertia is the ratio cut itself + "
+        "trace(R R') - t k.",
     ),
 )
 
@@ -332,7 +337,7 @@ CLUSTERS = (
         _squares,
         "closed form in K",
         lambda s: textbook.within(_gaussian(s), s.y),
-        note="`BregmanKMeans(kernel=...)` never forms R. Rows of K taken as the table are another model.",
+        note="`BregmanKMeans(kernel=...)` never forms R. Rows of K as the table are another model.",
     ),
     Row(
         "k-medians",
@@ -342,7 +347,7 @@ CLUSTERS = (
         "sum of distances",
         _objective,
         "medians of the groups",
-        lambda s: textbook.of_groups(s.X, s.y, lambda A: np.abs(A - np.median(A, axis=0)).sum()),
+        lambda s: textbook.total_spread(s.X, s.y, lambda A: np.abs(A - np.median(A, axis=0)).sum()),
     ),
     Row(
         "Bregman clustering",
@@ -352,7 +357,7 @@ CLUSTERS = (
         "divergence",
         _objective,
         "Bregman information",
-        lambda s: textbook.of_groups(s.positive, s.y, textbook.bregman_information),
+        lambda s: textbook.total_spread(s.positive, s.y, textbook.bregman_information),
         note="A nonlinear transfer only renames the centers: f(m) instead of m.",
     ),
     Row(
@@ -363,7 +368,7 @@ CLUSTERS = (
         "Itakura-Saito divergence",
         lambda m, s: m.objective_ - (1 + np.log(s.positive)).sum(),
         "sum over groups",
-        lambda s: textbook.of_groups(s.positive, s.y, textbook.itakura_saito),
+        lambda s: textbook.total_spread(s.positive, s.y, textbook.itakura_saito),
         note="Components are log means.",
     ),
     Row(
@@ -387,7 +392,8 @@ CLUSTERS = (
         "sum of cut / volume",
         lambda s: textbook.cut(_gaussian(s), s.y, _degrees(s)),
         weights=_degrees,
-        note="Exact with points scaled by 1/d and weights d = K 1; the inertia is the cut + sum K_ii/d_i - k.",
+        note="Exact with points scaled by 1/d and weights d = K 1; the inertia is the cut + "
+        "sum K_ii/d_i - k.",
     ),
 )
 
@@ -396,13 +402,13 @@ MEMBERS = LINEAR + GRAPHS + CLUSTERS
 STRANGERS = (
     Stranger(
         "ICA",
-        "seeks independent codes; a second transfer stands on the codes, x = g(phi) C, which is no "
-        "factor model in phi.",
+        "seeks independent codes; a second transfer is applied to the codes, x = g(phi) C, which "
+        "is no factor model in phi.",
     ),
     Stranger(
         "locality preserving projections (LPP)",
-        "a generalized eigenproblem X'L X v = l X'D X v: a trace with a "
-        "constraint on linear codes X v, not a loss of a table; its kernel form is Laplacian eigenmaps.",
+        "a generalized eigenproblem X'L X v = l X'D X v: a trace with a constraint on linear codes "
+        "X v, not a loss of a table; its kernel form is Laplacian eigenmaps.",
     ),
     Stranger(
         "neighborhood preserving projections (NPP)",

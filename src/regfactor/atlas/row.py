@@ -1,4 +1,4 @@
-"""A row of the atlas: a factor model, a classical algorithm, and the quantity in which they are equal."""
+"""A row of the atlas: a factor model, a classical algorithm, and a quantity that agrees."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from regfactor.atlas.samples import Sample
 from regfactor.core.params import Array, choose
 from regfactor.tables.factor_model import FactorModel
 
-HEAD = ("algorithm", "table", "model", "equals", "compared by")
+HEADER = ("algorithm", "table", "model", "equals", "compared by")
+STATED_PARAMETERS = ("loss", "gauge", "on_codes", "on_components", "rank")
 
 
 @dataclass(frozen=True)
 class Row:
-    """`model` fitted to `table(sample)`, of which `ours` takes a quantity that `reference` has too."""
+    """`model` fitted to `table(sample)`: its quantity `ours` equals that of the `reference`."""
 
     name: str
     seen: str  # the table in words
@@ -34,41 +35,38 @@ class Row:
 
     def fitted(self, sample: Sample) -> FactorModel:
         """Return the model fitted to a sample."""
+        model = clone(self.model)
+        if self.found is not None:
+            model.set_params(**self.found(sample))
         weights = None if self.weights is None else self.weights(sample)
-        found = {} if self.found is None else self.found(sample)
-        return clone(self.model).set_params(**found).fit(self.table(sample), sample_weight=weights)
+        return model.fit(self.table(sample), sample_weight=weights)
 
     def difference(self, sample: Sample | None = None) -> float:
-        """Return the largest difference between the two sides, relative to the largest number on the right."""
+        """Return the largest difference of both sides, relative to the largest reference value."""
         sample = sample or Sample()
-        left, right = (
-            np.atleast_1d(side)
-            for side in (self.ours(self.fitted(sample), sample), self.reference(sample))
-        )
-        return float(np.abs(left - right).max() / np.abs(right).max())
+        ours = np.asarray(self.ours(self.fitted(sample), sample))
+        reference = np.asarray(self.reference(sample))
+        return float(np.abs(ours - reference).max() / np.abs(reference).max())
 
     @property
     def stated(self) -> str:
-        """The model by what differs from the defaults that matter: loss, norm or penalties."""
-        shown = ("loss", "gauge", "on_codes", "on_components", "rank")
+        """The model by its loss, norm, penalties and rank, where they are not the defaults."""
         defaults = FactorModel().get_params(deep=False)
-        stated = {
-            name: value
-            for name, value in self.model.get_params(deep=False).items()
-            if name in shown
-        }
-        parts = [f"{name}={value!r}" for name, value in stated.items() if value != defaults[name]]
+        parts = []
+        for name, value in self.model.get_params(deep=False).items():
+            if name in STATED_PARAMETERS and value != defaults[name]:
+                parts.append(f"{name}={value!r}")
         return f"FactorModel({', '.join(parts)})"
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The row in words, in the order of the head."""
+        """The cells of the row, in the order of the header."""
         return self.name, self.seen, self.stated, self.equals, self.quantity
 
 
 @dataclass(frozen=True)
 class Stranger:
-    """An algorithm that is often named with the others, and why it is no regularized factor model."""
+    """An algorithm that is often listed with the others but is no regularized factor model."""
 
     name: str
     reason: str
@@ -91,22 +89,20 @@ class Atlas:
         return iter(self.rows)
 
     def __str__(self) -> str:
-        lines = [HEAD, *(row.cells for row in self.rows)]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        body = "\n".join("  ".join(map(str.ljust, cells, widths)).rstrip() for cells in lines)
-        others = "\n".join(f"{stranger.name}: {stranger.reason}" for stranger in self.strangers)
-        return f"{body}\n\nNot members:\n{others}"
+        table = [HEADER, *(row.cells for row in self.rows)]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = ["  ".join(map(str.ljust, cells, widths)).rstrip() for cells in table]
+        others = [f"{stranger.name}: {stranger.reason}" for stranger in self.strangers]
+        return "\n".join([*lines, "", "Not members:", *others])
 
     def to_markdown(self) -> str:
         """Return the table, notes and strangers as Markdown."""
-        head = [f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|"]
-        lines = [
-            f"| {row.name} | {row.seen} | `{row.stated}` | {row.equals} | {row.quantity} |"
-            for row in self.rows
-        ]
-        notes = [f"- **{row.name}**: {row.note}" for row in self.rows if row.note]
-        others = [f"- **{stranger.name}**: {stranger.reason}" for stranger in self.strangers]
-        return (
-            "\n".join([*head, *lines, "", "Notes:", "", *notes, "", "Not members:", "", *others])
-            + "\n"
-        )
+        lines = [f"| {' | '.join(HEADER)} |", "|---" * len(HEADER) + "|"]
+        for row in self.rows:
+            name, table, model, equals, quantity = row.cells
+            lines.append(f"| {name} | {table} | `{model}` | {equals} | {quantity} |")
+        lines += ["", "Notes:", ""]
+        lines += [f"- **{row.name}**: {row.note}" for row in self.rows if row.note]
+        lines += ["", "Not members:", ""]
+        lines += [f"- **{stranger.name}**: {stranger.reason}" for stranger in self.strangers]
+        return "\n".join([*lines, ""])

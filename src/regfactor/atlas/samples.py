@@ -10,19 +10,19 @@ import numpy as np
 from regfactor.core.params import Array
 
 GROUPS = 3
-EACH = 14
+ROWS_PER_GROUP = 14
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Three well separated groups of rows, so that a local search has no excuse, and what can be seen of them."""
+    """Tables of three well separated groups of rows, in which local search finds the optimum."""
 
     seed: int = 0
 
     @cached_property
     def y(self) -> Array:
         """The group of each row."""
-        return np.repeat(np.arange(GROUPS), EACH)
+        return np.repeat(np.arange(GROUPS), ROWS_PER_GROUP)
 
     @cached_property
     def X(self) -> Array:
@@ -65,7 +65,7 @@ class Sample:
 
     @cached_property
     def parts(self) -> Array:
-        """Non-negative rows that are sums of two non-negative parts, nearly."""
+        """Rows that are nearly sums of two non-negative parts."""
         rng = np.random.default_rng((self.seed, 5))
         shapes = np.array([[4.0, 3.0, 2.0, 0.0, 0.0, 0.1], [0.0, 0.1, 0.0, 3.0, 5.0, 2.0]])
         codes = np.vstack([np.eye(2), rng.random((30, 2))])
@@ -73,7 +73,7 @@ class Sample:
 
     @cached_property
     def sparse_parts(self) -> Array:
-        """Rows built from two directions that use different columns."""
+        """Rows in the span of two directions that use different columns, nearly."""
         rng = np.random.default_rng((self.seed, 6))
         C = np.array([[3.0, -2.0, 1.5, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 2.0, 2.0, -2.0]])
         X = rng.normal(size=(40, 2)) @ C + 0.1 * rng.normal(size=(40, 6))

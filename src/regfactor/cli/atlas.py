@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from regfactor.atlas import table
-from regfactor.atlas.row import HEAD
+from regfactor.atlas.row import HEADER
 from regfactor.cli.job import Job
 
 
@@ -11,7 +11,7 @@ def run(job: Job) -> None:
     """Print the table; machines get its rows."""
     atlas = table()
     job.console.say(str(atlas))
-    head = [name.replace(" ", "_") for name in HEAD]
+    head = [name.replace(" ", "_") for name in HEADER]
     rows = [{**dict(zip(head, row.cells, strict=True)), "note": row.note} for row in atlas.rows]
     others = [
         {"algorithm": stranger.name, "reason": stranger.reason} for stranger in atlas.strangers

@@ -1,4 +1,4 @@
-"""Displays of fitted models, in scikit-learn's convention: `from_estimator(...)`, `plot(ax=None)`, `ax_`, `figure_`.
+"""Displays of fitted models in scikit-learn's convention: `from_estimator`, `plot`, `ax_`.
 
 They need matplotlib (the extra `plot`), which is imported when the first one is drawn.
 """

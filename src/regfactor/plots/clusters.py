@@ -1,4 +1,4 @@
-"""Where clusters lie: rows on a plane, colored by cluster, with centers."""
+"""Rows on a plane, colored by cluster, with centers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ from sklearn.decomposition import PCA
 
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array
-from regfactor.plots.base import Display, color_of, drawn_from, name_group, position, scatter
+from regfactor.plots.base import (
+    Display,
+    color_of,
+    drawn_from,
+    name_group,
+    point_size,
+    position,
+    scatter,
+)
 
-CENTERS = ("cluster_centers_", "means_")
-NAMED = 20  # clusters up to which each is named
+CENTER_ATTRIBUTES = ("cluster_centers_", "means_")
+MAX_NAMED_CLUSTERS = 20
 
 
 class ClusterDisplay(Display):
@@ -52,14 +60,10 @@ class ClusterDisplay(Display):
         self.labels = np.asarray(labels)
         self.axis_names = axis_names
         self.centers = None if centers is None else np.asarray(centers)
-        if (
-            self.points.ndim != 2
-            or self.points.shape[1] != 2
-            or len(self.points) != len(self.labels)
-        ):
+        if self.points.shape != (len(self.labels), 2):
             raise ValueError(
-                f"ClusterDisplay draws points of two coordinates with a label each, got points of shape "
-                f"{self.points.shape} and {len(self.labels)} labels."
+                "ClusterDisplay draws points of two coordinates with a label each, got points of "
+                f"shape {self.points.shape} and {len(self.labels)} labels."
             )
 
     @classmethod
@@ -68,8 +72,9 @@ class ClusterDisplay(Display):
 
         Parameters
         ----------
-        estimator : fitted estimator with `predict`: BregmanKMeans, BregmanMixture, BregmanNormalizedCut, or a
-            ReverseClassifier, whose clusters are classes
+        estimator : fitted estimator with `predict`
+            BregmanKMeans, BregmanMixture, BregmanNormalizedCut, or a ReverseClassifier, whose
+            clusters are classes.
         X : table
         columns : pair of int or str, optional
             Columns to draw; by default both of two, or else the plane of the two leading principal
@@ -81,15 +86,15 @@ class ClusterDisplay(Display):
         ClusterDisplay
         """
         remedy = "Use a clustering, such as BregmanKMeans."
-        clusters = any(hasattr(estimator, name) for name in (*CENTERS, "labels_"))
+        clusters = any(hasattr(estimator, name) for name in (*CENTER_ATTRIBUTES, "labels_"))
         predict = drawn_from(cls, estimator, "predict" if clusters else "labels_", remedy)
         labels = predict(X)
-        centers = next(
-            (getattr(estimator, name) for name in CENTERS if hasattr(estimator, name)),
-            None,
-        )
-        points, placed, names = _plane(X, centers, columns)
-        return cls(points, labels, placed, names).plot(ax)
+        centers = None
+        for name in CENTER_ATTRIBUTES:
+            if centers is None:
+                centers = getattr(estimator, name, None)
+        points, drawn_centers, names = _plane(X, centers, columns)
+        return cls(points, labels, drawn_centers, names).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw.
@@ -104,7 +109,7 @@ class ClusterDisplay(Display):
         """
         ax = self._panels(ax, size=(5.4, 4.4))[0, 0]
         groups = np.unique(self.labels)
-        size = float(np.clip(4000 / max(len(self.labels), 1), 4, 28))
+        size = point_size(len(self.labels))
         for g, group in enumerate(groups):
             own = self.points[self.labels == group]
             scatter(ax, *own.T, color=color_of(g), label=str(group), s=size)
@@ -119,17 +124,9 @@ class ClusterDisplay(Display):
                 zorder=3,
                 label="centers",
             )
-        for g, group in enumerate(groups[:NAMED]):
-            own = self.points[self.labels == group]
-            name_group(
-                ax,
-                own[:, 0],
-                own[:, 1],
-                f"{group}  ({len(own)})",
-                g,
-                ha="left",
-                xytext=(8, 9),
-            )
+        for g, group in enumerate(groups[:MAX_NAMED_CLUSTERS]):
+            x, y = self.points[self.labels == group].T
+            name_group(ax, x, y, f"{group}  ({len(x)})", g, ha="left", xytext=(8, 9))
         ax.set(xlabel=self.axis_names[0], ylabel=self.axis_names[1])
         return self
 
@@ -137,27 +134,32 @@ class ClusterDisplay(Display):
 def _plane(X: Any, centers: Any, columns: Any) -> tuple[Array, Array | None, tuple[str, str]]:
     """Return two coordinates of rows and centers, and their names."""
     names = [str(name) for name in getattr(X, "columns", ())]
-    X = X if is_sparse(X) else np.asarray(X)
-    d = X.shape[1]
-    names = names or [f"column {j}" for j in range(d)]
-    if columns is None and d == 2:
+    if not is_sparse(X):
+        X = np.asarray(X)
+    if not names:
+        names = [f"column {j}" for j in range(X.shape[1])]
+    if columns is None and X.shape[1] == 2:
         columns = (0, 1)
     if columns is not None:
         i, j = (position(column, names) for column in columns)
         points = X[:, [i, j]]
-        points = points.toarray() if is_sparse(points) else points
-        return points, None if centers is None else centers[:, [i, j]], (names[i], names[j])
-    if d < 2:
+        if is_sparse(points):
+            points = points.toarray()
+        if centers is not None:
+            centers = centers[:, [i, j]]
+        return points, centers, (names[i], names[j])
+    if X.shape[1] < 2:
         raise ValueError(
-            "ClusterDisplay draws rows on a plane, and X has one column; draw a histogram of it instead."
+            "ClusterDisplay draws rows on a plane, and X has one column; draw a histogram of it "
+            "instead."
         )
-    plane = PCA(2, svd_solver="arpack" if is_sparse(X) else "auto", random_state=0).fit(X)
-    first, second = (
-        f"principal component {i} ({share:.0%} of the variance)"
-        for i, share in enumerate(plane.explained_variance_ratio_, start=1)
+    solver = "arpack" if is_sparse(X) else "auto"
+    plane = PCA(2, svd_solver=solver, random_state=0).fit(X)
+    if centers is not None:
+        centers = plane.transform(np.asarray(centers, float))
+    first, second = plane.explained_variance_ratio_
+    axis_names = (
+        f"principal component 1 ({first:.0%} of the variance)",
+        f"principal component 2 ({second:.0%} of the variance)",
     )
-    if centers is None:
-        placed = None
-    else:
-        placed = plane.transform(np.asarray(centers, float))
-    return plane.transform(X), placed, (first, second)
+    return plane.transform(X), centers, axis_names

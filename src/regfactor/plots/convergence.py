@@ -1,4 +1,4 @@
-"""How a solver came to its end: the objective, the bound below it, and the gap between them."""
+"""The convergence of a solver: the objective, its lower bound, and the gap between them."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import numpy as np
 from regfactor.core.loop import Record, relative
 from regfactor.plots.base import BLUE, FAINT, INK, VERMILION, Display, drawn_from, word
 
-STEEP = 30.0  # ratio of the first objective to the last from which on it is drawn on a log scale
-TIMES = {"iterations": "iterations", "seconds": "seconds of the solver"}
+LOG_SCALE_RATIO = 30.0  # of the largest objective to the last, above which the scale is logarithmic
+AXIS_LABELS = {"iterations": "iterations", "seconds": "seconds of the solver"}
 
 
 class ConvergenceDisplay(Display):
-    """The objective and the lower bound over iterations or seconds, and below them the relative gap.
+    """Objective and lower bound over iterations or seconds, and below them the relative gap.
 
     Parameters
     ----------
     n_iter, seconds : array-like of shape (n_records,)
-        How far the run had come.
+        Iterations and time of each record.
     objective : array-like of shape (n_records,)
-        Of each iterate.
+        Objective of each iterate.
     bound : array-like of shape (n_records,)
-        The best lower bound so far; -inf where there is none, and only the objective is drawn if
-        there never is.
+        The best lower bound so far, -inf without a bound. Without any bound only the objective is
+        drawn.
     floor : float, default=0.0
-        Least scale by which a gap is divided.
+        Lower bound of the scale by which a gap is divided.
     tol : float, optional
         The relative gap at which the run was to stop.
 
@@ -84,18 +84,23 @@ class ConvergenceDisplay(Display):
         history: Sequence[Record] = drawn_from(cls, estimator, "history_", remedy)
         if not len(history):
             raise ValueError(
-                f"The history_ of this {type(estimator).__name__} is empty: there was nothing to solve."
+                f"The history_ of this {type(estimator).__name__} is empty: "
+                "there was nothing to solve."
             )
-        n_iter, seconds, objective, bound = zip(
-            *((r.n_iter, r.seconds, r.objective, r.bound) for r in history),
-            strict=True,
+        floor = 0.0
+        tol = None
+        if np.isfinite(history[-1].bound):
+            floor = estimator.certificate_.floor
+            tol = estimator.tol
+        display = cls(
+            [record.n_iter for record in history],
+            [record.seconds for record in history],
+            [record.objective for record in history],
+            [record.bound for record in history],
+            floor,
+            tol,
         )
-        certified = np.isfinite(bound[-1])
-        if certified:
-            floor, tol = (estimator.certificate_.floor, estimator.tol)
-        else:
-            floor, tol = (0.0, None)
-        return cls(n_iter, seconds, objective, bound, floor, tol).plot(ax, over=over)
+        return display.plot(ax, over=over)
 
     def plot(self, ax: Any = None, *, over: str = "iterations") -> Self:
         """Draw.
@@ -110,21 +115,17 @@ class ConvergenceDisplay(Display):
         -------
         ConvergenceDisplay
         """
-        if over not in TIMES:
-            raise ValueError(f"over must be one of {', '.join(TIMES)}, got {over!r}.")
+        if over not in AXIS_LABELS:
+            raise ValueError(f"over must be one of {', '.join(AXIS_LABELS)}, got {over!r}.")
         x = self.n_iter if over == "iterations" else self.seconds
-        certified = np.isfinite(self.bound).any()
-        axes = self._panels(
-            ax,
-            rows=2 if certified else 1,
-            size=(6.0, 2.4 if certified else 3.4),
-            sharex=True,
-        )[:, 0]
-        self._draw_objective(axes[0], x)
-        if certified:
+        if np.isfinite(self.bound).any():
+            axes = self._panels(ax, rows=2, size=(6.0, 2.4), sharex=True)[:, 0]
             self._draw_gap(axes[1], x)
             axes[0].tick_params(labelbottom=False)
-        axes[-1].set_xlabel(TIMES[over])
+        else:
+            axes = self._panels(ax, size=(6.0, 3.4))[:, 0]
+        self._draw_objective(axes[0], x)
+        axes[-1].set_xlabel(AXIS_LABELS[over])
         axes[-1].locator_params(axis="x", integer=over == "iterations")
         return self
 
@@ -133,8 +134,8 @@ class ConvergenceDisplay(Display):
         ax.plot(x, self.objective, color=BLUE, marker=marker, label="objective")
         last = self.objective[-1]
         first = self.objective.max()
-        ends = [("objective", self.objective, BLUE, 6)]
-        least = self.objective.min()
+        ends = [("objective", last, BLUE, 6)]
+        lowest = self.objective.min()
         if np.isfinite(self.bound).any():
             ax.plot(x, self.bound, color=VERMILION, marker=marker, label="bound")
             ax.fill_between(
@@ -145,35 +146,29 @@ class ConvergenceDisplay(Display):
                 linewidth=0,
                 where=np.isfinite(self.bound),
             )
-            ends.append(("lower bound", self.bound, VERMILION, -14))
-            least = self.bound[-1]
-        if least > 0 and first > STEEP * last:
+            ends.append(("lower bound", self.bound[-1], VERMILION, -14))
+            lowest = self.bound[-1]
+        if lowest > 0 and first > LOG_SCALE_RATIO * last:
             ax.set_yscale("log")
-            ax.set_ylim(least * (least / first) ** 0.15, first * (first / least) ** 0.08)
+            ax.set_ylim(lowest * (lowest / first) ** 0.15, first * (first / lowest) ** 0.08)
         else:
-            room = (first - least) or abs(first) or 1.0
-            ax.set_ylim(least - 0.25 * room, first + 0.08 * room)
-        for name, values, color, up in ends:
-            word(ax, x[-1], values[-1], name, color=color, ha="right", xytext=(0, up))
+            height = (first - lowest) or abs(first) or 1.0
+            ax.set_ylim(lowest - 0.25 * height, first + 0.08 * height)
+        for name, value, color, up in ends:
+            word(ax, x[-1], value, name, color=color, ha="right", xytext=(0, up))
         ax.set_ylabel("objective")
 
     def _draw_gap(self, ax: Any, x: Any) -> None:
         seen = np.where(np.isfinite(self.relative_gap), self.relative_gap, np.nan)
-        ax.plot(x, seen, color=INK, marker="o" if len(x) < 3 else "", label="relative gap")
+        marker = "o" if len(x) < 3 else ""
+        ax.plot(x, seen, color=INK, marker=marker, label="relative gap")
         ax.set_yscale("log", nonpositive="mask")
         end = self.relative_gap[-1]
         if end > 0:
             word(ax, x[-1], end, f"{end:.1e}", color=INK, ha="right", va="top", xytext=(-6, -1))
         if self.tol:
             ax.axhline(self.tol, color=FAINT, zorder=0)
-            word(
-                ax,
-                0,
-                self.tol,
-                "tol",
-                color="0.5",
-                xycoords=ax.get_yaxis_transform(),
-                xytext=(3, 3),
-            )
+            across = ax.get_yaxis_transform()
+            word(ax, 0, self.tol, "tol", color="0.5", xycoords=across, xytext=(3, 3))
         ax.set_ylabel("relative gap")
         ax.margins(y=0.25)

@@ -1,4 +1,4 @@
-"""How far to trust: what became of stated expectations, and whether unlabeled rows helped."""
+"""Stated expectations against what holds, and the effect of unlabeled rows on scores."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from typing import Any, Self
 
 import numpy as np
 
+from regfactor.core.params import Array
 from regfactor.labels.expectation.statements import Reported
 from regfactor.model_selection import compare_with_supervised
 from regfactor.model_selection.compare import Comparison
 from regfactor.plots.base import BLUE, FAINT, INK, VERMILION, Display, drawn_from, pyplot_for, word
 
-LINE = 0.34  # inches for a line of the list
-LETTERS = 34  # of the name of a statement
-SLIGHT = (
-    0.1  # share of the tolerance by which a statement may be missed unmarked: penalties are soft
-)
+LINE_HEIGHT = 0.34  # inches
+MAX_NAME_LENGTH = 34
+UNMARKED_VIOLATION = 0.1  # share of the tolerance: penalties are soft
 
 
 class ConstraintDisplay(Display):
-    """Every stated expectation as a line: what was stated with its tolerance, what holds, and what is predicted.
+    """A line for each stated expectation: stated with tolerance, expected, and predicted.
 
     Parameters
     ----------
@@ -65,7 +64,8 @@ class ConstraintDisplay(Display):
         -------
         ConstraintDisplay
         """
-        return cls(drawn_from(cls, estimator, "constraint_report_", "Use ExpectationSVC.")).plot(ax)
+        report = drawn_from(cls, estimator, "constraint_report_", "Use ExpectationSVC.")
+        return cls(report).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw.
@@ -79,46 +79,32 @@ class ConstraintDisplay(Display):
         ConstraintDisplay
         """
         n = len(self.report)
-        ax = self._panels(ax, size=(6.6, 1.3 + LINE * n))[0, 0]
+        ax = self._panels(ax, size=(6.6, 1.3 + LINE_HEIGHT * n))[0, 0]
         y = np.arange(n)
-        target, tolerance, expected, predicted = (
-            np.array([getattr(line, name) for line in self.report], float)
-            for name in ("target", "tolerance", "expected", "predicted")
-        )
-        stated = ax.barh(
-            y,
-            2 * tolerance,
-            left=target - tolerance,
-            height=0.6,
-            color=FAINT,
-            label="stated",
-        )
+        target = self._numbers("target")
+        tolerance = self._numbers("tolerance")
+        expected = self._numbers("expected")
+        low = target - tolerance
+        high = target + tolerance
+        stated = ax.barh(y, high - low, left=low, height=0.6, color=FAINT, label="stated")
         ax.plot(target, y, "|", color="0.55", markersize=12, markeredgewidth=1.5)
-        missed = np.array([line.violation for line in self.report]) > SLIGHT * tolerance
-        edge = np.clip(expected, target - tolerance, target + tolerance)
+        missed = self._numbers("violation") > UNMARKED_VIOLATION * tolerance
+        edge = np.clip(expected, low, high)
         ax.hlines(y[missed], edge[missed], expected[missed], color=VERMILION, linewidth=2)
-        dots = ax.scatter(
-            expected,
-            y,
-            color=np.where(missed, VERMILION, BLUE),
-            s=34,
-            zorder=3,
-            label="expected",
-        )
-        (hard,) = ax.plot(
-            predicted,
-            y,
-            "D",
-            markerfacecolor="none",
-            color=INK,
-            markersize=7,
-            label="predicted",
-        )
+        colors = np.where(missed, VERMILION, BLUE)
+        dots = ax.scatter(expected, y, color=colors, s=34, zorder=3, label="expected")
+        look = {"markerfacecolor": "none", "color": INK, "markersize": 7}
+        (diamonds,) = ax.plot(self._numbers("predicted"), y, "D", label="predicted", **look)
         self._name(ax, y)
-        names = ["stated, with tolerance", "expected", "predicted"]
+        extremes = np.concatenate([low, high, expected])
+        if np.nanmin(extremes) >= -0.1 and np.nanmax(extremes) <= 1.1:
+            ax.set_xlabel("share of these unlabeled rows")
+            ax.set_xlim(-0.03, 1.03)
+        else:
+            ax.set_xlabel("expectation over unlabeled rows")
         ax.legend(
-            [stated, dots, hard],
-            names,
+            [stated, dots, diamonds],
+            ["stated, with tolerance", "expected", "predicted"],
             loc="lower left",
             bbox_to_anchor=(0, 1),
             ncols=3,
@@ -126,13 +112,14 @@ class ConstraintDisplay(Display):
         )
         return self
 
+    def _numbers(self, name: str) -> Array:
+        """Return a field of all lines of the report."""
+        return np.array([getattr(line, name) for line in self.report], float)
+
     def _name(self, ax: Any, y: Any) -> None:
-        """Write which label of which rows a line is about, and how many rows these are."""
-        names = [
-            textwrap.shorten(f"{r.label} among {r.constraint}", LETTERS, placeholder=" ...")
-            for r in self.report
-        ]
-        ax.set_yticks(y, names)
+        """Write the label and the rows of each line, and the number of these rows."""
+        names = [f"{line.label} among {line.constraint}" for line in self.report]
+        ax.set_yticks(y, [textwrap.shorten(n, MAX_NAME_LENGTH, placeholder=" ...") for n in names])
         ax.set_ylim(len(y) - 0.4, -0.6)
         for i, line in enumerate(self.report):
             rows = f"{line.n_rows} rows" if line.n_rows else "no such row"
@@ -148,23 +135,12 @@ class ConstraintDisplay(Display):
                 xytext=(5, 0),
                 annotation_clip=False,
             )
-        ends = [
-            v
-            for r in self.report
-            for v in (r.target - r.tolerance, r.target + r.tolerance, r.expected)
-        ]
-        shares = 0 <= np.nanmin(ends) + 0.1 and np.nanmax(ends) <= 1.1
-        ax.set_xlabel(
-            "share of these unlabeled rows" if shares else "expectation over unlabeled rows"
-        )
-        if shares:
-            ax.set_xlim(-0.03, 1.03)
         ax.tick_params(axis="y", length=0)
         ax.spines["left"].set_visible(False)
 
 
 class EvidenceDisplay(Display):
-    """By how much the score of every fold changed with the unlabeled rows, their mean with its interval, the verdict.
+    """Change of the score of every fold by the unlabeled rows, its mean with an interval.
 
     Parameters
     ----------
@@ -183,7 +159,9 @@ class EvidenceDisplay(Display):
     >>> import numpy as np
     >>> from regfactor.model_selection.compare import Comparison
     >>> from regfactor.plots import EvidenceDisplay
-    >>> result = Comparison(np.array([0.7, 0.8, 0.6]), np.array([0.8, 0.85, 0.8]), 30, 200, "accuracy")
+    >>> without = np.array([0.7, 0.8, 0.6])
+    >>> with_unlabeled = np.array([0.8, 0.85, 0.8])
+    >>> result = Comparison(without, with_unlabeled, 30, 200, "accuracy")
     >>> [round(end, 3) for end in EvidenceDisplay(result).interval]
     [-0.073, 0.306]
     """
@@ -204,7 +182,7 @@ class EvidenceDisplay(Display):
         scoring: Any = None,
         ax: Any = None,
     ) -> Self:
-        """Fit an estimator with and without the unlabeled rows on every fold, and draw what they changed.
+        """Fit an estimator with and without the unlabeled rows on every fold, and draw the change.
 
         Parameters
         ----------
@@ -221,7 +199,8 @@ class EvidenceDisplay(Display):
             raise ValueError(
                 f"EvidenceDisplay needs a classifier or a regressor, got {estimator!r}."
             )
-        return cls(compare_with_supervised(estimator, X, y, cv, supervised, scoring)).plot(ax)
+        comparison = compare_with_supervised(estimator, X, y, cv, supervised, scoring)
+        return cls(comparison).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw.
@@ -234,43 +213,25 @@ class EvidenceDisplay(Display):
         -------
         EvidenceDisplay
         """
-        found = self.comparison
-        difference = found.difference
+        comparison = self.comparison
+        difference = comparison.difference
         n = len(difference)
         ax = self._panels(ax, size=(6.0, 1.7 + 0.24 * (n + 1)))[0, 0]
         y = np.arange(n)
-        colors = [BLUE if d > 0 else VERMILION if d < 0 else "0.5" for d in difference]
+        colors = np.select([difference > 0, difference < 0], [BLUE, VERMILION], "0.5")
         ax.axvline(0, color=INK, linewidth=0.8)
         ax.hlines(y, 0, difference, color=colors, linewidth=1.5)
         ax.scatter(difference, y, color=colors, s=30, zorder=3, label="folds")
         ax.axhline(n - 0.4, color=FAINT, linewidth=0.8)
         ax.hlines(n + 0.2, *self.interval, color=INK, linewidth=2.5)
-        ax.plot(found.mean, n + 0.2, "D", color=INK, markersize=8, label="mean")
+        ax.plot(comparison.mean, n + 0.2, "D", color=INK, markersize=8, label="mean")
         ax.set_yticks([*y, n + 0.2], [*(f"fold {i}" for i in y), "mean, 95 %"])
         ax.set_ylim(n + 0.9, -0.6)
-        ax.set_xlabel(f"change of the {found.score} by the unlabeled rows")
-        word(
-            ax,
-            0,
-            1,
-            "they help",
-            color=BLUE,
-            xycoords=ax.get_xaxis_transform(),
-            xytext=(5, 2),
-            fontsize=9,
-        )
-        word(
-            ax,
-            0,
-            1,
-            "they hurt",
-            color=VERMILION,
-            ha="right",
-            xycoords=ax.get_xaxis_transform(),
-            xytext=(-5, 2),
-            fontsize=9,
-        )
-        ax.set_title(textwrap.fill(found.verdict, 62), loc="left", fontsize=10, pad=18)
+        ax.set_xlabel(f"change of the {comparison.score} by the unlabeled rows")
+        look = {"xycoords": ax.get_xaxis_transform(), "fontsize": 9}
+        word(ax, 0, 1, "they help", color=BLUE, xytext=(5, 2), **look)
+        word(ax, 0, 1, "they hurt", color=VERMILION, ha="right", xytext=(-5, 2), **look)
+        ax.set_title(textwrap.fill(comparison.verdict, 62), loc="left", fontsize=10, pad=18)
         ax.tick_params(axis="y", length=0)
         ax.spines["left"].set_visible(False)
         low, high = ax.get_xlim()

@@ -1,4 +1,4 @@
-"""The two factors: where rows lie (codes), and what the directions are made of (components)."""
+"""The two factors: codes of rows as points, components as a heat map."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ from typing import Any, Self
 import numpy as np
 
 from regfactor.core.params import Array
-from regfactor.plots.base import BLUE, INK, Display, color_of, drawn_from, name_group, scatter, word
+from regfactor.plots.base import (
+    BLUE,
+    INK,
+    Display,
+    color_of,
+    drawn_from,
+    name_group,
+    point_size,
+    scatter,
+    word,
+)
 
-NAMES = 30  # columns up to which each is named
-CELLS = 0.28  # inches for a row of a heat map
-FEW = 12  # different whole numbers up to which colors stand for groups
+MAX_NAMED = 30  # columns, or components, up to which each has a name on the axis
+CELL_HEIGHT = 0.28  # inches
+MAX_GROUPS = 12  # different whole numbers up to which colors mean groups
 
 
 class CodesDisplay(Display):
@@ -55,12 +65,14 @@ class CodesDisplay(Display):
         self.color = None if color is None else np.asarray(color)
         if self.codes.ndim != 2 or not self.codes.shape[1]:
             raise ValueError(
-                f"CodesDisplay draws rows with at least one code, got an array of shape {self.codes.shape}. A convex "
-                "model without a component has too large an alpha: lower it, see alpha_max_."
+                "CodesDisplay draws rows with at least one code, got an array of shape "
+                f"{self.codes.shape}. A convex model without a component has too large an alpha: "
+                "lower it, see alpha_max_."
             )
         if self.color is not None and self.color.shape != (len(self.codes),):
             raise ValueError(
-                f"color needs a value for each of {len(self.codes)} rows, got shape {self.color.shape}."
+                f"color needs a value for each of {len(self.codes)} rows, "
+                f"got shape {self.color.shape}."
             )
 
     @classmethod
@@ -114,12 +126,16 @@ class CodesDisplay(Display):
                 f"components={self.components}, and codes are numbered from 0 to {k - 1}."
             )
         ax = self._panels(ax, size=(5.2, 4.6))[0, 0]
-        first, second = self.components if k > 1 else (None, 0)
-        if first is None:
-            x = np.arange(len(self.codes))
-        else:
+        if k > 1:
+            first, second = self.components
             x = self.codes[:, first]
-        y = self.codes[:, second]
+            y = self.codes[:, second]
+            ax.set(xlabel=f"code {first}", ylabel=f"code {second}")
+            ax.set_aspect("equal", adjustable="datalim")
+        else:
+            x = np.arange(len(self.codes))
+            y = self.codes[:, 0]
+            ax.set(xlabel="row", ylabel="code 0")
         if self.color is None:
             scatter(ax, x, y, color=BLUE)
         elif _is_groups(self.color):
@@ -127,26 +143,15 @@ class CodesDisplay(Display):
         else:
             points = scatter(ax, x, y, c=self.color, cmap="viridis")
             self.figure_.colorbar(points, ax=ax, label=self.color_name, shrink=0.8)
-        if first is None:
-            ax.set(xlabel="row", ylabel="code 0")
-        else:
-            ax.set(xlabel=f"code {first}", ylabel=f"code {second}")
-            ax.set_aspect("equal", adjustable="datalim")
         return self
 
     def _draw_groups(self, ax: Any, x: Array, y: Array) -> None:
         assert self.color is not None
         groups = np.unique(self.color)
+        size = point_size(len(x))
         for g, group in enumerate(groups):
             own = self.color == group
-            scatter(
-                ax,
-                x[own],
-                y[own],
-                color=color_of(g),
-                label=str(group),
-                s=float(np.clip(4000 / len(x), 4, 28)),
-            )
+            scatter(ax, x[own], y[own], color=color_of(g), label=str(group), s=size)
         for g, group in enumerate(groups):
             own = self.color == group
             name_group(ax, x[own], y[own], str(group), g)
@@ -162,8 +167,8 @@ class ComponentsDisplay(Display):
     parts : int, optional
         The number of columns of the first view, where there are two; a line is drawn after them.
     sizes : array-like of shape (n_components,), optional
-        How large each component is in the table, written beside it: rows of a heat map all look
-        alike.
+        Size of each component in the table, written next to it, since the rows of a heat map are
+        not to scale.
 
     Attributes
     ----------
@@ -194,8 +199,9 @@ class ComponentsDisplay(Display):
         self.sizes = None if sizes is None else np.asarray(sizes)
         if self.components.ndim != 2 or not self.components.size:
             raise ValueError(
-                f"ComponentsDisplay draws at least one component, got an array of shape {self.components.shape}. A "
-                "convex model without one has too large an alpha: lower it, see alpha_max_."
+                "ComponentsDisplay draws at least one component, got an array of shape "
+                f"{self.components.shape}. A convex model without one has too large an alpha: "
+                "lower it, see alpha_max_."
             )
         if feature_names is not None and len(feature_names) != self.components.shape[1]:
             raise ValueError(
@@ -211,8 +217,8 @@ class ComponentsDisplay(Display):
         ----------
         estimator : fitted estimator with `components_`
         feature_names : list of str, optional
-            By default the names of the columns that were fitted; a mixed table has more columns
-            inside the model.
+            By default the names of the fitted columns, unless the model encodes them by more
+            columns, as for a mixed table.
         ax : Axes, optional
 
         Returns
@@ -222,15 +228,14 @@ class ComponentsDisplay(Display):
         remedy = "Use a model with components, such as ConvexSubspace or ExponentialFamilyPCA."
         components = drawn_from(cls, estimator, "components_", remedy)
         if feature_names is None:
-            names = getattr(estimator, "feature_names_in_", None)
-            if names is not None and len(names) == components.shape[1]:
+            names = getattr(estimator, "feature_names_in_", ())
+            if len(names) == components.shape[1]:
                 feature_names = names
-            else:
-                feature_names = None
         views = getattr(estimator, "view_components_", None)
         codes = getattr(estimator, "codes_", None)
+        parts = views[0].shape[1] if views else None
         sizes = None if codes is None else np.linalg.norm(codes, axis=0)
-        return cls(components, feature_names, views[0].shape[1] if views else None, sizes).plot(ax)
+        return cls(components, feature_names, parts, sizes).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw.
@@ -244,64 +249,45 @@ class ComponentsDisplay(Display):
         ComponentsDisplay
         """
         k, d = self.components.shape
-        ax = self._panels(ax, size=(6.4, float(np.clip(1.7 + CELLS * k, 2.2, 9))))[0, 0]
-        most = float(np.nanmax(np.abs(self.components))) or 1.0
-        signed = bool((self.components < 0).any())
-        if signed:
-            colors = {"cmap": "RdBu_r", "vmin": -most}
-        else:
-            colors = {"cmap": "cividis", "vmin": 0.0}
-        self.image_ = ax.imshow(
-            self.components,
-            aspect="auto",
-            interpolation="nearest",
-            vmax=most,
-            **colors,
-        )
+        height = float(np.clip(1.7 + CELL_HEIGHT * k, 2.2, 9))
+        ax = self._panels(ax, size=(6.4, height))[0, 0]
+        largest = float(np.nanmax(np.abs(self.components))) or 1.0
+        colors = {"cmap": "cividis", "vmin": 0.0, "vmax": largest}
+        if (self.components < 0).any():
+            colors = {"cmap": "RdBu_r", "vmin": -largest, "vmax": largest}
+        self.image_ = ax.imshow(self.components, aspect="auto", interpolation="nearest", **colors)
         self.figure_.colorbar(self.image_, ax=ax, label="weight of the column", shrink=0.9)
-        if k <= NAMES:
-            places = np.arange(k)
-        else:
-            places = np.linspace(0, k - 1, 6).astype(int)
-        sizes = self.sizes
-        ax.set_yticks(
-            places,
-            places if sizes is None else [f"{i}  ({sizes[i]:.3g})" for i in places],
-        )
-        if self.feature_names is not None and d <= NAMES:
-            ax.set_xticks(
-                np.arange(d),
-                [str(name) for name in self.feature_names],
-                rotation=60,
-                ha="right",
-            )
+        self._name_components(ax)
+        if self.feature_names is not None and d <= MAX_NAMED:
+            names = [str(name) for name in self.feature_names]
+            ax.set_xticks(np.arange(d), names, rotation=60, ha="right")
             ax.tick_params(length=0)
         if self.parts is not None:
             ax.axvline(self.parts - 0.5, color=INK, linewidth=1.5)
-            for place, name in (
-                (self.parts / 2, "first view"),
-                ((self.parts + d) / 2, "second view"),
-            ):
-                word(
-                    ax,
-                    place - 0.5,
-                    1,
-                    name,
-                    color=INK,
-                    ha="center",
-                    xycoords=ax.get_xaxis_transform(),
-                    xytext=(0, 4),
-                )
-        ax.set(
-            xlabel="column",
-            ylabel="component" if sizes is None else "component (norm of its codes)",
-        )
+            look = {"color": INK, "ha": "center", "xytext": (0, 4)}
+            above = ax.get_xaxis_transform()
+            word(ax, (self.parts - 1) / 2, 1, "first view", xycoords=above, **look)
+            word(ax, (self.parts + d - 1) / 2, 1, "second view", xycoords=above, **look)
+        ax.set_xlabel("column")
         ax.spines[:].set_visible(False)
         return self
+
+    def _name_components(self, ax: Any) -> None:
+        """Number the components, with their sizes if these are known."""
+        k = len(self.components)
+        places = np.arange(k)
+        if k > MAX_NAMED:
+            places = np.linspace(0, k - 1, 6).astype(int)
+        if self.sizes is None:
+            ax.set_yticks(places, places)
+            ax.set_ylabel("component")
+        else:
+            ax.set_yticks(places, [f"{i}  ({self.sizes[i]:.3g})" for i in places])
+            ax.set_ylabel("component (norm of its codes)")
 
 
 def _is_groups(values: Array) -> bool:
     """Whether values name groups rather than lie on a scale."""
     if values.dtype.kind not in "iuf":
         return True
-    return values.dtype.kind != "f" and len(np.unique(values)) <= FEW
+    return values.dtype.kind != "f" and len(np.unique(values)) <= MAX_GROUPS

@@ -1,4 +1,4 @@
-"""What was tried when a strength, a rank or a shrinkage was left to held-out data, and what was chosen."""
+"""The held-out loss of all candidates for a strength, a rank or a shrinkage, and the choice."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from regfactor.plots.base import BLUE, FAINT, INK, VERMILION, Display, drawn_fro
 
 
 class _Kind(NamedTuple):
-    """What was chosen among: attribute of the candidates, how to read the choice, words on the axis, log scale."""
+    """Attributes of the candidates and of the choice, the label of the axis, and its scale."""
 
-    tried: str
+    candidates: str
     chosen: str
     label: str
     log: bool
@@ -32,7 +32,7 @@ KINDS = (
 
 
 class PathDisplay(Display):
-    """The loss of held-out data over all candidates, the best one, and the one that was taken.
+    """The loss of held-out data over all candidates, the best candidate, and the chosen one.
 
     Parameters
     ----------
@@ -41,11 +41,11 @@ class PathDisplay(Display):
     validation_loss : array-like of shape (n_candidates,)
         Mean loss of a held-out entry.
     chosen : float
-        The candidate that was taken.
+        The chosen candidate.
     standard_error : array-like of shape (n_candidates,), optional
-        Of the losses; draws a band, and the limit by which `rule="1se"` goes.
+        Standard errors of the losses; draws a band, and the limit of `rule="1se"`.
     label : str
-        Of the horizontal axis.
+        Label of the horizontal axis.
     log : bool, default=True
         Whether candidates are spaced by ratios.
 
@@ -80,18 +80,19 @@ class PathDisplay(Display):
         self.chosen = float(chosen)
         self.label = label
         self.log = log
-        self.standard_error: Array | None = (
-            None if standard_error is None else np.asarray(standard_error, float)
-        )
+        self.standard_error: Array | None = None
+        if standard_error is not None:
+            self.standard_error = np.asarray(standard_error, float)
         self.best = float(self.candidates[self.validation_loss.argmin()])
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
-        """Draw what a fitted estimator tried.
+        """Draw the candidates that a fitted estimator tried.
 
         Parameters
         ----------
-        estimator : estimator fitted with alpha="auto", shrinkage="auto" or a rank chosen by held-out entries
+        estimator : fitted estimator
+            With alpha="auto", shrinkage="auto" or a rank chosen by held-out entries.
         ax : Axes, optional
 
         Returns
@@ -100,20 +101,14 @@ class PathDisplay(Display):
         """
         remedy = 'Leave a choice to held-out data: alpha="auto", rank="auto", shrinkage="auto".'
         losses = drawn_from(cls, estimator, "validation_loss_", remedy)
-        kind = next(
-            k for k in KINDS if hasattr(estimator, k.tried)
-        )  # the strength, where a rank was chosen beside it
+        # the first one: the strength, where a rank was chosen too
+        kind = next(k for k in KINDS if hasattr(estimator, k.candidates))
+        candidates = getattr(estimator, kind.candidates)
         chosen = getattr(estimator, kind.chosen)
-        chosen = len(chosen) if kind.chosen == "components_" else chosen
+        if kind.chosen == "components_":
+            chosen = len(chosen)
         errors = getattr(estimator, "validation_error_", None)
-        return cls(
-            getattr(estimator, kind.tried),
-            losses,
-            chosen,
-            errors,
-            kind.label,
-            kind.log,
-        ).plot(ax)
+        return cls(candidates, losses, chosen, errors, kind.label, kind.log).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw.
@@ -158,29 +153,18 @@ class PathDisplay(Display):
         """Mark the best candidate and the chosen one."""
         where = int(np.abs(self.candidates - self.chosen).argmin())
         ax.axvline(self.chosen, color=VERMILION, linewidth=1, label="chosen")
-        same = np.isclose(self.chosen, self.best)
-        text = f"chosen: {self.chosen:.3g}" + ("" if same else " (1se)")
-        word(
-            ax,
-            self.chosen,
-            1,
-            text,
-            color=VERMILION,
-            xycoords=ax.get_xaxis_transform(),
-            xytext=(4, -10),
-        )
-        ax.plot(
-            self.candidates[where],
-            self.validation_loss[where],
-            "o",
-            color=VERMILION,
-            markersize=8,
-        )
-        if not same:
-            low = self.validation_loss.min()
-            ax.plot(self.best, low, "o", color=INK, markersize=6, label="best")
-            side = {self.candidates.min(): "left", self.candidates.max(): "right"}.get(
-                self.best,
-                "center",
-            )
-            word(ax, self.best, low, f"best: {self.best:.3g}", color=INK, ha=side, xytext=(0, -14))
+        text = f"chosen: {self.chosen:.3g}"
+        if not np.isclose(self.chosen, self.best):
+            text += " (1se)"
+            self._mark_best(ax)
+        above = ax.get_xaxis_transform()
+        word(ax, self.chosen, 1, text, color=VERMILION, xycoords=above, xytext=(4, -10))
+        x = self.candidates[where]
+        ax.plot(x, self.validation_loss[where], "o", color=VERMILION, markersize=8)
+
+    def _mark_best(self, ax: Any) -> None:
+        low = self.validation_loss.min()
+        ax.plot(self.best, low, "o", color=INK, markersize=6, label="best")
+        sides = {self.candidates.min(): "left", self.candidates.max(): "right"}
+        side = sides.get(self.best, "center")
+        word(ax, self.best, low, f"best: {self.best:.3g}", color=INK, ha=side, xytext=(0, -14))

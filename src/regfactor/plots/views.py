@@ -1,4 +1,4 @@
-"""Two views of the same rows: do they say the same?"""
+"""The agreement of codes by two views of the same rows."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array
 from regfactor.plots.base import BLUE, FAINT, INK, SKY, Display, drawn_from, scatter, word
 
-MOST = 15  # components whose agreement is drawn
+MAX_COMPONENTS = 15  # whose agreement is drawn
 
 
 class TwoViewDisplay(Display):
-    """One code by the first view alone against the same code by the second, and how all codes agree.
+    """A code by the first view against the same code by the second, and correlations of all codes.
 
     Parameters
     ----------
     first, second : array-like of shape (n_samples, n_components)
         Codes of the same rows, by each view alone.
     component : int, default=0
-        Which one is drawn.
+        The component to draw.
 
     Attributes
     ----------
     correlations : ndarray of shape (n_components,)
-        Of the two codes of each component over the rows; NaN where one of them is constant.
+        Correlations of the two codes of each component; NaN if one of them is constant.
     ax_ : array of two Axes
     figure_ : Figure
 
@@ -38,7 +38,8 @@ class TwoViewDisplay(Display):
     >>> from regfactor.plots import TwoViewDisplay
     >>> random = np.random.default_rng(0)
     >>> shared = random.normal(size=(50, 1))
-    >>> X1, X2 = (shared @ random.normal(size=(1, 5)) + random.normal(size=(50, 5)) for _ in range(2))
+    >>> X1 = shared @ random.normal(size=(1, 5)) + random.normal(size=(50, 5))
+    >>> X2 = shared @ random.normal(size=(1, 5)) + random.normal(size=(50, 5))
     >>> display = TwoViewDisplay.from_estimator(TwoViewSubspace().fit(X1, X2), X1, X2)
     """
 
@@ -48,15 +49,14 @@ class TwoViewDisplay(Display):
         self.component = component
         if self.first.ndim != 2 or self.first.shape != self.second.shape:
             raise ValueError(
-                f"Both views need codes of the same rows and components, got shapes {self.first.shape} and "
-                f"{self.second.shape}."
+                "Both views need codes of the same rows and components, got shapes "
+                f"{self.first.shape} and {self.second.shape}."
             )
         k = self.first.shape[1]
+        if not k:
+            raise ValueError(f"component={component}, and the model has 0; lower alpha.")
         if not 0 <= component < k:
-            raise ValueError(
-                f"component={component}, and the model has {k}"
-                + ("; lower alpha." if not k else ", from 0 on.")
-            )
+            raise ValueError(f"component={component}, and the model has {k}, from 0 on.")
         self.correlations = _correlations(self.first, self.second)
 
     @classmethod
@@ -69,7 +69,7 @@ class TwoViewDisplay(Display):
         component: int = 0,
         ax: Any = None,
     ) -> Self:
-        """Draw the codes that each view gives alone to rows of which both are known.
+        """Draw the codes by each view alone of rows of which both views are known.
 
         Parameters
         ----------
@@ -90,12 +90,14 @@ class TwoViewDisplay(Display):
             views = drawn_from(cls, estimator, "view_components_", remedy)
             if not hasattr(estimator, "predict_view"):
                 raise ValueError(f"{type(estimator).__name__} has one view and labels. {remedy}")
-            # a model of one stacked table takes both views, and knows a missing one by its NaN
-            stacked = estimator.n_features_in_ == sum(part.shape[1] for part in views)
-            absent = [np.full(np.shape(X), np.nan) if stacked else None for X in (X1, X2)]
-            first = estimator.transform(X1, absent[1])
-            second = estimator.transform(absent[0], X2)
-        known = _seen(X1) & _seen(X2)
+            # a model of one stacked table takes both views, with NaN for a missing one
+            if estimator.n_features_in_ == sum(part.shape[1] for part in views):
+                first = estimator.transform(X1, np.full(np.shape(X2), np.nan))
+                second = estimator.transform(np.full(np.shape(X1), np.nan), X2)
+            else:
+                first = estimator.transform(X1, None)
+                second = estimator.transform(None, X2)
+        known = _observed_rows(X1) & _observed_rows(X2)
         return cls(first[known], second[known], component).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
@@ -116,32 +118,30 @@ class TwoViewDisplay(Display):
         left.axline((0, 0), slope=1, color=FAINT, zorder=0)
         left.set(xlabel=f"code {c} by the first view", ylabel=f"code {c} by the second view")
         left.set_aspect("equal", adjustable="datalim")
-        shown = min(len(self.correlations), MOST)
-        places = np.arange(shown)
-        colors = [BLUE if i == c else SKY for i in places]
-        right.barh(places, self.correlations[:shown], color=colors, height=0.6)
-        for i, r in enumerate(self.correlations[:shown]):
-            text = f"{r:.2f}" if np.isfinite(r) else "constant"
-            word(
-                right,
-                max(r, 0) if np.isfinite(r) else 0,
-                i,
-                text,
-                color=INK,
-                va="center",
-                xytext=(4, 0),
-                fontsize=9,
-            )
-        right.axvline(0, color=INK, linewidth=0.8)
-        right.set(xlabel="correlation of the two codes", ylabel="component", yticks=places)
-        right.set_xlim(min(0, np.nanmin([*self.correlations[:shown], 0]) * 1.1), 1.15)
-        right.set_xticks([tick for tick in (-1, -0.5, 0, 0.5, 1) if tick >= right.get_xlim()[0]])
-        right.set_ylim(max(shown, 5) - 0.4, -0.6)
+        self._draw_correlations(right)
         return self
 
+    def _draw_correlations(self, ax: Any) -> None:
+        shown = self.correlations[:MAX_COMPONENTS]
+        places = np.arange(len(shown))
+        colors = np.where(places == self.component, BLUE, SKY)
+        ax.barh(places, shown, color=colors, height=0.6)
+        look = {"color": INK, "va": "center", "xytext": (4, 0), "fontsize": 9}
+        for i, r in enumerate(shown):
+            if np.isfinite(r):
+                word(ax, max(r, 0), i, f"{r:.2f}", **look)
+            else:
+                word(ax, 0, i, "constant", **look)
+        ax.axvline(0, color=INK, linewidth=0.8)
+        ax.set(xlabel="correlation of the two codes", ylabel="component", yticks=places)
+        left = 1.1 * np.nanmin([*shown, 0])
+        ax.set_xlim(left, 1.15)
+        ax.set_xticks([tick for tick in (-1, -0.5, 0, 0.5, 1) if tick >= left])
+        ax.set_ylim(max(len(shown), 5) - 0.4, -0.6)
 
-def _seen(X: Any) -> Array:
-    """Return which rows have an entry."""
+
+def _observed_rows(X: Any) -> Array:
+    """Return a mask of the rows with at least one entry."""
     if is_sparse(X):
         return np.diff(scipy.sparse.csr_array(X).indptr) > 0
     values = np.asarray(X, float)
