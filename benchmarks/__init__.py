@@ -1,1 +1,4 @@
-"""One file per workload, ours and the peers' in one run; ``python -m benchmarks NAME`` (``make bench-NAME``)."""
+"""One file per workload, ours and the peers' in one run.
+
+``python -m benchmarks NAME`` (``make bench-NAME``).
+"""

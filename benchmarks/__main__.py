@@ -27,7 +27,8 @@ def main(arguments: list[str]) -> None:
     """Exit with the list of names when there is not exactly one known name."""
     if len(arguments) != 1 or arguments[0].replace("-", "_") not in names():
         sys.exit(
-            f"usage: python -m benchmarks NAME, where NAME is one of: {', '.join(names()) or '(none yet)'}"
+            "usage: python -m benchmarks NAME, where NAME is one of: "
+            f"{', '.join(names()) or '(none yet)'}"
         )
     name = arguments[0].replace("-", "_")
     markdown = importlib.import_module(f"benchmarks.{name}").main().rstrip() + "\n"

@@ -26,7 +26,8 @@ STATUS, REFERENCES = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 def fancyimpute(module: str) -> Any:
     """Return a module of fancyimpute with today's spelling of a scikit-learn argument.
 
-    The package's own __init__ is not run: it imports a conic solver for methods that no workload uses.
+    The package's own __init__ is not run: it imports a conic solver for methods that no workload
+    uses.
     """
     if "fancyimpute" not in sys.modules:
         spec = importlib.util.find_spec("fancyimpute")

@@ -160,15 +160,16 @@ def main() -> str:
         "",
         f"## {DOCUMENTS} x {WORDS} sparse, {LABELS} labels, balance stated",
         "",
-        f"Generated documents of about {LENGTH} words. A product is X w or X'v, stored by rows both; it is timed before"
-        f" and after the fit in the same process. Goal: a complete annealing in {MOST} products, and {TIMES} times the"
-        " CPU of these, everything else included. `LinearSVC` on the labels, and on a fifth of the rows with all their"
-        " labels, tested on the rest.",
+        f"Generated documents of about {LENGTH} words. A product is X w or X'v, stored by rows "
+        "both; it is timed before and after the fit in the same process. Goal: a complete "
+        f"annealing in {MOST} products, and {TIMES} times the CPU of these, everything else "
+        "included. `LinearSVC` on the labels, and on a fifth of the rows with all their labels, "
+        "tested on the rest.",
         "",
         *table(
-            "seed | non-zeros | products | CPU of the fit | CPU of a product | CPU / that of its products |"
-            f" CPU / that of {MOST} products | f-steps | LinearSVC on {LABELS} labels | ours | LinearSVC on"
-            f" {DOCUMENTS // 5} labels",
+            "seed | non-zeros | products | CPU of the fit | CPU of a product | CPU / that of its "
+            f"products | CPU / that of {MOST} products | f-steps | LinearSVC on {LABELS} labels | "
+            f"ours | LinearSVC on {DOCUMENTS // 5} labels",
             [in_fresh_process(large, seed) for seed in range(SEEDS)],
         ),
         "",

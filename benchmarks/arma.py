@@ -95,9 +95,8 @@ def against_varmax(n: int) -> list[str]:
     for seed in SEEDS:
         X = make_varma(200, n, 1, 1, random_state=seed)
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # statsmodels on identification, starting values and convergence: see flags
+            # statsmodels on identification, starting values and convergence: see flags
+            warnings.simplefilter("ignore")
             peer = VARMAX(X, order=(1, 1), trend="c")
             took, fitted = cpu(lambda peer=peer: peer.fit(maxiter=50, disp=False))
         theirs.append(took)
@@ -144,27 +143,29 @@ def main() -> str:
         "",
         f"One thread, CPU time; {versions('statsmodels')}.",
         "",
-        f"n = {N}, p = q = {P}, `make_arma`, default ridge, lam = shrinkage * lam_max, from the regression arrays to a "
-        "rigorous relative duality gap. The unit is one `numpy.linalg.lstsq` of the same regressors and targets, timed "
-        f"in turn with it; medians of {TURNS} turns, then over {len(SEEDS)} series. The last column is FISTA with "
-        "restart on the first series.",
+        f"n = {N}, p = q = {P}, `make_arma`, default ridge, lam = shrinkage * lam_max, from the "
+        "regression arrays to a rigorous relative duality gap. The unit is one "
+        "`numpy.linalg.lstsq` of the same regressors and targets, timed in turn with it; medians "
+        f"of {TURNS} turns, then over {len(SEEDS)} series. The last column is FISTA with restart "
+        "on the first series.",
         "",
         *table(
-            "T | gap | shrinkage | steps | in lstsq | range | goal | CPU | proven | FISTA, in lstsq",
+            "T | gap | shrinkage | steps | in lstsq | range | goal | CPU | proven | FISTA, in "
+            "lstsq",
             gaps,
         ),
         "",
-        "Complete fits of VARMA(1, 1), T = 200: statsmodels' `VARMAX` (maximum likelihood, at most 50 iterations) and "
-        f"ours at the default gap of 1e-4 and at 1e-6 (another objective, strongly shrunk); medians over {len(SEEDS)} "
-        "series.",
+        "Complete fits of VARMA(1, 1), T = 200: statsmodels' `VARMAX` (maximum likelihood, at "
+        "most 50 iterations) and ours at the default gap of 1e-4 and at 1e-6 (another objective, "
+        f"strongly shrunk); medians over {len(SEEDS)} series.",
         "",
         *table(
             "n | VARMAX | converged | ours, 1e-4 | ours, 1e-6 | ratio, 1e-4 | ratio, 1e-6 | goal",
             [against_varmax(n) for n in SIZES],
         ),
         "",
-        f"Share of {SERIES} series of length 150 (n = 3) whose continuation lies in the nominal 95 % interval. Goal: "
-        "91 to 97 %.",
+        f"Share of {SERIES} series of length 150 (n = 3) whose continuation lies in the nominal 95 "
+        "% interval. Goal: 91 to 97 %.",
         "",
         *table(
             "model | shrinkage | " + " | ".join(f"h = {h}" for h in HORIZONS),

@@ -100,20 +100,23 @@ def rows() -> list[list[str]]:
 def main() -> str:
     """Run the workload and return the table."""
     head = (
-        "shared factors | seed | correlations | ours CPU | scikit-learn CPU | with tol=1e-12 | cca-zoo CPU | "
-        "ours / scikit-learn | ours / cca-zoo | error ours | scikit-learn | with tol=1e-12 | cca-zoo"
+        "shared factors | seed | correlations | ours CPU | scikit-learn CPU | with tol=1e-12 | "
+        "cca-zoo CPU | ours / scikit-learn | ours / cca-zoo | error ours | scikit-learn | with "
+        "tol=1e-12 | cca-zoo"
     )
     lines = [
         "# Canonical correlation",
         "",
         f"One thread, CPU of complete fits, medians; {versions('scikit-learn', 'cca-zoo')}.",
         "",
-        f"{N} rows, {P} + {Q} columns, {COMPONENTS} components, all with default parameters, scikit-learn also with a "
-        f"tolerance at which its correlations are the same; {SHARED} shared factors whose strengths lie apart or are "
-        "equal. The error is the largest difference of the correlations of the training scores from the cosines "
-        "between the column spaces, which are found by QR. Of the two ratios to scikit-learn the first is at its "
-        "default tolerance, the second where the correlations are the same. The last row has sums of CPU. Goals: 1/50 "
-        "of scikit-learn's CPU and at most that of cca-zoo, at the same correlations.",
+        f"{N} rows, {P} + {Q} columns, {COMPONENTS} components, all with default parameters, "
+        f"scikit-learn also with a tolerance at which its correlations are the same; {SHARED} "
+        "shared factors whose strengths lie apart or are equal. The error is the largest "
+        "difference of the correlations of the training scores from the cosines between the "
+        "column spaces, which are found by QR. Of the two ratios to scikit-learn the first is at "
+        "its default tolerance, the second where the correlations are the same. The last row has "
+        "sums of CPU. Goals: 1/50 of scikit-learn's CPU and at most that of cca-zoo, at the same "
+        "correlations.",
         "",
         *table(head, rows()),
     ]

@@ -96,7 +96,8 @@ def main() -> str:
     lines = [
         "# Certificates on random problems",
         "",
-        f"{PROBLEMS} problems, seed {SEED}, tol 1e-6, at most 4000 iterations; {seconds:.0f} CPU s in all.",
+        f"{PROBLEMS} problems, seed {SEED}, tol 1e-6, at most 4000 iterations; {seconds:.0f} CPU s "
+        "in all.",
         f"Iterations: median {np.median(iterations):.0f}, 90 % {np.quantile(iterations, 0.9):.0f}. "
         f"Lowest relative gap {lowest:.1e} (a negative one would disprove a bound).",
         "",

@@ -123,7 +123,10 @@ def main() -> str:
     cases = [(name, 50, 20, dtype, False) for dtype in GOALS for name in DIVERGENCES]
     cases += [(name, 50, 20, dtype, True) for dtype in GOALS for name in ("squared", "kl")]
     cases += [("squared", d, k, dtype, False) for d, k in SHAPES for dtype in GOALS]
-    head = "divergence | table | precision | KMeans CPU / iterations | ours CPU / iterations | ratio | goal"
+    head = (
+        "divergence | table | precision | KMeans CPU / iterations | ours CPU / iterations | ratio "
+        "| goal"
+    )
     held = [
         [
             dtype,
@@ -139,16 +142,19 @@ def main() -> str:
     lines = [
         "# Clusters",
         "",
-        f"Complete fits of {ITERATIONS} iterations from the same centers, validation and objective included; one "
-        f"thread, medians of {REPEATS} turns; {versions('scikit-learn')}. `KMeans(algorithm='lloyd')` clusters the "
-        "same rows under the squared distance, whatever divergence ours is given.",
+        f"Complete fits of {ITERATIONS} iterations from the same centers, validation and objective "
+        f"included; one thread, medians of {REPEATS} turns; {versions('scikit-learn')}. "
+        "`KMeans(algorithm='lloyd')` clusters the same rows under the squared distance, whatever "
+        "divergence ours is given.",
         "",
         *table(head, [compared(*case) for case in cases]),
         "",
-        "Results for the squared divergence; the last column compares both with our fit in float64.",
+        "Results for the squared divergence; the last column compares both with our fit in "
+        "float64.",
         "",
         *table(
-            "precision | weighted | equal labels | centers differ by | ours / KMeans equal to float64",
+            "precision | weighted | equal labels | centers differ by | ours / KMeans equal to "
+            "float64",
             [agreement(dtype, weighted) for dtype in GOALS for weighted in (False, True)],
         ),
         "",

@@ -125,7 +125,8 @@ def of_model(model: ConvexSubspace) -> np.ndarray:
     return model.codes_ @ model.components_
 
 
-# --- against SoftImpute -----------------------------------------------------------------------------------------------
+# --- against SoftImpute
+# -----------------------------------------------------------------------------------------------
 
 
 def speed(seed: int) -> list[str]:
@@ -152,7 +153,8 @@ def speed(seed: int) -> list[str]:
         f"{referee.gap(shrunk(filled, alpha), bound):.1e}",
         f"{ours:.2f} s",
         f"**{ours / theirs:.2f}**",
-        f"{solution.relative_gap:.1e} / {referee.gap(factors.dense(), bound):.1e}{_proven(solution.rigorous)}",
+        f"{solution.relative_gap:.1e} / "
+        f"{referee.gap(factors.dense(), bound):.1e}{_proven(solution.rigorous)}",
         f"{solution.solver}, {solution.n_iter}, {factors.rank}",
         f"**{whole / theirs:.2f}**",
         f"{model.relative_gap_:.1e} / {referee.gap(of_model(model), bound):.1e}",
@@ -175,22 +177,25 @@ def warm_up() -> None:
 
 def speed_section() -> list[str]:
     head = (
-        "seed | SoftImpute CPU | it ends above the optimum by | `solve` CPU | / SoftImpute | "
-        "gap claimed / recomputed | solver, iterations, rank | estimator / SoftImpute | gap claimed / recomputed"
+        "seed | SoftImpute CPU | it ends above the optimum by | `solve` CPU | / SoftImpute | gap "
+        "claimed / recomputed | solver, iterations, rank | estimator / SoftImpute | gap claimed / "
+        "recomputed"
     )
     return [
         f"## {MEDIUM.n} x {MEDIUM.d} to a gap of 1e-4, against SoftImpute",
         "",
-        f"Rank {MEDIUM.rank}, noise {MEDIUM.noise}, {MEDIUM.density:.0%} observed; alpha = {MEDIUM.edge:.3f} = noise "
-        "(sqrt(n density) + sqrt(d density)), the edge of the noise's spectrum. SoftImpute(max_rank=40) has the same "
-        "shrinkage and stops by its own default rule. Gaps are recomputed from scratch by dense full SVDs. CPU is the "
-        "median of three turns. Goal: 1/4 of SoftImpute's.",
+        f"Rank {MEDIUM.rank}, noise {MEDIUM.noise}, {MEDIUM.density:.0%} observed; alpha = "
+        f"{MEDIUM.edge:.3f} = noise (sqrt(n density) + sqrt(d density)), the edge of the noise's "
+        "spectrum. SoftImpute(max_rank=40) has the same shrinkage and stops by its own default "
+        "rule. Gaps are recomputed from scratch by dense full SVDs. CPU is the median of three "
+        "turns. Goal: 1/4 of SoftImpute's.",
         "",
         *table(head, [speed(seed) for seed in SPEED_SEEDS]),
     ]
 
 
-# --- against IterativeSVD ---------------------------------------------------------------------------------------------
+# --- against IterativeSVD
+# ---------------------------------------------------------------------------------------------
 
 
 def error(noise: float, seed: int) -> dict[str, float]:
@@ -231,7 +236,8 @@ def error_row(noise: float, goal: float) -> list[str]:
 def error_section() -> list[str]:
     head = "noise | ours | IterativeSVD(rank=10) | ratio | goal | components found | CPU ratio"
     return [
-        f"## {MEDIUM.n} x {MEDIUM.d}: error on unobserved entries, against IterativeSVD with the true rank",
+        f"## {MEDIUM.n} x {MEDIUM.d}: error on unobserved entries, against IterativeSVD with the "
+        "true rank",
         "",
         'RMSE against the table without noise. Ours is `ConvexSubspace(alpha="auto", debias=True, fit_intercept=False)`'
         f", which is told neither rank nor noise; seeds {', '.join(map(str, ERROR_SEEDS))}. The CPU is that of "
@@ -243,7 +249,8 @@ def error_section() -> list[str]:
     ]
 
 
-# --- large and sparse -------------------------------------------------------------------------------------------------
+# --- large and sparse
+# -------------------------------------------------------------------------------------------------
 
 
 def certified(X: Any, tol: float) -> Any:
@@ -283,7 +290,10 @@ def large(seed: int) -> list[list[str]]:
             (solution.relative_gap, referee.gap(Z, bound)),
             (model.relative_gap_, referee.gap(of_model(model), bound)),
         )
-        how = f"{solution.solver}, {solution.n_iter}, {solution.point.factors.rank}{_proven(solution.rigorous)}"
+        how = (
+            f"{solution.solver}, {solution.n_iter}, "
+            f"{solution.point.factors.rank}{_proven(solution.rigorous)}"
+        )
         for route, seconds, pair in zip(ROUTES, (ours, whole), gaps, strict=True):
             shares = [f"{unit:.1f} s", f"{seconds:.2f} s", f"**{seconds / unit:.2f}**", f"{goal}"]
             rows.append(
@@ -298,18 +308,21 @@ def memory_row(route: str, tol: float) -> list[str]:
 
 
 def large_section() -> list[str]:
-    head = "seed | tol | through | thin SVD | CPU | in SVDs | goal | gap claimed / recomputed | solver, iterations, rank"
+    head = (
+        "seed | tol | through | thin SVD | CPU | in SVDs | goal | gap claimed / recomputed | "
+        "solver, iterations, rank"
+    )
     return [
         f"## {LARGE.n} x {LARGE.d}, a sparse table with {LARGE.density:.0%} stored",
         "",
-        f"Rank {LARGE.rank}, noise {LARGE.noise}, alpha = {LARGE_ALPHA:g} (the noise's edge is {LARGE.edge:.1f}). The "
-        "unit is one `numpy.linalg.svd(full_matrices=False)` of the dense table in the same run; goals are those for "
-        "5000 x 2000.",
+        f"Rank {LARGE.rank}, noise {LARGE.noise}, alpha = {LARGE_ALPHA:g} (the noise's edge is "
+        f"{LARGE.edge:.1f}). The unit is one `numpy.linalg.svd(full_matrices=False)` of the dense "
+        "table in the same run; goals are those for 5000 x 2000.",
         "",
         *table(head, [row for seed in LARGE_SEEDS for row in large(seed)]),
         "",
-        "Memory beyond the data, each in a fresh process: growth of the resident peak, and the peak of traced "
-        "allocations in a run of its own. Goal: 150 MB.",
+        "Memory beyond the data, each in a fresh process: growth of the resident peak, and the "
+        "peak of traced allocations in a run of its own. Goal: 150 MB.",
         "",
         *table(
             "through | tol | resident | traced",

@@ -63,14 +63,20 @@ def ours(work: Workload, X: np.ndarray, **options: Any) -> np.ndarray:
 
 
 def theirs(work: Workload, X: np.ndarray) -> np.ndarray:
-    """Return those of glmpca with its defaults; size factors of one, since there are no exposures."""
+    """Return those of glmpca with its defaults.
+
+    Size factors of one, since there are no exposures.
+    """
     np.random.seed(0)  # noqa: NPY002  the peer draws its start from the global generator
     fit = glmpca(X.T, work.rank, fam=work.peer, penalty=1, sz=np.ones(len(X)))
     return np.asarray((fit["loadings"] @ fit["factors"].T + fit["coefX"]).T)
 
 
 def compared(work: Workload, seed: int) -> list[list[str]]:
-    """Run all fits of a table in turn, several times; medians of CPU, and their ratio to the peer's."""
+    """Run all fits of a table in turn, several times.
+
+    Medians of CPU, and their ratio to the peer's.
+    """
     X, theta = work.draw(seed)
     single = X.astype(np.float32)
     fits: dict[str, Callable[[], np.ndarray]] = {
@@ -96,7 +102,10 @@ def compared(work: Workload, seed: int) -> list[list[str]]:
 
 
 def many(work: Workload, share: float) -> list[str]:
-    """Fit many tables, with holes or without; the divergence is that of the hidden entries where there are any."""
+    """Fit many tables, with holes or without.
+
+    The divergence is that of the hidden entries where there are any.
+    """
     finite, sizes, misses = 0, [], []
     for seed in MANY:
         X, theta = work.draw(seed)
@@ -116,15 +125,15 @@ def many(work: Workload, share: float) -> list[str]:
 
 def main() -> str:
     """Run all workloads and return the tables."""
-    ours(
-        WORKLOADS[0], WORKLOADS[0].draw(0)[0]
-    )  # imports and caches are paid before anything is measured
+    # imports and caches are paid before anything is measured
+    ours(WORKLOADS[0], WORKLOADS[0].draw(0)[0])
     rows = [row for work in WORKLOADS for seed in SEEDS for row in compared(work, seed)]
     lines = [
         "# Exponential-family PCA",
         "",
-        "Binary tables of 2000 x 200 (5 components), counts of 2000 x 500 (10 components). KL is the mean divergence "
-        f"of the fit from the truth. CPU is the median of {REPEATS} runs in turn, on one thread, whole fits.",
+        "Binary tables of 2000 x 200 (5 components), counts of 2000 x 500 (10 components). KL is "
+        f"the mean divergence of the fit from the truth. CPU is the median of {REPEATS} runs in "
+        "turn, on one thread, whole fits.",
         f"{versions('scikit-learn', 'glmpca')}.",
         "",
         *table("family | seed | fit | CPU s | to glmpca | KL", rows),
@@ -132,7 +141,8 @@ def main() -> str:
         f"## {len(MANY)} seeds, alpha=1",
         "",
         *table(
-            "family | hidden | finite | largest natural parameter | KL (of the hidden entries, if any)",
+            "family | hidden | finite | largest natural parameter | KL (of the hidden entries, if "
+            "any)",
             [many(work, share) for work in WORKLOADS for share in (0.0, HOLES)],
         ),
     ]

@@ -26,7 +26,10 @@ BOOLEAN, ORDERED, UNORDERED, NUMERIC = "boolean", "ordered", "unordered", "numer
 
 @dataclass(frozen=True)
 class Source:
-    """Which columns of a public table are not numbers, although most are coded by numbers; the rest is numeric."""
+    """Which columns of a public table are not numbers, although most are coded by numbers.
+
+    The rest is numeric.
+    """
 
     kinds: dict[str, str] = field(default_factory=dict)
     drop: tuple[str, ...] = ()
@@ -198,10 +201,11 @@ def main() -> str:
             [
                 "# Holes in mixed tables",
                 "",
-                f"{HIDDEN:.0%} of the entries hidden at random, means over {len(SEEDS)} seeds. Errors on hidden entries: "
-                "numeric RMSE in standard deviations of the column, boolean and unordered share of wrong labels, ordered mean "
-                "distance in levels. Peers have their default settings and our encoding, with columns that are not 0 and 1 "
-                "standardized and ordered categories as 0, 1, ... .",
+                f"{HIDDEN:.0%} of the entries hidden at random, means over {len(SEEDS)} seeds. "
+                "Errors on hidden entries: numeric RMSE in standard deviations of the column, "
+                "boolean and unordered share of wrong labels, ordered mean distance in levels. "
+                "Peers have their default settings and our encoding, with columns that are not 0 "
+                "and 1 standardized and ordered categories as 0, 1, ... .",
                 "",
                 f"| {' | '.join(head)} |",
                 "|---" * len(head) + "|",
@@ -209,7 +213,8 @@ def main() -> str:
                 "| CPU s | | | " + " | ".join(f"{total[m]:.0f}" for m in METHODS) + " |",
                 "",
                 *(
-                    f"- {m}: better than all three peers in every kind on {len(t)} of {len(TABLES)} tables ({', '.join(t)})."
+                    f"- {m}: better than all three peers in every kind on {len(t)} of "
+                    f"{len(TABLES)} tables ({', '.join(t)})."
                     for m, t in won.items()
                 ),
             ]

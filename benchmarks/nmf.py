@@ -102,7 +102,10 @@ def _row(
     scoring: float | None,
 ) -> str:
     scored = "" if scoring is None else f"{scoring:.2f}"
-    return f"| {name} | {who} | {objective:.0f} | {steps} | {seconds:.2f} | {seconds / unit:.2f} | {scored} |"
+    return (
+        f"| {name} | {who} | {objective:.0f} | {steps} | {seconds:.2f} | {seconds / unit:.2f} | "
+        f"{scored} |"
+    )
 
 
 def with_holes(table: str, name: str, X: np.ndarray) -> list[str]:
@@ -141,9 +144,8 @@ def main() -> str:
     """Run both losses and return the tables."""
     X = load_digits().data
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # the fit that is stopped at an objective says that it was stopped
+        # the fit that is stopped at an objective says that it was stopped
+        warnings.simplefilter("ignore")
         complete = [row for name in LOSSES for row in without_holes(name, X)]
         tables = {"digits": X, "planted counts": planted(X.shape)}
         hidden = [

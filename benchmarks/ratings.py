@@ -1,4 +1,7 @@
-"""Star ratings: MovieLens where REGFACTOR_DATA has it, else a table of its shape; ours against biases, CMF and SVD."""
+"""Star ratings: MovieLens where REGFACTOR_DATA has it, else a table of its shape.
+
+Ours against biases, CMF and SVD.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,12 @@ import scipy.sparse
 from benchmarks._peers import QUICK, cpu, installed, table, versions
 from regfactor import ConvexSubspace
 
+# the names that MovieLens gives its tables, plain or gzipped
 FILES = (
     "ratings.csv",
     "ratings.dat",
     "u.data",
-)  # the names that MovieLens gives its tables, plain or gzipped
+)
 LOWEST, HIGHEST, STEP = 0.5, 5.0, 0.5
 HELD_OUT, VALIDATION = 0.1, 0.05
 DAMPING = (15.0, 10.0)  # ratings of the mean that a user and an item begin with
@@ -64,7 +68,8 @@ class Ratings:
         return scipy.sparse.csr_array((stars, (self.users, self.items)), shape=self.shape)
 
 
-# --- data -------------------------------------------------------------------------------------------------------------
+# --- data
+# -------------------------------------------------------------------------------------------------------------
 
 
 def found() -> Path | None:
@@ -79,7 +84,10 @@ def found() -> Path | None:
 
 
 def read(path: Path) -> Ratings:
-    """Return the ratings of a MovieLens file, whatever its separator; users and items are numbered anew."""
+    """Return the ratings of a MovieLens file, whatever its separator.
+
+    Users and items are numbered anew.
+    """
 
     def lines() -> Iterator[str]:
         with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
@@ -147,9 +155,8 @@ class StandIn:
         strength *= 0.5 / np.linalg.norm(strength)  # a taste moves a rating by half a star
         U = rng.normal(size=(self.users, self.tastes)) * strength
         V = rng.normal(size=(self.items, self.tastes))
-        of_item = (
-            3.15 + 0.25 * appeal + 0.35 * rng.normal(size=self.items)
-        )  # popular films are liked more
+        # popular films are liked more
+        of_item = 3.15 + 0.25 * appeal + 0.35 * rng.normal(size=self.items)
         of_user = 0.43 * rng.normal(size=self.users)
         stars = (
             of_item[items]
@@ -169,7 +176,8 @@ def products(U: np.ndarray, V: np.ndarray, users: np.ndarray, items: np.ndarray)
     return out
 
 
-# --- models: each learns from ratings and predicts those of pairs of users and items ----------------------------------
+# --- models: each learns from ratings and predicts those of pairs of users and items
+# ----------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,7 +248,10 @@ def predicted(model: ConvexSubspace, users: np.ndarray, items: np.ndarray) -> np
 
 def described_fit(model: ConvexSubspace) -> str:
     """Say how near to the optimum a model is, and with how many atoms."""
-    return f"{len(model.components_)} atoms, relative gap {model.relative_gap_:.1e}, {model.status_.name}"
+    return (
+        f"{len(model.components_)} atoms, relative gap {model.relative_gap_:.1e}, "
+        f"{model.status_.name}"
+    )
 
 
 def cmf(train: Ratings, strength: float) -> Fitted:
@@ -280,7 +291,8 @@ def by_user(train: Ratings) -> dict[int, list[tuple[int, float]]]:
     }
 
 
-# --- the comparison ---------------------------------------------------------------------------------------------------
+# --- the comparison
+# ---------------------------------------------------------------------------------------------------
 
 
 def chosen_strength(fit: Callable[[Ratings, float], Fitted], train: Ratings) -> tuple[float, float]:
@@ -326,8 +338,8 @@ def compared(ratings: Ratings) -> list[str]:
     return [
         *table("model | RMSE, held out | CPU of the fit | ends with", rows),
         "",
-        f"alpha = lambda_ = {strength:.1f}, chosen for {chooser} on {VALIDATION:.0%} of the ratings learned from "
-        f"({spent:.0f} CPU s, not counted above).",
+        f"alpha = lambda_ = {strength:.1f}, chosen for {chooser} on {VALIDATION:.0%} of the "
+        f"ratings learned from ({spent:.0f} CPU s, not counted above).",
     ]
 
 
@@ -335,9 +347,10 @@ def described(ratings: Ratings) -> str:
     """Say what a table looks like."""
     per_user, per_item = (np.bincount(ids) for ids in (ratings.users, ratings.items))
     return (
-        f"{ratings.shape[0]:,} users x {ratings.shape[1]:,} items, {len(ratings):,} ratings of mean "
-        f"{ratings.stars.mean():.2f} and deviation {ratings.stars.std():.2f}; a user has {np.median(per_user):.0f} in "
-        f"the median and at most {per_user.max():,}, an item {np.median(per_item):.0f} and {per_item.max():,}."
+        f"{ratings.shape[0]:,} users x {ratings.shape[1]:,} items, {len(ratings):,} ratings of "
+        f"mean {ratings.stars.mean():.2f} and deviation {ratings.stars.std():.2f}; a user has "
+        f"{np.median(per_user):.0f} in the median and at most {per_user.max():,}, an item "
+        f"{np.median(per_item):.0f} and {per_item.max():,}."
     )
 
 
@@ -367,12 +380,14 @@ def main() -> str:
     lines = [
         "# Ratings",
         "",
-        f"{HELD_OUT:.0%} of the ratings are held out. One thread; {versions('scikit-learn', *peers)}. "
-        f"ConvexSubspace fits to a relative gap of {TOL:g}, until a limited rank lets the objective fall no further, "
-        f"or for {TIME_LIMIT} s; alone here it says how far it can be from the optimum over all ranks. CMF's "
-        "objective is the same but for the number of atoms and for its penalized biases, so its strength serves both. "
-        "Surprise has its defaults, and the CPU of making its lists is not counted. A user's mean is damped by "
-        f"{DAMPING[0]:.0f} ratings of the overall mean; biases are damped by {DAMPING[0]:.0f} and {DAMPING[1]:.0f}.",
+        f"{HELD_OUT:.0%} of the ratings are held out. One thread; "
+        f"{versions('scikit-learn', *peers)}. ConvexSubspace fits to a relative gap of {TOL:g}, "
+        f"until a limited rank lets the objective fall no further, or for {TIME_LIMIT} s; alone "
+        "here it says how far it can be from the optimum over all ranks. CMF's objective is the "
+        "same but for the number of atoms and for its penalized biases, so its strength serves "
+        "both. Surprise has its defaults, and the CPU of making its lists is not counted. A "
+        f"user's mean is damped by {DAMPING[0]:.0f} ratings of the overall mean; biases are damped "
+        f"by {DAMPING[0]:.0f} and {DAMPING[1]:.0f}.",
     ]
     if "cmfrec" not in peers:
         lines += ["", "cmfrec is missing: it is built from source and needs a C compiler."]

@@ -162,12 +162,15 @@ def main() -> str:
         [
             "# Robust PCA",
             "",
-            f"Tables of {CLEAN.n} x {CLEAN.d}; {versions('pyrpca')}. CPU time; each ratio is taken in one run, of the",
+            f"Tables of {CLEAN.n} x {CLEAN.d}; {versions('pyrpca')}. CPU time; each ratio is taken "
+            "in one run, of the",
             f"least of {REPEATS} calls on each side.",
             "",
-            f"## Exact principal component pursuit: {CLEAN}, seeds {SEEDS.start} to {SEEDS.stop - 1}",
+            f"## Exact principal component pursuit: {CLEAN}, seeds {SEEDS.start} to "
+            f"{SEEDS.stop - 1}",
             "",
-            f"Solver Pursuit at tol=3e-6; bounds proven by a factorization: {proven}. pyrpca offers no gap; it stops",
+            f"Solver Pursuit at tol=3e-6; bounds proven by a factorization: {proven}. pyrpca "
+            "offers no gap; it stops",
             "at a residual of 1e-7 unless told otherwise.",
             "",
             *table(
@@ -184,12 +187,13 @@ def main() -> str:
             "",
             "## Harder tables for exact pursuit, seed 0",
             "",
-            "Where Z is not recovered, pyrpca ends soon, but not at the optimum: the last column is how far its",
+            "Where Z is not recovered, pyrpca ends soon, but not at the optimum: the last column "
+            "is how far its",
             "objective lies above our lower bound. CPU in units of pyrpca's.",
             "",
             *table(
-                "table | pyrpca, ms | to 1e-4 | gap | steps | to 1e-5 | gap | steps | Admm to 1e-4 | error of Z | "
-                "pyrpca's | its excess",
+                "table | pyrpca, ms | to 1e-4 | gap | steps | to 1e-5 | gap | steps | Admm to "
+                "1e-4 | error of Z | pyrpca's | its excess",
                 [harder(setting) for setting in HARDER],
             ),
         ]

@@ -22,17 +22,19 @@ ABOVE_NOISE = (
 )
 ROWS = {"even": (10**3, 10**4, 10**5, 10**6), "uneven": (10**3, 10**4, 10**5)}
 LARGEST = 10**4 if QUICK else 10**6
+# uneven: entries of a row ~ 1/place^0.8, so are columns
 FEWEST, MOST, ROW_SLOPE, COLUMN_SLOPE = (
     3,
     400,
     0.8,
     0.8,
-)  # uneven: entries of a row ~ 1/place^0.8, so are columns
+)
 BLOCK = 5000  # rows drawn at once
+# CPU seconds that a first version took for 10^6 rows, and their rank
 FIRST_VERSION, FIRST_RANK = (
     76.0,
     5,
-)  # CPU seconds that a first version took for 10^6 rows, and their rank
+)
 
 
 def row_counts(n: int, pattern: str) -> np.ndarray:
@@ -180,8 +182,8 @@ def row(run: dict[str, Any]) -> list[str]:
 
 def section(title: str, runs: list[dict[str, Any]]) -> list[str]:
     head = (
-        "rows | entries | alpha | CPU | CPU per entry | memory | relative gap | solver, iterations, rank | "
-        "estimator: CPU | memory"
+        "rows | entries | alpha | CPU | CPU per entry | memory | relative gap | solver, "
+        "iterations, rank | estimator: CPU | memory"
     )
     return [
         f"## {title}",
@@ -226,14 +228,18 @@ def plot(all_runs: dict[str, list[dict[str, Any]]]) -> None:
 
 
 def last_line(run: dict[str, Any]) -> list[str]:
-    """Say how the largest size stands to its goals; the first version was measured at another rank."""
+    """Say how the largest size stands to its goals.
+
+    The first version was measured at another rank.
+    """
     if run["n"] < 10**6:
         return []
     alike = in_fresh_process(measured, run["n"], "even", FIRST_RANK)
     return [
         "",
-        f"10^6 rows: {run['memory']:.0f} MB, the goal being 2000 MB. At rank {FIRST_RANK}, where a first version took "
-        f"{FIRST_VERSION:.0f} CPU s, it is {alike['cpu']:.0f} s and {alike['memory']:.0f} MB.",
+        f"10^6 rows: {run['memory']:.0f} MB, the goal being 2000 MB. At rank {FIRST_RANK}, where a "
+        f"first version took {FIRST_VERSION:.0f} CPU s, it is {alike['cpu']:.0f} s and "
+        f"{alike['memory']:.0f} MB.",
     ]
 
 
@@ -247,9 +253,10 @@ def main() -> str:
     lines = [
         "# Growth with the rows",
         "",
-        f"{COLUMNS} columns, rank {RANK}, noise {NOISE}, to a relative gap of {TOL:g}; alpha = {ABOVE_NOISE} x the "
-        "largest singular value of the noise on the observed entries. One thread; each number from a fresh process; "
-        f"memory is the growth of the resident peak after the data were made. {versions()}.",
+        f"{COLUMNS} columns, rank {RANK}, noise {NOISE}, to a relative gap of {TOL:g}; alpha = "
+        f"{ABOVE_NOISE} x the largest singular value of the noise on the observed entries. One "
+        "thread; each number from a fresh process; memory is the growth of the resident peak "
+        f"after the data were made. {versions()}.",
         "",
         *section(f"Evenly: {PER_ROW} observed entries in each row", runs["even"]),
         *last_line(runs["even"][-1]),

@@ -147,10 +147,11 @@ def main() -> str:
         "",
         f"One thread; CPU seconds; {versions('scikit-learn')}.",
         "",
-        f"## A value with its gradient: {MANY} rows, {INPUTS} inputs, {DIMENSIONS} latent numbers, degree {DEGREE}",
+        f"## A value with its gradient: {MANY} rows, {INPUTS} inputs, {DIMENSIONS} latent numbers, "
+        f"degree {DEGREE}",
         "",
-        f"Medians of {TURNS} turns; the matrix product is (n x {SIZE})'(n x {SIZE}) of two different tables. Goal: 13 "
-        "products, memory of the order of one table.",
+        f"Medians of {TURNS} turns; the matrix product is (n x {SIZE})'(n x {SIZE}) of two "
+        "different tables. Goal: 13 products, memory of the order of one table.",
         "",
         *table(
             "value and gradient | product | ratio | memory growth | one table n x R",
@@ -165,20 +166,24 @@ def main() -> str:
             ],
         ),
         "",
-        f"## L-BFGS and the paper's sweeps: {SOME} rows, a tenth labeled, free latent rows, the same objective",
+        f"## L-BFGS and the paper's sweeps: {SOME} rows, a tenth labeled, free latent rows, the "
+        "same objective",
         "",
-        f"CPU until the objective is within {NEAR:.0%} of that of L-BFGS after {ITERATIONS} iterations. Sweeps over "
-        "pairs are vectorized, and their regressions solved through the same explicit features. Goal: 10 times sooner "
-        f"than the best rate. Here: **{'' if exact else 'more than '}{sooner:.1f} times**.",
+        f"CPU until the objective is within {NEAR:.0%} of that of L-BFGS after {ITERATIONS} "
+        "iterations. Sweeps over pairs are vectorized, and their regressions solved through the "
+        "same explicit features. Goal: 10 times sooner than the best rate. Here: "
+        f"**{'' if exact else 'more than '}{sooner:.1f} times**.",
         "",
         *table("descent | final objective | CPU until near", rows),
         "",
         f"## Baselines on graphs: {GRAPH} rows on a rolled sheet, {GRAPH // 100} labels",
         "",
-        f"Conjugate gradients to 1e-8. A dense matrix of all pairs would take {GRAPH**2 * 8 / 2**20:.0f} MB.",
+        "Conjugate gradients to 1e-8. A dense matrix of all pairs would take "
+        f"{GRAPH**2 * 8 / 2**20:.0f} MB.",
         "",
         *table(
-            "method | CPU of a fit | steps | relative residual | memory growth | mean squared error",
+            "method | CPU of a fit | steps | relative residual | memory growth | mean squared "
+            "error",
             graphs,
         ),
     ]

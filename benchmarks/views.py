@@ -65,7 +65,10 @@ def fitted(X: np.ndarray, loss: Loss, d: int, alpha: float, tol: float) -> Solut
 
 
 def speed(kind: str, d: int, n: int) -> list[str]:
-    """Solve to both tolerances at a tenth of the largest alpha; the unit is a thin SVD in the same process."""
+    """Solve to both tolerances at a tenth of the largest alpha.
+
+    The unit is a thin SVD in the same process.
+    """
     X, loss = KINDS[kind](d, n)
     unit = min(
         cpu(lambda: np.linalg.svd(np.nan_to_num(X), full_matrices=False))[0] for _ in range(REPEATS)
@@ -131,9 +134,8 @@ def large() -> list[str]:
     X = scipy.sparse.csr_array(
         (values + 0.5 * rng.normal(size=len(values)), indices, indptr), shape=(n, 2 * d)
     )
-    strength = (
-        2 * 0.5 * np.sqrt(0.2) * (np.sqrt(n) + np.sqrt(2 * d)) * np.sqrt(2)
-    )  # twice the norm of the noise
+    # twice the norm of the noise
+    strength = 2 * 0.5 * np.sqrt(0.2) * (np.sqrt(n) + np.sqrt(2 * d)) * np.sqrt(2)
     del rows, values
 
     def fit() -> Any:
@@ -162,21 +164,26 @@ def main() -> str:
         [
             "# Two views",
             "",
-            f"{versions()}. CPU time on one thread; the unit is a thin SVD of the stacked table in the same process.",
+            f"{versions()}. CPU time on one thread; the unit is a thin SVD of the stacked table in "
+            "the same process.",
             "",
             "## Time to a relative gap, at a tenth of the largest alpha",
             "",
-            "smoothed_l1 has sigma 0.1 and 5 % outliers. Tables are those of `make_two_view` with rank 5.",
+            "smoothed_l1 has sigma 0.1 and 5 % outliers. Tables are those of `make_two_view` with "
+            "rank 5.",
             "",
             *table(
-                "table | loss | SVD, ms | to 1e-4, SVDs | gap | steps | to 1e-6, SVDs | gap | steps | rank",
+                "table | loss | SVD, ms | to 1e-4, SVDs | gap | steps | to 1e-6, SVDs | gap | "
+                "steps | rank",
                 speeds,
             ),
             "",
             f"## Random problems to 1e-6, at most {MOST} steps",
             "",
-            "Six losses, n <= 120, d <= 48, half of them with holes. Moderate: bounds in [.5, 2], views scaled by",
-            "10^[-.7, .7], alpha from .01 to .8 of the largest. Wide: [.1, 10], 10^[-2, 2], from .003. Gaps are those",
+            "Six losses, n <= 120, d <= 48, half of them with holes. Moderate: bounds in [.5, 2], "
+            "views scaled by",
+            "10^[-.7, .7], alpha from .01 to .8 of the largest. Wide: [.1, 10], 10^[-2, 2], from "
+            ".003. Gaps are those",
             "of the returned factors.",
             "",
             *table(

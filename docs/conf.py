@@ -18,11 +18,12 @@ project = "regfactor"
 author = "The regfactor developers"
 copyright = f"2026, {author}"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "docs.generate.mathml"]
+# the latter are included by other pages
 exclude_patterns = [
     "_build",
     "_generated/*.md",
     "_generated/api.rst",
-]  # the latter are included by other pages
+]
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3

@@ -14,7 +14,10 @@ matplotlib.use("Agg")
 
 
 def show(script: str, example: Callable[[], tuple[str, Any]]) -> None:
-    """Run an example, which returns what to say and a figure; `--out` names the folder of the figure."""
+    """Run an example, which returns what to say and a figure.
+
+    `--out` names the folder of the figure.
+    """
     name = Path(script).stem
     parser = argparse.ArgumentParser(prog=f"{name}.py")
     parser.add_argument(

@@ -1,7 +1,7 @@
 """The atlas in one picture: which classical algorithm is which factor model, and how exactly.
 
-Rows are algorithms, grouped by what is asked of the factors; the bar is the difference between the factor model and
-the reference, computed here on random data.
+Rows are algorithms, grouped by what is asked of the factors; the bar is the difference between the
+factor model and the reference, computed here on random data.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Yes-or-no answers with holes: which answer would have been given, and how sure is that?
 
-600 people answered 40 questions, a third of the answers is missing. Binary PCA fits two traits by the Bernoulli
-likelihood; ordinary PCA, on the same answers with means in the holes, predicts numbers that are no probabilities.
+600 people answered 40 questions, a third of the answers is missing. Binary PCA fits two traits by
+the Bernoulli likelihood; ordinary PCA, on the same answers with means in the holes, predicts
+numbers that are no probabilities.
 """
 
 from __future__ import annotations

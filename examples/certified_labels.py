@@ -1,8 +1,9 @@
 """Few labels, many rows, and a proof: what does the certificate of a semi-supervised fit say, and what does it not?
 
-Inputs of rank 2 in 30 noisy columns, 20 labels in 200 rows. Inputs and labels are two views of the same codes, fitted
-together at the global optimum. The certificate says that no other codes and components have a lower objective; whether
-the unlabeled rows helped, only labels that were not used can say.
+Inputs of rank 2 in 30 noisy columns, 20 labels in 200 rows. Inputs and labels are two views of the
+same codes, fitted together at the global optimum. The certificate says that no other codes and
+components have a lower objective; whether the unlabeled rows helped, only labels that were not used
+can say.
 """
 
 from __future__ import annotations
@@ -95,11 +96,11 @@ def example() -> tuple[str, Any]:
     )
     better = int((found[:, 1] > found[:, 0]).sum())
     said = (
-        f"{model.certificate_}\n"
-        f"Objective {model.objective_:.6f} with {rank} codes; alternation at the same rank ended at"
-        f" {local.objective_:.6f}, {local.objective_ / model.objective_ - 1:+.3%}.\n"
-        f"What it does not say: accuracy on hidden labels is {found[:, 1].mean():.3f} with the unlabeled rows and"
-        f" {found[:, 0].mean():.3f} by labels alone, better in {better} of {DRAWS} draws."
+        f"{model.certificate_}\nObjective {model.objective_:.6f} with {rank} codes; alternation at "
+        f"the same rank ended at {local.objective_:.6f}, "
+        f"{local.objective_ / model.objective_ - 1:+.3%}.\nWhat it does not say: accuracy on "
+        f"hidden labels is {found[:, 1].mean():.3f} with the unlabeled rows and "
+        f"{found[:, 0].mean():.3f} by labels alone, better in {better} of {DRAWS} draws."
     )
     return said, figure
 

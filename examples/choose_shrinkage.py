@@ -1,8 +1,9 @@
 """How strongly should a moving average be shrunk, and when is there none?
 
-`shrinkage` is a share of the strength from which on RegularizedARMA has no moving average and is a ridge VAR. With
-"auto" it is chosen by one-step errors on the last quarter of the series, ridge VAR among the candidates. Over many
-series with a strong moving average and without one: what is chosen, and does the choice help on rows to come?
+`shrinkage` is a share of the strength from which on RegularizedARMA has no moving average and is a
+ridge VAR. With "auto" it is chosen by one-step errors on the last quarter of the series, ridge VAR
+among the candidates. Over many series with a strong moving average and without one: what is chosen,
+and does the choice help on rows to come?
 """
 
 from __future__ import annotations
@@ -63,8 +64,9 @@ def example() -> tuple[str, Any]:
         axes.legend(fontsize=8)
         ahead = np.mean(np.array(ratios) < 1)
         lines.append(
-            f"{kind}: ridge VAR is chosen {np.mean(best == 0):.0%} of the time; later one-step errors are"
-            f" {np.median(ratios):.2f} times those of ridge VAR (median), lower in {ahead:.0%} of the series."
+            f"{kind}: ridge VAR is chosen {np.mean(best == 0):.0%} of the time; later one-step "
+            f"errors are {np.median(ratios):.2f} times those of ridge VAR (median), lower in "
+            f"{ahead:.0%} of the series."
         )
     panels[0].set_ylabel("one-step loss on the last quarter,\nrelative to ridge VAR")
     return "\n".join(lines), figure

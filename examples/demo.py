@@ -1,8 +1,8 @@
 """Two tables as people have them, and what the command line makes of each: a table without holes, one with labels.
 
-300 weather stations report 24 temperatures each; a fifth is missing and one in thirty is nonsense. 178 wines were
-analyzed, and the grower of only five of each is known. What `regfactor complete` and `regfactor label` find is
-compared with the truth, which they never saw.
+300 weather stations report 24 temperatures each; a fifth is missing and one in thirty is nonsense.
+178 wines were analyzed, and the grower of only five of each is known. What `regfactor complete` and
+`regfactor label` find is compared with the truth, which they never saw.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def stations(out: Path) -> None:
         for guess in (filled, np.nanmedian(readings, axis=0))
     )
     print(
-        f"\nAgainst the truth: filled holes are off by {off:.2f} degrees in the median, where the usual temperature"
+        f"\nAgainst the truth: filled holes are off by {off:.2f} degrees in the median, where the "
+        "usual temperature"
     )
     print(f"of the hour is off by {usual:.2f}; {nonsense.sum()} readings are nonsense.\n")
 
@@ -49,7 +50,8 @@ def wines(out: Path) -> None:
     found = pd.read_csv(out / "wines.label.csv")["grower"]
     right = np.delete((found == growers).to_numpy(), known)
     print(
-        f"\nAgainst the truth: {right.mean():.0%} of the {len(right)} unlabeled wines have their grower.\n"
+        f"\nAgainst the truth: {right.mean():.0%} of the {len(right)} unlabeled wines have their "
+        "grower.\n"
     )
 
 
@@ -72,7 +74,8 @@ def main() -> None:
     stations(out)
     wines(out)
     print(
-        f"Open the reports in a browser: {out / 'stations.complete.html'}, {out / 'wines.label.html'}"
+        f"Open the reports in a browser: {out / 'stations.complete.html'}, "
+        f"{out / 'wines.label.html'}"
     )
 
 

@@ -1,8 +1,9 @@
 """A noisy spectrum: how much does it help to have a second, exact measurement of the same sample?
 
-100 mixtures of four substances are measured twice: by forty exact sensors, and by a spectrometer with much noise. Both
-views have the same codes, the amounts. The spectra are denoised once alone and once together with the sensors; how
-strongly, entries of the spectra that were held out decide, so that the exact view does not decide for the noisy one.
+100 mixtures of four substances are measured twice: by forty exact sensors, and by a spectrometer
+with much noise. Both views have the same codes, the amounts. The spectra are denoised once alone
+and once together with the sensors; how strongly, entries of the spectra that were held out decide,
+so that the exact view does not decide for the noisy one.
 """
 
 from __future__ import annotations
@@ -44,9 +45,8 @@ def draw(seed: int, noise: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def chosen(fit: Callable[[float, np.ndarray], np.ndarray], noisy: np.ndarray) -> np.ndarray:
     """Denoise at the strength that predicts a tenth of the noisy entries, held out, best."""
-    warnings.filterwarnings(
-        "ignore", ".*has no component"
-    )  # the largest may leave none, and are not chosen then
+    # the largest may leave none, and are not chosen then
+    warnings.filterwarnings("ignore", ".*has no component")
     hidden = np.random.default_rng(1).random(noisy.shape) < 0.1
     seen = np.where(hidden, np.nan, noisy)
     errors = [np.square((fit(alpha, seen) - noisy)[hidden]).mean() for alpha in STRENGTHS]
@@ -99,12 +99,14 @@ def example() -> tuple[str, Any]:
     )
     right.legend(frameon=False)
     lines = [
-        f"{SAMPLES} noisy spectra of {CHANNELS} channels, with {SENSORS} exact sensors of the same samples."
+        f"{SAMPLES} noisy spectra of {CHANNELS} channels, with {SENSORS} exact sensors of the same "
+        "samples."
     ]
     for level, alone, both in zip(LEVELS, errors["alone"], errors["with the sensors"], strict=True):
         change = f"{abs(1 - both / alone):.0%} {'less' if both < alone else 'more'}"
         lines.append(
-            f"Noise {level:g}: off by {alone:.3f} denoised alone, {both:.3f} with the sensors, {change}."
+            f"Noise {level:g}: off by {alone:.3f} denoised alone, {both:.3f} with the sensors, "
+            f"{change}."
         )
     return "\n".join(lines), figure
 

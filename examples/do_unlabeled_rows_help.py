@@ -1,8 +1,8 @@
 """Do unlabeled rows help here? One table where they do, one where they hurt, and what the labels alone can tell.
 
-Both tables have two classes, 20 columns, and 16 labels in 600 rows. In the first a class is one cloud, as the model
-believes, and the unlabeled rows show where it lies. In the second each class is two clouds, and what the unlabeled rows
-show is not what separates the classes.
+Both tables have two classes, 20 columns, and 16 labels in 600 rows. In the first a class is one
+cloud, as the model believes, and the unlabeled rows show where it lies. In the second each class is
+two clouds, and what the unlabeled rows show is not what separates the classes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def draw(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     y = np.arange(ROWS) % 2
     side = rng.choice([-0.5, 0.5], ROWS)
-    # with two clouds the second column parts both classes alike, and much farther than the first parts the classes
+    # with two clouds the second column parts both classes alike, and much farther than the first
+    # parts the classes
     X = rng.normal(size=(ROWS, COLUMNS))
     X[:, :2] += np.column_stack([np.where(y == 0, left, right), apart * side])
     seen = np.full(ROWS, -1)
@@ -76,9 +77,9 @@ def example() -> tuple[str, Any]:
             warnings.simplefilter("ignore")  # of folds without a label of some class
             told = compare_with_supervised(ReverseClassifier(), X, seen, cv=4)
         lines.append(
-            f"{name}: accuracy {found[:, 0].mean():.3f} by labels alone, {found[:, 1].mean():.3f} with the unlabeled "
-            f"rows, better in {(found[:, 1] > found[:, 0]).sum()} of {DRAWS} draws.\n"
-            f"  What the {LABELS} labels of the first draw say: {told.verdict}"
+            f"{name}: accuracy {found[:, 0].mean():.3f} by labels alone, {found[:, 1].mean():.3f} "
+            f"with the unlabeled rows, better in {(found[:, 1] > found[:, 0]).sum()} of {DRAWS} "
+            f"draws.\n  What the {LABELS} labels of the first draw say: {told.verdict}"
         )
     axes[2].set(
         xticks=[0, 1],

@@ -1,8 +1,8 @@
 """Forecasting several series: how far can they be foreseen, and what do new rows change?
 
-Two series with a moving average, from which a vector ARMA model is fitted once. Its fan holds 50, 80 and 95 % of what
-may come. As rows arrive they pass through the model's Kalman filter; nothing is fitted again. Intervals one step ahead
-are then counted: do they hold what they promise?
+Two series with a moving average, from which a vector ARMA model is fitted once. Its fan holds 50,
+80 and 95 % of what may come. As rows arrive they pass through the model's Kalman filter; nothing is
+fitted again. Intervals one step ahead are then counted: do they hold what they promise?
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ def fan(axes: Any, model: RegularizedARMA, start: int, series: int) -> None:
 
 
 def as_they_arrive(model: RegularizedARMA, rows: np.ndarray) -> tuple[float, dict[int, float]]:
-    """Let rows arrive one by one; return the share inside 90 % intervals one step ahead, and errors by steps ahead."""
+    """Let rows arrive one by one.
+
+    Return the share inside 90 % intervals one step ahead, and errors by steps ahead.
+    """
     inside, errors = [], {h: [] for h in STEPS}
     for t in range(len(rows) - max(STEPS) + 1):
         forecast = model.forecast(max(STEPS), level=0.9)
@@ -89,9 +92,12 @@ def example() -> tuple[str, Any]:
     share, errors = as_they_arrive(RegularizedARMA(p=1, q=2).fit(X[:SEEN]), X[SEEN:])
     steps = ", ".join(f"{error:.2f} at {h} steps" for h, error in errors.items())
     lines = [
-        f"Fitted once to {SEEN} rows: relative gap {model.relative_gap_:.1e}, spectral radius {model.radius_:.2f}.",
-        f"The next {len(X) - SEEN} rows as they arrive: {share:.0%} inside the 90 % intervals one step ahead.",
-        f"Errors (root mean square): {steps} ahead; the series deviate from their means by {X[SEEN:].std():.2f}.",
+        f"Fitted once to {SEEN} rows: relative gap {model.relative_gap_:.1e}, spectral radius "
+        f"{model.radius_:.2f}.",
+        f"The next {len(X) - SEEN} rows as they arrive: {share:.0%} inside the 90 % intervals one "
+        "step ahead.",
+        f"Errors (root mean square): {steps} ahead; the series deviate from their means by "
+        f"{X[SEEN:].std():.2f}.",
     ]
     return "\n".join(lines), figure
 

@@ -1,8 +1,9 @@
 """Few targets, many rows: when do rows without a target help a regression, and when are labels alone enough?
 
-Fourteen instruments record three hidden quantities, bent and noisy; the target is one of the three. With few targets,
-ridge regression on the labels alone has seen little of the fourteen inputs, while SNFRegressor finds the hidden
-quantities from all rows. The other table has none: its inputs are independent, and all rows together say no more.
+Fourteen instruments record three hidden quantities, bent and noisy; the target is one of the three.
+With few targets, ridge regression on the labels alone has seen little of the fourteen inputs, while
+SNFRegressor finds the hidden quantities from all rows. The other table has none: its inputs are
+independent, and all rows together say no more.
 """
 
 from __future__ import annotations
@@ -67,12 +68,14 @@ def example() -> tuple[str, Any]:
         axes.minorticks_off()
         ours, theirs = tables[1].mean(axis=0)
         lines.append(
-            f"{kind}, {LABELS[1]} labels: unexplained {ours:.2f} from all rows, {theirs:.2f} from labels alone."
+            f"{kind}, {LABELS[1]} labels: unexplained {ours:.2f} from all rows, {theirs:.2f} from "
+            "labels alone."
         )
     both[0].set_ylabel("share of variance left unexplained")
     both[0].legend(frameon=False)
     lines.append(
-        "Rows without a target help where few quantities lie behind the inputs, and can hurt where none do."
+        "Rows without a target help where few quantities lie behind the inputs, and can hurt "
+        "where none do."
     )
     return "\n".join(lines), figure
 

@@ -1,6 +1,7 @@
 """Fill the holes of a corrupted table, find its gross outliers, and prove that the fit is the best there is.
 
-300 weather stations report 24 hourly temperatures; a fifth of the readings is missing and one in thirty is nonsense.
+300 weather stations report 24 hourly temperatures; a fifth of the readings is missing and one in
+thirty is nonsense.
 """
 
 from __future__ import annotations
@@ -42,12 +43,14 @@ def summary(
     found = flagged(model)
     n, d = readings.shape
     lines = [
-        f"A table of {n} stations x {d} hours, {holes.sum()} holes, {nonsense.sum()} readings that are nonsense.",
+        f"A table of {n} stations x {d} hours, {holes.sum()} holes, {nonsense.sum()} readings that "
+        "are nonsense.",
         f"Filled holes are off by {rms(filled, truth, holes):.2f} degrees (root mean square); "
         f"the mean of the hour by {rms(by_mean, truth, holes):.2f}.",
         f"{found.sum()} readings differ from the model by more than {GROSS} degrees beyond noise: "
         f"{(found & nonsense).sum()} of them are nonsense, {(nonsense & ~found).sum()} were missed.",
-        f"{model.codes_.shape[1]} patterns were needed; solved by {model.solver_} in {model.n_iter_} iterations.",
+        f"{model.codes_.shape[1]} patterns were needed; solved by {model.solver_} in "
+        f"{model.n_iter_} iterations.",
         str(model.certificate_),
     ]
     return "\n".join(lines)

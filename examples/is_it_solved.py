@@ -1,8 +1,8 @@
 """Is the model solved, is its strength right, and what did it find? Four pictures of one fit.
 
-A table of 300 rows and 40 columns with three groups of rows, noise, and a third of the entries missing. The objective
-and its proved lower bound meet; entries that were held out choose the strength; codes show the groups that nobody
-told it.
+A table of 300 rows and 40 columns with three groups of rows, noise, and a third of the entries
+missing. The objective and its proved lower bound meet; entries that were held out choose the
+strength; codes show the groups that nobody told it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ GROUPS = np.array(["north", "south", "west"])
 
 
 def draw(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """The table with NaN at holes, and the group of each row; columns are places along two smooth profiles."""
+    """The table with NaN at holes, and the group of each row.
+
+    Columns are places along two smooth profiles.
+    """
     rng = np.random.default_rng(seed)
     group = rng.integers(len(GROUPS), size=ROWS)
     place = np.linspace(0, 1, COLUMNS)
@@ -57,8 +60,8 @@ def example() -> tuple[str, Any]:
         ax.set_title(title, loc="left", fontsize=11, weight="bold")
     lines = [
         str(model.certificate_),
-        f"Strength {model.alpha_:.3g} was chosen among {len(path.candidates)}; the least held-out loss was at "
-        f"{path.best:.3g}. {len(model.components_)} components.",
+        f"Strength {model.alpha_:.3g} was chosen among {len(path.candidates)}; the least held-out "
+        f"loss was at {path.best:.3g}. {len(model.components_)} components.",
     ]
     return "\n".join(lines), figure
 

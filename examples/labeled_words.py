@@ -1,9 +1,10 @@
 """Text from labeled words: ten words with a guess of what they mean, instead of documents with a label.
 
-Whoever knows a subject can name words: "of the documents with *pitcher*, four of five are about baseball". Here five
-words of each of two groups carry such a guess, the same rough 80 % for all. The texts are those of 20 newsgroups
-(baseball and space) where scikit-learn has them on disk; otherwise a corpus is generated: two topics over a vocabulary
-with Zipf's law. Always beside it: plain voting by the same words, which learns nothing.
+Whoever knows a subject can name words: "of the documents with *pitcher*, four of five are about
+baseball". Here five words of each of two groups carry such a guess, the same rough 80 % for all.
+The texts are those of 20 newsgroups (baseball and space) where scikit-learn has them on disk;
+otherwise a corpus is generated: two topics over a vocabulary with Zipf's law. Always beside it:
+plain voting by the same words, which learns nothing.
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ def newsgroups() -> Corpus:
 
 
 def generated() -> Corpus:
-    """Return two topics that differ in some words; of those that are not frequent the clearest are stated."""
+    """Return two topics that differ in some words.
+
+    Of those that are not frequent the clearest are stated.
+    """
     rng = np.random.default_rng(0)
     frequency, y = 1 / (np.arange(VOCABULARY) + 11), rng.integers(2, size=DOCUMENTS)
     side = np.where(np.arange(VOCABULARY) < TOPICAL, SPREAD * rng.normal(size=VOCABULARY), 0)
@@ -140,10 +144,11 @@ def example() -> tuple[str, Any]:
     right.tick_params(axis="y", labelsize=7)
     learned = sum(j not in stated for j in top)
     said = (
-        f"{what}: {X.shape[0]} documents, {X.shape[1]} words; the stated ones occur in {covered:.0%} of documents.\n"
-        f"Ten words, no label: accuracy {found[0, 0]:.3f}; voting by them: {vote:.3f}; labels alone:"
-        f" {found[COUNTS.index(5), 1]:.3f} with 5 documents of each group, {found[-1, 1]:.3f} with {COUNTS[-1]}.\n"
-        f"Of the {len(top)} words with the largest weights {learned} were never stated."
+        f"{what}: {X.shape[0]} documents, {X.shape[1]} words; the stated ones occur in "
+        f"{covered:.0%} of documents.\nTen words, no label: accuracy {found[0, 0]:.3f}; voting by "
+        f"them: {vote:.3f}; labels alone: {found[COUNTS.index(5), 1]:.3f} with 5 documents of each "
+        f"group, {found[-1, 1]:.3f} with {COUNTS[-1]}.\nOf the {len(top)} words with the largest "
+        f"weights {learned} were never stated."
     )
     return said, figure
 

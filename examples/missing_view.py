@@ -1,8 +1,9 @@
 """One view is missing for new rows: can it be predicted from the other?
 
-Handwritten digits in two views: 216 profile correlations, and the picture itself in 16 x 15 pixels. A model of both is
-fitted to some digits; of new ones only the correlations are known, and their pictures are predicted. Where the data are
-not to be had, generated pictures of bars, seen through random projections, take their place.
+Handwritten digits in two views: 216 profile correlations, and the picture itself in 16 x 15 pixels.
+A model of both is fitted to some digits; of new ones only the correlations are known, and their
+pictures are predicted. Where the data are not to be had, generated pictures of bars, seen through
+random projections, take their place.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ TRAINED, TESTED, SHOWN = 200, 100, 10
 
 
 def views(seed: int = 0) -> tuple[str, np.ndarray, np.ndarray, tuple[int, int]]:
-    """Name, first view, second view as pictures, and the shape of a picture; rows in random order."""
+    """Name, first view, second view as pictures, and the shape of a picture.
+
+    Rows in random order.
+    """
     rng = np.random.default_rng(seed)
     try:
         table = datasets.load("mfeat")
@@ -72,10 +76,11 @@ def example() -> tuple[str, Any]:
         f"{name}: pictures of new rows from their first view, {explained:.0%} of the variance"
     )
     said = (
-        f"{TRAINED} {name} with both views, {TESTED} new ones of which the second view is missing.\n"
-        f"Predicted pictures explain {explained:.1%} of the variance about the mean picture;"
-        f" {model.codes_.shape[1]} shared codes, alpha {model.alpha_:.3g} chosen on entries held out.\n"
-        f"The views decide by {model.view_weight_[0]:.2f} and {model.view_weight_[1]:.2f}. {model.certificate_}"
+        f"{TRAINED} {name} with both views, {TESTED} new ones of which the second view is "
+        f"missing.\nPredicted pictures explain {explained:.1%} of the variance about the mean "
+        f"picture; {model.codes_.shape[1]} shared codes, alpha {model.alpha_:.3g} chosen on "
+        f"entries held out.\nThe views decide by {model.view_weight_[0]:.2f} and "
+        f"{model.view_weight_[1]:.2f}. {model.certificate_}"
     )
     return said, figure
 

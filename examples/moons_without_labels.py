@@ -1,8 +1,9 @@
 """Two moons without a single label: four statements about regions take the place of labels.
 
-Somebody who looks at the plot cannot label the rows one by one, but can say: above this line nearly all are of one
-kind, below that line nearly all of the other. Four such shares, right within five points, and the shape of the cloud
-between the regions are enough. Beside it: what a support vector machine and LabelSpreading learn from two labels.
+Somebody who looks at the plot cannot label the rows one by one, but can say: above this line nearly
+all are of one kind, below that line nearly all of the other. Four such shares, right within five
+points, and the shape of the cloud between the regions are enough. Beside it: what a support vector
+machine and LabelSpreading learn from two labels.
 """
 
 from __future__ import annotations
@@ -104,9 +105,10 @@ def example() -> tuple[str, Any]:
         xlim=(-0.5, 2.5),
     )
     said = (
-        f"No label, four statements: accuracy {found[:, 0].mean():.3f} over {len(found)} draws (worst"
-        f" {found[:, 0].min():.3f}). Two labels: {found[:, 1].mean():.3f} by a support vector machine,"
-        f" {found[:, 2].mean():.3f} by LabelSpreading.\nThe statements, and what came out:\n{model.constraint_report_}"
+        f"No label, four statements: accuracy {found[:, 0].mean():.3f} over {len(found)} draws "
+        f"(worst {found[:, 0].min():.3f}). Two labels: {found[:, 1].mean():.3f} by a support "
+        f"vector machine, {found[:, 2].mean():.3f} by LabelSpreading.\nThe statements, and what "
+        f"came out:\n{model.constraint_report_}"
     )
     return said, figure
 

@@ -1,8 +1,9 @@
 """Clustering counts: does a divergence made for counts find groups that squared distances miss?
 
-Counts of 30 words in documents of four kinds, which differ in rare words. Squared distances see mostly the frequent
-words. The Kullback-Leibler divergence is the likelihood of Poisson counts. Roots of counts have about equal variances
-and are nearly as good where counts are large (both find .95 with rates three times as high), less so for small ones.
+Counts of 30 words in documents of four kinds, which differ in rare words. Squared distances see
+mostly the frequent words. The Kullback-Leibler divergence is the likelihood of Poisson counts.
+Roots of counts have about equal variances and are nearly as good where counts are large (both find
+.95 with rates three times as high), less so for small ones.
 """
 
 from __future__ import annotations

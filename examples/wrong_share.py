@@ -1,8 +1,9 @@
 """What happens when a stated share is wrong, and how to see it without labels.
 
-Two groups, of which the second makes up 30 % of the rows, and four labels. The share is stated right, and wrong by more
-and more. `constraint_sensitivity` refits with the stated share moved and counts the predictions that change: it cannot
-tell that a share is wrong, but it tells how much rests on it, and it needs no label.
+Two groups, of which the second makes up 30 % of the rows, and four labels. The share is stated
+right, and wrong by more and more. `constraint_sensitivity` refits with the stated share moved and
+counts the predictions that change: it cannot tell that a share is wrong, but it tells how much
+rests on it, and it needs no label.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ def example() -> tuple[str, Any]:
         axes[1].plot(*moved.T, "o-", color=f"C{place}", label=name)
         right, wrong = found[STATED == TRUE].mean(), found[STATED == 0.5].mean()
         lines.append(
-            f"{name}: accuracy {right:.3f} with the true share of {TRUE:g}, {wrong:.3f} with 0.5 stated.\n"
-            f"  constraint_sensitivity, no label needed: {told.verdict}"
+            f"{name}: accuracy {right:.3f} with the true share of {TRUE:g}, {wrong:.3f} with 0.5 "
+            f"stated.\n  constraint_sensitivity, no label needed: {told.verdict}"
         )
     X, y, seen = draw(TABLES["groups that overlap"], 0)
     models = {r: ExpectationSVC(class_balance({0: 1 - r, 1: r})).fit(X, seen) for r in (TRUE, 0.6)}

@@ -25,8 +25,9 @@ class Turn:
 def alternated(problem: Convex, rank: int, seed: int) -> Iterator[Turn]:
     """Minimize 1/2 |Y - D C - S(E B')|^2 + sum_i g_i |C_i|^2 / 2 + lam (|E|^2 + |B|^2) / 2, exactly in turns.
 
-    Given E, the coefficients C and B are one ridge regression; given these, E solves a banded system. At a global
-    optimum of sufficient rank this is the value of the convex problem; turns need not get there.
+    Given E, the coefficients C and B are one ridge regression; given these, E solves a banded
+    system. At a global optimum of sufficient rank this is the value of the convex problem; turns
+    need not get there.
     """
     assert problem.design is not None
     started = time.process_time()

@@ -25,14 +25,14 @@ from regfactor.labels.expectation.estimator import ExpectationSVC
 from regfactor.labels.reverse.classifier import ReverseClassifier
 
 DOCUMENTS, WORDS, LENGTH = 1000, 1000, 30
+# words of each class, and the share that a rough guess gives to the word's class
 STATED, ROUGH = (
     5,
     0.7,
-)  # words of each class, and the share that a rough guess gives to the word's class
+)
 load, load_splits = functools.cache(datasets.load), functools.cache(datasets.load_splits)
-Predict = Callable[
-    [Draw, np.ndarray], np.ndarray
-]  # a draw and y with unlabeled rows marked -> labels of all rows
+# a draw and y with unlabeled rows marked -> labels of all rows
+Predict = Callable[[Draw, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,10 @@ class Entry:
 
 
 def book(name: str, labels: int) -> Source:
-    """Return a set of the book on semi-supervised learning with its twelve splits; columns are scaled together."""
+    """Return a set of the book on semi-supervised learning with its twelve splits.
+
+    Columns are scaled together.
+    """
 
     def draw(number: int) -> Draw:
         table, split = load(name), load_splits(name, labels)[number]
@@ -76,7 +79,10 @@ def text(labels: int) -> Source:
         split = datasets.random_split(y, labels, random_state=number)
         return Draw(normalize(np.log1p(counts)), y, split.labeled, split.unlabeled)
 
-    protocol = f"Generated: {DOCUMENTS} documents of about {LENGTH} words out of {WORDS}, two topics; drawn splits."
+    protocol = (
+        f"Generated: {DOCUMENTS} documents of about {LENGTH} words out of {WORDS}, two topics; "
+        "drawn splits."
+    )
     return Source(f"text, {labels} labels", draw, protocol, 12)
 
 
@@ -160,7 +166,10 @@ def self_trained(draw: Draw, seen: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class SideBySide(Experiment):
-    """Methods at one setting each x data sets; `printed[data set][method]` is what was published."""
+    """Methods at one setting each x data sets.
+
+    `printed[data set][method]` is what was published.
+    """
 
     title: str
     sources: Sequence[Source]
@@ -268,12 +277,16 @@ def _line(row: dict[str, Any]) -> str:
     spread = "" if row.get("standard_error") is None else f" ± {100 * row['standard_error']:.1f}"
     error = f"{100 * row['mean']:.1f}{spread}" if "mean" in row else "failed"
     seconds = f"{row['seconds']:.2f}" if "seconds" in row else "-"
-    return f"| {row['method']} | {row['told']} | {row['printed'] or '-'} | {error} | {row['n']} | {seconds} |"
+    return (
+        f"| {row['method']} | {row['told']} | {row['printed'] or '-'} | {error} | {row['n']} | "
+        f"{seconds} |"
+    )
 
 
 VERDICTS = (
-    "On which data sets the first has lower or higher errors on the same splits, by how many points in the mean;"
-    " Wilcoxon's signed-rank test at 5 % in two tails, not corrected for the number of tests.\n"
+    "On which data sets the first has lower or higher errors on the same splits, by how many "
+    "points in the mean; Wilcoxon's signed-rank test at 5 % in two tails, not corrected for the "
+    "number of tests.\n"
 )
 COMPARED = [
     *(

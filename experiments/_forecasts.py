@@ -28,11 +28,11 @@ PAIRS = (
     ("RARMA, default", "AR(BIC)"),
 )
 READING = (
-    "Numbers are the mean squared error of forecasts 1, ..., h over that of the training mean, each summed over the"
-    " variables and over n trials (generated series, patches or origins); ± is the standard error by the jackknife over"
-    " trials. Where few trials decide a ratio, the median of the trials' own ratios stands beside it. Stable: the share"
-    f" with a spectral radius below {STABLE}; for HSE-HMM, with forecasts below {FAR:.0f} times the largest training"
-    " value."
+    "Numbers are the mean squared error of forecasts 1, ..., h over that of the training mean, "
+    "each summed over the variables and over n trials (generated series, patches or origins); ± "
+    "is the standard error by the jackknife over trials. Where few trials decide a ratio, the "
+    "median of the trials' own ratios stands beside it. Stable: the share with a spectral radius "
+    f"below {STABLE}; for HSE-HMM, with forecasts below {FAR:.0f} times the largest training value."
 )
 
 
@@ -183,7 +183,10 @@ def iterated(case: Case, horizon: int) -> Outcome:
 
 
 def errors(forecast: Array, future: Array, horizons: Sequence[int]) -> list[float | None]:
-    """Return the mean over the first h rows of the squared length of the error, for each h; None where not finite."""
+    """Return the mean over the first h rows of the squared length of the error, for each h.
+
+    None where not finite.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         steps = np.square(forecast - future[: len(forecast)]).sum(axis=1)
         curve = np.cumsum(steps) / np.arange(1, len(steps) + 1)
@@ -285,14 +288,15 @@ def verdicts(rows: list[dict[str, Any]], sources: Sequence[Source]) -> str:
         ""
         if all(row["dataset"] in free for row in rows)
         else (
-            " Origins of one series overlap, so that their p are too small; they are called 'seemingly'."
+            " Origins of one series overlap, so that their p are too small; they are called "
+            "'seemingly'."
         )
     )
     lines = [
         "## Verdicts\n",
-        f"Computed from paired t tests of log errors on the same trials; 'lower' and 'higher' mean p < {LEVEL} / the"
-        " number of tests of that pair (Bonferroni). In brackets: errors in percent, geometric mean over trials, and"
-        f" the share of wins.{overlap}\n",
+        "Computed from paired t tests of log errors on the same trials; 'lower' and 'higher' mean "
+        f"p < {LEVEL} / the number of tests of that pair (Bonferroni). In brackets: errors in "
+        f"percent, geometric mean over trials, and the share of wins.{overlap}\n",
     ]
     for ours, other in dict.fromkeys(tuple(row["pair"]) for row in rows):
         mine = [row for row in rows if tuple(row["pair"]) == (ours, other)]

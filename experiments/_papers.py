@@ -23,11 +23,12 @@ from regfactor.labels.reverse.regressor import ReverseRegressor
 
 WIDTHS = (0.01, 0.1, 1.0, 5.0, 10.0)  # of Gaussian kernels, as in the papers
 KERNELS = ("linear", *WIDTHS)
+# for dear methods: on rows of length one 0.01 is the identity, 10 much the same as 5
 FEWER = (
     "linear",
     1.0,
     5.0,
-)  # for dear methods: on rows of length one 0.01 is the identity, 10 much the same as 5
+)
 RIDGES = (1e-8, 1e-4, 1e-2, 1e-1, 1.0)  # the papers do not give theirs
 
 
@@ -94,9 +95,8 @@ class OnGram:
         self.model, self.kernel = model, kernel
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Any:
-        if (
-            y.dtype.kind != "f" and len(known := np.unique(y[y >= 0])) == 1
-        ):  # in a fold: there is nothing to learn
+        # in a fold: there is nothing to learn
+        if y.dtype.kind != "f" and len(known := np.unique(y[y >= 0])) == 1:
             return SimpleNamespace(transduction_=np.full_like(y, known[0]))
         return self.model.fit(gram(X, self.kernel), y)
 
@@ -104,10 +104,11 @@ class OnGram:
 def laplacian(machine: Callable[..., Any], **fixed: Any) -> Callable[..., Any]:
     """Return how a Laplacian method is made at the papers' gamma_A and gamma_I.
 
-    The papers do not say how f'Lf is scaled, nor whether L is normalized; here it is normalized. Regression divides
-    f'Lf by (l + u)^2. Classifiers take it as it is, without an offset: of the variants tried on a few splits, those are
-    the ones nearest to the printed errors (0.15 instead of 0.28 on the words of link, elsewhere alike or up to 5
-    points). Without the division regression is 9 % better on kin32fh and 16 % on calhousing.
+    The papers do not say how f'Lf is scaled, nor whether L is normalized; here it is normalized.
+    Regression divides f'Lf by (l + u)^2. Classifiers take it as it is, without an offset: of the
+    variants tried on a few splits, those are the ones nearest to the printed errors (0.15 instead
+    of 0.28 on the words of link, elsewhere alike or up to 5 points). Without the division
+    regression is 9 % better on kin32fh and 16 % on calhousing.
     """
 
     def make(kernel: str | float, degree: int, n_neighbors: int) -> OnGram:
@@ -125,7 +126,10 @@ def laplacian(machine: Callable[..., Any], **fixed: Any) -> Callable[..., Any]:
 
 
 def transductive(kernel: str | float, **weights: float) -> TransductiveRegression:
-    """Return trans-reg from the 10 nearest labeled rows; the radius that the papers fixed is not given in them."""
+    """Return trans-reg from the 10 nearest labeled rows.
+
+    The radius that the papers fixed is not given in them.
+    """
     shape = {"kernel": "linear"} if kernel == "linear" else {"gamma": gamma(float(kernel))}
     return TransductiveRegression(n_neighbors=10, **shape, **weights)
 
@@ -136,17 +140,19 @@ COMMON_GRID = (
     " Cross-validation here has 3 folds."
 )
 REGRESSION_GRID = COMMON_GRID + (
-    " sup-kernel, trans-reg, Lap-RLS: all kernels, with 5 ridges, 3 C and 2 C', or the printed degrees and neighbors."
-    " Semi rows: printed mu 0.001, 0.01, 0.1; here 0.001 and 0.1 without a kernel, 0.1 with a linear one or widths 0.1,"
-    " 1, 5. Of what was left out, widths 0.01 and 10 and mu = 1 were tried on three splits of calhousing, parkinsons,"
-    " puma8nm and syn-gauss, and were at best 1 % better. At most 10 sweeps. What counts are the imputed targets;"
-    " no forward model is fitted."
+    " sup-kernel, trans-reg, Lap-RLS: all kernels, with 5 ridges, 3 C and 2 C', or the printed "
+    "degrees and neighbors. Semi rows: printed mu 0.001, 0.01, 0.1; here 0.001 and 0.1 without a "
+    "kernel, 0.1 with a linear one or widths 0.1, 1, 5. Of what was left out, widths 0.01 and 10 "
+    "and mu = 1 were tried on three splits of calhousing, parkinsons, puma8nm and syn-gauss, and "
+    "were at best 1 % better. At most 10 sweeps. What counts are the imputed targets; no forward "
+    "model is fitted."
 )
 CLASSIFICATION_GRID = COMMON_GRID + (
-    " sup-kernel and LGC: all widths, with 5 ridges or the printed alpha. Laplacian rows: linear, widths 1 and 5,"
-    " printed degrees and neighbors. Hard rows: no kernel, linear, widths 1 and 5; printed mu 0.001, 0.01, 0.1, here"
-    " 0.1 and equal weights of all rows (what the printed algorithms do, whatever mu). Soft rows: printed rho 1, 10,"
-    " 50, 100, 200; here 10 and one scaled to the data under equal weights, and the scaled one under mu = 0.1."
+    " sup-kernel and LGC: all widths, with 5 ridges or the printed alpha. Laplacian rows: linear, "
+    "widths 1 and 5, printed degrees and neighbors. Hard rows: no kernel, linear, widths 1 and 5; "
+    "printed mu 0.001, 0.01, 0.1, here 0.1 and equal weights of all rows (what the printed "
+    "algorithms do, whatever mu). Soft rows: printed rho 1, 10, 50, 100, 200; here 10 and one "
+    "scaled to the data under equal weights, and the scaled one under mu = 0.1."
 )
 MEAN = Method(CONSTANT, DummyRegressor, supervised=True)
 COMMONEST = Method(CONSTANT, DummyClassifier, supervised=True)
@@ -173,7 +179,8 @@ LGC = Method("LGC", spread, {"width": WIDTHS, "alpha": (1e-5, 1e-3, 0.1, 0.5)})
 class Reverse:
     """Our reverse classification on rows, or on rows of a kernel matrix as features, as the papers use kernels.
 
-    A cut weighs rows by their degrees (White & Schuurmans 2012); without a Gaussian kernel these have width 5.
+    A cut weighs rows by their degrees (White & Schuurmans 2012); without a Gaussian kernel these
+    have width 5.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """Run the cells of an experiment, keep each at once, go on after a kill.
 
-An experiment is a file of this package with a variable EXPERIMENT. It names its cells, small JSON descriptions; each is
-computed alone, in any process, and kept under its description. What was kept is not computed again.
+An experiment is a file of this package with a variable EXPERIMENT. It names its cells, small JSON
+descriptions; each is computed alone, in any process, and kept under its description. What was kept
+is not computed again.
 """
 
 from __future__ import annotations
@@ -73,7 +74,10 @@ class Experiment(abc.ABC):
         """Return the rows as Markdown."""
 
     def draw(self, summary: list[dict[str, Any]], folder: Path) -> list[Path]:
-        """Draw figures into the folder of the results and return their paths; most experiments have none."""
+        """Draw figures into the folder of the results and return their paths.
+
+        Most experiments have none.
+        """
         return []
 
 
@@ -86,9 +90,10 @@ def names(package: str = PACKAGE) -> list[str]:
 def find(name: str, package: str = PACKAGE) -> Experiment:
     """Return an experiment by its name; an unknown one is answered with the nearest."""
     if name not in names(package):
+        # not above: what only runs cells starts faster without
         from regfactor.core.params import (
             choose,
-        )  # not above: what only runs cells starts faster without
+        )
 
         choose(name, dict.fromkeys(names(package), ""), "experiment")
     module = name.replace("-", "_").replace(".", "_")
@@ -181,7 +186,10 @@ def run(
     redo: str | None = None,
     package: str = PACKAGE,
 ) -> tuple[Path, int]:
-    """Compute what is missing of an experiment; return the path of its Markdown and the number of failed cells."""
+    """Compute what is missing of an experiment.
+
+    Return the path of its Markdown and the number of failed cells.
+    """
     experiment = find(name, package)
     folder = folder / "quick" if plan.quick else folder
     store = Store(folder, name)

@@ -16,11 +16,12 @@ from regfactor.series.arma.model import radius
 
 Array = np.ndarray
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)
+# with a small lam a strong ridge leaves nothing of the autoregression (spec rarma 8)
 WITH_MA = (
     1e-4,
     1e-3,
     1e-2,
-)  # with a small lam a strong ridge leaves nothing of the autoregression (spec rarma 8)
+)
 SHRINKAGES = (0.5, 0.2, 0.1, 0.05, 0.02)
 LAST = 0.1  # of the training rows, on which settings are compared, as in the thesis
 EM_STEPS, EM_TOL = 50, 1e-5
@@ -28,7 +29,10 @@ EM_STEPS, EM_TOL = 50, 1e-5
 
 @dataclass(frozen=True)
 class Search:
-    """Orders that are tried: of autoregressions, of moving averages; the lags of EM-Kalman's factors are given."""
+    """Orders that are tried: of autoregressions, of moving averages.
+
+    The lags of EM-Kalman's factors are given.
+    """
 
     orders: tuple[int, ...] = (1, 2, 3, 4, 6)
     lags: tuple[int, ...] = (1, 2, 4)
@@ -85,7 +89,10 @@ def em_kalman(X: Array, horizon: int, search: Search) -> Outcome:
 
 
 def autoregression(criterion: str) -> Forecaster:
-    """statsmodels' VAR with an intercept; BIC is its own, AICc follows from its AIC by the formula."""
+    """statsmodels' VAR with an intercept.
+
+    BIC is its own, AICc follows from its AIC by the formula.
+    """
 
     def forecaster(X: Array, horizon: int, search: Search) -> Outcome:
         model, n, largest = statsmodels("tsa.api").VAR(X), X.shape[1], max(search.orders)
@@ -198,12 +205,17 @@ METHODS: dict[str, Forecaster] = {
     "RARMA, auto": shipped(shrinkage="auto"),
 }
 WORDS = {  # what is said of rows, where they are in the table
-    "RARMA, tuned": "*Tuned* rows choose by one forecast of the last tenth of the training rows, as the thesis does:"
-    " orders and ridge of the ridge VAR; then RARMA takes that ridge VAR or any of a grid of moving averages (its order"
-    " or half of it). Their roots stay as they are; *+ roots scaled* is the same fit with its spectral radius capped at"
-    " 1.",
-    "RARMA, default": "*Default* rows are the library's: order by BIC, q = min(p, 2), roots capped; with shrinkage 1"
-    " (ridge VAR), 0.1 (RARMA, default) or chosen by one-step errors on the last quarter (auto).",
+    "RARMA, tuned": (
+        "*Tuned* rows choose by one forecast of the last tenth of the training rows, as the "
+        "thesis does: orders and ridge of the ridge VAR; then RARMA takes that ridge VAR or "
+        "any of a grid of moving averages (its order or half of it). Their roots stay as they "
+        "are; *+ roots scaled* is the same fit with its spectral radius capped at 1."
+    ),
+    "RARMA, default": (
+        "*Default* rows are the library's: order by BIC, q = min(p, 2), roots capped; with "
+        "shrinkage 1 (ridge VAR), 0.1 (RARMA, default) or chosen by one-step errors on the "
+        "last quarter (auto)."
+    ),
     "EM-Kalman": "EM-Kalman is statsmodels' DynamicFactorMQ with as many factors as series, at most"
     f" {EM_STEPS} steps of EM.",
     "AR(BIC)": "AR is statsmodels' VAR with an intercept, of order 1 at least.",

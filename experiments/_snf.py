@@ -1,8 +1,9 @@
 """Semi-supervised regression on eleven tables (Grabocka et al. 2014), every method tuned on labels only.
 
-A cell is one method on one draw of labels. Its settings, the same number for all methods, are compared by
-cross-validation on the labeled rows, three folds, or one row at a time below nine labels; the best is fitted to all
-labels and judged on the unlabeled rows. Nothing is chosen by looking at these.
+A cell is one method on one draw of labels. Its settings, the same number for all methods, are
+compared by cross-validation on the labeled rows, three folds, or one row at a time below nine
+labels; the best is fitted to all labels and judged on the unlabeled rows. Nothing is chosen by
+looking at these.
 """
 
 from __future__ import annotations
@@ -62,7 +63,10 @@ class MeanOfLabels(BaseEstimator):
 
 
 class OnLabels(BaseEstimator):
-    """A supervised regressor on labeled rows; with `n_components`, on principal components of all rows."""
+    """A supervised regressor on labeled rows.
+
+    With `n_components`, on principal components of all rows.
+    """
 
     def __init__(self, model: Any, n_components: float | None = None) -> None:
         self.model, self.n_components = model, n_components
@@ -81,7 +85,10 @@ class OnLabels(BaseEstimator):
 
 @dataclass(frozen=True)
 class Tuned:
-    """A method: how it is made, of how many inputs, from a setting; and the settings to draw from."""
+    """A method: how it is made, of how many inputs, from a setting.
+
+    And the settings to draw from.
+    """
 
     name: str
     make: Callable[..., Any]
@@ -89,7 +96,10 @@ class Tuned:
 
     @functools.cached_property
     def settings(self) -> list[dict[str, Any]]:
-        """Return BUDGET settings of the grid, or all where there are fewer; drawn once and for all."""
+        """Return BUDGET settings of the grid, or all where there are fewer.
+
+        Drawn once and for all.
+        """
         every = list(ParameterGrid(self.grid)) if self.grid else [{}]
         if len(every) <= BUDGET:
             return every
@@ -242,7 +252,10 @@ def predicted(method: Tuned, name: str, rows: np.ndarray, setting: dict[str, Any
 
 
 def chosen(method: Tuned, name: str, rows: np.ndarray) -> dict[str, Any]:
-    """Return the setting of the lowest error on held-out labels; one that cannot be fitted is passed over."""
+    """Return the setting of the lowest error on held-out labels.
+
+    One that cannot be fitted is passed over.
+    """
     if len(method.settings) == 1:
         return method.settings[0]
     y, count = table(name)[1], len(rows) if len(rows) < FEW else FOLDS

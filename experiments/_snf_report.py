@@ -10,10 +10,11 @@ import numpy as np
 from experiments._verdicts import FAILS, HOLDS, parsed
 
 OURS, REFERENCE, CONTROL, PAPERS = "SNF, cross-validated", "LS-SVM", "mean of the labels", "SNF"
+# of the labels, and tables on which ours is to be no worse than the reference
 GOAL_SHARE, GOAL = (
     0.1,
     9,
-)  # of the labels, and tables on which ours is to be no worse than the reference
+)
 Errors = Sequence[float | None]
 Row = dict[str, Any]
 Rows = Mapping[tuple[str, str], Row]  # by table and method
@@ -22,13 +23,14 @@ Rows = Mapping[tuple[str, str], Row]  # by table and method
 def legend(budget: int, folds: int, few: int) -> str:
     """Return how the numbers came about."""
     return (
-        "Mean squared error of the unlabeled rows, mean ± standard error over draws of labels; inputs and target scaled"
-        f" to [-1, 1], missing inputs filled by column means. Every method chooses among {budget} settings by"
-        f" {folds}-fold cross-validation on the labeled rows (each row alone below {few} labels), the same folds for"
-        f" all; *{OURS}* runs its own, with fewer descents, each looked at on its way. How many candidates it"
-        " averages was chosen on other draws of labels. Printed: mean ± standard deviation over three folds, tuned on"
-        " validation rows that the paper does not describe. **Bold**: lowest, or within one standard error of the"
-        " paired difference from it."
+        "Mean squared error of the unlabeled rows, mean ± standard error over draws of labels; "
+        "inputs and target scaled to [-1, 1], missing inputs filled by column means. Every method "
+        f"chooses among {budget} settings by {folds}-fold cross-validation on the labeled rows "
+        f"(each row alone below {few} labels), the same folds for all; *{OURS}* runs its own, with "
+        "fewer descents, each looked at on its way. How many candidates it averages was chosen on "
+        "other draws of labels. Printed: mean ± standard deviation over three folds, tuned on "
+        "validation rows that the paper does not describe. **Bold**: lowest, or within one "
+        "standard error of the paired difference from it."
     )
 
 
@@ -97,7 +99,10 @@ def judgements(share: float, rows: Rows) -> list[str]:
     good = sum(not worse(*pair) for pair in pairs)
     text = f"{OURS} is no worse than tuned {REFERENCE}, beyond one paired standard error, on"
     if share == GOAL_SHARE and len(names) > GOAL:
-        own = f"at least {GOAL} of {len(names)} tables: **{HOLDS if good >= GOAL else FAILS}** ({good})"
+        own = (
+            f"at least {GOAL} of {len(names)} tables: **{HOLDS if good >= GOAL else FAILS}** "
+            f"({good})"
+        )
     else:
         own = f"{good} of {len(pairs)} tables"
     return [*_printed_wins(share, rows), f"- {share:.0%} labeled, {text} {own}."]
@@ -120,8 +125,8 @@ def _printed_wins(share: float, rows: Rows) -> list[str]:
         return []
     verdict = HOLDS if ours >= wins else FAILS
     return [
-        f"- {share:.0%} labeled, {PAPERS} has the lowest error of the printed methods on {wins} of {among} tables:"
-        f" **{verdict}** (lowest or tied on {ours})."
+        f"- {share:.0%} labeled, {PAPERS} has the lowest error of the printed methods on {wins} of "
+        f"{among} tables: **{verdict}** (lowest or tied on {ours})."
     ]
 
 

@@ -21,11 +21,14 @@ def synthetic_regression(preset: str) -> Source:
         X, Y = datasets.make_reverse_regression(220, preset, random_state=seed)
         return Draw(X, Y, np.arange(20), np.arange(20, 220))
 
-    sizes = f"{design.n_features} features, {design.n_targets} targets, 20 labeled and 200 unlabeled rows"
+    sizes = (
+        f"{design.n_features} features, {design.n_targets} targets, 20 labeled and 200 unlabeled "
+        "rows"
+    )
     protocol = (
-        f"Printed and here: {sizes}; here without noise, which the papers do not state. Semi cubed and semi exp without"
-        " a kernel, or with one of width 1: on the seeds tried (three of syn-gauss, one of the others) linear and width"
-        " 5 were no better, and far dearer."
+        f"Printed and here: {sizes}; here without noise, which the papers do not state. Semi cubed "
+        "and semi exp without a kernel, or with one of width 1: on the seeds tried (three of "
+        "syn-gauss, one of the others) linear and width 5 were no better, and far dearer."
     )
     grid = [
         {"kernel": (None,), "unlabeled_weight": (1e-3, 1e-1)},
@@ -43,7 +46,10 @@ def synthetic_classification(preset: str, noise: float) -> Source:
         split = datasets.random_split(y, 10, random_state=seed)
         return Draw(X, y, split.labeled, split.unlabeled)
 
-    sizes = f"{design.n_features} features, {design.n_classes} classes, 10 labeled and 100 unlabeled rows"
+    sizes = (
+        f"{design.n_features} features, {design.n_classes} classes, 10 labeled and 100 unlabeled "
+        "rows"
+    )
     return Source(
         preset,
         draw,
@@ -68,7 +74,9 @@ def published(
     target: Callable[[np.ndarray], np.ndarray] = np.asarray,
     most: int | None = None,
 ) -> Source:
-    """Return a real set on its published splits; rows are centered and normalized unless `prepare` says otherwise.
+    """Return a real set on its published splits.
+
+    Rows are centered and normalized unless `prepare` says otherwise.
 
     Of more than `most` unlabeled rows that many are drawn.
     """
@@ -129,8 +137,8 @@ PUMA = published(
 )
 CALIFORNIA = published(
     "calhousing",
-    "Printed: 5 columns, 50 labeled and 300 unlabeled rows."
-    " Here: the authors' file, 8 columns, and their splits, 50 and 300; targets in units of 10,000.",
+    "Printed: 5 columns, 50 labeled and 300 unlabeled rows. Here: the authors' file, 8 columns, "
+    "and their splits, 50 and 300; targets in units of 10,000.",
     100,
     target=lambda y: y / 1e4,
 )
@@ -142,8 +150,8 @@ PARKINSONS = published(
 )
 WBC = published(
     "wbc_complete",
-    "Printed: 10 columns, 10 labeled and 50 unlabeled rows. Here: the 9 columns without the sample's number, raw;"
-    " published splits, 10 and 50.",
+    "Printed: 10 columns, 10 labeled and 50 unlabeled rows. Here: the 9 columns without the "
+    "sample's number, raw; published splits, 10 and 50.",
     100,
     title="wbc",
     prepare=lambda X: X[:, 1:],
@@ -151,7 +159,8 @@ WBC = published(
 )
 WBC_10 = published(
     "wbc_complete",
-    "The authors' version: the sample's number is one of 10 columns, columns scaled to [-1, 1], rows normalized.",
+    "The authors' version: the sample's number is one of 10 columns, columns scaled to [-1, 1], "
+    "rows normalized.",
     100,
     title="wbc, 10 columns",
     prepare=_scaled,
@@ -159,20 +168,22 @@ WBC_10 = published(
 )
 YEAST = published(
     "yeast",
-    "Printed: 8 columns, 10 classes, 10 labeled and 200 unlabeled rows. Here: published splits, 50 and 200.",
+    "Printed: 8 columns, 10 classes, 10 labeled and 200 unlabeled rows. Here: published splits, "
+    "50 and 200.",
     100,
     target=codes,
 )
 LINK_PROTOCOL = (
-    "Printed: 1051 columns, which is the number of pages, 10 labeled and 200 unlabeled rows. Here: published splits, 12"
-    " labeled and 200 drawn from 400 unlabeled rows; of the former a quarter are of the smaller class, of the latter"
-    " half."
+    "Printed: 1051 columns, which is the number of pages, 10 labeled and 200 unlabeled rows. "
+    "Here: published splits, 12 labeled and 200 drawn from 400 unlabeled rows; of the former a "
+    "quarter are of the smaller class, of the latter half."
 )
 LINK = published(
     "webkb_link",
-    f"{LINK_PROTOCOL} Columns are products of the 1840 words of a page with those of all 1051 pages: a reading of the"
-    " printed width, rows centered and normalized before and after. Of the readings with 1051 columns it is the"
-    " plainest; on eight splits products taken twice, or of words as 0 and 1, gave hard Euc about 0.11 and 0.15.",
+    f"{LINK_PROTOCOL} Columns are products of the 1840 words of a page with those of all 1051 "
+    "pages: a reading of the printed width, rows centered and normalized before and after. Of the "
+    "readings with 1051 columns it is the plainest; on eight splits products taken twice, or of "
+    "words as 0 and 1, gave hard Euc about 0.11 and 0.15.",
     100,
     title="link",
     prepare=_products,
@@ -190,8 +201,8 @@ LINK_WORDS = published(
 SECSTR = Source(
     "secstr",
     _secstr,
-    "Printed: 15 columns, 50 labeled and 400 unlabeled rows, tuned by cross-validation."
-    " Here: each half of the labels of the ten published splits, and 400 unlabeled rows drawn. At width 0.01 sup-kernel"
-    " and LGC give every row the first class.",
+    "Printed: 15 columns, 50 labeled and 400 unlabeled rows, tuned by cross-validation. Here: "
+    "each half of the labels of the ten published splits, and 400 unlabeled rows drawn. At width "
+    "0.01 sup-kernel and LGC give every row the first class.",
     20,
 )

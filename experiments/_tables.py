@@ -1,8 +1,9 @@
 """A table of the papers: data sets across, methods down, mean errors of unlabeled rows over splits.
 
-Every method is tuned twice: as in the papers, by the setting whose mean error *on the unlabeled rows themselves* is
-lowest, and honestly, by cross-validation on the labeled rows of each split. The first is an oracle, kinder to methods
-with many settings; on generated data what it selected is therefore computed again on fresh seeds.
+Every method is tuned twice: as in the papers, by the setting whose mean error *on the unlabeled
+rows themselves* is lowest, and honestly, by cross-validation on the labeled rows of each split. The
+first is an oracle, kinder to methods with many settings; on generated data what it selected is
+therefore computed again on fresh seeds.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from regfactor.model_selection import LabeledKFold
 HEAVY = 2.0  # times the median from which on a mean needs it beside it
 FRESH = 1_000_000  # seeds from here on are never used for tuning
 LEGEND = (
-    "Mean ± standard error over n splits. *Best on the grid* is the one setting with the lowest mean error on the"
-    " unlabeled rows themselves, so many settings are an advantage; *tuned on labels* chooses in every split by"
-    " cross-validation on its labeled rows."
+    "Mean ± standard error over n splits. *Best on the grid* is the one setting with the lowest "
+    "mean error on the unlabeled rows themselves, so many settings are an advantage; *tuned on "
+    "labels* chooses in every split by cross-validation on its labeled rows."
 )
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 MEAN_ERRORS = {
@@ -60,9 +61,8 @@ class Source:
     draw: Callable[[int], Draw]
     protocol: str
     splits: int | None = None  # how many there are; None: seeds, as many as wanted
-    grids: Mapping[str, Grid] = field(
-        default_factory=dict
-    )  # of methods that are tuned otherwise on these data
+    # of methods that are tuned otherwise on these data
+    grids: Mapping[str, Grid] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

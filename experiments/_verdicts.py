@@ -17,10 +17,10 @@ CONSTANT = "constant"  # the method that uses no inputs
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not decided"
 COLUMNS = {"paper": "best on the grid", "fresh": "fresh seeds", "honest": "tuned on labels"}
 LEGEND = (
-    "Differences are of the same splits, and are judged by Wilcoxon's signed-rank test at 5 % in two tails, since some"
-    " means are those of a few splits; shown are mean and standard error. A level, or the size of a difference,"
-    " holds when the mean is within it."
-    " Printed differences count from twice their standard error on."
+    "Differences are of the same splits, and are judged by Wilcoxon's signed-rank test at 5 % in "
+    "two tails, since some means are those of a few splits; shown are mean and standard error. A "
+    "level, or the size of a difference, holds when the mean is within it. Printed differences "
+    "count from twice their standard error on."
 )
 Row = dict[str, Any]
 Rows = Mapping[str, Row]  # of one data set, by method
@@ -29,7 +29,10 @@ Decision = tuple[str, str]  # verdict, and the numbers it is read from
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement about one data set; `decide` says from the rows and a kind of tuning whether it holds."""
+    """A statement about one data set.
+
+    `decide` says from the rows and a kind of tuning whether it holds.
+    """
 
     dataset: str
     text: str
@@ -44,7 +47,10 @@ class Claim:
             for c in kinds
             for verdict, numbers in [self.decide(rows, c)]
         ]
-        return f"- {self.dataset}, {self.text}: {'; '.join(parts) or f'**{OPEN}**, a fit failed in every setting'}."
+        return (
+            f"- {self.dataset}, {self.text}: "
+            f"{'; '.join(parts) or f'**{OPEN}**, a fit failed in every setting'}."
+        )
 
 
 def below(dataset: str, method: str, bound: float) -> Claim:
@@ -133,9 +139,10 @@ def orders(dataset: str, rows: Rows) -> list[str]:
             min(shown, key=lambda m: shown[m][0]),
         )
         lines.append(
-            f"- {dataset}, {title}: of {sum(counts.values())} printed differences {counts[HOLDS]} hold, {counts[OPEN]}"
-            f" are not decided, {counts[FAILS]} are reversed; {close} of {len(ours)} errors within 20 % of the printed;"
-            f" lowest here {best}, in print {theirs}{_useful(ours, rows, column)}."
+            f"- {dataset}, {title}: of {sum(counts.values())} printed differences {counts[HOLDS]} "
+            f"hold, {counts[OPEN]} are not decided, {counts[FAILS]} are reversed; {close} of "
+            f"{len(ours)} errors within 20 % of the printed; lowest here {best}, in print "
+            f"{theirs}{_useful(ours, rows, column)}."
         )
     return lines
 

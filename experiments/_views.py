@@ -54,7 +54,10 @@ def signal_to_noise(clean: Sequence[np.ndarray], found: Sequence[np.ndarray]) ->
 
 
 def rounded(value: Any) -> Any:
-    """Return floats with a few digits, so that results stay readable; everything inside lists and dicts too."""
+    """Return floats with a few digits, so that results stay readable.
+
+    Everything inside lists and dicts too.
+    """
     if isinstance(value, dict):
         return {k: rounded(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -106,7 +109,10 @@ def better(first: Sequence[float], second: Sequence[float]) -> str:
     difference = np.asarray(second) - np.asarray(first)
     error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else np.inf
     clear = "clear" if abs(difference.mean()) > 2 * error else "within noise"
-    return f"lower in {(difference > 0).sum()} of {len(difference)}, mean difference {difference.mean():.3g} ({clear})"
+    return (
+        f"lower in {(difference > 0).sum()} of {len(difference)}, mean difference "
+        f"{difference.mean():.3g} ({clear})"
+    )
 
 
 class Labeled(NamedTuple):
@@ -129,16 +135,16 @@ SYNTHETIC = "SYNTHETIC"
 def labeled_rows(name: str, seed: int) -> Labeled:
     """Return a data set as the thesis has it; only the synthetic one depends on the seed.
 
-    Rows are centered and divided by their norm. The thesis does not say so in 6.2, but its numbers do: what STAGE has
-    at mu = 10, where nothing is learned, is log 2 + 5/d in every column, which is the mean loss of rows of length one.
+    Rows are centered and divided by their norm. The thesis does not say so in 6.2, but its numbers
+    do: what STAGE has at mu = 10, where nothing is learned, is log 2 + 5/d in every column, which
+    is the mean loss of rows of length one.
     """
     if name == SYNTHETIC:
         X, y, *_ = datasets.make_low_rank_labels(400, 20, 4, noise=0.1, random_state=seed)
         return Labeled(datasets.normalize_rows(X), y)
     table = _load(COLLECTIONS[name])
     X = np.asarray(table.data, float)
-    if (
-        name == "WBC"
-    ):  # the sample's number is one of the ten columns, all scaled to [-1, 1], as the authors have it
+    # the sample's number is one of the ten columns, all scaled to [-1, 1], as the authors have it
+    if name == "WBC":
         X = 2 * (X - X.min(axis=0)) / np.ptp(X, axis=0) - 1
     return Labeled(datasets.normalize_rows(X), np.unique(table.target, return_inverse=True)[1])

@@ -32,17 +32,23 @@ LOGS = (
     "sgd",
 )
 LEVELS = ("tbilrate", "unemp", "e", "prod", "rw", "u")  # rates, and what is a logarithm already
-ORIGINS = {  # first origin, last origin, step, rows that are seen (None: all), of the differenced series
+# first origin, last origin, step, rows that are seen (None: all), of the differenced series
+ORIGINS = {
     "us_macro": (120, 194, 4, None),
     "canada_macro": (48, 75, 3, None),
     "lutkepohl_e1": (48, 83, 3, None),
     "exchange_rate": (1000, 7500, 500, 1000),
 }
 PROTOCOLS = {
-    "us_macro": "Nine quarterly series from 1959 (population, and two that follow from others, are left out).",
+    "us_macro": (
+        "Nine quarterly series from 1959 (population, and two that follow from others, are "
+        "left out)."
+    ),
     "canada_macro": "Employment, productivity, real wage and unemployment, quarterly from 1980.",
     "lutkepohl_e1": "West German investment, income and consumption, quarterly from 1960.",
-    "exchange_rate": "Seven daily exchange rates (the pegged one is left out); the last 1000 days are seen.",
+    "exchange_rate": (
+        "Seven daily exchange rates (the pegged one is left out); the last 1000 days are seen."
+    ),
 }
 SLOW = {
     "us_macro": ("VARMAX(1, 1)",),
@@ -103,10 +109,13 @@ EXPERIMENT = Forecasts(
         "RARMA(1, 1)": true_arma,
         "VARMAX(1, 1)": varmax,
     },
-    notes="No table of the thesis. Differences of the series (of logarithms where they are levels), in units of"
-    " their deviation over the rows seen; MEAN of differences is the random walk with drift. Models and their"
-    " settings are chosen and fitted anew at every origin. ridge VAR(1) and RARMA(1, 1) have the default strengths."
-    " statsmodels' VARMAX(1, 1), at most 50 iterations, on the small sets.",
+    notes=(
+        "No table of the thesis. Differences of the series (of logarithms where they are "
+        "levels), in units of their deviation over the rows seen; MEAN of differences is the "
+        "random walk with drift. Models and their settings are chosen and fitted anew at "
+        "every origin. ridge VAR(1) and RARMA(1, 1) have the default strengths. statsmodels' "
+        "VARMAX(1, 1), at most 50 iterations, on the small sets."
+    ),
     pairs=(
         ("RARMA(1, 1)", "ridge VAR(1)"),
         ("RARMA, tuned", "ridge VAR, tuned"),

@@ -53,7 +53,10 @@ def source(name: str) -> Source:
     """Return one design; the first lag that is searched is the true one, at least 1."""
     n, q, radius, rows = DESIGNS[name]
     lags = tuple(dict.fromkeys([max(q, 1), 1, 2, 4]))
-    protocol = f"VARMA(1, {q}), n = {n}, radii {AR_RADIUS} and {radius}, {rows} rows; every seed draws a new model."
+    protocol = (
+        f"VARMA(1, {q}), n = {n}, radii {AR_RADIUS} and {radius}, {rows} rows; every seed draws a "
+        "new model."
+    )
     return Source(
         name,
         lambda seed: draw(n, q, radius, rows, seed),
@@ -77,11 +80,15 @@ EXPERIMENT = Forecasts(
         "HR(1, q)": true_orders,
         **{k: METHODS[k] for k in ("MEAN", "AR(BIC)", "ridge VAR, default", "RARMA, default")},
     },
-    notes="No table of the thesis: the moving-average part where it should help, at the true orders (RARMA(1, q),"
-    " ridge VAR(1), HR(1, q); the library's default strengths, and shrinkage='auto') and with orders by BIC. With p"
-    " = 1 a ridge VAR cannot make up for the moving average; with an order of its own choice it can. statsmodels'"
-    " VAR takes no single series. The last design has none, and RARMA(1, q) is given q = 1. Forty seeds were run"
-    " first and decided little outside of n6; they were extended once, to 120.",
+    notes=(
+        "No table of the thesis: the moving-average part where it should help, at the true "
+        "orders (RARMA(1, q), ridge VAR(1), HR(1, q); the library's default strengths, and "
+        "shrinkage='auto') and with orders by BIC. With p = 1 a ridge VAR cannot make up for "
+        "the moving average; with an order of its own choice it can. statsmodels' VAR takes "
+        "no single series. The last design has none, and RARMA(1, q) is given q = 1. Forty "
+        "seeds were run first and decided little outside of n6; they were extended once, to "
+        "120."
+    ),
     pairs=(
         (RARMA, RIDGE),
         (AUTO, RIDGE),

@@ -22,9 +22,12 @@ EXPERIMENT = Table(
     ],
     methods=[COMMONEST, SUP_CLASSIFICATION, LGC, LAP_SVM, LAP_RLSC, *REVERSE_CLASSIFICATION],
     error=misclassified,
-    notes="Printed: 20 splits; tuned on a portion of the unlabeled rows. Printed ± are mostly below the standard error"
-    " of 2000 independent rows, sqrt(e (1 - e) / 2000), so that they cannot be standard errors of 20 splits; below they"
-    " are taken as printed." + CLASSIFICATION_GRID,
+    notes=(
+        "Printed: 20 splits; tuned on a portion of the unlabeled rows. Printed ± are mostly "
+        "below the standard error of 2000 independent rows, sqrt(e (1 - e) / 2000), so that "
+        "they cannot be standard errors of 20 splits; below they are taken as printed."
+    )
+    + CLASSIFICATION_GRID,
     claims=[
         ahead("syn-softmax", "hard softmax", "hard Euc", 0.15),
         ahead("syn-softmax", "soft softmax", "soft Euc", 0.15),

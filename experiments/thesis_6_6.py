@@ -40,7 +40,10 @@ def source(name: str) -> Source:
         rows = np.concatenate([split.labeled, split.unlabeled])
         return Draw(X[rows], y[rows], np.arange(labels), np.arange(labels, labels + others))
 
-    protocol = f"Printed and here: {labels} labeled and {others} unlabeled rows drawn at random, each class its share."
+    protocol = (
+        f"Printed and here: {labels} labeled and {others} unlabeled rows drawn at random, each "
+        "class its share."
+    )
     return Source(name, draw, protocol, splits=None if name == SYNTHETIC else 1000)
 
 
@@ -100,13 +103,15 @@ EXPERIMENT = Table(
         ahead(name, OURS, other) for name in SIZES for other in ("Alt", "Staged", "LEE", "GOLDBERG")
     ],
     notes=(
-        "Printed: mean ± standard deviation over 5 draws, the best of settings and losses that are not listed. Here:"
-        f" logistic loss, rows centered and of length one, rank {RANK} for the local methods, alpha and the weight of"
-        f" the inputs on one grid for Alt, Staged and S-RFM, which minimize the same objective with bounds {BOUNDS};"
-        " the second was chosen on generated data and after a look at one draw of WBC and COIL, where 1 did no better"
-        " than a constant. The weight is share/n for an entry, since at the printed mu/(n d) inputs of length one"
-        " hardly count beside labels. Added: constant, the commonest class of the labeled"
-        " rows. Printed deviations are taken for standard errors below, which makes fewer printed differences count."
+        "Printed: mean ± standard deviation over 5 draws, the best of settings and losses that "
+        f"are not listed. Here: logistic loss, rows centered and of length one, rank {RANK} for "
+        "the local methods, alpha and the weight of the inputs on one grid for Alt, Staged and "
+        f"S-RFM, which minimize the same objective with bounds {BOUNDS}; the second was chosen on "
+        "generated data and after a look at one draw of WBC and COIL, where 1 did no better than "
+        "a constant. The weight is share/n for an entry, since at the printed mu/(n d) inputs of "
+        "length one hardly count beside labels. Added: constant, the commonest class of the "
+        "labeled rows. Printed deviations are taken for standard errors below, which makes fewer "
+        "printed differences count."
     ),
     paper={
         "COIL": {

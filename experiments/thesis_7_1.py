@@ -90,7 +90,10 @@ def draw(n: int, p: int, q: int, seed: int) -> Case:
 def source(name: str) -> Source:
     """Return a design of the table."""
     n, p, q = DESIGNS[name]
-    protocol = f"n = {n}, p = {p}, q = {q}: {SEEN} rows, one forecast of the next {AHEAD}; every seed draws a new model."
+    protocol = (
+        f"n = {n}, p = {p}, q = {q}: {SEEN} rows, one forecast of the next {AHEAD}; every seed "
+        "draws a new model."
+    )
     return Source(
         name,
         lambda seed: draw(n, p, q, seed),
@@ -109,9 +112,13 @@ EXPERIMENT = Forecasts(
         name: {method: rows[i] for method, rows in PRINTED.items()}
         for i, name in enumerate(DESIGNS)
     },
-    notes="Printed are 100 trials, divided here by the printed MEAN, to be held against h = 100. The thesis' generator"
-    " cannot run as printed, and no reading of it has the printed level of MEAN, so that levels cannot be compared;"
-    " `make_arma` is the reading used (all roots 0.999, orthonormal bases, B with unit columns). Printed ARMA is HR,"
-    " the printed RARMA stands beside the tuned one. Since the true radius is 0.999, a cap at 1 suits these series.",
+    notes=(
+        "Printed are 100 trials, divided here by the printed MEAN, to be held against h = "
+        "100. The thesis' generator cannot run as printed, and no reading of it has the "
+        "printed level of MEAN, so that levels cannot be compared; `make_arma` is the reading "
+        "used (all roots 0.999, orthonormal bases, B with unit columns). Printed ARMA is HR, "
+        "the printed RARMA stands beside the tuned one. Since the true radius is 0.999, a cap "
+        "at 1 suits these series."
+    ),
     oracle="true A, no MA",
 )

@@ -39,17 +39,21 @@ ATLANTIC = {
     "HR(BIC)": (6.8, 2.85, 1.0),
     "RARMA, tuned": (0.8, 0.35, 1.0),
 }
+# patches that are all sea
 COUNTS = {
     "sst_pacific_cac_anom": 10,
     "sst_pacific_cobe2": 10,
     "sst_atlantic_cobe2": 9,
-}  # patches that are all sea
+}
 ROWS = {"sst_pacific_cac_anom": 399, "sst_pacific_cobe2": 399, "sst_atlantic_cobe2": 564}
 
 
 @functools.cache
 def patches(name: str) -> np.ndarray:
-    """Return the series of the patches that are all sea, (patches, months, 9); columns run west to east, then north."""
+    """Return the series of the patches that are all sea, (patches, months, 9).
+
+    Columns run west to east, then north.
+    """
     X = datasets.load(name).data
     across, side, every = SETS[name]
     if name.startswith("sst_pacific"):
@@ -92,9 +96,12 @@ EXPERIMENT = Forecasts(
     title="forecasts of sea surface temperatures (White 2014, table 7.2)",
     sources=[source(name) for name in SETS],
     printed={name: ATLANTIC if "atlantic" in name else PACIFIC for name in SETS},
-    notes="Printed numbers, divided by the printed MEAN, are to be held against the last column; the thesis' files"
-    " were not found. `sst_pacific_cac_anom` has its grid and months but anomalies, without seasons;"
-    " `sst_pacific_cobe2` the same grid with seasons from another analysis; `sst_atlantic_cobe2` a box of the same"
-    " shape and length. Neighboring patches are alike, so that standard errors and p are too small. Orders up to 12"
-    " months are tried; EM-Kalman's factors have two lags.",
+    notes=(
+        "Printed numbers, divided by the printed MEAN, are to be held against the last "
+        "column; the thesis' files were not found. `sst_pacific_cac_anom` has its grid and "
+        "months but anomalies, without seasons; `sst_pacific_cobe2` the same grid with "
+        "seasons from another analysis; `sst_atlantic_cobe2` a box of the same shape and "
+        "length. Neighboring patches are alike, so that standard errors and p are too small. "
+        "Orders up to 12 months are tried; EM-Kalman's factors have two lags."
+    ),
 )

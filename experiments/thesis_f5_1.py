@@ -87,8 +87,9 @@ class Figure51(Experiment):
         count = summary[0]["matrices"]
         return "\n\n".join(
             [
-                f"Means over {count} matrices of {ROWS} x {COLUMNS} standard normal entries. The norm is the sum over"
-                " rows of the p-norm of a row, which the thesis writes with subscripts p, 1; l0 counts entries.",
+                f"Means over {count} matrices of {ROWS} x {COLUMNS} standard normal entries. The "
+                "norm is the sum over rows of the p-norm of a row, which the thesis writes with "
+                "subscripts p, 1; l0 counts entries.",
                 "## (a) Norm with k rows zeroed over norm with as many entries zeroed anywhere\n\n"
                 + markdown(head, ratios),
                 "## (b) Norm with 30 k entries zeroed anywhere, over that of the whole matrix\n\n"
@@ -112,11 +113,12 @@ class Figure51(Experiment):
         two = next(row for row in summary if row["norm"] == "l2")
         exact = np.abs(np.array(two["ratio"][:half]) - np.sqrt(1 - np.arange(half) / ROWS)).max()
         said.append(
-            "(a) for l2 follows from its formula: k rows leave (50 - k) sqrt(30), as many entries anywhere about"
-            " 50 sqrt(30 (1 - k/50)), whose ratio is sqrt(1 - k/50), below 1 from the first row on; the means up to 25"
-            f" rows differ from it by at most {exact:.3f}. Thresholds of 12 and 4 rows, as printed, are"
-            f" {'not ' if two['ratio'][1] < 1 else ''}found. What the thesis concludes, p >= 2 for subspaces and p = 1"
-            " for sparsity, needs no threshold."
+            "(a) for l2 follows from its formula: k rows leave (50 - k) sqrt(30), as many entries "
+            "anywhere about 50 sqrt(30 (1 - k/50)), whose ratio is sqrt(1 - k/50), below 1 from "
+            f"the first row on; the means up to 25 rows differ from it by at most {exact:.3f}. "
+            "Thresholds of 12 and 4 rows, as printed, are "
+            f"{'not ' if two['ratio'][1] < 1 else ''}found. What the thesis concludes, p >= 2 for "
+            "subspaces and p = 1 for sparsity, needs no threshold."
         )
         return said
 

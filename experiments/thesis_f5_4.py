@@ -31,10 +31,11 @@ COLUMNS, RANK, ROWS = 20, 5, 200  # of each view; the thesis leaves rank and row
 REPEATS = 5
 LONGER = 5  # times the CPU time of the global fit that the local one is given
 NEAR = 0.01
+# alpha of the thesis; and, at 200 rows, one at which outliers are not fitted
 SMALL, USEFUL = (
     1e-3,
     10.0,
-)  # alpha of the thesis; and, at 200 rows, one at which outliers are not fitted
+)
 PLAIN = {"loss": SmoothedL1(0.1), "scale": False, "fit_intercept": False}
 
 
@@ -44,7 +45,10 @@ def quality(model: Any, views: Any) -> float:
 
 
 class Figure54(Experiment):
-    """Part alpha: objectives and CPU time over alpha; part samples: time, recovery and quality over rows."""
+    """Part alpha: objectives and CPU time over alpha.
+
+    Part samples: time, recovery and quality over rows.
+    """
 
     title = "global, local and single-view subspaces of generated views (White 2014, figure 5.4)"
 
@@ -88,16 +92,22 @@ class Figure54(Experiment):
         )
         return "\n\n".join(
             [
-                f"Views of {COLUMNS} columns each and rank {RANK}, 5 % of the entries replaced by outliers, smoothed L1"
-                " with sigma 0.1 summed over entries, both bounds 1; the thesis states neither sigma, rank, rows, nor"
-                f" whether losses are summed. n = {alphas[0]['n']} draws, mean ± standard error, CPU seconds. MSL is"
-                " TwoViewSubspace to a relative gap of 1e-4, SSL SingleViewSubspace to the same, LSL LocalTwoView from"
-                f" random atoms **of the rank that MSL found**, given {LONGER} times the CPU time of MSL.",
+                f"Views of {COLUMNS} columns each and rank {RANK}, 5 % of the entries replaced by "
+                "outliers, smoothed L1 with sigma 0.1 summed over entries, both bounds 1; the "
+                "thesis states neither sigma, rank, rows, nor whether losses are summed. n = "
+                f"{alphas[0]['n']} draws, mean ± standard error, CPU seconds. MSL is "
+                "TwoViewSubspace to a relative gap of 1e-4, SSL SingleViewSubspace to the same, "
+                "LSL LocalTwoView from random atoms **of the rank that MSL found**, given "
+                f"{LONGER} times the CPU time of MSL.",
                 f"## (a), (b) Over alpha, {ROWS} rows\n\n" + _alpha_table(alphas),
                 "## (c) Over rows\n\n"
-                + f"Times at alpha = {SMALL:g}, as in the thesis; signal to noise at {USEFUL:g} sqrt(rows/200), since"
-                " at small alpha outliers are reproduced (ratios below 1). Recovery is the closed form of codes and"
-                " components from Z; the thesis has boosting.\n\n" + _sample_table(samples),
+                + (
+                    f"Times at alpha = {SMALL:g}, as in the thesis; signal to noise at "
+                    f"{USEFUL:g} sqrt(rows/200), since at small alpha outliers are reproduced "
+                    "(ratios below 1). Recovery is the closed form of codes and components "
+                    "from Z; the thesis has boosting.\n\n"
+                )
+                + _sample_table(samples),
                 verdicts(_verdicts(alphas, samples)),
             ]
         )
@@ -269,20 +279,21 @@ def _verdicts(alphas: list[dict[str, Any]], samples: list[dict[str, Any]]) -> li
     usual = alphas[-1]
     behind = usual["lsl_snr"]["mean"] / usual["msl_snr"]["mean"]
     return [
-        f"At the same rank and {LONGER} times its CPU time LSL ends above MSL by more than the gap explains in"
-        f" {sum(worse)} of {pairs} fits; mean excess by alpha: "
+        f"At the same rank and {LONGER} times its CPU time LSL ends above MSL by more than the gap "
+        f"explains in {sum(worse)} of {pairs} fits; mean excess by alpha: "
         + ", ".join(f"{row['alpha']:g}: {e:.2%}" for row, e in zip(alphas, excess, strict=True))
         + ".",
-        f"LSL came within {NEAR:.0%} of MSL in {near} of {pairs} fits, so that the excess elsewhere is descent that was"
-        " not finished as much as it may be a local minimum; this figure does not tell the two apart, and no claim"
-        " about local minima is made.",
-        f"At alpha = {usual['alpha']:g}, the one here at which outliers are removed, LSL ends {excess[-1]:.2%} above"
-        f" MSL: {'global' if excess[-1] > NEAR else 'neither'} is better by more than {NEAR:.0%} of the objective; what"
-        f" LSL had rebuilt by then was {'worse' if behind < 0.9 else 'alike'} ({behind:.2f} of the signal to noise).",
-        f"MSL takes {min(slower):.2g} to {max(slower):.2g} times the CPU time of SSL; the printed 4000-fold advantage"
-        " over LSL was not looked for, since LSL was stopped.",
-        f"Signal to noise: MSL is ahead of SSL in {(lead > 0).sum()} of {lead.size} draws over rows (mean difference"
-        f" {lead.mean():.3g}): "
+        f"LSL came within {NEAR:.0%} of MSL in {near} of {pairs} fits, so that the excess "
+        "elsewhere is descent that was not finished as much as it may be a local minimum; this "
+        "figure does not tell the two apart, and no claim about local minima is made.",
+        f"At alpha = {usual['alpha']:g}, the one here at which outliers are removed, LSL ends "
+        f"{excess[-1]:.2%} above MSL: {'global' if excess[-1] > NEAR else 'neither'} is better by "
+        f"more than {NEAR:.0%} of the objective; what LSL had rebuilt by then was "
+        f"{'worse' if behind < 0.9 else 'alike'} ({behind:.2f} of the signal to noise).",
+        f"MSL takes {min(slower):.2g} to {max(slower):.2g} times the CPU time of SSL; the printed "
+        "4000-fold advantage over LSL was not looked for, since LSL was stopped.",
+        f"Signal to noise: MSL is ahead of SSL in {(lead > 0).sum()} of {lead.size} draws over "
+        f"rows (mean difference {lead.mean():.3g}): "
         + (
             "two bounds help."
             if lead.mean() > 2 * _error(lead)

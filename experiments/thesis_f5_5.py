@@ -25,11 +25,12 @@ from regfactor.baselines import LocalTwoView, SingleViewSubspace
 from regfactor.losses import SmoothedL1
 
 NOISES, ALPHAS, REPEATS = (0.05, 0.1), (20.0, 40.0, 60.0), 5
+# subjects; pixels of the images, and how many of them become one
 TRAINED, SIDE, SHRUNK = (
     28,
     100,
     2,
-)  # subjects; pixels of the images, and how many of them become one
+)
 LONGER = 2  # times the CPU time of MSL that LSL is given
 PLAIN = {"loss": SmoothedL1(0.1), "scale": False, "fit_intercept": False}
 METHODS = ("MSL", "SSL", "LSL")
@@ -87,7 +88,10 @@ def fitted(cell: Cell) -> tuple[dict[str, Any], dict[str, dict[str, float]], tup
 
 
 class Figure55(Experiment):
-    """Each cell fits the three methods at one noise and alpha; the faces that are drawn come last."""
+    """Each cell fits the three methods at one noise and alpha.
+
+    The faces that are drawn come last.
+    """
 
     title = "denoising faces under two lightings (White 2014, figure 5.5)"
 
@@ -187,14 +191,16 @@ class Figure55(Experiment):
         side = SIDE // SHRUNK
         return "\n\n".join(
             [
-                f"Extended Yale B, frontal faces of 38 subjects under the two lightings of the thesis, {side} x {side}"
-                f" pixels, {TRAINED} subjects for training and the rest for tests; the thesis has 100 x 100 pixels and"
-                " draws from 28 subjects in 9 poses, which are not to be had. The first lighting is clean, in the"
-                " second some pixels are set to 1. Smoothed L1 with sigma 0.1, summed; both bounds 1. SNR is the"
-                " squared norm of the clean views over that of the error; alpha is the one of the highest SNR on"
-                " training faces, which uses the clean ones, as in the thesis. LSL has the rank that MSL found and is"
-                f" given {LONGER} times its CPU time. Mean ± standard error over draws of noise and subjects. Printed"
-                " without numbers: MSL ten times the SNR of SSL, LSL only slightly worse.",
+                "Extended Yale B, frontal faces of 38 subjects under the two lightings of the "
+                f"thesis, {side} x {side} pixels, {TRAINED} subjects for training and the rest for "
+                "tests; the thesis has 100 x 100 pixels and draws from 28 subjects in 9 poses, "
+                "which are not to be had. The first lighting is clean, in the second some pixels "
+                "are set to 1. Smoothed L1 with sigma 0.1, summed; both bounds 1. SNR is the "
+                "squared norm of the clean views over that of the error; alpha is the one of the "
+                "highest SNR on training faces, which uses the clean ones, as in the thesis. LSL "
+                f"has the rank that MSL found and is given {LONGER} times its CPU time. Mean ± "
+                "standard error over draws of noise and subjects. Printed without numbers: MSL "
+                "ten times the SNR of SSL, LSL only slightly worse.",
                 markdown(head, lines),
                 verdicts(
                     [
@@ -245,20 +251,22 @@ def _verdicts(noise: float, rows: list[dict[str, Any]]) -> list[str]:
             verdict = "MSL is better" if ratio.mean() > 1 else f"{other} is better"
             verdict = "not decided" if abs(ratio.mean() - 1) <= 2 * error else verdict
             said.append(
-                f"{noise:.0%}, {where}: SNR of MSL over that of {other} {ratio.mean():.3f} ± {error:.1g} in"
-                f" {len(ratio)} draws, each at its best alpha: {verdict}."
+                f"{noise:.0%}, {where}: SNR of MSL over that of {other} {ratio.mean():.3f} ± "
+                f"{error:.1g} in {len(ratio)} draws, each at its best alpha: {verdict}."
             )
     edge = [
         row["method"] for row in rows if "method" in row and row["alpha"] in (ALPHAS[0], ALPHAS[-1])
     ]
     if edge:
         said.append(
-            f"{noise:.0%}: the best alpha of {', '.join(edge)} is at an end of the grid, so that others may be better."
+            f"{noise:.0%}: the best alpha of {', '.join(edge)} is at an end of the grid, so that "
+            "others may be better."
         )
     flat = np.concatenate(objectives)
     said.append(
-        f"{noise:.0%}: at the same rank and {LONGER} times the CPU time LSL ends {flat.mean() - 1:.2%} above"
-        f" MSL in the mean over all alphas ({flat.min() - 1:.2%} to {flat.max() - 1:.2%})."
+        f"{noise:.0%}: at the same rank and {LONGER} times the CPU time LSL ends "
+        f"{flat.mean() - 1:.2%} above MSL in the mean over all alphas ({flat.min() - 1:.2%} to "
+        f"{flat.max() - 1:.2%})."
     )
     return said
 

@@ -31,7 +31,10 @@ OURS = "RARMA, tuned"
 class Curves(Experiment):
     """The cells are those of table 7.2, taken from its results where these are kept."""
 
-    title = "cumulative error of iterated forecasts of sea surface temperatures (White 2014, figure 7.2)"
+    title = (
+        "cumulative error of iterated forecasts of sea surface temperatures (White 2014, figure "
+        "7.2)"
+    )
 
     def cells(self, done: dict[str, Record], plan: Plan) -> list[Cell]:
         return [cell for cell in TABLE.cells(done, plan) if cell["method"] in STYLES]
@@ -54,9 +57,10 @@ class Curves(Experiment):
 
     def report(self, summary: list[dict[str, Any]]) -> str:
         parts = [
-            "Mean over patches of the squared error, summed over the nine locations (deviation 1 each), of the first h"
-            " forecasts. The cells are those of thesis-7.2, where the protocol stands. The thesis prints this figure"
-            " without numbers: RARMA lowest up to a horizon of 30 on both sets, AR(BIC) strong at first only."
+            "Mean over patches of the squared error, summed over the nine locations (deviation 1 "
+            "each), of the first h forecasts. The cells are those of thesis-7.2, where the "
+            "protocol stands. The thesis prints this figure without numbers: RARMA lowest up to a "
+            "horizon of 30 on both sets, AR(BIC) strong at first only."
         ]
         for source in TABLE.sources:
             rows = [row for row in summary if row["dataset"] == source.name]
@@ -105,9 +109,9 @@ def verdict(rows: list[dict[str, Any]]) -> str:
     below = np.flatnonzero(curves[OURS] < curves["ridge VAR, tuned"]) + 1
     best = max(dict.fromkeys(winners), key=winners.count)
     return (
-        f"Verdict: {OURS} has the lowest curve at {spans(lowest)}; it lies below the tuned ridge VAR at"
-        f" {spans(below.tolist())} of {len(winners)} horizons. Lowest most often: {best} ({winners.count(best)} of"
-        f" {len(winners)})."
+        f"Verdict: {OURS} has the lowest curve at {spans(lowest)}; it lies below the tuned ridge "
+        f"VAR at {spans(below.tolist())} of {len(winners)} horizons. Lowest most often: {best} "
+        f"({winners.count(best)} of {len(winners)})."
     )
 
 

@@ -1,4 +1,7 @@
-"""White's thesis (2014), figure 7.3: CPU time against the number of rows, n = 9, p = q = 3; and VARMAX where it can."""
+"""White's thesis (2014), figure 7.3: CPU time against the number of rows, n = 9, p = q = 3.
+
+And VARMAX where it can.
+"""
 
 from __future__ import annotations
 
@@ -39,20 +42,22 @@ METHODS: dict[str, tuple[Callable[[Array], Any], int]] = {  # what is timed, and
     "RARMA, gap 1e-3": (lambda X: RegularizedARMA(P, Q, tol=1e-3).fit(X), 3200),
     "RARMA, gap 1e-6": (lambda X: RegularizedARMA(P, Q, tol=1e-6, max_iter=20_000).fit(X), 3200),
 }
+# before timing
 IMPORTED = {
     "AR(3), statsmodels": "tsa.api",
     "EM-Kalman": "tsa.statespace.dynamic_factor_mq",
-}  # before timing
+}
 LOCAL, GRADIENT = "local alternation, to 1e-3", "VARMAX(3, 3), one gradient"
 VARMAX, OURS = "VARMAX(1, 1)", "RARMA(1, 1), gap 1e-6"
 NOTES = (
-    "CPU seconds of one fit at given orders and the library's default strengths, median over seeds; the thesis prints"
-    f" curves without numbers. EM-Kalman is given at most {EM_STEPS} steps of statsmodels' DynamicFactorMQ; it and"
-    " HSE-HMM, which has matrices of T x T, stop at 800 rows. *Local alternation* minimizes the same objective over"
-    " innovations and their effects by exact turns from a random start, with n innovations: seconds until it is"
-    f" within 1e-3 of the certified bound (at most {LIMIT:.0f} s; 'never' beyond). VARMAX(3, 3) has some 540"
-    " parameters and was not fitted: the row is one evaluation of its likelihood in complex arithmetic times their"
-    " number, which is one gradient of its optimizer."
+    "CPU seconds of one fit at given orders and the library's default strengths, median over "
+    f"seeds; the thesis prints curves without numbers. EM-Kalman is given at most {EM_STEPS} steps "
+    "of statsmodels' DynamicFactorMQ; it and HSE-HMM, which has matrices of T x T, stop at 800 "
+    "rows. *Local alternation* minimizes the same objective over innovations and their effects by "
+    "exact turns from a random start, with n innovations: seconds until it is within 1e-3 of the "
+    f"certified bound (at most {LIMIT:.0f} s; 'never' beyond). VARMAX(3, 3) has some 540 "
+    "parameters and was not fitted: the row is one evaluation of its likelihood in complex "
+    "arithmetic times their number, which is one gradient of its optimizer."
 )
 
 
@@ -186,7 +191,10 @@ def certified(X: Array) -> tuple[Convex, Any]:
 
 
 def to_the_bound(X: Array, seed: int) -> dict[str, Any]:
-    """Alternate until within 1e-3 of the certified bound or out of time; return when, and how near it came."""
+    """Alternate until within 1e-3 of the certified bound or out of time.
+
+    Return when, and how near it came.
+    """
     problem, solution = certified(X)
     turns = 0
     for turn in alternated(problem, N, seed):
@@ -271,7 +279,10 @@ def local(rows: list[dict[str, Any]]) -> str:
     told = ", ".join(
         f"{row['excess']:.2g} after {row['turns']} turns at T = {row['T']}" for row in found
     )
-    return f"Largest distance of local alternation from the certified bound when it was stopped: {told}."
+    return (
+        "Largest distance of local alternation from the certified bound when it was stopped: "
+        f"{told}."
+    )
 
 
 def verdict(large: list[dict[str, Any]], small: list[dict[str, Any]]) -> str:
@@ -284,8 +295,8 @@ def verdict(large: list[dict[str, Any]], small: list[dict[str, Any]]) -> str:
         slope = np.log(seconds[name, high] / seconds[name, low]) / np.log(high / low)
         units = [seconds[name, T] / seconds["least squares (lstsq)", T] for T in lengths]
         lines.append(
-            f"- {name}: {min(units):.0f} to {max(units):.0f} times one least-squares fit, time growing as"
-            f" T^{slope:.2f}."
+            f"- {name}: {min(units):.0f} to {max(units):.0f} times one least-squares fit, time "
+            f"growing as T^{slope:.2f}."
         )
     ahead = [
         other
@@ -296,7 +307,8 @@ def verdict(large: list[dict[str, Any]], small: list[dict[str, Any]]) -> str:
         )
     ]
     lines.append(
-        f"- Slower than RARMA (gap 1e-3) at every length at which it was run: {', '.join(ahead) or 'none'}."
+        "- Slower than RARMA (gap 1e-3) at every length at which it was run: "
+        f"{', '.join(ahead) or 'none'}."
     )
     ratios = [
         seconds[LOCAL, T] / seconds["RARMA, gap 1e-3", T]
@@ -305,7 +317,8 @@ def verdict(large: list[dict[str, Any]], small: list[dict[str, Any]]) -> str:
     ]
     if ratios:
         lines.append(
-            f"- Local alternation takes {min(ratios):.0f} to {max(ratios):.0f} times as long as RARMA to 1e-3."
+            f"- Local alternation takes {min(ratios):.0f} to {max(ratios):.0f} times as long as "
+            "RARMA to 1e-3."
         )
     pairs = {(row["n"], row["T"]): row["seconds"] for row in small if row["method"] == VARMAX}
     mine = {(row["n"], row["T"]): row["seconds"] for row in small if row["method"] == OURS}
@@ -313,8 +326,8 @@ def verdict(large: list[dict[str, Any]], small: list[dict[str, Any]]) -> str:
     if factors:
         worst, best = min(factors.values()), max(factors.values())
         lines.append(
-            f"- VARMAX(1, 1) takes {worst:.0f} to {best:.0f} times as long as RARMA(1, 1) to a gap of 1e-6; it"
-            " maximizes the likelihood, which RARMA does not."
+            f"- VARMAX(1, 1) takes {worst:.0f} to {best:.0f} times as long as RARMA(1, 1) to a gap "
+            "of 1e-6; it maximizes the likelihood, which RARMA does not."
         )
     return "## Verdicts\n\n" + "\n".join(lines)
 

@@ -21,12 +21,13 @@ MEASURES = {
     "coefficients": "coefficients A_1..A_p",
 }
 NOTES = (
-    f"n = p = q, {ROWS} + p + q rows seen, l1 errors. Ratios err(without) / err(RARMA(p, q)): medians over seeds of"
-    " each series' own ratio; above 1 the moving-average part helps. Models are drawn by `make_arma` (n = p leaves"
-    " one root, real and 0.999, to each lag), starts lie in the unit ball, innovations have the stated variance. All"
-    " three models are the same code at the library's default strengths (ridge 1e-3, shrinkage 0.1), roots capped at"
-    " 1. The thesis shows heat maps without numbers: better forecasts with the moving average, about the same or"
-    " worse coefficients."
+    f"n = p = q, {ROWS} + p + q rows seen, l1 errors. Ratios err(without) / err(RARMA(p, q)): "
+    "medians over seeds of each series' own ratio; above 1 the moving-average part helps. Models "
+    "are drawn by `make_arma` (n = p leaves one root, real and 0.999, to each lag), starts lie in "
+    "the unit ball, innovations have the stated variance. All three models are the same code at "
+    "the library's default strengths (ridge 1e-3, shrinkage 0.1), roots capped at 1. The thesis "
+    "shows heat maps without numbers: better forecasts with the moving average, about the same or "
+    "worse coefficients."
 )
 SURE = 0.05
 
@@ -182,12 +183,13 @@ def verdicts(summary: list[dict[str, Any]]) -> str:
             down = sum(r["log_mean"] < -bound * r["log_error"] for r in rows)
             middle = np.exp(np.median([np.log(r["median"]) for r in rows])) if rows else np.nan
             lines.append(
-                f"- {words}, against {other}: lower error in {up} of {len(rows)} cells, higher in {down}, no difference"
-                f" shown in {len(rows) - up - down}; median ratio {middle:.3g}."
+                f"- {words}, against {other}: lower error in {up} of {len(rows)} cells, higher in "
+                f"{down}, no difference shown in {len(rows) - up - down}; median ratio "
+                f"{middle:.3g}."
             )
     return (
-        f"## Verdicts\n\nThe moving-average part, from the mean log ratio over seeds in each cell (two-sided {SURE:g},"
-        " Bonferroni over the cells of a line):\n\n" + "\n".join(lines)
+        "## Verdicts\n\nThe moving-average part, from the mean log ratio over seeds in each cell "
+        f"(two-sided {SURE:g}, Bonferroni over the cells of a line):\n\n" + "\n".join(lines)
     )
 
 

@@ -94,4 +94,7 @@ def _table(title: str, module: ModuleType, names: list[str], pages: list[str]) -
     )
     contents = "\n".join(f"   _generated/api/{page}" for page in pages)
     head = f"{title}\n{'-' * len(title)}\n\n"
-    return f"{head}.. autosummary::\n   :nosignatures:\n\n{listed}\n\n.. toctree::\n   :hidden:\n\n{contents}\n"
+    return (
+        f"{head}.. autosummary::\n   :nosignatures:\n\n{listed}\n\n.. toctree::\n   "
+        f":hidden:\n\n{contents}\n"
+    )

@@ -11,9 +11,8 @@ RESULTS = ROOT / "experiments" / "results"
 VERDICT = re.compile(
     r"^## (?:What reproduces|Verdicts?)\n(.*?)(?=^## |^!\[|\Z)", flags=re.MULTILINE | re.DOTALL
 )
-COST = re.compile(
-    r"^\d+ cells?, .*\Z", flags=re.MULTILINE | re.DOTALL
-)  # the last lines: cells, seconds, versions
+# the last lines: cells, seconds, versions
+COST = re.compile(r"^\d+ cells?, .*\Z", flags=re.MULTILINE | re.DOTALL)
 CLAIMS = {
     "hold": r"\*\*holds\*\*",
     "not decided": r"\*\*not decided\*\*",

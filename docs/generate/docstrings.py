@@ -2,13 +2,14 @@
 
 import re
 
+# lists of names, each with a description below
 FIELDS = {
     "Parameters",
     "Attributes",
     "Returns",
     "Yields",
     "Raises",
-}  # lists of names, each with a description below
+}
 PROSE = {"Notes", "Examples", "References", "See Also"}
 CODE = re.compile(r"`+([^`]+)`+")
 MARKUP = re.compile(r"([\\*|])|_(?!\w)")  # what would be markup: a trailing underscore is a link
@@ -60,7 +61,10 @@ def _term(line: str, named: bool) -> str:
 
 
 def _prose(lines: list[str]) -> list[str]:
-    """Return paragraphs without markup of their own; examples, which begin with >>>, stay as they are."""
+    """Return paragraphs without markup of their own.
+
+    Examples, which begin with >>>, stay as they are.
+    """
     out: list[str] = []
     for block in re.split(r"(\n\s*\n)", "\n".join(lines)):
         out.append(block if block.lstrip().startswith(">>>") else _text(block))

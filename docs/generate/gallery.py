@@ -22,7 +22,10 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 def write_gallery(
     examples: Path = EXAMPLES, generated: Path = GENERATED, sources: Path = SOURCES
 ) -> None:
-    """Write the list that docs/gallery.md includes, and the page of each example; what has not changed is not run."""
+    """Write the list that docs/gallery.md includes, and the page of each example.
+
+    What has not changed is not run.
+    """
     pages, paths = generated / "gallery", sorted(examples.glob("[!_]*.py"))
     shared = _digest([*examples.glob("_*.py"), *sources.rglob("*.py")])
     kept: set[str] = set()
@@ -37,7 +40,10 @@ def write_gallery(
 
 
 def _write_example(path: Path, pages: Path, shared: str) -> set[str]:
-    """Run an example if it, the examples' common code or the library changed; return the names of its files."""
+    """Run an example if it, the examples' common code or the library changed.
+
+    Return the names of its files.
+    """
     folder, page = pages / path.stem, pages / f"{path.stem}.md"
     printed, key = pages / f"{path.stem}.txt", pages / f"{path.stem}.key"
     current = _digest([path]) + shared
@@ -86,9 +92,9 @@ def _page(path: Path, said: str, files: list[str]) -> str:
     shown = "\n\n".join(_shown(path.stem, file) for file in files)
     download = f"{{download}}`{path.name} <../../../examples/{path.name}>`"
     return (
-        f"# {title(path.stem)}\n\n{about}\n\n{shown}\n\n## What it prints\n\n````text\n{said.strip()}\n````\n\n"
-        f"## The code\n\nTo run it: `python examples/{path.name}`. To keep it: {download}.\n\n"
-        f"````python\n{code}\n````\n"
+        f"# {title(path.stem)}\n\n{about}\n\n{shown}\n\n## What it "
+        f"prints\n\n````text\n{said.strip()}\n````\n\n## The code\n\nTo run it: `python "
+        f"examples/{path.name}`. To keep it: {download}.\n\n````python\n{code}\n````\n"
     )
 
 

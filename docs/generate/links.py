@@ -23,7 +23,10 @@ class Page(HTMLParser):
 
 
 def dead_links(folder: Path) -> list[str]:
-    """Return `page: target` for every link to a file or a place that does not exist; other hosts are not asked."""
+    """Return `page: target` for every link to a file or a place that does not exist.
+
+    Other hosts are not asked.
+    """
     pages = {
         path.resolve(): Page(path.read_text(encoding="utf-8"))
         for path in sorted(folder.rglob("*.html"))

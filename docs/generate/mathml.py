@@ -7,9 +7,8 @@ from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
 
-BAR = re.compile(
-    r"(?:<mo[^>]*>\|</mo>\s*){3}"
-)  # |||: one sign, not three relations with space around each
+# |||: one sign, not three relations with space around each
+BAR = re.compile(r"(?:<mo[^>]*>\|</mo>\s*){3}")
 
 
 def to_mathml(tex: str, as_block: bool = False) -> str:

@@ -14,7 +14,10 @@ def title_of(text: str) -> str:
 def copy_reports(
     source: Path, pages: Path, edit: Callable[[str], str] = lambda text: text
 ) -> dict[str, str]:
-    """Copy all reports and figures of a folder; return the text of each report as it was, by its stem."""
+    """Copy all reports and figures of a folder.
+
+    Return the text of each report as it was, by its stem.
+    """
     reports = {path.stem: path.read_text(encoding="utf-8") for path in sorted(source.glob("*.md"))}
     for name, text in reports.items():
         write(pages / f"{name}.md", edit(text))

@@ -184,7 +184,7 @@ def _code(job: Job, seen: Understood, wrong: list[tuple[int, str]]) -> str:
             reading_code(seen),
             f"X = frame[{list(kinds)!r}].astype({kinds!r})",
             *outlier_code(wrong, "X"),
-            f'model = ConvexSubspace("auto", alpha="auto", random_state={job.settings.seed}).fit(X)',
+            f'model = ConvexSubspace("auto", "auto", random_state={job.settings.seed}).fit(X)',
             "codes = model.transform(X)",
             "print(model.certificate_)",
         ],

@@ -143,8 +143,7 @@ def _check_classes(name: str, given: list[str], classes: list[str], named: list[
     if len(classes) < 2:
         raise BadInput(
             f"The target {name!r} has one class only, {classes[0]!r}, in {len(given)} labeled rows; "
-            "at "
-            'least two are needed. If others have no label, name all: --classes "a,b".',
+            'at least two are needed. If others have no label, name all: --classes "a,b".',
         )
     strange = sorted(set(classes) - set(named)) if named else []
     if strange:
