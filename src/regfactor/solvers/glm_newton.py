@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 from scipy.optimize import linprog
 
+from regfactor.core.line_search import SUFFICIENT_DECREASE, backtrack
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.losses import potentials
@@ -17,8 +18,6 @@ from regfactor.problems.forward import Forward, ForwardPoint
 from regfactor.solvers.base import Solver
 
 EPS = float(np.finfo(np.float64).eps)
-MAX_HALVINGS = 60
-ARMIJO = 1e-4  # share of the predicted decrease that a step must reach
 POLISHING_STEPS = 3
 NEGLIGIBLE = 1e-9  # mean decrease along a direction of unit length that counts as zero
 
@@ -97,13 +96,15 @@ def _line_search(
     problem: Forward, W: Array, objective: float, step: Array, decrease: float
 ) -> Array | None:
     """Return W after the first of ever shorter steps that lowers the objective, or None."""
-    length = 1.0
-    for _ in range(MAX_HALVINGS):
+
+    def attempt(length: float) -> Array | None:
         shortened = W - length * step
-        if problem.value(shortened).objective <= objective - ARMIJO * length * decrease:
+        required = objective - SUFFICIENT_DECREASE * length * decrease
+        if problem.value(shortened).objective <= required:
             return shortened
-        length /= 2
-    return None
+        return None
+
+    return backtrack(attempt)
 
 
 def solve_semidefinite(H: Array, G: Array) -> Array:

@@ -8,10 +8,11 @@ import numpy as np
 import scipy.linalg
 
 from regfactor.core.batched_newton import solve_columns
+from regfactor.core.line_search import SUFFICIENT_DECREASE, backtrack, backtrack_each
 from regfactor.core.params import Array
 from regfactor.labels.reverse.problem import Reverse
 from regfactor.problems.layout import Dense
-from regfactor.solvers.glm_newton import ARMIJO, EPS, POLISHING_STEPS, solve_semidefinite
+from regfactor.solvers.glm_newton import EPS, POLISHING_STEPS, solve_semidefinite
 
 MAX_CURVATURE = 1e8  # the second derivative of |t|^(4/3) is infinite at zero
 MAX_BOUNDED_CURVATURE = 1e100
@@ -56,7 +57,7 @@ class RoundingScale:
 
 
 @dataclass(frozen=True, eq=False)
-class LineSearch:
+class SearchedColumns:
     """B and the values of its columns after a search, and which columns moved."""
 
     B: Array
@@ -207,28 +208,27 @@ class ColumnTask:
 
     def _line_search(
         self, B: Array, values: Array, step: Array, decrease: Array, size: Array
-    ) -> LineSearch:
+    ) -> SearchedColumns:
         """Halve the steps of columns until each lowers its value, up to rounding."""
         B_new = B.copy()
         values_new = values.copy()
         # a predicted decrease below rounding cannot be judged by values; the model is then exact
         slack = np.where(decrease <= ROUNDING * size, ROUNDING, 4 * EPS) * size
-        length = self._longest_step(B, step)
-        rest = np.arange(B.shape[1])
-        for _ in range(MAX_HALVINGS):
-            trial = B[:, rest] - length[rest] * step[:, rest]
-            found = self.only(rest).values(trial)
-            required = values[rest] - ARMIJO * length[rest] * decrease[rest] + slack[rest]
-            good = found <= required
-            B_new[:, rest[good]] = trial[:, good]
-            values_new[rest[good]] = found[good]
-            rest = rest[~good]
-            if not len(rest):
-                break
-            length[rest] /= 2
+
+        def accepts(columns: Array, lengths: Array) -> Array:
+            trial = B[:, columns] - lengths * step[:, columns]
+            found = self.only(columns).values(trial)
+            required = values[columns] - SUFFICIENT_DECREASE * lengths * decrease[columns]
+            good = found <= required + slack[columns]
+            B_new[:, columns[good]] = trial[:, good]
+            values_new[columns[good]] = found[good]
+            return np.asarray(good)
+
+        longest = self._longest_step(B, step)
+        _, rejected = backtrack_each(accepts, longest, max_attempts=MAX_HALVINGS)
         moved = np.ones(B.shape[1], bool)
-        moved[rest] = False
-        return LineSearch(B_new, values_new, moved)
+        moved[rejected] = False
+        return SearchedColumns(B_new, values_new, moved)
 
     def _longest_step(self, B: Array, step: Array) -> Array:
         """Return for each column 1, or the share of the step that stays inside the domain."""
@@ -277,19 +277,29 @@ def minimize_keeping_sums(task: ColumnTask, U: Array) -> Array:
         step -= step.mean(axis=1, keepdims=True)
         decrease = float(np.vdot(gradient, step))
         slack = 4 * EPS * np.abs(values).sum()
-        length = 1.0
-        for _ in range(MAX_HALVINGS):
-            found = task.values(U - length * step)
-            if found.sum() <= values.sum() - ARMIJO * length * decrease + slack:
-                break
-            length /= 2
-        else:
+        improved = _line_search_of_sum(task, U, step, values.sum() + slack, decrease)
+        if improved is None:
             return U
-        U = U - length * step
-        values = found
+        U = improved
+        values = task.values(U)
         if decrease <= 8 * EPS * np.abs(values).sum():
             break
     return U
+
+
+def _line_search_of_sum(
+    task: ColumnTask, U: Array, step: Array, value: float, decrease: float
+) -> Array | None:
+    """Return U after the first of ever shorter steps that lowers the sum of all columns."""
+
+    def attempt(length: float) -> Array | None:
+        shortened = U - length * step
+        required = value - SUFFICIENT_DECREASE * length * decrease
+        if task.values(shortened).sum() <= required:
+            return shortened
+        return None
+
+    return backtrack(attempt, max_attempts=MAX_HALVINGS)
 
 
 def _inner_point(problem: Reverse) -> float:
