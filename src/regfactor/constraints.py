@@ -1,4 +1,4 @@
-"""What can be said of classes without a label: shares in all rows, in rows with a feature, in a region.
+"""Statements about classes without labels: shares in all rows, in rows with a feature, in a region.
 
 A constraint is a statement about the unlabeled rows among those given to `fit`: masks and features
 have an entry for every row given there, and expectations are taken over the unlabeled ones. It
@@ -11,6 +11,7 @@ import abc
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ ROUNDING = 1e-9  # by which shares may miss a sum of one
 
 
 class Constraint(Params, abc.ABC):
-    """Expectations of one feature with labels: sum_j phi(x_j) P(y_j = label) / total, one target for each label."""
+    """sum_j phi(x_j) P(y_j = label) / total: expectations of a feature, a target for each label."""
 
     tolerance: float
 
@@ -33,11 +34,11 @@ class Constraint(Params, abc.ABC):
     @property
     @abc.abstractmethod
     def targets(self) -> dict[Any, float]:
-        """What is expected for each label."""
+        """The expectation that is stated for each label."""
 
     @property
     def relative(self) -> bool:
-        """Whether the total is the sum of phi, which makes targets shares, or the number of rows."""
+        """Whether the total is the sum of phi, so that targets are shares, or the number of rows."""
         return True
 
     @abc.abstractmethod
@@ -51,27 +52,29 @@ class Shares(Constraint):
     shares: Mapping[Any, float]
 
     def __post_init__(self) -> None:
-        _check_shares(self)
+        _check_tolerance(self)
+        _check_shares(self.shares)
 
     @property
     def targets(self) -> dict[Any, float]:
         return {_plain(label): float(share) for label, share in self.shares.items()}
 
     def moved(self, label: Any, by: float) -> Self:
-        """Return the statement with one share moved; the others give or take in proportion, so that sums stay."""
+        """Return the statement with one share moved; the others change in proportion."""
         shares = self.targets
         total = sum(shares.values())
-        most = min(total, 1.0) if len(shares) > 1 else 1.0
-        new = float(np.clip(shares[label] + by, 0.0, most))
+        largest = min(total, 1.0) if len(shares) > 1 else 1.0
+        new = float(np.clip(shares[label] + by, 0.0, largest))
         rest = total - shares[label]
-        others = len(shares) - 1
-        scaled = {
-            name: (share * (total - new) / rest if rest > 0 else (total - new) / others)
-            for name, share in shares.items()
-            if name != label
-        }
+        moved = {}
+        for name, share in shares.items():
+            if rest > 0:
+                moved[name] = share * (total - new) / rest
+            else:
+                moved[name] = (total - new) / max(len(shares) - 1, 1)
+        moved[label] = new
         other = copy.copy(self)
-        other.shares = {name: new if name == label else scaled[name] for name in shares}
+        other.shares = moved
         return other
 
 
@@ -91,7 +94,7 @@ class ClassBalance(Shares):
 
 @dataclass(eq=False)
 class LabeledFeature(Shares):
-    """The shares of classes among the rows in which a column is not zero; `word` is what the column stands for."""
+    """The shares of classes among the rows in which a column, that of a `word`, is not zero."""
 
     column: Any
     shares: Mapping[Any, float]
@@ -107,12 +110,14 @@ class LabeledFeature(Shares):
         return (column != 0).astype(np.float64)
 
     def __str__(self) -> str:
-        return f"rows with {self.column if self.word is None else self.word!r}"
+        if self.word is None:
+            return f"rows with {self.column}"
+        return f"rows with {self.word!r}"
 
 
 @dataclass(eq=False)
 class Region(Shares):
-    """The shares of classes among the rows of a mask, or among those for which a function of the table is true."""
+    """The shares of classes among the rows of a mask, or where a function of the table is true."""
 
     mask: Any
     shares: Mapping[Any, float]
@@ -120,16 +125,17 @@ class Region(Shares):
     name: str | None = None
 
     def features(self, X: Any, names: Any = None) -> Array:
-        found = np.asarray(self.mask(X) if callable(self.mask) else self.mask)
+        found = _evaluated(self.mask, X)
         if found.shape != (X.shape[0],):
             raise ValueError(
-                f"The mask of a region has shape {found.shape}; it needs one truth value for each of the {X.shape[0]} "
-                "rows given to fit, labeled ones too.",
+                f"The mask of a region has shape {found.shape}; it needs one truth value for each "
+                f"of the {X.shape[0]} rows given to fit, labeled ones too."
             )
-        if found.dtype != bool and not np.isin(found, (0, 1)).all():
+        legal = np.isin(found, (0, 1))
+        if not legal.all():
             raise ValueError(
-                f"The mask of a region must hold truth values, got {found[~np.isin(found, (0, 1))][0]!r}; row numbers "
-                "become a mask by numpy.isin(numpy.arange(n), rows).",
+                f"The mask of a region must hold truth values, got {found[~legal][0]!r}; row "
+                "numbers become a mask by numpy.isin(numpy.arange(n), rows)."
             )
         return found.astype(np.float64)
 
@@ -149,20 +155,18 @@ class Expected(Constraint):
     def __post_init__(self) -> None:
         if not (is_number(self.target) and np.isfinite(self.target)):
             raise ValueError(
-                f"expectation needs a finite number as its target, got {self.target!r}.",
+                f"expectation needs a finite number as its target, got {self.target!r}."
             )
         _check_tolerance(self)
 
     def features(self, X: Any, names: Any = None) -> Array:
-        values = np.asarray(self.values(X) if callable(self.values) else self.values)
-        if (
-            values.shape != (X.shape[0],)
-            or values.dtype.kind not in "biuf"
-            or not np.isfinite(values).all()
-        ):
+        values = _evaluated(self.values, X)
+        numeric = values.dtype.kind in "biuf" and np.isfinite(values).all()
+        if not numeric or values.shape != (X.shape[0],):
             raise ValueError(
-                f"The features of an expectation have shape {values.shape} and type {values.dtype}; they must be "
-                f"finite numbers, one for each of the {X.shape[0]} rows given to fit.",
+                f"The features of an expectation have shape {values.shape} and type "
+                f"{values.dtype}; they must be finite numbers, one for each of the {X.shape[0]} "
+                "rows given to fit."
             )
         return values.astype(np.float64)
 
@@ -221,8 +225,8 @@ def labeled_feature(
     shares : dict of label to share
     tolerance : float, default=0.05
     vocabulary : optional
-        Which word stands in which column: a fitted vectorizer, its `vocabulary_`, or a list of the
-        words by columns.
+        The column of each word: a fitted vectorizer, its `vocabulary_`, or a list of the words by
+        columns.
 
     Returns
     -------
@@ -237,11 +241,9 @@ def labeled_feature(
     if vocabulary is None:
         return LabeledFeature(column, shares, tolerance)
     words = getattr(vocabulary, "vocabulary_", vocabulary)
-    if isinstance(words, Mapping):
-        places = words
-    else:
-        places = {word: j for j, word in enumerate(np.asarray(words).tolist())}
-    return LabeledFeature(int(choose(column, places, "word")), shares, tolerance, column)
+    if not isinstance(words, Mapping):
+        words = {word: j for j, word in enumerate(np.asarray(words).tolist())}
+    return LabeledFeature(int(choose(column, words, "word")), shares, tolerance, column)
 
 
 def region(
@@ -261,7 +263,7 @@ def region(
     shares : dict of label to share
     tolerance : float, default=0.05
     name : str, optional
-        How reports call it.
+        The name of the region in reports.
 
     Returns
     -------
@@ -308,47 +310,52 @@ def _plain(label: Any) -> Any:
     return label
 
 
+def _evaluated(given: Any, X: Any) -> Array:
+    """Return an array, or what a function of the table returns."""
+    if callable(given):
+        given = given(X)
+    return np.asarray(given)
+
+
 def _check_tolerance(part: Constraint) -> None:
     if not (is_number(part.tolerance) and 0 <= part.tolerance < np.inf):
         raise ValueError(
-            f"The tolerance of a constraint must be a finite number >= 0, got {part.tolerance!r}.",
+            f"The tolerance of a constraint must be a finite number >= 0, got {part.tolerance!r}."
         )
 
 
-def _check_shares(part: Shares) -> None:
-    _check_tolerance(part)
-    if not isinstance(part.shares, Mapping) or not part.shares:
+def _check_shares(shares: Any) -> None:
+    if not isinstance(shares, Mapping) or not shares:
         raise ValueError(
-            f"shares must be a dict of label to share, such as {{'yes': 0.7}}, got {part.shares!r}.",
+            f"shares must be a dict of label to share, such as {{'yes': 0.7}}, got {shares!r}."
         )
-    for label, share in part.shares.items():
+    for label, share in shares.items():
         if not (is_number(share) and 0 <= share <= 1):
             raise ValueError(f"The share of {label!r} must lie between 0 and 1, got {share!r}.")
-    total = sum(float(share) for share in part.shares.values())
+    total = sum(shares.values())
     if total > 1 + ROUNDING:
         raise ValueError(
-            f"Shares of classes cannot sum to more than one; {dict(part.shares)} sums to {total:g}.",
+            f"Shares of classes cannot sum to more than one; {dict(shares)} sums to {total:g}."
         )
 
 
 def _position(column: Any, width: int, names: Any) -> int:
     """Return the position of a column given by position or name."""
-    if isinstance(column, int | np.integer) and not isinstance(column, bool):
-        if not -width <= column < width:
+    if isinstance(column, str):
+        if names is None:
             raise ValueError(
-                f"A labeled feature stands in column {column}; the table has {width} columns.",
+                f"A labeled feature names the column {column!r}, and the table has no column "
+                "names; fit a pandas frame, give the position, or give the columns of words: "
+                "labeled_feature(word, shares, vocabulary=vectorizer)."
             )
-        return int(column) % width
-    if not isinstance(column, str):
+        return int(choose(column, {str(name): j for j, name in enumerate(names)}, "column"))
+    if not isinstance(column, Integral) or isinstance(column, bool):
         raise ValueError(
-            f"A labeled feature is named by the position or name of a column, got {column!r}.",
+            f"A labeled feature is named by the position or name of a column, got {column!r}."
         )
-    if names is None:
-        raise ValueError(
-            f"A labeled feature names the column {column!r}, and the table has no column names; fit a pandas frame, "
-            "give the position, or say where words stand: labeled_feature(word, shares, vocabulary=vectorizer).",
-        )
-    return int(choose(column, {str(name): j for j, name in enumerate(names)}, "column"))
+    if not -width <= column < width:
+        raise ValueError(f"A labeled feature is in column {column}; the table has {width} columns.")
+    return int(column) % width
 
 
 __all__ = [

@@ -66,7 +66,6 @@ class Annealing(Solver):
     tol: float = 1e-6
     cooling: bool = True
 
-    sparse = True
     ends_itself = True
 
     @classmethod

@@ -21,30 +21,6 @@ EIGENVALUE_CUT = 1e-10  # share of the largest, below which an eigenvalue has no
 
 
 @dataclass(frozen=True, eq=False)
-class Scale:
-    """The mean of features, and the length by which the mean of k(x, x) becomes one (spec B4)."""
-
-    mean: Array
-    length: float
-
-    @staticmethod
-    def of(R: Any, weights: Array) -> Scale:
-        """Return the weighted mean of the rows and their root mean square distance from it."""
-        total = float(weights.sum())
-        mean = np.asarray(weights @ R) / total
-        if is_sparse(R):
-            length = float(mean @ mean)
-            squares = float(weights @ R.multiply(R).sum(axis=1)) / total - length
-            noise = R.shape[1] * np.finfo(float).eps * length
-        else:
-            squares = float(weights @ np.square(R - mean).sum(axis=1)) / total
-            noise = 0.0
-        if squares > noise:
-            return Scale(mean, float(np.sqrt(squares)))
-        return Scale(mean, 1.0)
-
-
-@dataclass(frozen=True, eq=False)
 class Landmarks:
     """k(x, z) for landmark rows z; features are k(x, z) @ back (Williams & Seeger 2001)."""
 
@@ -68,13 +44,15 @@ class Landmarks:
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Features R of rows, their scale, and the landmarks by which other rows get theirs.
+    """Features R of rows, and the landmarks by which other rows get theirs.
 
-    Without landmarks the features are the inputs.
+    Without landmarks the features are the inputs. With the mean subtracted and divided by `length`
+    the mean of k(x, x) is one (spec B4).
     """
 
     R: Any
-    scale: Scale
+    mean: Array
+    length: float
     landmarks: Landmarks | None
 
     @staticmethod
@@ -96,24 +74,38 @@ class Features:
         R, marks = _features(X, kernel.resolved(X), landmarks, random_state)
         if marks is not None and marks.columns is not None:
             marks = replace(marks, columns=rows[marks.columns])
-        return Features(R, Scale.of(R, weights), marks)
+        mean = np.asarray(weights @ R) / weights.sum()
+        return Features(R, mean, _mean_length(R, mean, weights), marks)
 
     def scaled(self) -> tuple[Any, Array]:
         """Return scaled features and the mean still to be subtracted, zero for dense ones."""
-        mean = self.scale.mean
-        length = self.scale.length
         if is_sparse(self.R):
-            return self.R / length, mean / length
-        return np.ascontiguousarray((self.R - mean) / length), np.zeros(len(mean))
+            return self.R / self.length, self.mean / self.length
+        scaled = (self.R - self.mean) / self.length
+        return np.ascontiguousarray(scaled), np.zeros(len(self.mean))
 
     def unscaled(self, W: Array, b: Array) -> tuple[Array, Array]:
         """Return coefficients of the inputs, or of the landmarks, and offsets."""
-        coef = W / self.scale.length
+        coef = W / self.length
         if not is_sparse(self.R):
-            b = b - self.scale.mean @ coef
+            b = b - self.mean @ coef
         if self.landmarks is not None:
             coef = self.landmarks.back @ coef
         return coef, b
+
+
+def _mean_length(R: Any, mean: Array, weights: Array) -> float:
+    """Return the root mean square distance of the rows from their mean; one where it is zero."""
+    subtracted = 0.0
+    if is_sparse(R):
+        subtracted = float(mean @ mean)
+        squares = R.multiply(R).sum(axis=1)
+    else:
+        squares = np.square(R - mean).sum(axis=1)
+    square = float(weights @ squares / weights.sum()) - subtracted
+    if square > R.shape[1] * np.finfo(float).eps * subtracted:
+        return float(np.sqrt(square))
+    return 1.0
 
 
 def _features(

@@ -226,11 +226,6 @@ class Expectation(Problem[ExpectationPoint]):
     statements: Statements
     solvers = ("regfactor.labels.expectation.annealing:Annealing",)
 
-    @property
-    def sparse(self) -> bool:
-        """Whether the features are a sparse table."""
-        return is_sparse(self.X)
-
     @cached_property
     def free(self) -> Array:
         """The unlabeled rows."""

@@ -6,12 +6,10 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.loop import Solution
-from regfactor.core.params import Array
+from regfactor.core.params import Array, is_option
 from regfactor.fitting.base import Choice, Run
-from regfactor.fitting.certificate import Certificate
 from regfactor.fitting.targets import Targets, check_range
 from regfactor.labels.reverse.transfer_regressor import (
     MAHALANOBIS,
@@ -21,7 +19,7 @@ from regfactor.labels.reverse.transfer_regressor import (
 )
 from regfactor.losses.potentials import Potential
 from regfactor.losses.transfers import as_transfer
-from regfactor.problems.forward import Forward, ForwardPoint
+from regfactor.problems.forward import Forward
 
 
 class BregmanRegressor(TransferRegressor):
@@ -90,6 +88,10 @@ class BregmanRegressor(TransferRegressor):
     """
 
     _parameter_constraints = TRANSFER_CONSTRAINTS
+    _locally = False
+    _no_certificate = (
+        "Newton's method finds the optimum of its smooth convex problem without a lower bound"
+    )
 
     def __init__(
         self,
@@ -139,7 +141,7 @@ class BregmanRegressor(TransferRegressor):
         return self._fit(X, y, sample_weight)
 
     def _transfer(self) -> Potential:
-        if isinstance(self.transfer, str) and self.transfer == MAHALANOBIS:
+        if is_option(self.transfer, MAHALANOBIS):
             raise ValueError(
                 "transfer='mahalanobis' is a metric of the inputs, which forward prediction does "
                 "not reconstruct; for targets it is the same as 'identity'. Use that, or "
@@ -167,18 +169,9 @@ class BregmanRegressor(TransferRegressor):
     def _publish(
         self,
         choice: Choice[Forward],
-        solution: Solution[ForwardPoint],
+        solution: Solution[Any],
         inputs: RegressionInputs,
         run: Run,
-    ) -> Solution[ForwardPoint]:
+    ) -> Solution[Any]:
         W = solution.point.coefficients
         return replace(solution, objective=self._publish_forward(inputs.forward, W, inputs))
-
-    @property
-    def certificate_(self) -> Certificate:
-        """There is none; the error of reading it states why."""
-        check_is_fitted(self)
-        raise AttributeError(
-            f"This {type(self).__name__} has no duality gap: Newton's method finds the optimum of "
-            "its smooth convex problem without a lower bound."
-        )

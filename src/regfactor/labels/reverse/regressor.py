@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from regfactor.core.loop import Limits, Solution, Status
-from regfactor.core.params import Array, warn
+from regfactor.core.params import Array, is_option, warn
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.parameters import FINITE_NON_NEGATIVE
 from regfactor.fitting.targets import Targets, check_range
@@ -165,7 +165,7 @@ class ReverseRegressor(TransferRegressor):
 
     @property
     def _is_mahalanobis(self) -> bool:
-        return isinstance(self.transfer, str) and self.transfer == MAHALANOBIS
+        return is_option(self.transfer, MAHALANOBIS)
 
     def _transfer(self) -> Potential:
         if self._is_mahalanobis:
