@@ -27,7 +27,6 @@ from regfactor.labels.expectation.problem import (
     Statements,
     entropies,
     log_partition,
-    probabilities,
 )
 from regfactor.losses import Hinge, Huber, Logistic, SmoothedHinge, Squared, SquaredHinge
 from regfactor.solvers.choose import solve
@@ -258,13 +257,10 @@ def test_the_hessian_is_the_derivative_of_the_slope():
     )
     dual = LabelDual(random.normal(size=(20, 3)), random.uniform(1, 2, 20), statements, 0.7)
     gamma, h = random.normal(size=6), 1e-6
-    p = probabilities(dual.scores(gamma))
+    p = dual.at(gamma).p
     for k in range(6):
         e = h * (np.arange(6) == k)
-        ends = [
-            dual.smooth_gradient(gamma + s * e, probabilities(dual.scores(gamma + s * e)))
-            for s in (1, -1)
-        ]
+        ends = [dual.smooth_gradient(dual.at(gamma + s * e)) for s in (1, -1)]
         np.testing.assert_allclose((ends[0] - ends[1]) / (2 * h), dual.hessian(p)[k], atol=1e-7)
 
 

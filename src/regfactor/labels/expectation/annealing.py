@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -44,10 +44,9 @@ class State:
     decisions: list[LinearDecision]
     labels: ExpectedLabels
     weights: MarginWeights
-    stage: int
-    temperature: float
     offset_ridge: float
-    info: dict[str, float]
+    stage: int = -1
+    info: dict[str, float] = field(default_factory=dict)
 
     @property
     def values(self) -> Array:
@@ -96,8 +95,9 @@ class Annealing(Solver):
         rows = CenteredRows(problem.X, problem.mean)
         state = _first_state(problem, offset_ridge(problem, rows))
         for stage, T in enumerate(self.temperatures(problem)):
+            state = replace(state, stage=stage)
             for turn in range(MAX_TURNS):
-                state = _turned(problem, rows, replace(state, stage=stage, temperature=T), turn)
+                state = _turned(problem, rows, state, T, turn)
                 yield _iterate(problem, state)
                 if state.info["moved"] < STILL:
                     break
@@ -111,7 +111,7 @@ def first_labels(problem: Expectation) -> ExpectedLabels:
     gains = np.zeros((len(problem.free), problem.columns))
     multipliers = np.zeros(len(problem.statements))
     if not problem.uses_unlabeled:
-        return ExpectedLabels(gains + 1 / problem.n_classes, multipliers)
+        return ExpectedLabels(multipliers, gains)
     T = problem.first_temperature
     dual = LabelDual(gains, problem.free_weights, problem.statements, T)
     return expected_labels(dual, multipliers)
@@ -137,33 +137,32 @@ def offset_ridge(problem: Expectation, rows: CenteredRows) -> float:
 def _first_state(problem: Expectation, ridge: float) -> State:
     decisions = [LinearDecision.zero(*problem.X.shape)] * problem.columns
     labels = first_labels(problem)
-    weights = problem.margin_weights(labels.p)
-    info = {"entropy": _mean_entropy(problem, labels.p)}
-    return State(decisions, labels, weights, -1, problem.first_temperature, ridge, info)
+    info = {"temperature": problem.first_temperature, "entropy": _mean_entropy(problem, labels.p)}
+    return State(decisions, labels, problem.margin_weights(labels.p), ridge, info=info)
 
 
-def _turned(problem: Expectation, rows: CenteredRows, state: State, turn: int) -> State:
+def _turned(problem: Expectation, rows: CenteredRows, state: State, T: float, turn: int) -> State:
     """Return the state after new margins and new labels."""
     state = replace(state, decisions=_fitted_columns(problem, rows, state, WARM_ACCURACY))
     gains = problem.gains(state.values)
-    dual = LabelDual(gains, problem.free_weights, problem.statements, state.temperature)
+    dual = LabelDual(gains, problem.free_weights, problem.statements, T)
     labels = expected_labels(dual, state.labels.multipliers, WARM_LABEL_ACCURACY)
     changes = np.abs(labels.p - state.labels.p).sum(axis=1)
     if problem.columns > 1:  # what one class gains another loses
         changes = changes / 2
     moved = float(problem.free_weights @ changes / problem.free_weights.sum())
-    info = {"entropy": _mean_entropy(problem, labels.p), "turn": turn, "moved": moved}
+    entropy = _mean_entropy(problem, labels.p)
+    info = {"temperature": T, "entropy": entropy, "turn": turn, "moved": moved}
     return replace(state, labels=labels, weights=problem.margin_weights(labels.p), info=info)
 
 
 def _finished(problem: Expectation, rows: CenteredRows, state: State, tol: float) -> State:
     """Return the state with exact margins for the last labels, and a free offset."""
     state = replace(state, stage=state.stage + 1, offset_ridge=0.0)
-    # values anew, without the rounding errors that were summed up
-    exact = [
-        LinearDecision(column.w, column.b, rows.times(column.w) + column.b)
-        for column in _fitted_columns(problem, rows, state, tol)
-    ]
+    exact = []
+    for column in _fitted_columns(problem, rows, state, tol):
+        f = rows.times(column.w) + column.b  # without the rounding errors that were summed up
+        exact.append(replace(column, f=f))
     info = {**state.info, "turn": 0, "moved": 0.0}
     return replace(state, decisions=exact, info=info)
 
@@ -191,8 +190,7 @@ def _iterate(problem: Expectation, state: State) -> Iterate[ExpectationPoint]:
     b = np.array([decision.b for decision in state.decisions])
     labels = state.labels
     point = ExpectationPoint(W, b - problem.mean @ W, state.values, labels.p, labels.multipliers)
-    heat = state.temperature * state.info["entropy"] * float(problem.free_weights.sum())
+    heat = state.info["temperature"] * state.info["entropy"] * float(problem.free_weights.sum())
     objective = problem.objective(point, state.weights, heat)
     objective += state.offset_ridge * float(b @ b) / 2
-    info = {"temperature": state.temperature, **state.info}
-    return Iterate(point, objective, stage=state.stage, info=info)
+    return Iterate(point, objective, stage=state.stage, info=state.info)

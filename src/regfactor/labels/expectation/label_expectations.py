@@ -6,6 +6,7 @@ Its dual is minimized by orthant-wise Newton steps.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,19 +25,16 @@ EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, eq=False)
 class ExpectedLabels:
-    """The distribution p of the labels of each row, and the multipliers of the statements."""
-
-    p: Array
-    multipliers: Array
-
-
-@dataclass(frozen=True, eq=False)
-class DualPoint:
-    """Multipliers with their scores s / T and the value of the dual."""
+    """Multipliers of the statements, the scores s / T of the labels and the value of the dual."""
 
     multipliers: Array
     scores: Array
-    value: float
+    value: float = 0.0
+
+    @cached_property
+    def p(self) -> Array:
+        """The distribution of the labels of each row."""
+        return probabilities(self.scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,31 +50,27 @@ class LabelDual:
     statements: Statements
     T: float
 
-    def scores(self, multipliers: Array) -> Array:
-        """Return s / T."""
-        shifts = self.statements.shifts(multipliers, self.gains.shape[1])
-        return (self.gains + shifts) / self.T
-
-    def at(self, multipliers: Array) -> DualPoint:
-        """Return a point with its value."""
+    def at(self, multipliers: Array) -> ExpectedLabels:
+        """Return the labels under given multipliers."""
         s = self.statements
-        scores = self.scores(multipliers)
+        scores = (self.gains + s.shifts(multipliers, self.gains.shape[1])) / self.T
         partition = self.T * float(self.weights @ log_partition(scores))
         band = s.tolerance @ np.abs(multipliers) - s.target @ multipliers
         penalty = (multipliers / s.strength) @ multipliers / 2
-        return DualPoint(multipliers, scores, partition + float(band + penalty))
+        return ExpectedLabels(multipliers, scores, partition + float(band + penalty))
 
-    def smooth_gradient(self, multipliers: Array, p: Array) -> Array:
+    def smooth_gradient(self, labels: ExpectedLabels) -> Array:
         """Return the derivative without that of tolerance'|g|."""
         s = self.statements
-        return s.expected(p, self.weights) - s.target + multipliers / s.strength
+        return s.expected(labels.p, self.weights) - s.target + labels.multipliers / s.strength
 
-    def gradient(self, multipliers: Array, p: Array) -> Array:
+    def gradient(self, labels: ExpectedLabels) -> Array:
         """Return the subgradient of least norm."""
-        g = self.smooth_gradient(multipliers, p)
+        g = self.smooth_gradient(labels)
+        signs = np.sign(labels.multipliers)
         tolerance = self.statements.tolerance
         at_zero = np.sign(g) * np.maximum(np.abs(g) - tolerance, 0)
-        return np.where(multipliers != 0, g + tolerance * np.sign(multipliers), at_zero)
+        return np.where(signs != 0, g + tolerance * signs, at_zero)
 
     def hessian(self, p: Array) -> Array:
         """Return the second derivative, without that of tolerance'|g|."""
@@ -91,50 +85,46 @@ def expected_labels(dual: LabelDual, multipliers: Array, tol: float = EXACT) -> 
     that would leave the orthant stops at zero. Where that does not converge, bounded quasi-Newton
     on both parts of the multipliers does.
     """
-    if not len(multipliers):
-        return ExpectedLabels(probabilities(dual.scores(multipliers)), multipliers)
-    point = dual.at(multipliers)
+    labels = dual.at(multipliers)
     for _ in range(MAX_NEWTON_STEPS):
-        p = probabilities(point.scores)
-        gradient = dual.gradient(point.multipliers, p)
+        gradient = dual.gradient(labels)
         if np.all(np.abs(gradient) <= tol * dual.statements.sizes):
-            return ExpectedLabels(p, point.multipliers)
-        step = _newton_step(dual, point.multipliers, p, gradient)
-        improved = _line_search(dual, point, gradient, step)
+            return labels
+        improved = _line_search(dual, labels, gradient, _newton_step(dual, labels, gradient))
         if improved is None:
             break
-        point = improved
-    return bounded_quasi_newton(dual, point.multipliers, tol)
+        labels = improved
+    return bounded_quasi_newton(dual, labels.multipliers, tol)
 
 
-def _newton_step(dual: LabelDual, multipliers: Array, p: Array, gradient: Array) -> Array:
-    active = (multipliers != 0) | (gradient != 0)
-    H = dual.hessian(p)[np.ix_(active, active)]
+def _newton_step(dual: LabelDual, labels: ExpectedLabels, gradient: Array) -> Array:
+    active = (labels.multipliers != 0) | (gradient != 0)
+    H = dual.hessian(labels.p)[np.ix_(active, active)]
     scale = np.sqrt(np.maximum(np.diag(H), np.finfo(float).tiny))  # features may have any unit
     H = H / np.outer(scale, scale)
     H[np.diag_indices(len(H))] += 64 * EPS * len(H)  # statements that repeat each other
     scaled = gradient[active] / scale
-    step = np.zeros_like(multipliers)
+    step = np.zeros_like(gradient)
     step[active] = -scipy.linalg.solve(H, scaled, assume_a="pos", check_finite=False) / scale
     return step
 
 
 def _line_search(
-    dual: LabelDual, point: DualPoint, gradient: Array, step: Array
-) -> DualPoint | None:
+    dual: LabelDual, labels: ExpectedLabels, gradient: Array, step: Array
+) -> ExpectedLabels | None:
     """Return the first of ever shorter steps that lowers the dual as its gradient predicts."""
-    start = point.multipliers
+    start = labels.multipliers
     orthant = np.where(start != 0, np.sign(start), -np.sign(gradient))
-    slack = 8 * EPS * abs(point.value)
+    slack = 8 * EPS * abs(labels.value)
 
-    def attempt(length: float) -> DualPoint | None:
+    def attempt(length: float) -> ExpectedLabels | None:
         trial = start + length * step
         trial = np.where(np.sign(trial) == orthant, trial, 0.0)
         change = float(gradient @ (trial - start))
         if not change < 0:
             return None
         found = dual.at(trial)
-        if found.value <= point.value + SUFFICIENT_DECREASE * change + slack:
+        if found.value <= labels.value + SUFFICIENT_DECREASE * change + slack:
             return found
         return None
 
@@ -152,15 +142,13 @@ def bounded_quasi_newton(dual: LabelDual, multipliers: Array, tol: float) -> Exp
 
     def evaluate(parts: Array) -> tuple[float, Array]:
         difference = parts[:m] - parts[m:]
-        point = dual.at(unit * difference)
-        p = probabilities(point.scores)
-        g = unit * dual.smooth_gradient(point.multipliers, p)
+        labels = dual.at(unit * difference)
+        g = unit * dual.smooth_gradient(labels)
         rest = float(tolerance @ (parts[:m] + parts[m:] - np.abs(difference)))
-        return point.value + rest, np.concatenate([g + tolerance, tolerance - g])
+        return labels.value + rest, np.concatenate([g + tolerance, tolerance - g])
 
     scaled = multipliers / unit
     start = np.concatenate([np.maximum(scaled, 0), np.maximum(-scaled, 0)])
     box: list[Any] = [(0, None)] * (2 * m)
     found, _, _ = fmin_l_bfgs_b(evaluate, start, bounds=box, maxiter=2000, factr=10.0, pgtol=tol)
-    multipliers = unit * (found[:m] - found[m:])
-    return ExpectedLabels(probabilities(dual.scores(multipliers)), multipliers)
+    return dual.at(unit * (found[:m] - found[m:]))

@@ -10,7 +10,6 @@ along them is too.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,52 +32,27 @@ EPS = float(np.finfo(np.float64).eps)
 LEAST_CURVATURE = 1e-3  # of the offset, as a share of all weights: a hinge may have none
 
 
-@dataclass(frozen=True, eq=False)
-class Factorization:
-    """The Cholesky factor of I + X'(D - hh'/total)X, with the h and total that it belongs to."""
-
-    h: Array
-    total: float
-    factor: Any
-
-    def serves(self, h: Array, total: float) -> bool:
-        """Return whether the factor is that of another h and total."""
-        return self.total == total and np.array_equal(self.h, h)
-
-
 @dataclass(eq=False)
 class CenteredRows:
     """Rows less their mean as an operator; a sparse table is stored by rows and by columns."""
 
     X: Any
     mean: Array
-    _factorization: Factorization | None = None
 
     def __post_init__(self) -> None:
         if is_sparse(self.X):
             self.X = _with_short_indices(self.X)
             self._transpose = scipy.sparse.csr_array(self.X.T)
+            squares = np.ravel(self.X.multiply(self.X).sum(axis=0))
         else:
             self._transpose = self.X.T
+            squares = np.square(self.X).sum(axis=0)
         self._centered = not self.mean.any()
         self.direct = self.X.shape[1] <= MAX_DIRECT_FEATURES
-
-    @cached_property
-    def _squares(self) -> Array:
-        """Sums of squares of the columns before centering."""
-        if is_sparse(self.X):
-            return np.asarray(self.X.multiply(self.X).sum(axis=0)).ravel()
-        return np.asarray(np.square(self.X).sum(axis=0))
-
-    @cached_property
-    def squares(self) -> Array:
-        """Sums of squares of the centered columns."""
-        return np.maximum(self._squares - self.X.shape[0] * np.square(self.mean), 0)
-
-    @cached_property
-    def row_length(self) -> float:
-        """The root mean square length of a row before centering, at least one."""
-        return max(1.0, float(np.sqrt(self._squares.sum() / max(self.X.shape[0], 1))))
+        self._factor: Any = None
+        n = self.X.shape[0]
+        self.row_length = max(1.0, float(np.sqrt(squares.sum() / n)))  # before centering
+        self.squares = np.maximum(squares - n * np.square(self.mean), 0)  # of centered columns
 
     def times(self, w: Array) -> Array:
         """Return (X - mean) w."""
@@ -120,13 +94,14 @@ class CenteredRows:
 
         The factorization is reused as long as h does not change.
         """
-        if self._factorization is None or not self._factorization.serves(h, total):
+        if self._factor is None or total != self._total or not np.array_equal(h, self._h):
             sums = self.adjoint(h)
             H = self._gram(h) - np.outer(sums, sums) / total
             H[np.diag_indices(len(H))] += 1
-            factor = scipy.linalg.cho_factor(H, overwrite_a=True, check_finite=False)
-            self._factorization = Factorization(h, total, factor)
-        solved = scipy.linalg.cho_solve(self._factorization.factor, gradient, check_finite=False)
+            self._factor = scipy.linalg.cho_factor(H, overwrite_a=True, check_finite=False)
+            self._total = total
+            self._h = h
+        solved = scipy.linalg.cho_solve(self._factor, gradient, check_finite=False)
         return np.asarray(-solved)
 
 

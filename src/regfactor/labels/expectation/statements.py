@@ -161,28 +161,15 @@ class StatedConstraints:
         lines = []
         for constraint, a in self._pairs():
             for label, target in constraint.targets.items():
-                expected = np.nan
-                share = np.nan
-                violation = 0.0
-                rows = 0
+                found = (np.nan, np.nan, 0.0, 0)
                 if a is not None:
                     c = place[label]
                     v = self.weights * a
                     expected = float(v @ p[:, c])
-                    share = float(v @ (predicted == c))
                     violation = max(abs(expected - target) - constraint.tolerance, 0.0)
-                    rows = int(np.count_nonzero(a))
-                line = Reported(
-                    str(constraint),
-                    label,
-                    target,
-                    constraint.tolerance,
-                    expected,
-                    share,
-                    violation,
-                    rows,
-                )
-                lines.append(line)
+                    share = float(v @ (predicted == c))
+                    found = (expected, share, violation, int(np.count_nonzero(a)))
+                lines.append(Reported(str(constraint), label, target, constraint.tolerance, *found))
         return ConstraintReport(lines)
 
     def warn_of_violations(self, report: ConstraintReport) -> None:
@@ -191,10 +178,10 @@ class StatedConstraints:
         for constraint, a in self._pairs():
             scale = 1.0 if a is None else float(self.weights @ np.abs(a))
             scales += [scale] * len(constraint.targets)
-        missed = []
-        for line, scale in zip(report, scales, strict=True):
-            if line.violation > LARGE_VIOLATION * scale:
-                missed.append(line)
+        limits = LARGE_VIOLATION * np.array(scales)
+        missed = [
+            line for line, limit in zip(report, limits, strict=True) if line.violation > limit
+        ]
         if not missed:
             return
         worst = max(missed, key=lambda line: line.violation)

@@ -279,7 +279,7 @@ def minimize_keeping_sums(task: ColumnTask, U: Array) -> Array:
         slack = 4 * EPS * np.abs(values).sum()
         improved = _line_search_of_sum(task, U, step, values.sum() + slack, decrease)
         if improved is None:
-            return U
+            break
         U = improved
         values = task.values(U)
         if decrease <= 8 * EPS * np.abs(values).sum():

@@ -109,11 +109,8 @@ class TransferRegressor(MultiOutputMixin, RegressorMixin, Estimator):
             self.intercept_ = self.intercept_[0]
         self._potential = inputs.potential
         self._kernel = inputs.kernel
-        self._references = None
-        self._prepared = None
-        if inputs.kernel is not None:
-            self._references = X
-            self._prepared = inputs.kernel.prepare(X)
+        self._references = None if inputs.kernel is None else X
+        self._prepared = None if inputs.kernel is None else inputs.kernel.prepare(X)
         return model.objective
 
     def predict(self, X: Any) -> Array:
