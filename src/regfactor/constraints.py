@@ -353,9 +353,12 @@ def _position(column: Any, width: int, names: Any) -> int:
         raise ValueError(
             f"A labeled feature is named by the position or name of a column, got {column!r}."
         )
-    if not -width <= column < width:
-        raise ValueError(f"A labeled feature is in column {column}; the table has {width} columns.")
-    return int(column) % width
+    position = int(column)
+    if not -width <= position < width:
+        raise ValueError(
+            f"A labeled feature is in column {position}; the table has {width} columns."
+        )
+    return position % width
 
 
 __all__ = [

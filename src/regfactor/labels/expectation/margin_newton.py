@@ -50,6 +50,8 @@ class CenteredRows:
         self._centered = not self.mean.any()
         self.direct = self.X.shape[1] <= MAX_DIRECT_FEATURES
         self._factor: Any = None
+        self._h = np.zeros(0)
+        self._total = 0.0
         n = self.X.shape[0]
         self.row_length = max(1.0, float(np.sqrt(squares.sum() / n)))  # before centering
         self.squares = np.maximum(squares - n * np.square(self.mean), 0)  # of centered columns
@@ -94,7 +96,7 @@ class CenteredRows:
 
         The factorization is reused as long as h does not change.
         """
-        if self._factor is None or total != self._total or not np.array_equal(h, self._h):
+        if total != self._total or not np.array_equal(h, self._h):
             sums = self.adjoint(h)
             H = self._gram(h) - np.outer(sums, sums) / total
             H[np.diag_indices(len(H))] += 1
