@@ -150,7 +150,7 @@ def path(n):
 def test_leading_eigenvectors_of_a_graph_are_the_same_by_factors_and_by_lanczos(
     restarts, monkeypatch
 ):
-    monkeypatch.setattr(spectral, "RESTARTS", restarts)
+    monkeypatch.setattr(spectral, "MAX_RESTARTS", restarts)
     A = path(200)
     root = 1 / np.sqrt(A.sum(axis=1))
     N = scipy.sparse.csr_array(A.multiply(root[:, None] * root))
@@ -191,8 +191,8 @@ def test_graphs_without_small_separators_are_not_factored():
     random, n = np.random.default_rng(0), 10_000
     places = np.tile(np.arange(n), 4), np.concatenate([random.permutation(n) for _ in range(4)])
     A = scipy.sparse.csr_array((np.ones(4 * n), places), (n, n))
-    assert spectral.work_of_factors(A + A.T) > spectral.WORK
-    assert spectral.work_of_factors(path(n)) == pytest.approx(n, rel=1e-3)
+    assert spectral.factorization_steps(A + A.T) > spectral.MAX_FACTORIZATION_STEPS
+    assert spectral.factorization_steps(path(n)) == pytest.approx(n, rel=1e-3)
 
 
 def test_edges_of_all_sizes_are_cut_though_eigenvalues_crowd():

@@ -19,7 +19,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import rng
 from regfactor.clusters.kmeans import BregmanKMeans
-from regfactor.core.factors import FactorPoint, Factors
 from regfactor.datasets import make_reverse_classification, random_split
 from regfactor.kernels import Gaussian, as_kernel
 from regfactor.labels.reverse.classifier import ReverseClassifier
@@ -28,14 +27,10 @@ from regfactor.losses.distances import Mahalanobis, SquaredDistance
 from regfactor.losses.divergences import as_divergence
 from regfactor.losses.transfers import TRANSFERS
 from regfactor.model_selection import compare_with_supervised
-from regfactor.problems.clusters import Clusters
-from regfactor.solvers.assignment import LabeledClusters, LabeledLloyd, LabeledMixture
-from regfactor.solvers.kernel_assignment import (
-    LabeledKernelClusters,
-    LabeledKernelLloyd,
-    LabeledKernelMixture,
-)
-from regfactor.solvers.kernel_lloyd import KernelClusters
+from regfactor.problems.clusters import ClusterPoint, Clusters
+from regfactor.problems.kernel_clusters import KernelClusters
+from regfactor.solvers import EM, Lloyd
+from regfactor.solvers.kernel_steps import KernelSteps
 from regfactor.solvers.seeding import spread_rows
 
 # small random tables of which soft classes make what they can; the warning has a test of its own
@@ -156,10 +151,11 @@ def test_the_objective_in_feature_space_never_rises(assignment, cut, mu):
 def test_in_feature_space_no_class_is_filled_by_emptying_another():
     D = np.array([[9.0, 99.0, 99.0], [99.0, 1.0, 99.0], [99.0, 2.0, 99.0], [99.0, 3.0, 99.0]])
     ones = np.ones(4)
-    space = KernelClusters(np.eye(4).__getitem__, ones, ones, ones, 3)
+    labels = D.argmin(axis=1)
     for codes, expected in (([-1, -1, -1, -1], [0, 1, 1, 2]), ([-1, -1, -1, 1], [0, 1, 2, 1])):
-        problem = LabeledKernelClusters(space, np.array(codes), ones)
-        np.testing.assert_array_equal(problem.assigned(D, D.argmin(axis=1)), expected)
+        problem = KernelClusters(np.eye(4).__getitem__, ones, ones, ones, 3, np.array(codes))
+        steps = KernelSteps(problem, ClusterPoint(labels=labels))
+        np.testing.assert_array_equal(steps._nearest(D, labels), expected)
 
 
 def test_a_class_that_runs_empty_is_given_a_free_row():
@@ -169,13 +165,11 @@ def test_a_class_that_runs_empty_is_given_a_free_row():
             X, [0, -1, 1, -1, 2, -1]
         )
         assert model.transduction_.tolist() == [0, 0, 1, 1, 2, 3]
-    problem = LabeledClusters(X, None, SquaredDistance(), 4, np.array([0, -1, 1, -1, 2, -1]))
-    far = FactorPoint(
-        Factors(scipy.sparse.csr_array((6, 4)), np.array([[0.0], [1.0], [9.0], [1e3]]))
-    )
-    iterates = LabeledLloyd(0.0).iterates(problem, far)
-    assert next(iterates).point.factors.Phi.indices.tolist() == [0, 0, 1, 1, 2, 1]
-    assert next(iterates).point.factors.Phi.indices.tolist() == [0, 0, 1, 1, 2, 3]
+    problem = Clusters(X, None, SquaredDistance(), 4, np.array([0, -1, 1, -1, 2, -1]))
+    far = ClusterPoint(np.array([[0.0], [1.0], [9.0], [1e3]]))
+    iterates = Lloyd(0.0).iterates(problem, far)
+    assert next(iterates).point.labels.tolist() == [0, 0, 1, 1, 2, 1]
+    assert next(iterates).point.labels.tolist() == [0, 0, 1, 1, 2, 3]
 
 
 def soft_error(X, M, p, rates):
@@ -217,13 +211,11 @@ def test_iterates_of_the_printed_algorithm_11_are_ours_with_equal_weights_and_sh
     X, _, marked = groups(labels=2, apart=0.8)
     M = np.array([X[marked == j].mean(axis=0) for j in range(3)])
     _, path = literal_algorithm_11(X, marked, M, rho=10.0, mu=0.2, steps=6)
-    problem = LabeledClusters(X, None, SquaredDistance(), 3, marked)
-    iterates = LabeledMixture(2.0).iterates(
-        problem, FactorPoint(Factors(np.full((1, 3), 1 / 3), M))
-    )
+    problem = Clusters(X, None, SquaredDistance(), 3, marked, sharpness=2.0)
+    iterates = EM().iterates(problem, ClusterPoint(M, shares=np.full(3, 1 / 3)))
     next(iterates)
     for theirs, ours in zip(path, iterates, strict=False):
-        np.testing.assert_allclose(ours.point.factors.C, theirs, atol=1e-10)
+        np.testing.assert_allclose(ours.point.centers, theirs, atol=1e-10)
 
 
 def test_unit_weights_are_mu_of_unlabeled_over_labeled_rows():
@@ -422,10 +414,18 @@ def test_every_marker_of_unlabeled_rows_is_understood(y, parameters, classes, as
         ([0, 1, 1, 0], {"classes": [0, 1, 2]}, r"Classes \[2\] have no labeled row"),
         ([0, 1, 1, -1], {"classes": [0, 1, 2, 3]}, "1 unlabeled rows are too few"),
         ([0, 1, -1, -1], {"transfer": "sigmoyd"}, "Did you mean 'sigmoid'"),
-        ([0, 1, -1, -1], {"assignment": "firm"}, "Unknown assignment"),
-        ([0, 1, -1, -1], {"unlabeled_weight": -1.0}, "unlabeled_weight must be a number >= 0"),
+        (
+            [0, 1, -1, -1],
+            {"assignment": "firm"},
+            "'assignment' parameter of ReverseClassifier must be",
+        ),
+        (
+            [0, 1, -1, -1],
+            {"unlabeled_weight": -1.0},
+            "'unlabeled_weight' parameter .* must be a float",
+        ),
         ([0, 1, -1, -1], {"unlabeled_weight": "even"}, "'balanced'"),
-        ([0, 1, -1, -1], {"sharpness": 0.0}, "sharpness must be a positive number"),
+        ([0, 1, -1, -1], {"sharpness": 0.0}, "'sharpness' parameter .* must be a float"),
         ([0, 1, -1, -1], {"normalized_cut": "yes"}, "normalized_cut must be True or False"),
         ([0, 1, -1, -1], {"transfer": potentials.Entropy()}, "column 1: 1 of 4 values.*'identity'"),
         (
@@ -643,10 +643,12 @@ def test_limits_of_a_run_are_kept_and_told():
 
 def test_solvers_refuse_other_problems():
     X, *_ = groups()
-    plain = Clusters(X, None, as_divergence("squared"), 3)
-    for solver in (LabeledLloyd(), LabeledMixture(), LabeledKernelLloyd(), LabeledKernelMixture()):
-        with pytest.raises(ValueError, match="Labeled"):
-            solver.check(plain)
+    hard = Clusters(X, None, as_divergence("squared"), 3)
+    with pytest.raises(ValueError, match="with a sharpness; use Lloyd"):
+        EM().check(hard)
+    for problem in (hard.softened(1.0), X):
+        with pytest.raises(ValueError, match="without a sharpness; use EM"):
+            Lloyd().check(problem)
 
 
 def test_it_works_in_searches_and_comparisons():

@@ -2,65 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Self
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
-)
-from sklearn.utils import Tags, check_random_state
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.blas import one_thread
-from regfactor.core.factors import FactorPoint, Factors
-from regfactor.core.params import Array, UnsupportedProblem, as_floats, choose, is_option, warn
+from regfactor.core.loop import Solution
+from regfactor.core.params import Array, UnsupportedProblem, as_floats, is_option, warn
+from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.clustering import (
-    LocalSearch,
-    best_run,
-    check_count,
+    ClusterEstimator,
     check_domain,
     check_enough,
-    count_of_starts,
     is_non_negative,
-    publish_run,
     rows_of,
     warn_of_empty,
     weights_of,
 )
-from regfactor.fitting.factor_estimator import _check_limits
-from regfactor.fitting.kernel_blocks import implicit_problem, labels_of
-from regfactor.fitting.rollback import all_or_nothing
-from regfactor.kernels import is_pairwise, takes_sparse
-from regfactor.losses.distances import Mahalanobis, SquaredDistance
+from regfactor.fitting.kernel_blocks import KernelRows, check_labels, kernel_rows, origin_of
+from regfactor.fitting.parameters import AUTO, COUNT, RUN_CONSTRAINTS
+from regfactor.kernels import as_kernel, is_pairwise, takes_sparse
+from regfactor.losses.distances import Divergence, Mahalanobis, SquaredDistance
 from regfactor.losses.divergences import as_divergence
-from regfactor.problems.clusters import Clusters
-from regfactor.solvers.kernel_lloyd import (
-    NEGATIVE,
-    KernelLloyd,
-    one_hot,
-    random_labels,
-    spread_labels,
-)
-from regfactor.solvers.lloyd import Lloyd, at_centers
+from regfactor.problems.clusters import ClusterPoint, Clusters
+from regfactor.problems.kernel_clusters import KernelClusters
+from regfactor.solvers.choose import solve_from
+from regfactor.solvers.kernel_steps import MAX_NEGATIVE
 from regfactor.solvers.nearest import Centers
-from regfactor.solvers.seeding import random_rows, spread_rows
+from regfactor.solvers.seeding import random_labels, random_rows, spread_labels, spread_rows
 
-STARTS = {"k-means++": spread_rows, "random": random_rows}
+ROW_STARTS = {"k-means++": spread_rows, "random": random_rows}
 KERNEL_STARTS = {"k-means++": spread_labels, "random": random_labels}
 
 
+@dataclass(frozen=True, eq=False)
+class ClusterInputs:
+    """Rows as they were read: legal under the divergence, in feature space with a kernel."""
+
+    X: Any
+    weights: Array | None
+    divergence: Divergence
+    kernel: KernelRows | None = None
+
+
 class BregmanKMeans(
-    LocalSearch,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    ClusterMixin,
-    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, ClusterEstimator
 ):
-    """min over labels z and centers m of sum_i w_i D(x_i, m_{z_i}): k-means under any Bregman divergence.
+    """min over labels z and centers m of sum_i w_i D(x_i, m_{z_i}): k-means under a divergence.
 
     Parameters
     ----------
@@ -93,7 +87,7 @@ class BregmanKMeans(
     verbose : int, default=0
     random_state : int, RandomState instance or None, default=None
     callback : callable, optional
-        Called with every `Iterate`; the run ends when it returns something true.
+        Called with every `Iterate`; the run ends when it returns a true value.
 
     Attributes
     ----------
@@ -107,8 +101,9 @@ class BregmanKMeans(
         With "mahalanobis".
     objective_ : float
         What was minimized: `inertia_`, for "mahalanobis" plus W/2 (log det S + tr V S^-1), with V
-        the diagonal of a thousandth of the variances of the columns: it keeps S from growing for
-        ever, and invertible.
+        the diagonal of a thousandth of the variances of the columns, which keeps S invertible.
+        Under `Mahalanobis(covariance=S)` S is kept, and the objective is `inertia_` plus
+        W/2 log det S.
 
     Notes
     -----
@@ -116,8 +111,8 @@ class BregmanKMeans(
     legal. Where all rows of a cluster have such a value in a column, so has the center: their
     divergence is zero there, that of any other value x finite but huge, 708 x for "kl", in place of
     infinity. "exp" takes numbers below 700, in float32 below 85. An empty cluster is given the row
-    farthest from its center. It stays empty only if all rows lie on centers, of which a warning
-    tells. Sparse tables are read with absent entries as zeros.
+    farthest from its center. It stays empty only if all rows lie on centers, which gives a
+    warning. Sparse tables are read with absent entries as zeros.
 
     Examples
     --------
@@ -130,6 +125,13 @@ class BregmanKMeans(
     >>> model.cluster_centers_[model.labels_[0]]
     array([8.5, 0.5])
     """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_clusters": [COUNT],
+        "init": [StrOptions(set(ROW_STARTS)), callable, "array-like"],
+        "n_init": [COUNT, AUTO],
+        **RUN_CONSTRAINTS,
+    }
 
     def __init__(
         self,
@@ -172,138 +174,129 @@ class BregmanKMeans(
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight w stands for w equal rows.
+            Weights act as repetition counts.
 
         Returns
         -------
         self
         """
-        with all_or_nothing(self):
-            _check_limits(self)
-            k = check_count(self, "n_clusters")
-            divergence = as_divergence(self.divergence)
-            n_init = self._n_init()
-            if self.kernel is not None and not isinstance(divergence, SquaredDistance):
-                raise UnsupportedProblem(
-                    f"k-means in the feature space of a kernel needs divergence='squared', got {self.divergence!r}. To "
-                    "cluster rows of the kernel matrix as features under it, leave kernel=None and fit on "
-                    "as_kernel(kernel).resolved(X).gram(X).",
-                )
-            X = rows_of(self, X, divergence, reset=True)
-            w = weights_of(X, sample_weight)
-            check_enough(X, k, "n_clusters")
-            random = check_random_state(self.random_state)
-            with one_thread():
-                if self.kernel is not None:
-                    return self._fit_kernel(X, w, n_init, random)
-                return self._fit_rows(Clusters(X, w, divergence, k), n_init, random)
+        return self._fit(X, sample_weight)
 
-    def _fit_rows(self, problem: Clusters, n_init: int, random: np.random.RandomState) -> Self:
-        X = problem.X
-        k = problem.n_clusters
-        first = self._centers_first(problem, random)
-        starts = (
-            Lloyd(self.tol).iterates(problem, at_centers(problem, first())) for _ in range(n_init)
-        )
-        solution = best_run(self, starts)
-        M = solution.point.factors.C
-        covariance = solution.point.coefficients
-        divergence = problem.started.at(covariance)
-        self._centers: Any = Centers(divergence, M, problem.anchor, problem.far)
-        self._placed: Array | None = M.astype(X.dtype)
-        self.labels_ = solution.point.factors.Phi.indices
-        extra = divergence.extra(problem.mass)
-        self.inertia_ = self._centers.inertia(problem, self.labels_, solution.objective - extra)
-        if covariance is not None:
-            self.covariance_ = covariance.astype(X.dtype)
-        self._n_features_out = k
-        publish_run(self, solution, "Lloyd")
-        self.objective_ = self.inertia_ + extra
-        warn_of_empty(self.labels_, problem.weights, k)
-        return self
-
-    def _fit_kernel(
-        self,
-        X: Any,
-        w: Array | None,
-        n_init: int,
-        random: np.random.RandomState,
-    ) -> Self:
-        k = int(self.n_clusters)
-        implicit, problem = implicit_problem(
-            X,
-            w,
-            k,
-            (self.kernel, self.gamma, self.degree, self.coef0),
-        )
-        first: Callable[[], Array]
-        if isinstance(self.init, str):
-            start = choose(self.init, KERNEL_STARTS, "init")
-            first = lambda: start(problem, random)  # noqa: E731
-        else:
-            first = lambda: labels_of(self._given(X, random), X.shape[0], k)  # noqa: E731
-        points = (
-            FactorPoint(Factors(one_hot(first(), k), np.zeros((k, 0)))) for _ in range(n_init)
-        )
-        solution = best_run(self, (KernelLloyd().iterates(problem, point) for point in points))
-        # rounding
-        self.labels_ = solution.point.factors.Phi.indices
-        self.inertia_ = max(solution.objective, 0.0)
-        if solution.objective < -NEGATIVE * float(problem.weights @ np.abs(problem.diagonal)):
-            warn(
-                f"The kernel is not positive semidefinite: squared distances from the centers sum to "
-                f"{solution.objective:.3g}, and inertia_ is 0. Labels minimize that sum all the same.",
+    def _read(self, X: Any, sample_weight: Any) -> ClusterInputs:
+        divergence = as_divergence(self.divergence)
+        if self.kernel is not None and not isinstance(divergence, SquaredDistance):
+            raise UnsupportedProblem(
+                "k-means in the feature space of a kernel needs divergence='squared', got "
+                f"{self.divergence!r}. To cluster rows of the kernel matrix as features under it, "
+                "leave kernel=None and fit on as_kernel(kernel).resolved(X).gram(X)."
             )
-        self._centers = implicit(problem.centers(self.labels_)[0])
+        X = rows_of(self, X, divergence, reset=True)
+        w = weights_of(X, sample_weight)
+        check_enough(X, self.n_clusters, "n_clusters")
+        inputs = ClusterInputs(X, w, divergence)
+        if self.kernel is None:
+            return inputs
+        with one_thread():
+            kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0).resolved(X)
+            return replace(inputs, kernel=kernel_rows(kernel, X, origin_of(kernel, X, w)))
+
+    def _state(self, inputs: ClusterInputs) -> Clusters | KernelClusters:
+        if inputs.kernel is None:
+            return Clusters(inputs.X, inputs.weights, inputs.divergence, self.n_clusters)
+        ones = np.ones(inputs.X.shape[0])
+        weights = ones if inputs.weights is None else inputs.weights
+        kernel = inputs.kernel
+        return KernelClusters(kernel.rows, kernel.diagonal, weights, ones, self.n_clusters)
+
+    def _solve(self, problem: Any, inputs: ClusterInputs, run: Run) -> Solution[Any]:
+        return solve_from(problem, run.remaining(), self._starts(problem, inputs, run))
+
+    def _publish(
+        self, choice: Choice[Any], solution: Solution[Any], inputs: ClusterInputs, run: Run
+    ) -> Solution[Any]:
+        self.labels_ = solution.point.labels
+        self._n_features_out = self.n_clusters
+        if inputs.kernel is None:
+            solution = self._publish_rows(choice.problem, solution)
+        else:
+            solution = self._publish_kernel(choice.problem, solution, inputs.kernel)
+        warn_of_empty(self.labels_, inputs.weights, self.n_clusters)
+        return solution
+
+    def _publish_rows(self, problem: Clusters, solution: Solution[Any]) -> Solution[Any]:
+        point = solution.point
+        dtype = problem.X.dtype
+        divergence = problem.divergence_at(point)
+        cost = divergence.parameter_cost(problem.mass)
+        centers = Centers(divergence, point.centers, problem.anchor, problem.far)
+        self._centers: Any = centers
+        self._placed: Array | None = point.centers.astype(dtype)
+        self.inertia_ = centers.inertia(problem, point.labels, solution.objective - cost)
+        if point.covariance is not None:
+            self.covariance_ = point.covariance.astype(dtype)
+        return replace(solution, objective=self.inertia_ + cost)
+
+    def _publish_kernel(
+        self, problem: KernelClusters, solution: Solution[Any], kernel: KernelRows
+    ) -> Solution[Any]:
+        objective = solution.objective
+        if objective < -MAX_NEGATIVE * float(problem.weights @ np.abs(problem.diagonal)):
+            warn(
+                "The kernel is not positive semidefinite: squared distances from the centers sum "
+                f"to {objective:.3g}, and inertia_ is 0. Labels minimize that sum all the same."
+            )
+        centers, _ = problem.centers(problem.memberships(self.labels_))
+        self._centers = kernel.scoring(centers.compact())
         self._placed = None
-        self._n_features_out = k
-        publish_run(self, solution, "KernelLloyd")
-        warn_of_empty(self.labels_, w, k)
-        return self
+        self.inertia_ = max(objective, 0.0)
+        return solution
 
-    def _centers_first(
-        self,
-        problem: Clusters,
-        random: np.random.RandomState,
-    ) -> Callable[[], Array]:
-        """Return how the first centers are found, checked where they are given."""
-        if isinstance(self.init, str):
-            start = choose(self.init, STARTS, "init")
-            return lambda: start(problem, random)
+    def _starts(
+        self, problem: Clusters | KernelClusters, inputs: ClusterInputs, run: Run
+    ) -> Iterator[ClusterPoint]:
+        """Yield the first centers or labels, checked where they are given."""
+        for _ in range(self._count_starts()):
+            if isinstance(problem, KernelClusters):
+                if isinstance(self.init, str):
+                    labels = KERNEL_STARTS[self.init](problem, run.random)
+                else:
+                    given = self._given(inputs.X, run)
+                    labels = check_labels(given, inputs.X.shape[0], self.n_clusters)
+                yield ClusterPoint(labels=labels)
+            elif isinstance(self.init, str):
+                yield ClusterPoint(ROW_STARTS[self.init](problem, run.random))
+            else:
+                yield ClusterPoint(self._checked_centers(problem, self._given(problem.X, run)))
 
-        def given() -> Array:
-            M = as_floats(self._given(problem.X, random), "init")
-            k = problem.n_clusters
-            d = problem.X.shape[1]
-            if M.shape != (k, d):
-                raise ValueError(
-                    f"init must hold {k} centers of {d} features, got shape {M.shape}.",
-                )
-            if not np.isfinite(M).all():
-                row, column = np.argwhere(~np.isfinite(M))[0]
-                raise ValueError(
-                    f"init must be finite: center {row} has {M[row, column]} in column {column}.",
-                )
-            check_domain(M, problem.divergence, what="init")
-            return M
+    def _checked_centers(self, problem: Clusters, given: Any) -> Array:
+        M = as_floats(given, "init")
+        k = problem.n_clusters
+        d = problem.X.shape[1]
+        if M.shape != (k, d):
+            raise ValueError(f"init must hold {k} centers of {d} features, got shape {M.shape}.")
+        if not np.isfinite(M).all():
+            row, column = np.argwhere(~np.isfinite(M))[0]
+            raise ValueError(
+                f"init must be finite: center {row} has {M[row, column]} in column {column}."
+            )
+        check_domain(M, problem.divergence, what="init")
+        return M
 
-        return given
-
-    def _given(self, X: Any, random: np.random.RandomState) -> Any:
+    def _given(self, X: Any, run: Run) -> Any:
         if callable(self.init):
-            return self.init(X, self.n_clusters, random)
+            return self.init(X, self.n_clusters, run.random)
         return self.init
 
-    def _n_init(self) -> int:
+    def _count_starts(self) -> int:
         """Return the number of starts; from given centers there is only one."""
-        steady = is_option(self.init, "k-means++") and not isinstance(
-            as_divergence(self.divergence),
-            Mahalanobis,
-        )
-        n_init = count_of_starts(self, auto=1 if steady else 10)
-        if isinstance(self.init, str) or callable(self.init):
-            return n_init
-        return 1
+        if not isinstance(self.init, str) and not callable(self.init):
+            return 1
+        if not is_option(self.n_init, "auto"):
+            return int(self.n_init)
+        adaptive = isinstance(as_divergence(self.divergence), Mahalanobis)
+        if is_option(self.init, "k-means++") and not adaptive:
+            return 1
+        return 10
 
     @property
     def cluster_centers_(self) -> Array:
@@ -311,8 +304,9 @@ class BregmanKMeans(
         check_is_fitted(self)
         if self._placed is None:
             raise AttributeError(
-                "With a kernel, centers lie in its feature space and have no coordinates, so there is no "
-                "cluster_centers_: transform(X) gives the divergences from them, predict(X) the nearest.",
+                "With a kernel, centers lie in its feature space and have no coordinates, so there "
+                "is no cluster_centers_: transform(X) gives the divergences from them, predict(X) "
+                "the nearest."
             )
         return self._placed
 
@@ -343,9 +337,6 @@ class BregmanKMeans(
         -------
         ndarray of shape (n_samples, n_clusters)
         """
-        return self._divergences(X)
-
-    def _divergences(self, X: Any) -> Array:
         check_is_fitted(self)
         return self._centers.between(rows_of(self, X, as_divergence(self.divergence), reset=False))
 
@@ -369,10 +360,12 @@ class BregmanKMeans(
         else:
             least = self._centers.between(X).min(axis=1).astype(np.float64)
         w = weights_of(least[:, None], sample_weight)
-        return -float(least.sum() if w is None else w @ least)
+        if w is None:
+            return -float(least.sum())
+        return -float(w @ least)
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that sparse tables are taken, and what a precomputed kernel is."""
+        """Return tags: sparse tables, a precomputed kernel, numbers that are not negative."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = takes_sparse(self.kernel)
         tags.input_tags.pairwise = is_pairwise(self.kernel)

@@ -2,46 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Self
+from collections.abc import Iterable
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils import Tags, check_random_state
+from sklearn.base import DensityMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor.core.blas import one_thread
-from regfactor.core.factors import FactorPoint, Factors
-from regfactor.core.loop import Iterate, Solution, run
-from regfactor.core.params import Array, is_number, is_option, warn
+from regfactor.core.loop import Limits, Solution
+from regfactor.core.params import Array, is_option, warn
+from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.clustering import (
-    LocalSearch,
-    best_run,
-    check_count,
+    ClusterEstimator,
     check_enough,
     is_non_negative,
-    publish_run,
     rows_of,
     weights_of,
 )
-from regfactor.fitting.factor_estimator import _check_limits
-from regfactor.fitting.rollback import all_or_nothing
+from regfactor.fitting.parameters import AUTO, COUNT, POSITIVE, RUN_CONSTRAINTS
 from regfactor.losses.divergences import as_divergence
-from regfactor.problems.clusters import Clusters
-from regfactor.solvers.em import Mixture, log_joint
-from regfactor.solvers.lloyd import Lloyd, at_centers
+from regfactor.problems.clusters import ClusterPoint, Clusters
+from regfactor.solvers.choose import solve_from, solve_within
+from regfactor.solvers.em import soft_start
 from regfactor.solvers.nearest import Centers
 from regfactor.solvers.seeding import spread_rows
+from regfactor.solvers.steps import log_joint
 
-FIRST = 10  # hard iterations before the soft ones
-NOTHING = 1e-9  # share of the mean divergence from a single center below which rows lie on theirs
+HARD_ITERATIONS = 10  # before the soft ones
+ON_CENTERS = (
+    1e-9  # share of the mean divergence from a single center below which rows lie on theirs
+)
 MERGED = 0.02  # sharpness times divergence, a mean log odds, below which components are one
-UNITS = "Use sharpness='auto', which has no units (and names a larger one where it is too low), or scale the columns up."
+UNITS = (
+    "Use sharpness='auto', which has no units (and names a larger one where it is too low), or "
+    "scale the columns up."
+)
 
 
-class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
-    """min over p, m of -sum_i w_i log sum_j p_j exp(-sharpness D(x_i, m_j)): a mixture model by EM.
+class BregmanMixture(DensityMixin, ClusterEstimator):
+    """min over p, m of -sum_i w_i log sum_j p_j exp(-sharpness D(x_i, m_j)): mixtures by EM.
 
     With sharpness 1 it is the maximum likelihood of a mixture of the exponential family of the
     divergence, up to terms that depend on the data alone: "squared" Gaussian of variance one,
@@ -55,9 +56,9 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
         As in `BregmanKMeans`.
     sharpness : float or "auto", default=1.0
         "auto" is one over the mean divergence within clusters of a hard clustering, which has no
-        units; it judges a row as one number, so that with many columns clusters merge (told, with a
-        number that parts them). At a number, data in other units are other data, and small ones may
-        all lie in one component.
+        units; it judges a row as one number, so that with many columns clusters merge (a warning
+        then names a sharpness that separates them). At a number, data in other units are other
+        data, and small ones may all lie in one component.
     n_init : int, default=1
         Starts of which the best is kept: k-means++, then a few hard iterations.
     max_iter : int, default=1000
@@ -68,7 +69,7 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
     verbose : int, default=0
     random_state : int, RandomState instance or None, default=None
     callback : callable, optional
-        Called with every `Iterate`; the run ends when it returns something true.
+        Called with every `Iterate`; the run ends when it returns a true value.
 
     Attributes
     ----------
@@ -84,7 +85,7 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
 
     Notes
     -----
-    Sparse tables are not taken: scikit-learn's checks of sparse tables hold what has
+    Sparse tables are not accepted: scikit-learn's checks of sparse tables take an estimator with
     `predict_proba` for a classifier. Give `X.toarray()`, by parts of the rows in `predict` where
     that is too large, or use `BregmanKMeans`, which takes them.
 
@@ -99,6 +100,13 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
     >>> bool(model.predict_proba(X).max(axis=1).min() > 0.99)
     True
     """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [COUNT],
+        "sharpness": [POSITIVE, AUTO],
+        "n_init": [COUNT],
+        **RUN_CONSTRAINTS,
+    }
 
     def __init__(
         self,
@@ -133,94 +141,83 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight w stands for w equal rows.
+            Weights act as repetition counts.
 
         Returns
         -------
         self
         """
-        with all_or_nothing(self):
-            _check_limits(self)
-            k = check_count(self, "n_components")
-            n_init = check_count(self, "n_init")
-            divergence = as_divergence(self.divergence)
-            auto = is_option(self.sharpness, "auto")
-            if not (auto or (is_number(self.sharpness) and 0 < self.sharpness < np.inf)):
-                raise ValueError(
-                    f"sharpness must be a positive number or 'auto', got {self.sharpness!r}.",
-                )
-            X = rows_of(self, X, divergence, reset=True, sparse=False)
-            w = weights_of(X, sample_weight)
-            check_enough(X, k, "n_components")
-            problem = Clusters(X, w, divergence, k)
-            random = check_random_state(self.random_state)
-            with one_thread():
-                starts = (_hard(problem, random) for _ in range(n_init))
-                sharpness, hard = self._found_sharpness(problem, starts)
-                solution = best_run(
-                    self,
-                    _soft(problem, hard, sharpness),
-                    tol=self.tol,
-                    floor=problem.mass,
-                )
-            M = solution.point.factors.C
-            (p,) = solution.point.factors.codes
-            self._centers = Centers(
-                problem.started.at(solution.point.coefficients),
-                M,
-                problem.anchor,
-                problem.far,
-            )
-            self.means_ = M.astype(X.dtype)
-            self.weights_ = p.astype(X.dtype)
-            self.sharpness_ = sharpness
-            if solution.point.coefficients is not None:
-                self.covariance_ = solution.point.coefficients.astype(X.dtype)
-            self.converged_ = solution.status.converged
-            publish_run(self, solution, "Mixture")
-            if k > 1 and problem.variance > 0:
-                self._warn_if_merged(M)
-        return self
+        return self._fit(X, sample_weight)
 
-    def _warn_if_merged(self, M: Array) -> None:
-        """Warn where all means coincide: as seen by this sharpness, rows lie in one place."""
-        if self.sharpness_ * float(self._centers.between(M).max()) < MERGED:
-            if self._centers.divergence.parameters is None:
-                remedy = UNITS
-            else:
-                remedy = "Give a larger one."
-            if is_option(
-                self.sharpness,
-                "auto",
-            ):  # which judges a row as one number, by its mean divergence
-                d = M.shape[1]
-                remedy = f"Give sharpness={self.sharpness_ * max(d / 2, 2):.3g}, that of {d} columns instead of one row."
-            warn(
-                f"The means of all {len(M)} components coincide: at sharpness={self.sharpness_:.3g} rows are as good "
-                f"as one cluster. {remedy}",
-            )
+    def _read(self, X: Any, sample_weight: Any) -> Clusters:
+        divergence = as_divergence(self.divergence)
+        X = rows_of(self, X, divergence, reset=True, sparse=False)
+        w = weights_of(X, sample_weight)
+        check_enough(X, self.n_components, "n_components")
+        return Clusters(X, w, divergence, self.n_components)
 
-    def _found_sharpness(
-        self,
-        problem: Clusters,
-        hard: Iterable[Solution[Any]],
-    ) -> tuple[float, Iterable[Solution[Any]]]:
-        """Return the sharpness, and the hard clusterings, all found beforehand only where it depends on them."""
+    def _state(self, inputs: Clusters) -> Clusters:
+        return inputs
+
+    def _solve(self, problem: Clusters, inputs: Clusters, run: Run) -> Solution[Any]:
+        starts = (_hard(problem, run) for _ in range(self.n_init))
+        sharpness, hard = self._find_sharpness(problem, starts)
+        soft = problem.softened(sharpness, factor=sharpness)
+        points = (soft_start(problem, solution.point) for solution in hard)
+        return solve_from(soft, run.remaining(), points)
+
+    def _find_sharpness(
+        self, problem: Clusters, hard: Iterable[Solution[ClusterPoint]]
+    ) -> tuple[float, Iterable[Solution[ClusterPoint]]]:
+        """Return the sharpness and the hard clusterings, all found at once where it needs them."""
         if not is_option(self.sharpness, "auto"):
             return float(self.sharpness), hard
-        if (
-            problem.started.parameters is not None
-        ):  # D has no units, and its mean is d/2 by the fit of S
+        # A fitted covariance leaves D without units, and its mean is d/2.
+        if problem.divergence.adaptive:
             return 2.0 / problem.X.shape[1], hard
-        hard = list(hard)
-        mean = max(
-            min(solution.objective for solution in hard) / problem.mass,
-            NOTHING * problem.scale,
+        solutions = list(hard)
+        least = min(solution.objective for solution in solutions)
+        mean = max(least / problem.mass, ON_CENTERS * problem.scale)
+        if mean > 0:
+            return 1 / mean, solutions
+        return 1.0, solutions
+
+    def _publish(
+        self, choice: Choice[Any], solution: Solution[Any], inputs: Clusters, run: Run
+    ) -> Solution[Any]:
+        point = solution.point
+        dtype = inputs.X.dtype
+        divergence = inputs.divergence_at(point)
+        self._centers = Centers(divergence, point.centers, inputs.anchor, inputs.far)
+        self.means_ = point.centers.astype(dtype)
+        self.weights_ = point.shares.astype(dtype)
+        self.sharpness_ = point.sharpness
+        if point.covariance is not None:
+            self.covariance_ = point.covariance.astype(dtype)
+        self.converged_ = solution.status.converged
+        if self.n_components > 1 and inputs.variance > 0:
+            self._warn_if_merged(point.centers)
+        return solution
+
+    def _warn_if_merged(self, M: Array) -> None:
+        """Warn if all means coincide: under this sharpness, rows lie in one place."""
+        if self.sharpness_ * float(self._centers.between(M).max()) >= MERGED:
+            return
+        d = M.shape[1]
+        if is_option(self.sharpness, "auto"):  # which judges a row as one number
+            larger = self.sharpness_ * max(d / 2, 2)
+            remedy = f"Give sharpness={larger:.3g}, that of {d} columns instead of one row."
+        elif self._centers.divergence.covariance is None:
+            remedy = UNITS
+        else:
+            remedy = "Give a larger one."
+        warn(
+            f"The means of all {len(M)} components coincide: at sharpness={self.sharpness_:.3g} "
+            f"rows are as good as one cluster. {remedy}"
         )
-        return 1 / mean if mean > 0 else 1.0, hard
 
     def score_samples(self, X: Any) -> Array:
-        """Return log sum_j p_j exp(-sharpness D(x, m_j)) of each row: its log likelihood up to a term of x alone.
+        """Return log sum_j p_j exp(-sharpness D(x, m_j)): log likelihoods up to a term of x alone.
 
         For "mahalanobis" it includes -(sharpness/2) log det S, by which densities of different S
         compare.
@@ -261,10 +258,8 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
         ndarray of shape (n_samples, n_components)
         """
         joint = self._joint(X)
-        return np.asarray(
-            np.exp(joint - logsumexp(joint, axis=1, keepdims=True)),
-            self.means_.dtype,
-        )
+        shares = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+        return np.asarray(shares, self.means_.dtype)
 
     def predict(self, X: Any) -> Array:
         """Return the most probable component of each row.
@@ -287,35 +282,17 @@ class BregmanMixture(LocalSearch, DensityMixin, BaseEstimator):
         check_is_fitted(self)
         X = rows_of(self, X, as_divergence(self.divergence), reset=False, sparse=False)
         D = self._centers.between(X).astype(np.float64)
-        volume = self.sharpness_ * self._centers.divergence.volume
-        return log_joint(D, self.weights_.astype(np.float64), self.sharpness_) - volume
+        normalizer = self.sharpness_ * self._centers.divergence.log_normalizer
+        return log_joint(D, self.weights_.astype(np.float64), self.sharpness_) - normalizer
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn what rows are taken."""
+        """Return tags: numbers that are not negative."""
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = is_non_negative(self.divergence)
         return tags
 
 
-def _hard(problem: Clusters, random: np.random.RandomState) -> Solution[Any]:
+def _hard(problem: Clusters, run: Run) -> Solution[ClusterPoint]:
     """Return a hard clustering after a few iterations."""
-    start = at_centers(problem, spread_rows(problem, random))
-    return run(Lloyd().iterates(problem, start), tol=0.0, max_iter=FIRST)
-
-
-def _soft(
-    problem: Clusters,
-    hard: Iterable[Solution[Any]],
-    sharpness: float,
-) -> Iterator[Iterator[Iterate[Any]]]:
-    """Yield the soft iterations from each hard clustering, with its shares as first proportions."""
-    for solution in hard:
-        F = solution.point.factors
-        masses = np.bincount(F.Phi.indices, problem.weights, minlength=problem.n_clusters)
-        p = (masses + 1 / problem.n_clusters) / (
-            masses.sum() + 1
-        )  # an empty cluster keeps a chance
-        yield Mixture(sharpness).iterates(
-            problem,
-            FactorPoint(Factors(p[None], F.C), solution.point.coefficients),
-        )
+    limits = Limits(max_iter=HARD_ITERATIONS, time_limit=run.clock.left)
+    return solve_within(problem, limits, ClusterPoint(spread_rows(problem, run.random)))

@@ -2,63 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, Self
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils import Tags, check_random_state
+from sklearn.base import ClusterMixin
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.clusters.spectral import spectral_labels
 from regfactor.core.blas import one_thread
-from regfactor.core.factors import FactorPoint, Factors
-from regfactor.core.params import Array, UnsupportedProblem, choose, is_option
+from regfactor.core.loop import Solution
+from regfactor.core.params import Array, UnsupportedProblem, is_option
+from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.clustering import (
-    LocalSearch,
-    best_run,
-    check_count,
+    ClusterEstimator,
     check_enough,
-    count_of_starts,
     is_non_negative,
-    publish_run,
     rows_of,
     warn_of_empty,
     weights_of,
 )
-from regfactor.fitting.factor_estimator import _check_limits
-from regfactor.fitting.kernel_blocks import Implicit, kernel_rows, labels_of
-from regfactor.fitting.rollback import all_or_nothing
+from regfactor.fitting.kernel_blocks import (
+    KernelRows,
+    check_affinities,
+    check_labels,
+    degrees_of,
+    kernel_rows,
+)
+from regfactor.fitting.parameters import AUTO, COUNT, RUN_CONSTRAINTS
 from regfactor.kernels import Precomputed, as_kernel, is_pairwise, takes_sparse
 from regfactor.losses.distances import Divergence, SquaredDistance
 from regfactor.losses.divergences import as_divergence
-from regfactor.problems.clusters import Clusters
-from regfactor.solvers.kernel_lloyd import (
-    KernelCenters,
-    KernelClusters,
-    KernelLloyd,
-    one_hot,
-    random_labels,
-    slices_of,
-    spread_labels,
-)
-from regfactor.solvers.lloyd import Lloyd, at_centers
+from regfactor.problems.clusters import ClusterPoint, Clusters
+from regfactor.problems.kernel_clusters import KernelClusters
+from regfactor.solvers.choose import solve_from
 from regfactor.solvers.nearest import Centers
-from regfactor.solvers.seeding import random_rows, spread_rows
+from regfactor.solvers.seeding import random_labels, random_rows, spread_labels, spread_rows
 
-STARTS = {"spectral": spectral_labels, "k-means++": spread_labels, "random": random_labels}
+KERNEL_STARTS = {
+    "spectral": spectral_labels,
+    "k-means++": spread_labels,
+    "random": random_labels,
+}
 ROW_STARTS = {"spectral": spread_rows, "k-means++": spread_rows, "random": random_rows}
 
 
-class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
-    """min over clusters of sum_j cut(j, rest) / volume(j), with affinities K >= 0 and degrees d = K 1.
+@dataclass(frozen=True, eq=False)
+class CutInputs:
+    """Rows, weights, affinities and degrees; `exact` if the cut itself is minimized."""
+
+    X: Any
+    weights: Array
+    divergence: Divergence
+    affinity: KernelRows
+    degrees: Array
+    exact: bool
+
+
+class BregmanNormalizedCut(ClusterMixin, ClusterEstimator):
+    """min over clusters of sum_j cut(j, rest) / volume(j), with affinities K >= 0, degrees d = K 1.
 
     Up to a constant that is k-means on points phi(x_i)/d_i of weight d_i, where <phi(x), phi(y)> =
-    K(x, y): sum_i d_i
-    |phi_i/d_i - m_{z_i}|^2 = cut + sum_i K_ii/d_i - k, for any partition. With a divergence other than "squared" points
-    are the rows themselves, unscaled, and sum_i d_i D(x_i, m_{z_i}) is minimized: Bregman
-    clustering in which crowded rows count more, which is not the normalized cut.
+    K(x, y): sum_i d_i |phi_i/d_i - m_{z_i}|^2 = cut + sum_i K_ii/d_i - k, for any partition. With a
+    divergence other than "squared" points are the rows themselves, unscaled, and
+    sum_i d_i D(x_i, m_{z_i}) is minimized: Bregman clustering in which crowded rows count more,
+    which is not the normalized cut.
 
     Parameters
     ----------
@@ -84,7 +95,7 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
     verbose : int, default=0
     random_state : int, RandomState instance or None, default=None
     callback : callable, optional
-        Called with every `Iterate`; the run ends when it returns something true.
+        Called with every `Iterate`; the run ends when it returns a true value.
 
     Attributes
     ----------
@@ -105,6 +116,13 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
     >>> bool(model.predict([[0.4]])[0] == model.labels_[0])
     True
     """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_clusters": [COUNT],
+        "init": [StrOptions(set(KERNEL_STARTS)), "array-like"],
+        "n_init": [COUNT, AUTO],
+        **RUN_CONSTRAINTS,
+    }
 
     def __init__(
         self,
@@ -143,93 +161,97 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features), or (n_samples, n_samples) for "precomputed"
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight w stands for w equal rows, once gamma is a number: rules for it count
-            every row once.
+            Weights act as repetition counts, once gamma is a number: rules for it count every row
+            once.
 
         Returns
         -------
         self
         """
-        with all_or_nothing(self):
-            _check_limits(self)
-            k = check_count(self, "n_clusters")
-            divergence = as_divergence(self.divergence)
-            n_init = self._n_init()
-            part = as_kernel(self.affinity, self.gamma, what="affinity")
-            exact = isinstance(divergence, SquaredDistance)
-            if isinstance(part, Precomputed) and not exact:
-                raise UnsupportedProblem(
-                    f"With affinity='precomputed' there are no rows to compare under divergence={self.divergence!r}; "
-                    "use divergence='squared', or give the rows and a kernel.",
-                )
-            X = rows_of(self, X, divergence, reset=True)
-            w = weights_of(X, sample_weight)
-            check_enough(X, k, "n_clusters")
-            random = check_random_state(self.random_state)
-            with one_thread():
-                kernel = part.resolved(X)
-                rows, own, prepared = kernel_rows(kernel, X)
-                weights = np.ones(X.shape[0]) if w is None else w
-                degrees = degrees_of(rows, weights)
-                check_mass(weights, degrees, np.float64 if exact else X.dtype)
-                if exact:
-                    offset = k - float((weights * own / degrees).sum())
-                    problem = KernelClusters(rows, own, weights, 1 / degrees, k, 2.0, offset)
-                    return self._fit_cut(
-                        problem,
-                        partial(Implicit, kernel, X, prepared, cut=True),
-                        n_init,
-                        random,
-                    )
-                return self._fit_rows(
-                    Clusters(X, weights * degrees, divergence, k),
-                    degrees,
-                    n_init,
-                    random,
-                )
+        return self._fit(X, sample_weight)
 
-    def _fit_cut(
-        self,
-        problem: KernelClusters,
-        implicit: Callable[[KernelCenters], Implicit],
-        n_init: int,
-        random: Any,
-    ) -> Self:
-        k = problem.n_clusters
-        if isinstance(self.init, str):
-            start = choose(self.init, STARTS, "init")
-            first = (start(problem, random) for _ in range(n_init))
-        else:
-            first = (labels_of(self.init, len(problem.weights), k) for _ in range(1))
-        points = (FactorPoint(Factors(one_hot(labels, k), np.zeros((k, 0)))) for labels in first)
-        solution = best_run(self, (KernelLloyd().iterates(problem, point) for point in points))
-        self.labels_ = solution.point.factors.Phi.indices
-        self.degrees_ = 1 / problem.scale
-        self._centers: Any = implicit(problem.centers(self.labels_)[0])
-        publish_run(self, solution, "KernelLloyd")
-        self.objective_ = max(solution.objective, 0.0)  # rounding
-        warn_of_empty(self.labels_, problem.weights, k)
-        return self
-
-    def _fit_rows(self, problem: Clusters, degrees: Array, n_init: int, random: Any) -> Self:
-        if not isinstance(self.init, str):
-            raise ValueError(
-                "With a divergence other than 'squared' init must be 'k-means++' or 'random'.",
+    def _read(self, X: Any, sample_weight: Any) -> CutInputs:
+        divergence = as_divergence(self.divergence)
+        affinity = as_kernel(self.affinity, self.gamma, what="affinity")
+        exact = isinstance(divergence, SquaredDistance)
+        if isinstance(affinity, Precomputed) and not exact:
+            raise UnsupportedProblem(
+                "With affinity='precomputed' there are no rows to compare under "
+                f"divergence={self.divergence!r}; use divergence='squared', or give the rows and a "
+                "kernel."
             )
-        start = choose(self.init, ROW_STARTS, "init")
-        points = (at_centers(problem, start(problem, random)) for _ in range(n_init))
-        solution = best_run(self, (Lloyd(self.tol).iterates(problem, point) for point in points))
-        divergence: Divergence = problem.started.at(solution.point.coefficients)
-        self.labels_ = solution.point.factors.Phi.indices
-        self.degrees_ = degrees
-        self._centers = Centers(divergence, solution.point.factors.C, problem.anchor, problem.far)
-        publish_run(self, solution, "Lloyd")
-        warn_of_empty(self.labels_, problem.weights, problem.n_clusters)
-        return self
+        if not exact and not isinstance(self.init, str):
+            raise ValueError(
+                "With a divergence other than 'squared' init must be 'k-means++' or 'random'."
+            )
+        X = rows_of(self, X, divergence, reset=True)
+        w = weights_of(X, sample_weight)
+        check_enough(X, self.n_clusters, "n_clusters")
+        with one_thread():
+            rows = kernel_rows(affinity.resolved(X), X)
+            weights = np.ones(X.shape[0]) if w is None else w
+            degrees = degrees_of(rows.rows, weights)
+        check_mass(weights, degrees, np.float64 if exact else X.dtype)
+        return CutInputs(X, weights, divergence, rows, degrees, exact)
 
-    def _n_init(self) -> int:
-        exact = isinstance(as_divergence(self.divergence), SquaredDistance)
-        return count_of_starts(self, auto=1 if is_option(self.init, "spectral") and exact else 10)
+    def _state(self, inputs: CutInputs) -> Clusters | KernelClusters:
+        k = self.n_clusters
+        weights = inputs.weights
+        degrees = inputs.degrees
+        if not inputs.exact:
+            return Clusters(inputs.X, weights * degrees, inputs.divergence, k)
+        own = inputs.affinity.diagonal
+        return KernelClusters(
+            inputs.affinity.rows,
+            own,
+            weights,
+            1 / degrees,
+            k,
+            factor=2.0,
+            offset=k - float((weights * own / degrees).sum()),
+        )
+
+    def _solve(self, problem: Any, inputs: CutInputs, run: Run) -> Solution[Any]:
+        return solve_from(problem, run.remaining(), self._starts(problem, run))
+
+    def _starts(self, problem: Clusters | KernelClusters, run: Run) -> Iterator[ClusterPoint]:
+        """Yield the first centers or labels."""
+        for _ in range(self._count_starts(isinstance(problem, KernelClusters))):
+            if isinstance(problem, Clusters):
+                yield ClusterPoint(ROW_STARTS[self.init](problem, run.random))
+            elif isinstance(self.init, str):
+                yield ClusterPoint(labels=KERNEL_STARTS[self.init](problem, run.random))
+            else:
+                n = len(problem.weights)
+                yield ClusterPoint(labels=check_labels(self.init, n, self.n_clusters))
+
+    def _count_starts(self, exact: bool) -> int:
+        """Return the number of starts; from given labels there is only one."""
+        if not isinstance(self.init, str):
+            return 1
+        if not is_option(self.n_init, "auto"):
+            return int(self.n_init)
+        if exact and is_option(self.init, "spectral"):
+            return 1
+        return 10
+
+    def _publish(
+        self, choice: Choice[Any], solution: Solution[Any], inputs: CutInputs, run: Run
+    ) -> Solution[Any]:
+        problem = choice.problem
+        point = solution.point
+        self.labels_ = point.labels
+        self.degrees_ = inputs.degrees
+        self._centers: Any
+        if isinstance(problem, KernelClusters):
+            centers, _ = problem.centers(problem.memberships(point.labels))
+            self._centers = inputs.affinity.scoring(centers.compact(), cut=True)
+            solution = replace(solution, objective=max(solution.objective, 0.0))  # rounding
+        else:
+            divergence = problem.divergence_at(point)
+            self._centers = Centers(divergence, point.centers, problem.anchor, problem.far)
+        warn_of_empty(self.labels_, problem.weights, self.n_clusters)
+        return solution
 
     def predict(self, X: Any) -> Array:
         """Return the cluster of each row, by its affinities to the training rows.
@@ -239,7 +261,8 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or (n_samples, n_training) affinities for "precomputed"
+        X : array-like of shape (n_samples, n_features)
+            With "precomputed", affinities of shape (n_samples, n_training).
 
         Returns
         -------
@@ -253,7 +276,7 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
             return self._centers.nearest(X)[0]
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn what rows are taken."""
+        """Return tags: sparse or square tables, numbers that are not negative."""
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_pairwise(self.affinity)
         tags.input_tags.sparse = takes_sparse(self.affinity)
@@ -262,37 +285,12 @@ class BregmanNormalizedCut(LocalSearch, ClusterMixin, BaseEstimator):
 
 
 def check_mass(weights: Array, degrees: Array, dtype: Any) -> None:
-    """Raise for weights whose product with the degrees, which are sums of them, is no number any more."""
+    """Raise if weights times degrees, which are sums of them, are not finite or vanish."""
     with np.errstate(over="ignore"):
         mass = float((weights * degrees).sum())
     if not np.finfo(dtype).tiny <= mass <= np.finfo(dtype).max:
         raise ValueError(
-            f"Sample weights from {weights.min():g} to {weights.max():g} times the degrees of rows leave the range of "
-            f"{np.dtype(dtype)}; divide the weights by their mean, on which clusters do not depend.",
+            f"Sample weights from {weights.min():g} to {weights.max():g} times the degrees of rows "
+            f"leave the range of {np.dtype(dtype)}; divide the weights by their mean, on which "
+            "clusters do not depend."
         )
-
-
-def check_affinities(K: Any, first: int = 0) -> None:
-    """Raise where an affinity is negative; `first` is the number of the first row."""
-    if K.min() < 0:
-        i, j = np.unravel_index(int(K.argmin()), K.shape)
-        raise ValueError(
-            f"Affinities must not be negative; that of rows {first + int(i)} and {int(j)} is {K.min():g}. Use 'rbf', "
-            "or 'poly' of an even degree; a linear kernel is not an affinity.",
-        )
-
-
-def degrees_of(rows: Any, weights: Array) -> Array:
-    """Return K w; raise where an affinity is negative or a row has none."""
-    n = len(weights)
-    degrees = np.empty(n)
-    for at in slices_of(rows, n):
-        K = rows(at)
-        check_affinities(K, at.start)
-        degrees[at] = K @ weights
-    if not (degrees > 0).all():
-        lonely = int(np.argmin(degrees))
-        raise ValueError(
-            f"Row {lonely} has no affinity to any row, so it has no degree; remove it, or lower gamma.",
-        )
-    return degrees

@@ -1,9 +1,7 @@
-"""Labels to begin a normalized cut from: k-means on the leading eigenvectors of the normalized affinities."""
+"""First labels of a normalized cut: k-means on eigenvectors of the normalized affinities."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,26 +11,25 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, splu
 from sklearn.exceptions import ConvergenceWarning
 
 from regfactor.core.linalg import is_sparse, top_eigenpairs
-from regfactor.core.loop import Iterate
+from regfactor.core.loop import Limits
 from regfactor.core.params import Array, warn
 from regfactor.losses.distances import SquaredDistance
-from regfactor.problems.clusters import Clusters
-from regfactor.solvers.kernel_lloyd import KernelClusters, spread_labels
-from regfactor.solvers.lloyd import Lloyd, at_centers
-from regfactor.solvers.seeding import spread_rows
+from regfactor.problems.clusters import ClusterPoint, Clusters
+from regfactor.problems.kernel_clusters import KernelClusters
+from regfactor.solvers.choose import solve_from
+from regfactor.solvers.seeding import spread_labels, spread_rows
 
-SMALL = 2000  # rows up to which all eigenvectors are found
-RESTARTS = 30  # of Lanczos, after which its eigenvalues are known to crowd
-WORK = 2e10  # steps of a factorization that takes seconds
-ABOVE = 1e-6  # the largest eigenvalue, so that what is factored is positive definite
-# of k-means
-STARTS = 10
-STEPS = 100
+MAX_DENSE_ROWS = 2000  # up to which all eigenvectors are found
+MAX_RESTARTS = 30  # of Lanczos, after which its eigenvalues are known to crowd
+MAX_FACTORIZATION_STEPS = 2e10  # which take seconds
+SHIFT = 1e-6  # above the largest eigenvalue, so that what is factored is positive definite
+# of k-means on eigenvectors
+KMEANS_STARTS = 10
+KMEANS_ITERATIONS = 100
 
 
 def spectral_labels(problem: KernelClusters, random: np.random.RandomState) -> Array:
-    """Return labels by k-means on the leading eigenvectors, the relaxation of the problem (Shi & Malik 2000)."""
-    n = len(problem.weights)
+    """Return labels by k-means on the leading eigenvectors (Shi & Malik 2000)."""
     k = problem.n_clusters
     mass = problem.mass
     vectors = _leading(problem, random)
@@ -44,22 +41,11 @@ def spectral_labels(problem: KernelClusters, random: np.random.RandomState) -> A
         return spread_labels(problem, random)
     points = vectors / np.where(mass > 0, np.sqrt(mass), 1)[:, None]
     embedded = Clusters(np.ascontiguousarray(points), mass, SquaredDistance(), k)
-    best = np.zeros(n, np.int32)
-    least = np.inf
-    for _ in range(STARTS):
-        begin = at_centers(embedded, spread_rows(embedded, random))
-        *_, last = itertools.islice(_until_settled(Lloyd(0.0).iterates(embedded, begin)), STEPS)
-        if last.objective < least:
-            best = last.point.factors.Phi.indices
-            least = last.objective
-    return best
-
-
-def _until_settled(iterates: Iterator[Iterate[Any]]) -> Iterator[Iterate[Any]]:
-    for it in iterates:
-        yield it
-        if it.settled:
-            return
+    starts = (ClusterPoint(spread_rows(embedded, random)) for _ in range(KMEANS_STARTS))
+    limits = Limits(tol=0.0, max_iter=KMEANS_ITERATIONS)
+    labels = solve_from(embedded, limits, starts).point.labels
+    assert labels is not None
+    return labels
 
 
 def _leading(problem: KernelClusters, random: np.random.RandomState) -> Array:
@@ -67,18 +53,14 @@ def _leading(problem: KernelClusters, random: np.random.RandomState) -> Array:
     n = len(problem.weights)
     k = problem.n_clusters
     root = np.sqrt(problem.weights * problem.scale)
-    if n <= max(SMALL, 4 * k):
+    if n <= max(MAX_DENSE_ROWS, 4 * k):
         return top_eigenpairs(root[:, None] * problem.dense_rows(slice(None)) * root, k)[1]
     first = random.standard_normal(n)
     held = min(n, max(4 * k, 40))
     if is_sparse(problem.rows(slice(0, 1))):
         diagonal = scipy.sparse.diags_array(root)
-        return leading_of_graph(
-            (diagonal @ problem.rows(slice(0, n)) @ diagonal).tocsr(),
-            k,
-            first,
-            held,
-        )
+        N = (diagonal @ problem.rows(slice(0, n)) @ diagonal).tocsr()
+        return leading_of_graph(N, k, first, held)
 
     def product(V: Array) -> Array:
         return root[:, None] * problem.products(root[:, None] * V.reshape(n, -1))
@@ -88,7 +70,7 @@ def _leading(problem: KernelClusters, random: np.random.RandomState) -> Array:
 
 
 def leading_of_graph(N: Any, k: int, first: Array, held: int) -> Array:
-    """Return the leading eigenvectors of sparse normalized affinities, the largest eigenvalue of which is one.
+    """Return the leading eigenvectors of sparse normalized affinities, of eigenvalues up to one.
 
     Lanczos is slow where eigenvalues crowd below it, as those of curves, surfaces and graphs in
     several pieces do. Such graphs have small separators, so that a factorization of (1 + e) I - N
@@ -96,15 +78,14 @@ def leading_of_graph(N: Any, k: int, first: Array, held: int) -> Array:
     crowd there too, as under weights of all sizes.
     """
     n = N.shape[0]
-    cheap = work_of_factors(N) <= WORK
+    cheap = factorization_steps(N) <= MAX_FACTORIZATION_STEPS
+    restarts = MAX_RESTARTS if cheap else None
     try:
-        return np.asarray(
-            eigsh(N, k, which="LA", v0=first, ncv=held, maxiter=RESTARTS if cheap else None)[1],
-        )
+        return np.asarray(eigsh(N, k, which="LA", v0=first, ncv=held, maxiter=restarts)[1])
     except ArpackNoConvergence as error:
         if not cheap:
             return np.asarray(error.eigenvectors)
-    shifted = ((1 + ABOVE) * scipy.sparse.eye_array(n) - N).tocsc()
+    shifted = ((1 + SHIFT) * scipy.sparse.eye_array(n) - N).tocsc()
     factored = splu(
         shifted,
         permc_spec="MMD_AT_PLUS_A",
@@ -113,13 +94,16 @@ def leading_of_graph(N: Any, k: int, first: Array, held: int) -> Array:
     )
     inverse = LinearOperator((n, n), matvec=factored.solve, dtype=np.float64)
     try:
-        return np.asarray(eigsh(inverse, k, which="LA", v0=first, ncv=held, maxiter=RESTARTS)[1])
+        return np.asarray(eigsh(inverse, k, which="LA", v0=first, ncv=held, maxiter=restarts)[1])
     except ArpackNoConvergence as error:
         return np.asarray(error.eigenvectors)
 
 
-def work_of_factors(N: Any) -> float:
-    """Return about how many steps a factorization takes at most: n w^2, w the mean width of a narrow envelope of N."""
+def factorization_steps(N: Any) -> float:
+    """Return about how many steps a factorization takes at most.
+
+    That is n w^2, w the mean width of a narrow envelope of N.
+    """
     order = reverse_cuthill_mckee(N, symmetric_mode=True)
     place = np.empty(len(order), np.intp)
     place[order] = np.arange(len(order))

@@ -1,12 +1,13 @@
 """Bregman divergences of potentials, and the names of all divergences in the API.
 
 Under a Bregman divergence D_F(x || m) the best center of any F is the mean (Banerjee et al. 2005),
-and all rows are compared with all centers by one matrix product, as `distances` tells.
+and all rows are compared with all centers by one matrix product, as in `distances`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,15 +21,13 @@ from regfactor.losses.exponentials import MAX_FINITE_EXPONENT, finite_exp
 from regfactor.losses.potentials import Potential
 from regfactor.losses.sums import apply_to_rows, row_values, x_log_x
 
-TINY = float(np.finfo(np.float64).tiny)
-CANCELED = 1e-4  # share of the terms of a sum below which too many of its digits are lost
-GAUSS = tuple(
-    zip(*scipy.special.roots_sh_jacobi(4, 2, 1), strict=True),
-)  # nodes and weights for 1 - s on [0, 1]
-STEADY = 0.5  # share of F'' by which it may change where these are enough
-STEEPEST = -float(
-    np.log(TINY),
-)  # |f| at a center on the boundary of the domain, where the limit is infinite
+SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
+CANCELED = 1e-4  # share of its terms below which a sum has lost too much precision
+# nodes and weights of the integral of (1 - s) g(s) over [0, 1]
+QUADRATURE = tuple(zip(*scipy.special.roots_sh_jacobi(4, 2, 1), strict=True))
+MAX_HESSIAN_CHANGE = 0.5  # share of F'' by which it may change where these nodes are enough
+# |f| at a center on the boundary of the domain, where the limit is infinite
+MAX_GRADIENT = -float(np.log(SMALLEST_NORMAL))
 
 
 @dataclass
@@ -46,21 +45,20 @@ class BregmanDivergence(Affine):
     def domain(self) -> Interval:
         return self.potential.domain
 
-    def reach(self, dtype: Any) -> Interval:
-        if isinstance(self.potential, potentials.Exp):
+    def finite_domain(self, dtype: Any) -> Interval:
+        if self._is_exp:
             return Interval(high=MAX_FINITE_EXPONENT[np.dtype(dtype).itemsize])
         return self.domain
 
     def base(self, X: Array, anchor: Array) -> Array:
         X = X.astype(np.float64, copy=False)
         a = anchor[None]
-        slope = self._transfer(a)[0]
+        gradient = self._transfer(a)[0]
         values = self.values(X)
-        D = values - X @ slope + float(slope @ anchor - row_values(self.potential, a)[0])
+        D = values - X @ gradient + float(gradient @ anchor - row_values(self.potential, a)[0])
         if not is_sparse(X):
-            size = (
-                np.abs(values) + np.abs(X) @ np.abs(slope) + float(np.abs(slope) @ np.abs(anchor))
-            )
+            steepness = np.abs(gradient)
+            size = np.abs(values) + np.abs(X) @ steepness + float(steepness @ np.abs(anchor))
             self._refine(D, size, X, np.broadcast_to(a, X.shape))
         return np.maximum(D, 0, out=D)
 
@@ -69,7 +67,7 @@ class BregmanDivergence(Affine):
         return not self.potential.rowwise and bool(self.domain.contains(np.zeros(())))
 
     def values(self, X: Array) -> Array:
-        return apply_to_rows(lambda rows: row_values(self.potential, rows), X)
+        return apply_to_rows(partial(row_values, self.potential), X)
 
     def curved(self, X: Array) -> Array:
         if isinstance(self.potential, potentials.Entropy):
@@ -80,75 +78,74 @@ class BregmanDivergence(Affine):
         X = X.astype(np.float64, copy=False)
         high = self._value(X)
         low = self._value(M)
-        link = self._transfer(M)
+        gradient = self._transfer(M)
         moved = X - M
-        D = high - low - link * moved
+        D = high - low - gradient * moved
         if self.potential.rowwise:
             return np.maximum(D.sum(axis=1), 0)
-        lost = np.abs(D) < CANCELED * (
-            np.abs(high) + np.abs(low) + np.abs(link) * (np.abs(X) + np.abs(M))
-        )
+        size = np.abs(high) + np.abs(low) + np.abs(gradient) * (np.abs(X) + np.abs(M))
+        lost = np.abs(D) < CANCELED * size
         if lost.any():
             D[lost] = self._integral(M[lost], moved[lost], D[lost])
         return np.maximum(D, 0, out=D).sum(axis=1)
 
     def _refine(self, D: Array, size: Array, X: Array, M: Array) -> None:
-        """Take D(x_i || m_i) again where a sum of terms of some size has lost its digits."""
+        """Take D(x_i || m_i) again where a sum of terms of some size lost precision."""
         lost = np.flatnonzero(np.abs(D) < CANCELED * size)
         if len(lost):
             D[lost] = self.paired(X[lost], M[lost])
 
-    @np.errstate(all="ignore")  # what is no number is not steady
+    @np.errstate(all="ignore")  # a hessian that is not finite fails the test of its change
     def _integral(self, m: Array, moved: Array, rough: Array) -> Array:
-        """D(m + moved || m) as moved^2 times the integral of (1 - s) F''(m + s moved), in which no digits cancel.
+        """D(m + moved || m) as moved^2 times the integral of (1 - s) F''(m + s moved).
 
-        Where F'' changes so much over s in [0, 1] that few nodes do not tell its integral, what is
-        known roughly stays.
+        Nothing cancels in it. Where F'' changes so much over s in [0, 1] that few nodes do not
+        give the integral, the rough value stays.
         """
-        first = self._slope(m)
-        inner = [self._slope(m + s * moved) for s, _ in GAUSS]
-        change = np.max(
-            [np.abs(slope - first) for slope in (*inner, self._slope(m + moved))],
-            axis=0,
-        )
-        exact = moved * (
-            moved * sum(weight * slope for (_, weight), slope in zip(GAUSS, inner, strict=True))
-        )
-        return np.where((first > 0) & (change <= STEADY * first) & np.isfinite(exact), exact, rough)
+        first = self._hessian(m)
+        last = self._hessian(m + moved)
+        change = np.abs(last - first)
+        integral = np.zeros_like(first)
+        for node, weight in QUADRATURE:
+            hessian = self._hessian(m + node * moved)
+            change = np.maximum(change, np.abs(hessian - first))
+            integral += weight * hessian
+        exact = moved * (moved * integral)
+        steady = (first > 0) & (change <= MAX_HESSIAN_CHANGE * first)
+        return np.where(steady & np.isfinite(exact), exact, rough)
 
-    def links(self, M: Array, anchor: Array) -> tuple[Array, Array]:
-        f = self._transfer(M)
+    def center_gradients(self, M: Array, anchor: Array) -> tuple[Array, Array]:
+        gradients = self._transfer(M)
         a = anchor[None]
         values = row_values(self.potential, M)
         least = float(row_values(self.potential, a)[0])
-        c = least - values + np.einsum("ij,ij->i", f, M - anchor)
-        size = (
-            np.abs(values)
-            + abs(least)
-            + np.einsum("ij,ij->i", np.abs(f), np.abs(M) + np.abs(anchor))
-        )
-        self._refine(c, size, np.broadcast_to(a, M.shape), M)
-        return f - self._transfer(a), np.maximum(c, 0)
+        offsets = least - values + np.einsum("ij,ij->i", gradients, M - anchor)
+        products = np.einsum("ij,ij->i", np.abs(gradients), np.abs(M) + np.abs(anchor))
+        size = np.abs(values) + abs(least) + products
+        self._refine(offsets, size, np.broadcast_to(a, M.shape), M)
+        return gradients - self._transfer(a), np.maximum(offsets, 0)
+
+    @property
+    def _is_exp(self) -> bool:
+        return isinstance(self.potential, potentials.Exp)
 
     def _value(self, X: Array) -> Array:
-        if isinstance(self.potential, potentials.Exp):
+        if self._is_exp:
             return finite_exp(X)
         return self.potential.value(X)
 
-    def _slope(self, X: Array) -> Array:
-        if isinstance(self.potential, potentials.Exp):
+    def _hessian(self, X: Array) -> Array:
+        if self._is_exp:
             return finite_exp(X)
         return self.potential.hessian(X)
 
     def _transfer(self, M: Array) -> Array:
-        if isinstance(self.potential, potentials.Exp):
+        if self._is_exp:
             return finite_exp(M)
-        domain = self.potential.domain
-        if domain.low_closed and domain.low == 0:
-            inside = np.maximum(M, domain.low + TINY)
-        else:
-            inside = M
-        return np.nan_to_num(self.potential.transfer(inside), posinf=STEEPEST, neginf=-STEEPEST)
+        if self.domain.low_closed and self.domain.low == 0:
+            M = np.maximum(M, SMALLEST_NORMAL)
+        transfer = self.potential.transfer(M)
+        return np.nan_to_num(transfer, posinf=MAX_GRADIENT, neginf=-MAX_GRADIENT)
 
 
 DIVERGENCES: dict[str, Divergence] = {
@@ -167,15 +164,15 @@ DIVERGENCES: dict[str, Divergence] = {
 
 
 def named(divergence: Divergence) -> str:
-    """Return how a user writes a divergence: by its name where it has one."""
-    names = [f"divergence={name!r}" for name, part in DIVERGENCES.items() if part is divergence]
-    if names:
-        return names[0]
+    """Return a divergence as a user writes it: by its name where it has one."""
+    for name, part in DIVERGENCES.items():
+        if part is divergence:
+            return f"divergence={name!r}"
     return str(divergence)
 
 
 def as_divergence(divergence: Any) -> Divergence:
-    """Return the divergence that a string, a potential or a part stands for."""
+    """Return the divergence that a string, a potential or a part names."""
     if isinstance(divergence, Divergence):
         return divergence
     if isinstance(divergence, potentials.Identity):
@@ -186,8 +183,9 @@ def as_divergence(divergence: Any) -> Divergence:
         return choose(divergence, DIVERGENCES, "divergence")
     if isinstance(divergence, type) and issubclass(divergence, Potential | Divergence):
         raise ValueError(
-            f"divergence must be a part, not its class: write {divergence.__name__}().",
+            f"divergence must be a part, not its class: write {divergence.__name__}()."
         )
     raise ValueError(
-        f"divergence must be a string or a Potential such as losses.potentials.Exp(), got {divergence!r}.",
+        "divergence must be a string or a Potential such as losses.potentials.Exp(), "
+        f"got {divergence!r}."
     )

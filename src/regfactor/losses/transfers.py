@@ -19,11 +19,12 @@ TRANSFERS: dict[str, Potential] = {
 
 
 def as_transfer(transfer: Any) -> Potential:
-    """Return the potential that a string or a part stands for."""
+    """Return the potential that a string or a part names."""
     if isinstance(transfer, Potential):
         return transfer
     if isinstance(transfer, str):
         return choose(transfer, TRANSFERS, "transfer")
     raise ValueError(
-        f"transfer must be a string or a Potential such as losses.potentials.Exp(), got {transfer!r}.",
+        "transfer must be a string or a Potential such as losses.potentials.Exp(), "
+        f"got {transfer!r}."
     )

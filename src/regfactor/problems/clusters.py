@@ -1,124 +1,198 @@
-"""The problem of k-means and its relatives: rows, weights, a divergence, and how many centers."""
+"""Clusters of rows: k-means and mixtures under a divergence, some of the clusters known."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array
 from regfactor.losses.distances import Affine, Divergence
+from regfactor.problems.base import Problem
 
-BLOCK = 4096  # rows added up together
-ENTRIES = 2**17  # numbers of a block that is turned to float64, or made dense
-SAMPLE = 5000  # rows from which the variance of the data is judged
-WIDE = 4096  # columns up to which scores in float32 decide about most rows
-SEVERAL = 8  # centers from which on rows are worth being turned to float32
-FAR = 16.0  # mean over standard deviation from which on blocks are centered first
-# mean over standard deviation up to which float32 adds up some thousand rows as well as it holds
-# them
-NEAR = 4.0
-
-
-def blocks(X: Any, rows: int) -> Iterator[tuple[slice, Array]]:
-    """Yield slices of rows with the dense rows."""
-    for start in range(0, X.shape[0], rows):
-        at = slice(start, min(start + rows, X.shape[0]))
-        yield at, (X[at].toarray() if is_sparse(X) else X[at])
-
-
-def small_blocks(X: Any) -> Iterator[tuple[slice, Array]]:
-    """Yield blocks of which copies may be made."""
-    return blocks(X, max(ENTRIES // X.shape[1], 16))
-
-
-def readable_blocks(X: Any, divergence: Divergence) -> Iterator[tuple[slice, Any]]:
-    """Yield blocks of rows as a divergence reads them: sparse where it can, else dense and small."""
-    if not (is_sparse(X) and divergence.additive):
-        yield from small_blocks(X)
-        return
-    for start in range(0, X.shape[0], BLOCK):
-        at = slice(start, min(start + BLOCK, X.shape[0]))
-        yield at, X[at]
+FREE = -1  # the code of a row whose cluster is not known
+SPARSE_BLOCK_ROWS = 4096
+BLOCK_ENTRIES = 2**17  # of a block of which copies are made, in float64 or dense
+SAMPLED_ROWS = 5000  # from which the variance of the data is estimated
+MAX_SCREENED_COLUMNS = 4096  # up to which scores in float32 decide for most rows
+MIN_SCREENED_CENTERS = 8  # from which on the conversion of rows to float32 pays
+# Mean over standard deviation from which on blocks are centered first, and up to which float32
+# adds up some thousand rows as precisely as it holds them.
+FAR_MEAN = 16.0
+NEAR_MEAN = 4.0
 
 
 @dataclass(frozen=True, eq=False)
-class Clusters:
-    """min over labels z and centers m of sum_i w_i D(x_i, m_{z_i}) (+ what the divergence's own parameters cost)."""
+class ClusterPoint:
+    """Centers with the labels of rows, or with what mixes them.
+
+    Attributes
+    ----------
+    centers : ndarray of shape (n_clusters, n_features) or None
+        None in the feature space of a kernel, where they have no coordinates.
+    labels : ndarray of shape (n_samples,), optional
+    shares : ndarray of shape (n_clusters,), optional
+        The proportions p of a mixture.
+    memberships : ndarray of shape (n_samples, n_clusters), optional
+        Of which centers in feature space are means.
+    covariance : ndarray, optional
+        The fitted parameter of the divergence.
+    sharpness : float
+        Of a mixture; infinite for labels.
+    """
+
+    centers: Array | None = None
+    labels: Array | None = None
+    shares: Array | None = None
+    memberships: Array | None = None
+    covariance: Array | None = None
+    sharpness: float = np.inf
+
+
+class Clustering(Problem[ClusterPoint]):
+    """The role of clusters of rows and of clusters in feature space, for Lloyd and EM.
+
+    Attributes
+    ----------
+    n_clusters : int
+    codes : ndarray of shape (n_samples,) or None
+        Known clusters of rows, -1 where they are free; None if all are.
+    sharpness : float or None
+        None for labels, that is min_j D_ij; a number rho for the mixture, in which
+        -1/rho log sum_j p_j exp(-rho D_ij) takes its place.
+    factor : float
+        By which the sum over rows is multiplied.
+    """
+
+    solvers: ClassVar[tuple[str, ...]] = (
+        "regfactor.solvers.lloyd:Lloyd",
+        "regfactor.solvers.em:EM",
+    )
+    n_clusters: int
+    codes: Array | None
+    sharpness: float | None
+    factor: float
+
+    def check_codes(self, n_samples: int) -> None:
+        """Raise if there are too few rows, or known clusters are invalid."""
+        k = self.n_clusters
+        if n_samples < k:
+            raise ValueError(
+                f"n_samples={n_samples} should be >= n_clusters={k}; lower n_clusters."
+            )
+        codes = self.codes
+        if codes is None:
+            return
+        if codes.shape != (n_samples,) or codes.min() < FREE or codes.max() >= k:
+            raise ValueError(
+                f"codes must hold a cluster from 0 to {k - 1}, or {FREE}, for each of "
+                f"{n_samples} rows."
+            )
+
+    @cached_property
+    def free(self) -> Array | None:
+        """Whether the cluster of each row is free; None where that of every row is."""
+        if self.codes is None:
+            return None
+        return np.asarray(self.codes == FREE)
+
+    def restrict(self, log_weights: Array, at: slice) -> Array:
+        """Return log weights of clusters, -inf where a known cluster excludes them."""
+        if self.codes is None:
+            return log_weights
+        codes = self.codes[at, None]
+        excluded = (codes != FREE) & (codes != np.arange(self.n_clusters))
+        return np.where(excluded, -np.inf, log_weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters(Clustering):
+    """min over labels z and centers m of factor sum_i w_i D(x_i, m_{z_i}) + parameter cost.
+
+    With a sharpness rho, min over shares p and centers m of
+    -factor/rho sum_i w_i log sum_j p_j exp(-rho D(x_i, m_j)) + parameter cost.
+    """
 
     X: Any
     weights: Array | None
     divergence: Divergence
     n_clusters: int
+    codes: Array | None = None
+    sharpness: float | None = None
+    factor: float = 1.0
+
+    def check(self) -> None:
+        self.check_codes(self.X.shape[0])
+        self.divergence.check(self.X.shape[1])
+
+    def softened(self, sharpness: float, factor: float | None = None) -> Clusters:
+        """Return the mixture of some sharpness on the same rows; sums that were found stay."""
+        found = {name: vars(self)[name] for name in SHARED if name in vars(self)}
+        if factor is None:
+            factor = self.factor
+        soft = replace(self, sharpness=sharpness, factor=factor)
+        vars(soft).update(found)
+        return soft
 
     @cached_property
     def mass(self) -> float:
         """The total weight."""
-        return float(self.X.shape[0] if self.weights is None else self.weights.sum())
+        if self.weights is None:
+            return float(self.X.shape[0])
+        return float(self.weights.sum())
 
     @cached_property
     def anchor(self) -> Array:
         """The mean of the rows."""
         n = self.X.shape[0]
-        w = self.weights
         total = np.zeros(self.X.shape[1])
-        for start in range(0, n, BLOCK):
-            at = slice(start, min(start + BLOCK, n))
-            total += (np.ones(at.stop - start) if w is None else w[at]) @ self.X[at]
+        for start in range(0, n, SPARSE_BLOCK_ROWS):
+            at = slice(start, min(start + SPARSE_BLOCK_ROWS, n))
+            weights = np.ones(at.stop - start) if self.weights is None else self.weights[at]
+            total += weights @ self.X[at]
         return total / self.mass
 
     @cached_property
-    def _spread(self) -> tuple[float, bool, bool]:
-        n = self.X.shape[0]
-        step = -(-n // SAMPLE)
+    def _sampled_variances(self) -> Array:
+        step = -(-self.X.shape[0] // SAMPLED_ROWS)
         X = self.X[::step]
-        if self.weights is None:
-            w = np.ones(X.shape[0])
-        else:
-            w = self.weights[::step]
-        variance = _squares(X, w, self.anchor) / max(float(w.sum()), np.finfo(np.float64).tiny)
-        spread = np.sqrt(self.divergence.spread(variance))
-        far = bool((np.abs(self.anchor) > FAR * spread).any())
-        return (
-            float(variance.mean()),
-            far,
-            bool((np.abs(self.anchor) <= NEAR * np.sqrt(variance)).all()),
-        )
+        w = np.ones(X.shape[0]) if self.weights is None else self.weights[::step]
+        return _squares(X, w, self.anchor) / max(float(w.sum()), np.finfo(np.float64).tiny)
 
-    @property
+    @cached_property
     def variance(self) -> float:
         """The mean variance of the columns, by a sample of the rows where there are many."""
-        return self._spread[0]
+        return float(self._sampled_variances.mean())
 
-    @property
+    @cached_property
     def far(self) -> bool:
-        """Whether the data lie so far from the origin that products must be taken from their mean."""
-        return self._spread[1]
+        """Whether rows lie so far from the origin that products are taken from their mean."""
+        spread = np.sqrt(self.divergence.spread(self._sampled_variances))
+        return bool((np.abs(self.anchor) > FAR_MEAN * spread).any())
 
-    @property
+    @cached_property
     def near(self) -> bool:
-        """Whether columns vary so much beside their means that float32 adds up some rows without losing digits."""
-        return self._spread[2]
+        """Whether columns vary so much that float32 adds up some rows without losing precision."""
+        return bool((np.abs(self.anchor) <= NEAR_MEAN * np.sqrt(self._sampled_variances)).all())
 
     @cached_property
     def sizes(self) -> Array | None:
-        """|x| of every row, where scores in float32 may decide for rows in float64; else None."""
-        plain = isinstance(self.divergence, Affine) and not is_sparse(self.X) and not self.far
+        """|x| of every row where scores in float32 may decide for rows in float64; else None."""
         X = self.X
-        if not plain or X.dtype != np.float64 or X.shape[1] > WIDE or self.n_clusters < SEVERAL:
+        affine = isinstance(self.divergence, Affine) and not is_sparse(X) and not self.far
+        many = self.n_clusters >= MIN_SCREENED_CENTERS and X.shape[1] <= MAX_SCREENED_COLUMNS
+        if not affine or not many or X.dtype != np.float64:
             return None
-        squares = np.concatenate(
-            [np.einsum("ij,ij->i", block, block) for _, block in small_blocks(X)],
-        )
+        squares = [np.einsum("ij,ij->i", block, block) for _, block in small_blocks(X)]
         with np.errstate(over="ignore"):  # there float64 decides
-            return np.sqrt(squares).astype(np.float32)
+            return np.sqrt(np.concatenate(squares)).astype(np.float32)
 
     def base(self, divergence: Divergence) -> Array | None:
-        """D(x_i || a) of every row; None where the divergence is not affine. Found once if nothing in it is fitted."""
+        """D(x_i || a) of every row, found once if nothing is fitted; None if not affine."""
         if divergence is self.divergence:
             return self._fixed_base
         return self._base(divergence)
@@ -130,55 +204,93 @@ class Clusters:
     def _base(self, divergence: Divergence) -> Array | None:
         if not isinstance(divergence, Affine):
             return None
-        return np.concatenate(
-            [divergence.base(X, self.anchor) for _, X in readable_blocks(self.X, divergence)],
-        )
+        blocks = readable_blocks(self.X, divergence)
+        return np.concatenate([divergence.base(X, self.anchor) for _, X in blocks])
 
     @cached_property
-    def tally(self) -> Array:
+    def statistics(self) -> Array:
         """What the objective needs of the data besides the labels."""
-        w = self.weights
         total = np.zeros(())
         if isinstance(self.divergence, Affine):
             for at, X in readable_blocks(self.X, self.divergence):
-                total = total + self.divergence.tally(
-                    X,
-                    None if w is None else w[at],
-                    self.anchor,
-                    self.far,
-                )
-        return self.divergence.without_rounding(
-            total,
-            self.anchor,
-            self.mass,
-            float(np.finfo(self.X.dtype).eps),
-        )
+                w = None if self.weights is None else self.weights[at]
+                total = total + self.divergence.statistics(X, w, self.anchor, self.far)
+        eps = float(np.finfo(self.X.dtype).eps)
+        return self.divergence.without_rounding(total, self.anchor, self.mass, eps)
 
     @cached_property
     def started(self) -> Divergence:
-        """The divergence with its own parameters fitted to a single cluster."""
-        return self.divergence.refitted(
-            self.tally,
-            np.zeros((1, self.X.shape[1])),
-            np.array([self.mass]),
-        )
+        """The divergence with its parameter fitted to a single cluster."""
+        zero = np.zeros((1, self.X.shape[1]))
+        return self.divergence.refitted(self.statistics, zero, np.array([self.mass]))
+
+    def divergence_at(self, point: ClusterPoint) -> Divergence:
+        """Return the divergence with the parameter of a point, or else of a single cluster."""
+        if point.covariance is None:
+            return self.started
+        return self.started.at(point.covariance)
 
     @property
     def scale(self) -> float:
-        """The mean divergence from the anchor, against which rounding is judged."""
-        return self.started.total(self.tally) / self.mass
+        """The mean divergence from the anchor, relative to which rounding is judged."""
+        return self.started.total(self.statistics) / self.mass
 
     def objective(self, divergence: Divergence, gain: float) -> float:
-        """Return the objective at labels that gain so much over a single cluster at the anchor."""
-        return divergence.total(self.tally) - gain + divergence.extra(self.mass)
+        """Return the objective of labels that gain so much over a single cluster at the anchor."""
+        cost = divergence.total(self.statistics) - gain + divergence.parameter_cost(self.mass)
+        return self.factor * cost
+
+    def masses(self, labels: Array) -> Array:
+        """Return the total weight of each label."""
+        return np.bincount(labels, self.weights, minlength=self.n_clusters).astype(np.float64)
+
+
+# sums over rows that depend on neither sharpness nor factor
+SHARED = (
+    "mass",
+    "anchor",
+    "_sampled_variances",
+    "far",
+    "near",
+    "sizes",
+    "_fixed_base",
+    "statistics",
+    "started",
+)
+
+
+def blocks(X: Any, rows: int) -> Iterator[tuple[slice, Array]]:
+    """Yield slices of rows with the dense rows."""
+    for start in range(0, X.shape[0], rows):
+        at = slice(start, min(start + rows, X.shape[0]))
+        if is_sparse(X):
+            yield at, X[at].toarray()
+        else:
+            yield at, X[at]
+
+
+def small_blocks(X: Any) -> Iterator[tuple[slice, Array]]:
+    """Yield blocks of which copies may be made."""
+    return blocks(X, max(BLOCK_ENTRIES // X.shape[1], 16))
+
+
+def readable_blocks(X: Any, divergence: Divergence) -> Iterator[tuple[slice, Any]]:
+    """Yield blocks of rows as a divergence reads them: sparse if it can, else dense and small."""
+    if not (is_sparse(X) and divergence.additive):
+        yield from small_blocks(X)
+        return
+    for start in range(0, X.shape[0], SPARSE_BLOCK_ROWS):
+        at = slice(start, min(start + SPARSE_BLOCK_ROWS, X.shape[0]))
+        yield at, X[at]
 
 
 def _squares(X: Any, w: Array, anchor: Array) -> Array:
-    """Return the sums of w (x - a)^2 over the rows, of absent entries too, which are zeros."""
+    """Return the sums of w (x - a)^2 over the rows, absent entries of a sparse table as zeros."""
     if not is_sparse(X):
         return np.asarray(w @ np.square(X - anchor))
-    stored = np.repeat(w, np.diff(X.indptr))
     d = X.shape[1]
+    stored = np.repeat(w, np.diff(X.indptr))
     absent = np.maximum(w.sum() - np.bincount(X.indices, stored, minlength=d), 0)
-    own = np.bincount(X.indices, stored * np.square(X.data - anchor[X.indices]), minlength=d)
+    squares = stored * np.square(X.data - anchor[X.indices])
+    own = np.bincount(X.indices, squares, minlength=d)
     return np.asarray(own + absent * np.square(anchor))

@@ -6,6 +6,7 @@ from regfactor.solvers.base import Solver
 from regfactor.solvers.choose import choose_solver, solve
 from regfactor.solvers.closed_form import ClosedForm
 from regfactor.solvers.douglas_rachford import DouglasRachford
+from regfactor.solvers.em import EM
 from regfactor.solvers.eta_search import EtaSearch
 from regfactor.solvers.factored_fista import FactoredFista
 from regfactor.solvers.fista import Fista
@@ -15,6 +16,7 @@ from regfactor.solvers.paths import path
 from regfactor.solvers.pursuit import Pursuit
 
 __all__ = [
+    "EM",
     "Admm",
     "Alternating",
     "FactoredFista",

@@ -6,10 +6,10 @@ import numpy as np
 
 from regfactor.core.params import Array
 from regfactor.losses import Absolute, Squared
+from regfactor.losses.distances import weighted_median
 from regfactor.penalties import Free, OneHot
 from regfactor.problems import Factored
 from regfactor.problems.term import Term
-from regfactor.solvers.lloyd import weighted_median
 
 
 def has_constants(problem: Factored) -> bool:

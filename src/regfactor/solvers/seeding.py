@@ -1,21 +1,44 @@
-"""Where centers begin: rows far from each other under the divergence (k-means++), or rows at random."""
+"""First centers and labels: rows far from each other (k-means++), random rows, known clusters."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array
-from regfactor.losses.distances import Divergence
-from regfactor.problems.clusters import Clusters, small_blocks
-
-INWARD = (
-    0.25  # how far a row on the boundary of the domain is moved towards the mean to be a center
+from regfactor.problems.clusters import (
+    FREE,
+    Clustering,
+    ClusterPoint,
+    Clusters,
+    small_blocks,
 )
+from regfactor.problems.kernel_clusters import KernelClusters
+from regfactor.solvers.kernel_steps import MAX_NEGATIVE
+from regfactor.solvers.nearest import Centers
+from regfactor.solvers.row_steps import dense, known_blocks
+
+# share by which a row on the boundary of the domain is moved towards the mean to be a center
+INWARD = 0.25
 Distances = Callable[[Array], Array]  # of all rows from some chosen rows, n x chosen
+
+
+def first_point(problem: Clustering, random: np.random.RandomState) -> ClusterPoint:
+    """Return the start that known clusters give, or k-means++ without any."""
+    if isinstance(problem, KernelClusters):
+        labels = known_labels(problem, random)
+        if problem.sharpness is None:
+            return ClusterPoint(labels=labels)
+        memberships = problem.memberships(labels)
+        memberships[labels == FREE] = 1 / problem.n_clusters
+        return ClusterPoint(memberships=memberships)
+    assert isinstance(problem, Clusters)
+    centers = known_means(problem, random)
+    shares = np.full(problem.n_clusters, 1 / problem.n_clusters)
+    return ClusterPoint(centers, shares=shares)
 
 
 def random_rows(problem: Clusters, random: np.random.RandomState) -> Array:
@@ -23,53 +46,147 @@ def random_rows(problem: Clusters, random: np.random.RandomState) -> Array:
     n = problem.X.shape[0]
     k = problem.n_clusters
     w = problem.weights
-    few = w is not None and bool(np.count_nonzero(w) < k)
-    return inner_rows(
-        problem,
-        random.choice(n, k, replace=few, p=None if w is None else w / w.sum()),
-    )
+    if w is None:
+        return inner_rows(problem, random.choice(n, k, replace=False))
+    too_few = bool(np.count_nonzero(w) < k)
+    return inner_rows(problem, random.choice(n, k, replace=too_few, p=w / w.sum()))
 
 
 def spread_rows(problem: Clusters, random: np.random.RandomState) -> Array:
-    """Return rows each drawn by its divergence from those before it (Arthur & Vassilvitskii 2007)."""
-    divergence = problem.started
+    """Return rows drawn by their divergence from those before (Arthur & Vassilvitskii 2007)."""
 
     def distances(chosen: Array) -> Array:
-        return _distances(problem, divergence, inner_rows(problem, chosen))
+        return distances_from(problem, inner_rows(problem, chosen))
 
-    return inner_rows(
-        problem,
-        spread(distances, problem.X.shape[0], problem.weights, problem.n_clusters, random),
-    )
+    chosen = spread(distances, problem.X.shape[0], problem.weights, problem.n_clusters, random)
+    return inner_rows(problem, chosen)
 
 
 def inner_rows(problem: Clusters, chosen: Array) -> Array:
-    """Return rows as centers, moved towards the mean of all rows where data may lie on the boundary of the domain.
+    """Return rows as centers, moved towards the mean where the domain has a closed boundary.
 
     A zero of a single row of counts would keep out of its cluster every row without that zero.
     """
-    rows = taken(problem.X, chosen)
+    rows = dense(problem.X[chosen])
     domain = problem.divergence.domain
     if domain.low_closed or domain.high_closed:
         return rows + INWARD * (problem.anchor - rows)
     return rows
 
 
+def known_means(problem: Clusters, random: np.random.RandomState) -> Array:
+    """Return means of rows of known clusters, and for other clusters free rows far from all.
+
+    With no known cluster at all it is k-means++.
+    """
+    w = np.ones(problem.X.shape[0]) if problem.weights is None else problem.weights
+    k = problem.n_clusters
+    sums = np.zeros((k, problem.X.shape[1]))
+    masses = np.zeros(k)
+    for some, codes, X in known_blocks(problem):
+        places = codes, np.arange(len(some))
+        sums += scipy.sparse.csr_array((w[some], places), (k, len(some))) @ X
+        masses += np.bincount(codes, w[some], minlength=k)
+    if not masses.any():
+        return spread_rows(problem, random)
+    centers = sums / np.where(masses > 0, masses, 1)[:, None]
+    known = masses > 0
+    if known.all():
+        return centers
+    closest = _divergences(problem, centers[known]).min(axis=1)
+    assert problem.free is not None
+    usable = problem.free & (w > 0)
+    if not usable.any():  # free rows count nothing, and are placed all the same
+        usable = problem.free
+    for j in np.flatnonzero(~known):
+        farthest = int(np.where(usable, closest, -1).argmax())
+        centers[j] = inner_rows(problem, np.array([farthest]))[0]
+        closest = np.minimum(closest, _divergences(problem, centers[j : j + 1])[:, 0])
+    return centers
+
+
+def _divergences(problem: Clusters, M: Array) -> Array:
+    return Centers(problem.started, M, problem.anchor, problem.far).between(problem.X)
+
+
+def spread_labels(problem: KernelClusters, random: np.random.RandomState) -> Array:
+    """Return labels by the nearest of rows chosen by k-means++ in feature space."""
+
+    def distances(chosen: Array) -> Array:
+        return kernel_distances(problem, chosen)
+
+    chosen = spread(distances, len(problem.scale), problem.mass, problem.n_clusters, random)
+    return distances(chosen).argmin(axis=1).astype(np.int32)
+
+
+def random_labels(problem: KernelClusters, random: np.random.RandomState) -> Array:
+    """Return labels by the nearest of rows chosen at random."""
+    chosen = random.permutation(np.flatnonzero(problem.weights > 0))[: problem.n_clusters]
+    return kernel_distances(problem, chosen).argmin(axis=1).astype(np.int32)
+
+
+def known_labels(problem: KernelClusters, random: np.random.RandomState) -> Array:
+    """Return known clusters, and for each other cluster the free row farthest from all centers.
+
+    With no known cluster at all it is k-means++. Other rows are -1.
+    """
+    if problem.free is None or problem.free.all():
+        return spread_labels(problem, random)
+    assert problem.codes is not None
+    labels = problem.codes.astype(np.int32)
+    weights = problem.weights if problem.graph_weights is None else problem.graph_weights
+    known = labels[problem.weights > 0]
+    for j in np.setdiff1d(np.arange(problem.n_clusters), known):
+        centers, inner = problem.centers(problem.memberships(labels))
+        closest = np.maximum(problem.distances(centers, inner), 0).min(axis=1)
+        usable = (labels == FREE) & (weights > 0)
+        labels[np.where(usable, closest, -1).argmax()] = j
+    return labels
+
+
+def kernel_distances(problem: KernelClusters, chosen: Array) -> Array:
+    """Return halves of the squared distances from chosen rows.
+
+    Under an indefinite K some are negative; all are then raised until no other row is nearer than
+    a row is to itself.
+    """
+    s = problem.scale
+    lengths = problem.lengths
+    inner = problem.dense_rows(chosen).T * s[:, None] * s[chosen]
+    D = lengths[:, None] + lengths[chosen] - inner
+    least = float(D.min())
+    if least < -MAX_NEGATIVE * np.abs(inner).max():
+        D -= 2 * least
+    D[chosen, np.arange(len(chosen))] = 0
+    return np.maximum(D, 0)
+
+
+def distances_from(problem: Clusters, M: Array) -> Array:
+    """Return D(x_i, m_j) in the precision of the data, from values of F that are found once."""
+    divergence = problem.started
+    base = problem.base(divergence)
+    if is_sparse(problem.X) and base is not None:
+        return divergence.between(problem.X, M, problem.anchor, base)
+    out = np.empty((problem.X.shape[0], len(M)), problem.X.dtype)
+    for at, X in small_blocks(problem.X):
+        block_base = None if base is None else base[at]
+        out[at] = divergence.between(X, M, problem.anchor, block_base)
+    return out
+
+
 def spread(
-    distances: Distances,
-    n: int,
-    w: Array | None,
-    k: int,
-    random: np.random.RandomState,
+    distances: Distances, n: int, w: Array | None, k: int, random: np.random.RandomState
 ) -> Array:
-    """Return k rows by k-means++; of a few rows drawn each time, the one that leaves the least is kept."""
+    """Return k rows by k-means++; of a few rows drawn each time the best is kept."""
     mass = np.ones(n) if w is None else w
     chosen = [_draw(mass, 1, random)[0]]
     trials = 2 + int(np.log(k))
     closest = distances(np.array(chosen))[:, 0]
     while len(chosen) < k:
         cost = mass * closest
-        tried = _draw(cost if cost.sum() > 0 else mass, trials, random)
+        if not cost.sum() > 0:
+            cost = mass
+        tried = _draw(cost, trials, random)
         left = distances(tried)
         np.minimum(left, closest[:, None], out=left)
         best = int((mass @ left).argmin())
@@ -79,23 +196,6 @@ def spread(
 
 
 def _draw(mass: Array, count: int, random: np.random.RandomState) -> Array:
-    heaps = mass.cumsum(dtype=np.float64)
-    at = np.searchsorted(heaps, random.random_sample(count) * heaps[-1], side="right")
-    return np.minimum(at, np.flatnonzero(mass)[-1])  # rounding in the last heap
-
-
-def _distances(problem: Clusters, divergence: Divergence, M: Array) -> Array:
-    """Return D(x_i, m_j) in the precision of the data, from values of F that are found once."""
-    base = problem.base(divergence)
-    if is_sparse(problem.X) and base is not None:
-        return divergence.between(problem.X, M, problem.anchor, base)
-    out = np.empty((problem.X.shape[0], len(M)), problem.X.dtype)
-    for at, X in small_blocks(problem.X):
-        out[at] = divergence.between(X, M, problem.anchor, None if base is None else base[at])
-    return out
-
-
-def taken(X: Any, rows: Array) -> Array:
-    """Return some rows as a dense array in float64."""
-    some = X[rows]
-    return np.asarray(some.toarray() if is_sparse(some) else some, np.float64)
+    below = mass.cumsum(dtype=np.float64)
+    at = np.searchsorted(below, random.random_sample(count) * below[-1], side="right")
+    return np.minimum(at, np.flatnonzero(mass)[-1])  # rounding in the last sum

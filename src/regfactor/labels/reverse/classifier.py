@@ -1,48 +1,83 @@
-"""Semi-supervised classification by reverse prediction: rows are rebuilt from their classes, given or free."""
+"""Semi-supervised classification by reverse prediction: rows predicted from their classes.
+
+The objective is (26) of White & Schuurmans (2012). Weights that enter the objective enter the means
+too; as printed, mu changes nothing (algorithm 10) and the objective rises (algorithm 11).
+"""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from dataclasses import replace
-from functools import partial
-from typing import Any, Self
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags, check_consistent_length, check_random_state, column_or_1d
+from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags, check_consistent_length, column_or_1d
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor.clusters.normalized_cut import degrees_of
 from regfactor.core.blas import one_thread
-from regfactor.core.params import Array, choose, is_number, is_option
-from regfactor.fitting.certificate import Uncertified
-from regfactor.fitting.clustering import check_domain, publish_run, rows_of, weights_of
-from regfactor.fitting.factor_estimator import _check_limits
-from regfactor.fitting.kernel_blocks import Implicit, kernel_rows
+from regfactor.core.loop import Limits, Solution
+from regfactor.core.params import Array, choose, is_option
+from regfactor.fitting.base import Choice, Estimator, Run
+from regfactor.fitting.clustering import check_domain, rows_of, weights_of
+from regfactor.fitting.kernel_blocks import ImplicitCenters, KernelRows, degrees_of, kernel_rows
 from regfactor.fitting.labels import Labels, encode_labels
-from regfactor.fitting.rollback import all_or_nothing
+from regfactor.fitting.parameters import AUTO, NON_NEGATIVE, POSITIVE, RUN_CONSTRAINTS
 from regfactor.kernels import Kernel, as_kernel, is_pairwise, takes_sparse
-from regfactor.labels.reverse.assignment import Balance, Fit, fit_kernel, fit_rows
+from regfactor.labels.reverse.assignment import (
+    Balance,
+    ClassCenters,
+    KernelFeatures,
+    diagonal_start,
+    sharpness_of,
+    sharpness_of_rows,
+    warn_if_merged,
+)
 from regfactor.losses.distances import Divergence, Mahalanobis, SquaredDistance
 from regfactor.losses.divergences import as_divergence
 from regfactor.losses.transfers import TRANSFERS
-from regfactor.solvers.assignment import LabeledClusters
-from regfactor.solvers.kernel_assignment import LabeledKernelClusters
-from regfactor.solvers.kernel_lloyd import KernelClusters
+from regfactor.problems.clusters import ClusterPoint, Clusters
+from regfactor.problems.kernel_clusters import KernelClusters
+from regfactor.solvers.choose import solve_from, solve_within
+from regfactor.solvers.em import soft_start
 from regfactor.solvers.nearest import Centers
+from regfactor.solvers.seeding import first_point
+from regfactor.solvers.steps import log_joint
 
-SMALL = 2**14  # numbers of a table of which no product is worth a second thread
-ASSIGNMENTS = {"hard": True, "soft": False}
-ADVICE = "Use a transfer that takes all real numbers, such as 'identity' or 'sigmoid', or transform these columns."
+SINGLE_THREAD_ENTRIES = 2**14  # of a table for whose products BLAS starts no second thread
+HARD_ITERATIONS = 10  # before the soft ones
+ADVICE = (
+    "Use a transfer that takes all real numbers, such as 'identity' or 'sigmoid', or transform "
+    "these columns."
+)
 
 
-class ReverseClassifier(Uncertified, ClassifierMixin, BaseEstimator):
-    r"""min over centers m of sum_L w_i D(x_i || m_{y_i}) / T_l + mu sum_U w_i min_j D(x_i || m_j) / T_u, D = D_F.
+@dataclass(frozen=True, eq=False)
+class ClassInputs:
+    """Rows, labels and weights as they were read, with a kernel where it is used.
 
-    L are the rows with a label and U those without, T_l and T_u their total weights, F the
-    potential of the transfer f = F'. Each class is a cluster; the classes of unlabeled rows are
-    free, those given never change. With U empty a row is classified by the nearest class mean, with
-    L empty it is clustering. The soft assignment replaces min_j D_ij by -1/rho log sum_j p_j
+    `kernel` has rows in its feature space, in which centers lie; `features` are the rows of a
+    kernel matrix, which are then the table.
+    """
+
+    table: Any
+    labels: Labels
+    divergence: Divergence
+    balance: Balance
+    kernel: KernelRows | None = None
+    features: KernelFeatures | None = None
+    degrees: Array | None = None
+    sample_weight: Array | None = None
+
+
+class ReverseClassifier(ClassifierMixin, Estimator):
+    r"""min over m of sum_L w_i D(x_i || m_{y_i}) / T_l + mu sum_U w_i min_j D(x_i || m_j) / T_u.
+
+    L are the rows with a label and U those without, T_l and T_u their total weights, D = D_F with
+    F the potential of the transfer f = F', m the centers. Each class is a cluster; the classes of
+    unlabeled rows are free, those given never change. With U empty a row is classified by the
+    nearest class mean, with L empty it is clustering. The soft assignment replaces min_j D_ij by -1/rho log sum_j p_j
     exp(-rho D_ij) (and D of a labeled row by D - 1/rho log p_{y_i}), with rho the sharpness and p
     the fitted shares of the classes. Unlabeled rows help where classes are clusters, one each, and
     can hurt where they are not: see `model_selection.compare_with_supervised`.
@@ -89,7 +124,7 @@ class ReverseClassifier(Uncertified, ClassifierMixin, BaseEstimator):
         per unit of weight.
     time_limit, verbose, callback : optional
         As in all estimators; the callback is given every `Iterate` and ends the run by returning
-        something true.
+        a true value.
     random_state : int, RandomState instance or None, default=None
         Used only when no row has a label.
 
@@ -123,7 +158,14 @@ class ReverseClassifier(Uncertified, ClassifierMixin, BaseEstimator):
     array(['low'], dtype='<U4')
     """
 
-    _why = "classes of unlabeled rows are found by local search, and the model"
+    _no_certificate = "classes of unlabeled rows are found by local search, and the model"
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "assignment": [StrOptions({"hard", "soft"})],
+        "unlabeled_weight": [NON_NEGATIVE, StrOptions({"balanced"})],
+        "sharpness": [POSITIVE, AUTO],
+        "normalized_cut": ["boolean"],
+        **RUN_CONSTRAINTS,
+    }
 
     def __init__(
         self,
@@ -174,99 +216,143 @@ class ReverseClassifier(Uncertified, ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Numbers or strings; -1, NaN, None or "" (or `unlabeled`) where the class is not known.
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight w stands for w equal rows.
+            Weights act as repetition counts.
 
         Returns
         -------
         self
         """
-        with all_or_nothing(self):
-            _check_limits(self)
-            divergence = _divergence(self.transfer)
-            hard = choose(self.assignment, ASSIGNMENTS, "assignment")
-            self._check_numbers()
-            X = rows_of(self, X, SquaredDistance(), reset=True)
-            labels = self._labels(X, y)
-            w = weights_of(X, sample_weight)
-            free = self._free(labels, w)
-            with _threads(X):
-                if isinstance(divergence, SquaredDistance) and (
-                    self.kernel is not None or self.normalized_cut
-                ):
-                    fit = self._fit_kernel(X, w, labels, hard)
-                else:
-                    fit = self._fit_rows(X, w, divergence, labels, (free, hard))
-            self._publish(X, labels, fit)
-        return self
+        return self._fit(X, y, sample_weight)
 
-    def _fit_rows(
-        self,
-        X: Any,
-        w: Array | None,
-        divergence: Divergence,
-        labels: Labels,
-        how: tuple[Array, bool],
-    ) -> Fit:
-        rows = None
-        table = X
-        if self.normalized_cut:
-            ones = np.ones(X.shape[0]) if w is None else w
-            w = ones * degrees_of(kernel_rows(self._kernel(X), X)[0], ones)
-        if self.kernel is not None:
-            kernel = self._kernel(X)
-            rows = kernel, X, kernel.prepare(X)
-            table = np.ascontiguousarray(kernel.gram(X))
-        check_domain(table, divergence, ADVICE)
-        balance = Balance.of(labels.codes, w, self._mu())
-        k = len(labels.classes)
-        codes = labels.codes.astype(np.int32)
-        problem = LabeledClusters(table, balance.weights, divergence, k, codes, balance.factor)
-        fit = fit_rows(self, problem, how[0], how[1], check_random_state(self.random_state))
-        return replace(fit, classes=replace(fit.classes, rows=rows), mu=balance.mu)
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> ClassInputs:
+        divergence = _divergence(self.transfer)
+        X = rows_of(self, X, SquaredDistance(), reset=True)
+        labels = self._labels(X, y)
+        w = weights_of(X, sample_weight)
+        self._check_classes(labels, w)
+        if self.kernel is None and not self.normalized_cut:
+            check_domain(X, divergence, ADVICE)
+            return ClassInputs(X, labels, divergence, self._balance(labels, w))
+        with _threads(X):
+            return self._read_kernel(X, labels, w, divergence)
 
-    def _fit_kernel(self, X: Any, w: Array | None, labels: Labels, hard: bool) -> Fit:
+    def _read_kernel(
+        self, X: Any, labels: Labels, w: Array | None, divergence: Divergence
+    ) -> ClassInputs:
         kernel = self._kernel(X)
-        rows, own, prepared = kernel_rows(kernel, X)
+        implicit = isinstance(divergence, SquaredDistance)
+        rows = None
+        features = None
+        degrees = None
+        table = X
         ones = np.ones(X.shape[0]) if w is None else w
-        if self.normalized_cut:
-            degrees = degrees_of(rows, ones)
-        else:
-            degrees = np.ones(len(ones))
-        balance = Balance.of(labels.codes, ones * degrees, self._mu())
-        assert balance.weights is not None
-        space = KernelClusters(
-            rows,
-            own,
-            balance.weights / degrees,
-            1 / degrees,
-            len(labels.classes),
-            factor=balance.factor,
-        )
-        problem = LabeledKernelClusters(space, labels.codes, ones)
-        random = check_random_state(self.random_state)
-        implicit = partial(Implicit, kernel, X, prepared, cut=bool(self.normalized_cut))
-        fit = fit_kernel(self, problem, implicit, hard, random)
-        return replace(fit, mu=balance.mu)
+        if implicit or self.normalized_cut:
+            rows = kernel_rows(kernel, X)
+        if rows is not None and self.normalized_cut:
+            degrees = degrees_of(rows.rows, ones)
+            w = ones * degrees
+        if not implicit:
+            rows = None
+            if self.kernel is not None:
+                features = KernelFeatures(kernel, X, kernel.prepare(X))
+                table = np.ascontiguousarray(kernel.gram(X))
+            check_domain(table, divergence, ADVICE)
+        balance = self._balance(labels, w)
+        return ClassInputs(table, labels, divergence, balance, rows, features, degrees, ones)
 
-    def _publish(self, X: Any, labels: Labels, fit: Fit) -> None:
-        """Set the fitted attributes."""
-        k = len(labels.classes)
-        classes = fit.classes
-        self._model = classes
-        self.classes_ = labels.classes
-        self.sharpness_ = classes.sharpness
-        self.transduction_ = labels.classes[fit.labels]
-        self.unlabeled_weight_ = fit.mu
-        if classes.prior is None:
-            self.class_prior_ = np.full(k, 1 / k)
+    def _balance(self, labels: Labels, w: Array | None) -> Balance:
+        if isinstance(self.unlabeled_weight, str):
+            return Balance.of(labels.codes, w, None)
+        return Balance.of(labels.codes, w, float(self.unlabeled_weight))
+
+    def _state(self, inputs: ClassInputs) -> Clusters | KernelClusters:
+        k = len(inputs.labels.classes)
+        codes = inputs.labels.codes.astype(np.int32)
+        balance = inputs.balance
+        if inputs.kernel is None:
+            return Clusters(
+                inputs.table,
+                balance.weights,
+                inputs.divergence,
+                k,
+                codes,
+                factor=balance.factor,
+            )
+        ones = np.ones(len(codes))
+        weights = ones if balance.weights is None else balance.weights
+        degrees = ones if inputs.degrees is None else inputs.degrees
+        return KernelClusters(
+            inputs.kernel.rows,
+            inputs.kernel.diagonal,
+            weights / degrees,
+            1 / degrees,
+            k,
+            codes,
+            factor=balance.factor,
+            graph_weights=inputs.sample_weight,
+        )
+
+    def _solve(self, problem: Any, inputs: ClassInputs, run: Run) -> Solution[Any]:
+        starts = [first_point(problem, run.random)]
+        if isinstance(problem, Clusters) and problem.divergence.adaptive:
+            starts.append(diagonal_start(problem, starts[0]))
+        if self.assignment == "hard":
+            return solve_from(problem, run.remaining(), starts)
+        limits = Limits(self.tol, HARD_ITERATIONS, run.clock.left)
+        hard = solve_from(problem, limits, starts).point
+        sharpness = self._find_sharpness(problem, hard)
+        soft = problem.softened(sharpness)
+        solution = solve_within(soft, run.remaining(), _soft_start(problem, hard))
+        joint = _log_joint(soft, solution.point)
+        nearest = _nearest(problem, hard)
+        warn_if_merged(problem.codes, nearest, joint.argmax(axis=1), sharpness)
+        labels = problem.restrict(joint, slice(None)).argmax(axis=1)
+        return replace(solution, point=replace(solution.point, labels=labels))
+
+    def _find_sharpness(self, problem: Clusters | KernelClusters, point: ClusterPoint) -> float:
+        """Return the sharpness, the automatic one from labels and their centers."""
+        if not is_option(self.sharpness, "auto"):
+            return float(self.sharpness)
+        assert point.labels is not None
+        if isinstance(problem, Clusters):
+            return sharpness_of_rows(problem, _centers(problem, point), point.labels)
+        D = _kernel_divergences(problem, point)
+        own = D[np.arange(len(D)), point.labels]
+        return sharpness_of(own, problem.mass, len(D))
+
+    def _publish(
+        self, choice: Choice[Any], solution: Solution[Any], inputs: ClassInputs, run: Run
+    ) -> Solution[Any]:
+        problem = choice.problem
+        point = solution.point
+        k = problem.n_clusters
+        self.classes_ = inputs.labels.classes
+        self.transduction_ = self.classes_[point.labels]
+        self.unlabeled_weight_ = inputs.balance.mu
+        self.class_prior_ = np.full(k, 1 / k) if point.shares is None else point.shares
+        self.sharpness_ = point.sharpness
+        if point.sharpness == np.inf:
+            self.sharpness_ = self._find_sharpness(problem, point)
+        centers: Any
+        if inputs.kernel is None:
+            centers = _centers(problem, point)
+            dtype = inputs.table.dtype if inputs.features is None else inputs.features.X.dtype
+            self.cluster_centers_ = point.centers.astype(dtype)
+            if point.covariance is not None:
+                self.covariance_ = point.covariance.astype(dtype)
         else:
-            self.class_prior_ = classes.prior
-        if isinstance(classes.centers, Centers):
-            self.cluster_centers_ = classes.centers.M.astype(X.dtype)
-            covariance = classes.centers.divergence.parameters
-            if covariance is not None:
-                self.covariance_ = covariance.astype(X.dtype)
-        publish_run(self, fit.solution, fit.solver)
+            centers = self._implicit_centers(problem, point, inputs.kernel)
+        prior = None if self.assignment == "hard" else point.shares
+        self._model = ClassCenters(centers, self.sharpness_, prior, inputs.features)
+        return solution
+
+    def _implicit_centers(
+        self, problem: KernelClusters, point: ClusterPoint, kernel: KernelRows
+    ) -> ImplicitCenters:
+        centers, _ = problem.centers(_memberships(problem, point))
+        if point.memberships is None:
+            centers = centers.compact()
+        return kernel.scoring(centers, cut=bool(self.normalized_cut))
 
     def _kernel(self, X: Any) -> Kernel:
         """Return the kernel, or the affinity of cuts without one."""
@@ -284,39 +370,25 @@ class ReverseClassifier(Uncertified, ClassifierMixin, BaseEstimator):
             raise ValueError("No row has a label. Label some, or name the classes: classes=[...].")
         return labels
 
-    def _free(self, labels: Labels, w: Array | None) -> Array:
-        """Return which rows can stand for a class without a label; raise where there are not enough."""
+    def _check_classes(self, labels: Labels, w: Array | None) -> None:
+        """Raise if there are too few unlabeled rows to find the classes without a label in."""
         counted = np.ones(len(labels.codes), bool) if w is None else w > 0
-        free = ~labels.labeled & counted
+        free = int(np.count_nonzero(~labels.labeled & counted))
         known = np.unique(labels.codes[labels.labeled & counted])
         missing = np.setdiff1d(np.arange(len(labels.classes)), known)
-        if len(missing) > free.sum():
+        if len(missing) > free:
             names = labels.classes[missing].tolist()
             raise ValueError(
-                f"Classes {names} have no labeled row of positive weight, and {free.sum()} unlabeled rows are too few"
-                " to find them in; leave them out of classes, or label a row of each.",
+                f"Classes {names} have no labeled row of positive weight, and {free} unlabeled "
+                "rows are too few to find them in; leave them out of classes, or label a row of "
+                "each."
             )
-        return free
 
-    def _mu(self) -> float | None:
-        if isinstance(self.unlabeled_weight, str):
-            return None
-        return float(self.unlabeled_weight)
-
-    def _check_numbers(self) -> None:
-        mu = self.unlabeled_weight
-        rho = self.sharpness
-        if not (isinstance(mu, str) and mu == "balanced") and not (
-            is_number(mu) and 0 <= mu < np.inf
-        ):
-            raise ValueError(f"unlabeled_weight must be a number >= 0 or 'balanced', got {mu!r}.")
-        if not is_option(rho, "auto") and not (is_number(rho) and 0 < rho < np.inf):
-            raise ValueError(f"sharpness must be a positive number or 'auto', got {rho!r}.")
-        if not isinstance(self.normalized_cut, bool | np.bool_):
-            raise ValueError(f"normalized_cut must be True or False, got {self.normalized_cut!r}.")
+    def _context(self, inputs: ClassInputs) -> AbstractContextManager[Any]:
+        return _threads(inputs.table)
 
     def predict(self, X: Any) -> Array:
-        """Return the class of each row: of the nearest center, for a soft assignment the most probable one.
+        """Return the class of the nearest center, for a soft assignment the most probable one.
 
         Parameters
         ----------
@@ -353,18 +425,22 @@ class ReverseClassifier(Uncertified, ClassifierMixin, BaseEstimator):
         return X
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that sparse tables are taken, and what a precomputed kernel is."""
+        """Return tags: sparse tables, and a precomputed kernel."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = takes_sparse(self.kernel)
         tags.input_tags.pairwise = is_pairwise(self.kernel)
         return tags
 
 
-def _threads(X: Any) -> Any:
-    """Return a context with one BLAS thread; to ask for that takes longer than to fit a small table, which has one."""
-    if np.prod(X.shape) > SMALL:
-        return one_thread()
-    return nullcontext()
+def _threads(X: Any) -> AbstractContextManager[Any]:
+    """Return a context with one BLAS thread.
+
+    To ask for that takes longer than to fit a small table, for which BLAS uses one anyway.
+    """
+    if np.prod(X.shape) <= SINGLE_THREAD_ENTRIES:
+        return nullcontext()
+    context: AbstractContextManager[Any] = one_thread()
+    return context
 
 
 def _divergence(transfer: Any) -> Divergence:
@@ -372,3 +448,45 @@ def _divergence(transfer: Any) -> Divergence:
     if not isinstance(transfer, str):
         return as_divergence(transfer)
     return as_divergence(choose(transfer, {**TRANSFERS, "mahalanobis": Mahalanobis()}, "transfer"))
+
+
+def _centers(problem: Clusters, point: ClusterPoint) -> Centers:
+    assert point.centers is not None
+    return Centers(problem.divergence_at(point), point.centers, problem.anchor, problem.far)
+
+
+def _memberships(problem: KernelClusters, point: ClusterPoint) -> Array:
+    if point.memberships is not None:
+        return point.memberships
+    assert point.labels is not None
+    return problem.memberships(point.labels)
+
+
+def _kernel_divergences(problem: KernelClusters, point: ClusterPoint) -> Array:
+    """D_ij in feature space."""
+    centers, inner = problem.centers(_memberships(problem, point))
+    return np.maximum(problem.distances(centers, inner), 0)
+
+
+def _nearest(problem: Clusters | KernelClusters, point: ClusterPoint) -> Array:
+    """Return the nearest center of every row, known classes aside."""
+    if isinstance(problem, KernelClusters):
+        return _kernel_divergences(problem, point).argmin(axis=1)
+    return _centers(problem, point).nearest(problem.X)[0]
+
+
+def _log_joint(problem: Clusters | KernelClusters, point: ClusterPoint) -> Array:
+    """log p_j - sharpness D_ij of the training rows."""
+    if isinstance(problem, KernelClusters):
+        D = _kernel_divergences(problem, point)
+    else:
+        D = _centers(problem, point).between(problem.X).astype(np.float64, copy=False)
+    assert point.shares is not None
+    return log_joint(D, point.shares, point.sharpness)
+
+
+def _soft_start(problem: Clusters | KernelClusters, hard: ClusterPoint) -> ClusterPoint:
+    """Return the mixture that starts from labels."""
+    if isinstance(problem, KernelClusters):
+        return ClusterPoint(memberships=_memberships(problem, hard))
+    return soft_start(problem, hard)

@@ -1,0 +1,294 @@
+"""Steps with centers that have coordinates; only rows that change their cluster are added again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from regfactor.core.linalg import is_sparse
+from regfactor.core.params import Array
+from regfactor.losses.distances import Affine
+from regfactor.problems.clusters import BLOCK_ENTRIES, FREE, ClusterPoint, Clusters, small_blocks
+from regfactor.solvers.nearest import Centers
+from regfactor.solvers.steps import (
+    ON_CENTER,
+    SMALLEST_NORMAL,
+    Assignment,
+    Expectation,
+    Steps,
+    fill_empty,
+    log_joint,
+    responsibilities,
+)
+
+COMPARED_ROWS = 65_536  # looked at together, of which those that change their cluster are copied
+SINGLE_ROWS = 8192  # whose sum is taken in float32, or of which a copy in float64 is made
+MAX_SUMMED_CENTERS = 2000  # whose sums cost no more than those of some thousand rows
+TINY_WEIGHT = 1e-30  # share of the largest weight that float32 takes for zero
+MAX_CHANGED = 0.08  # share of the rows up to which their changes cost less than all sums
+REFRESH_EVERY = 20  # iterations after which sums are taken anew, since differences gather rounding
+
+FindCenters = Callable[[Array, Array | None, Array, Array], Array]
+
+
+class RowSteps(Steps):
+    """Steps of `Clusters`: nearest centers by matrix products, centers by sums of rows."""
+
+    def __init__(self, problem: Clusters, start: ClusterPoint) -> None:
+        assert start.centers is not None, "clusters of rows start from centers"
+        self.problem = problem
+        self.centers = start.centers
+        self.shares = start.shares
+        self.divergence = problem.divergence_at(start)
+        self.labels: Array | None = None  # of which the centers are the best
+        self.move = np.inf
+        self.objective = np.inf
+        self.find_centers: FindCenters
+        # Scores in float32 have no gain: it follows from sums, which then cannot wait.
+        self.screened = False
+        if isinstance(problem.divergence, Affine):
+            self.means = Means(problem)
+            self.find_centers = self.means
+            self.screened = problem.sizes is not None
+        else:
+            self.find_centers = ChangedCenters(problem)
+
+    def assign(self, tol: float) -> Assignment:
+        problem = self.problem
+        centers = Centers(self.divergence, self.centers, problem.anchor, problem.far)
+        labels, gain = centers.nearest(problem.X, problem.weights, problem.sizes)
+        if problem.codes is not None:
+            gain -= self._restore_known(centers, labels)
+        masses = self.masses = problem.masses(labels)
+        still = self.labels is not None and np.array_equal(labels, self.labels)
+        if self.screened:
+            self.next_centers = self.means(labels, self.labels, self.centers, masses)
+            gain = centers.gain(self.means.sums, masses)
+        objective = problem.objective(self.divergence, gain)
+        filled = labels
+        if not masses.all():
+            own = centers.own(problem.X, labels)
+            empty = np.flatnonzero(masses == 0)
+            filled = fill_empty(problem, labels, own, empty, ON_CENTER * problem.scale)
+            if np.array_equal(filled, labels):  # no row can be moved
+                filled = labels
+        # Rows off their centers by rounding are moved in vain.
+        full = filled is labels or not objective < self.objective
+        point = ClusterPoint(self.centers, labels, covariance=self.divergence.covariance)
+        settled = full and (still or self.move <= tol * problem.variance)
+        return Assignment(point, objective, filled, settled)
+
+    def update(self, found: Assignment) -> None:
+        problem = self.problem
+        labels = found.labels
+        masses = self.masses
+        before = found.point.labels if self.screened else self.labels
+        if labels is not found.point.labels:
+            masses = problem.masses(labels)
+        if self.screened and labels is found.point.labels:
+            centers = self.next_centers
+        else:
+            centers = self.find_centers(labels, before, self.centers, masses)
+        self.move = float(np.square(centers - self.centers).sum())
+        self.centers = centers
+        self.labels = labels
+        self.objective = found.objective
+        moved = centers - problem.anchor
+        self.divergence = self.divergence.refitted(problem.statistics, moved, masses)
+
+    def _restore_known(self, centers: Centers, labels: Array) -> float:
+        """Write known clusters over labels; return by how much that lowers the gain."""
+        problem = self.problem
+        lost = 0.0
+        for some, codes, X in known_blocks(problem):
+            if not self.screened:
+                D = centers.divergence.between(X, centers.M, centers.anchor)
+                at = np.arange(len(some))
+                rise = D[at, codes] - D[at, labels[some]]
+                weights = np.ones(len(some)) if problem.weights is None else problem.weights[some]
+                lost += float(weights @ rise)
+            labels[some] = codes
+        return lost
+
+    def expect(self, sharpness: float) -> Expectation:
+        problem = self.problem
+        divergence = self.divergence
+        shares = self.shares
+        assert shares is not None, "a mixture starts from shares and centers"
+        base = problem.base(divergence)
+        masses = np.zeros(problem.n_clusters)
+        sums = np.zeros(self.centers.shape)
+        likelihood = 0.0
+        affine = isinstance(divergence, Affine)
+        kept = []
+        for at, block in small_blocks(problem.X):
+            block_base = None if base is None else base[at]
+            D = divergence.between(block, self.centers, problem.anchor, block_base)
+            joint = problem.restrict(log_joint(D, shares, sharpness), at)
+            Z, height = responsibilities(joint)
+            if problem.weights is None:
+                likelihood += float(height.sum())
+            else:
+                likelihood += float(problem.weights[at] @ height)
+                Z *= problem.weights[at, None]
+            masses += Z.sum(axis=0)
+            if affine:
+                sums += Z.T @ block
+            else:
+                kept.append(Z)
+        if affine:
+            domain = divergence.domain
+            centers = sums / np.maximum(masses, SMALLEST_NORMAL)[:, None]
+            centers = np.clip(centers, domain.low, domain.high)
+        else:
+            centers = divergence.centers(dense(problem.X), np.concatenate(kept))
+        self.next_centers = np.where(masses[:, None] > SMALLEST_NORMAL, centers, self.centers)
+        cost = problem.factor * divergence.parameter_cost(problem.mass)
+        unit = problem.factor / sharpness
+        objective = cost - unit * likelihood
+        # Per unit of weight, since a likelihood has its zero anywhere; without known clusters
+        # relative to the likelihood where that is larger. The parameter's cost depends on units.
+        scale = unit * problem.mass
+        if problem.codes is None:
+            scale = max(abs(objective - cost), scale)
+        point = ClusterPoint(
+            self.centers,
+            shares=shares,
+            covariance=divergence.covariance,
+            sharpness=sharpness,
+        )
+        return Expectation(point, objective, scale, masses)
+
+    def maximize(self, found: Expectation) -> None:
+        problem = self.problem
+        masses = found.memberships
+        self.centers = self.next_centers
+        self.shares = masses / problem.mass
+        moved = self.centers - problem.anchor
+        self.divergence = self.divergence.refitted(problem.statistics, moved, masses)
+
+
+class Means:
+    """Means of clusters; where few rows change their cluster, only these are added again."""
+
+    def __init__(self, problem: Clusters) -> None:
+        self.problem = problem
+        self.age = 0
+        self.sums = np.zeros((problem.n_clusters, problem.X.shape[1]))
+        self.largest_weight = 1.0
+        if problem.weights is not None:
+            self.largest_weight = float(problem.weights.max())
+        self.dtype = np.dtype(np.float64)
+        if problem.near and not self._has_tiny_weights():
+            self.dtype = problem.X.dtype
+
+    def __call__(self, labels: Array, old: Array | None, M: Array, masses: Array) -> Array:
+        """Return the means; a cluster without weight keeps its center."""
+        self.age += 1
+        few = old is not None and np.count_nonzero(labels != old) <= MAX_CHANGED * len(labels)
+        if few and self.age % REFRESH_EVERY:
+            self._add(labels, old)
+        if not few or not self.age % REFRESH_EVERY or self._doubtful(masses):
+            self._add(labels, None)
+        domain = self.problem.divergence.domain
+        live = masses > 0
+        means = self.sums / np.where(live, masses, 1)[:, None]
+        return np.where(live[:, None], np.clip(means, domain.low, domain.high), M)
+
+    def _add(self, labels: Array, old: Array | None) -> None:
+        """Add up all rows, or those whose labels are not the old ones."""
+        X = self.problem.X
+        w = self.problem.weights
+        if old is None:
+            self.sums[...] = 0
+        in_parts = X.dtype == self.dtype and self.problem.n_clusters <= MAX_SUMMED_CENTERS
+        step = SINGLE_ROWS
+        if old is not None or X.dtype == np.float64 or in_parts:
+            step = COMPARED_ROWS
+        for start in range(0, len(labels), step):
+            at: Any = slice(start, start + step)
+            if old is not None:
+                at = start + np.flatnonzero(labels[at] != old[at])
+            rows = X[at]
+            weights = None if w is None else w[at]
+            self.sums += self._sums(rows, labels[at], weights)
+            if old is not None:
+                self.sums -= self._sums(rows, old[at], weights)
+
+    def _sums(self, X: Any, labels: Array, w: Array | None) -> Array:
+        """Return the sums of the rows of each label, in float32 of some rows at a time."""
+        k = self.problem.n_clusters
+        n = len(labels)
+        if w is None:
+            data = np.ones(n, self.dtype)
+        else:
+            data = (w / self.largest_weight).astype(self.dtype)
+        starts = np.arange(n + 1, dtype=np.int32)
+        parts = 1
+        places = labels
+        if self.dtype != np.float64 and n > SINGLE_ROWS:
+            parts = -(-n // SINGLE_ROWS)
+            places = labels + k * (starts[:-1] // SINGLE_ROWS)
+        sums = scipy.sparse.csc_array((data, places, starts), (k * parts, n)) @ X
+        if is_sparse(sums):
+            sums = sums.toarray()
+        by_label = sums.reshape(parts, k, X.shape[1]).sum(axis=0, dtype=np.float64)
+        return self.largest_weight * by_label
+
+    def _has_tiny_weights(self) -> bool:
+        """Return whether float32 would take weights for zero."""
+        w = self.problem.weights
+        return w is not None and bool(((w > 0) & (w < TINY_WEIGHT * self.largest_weight)).any())
+
+    def _doubtful(self, masses: Array) -> bool:
+        """Return whether rounding in differences may hide a mean on the boundary of the domain."""
+        domain = self.problem.divergence.domain
+        slack = 64 * np.finfo(self.problem.X.dtype).eps
+        for end in (domain.low, domain.high):
+            if np.isfinite(end):
+                distance = np.abs(self.sums - masses[:, None] * end)
+                if ((distance > 0) & (distance <= slack * distance.sum(axis=0))).any():
+                    return True
+        return False
+
+
+class ChangedCenters:
+    """Centers as their divergence finds them; only of clusters that changed."""
+
+    def __init__(self, problem: Clusters) -> None:
+        self.problem = problem
+
+    def __call__(self, labels: Array, old: Array | None, M: Array, masses: Array) -> Array:
+        """Return the centers; a cluster without weight keeps its own."""
+        changed = np.arange(len(M))
+        if old is not None:
+            moved = labels != old
+            changed = np.union1d(labels[moved], old[moved])
+        w = self.problem.weights
+        new = M.copy()
+        for j in changed[masses[changed] > 0]:
+            members = labels == j
+            weights = None if w is None else w[members]
+            new[j] = self.problem.divergence.center(self.problem.X[members], weights)
+        return new
+
+
+def known_blocks(problem: Clusters) -> Iterator[tuple[Array, Array, Array]]:
+    """Yield places of rows of known clusters, the clusters, and the rows in float64."""
+    if problem.codes is None:
+        return
+    known = np.flatnonzero(problem.codes != FREE)
+    size = max(BLOCK_ENTRIES // problem.X.shape[1], 16)
+    for start in range(0, len(known), size):
+        some = known[start : start + size]
+        yield some, problem.codes[some], dense(problem.X[some])
+
+
+def dense(X: Any) -> Array:
+    """Return rows as a dense array in float64."""
+    if is_sparse(X):
+        X = X.toarray()
+    return np.asarray(X, np.float64)
