@@ -1055,7 +1055,7 @@ BAD = {
     "starts from given labels": (
         BregmanNormalizedCut(2, init=np.arange(40) % 2, n_init="many"),
         X,
-        "or a str among {'auto'}",
+        "or 'auto'",
     ),
     "no starts": (BregmanMixture(2, n_init=0), X, "'n_init' parameter of BregmanMixture must be"),
     "unknown start": (BregmanKMeans(2, init="k-means+"), X, "Did you mean 'k-means\\+\\+'"),
