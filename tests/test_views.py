@@ -402,6 +402,15 @@ def test_the_solver_in_factors_agrees_with_splitting():
         solve(split, solver=FactoredFista())
 
 
+def test_a_gap_as_large_as_the_objective_is_not_called_small_without_its_scale():
+    X1, X2 = (1e20 * X for X in pair(18))
+    model = TwoViewSubspace(1.0, scale=False).fit(X1, X2)
+    assert model.gap_ > 0.5 * model.objective_  # far below what rounding allows in these units
+    assert model.relative_gap_ <= 1e-4
+    assert "of 1e+40, a thousandth of the objective without comp" in str(model.certificate_)
+    assert "thousandth" not in str(TwoViewSubspace(1.0).fit(*pair(18)).certificate_)
+
+
 def test_single_precision_stays_single():
     X1, X2 = (X.astype(np.float32) for X in pair(20))
     model = TwoViewSubspace(0.5).fit(X1, X2)
@@ -463,6 +472,7 @@ def test_the_relaxed_norm_is_below_every_factorization():
         (SingleViewSubspace(eta=1.0), (np.ones((4, 3)), np.ones((4, 2))), "eta"),
         (LocalTwoView(rank=0), (np.ones((4, 3)), np.ones((4, 2))), "rank"),
         (MultiViewRelaxation(sizes=(1, 1)), (np.ones((4, 3)), None), "columns"),
+        (MultiViewRelaxation("auto"), (np.ones((4, 3)), None), "'alpha' parameter of MultiView"),
     ],
 )
 def test_what_cannot_be_fitted_is_refused(model, views, message):

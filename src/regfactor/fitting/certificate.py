@@ -48,10 +48,12 @@ class Certificate:
         else:
             kind = "numerical: it rests on an iterative singular value"
         gap = max(self.gap, 0.0)
-        share = max(self.relative_gap, 0.0)
+        share = f"relative gap {max(self.relative_gap, 0.0):.2g}"
+        if self.floor > abs(self.objective):
+            share += f" of {self.floor:.2g}, a thousandth of the objective without components"
         return (
-            f"The objective {self.objective:.6g} is at most {gap:.2g} above the global optimum (relative gap "
-            f"{share:.2g}); the lower bound {self.bound:.6g} is {kind}."
+            f"The objective {self.objective:.6g} is at most {gap:.2g} above the global optimum "
+            f"({share}); the lower bound {self.bound:.6g} is {kind}."
         )
 
 
