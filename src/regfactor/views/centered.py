@@ -1,4 +1,4 @@
-"""A table about its means, dense or sparse: values, units of its columns, and how much of them is rounding."""
+"""A table about its column means, dense or sparse, with the units and the rounding of its columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import scipy.sparse
 from regfactor.core.linalg import gram, is_sparse, stored_by_all
 from regfactor.core.params import Array
 
-Units = tuple[Array, Array]  # means and deviations of the columns of a table
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -44,10 +43,8 @@ class Shifted:
     def squares(self) -> Array:
         """Return the squared lengths of the columns."""
         own = np.asarray(self.S.multiply(self.S).sum(axis=0)).ravel()
-        return np.maximum(
-            own - 2 * self.m * (self.S.T @ self.u) + (self.u @ self.u) * np.square(self.m),
-            0,
-        )
+        cross = self.m * (self.S.T @ self.u)
+        return np.maximum(own - 2 * cross + (self.u @ self.u) * np.square(self.m), 0)
 
     def over(self, units: Array) -> Shifted:
         """Return the table with columns divided by units."""
@@ -55,19 +52,26 @@ class Shifted:
 
 
 @dataclass(frozen=True, eq=False)
-class Centered:
-    """A table about its weighted mean, columns divided by their deviation and rows times the root of their weight.
+class ColumnUnits:
+    """Means of the columns of a table, and the deviations by which they are divided.
 
-    `noise` is the rounding of the data of a column, relative to how much they vary.
+    `noise` is the rounding of the data of a column relative to how much they vary.
     """
 
-    values: Any
     mean: Array
     deviation: Array
     noise: Array
 
+
+@dataclass(frozen=True, eq=False)
+class Centered:
+    """A table about its weighted mean, in units of its columns, rows times the root of their weight."""
+
+    values: Any
+    units: ColumnUnits
+
     @classmethod
-    @np.errstate(over="ignore", invalid="ignore")  # told by deviations
+    @np.errstate(over="ignore", invalid="ignore")  # reported by deviations
     def of(
         cls,
         X: Any,
@@ -75,27 +79,28 @@ class Centered:
         center: bool = True,
         scale: bool = False,
     ) -> Centered:
-        """Sums are in float64; a column that varies by no more than its rounding is constant and becomes zero."""
+        """Return a table about its mean, with sums in float64.
+
+        A column that varies by no more than its rounding is constant and becomes zero.
+        """
         eps = float(np.finfo(X.dtype).eps)
         X = X.astype(np.float64, copy=False)
         if is_sparse(X):
-            return cls._of_sparse(
-                X,
-                np.ones(X.shape[0]) if weights is None else weights,
-                center,
-                scale,
-                eps,
-            )
-        total = float(len(X) if weights is None else weights.sum())
+            if weights is None:
+                weights = np.ones(X.shape[0])
+            return cls._of_sparse(X, weights, center, scale, eps)
         if weights is None:
+            total = float(len(X))
             share = np.full(len(X), 1 / total)
         else:
+            total = float(weights.sum())
             share = weights / total
-        mean = share @ X if center else np.zeros(X.shape[1])
+        mean = np.zeros(X.shape[1])
+        if center:
+            mean = share @ X
         values = X - mean
-        if (
-            center
-        ):  # what rounding left of the mean of many rows, which would make a constant column vary
+        if center:
+            # rounding of the mean of many rows would make a constant column vary
             rest = share @ values
             mean += rest
             values -= rest
@@ -105,76 +110,72 @@ class Centered:
         constant = ~varies(mean, varied)
         if center and constant.any():
             values[:, constant] = 0
+        deviation = np.ones(X.shape[1])
         if scale:
             deviation = np.where(constant, 1.0, varied)
-        else:
-            deviation = np.ones(X.shape[1])
-        if scale:
             values *= 1 / deviation
-        return cls(values, mean, deviation, rounding(eps, mean, varied))
-
-    @property
-    def units(self) -> Units:
-        """Return the means and deviations of the columns."""
-        return self.mean, self.deviation
+        return cls(values, ColumnUnits(mean, deviation, rounding(eps, mean, varied)))
 
     @classmethod
     def _of_sparse(cls, X: Any, w: Array, center: bool, scale: bool, eps: float) -> Centered:
-        """Shift the data themselves where a column has all of them: only there can a mean be large beside them."""
+        """Return a sparse table about its mean.
+
+        Columns without absent entries are shifted themselves: only there can a mean be large
+        relative to the deviation.
+        """
         total = float(w.sum())
         p = X.shape[1]
         stored = np.repeat(w, np.diff(X.indptr))
         full = stored_by_all(X)
-        absent = np.where(
-            full,
-            0,
-            np.maximum(total - np.bincount(X.indices, stored, minlength=p), 0),
-        )
+        absent = np.maximum(total - np.bincount(X.indices, stored, minlength=p), 0)
+        absent = np.where(full, 0, absent)
         mean = np.zeros(p)
-        for _ in range(2 if center else 0):  # the second time takes off the rounding of the first
-            left = np.bincount(X.indices, stored * (X.data - mean[X.indices]), minlength=p)
-            mean = mean + (left - absent * mean) / total
+        if center:
+            for _ in range(2):  # the second time removes the rounding of the first
+                left = np.bincount(X.indices, stored * (X.data - mean[X.indices]), minlength=p)
+                mean = mean + (left - absent * mean) / total
         squares = np.bincount(X.indices, stored * np.square(X.data - mean[X.indices]), minlength=p)
         varied = deviations(squares + absent * np.square(mean), total)
-        kept = varies(mean, varied) if center else np.ones(p, bool)
+        kept = np.ones(p, bool)
+        if center:
+            kept = varies(mean, varied)
+        deviation = np.ones(p)
         if scale:
             deviation = np.where(kept & (varied > 0), varied, 1.0)
-        else:
-            deviation = np.ones(p)
-        root = np.sqrt(w)
         share = kept / deviation
         data = (X.data - (mean * full)[X.indices]) * share[X.indices] * np.sqrt(stored)
         S = scipy.sparse.csr_array((data, X.indices, X.indptr), X.shape)
         return cls(
-            Shifted(S, root, mean * share * ~full),
-            mean,
-            deviation,
-            rounding(eps, mean, varied),
+            Shifted(S, np.sqrt(w), mean * share * ~full),
+            ColumnUnits(mean, deviation, rounding(eps, mean, varied)),
         )
 
 
 def degrees(total: float) -> float:
-    """Return what sums of squares over so many rows are divided by; weights that do not count rows have their sum."""
+    """Return the divisor of sums of squares over rows of this total weight.
+
+    It is one less than the number of rows; weights whose sum is below two do not count rows.
+    """
     if total >= 2:
         return total - 1
     return total
 
 
 def deviations(squares: Array, total: float) -> Array:
-    """Return deviations from sums of squares over so many rows."""
+    """Return deviations from sums of squares over rows of this total weight."""
     if not np.isfinite(squares).all():
         raise ValueError(
-            "A column has numbers so large that their squares overflow; divide it by its size.",
+            "A column has numbers so large that their squares overflow; divide it by its size."
         )
     return np.sqrt(squares / degrees(total))
 
 
 def varies(mean: Array, deviation: Array) -> Array:
-    """Tell which columns vary by more than the rounding of their mean."""
+    """Return whether columns vary by more than the rounding of their mean."""
     return np.asarray(deviation > 4 * EPS * np.abs(mean))
 
 
 def rounding(eps: float, mean: Array, deviation: Array) -> Array:
-    """Return the rounding of data relative to their deviations; zero for a constant column, which has become zero."""
+    """Return the rounding of data relative to their deviations; zero for a constant column."""
     kept = varies(mean, deviation)
     return np.where(kept, eps * np.hypot(mean, deviation) / np.where(kept, deviation, 1), 0.0)

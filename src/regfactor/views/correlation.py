@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
-from regfactor.core.params import Array, require_count, require_not_negative
+from regfactor.core.loop import Solution
+from regfactor.core.params import Array
+from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.inputs import codes_of
-from regfactor.fitting.rollback import all_or_nothing
+from regfactor.fitting.parameters import COUNT, NON_NEGATIVE
+from regfactor.views.canonical_svd import CanonicalDirections, CanonicalPoint
 from regfactor.views.centered import EPS, degrees
-from regfactor.views.pair import Pair
-from regfactor.views.two_tables import TwoTables, are_plain, standardized
+from regfactor.views.pair import Products, TablePair
+from regfactor.views.two_tables import TwoTableEstimator, standardized
 
 
-class CanonicalCorrelation(TwoTables):
+@dataclass(frozen=True, eq=False)
+class CorrelationInputs:
+    """Two tables, and the products of their columns where these are finite."""
+
+    tables: TablePair
+    products: Products | None
+
+
+class CanonicalCorrelation(TwoTableEstimator):
     """max over A, B of tr(A' Sxy B) with A'(Sxx + ridge I)A = I and B'(Syy + ridge I)B = I: canonical correlation.
 
     S are the covariances of both tables, whose columns are standardized with `scale`. In closed
@@ -61,6 +73,12 @@ class CanonicalCorrelation(TwoTables):
     array([0.78, 0.09])
     """
 
+    _parameter_constraints = {
+        "n_components": [COUNT],
+        "ridge": [NON_NEGATIVE],
+        "scale": ["boolean"],
+    }
+
     def __init__(self, n_components: int = 2, ridge: float = 0.0, *, scale: bool = True):
         self.n_components = n_components
         self.ridge = ridge
@@ -81,60 +99,71 @@ class CanonicalCorrelation(TwoTables):
         -------
         The estimator itself.
         """
-        with all_or_nothing(self):
-            require_count(self, n_components=self.n_components)
-            require_not_negative(self, ridge=self.ridge)
-            pair, dtype = self._pair(X, y, sample_weight)
-            self._publish(pair, _as_weights(*pair.directions(self.n_components)), dtype)
-        return self
+        return self._fit(X, y, sample_weight)
 
-    def _pair(self, X: Any, y: Any, sample_weight: Any) -> tuple[Pair, Any]:
-        """Return the whitened tables and the type of their numbers.
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> CorrelationInputs:
+        """Return both tables with their products.
 
-        Products read every number, and tell along the way whether all are finite: plain arrays are
-        looked through at the door only where these do not serve.
+        Products read every number and show whether all are finite: float arrays are validated
+        only where their products are not.
         """
-        plain = sample_weight is None and are_plain(X, y)
-        if plain:
-            x, Y, weights = self._as_they_are(X, y)
-        else:
-            x, Y, weights = self._tables(X, y, sample_weight)
-        ridge = self.ridge * degrees(float(len(Y) if weights is None else weights.sum()))
-        pair = Pair.by_products(x, Y, weights, ridge, self.scale)
-        if pair is None and plain:
-            self._tables(x, Y, None)  # refuses what is not finite
-        pair = pair or Pair.by_tables(x, Y, weights, ridge, self.scale)
-        pair.warn_of_nothing_learned(len(Y), ridge)
-        return pair, x.dtype
+        if sample_weight is not None or not _are_float_tables(X, y):
+            tables = self._read_tables(X, y, sample_weight)
+            return CorrelationInputs(tables, Products.of(tables, self.scale))
+        tables = TablePair(X, y, None)
+        products = Products.of(tables, self.scale)
+        if products is None:
+            tables = self._read_tables(X, y, None)
+        self.n_features_in_ = X.shape[1]
+        self._one_target = False
+        return CorrelationInputs(tables, products)
 
-    def _publish(self, pair: Pair, found: list[tuple[Array, Array]], dtype: Any) -> None:
-        """Set the fitted attributes."""
-        ((x_mean, x_deviation), (y_mean, y_deviation)) = pair.units
-        (A, B) = (rotations for _, rotations in found)
-        loadings, cross, predicted = pair.held.moments(A, B)
-        inner = [rotations.T @ own for rotations, own in zip((A, B), loadings, strict=True)]
-        inverses = [_inverse(each) for each in inner]
-        for view, (weights, rotations), own, inverse in zip(
-            "xy",
-            found,
-            loadings,
-            inverses,
-            strict=True,
-        ):
-            setattr(self, f"{view}_weights_", weights.astype(dtype))
-            setattr(self, f"{view}_rotations_", rotations.astype(dtype))
-            setattr(self, f"{view}_loadings_", (own @ inverse).astype(dtype))
-        self._x, self._y = (
-            (mean.astype(dtype), deviation.astype(dtype)) for mean, deviation in pair.units
+    def _state(self, inputs: CorrelationInputs) -> CanonicalDirections:
+        ridge = self.ridge * degrees(inputs.tables.total)
+        return CanonicalDirections(
+            inputs.tables, inputs.products, self.n_components, ridge, self.scale
         )
-        lengths = [
-            np.sqrt(np.maximum(each.diagonal(), 0)) for each in inner
-        ]  # roots first: squares may underflow
-        norms = lengths[0] * lengths[1]
-        self.correlations_ = np.diag(cross) / np.where(norms > 0, norms, 1.0)
-        coef = A @ inverses[0] @ predicted * y_deviation / x_deviation[:, None]
+
+    def _publish(
+        self,
+        choice: Choice[Any],
+        solution: Solution[CanonicalPoint],
+        inputs: CorrelationInputs,
+        run: Run,
+    ) -> Solution[CanonicalPoint]:
+        point = solution.point
+        tables = point.pair.tables
+        dtype = inputs.tables.X.dtype
+        point.pair.warn_if_degenerate(len(inputs.tables.Y), choice.problem.ridge)
+        x = Directions.of(point.A)
+        y = Directions.of(point.B)
+        signs = x.signs()
+        x = x.flipped(signs)
+        y = y.flipped(signs)
+        moments = tables.moments(x.rotations, y.rotations)
+        x_inner = x.rotations.T @ moments.x
+        y_inner = y.rotations.T @ moments.y
+        x_inverse = _inverse(x_inner)
+        self.x_weights_ = x.weights.astype(dtype)
+        self.y_weights_ = y.weights.astype(dtype)
+        self.x_rotations_ = x.rotations.astype(dtype)
+        self.y_rotations_ = y.rotations.astype(dtype)
+        self.x_loadings_ = (moments.x @ x_inverse).astype(dtype)
+        self.y_loadings_ = (moments.y @ _inverse(y_inner)).astype(dtype)
+        # roots first: squares may underflow
+        norms = _roots(x_inner) * _roots(y_inner)
+        self.correlations_ = moments.cross.diagonal() / np.where(norms > 0, norms, 1.0)
+        x_units = tables.x_units
+        y_units = tables.y_units
+        self._x_mean = x_units.mean.astype(dtype)
+        self._x_deviation = x_units.deviation.astype(dtype)
+        self._y_mean = y_units.mean.astype(dtype)
+        self._y_deviation = y_units.deviation.astype(dtype)
+        coef = x.rotations @ x_inverse @ moments.x_with_y
+        coef = coef * y_units.deviation / x_units.deviation[:, None]
         self.coef_ = coef.T.astype(dtype)
-        self.intercept_ = (y_mean - x_mean @ coef).astype(dtype)
+        self.intercept_ = (y_units.mean - x_units.mean @ coef).astype(dtype)
+        return solution
 
     def transform(self, X: Any, y: Any = None) -> Any:
         """Return the scores of X, and those of y where it is given.
@@ -149,22 +178,29 @@ class CanonicalCorrelation(TwoTables):
         array of shape (n_samples, n_components), or a pair of them
         """
         X = self._rows(X)
-        Y = None if y is None else _second(y, len(self.y_rotations_))
+        Y = None
+        if y is not None:
+            Y = _second_table(y, len(self.y_rotations_))
         check_consistent_length(X, Y)
-        x_scores = np.asarray(standardized(X, *self._x, self.x_rotations_), X.dtype)
+        x_scores = standardized(X, self._x_mean, self._x_deviation, self.x_rotations_)
+        x_scores = np.asarray(x_scores, X.dtype)
         if Y is None:
             return x_scores
-        return (x_scores, np.asarray(standardized(Y, *self._y, self.y_rotations_), X.dtype))
+        y_scores = standardized(Y, self._y_mean, self._y_deviation, self.y_rotations_)
+        return x_scores, np.asarray(y_scores, X.dtype)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Fit, and return both scores where y is a table; those of X where y is one target, as a pipeline wants it."""
+        """Fit, and return the scores of both tables; of X alone where y is one target.
+
+        The latter is what a pipeline expects.
+        """
         self.fit(X, y, **fit_params)
         if self._one_target:
             return self.transform(X)
         return self.transform(X, y)
 
     def inverse_transform(self, X: Any, y: Any = None) -> Any:
-        """Return the tables that scores stand for: scores times loadings, in the units of the training tables.
+        """Return scores times loadings, in the units of the training tables.
 
         Parameters
         ----------
@@ -179,36 +215,46 @@ class CanonicalCorrelation(TwoTables):
         """
         check_is_fitted(self)
         X = codes_of(X, self._n_features_out)
-        first = np.asarray(X @ self.x_loadings_.T * self._x[1] + self._x[0], X.dtype)
+        x_table = X @ self.x_loadings_.T * self._x_deviation + self._x_mean
+        x_table = np.asarray(x_table, X.dtype)
         if y is None:
-            return first
-        return first, np.asarray(
-            _second(y, self._n_features_out) @ self.y_loadings_.T * self._y[1] + self._y[0],
-            X.dtype,
-        )
+            return x_table
+        scores = _second_table(y, self._n_features_out)
+        y_table = scores @ self.y_loadings_.T * self._y_deviation + self._y_mean
+        return x_table, np.asarray(y_table, X.dtype)
 
 
-def _as_weights(A: Array, B: Array) -> list[tuple[Array, Array]]:
-    """Return (weights, rotations) of both tables as scikit-learn scales them.
+@dataclass(frozen=True, eq=False)
+class Directions:
+    """Directions as scikit-learn scales them, and the orthonormal weights that deflation finds.
 
     Deflating a table by its scores leaves it blind to the directions already found, so a weight of
-    unit norm is a direction less its projection on those before: Gram-Schmidt. Its largest entry in
-    X is positive.
+    unit norm is a direction less its projection on those before: Gram-Schmidt.
     """
-    pairs = []
-    for directions in (A, B):
-        Q, lengths = _qr(directions)
-        pairs.append((Q * np.sign(lengths), directions / np.abs(lengths)))
-    Q = pairs[0][0]
-    if Q.size:
-        signs = np.sign(Q[np.abs(Q).argmax(axis=0), np.arange(Q.shape[1])])
-    else:
-        signs = np.ones(Q.shape[1])
-    return [(weights * signs, rotations * signs) for weights, rotations in pairs]
+
+    weights: Array
+    rotations: Array
+
+    @staticmethod
+    def of(A: Array) -> Directions:
+        """Return scaled directions and their weights."""
+        Q, lengths = _qr(A)
+        return Directions(Q * np.sign(lengths), A / np.abs(lengths))
+
+    def signs(self) -> Array:
+        """Return the signs under which the largest entry of every weight is positive."""
+        Q = self.weights
+        if not Q.size:
+            return np.ones(Q.shape[1])
+        return np.sign(Q[np.abs(Q).argmax(axis=0), np.arange(Q.shape[1])])
+
+    def flipped(self, signs: Array) -> Directions:
+        """Return the directions times signs."""
+        return Directions(self.weights * signs, self.rotations * signs)
 
 
 def _qr(A: Array) -> tuple[Array, Array]:
-    """Return Q and the diagonal of R in A = QR: numpy's takes longer to begin than a few columns need."""
+    """Return Q and the diagonal of R in A = QR, without the overhead of numpy for few columns."""
     if A.size == 0:
         return A, np.ones(A.shape[1])
     work = 64 * A.shape[1]
@@ -217,7 +263,7 @@ def _qr(A: Array) -> tuple[Array, Array]:
 
 
 def _inverse(G: Array) -> Array:
-    """Return the inverse of a small Gram matrix; its null directions, of scores that do not vary, stay so."""
+    """Return the inverse of a small Gram matrix; null directions, of constant scores, stay null."""
     if G.size == 0:
         return G
     squares, V, failed = scipy.linalg.lapack.dsyevd(G)
@@ -228,12 +274,28 @@ def _inverse(G: Array) -> Array:
     return np.asarray((V / squares[kept]) @ V.T)
 
 
-def _second(y: Any, columns: int) -> Array:
+def _roots(G: Array) -> Array:
+    """Return the lengths of scores from their Gram matrix."""
+    return np.sqrt(np.maximum(G.diagonal(), 0))
+
+
+def _are_float_tables(X: Any, y: Any) -> bool:
+    """Return whether both are float arrays of the same rows, which need no conversion."""
+    for table in (X, y):
+        if type(table) is not np.ndarray or table.ndim != 2 or table.size == 0:
+            return False
+        if table.dtype not in (np.float64, np.float32):
+            return False
+    return len(X) == len(y) > 1
+
+
+def _second_table(y: Any, columns: int) -> Array:
     """Return the second table, or its scores, validated."""
     Y = check_array(y, dtype=[np.float64, np.float32], ensure_2d=False, input_name="y")
-    Y = Y[:, None] if Y.ndim == 1 else Y
+    if Y.ndim == 1:
+        Y = Y[:, None]
     if Y.shape[1] != columns:
         raise ValueError(
-            f"y has {Y.shape[1]} columns, but {columns} are expected: as many as in fit.",
+            f"y has {Y.shape[1]} columns, but {columns} are expected: as many as in fit."
         )
     return Y

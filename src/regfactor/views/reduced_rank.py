@@ -2,19 +2,85 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from regfactor.core.linalg import thin_svd
-from regfactor.core.params import Array, require_count, require_not_negative
-from regfactor.fitting.rollback import all_or_nothing
+from regfactor.core.loop import Iterate, Solution
+from regfactor.core.params import Array, UnsupportedProblem
+from regfactor.fitting.base import Choice, Run
+from regfactor.fitting.parameters import COUNT, NON_NEGATIVE
+from regfactor.problems.base import Problem
+from regfactor.solvers.base import Solver
 from regfactor.views.centered import Centered
-from regfactor.views.pair import whitener
-from regfactor.views.two_tables import TwoTables, standardized
+from regfactor.views.pair import TablePair
+from regfactor.views.two_tables import TwoTableEstimator, standardized
+from regfactor.views.whitening import whitener
 
 
-class ReducedRankRegression(TwoTables):
+@dataclass(frozen=True, eq=False)
+class ReducedRankPoint:
+    """Coefficients B = rotations @ components, and the means that the tables are taken about."""
+
+    rotations: Array
+    components: Array
+    x_mean: Array
+    y_mean: Array
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedRank(Problem[ReducedRankPoint]):
+    """min over B of rank at most `rank` and b of |Y - X B - 1 b'|_F^2 / 2 + (alpha/2) |B|_F^2."""
+
+    solvers = ("regfactor.views.reduced_rank:TruncatedRidge",)
+
+    tables: TablePair
+    rank: int
+    alpha: float
+    fit_intercept: bool
+
+
+@dataclass
+class TruncatedRidge(Solver):
+    """The ridge regression, projected on the leading right singular vectors of its fit.
+
+    B = A U s V' with A'X'Y = U s V' and a whitener A of X, of which `rank` terms are kept.
+    """
+
+    def check(self, problem: ReducedRank) -> None:
+        if not isinstance(problem, ReducedRank):
+            raise UnsupportedProblem(f"TruncatedRidge is for ReducedRank, got {problem}.")
+
+    def iterates(
+        self, problem: ReducedRank, start: ReducedRankPoint | None
+    ) -> Iterator[Iterate[ReducedRankPoint]]:
+        """Yield the optimum."""
+        tables = problem.tables
+        x = Centered.of(tables.X, tables.weights, center=problem.fit_intercept)
+        y = Centered.of(tables.Y, tables.weights, center=problem.fit_intercept)
+        X = x.values
+        Y = y.values
+        found = whitener(x, problem.alpha)
+        if found.precise_gram:
+            cross = found.A.T @ (X.T @ Y)
+        else:
+            cross = (X @ found.A).T @ Y
+        U, s, Vt = thin_svd(cross)
+        k = min(problem.rank, len(s))
+        rotations = found.A @ (U[:, :k] * s[:k])
+        components = Vt[:k]
+        coef = rotations @ components
+        residual = Y - X @ coef
+        penalty = problem.alpha * np.vdot(coef, coef)
+        objective = float(np.vdot(residual, residual) + penalty) / 2
+        point = ReducedRankPoint(rotations, components, x.units.mean, y.units.mean)
+        yield Iterate(point, objective, settled=True)
+
+
+class ReducedRankRegression(TwoTableEstimator):
     """min over B of rank at most `rank` and b of |Y - X B - 1 b'|_F^2 / 2 + (alpha/2) |B|_F^2.
 
     In closed form: the ridge regression projected on the leading right singular vectors of its fit.
@@ -61,6 +127,12 @@ class ReducedRankRegression(TwoTables):
     1
     """
 
+    _parameter_constraints = {
+        "rank": [COUNT],
+        "alpha": [NON_NEGATIVE],
+        "fit_intercept": ["boolean"],
+    }
+
     def __init__(self, rank: int = 2, alpha: float = 0.0, *, fit_intercept: bool = True):
         self.rank = rank
         self.alpha = alpha
@@ -80,34 +152,37 @@ class ReducedRankRegression(TwoTables):
         -------
         The estimator itself.
         """
-        with all_or_nothing(self):
-            require_count(self, rank=self.rank)
-            require_not_negative(self, alpha=self.alpha)
-            X, Y, weights = self._tables(X, y, sample_weight)
-            x, y = (Centered.of(table, weights, center=self.fit_intercept) for table in (X, Y))
-            A, squared = whitener(x, self.alpha)
-            # B = A U s V' with A'X'Y = U s V': the fit of the ridge regression, in an orthonormal
-            # basis, truncated
-            U, s, Vt = thin_svd(
-                A.T @ (x.values.T @ y.values) if squared else (x.values @ A).T @ y.values,
-            )
-            k = min(self.rank, len(s))
-            rotations = A @ (U[:, :k] * s[:k])
-            components = Vt[:k]
-            coef = rotations @ components
-            residual = y.values - x.values @ coef
-            self.objective_ = (
-                float(np.vdot(residual, residual) + self.alpha * np.vdot(coef, coef)) / 2
-            )
-            self._mean = x.mean.astype(X.dtype)
-            self.x_rotations_ = rotations.astype(X.dtype)
-            self.components_ = components.astype(X.dtype)
-            offsets = y.mean - x.mean @ coef
-            self.coef_: Array = (coef[:, 0] if self._one_target else coef.T).astype(X.dtype)
-            self.intercept_: Any = (
-                float(offsets[0]) if self._one_target else offsets.astype(X.dtype)
-            )
-        return self
+        return self._fit(X, y, sample_weight)
+
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> TablePair:
+        return self._read_tables(X, y, sample_weight)
+
+    def _state(self, inputs: TablePair) -> ReducedRank:
+        return ReducedRank(inputs, self.rank, self.alpha, self.fit_intercept)
+
+    def _publish(
+        self,
+        choice: Choice[Any],
+        solution: Solution[ReducedRankPoint],
+        inputs: TablePair,
+        run: Run,
+    ) -> Solution[ReducedRankPoint]:
+        point = solution.point
+        dtype = inputs.X.dtype
+        coef = point.rotations @ point.components
+        offsets = point.y_mean - point.x_mean @ coef
+        self._mean = point.x_mean.astype(dtype)
+        self.x_rotations_ = point.rotations.astype(dtype)
+        self.components_ = point.components.astype(dtype)
+        self.coef_: Array
+        self.intercept_: Any
+        if self._one_target:
+            self.coef_ = coef[:, 0].astype(dtype)
+            self.intercept_ = float(offsets[0])
+        else:
+            self.coef_ = coef.T.astype(dtype)
+            self.intercept_ = offsets.astype(dtype)
+        return solution
 
     def transform(self, X: Any) -> Array:
         """Return the codes, which predict the targets by `components_`.

@@ -1,4 +1,4 @@
-"""What estimators on two tables of the same rows share: the door, scores, linear predictions."""
+"""Estimators on two tables of the same rows, in closed form: reading, linear predictions, scores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import (
-    BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     MultiOutputMixin,
     RegressorMixin,
@@ -17,32 +16,35 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array
-from regfactor.fitting.certificate import Uncertified
+from regfactor.fitting.base import Estimator
 from regfactor.fitting.inputs import row_weights, validated
+from regfactor.views.pair import TablePair
 
-HOLES = "use TwoViewSubspace, which takes holes and whole missing views, or fill them before"
+MISSING_REMEDY = (
+    "use TwoViewSubspace, which takes missing entries and missing views, or fill them before"
+)
 
 
-class TwoTables(
-    Uncertified,
+class TwoTableEstimator(
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     MultiOutputMixin,
     RegressorMixin,
-    BaseEstimator,
+    Estimator,
 ):
-    """What both share: the two tables at the door, predictions that are linear in X, scores by `x_rotations_`."""
+    """An estimator of two tables in closed form: predictions linear in X, scores by `x_rotations_`."""
 
     _locally = False
-    _why = "its global optimum is known in closed form"
+    _no_certificate = "its global optimum is known in closed form"
+    _one_target: bool
 
-    def _tables(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Array | None]:
+    def _read_tables(self, X: Any, y: Any, sample_weight: Any) -> TablePair:
         """Return both tables, validated, without the rows of weight zero."""
         X, y = validated(
             self,
             X,
             y,
-            remedy=HOLES,
+            remedy=MISSING_REMEDY,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
             multi_output=True,
@@ -50,31 +52,26 @@ class TwoTables(
             ensure_min_samples=2,
         )
         if is_sparse(y):
-            raise ValueError("Sparse y is not taken: give y.toarray().")
+            raise ValueError("A sparse y is not supported: give y.toarray().")
         Y = np.asarray(y)
-        Y = (
-            Y if Y.dtype == np.float32 else Y.astype(np.float64, copy=False)
-        )  # whose rounding counts as that of X
+        if Y.dtype != np.float32:  # whose rounding counts as that of X
+            Y = Y.astype(np.float64, copy=False)
         weights = row_weights(X, sample_weight)
         self._one_target = Y.ndim == 1
-        Y = Y[:, None] if self._one_target else Y
+        if self._one_target:
+            Y = Y[:, None]
         if weights is None:
-            return X, Y, None
+            return TablePair(X, Y, None)
         counted = weights > 0
-        return X[counted], Y[counted], weights[counted].astype(np.float64)
-
-    def _as_they_are(self, X: Array, y: Array) -> tuple[Array, Array, None]:
-        """Return plain arrays as `_tables` does, without looking for numbers that are not finite."""
-        self.n_features_in_ = X.shape[1]
-        self._one_target = False
-        return X, y, None
+        return TablePair(X[counted], Y[counted], weights[counted].astype(np.float64))
 
     def _rows(self, X: Any) -> Any:
+        """Return new rows of the first table, validated."""
         check_is_fitted(self)
         return validated(
             self,
             X,
-            remedy=HOLES,
+            remedy=MISSING_REMEDY,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
             reset=False,
@@ -107,15 +104,6 @@ class TwoTables(
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def are_plain(X: Any, y: Any) -> bool:
-    """Whether both are arrays of floats, of the same rows, in which nothing has to be converted."""
-    floats = all(
-        type(T) is np.ndarray and T.ndim == 2 and T.dtype in (np.float64, np.float32)
-        for T in (X, y)
-    )
-    return floats and len(X) == len(y) > 1 and X.size > 0 and y.size > 0
 
 
 def standardized(X: Any, mean: Array, deviation: Array | float, rotations: Array) -> Array:
