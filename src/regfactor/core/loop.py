@@ -213,6 +213,7 @@ def run(
     time_limit: float | None = None,
     callback: Callable[[Iterate[P]], bool | None] | None = None,
     progress: Callable[[Record], None] | None = None,
+    solver: str = "",
 ) -> Solution[P]:
     """Draw iterates until the relative gap is at most `tol`.
 
@@ -270,6 +271,7 @@ def run(
         n_iter=best.n_iter,
         history=history,
         floor=floor,
+        solver=solver,
     )
 
 

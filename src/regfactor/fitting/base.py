@@ -39,6 +39,8 @@ class Run:
 
     def remaining(self) -> Limits:
         """Return the limits with the time that is left of the whole fit."""
+        if self.clock.time_limit is None:
+            return self.limits
         return replace(self.limits, time_limit=self.clock.left)
 
     def seed(self) -> int:

@@ -56,7 +56,10 @@ def check_parameters(estimator: Any) -> None:
     kind: Any = type(estimator)
     for name, allowed in _constraints(kind).items():
         value = getattr(estimator, name)
-        if not any(constraint.is_satisfied_by(value) for constraint in allowed):
+        for constraint in allowed:
+            if constraint.is_satisfied_by(value):
+                break
+        else:
             raise InvalidParameterError(_message(kind, name, value, allowed))
 
 

@@ -102,8 +102,8 @@ def solve_within(
         time_limit=limits.time_limit,
         callback=limits.callback,
         progress=limits.progress,
+        solver=type(solver).__name__,
     )
-    solution = replace(solution, solver=type(solver).__name__)
     return ready.finished(solution, limits.tol, problem)
 
 

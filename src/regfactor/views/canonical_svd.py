@@ -61,4 +61,4 @@ class CanonicalSvd(Solver):
         M = pair.tables.cross(pair.A, pair.B)
         U, V = leading_vectors(M, problem.n_components)
         point = CanonicalPoint(pair.A @ U, pair.B @ V, pair)
-        yield Iterate(point, -float(np.vdot(U, M @ V)), settled=True)
+        yield Iterate(point, -float(np.vdot(U, M @ V)))

@@ -17,7 +17,7 @@ from regfactor.fitting.parameters import COUNT, NON_NEGATIVE
 from regfactor.views.canonical_svd import CanonicalDirections, CanonicalPoint
 from regfactor.views.centered import EPS, degrees
 from regfactor.views.pair import Products, TablePair
-from regfactor.views.two_tables import TwoTableEstimator, standardized
+from regfactor.views.two_tables import TwoTableEstimator, are_float_tables, standardized
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,15 +107,13 @@ class CanonicalCorrelation(TwoTableEstimator):
         Products read every number and show whether all are finite: float arrays are validated
         only where their products are not.
         """
-        if sample_weight is not None or not _are_float_tables(X, y):
+        if sample_weight is not None or not are_float_tables(X, y):
             tables = self._read_tables(X, y, sample_weight)
             return CorrelationInputs(tables, Products.of(tables, self.scale))
-        tables = TablePair(X, y, None)
+        tables = self._as_given(X, y)
         products = Products.of(tables, self.scale)
         if products is None:
             tables = self._read_tables(X, y, None)
-        self.n_features_in_ = X.shape[1]
-        self._one_target = False
         return CorrelationInputs(tables, products)
 
     def _state(self, inputs: CorrelationInputs) -> CanonicalDirections:
@@ -135,34 +133,36 @@ class CanonicalCorrelation(TwoTableEstimator):
         tables = point.pair.tables
         dtype = inputs.tables.X.dtype
         point.pair.warn_if_degenerate(len(inputs.tables.Y), choice.problem.ridge)
-        x = Directions.of(point.A)
-        y = Directions.of(point.B)
-        signs = x.signs()
-        x = x.flipped(signs)
-        y = y.flipped(signs)
-        moments = tables.moments(x.rotations, y.rotations)
-        x_inner = x.rotations.T @ moments.x
-        y_inner = y.rotations.T @ moments.y
+        x = Orthonormal.of(point.A)
+        y = Orthonormal.of(point.B)
+        # the largest entry of every weight of X is positive
+        x_signs = _largest_signs(x.weights)
+        y_signs = x_signs * np.sign(x.lengths) * np.sign(y.lengths)
+        x_rotations = point.A * (x_signs / x.lengths)
+        y_rotations = point.B * (y_signs / y.lengths)
+        moments = tables.moments(x_rotations, y_rotations)
+        x_inner = x_rotations.T @ moments.x
+        y_inner = y_rotations.T @ moments.y
         x_inverse = _inverse(x_inner)
-        self.x_weights_ = x.weights.astype(dtype)
-        self.y_weights_ = y.weights.astype(dtype)
-        self.x_rotations_ = x.rotations.astype(dtype)
-        self.y_rotations_ = y.rotations.astype(dtype)
-        self.x_loadings_ = (moments.x @ x_inverse).astype(dtype)
-        self.y_loadings_ = (moments.y @ _inverse(y_inner)).astype(dtype)
+        self.x_weights_ = (x.weights * x_signs).astype(dtype, copy=False)
+        self.y_weights_ = (y.weights * y_signs).astype(dtype, copy=False)
+        self.x_rotations_ = x_rotations.astype(dtype, copy=False)
+        self.y_rotations_ = y_rotations.astype(dtype, copy=False)
+        self.x_loadings_ = (moments.x @ x_inverse).astype(dtype, copy=False)
+        self.y_loadings_ = (moments.y @ _inverse(y_inner)).astype(dtype, copy=False)
         # roots first: squares may underflow
         norms = _roots(x_inner) * _roots(y_inner)
         self.correlations_ = moments.cross.diagonal() / np.where(norms > 0, norms, 1.0)
         x_units = tables.x_units
         y_units = tables.y_units
-        self._x_mean = x_units.mean.astype(dtype)
-        self._x_deviation = x_units.deviation.astype(dtype)
-        self._y_mean = y_units.mean.astype(dtype)
-        self._y_deviation = y_units.deviation.astype(dtype)
-        coef = x.rotations @ x_inverse @ moments.x_with_y
+        self._x_mean = x_units.mean.astype(dtype, copy=False)
+        self._x_deviation = x_units.deviation.astype(dtype, copy=False)
+        self._y_mean = y_units.mean.astype(dtype, copy=False)
+        self._y_deviation = y_units.deviation.astype(dtype, copy=False)
+        coef = x_rotations @ x_inverse @ moments.x_with_y
         coef = coef * y_units.deviation / x_units.deviation[:, None]
-        self.coef_ = coef.T.astype(dtype)
-        self.intercept_ = (y_units.mean - x_units.mean @ coef).astype(dtype)
+        self.coef_ = coef.T.astype(dtype, copy=False)
+        self.intercept_ = (y_units.mean - x_units.mean @ coef).astype(dtype, copy=False)
         return solution
 
     def transform(self, X: Any, y: Any = None) -> Any:
@@ -225,41 +225,33 @@ class CanonicalCorrelation(TwoTableEstimator):
 
 
 @dataclass(frozen=True, eq=False)
-class Directions:
-    """Directions as scikit-learn scales them, and the orthonormal weights that deflation finds.
+class Orthonormal:
+    """Orthonormal Q and the diagonal of R in A = QR, of directions A.
 
-    Deflating a table by its scores leaves it blind to the directions already found, so a weight of
-    unit norm is a direction less its projection on those before: Gram-Schmidt.
+    scikit-learn deflates a table by its scores, which leaves it blind to the directions already
+    found: a weight of unit norm is a direction less its projection on those before, as in Q, and
+    a direction is as long as its weight.
     """
 
     weights: Array
-    rotations: Array
+    lengths: Array
 
     @staticmethod
-    def of(A: Array) -> Directions:
-        """Return scaled directions and their weights."""
-        Q, lengths = _qr(A)
-        return Directions(Q * np.sign(lengths), A / np.abs(lengths))
-
-    def signs(self) -> Array:
-        """Return the signs under which the largest entry of every weight is positive."""
-        Q = self.weights
-        if not Q.size:
-            return np.ones(Q.shape[1])
-        return np.sign(Q[np.abs(Q).argmax(axis=0), np.arange(Q.shape[1])])
-
-    def flipped(self, signs: Array) -> Directions:
-        """Return the directions times signs."""
-        return Directions(self.weights * signs, self.rotations * signs)
+    def of(A: Array) -> Orthonormal:
+        """Factor without the overhead of numpy for few columns."""
+        if A.size == 0:
+            return Orthonormal(A, np.ones(A.shape[1]))
+        work = 64 * A.shape[1]
+        factored, scales, _, _ = scipy.linalg.lapack.dgeqrf(A, lwork=work)
+        Q = scipy.linalg.lapack.dorgqr(factored, scales, lwork=work)[0]
+        return Orthonormal(Q, factored.diagonal())
 
 
-def _qr(A: Array) -> tuple[Array, Array]:
-    """Return Q and the diagonal of R in A = QR, without the overhead of numpy for few columns."""
-    if A.size == 0:
-        return A, np.ones(A.shape[1])
-    work = 64 * A.shape[1]
-    factored, scales, _, _ = scipy.linalg.lapack.dgeqrf(A, lwork=work)
-    return scipy.linalg.lapack.dorgqr(factored, scales, lwork=work)[0], factored.diagonal()
+def _largest_signs(Q: Array) -> Array:
+    """Return the sign of the largest entry of every column."""
+    if not Q.size:
+        return np.ones(Q.shape[1])
+    return np.sign(Q[np.abs(Q).argmax(axis=0), np.arange(Q.shape[1])])
 
 
 def _inverse(G: Array) -> Array:
@@ -269,7 +261,7 @@ def _inverse(G: Array) -> Array:
     squares, V, failed = scipy.linalg.lapack.dsyevd(G)
     if failed:
         raise np.linalg.LinAlgError("LAPACK found no eigenvalues of the products of scores.")
-    kept = squares > len(G) * EPS * squares.max(initial=0.0)
+    kept = squares > len(G) * EPS * max(squares[-1], 0.0)
     V = V[:, kept]
     return np.asarray((V / squares[kept]) @ V.T)
 
@@ -277,16 +269,6 @@ def _inverse(G: Array) -> Array:
 def _roots(G: Array) -> Array:
     """Return the lengths of scores from their Gram matrix."""
     return np.sqrt(np.maximum(G.diagonal(), 0))
-
-
-def _are_float_tables(X: Any, y: Any) -> bool:
-    """Return whether both are float arrays of the same rows, which need no conversion."""
-    for table in (X, y):
-        if type(table) is not np.ndarray or table.ndim != 2 or table.size == 0:
-            return False
-        if table.dtype not in (np.float64, np.float32):
-            return False
-    return len(X) == len(y) > 1
 
 
 def _second_table(y: Any, columns: int) -> Array:

@@ -14,8 +14,7 @@ from regfactor.views.centered import (
     Centered,
     ColumnUnits,
     Shifted,
-    deviations,
-    rounding,
+    degrees,
     varies,
 )
 from regfactor.views.whitening import cholesky_whitener, whitener
@@ -87,17 +86,17 @@ class Products:
         squares = np.maximum(G.diagonal(), 0)
         if not np.isfinite(squares).all():
             return None
-        varied = deviations(squares, total)
+        varied = np.sqrt(squares / degrees(total))
         kept = varies(mean, varied)
-        deviation = np.ones(len(mean))
-        if scale:
-            deviation = np.where(kept, varied, 1.0)
+        deviation = np.where(kept, varied, 1.0)
+        noise = np.hypot(mean, varied) * kept / deviation
+        noise[:p] *= np.finfo(tables.X.dtype).eps
+        noise[p:] *= np.finfo(tables.Y.dtype).eps
+        if not scale:
+            deviation = np.ones(len(mean))
         share = kept / deviation
         G *= share
         G *= share[:, None]
-        noise = rounding(1.0, mean, varied)
-        noise[:p] *= np.finfo(tables.X.dtype).eps
-        noise[p:] *= np.finfo(tables.Y.dtype).eps
         return cls(
             G[:p, :p],
             G[p:, p:],
@@ -128,8 +127,12 @@ def _about_means(tables: TablePair, total: float) -> tuple[Array, Array]:
     """
     X = tables.X
     Y = tables.Y
+    p = X.shape[1]
     some = slice(None, None, -(-len(X) // SAMPLE_ROWS))
-    shift = np.concatenate([table[some].mean(axis=0, dtype=np.float64) for table in (X, Y)])
+    shift = np.empty(p + Y.shape[1])
+    X[some].sum(axis=0, dtype=np.float64, out=shift[:p])
+    Y[some].sum(axis=0, dtype=np.float64, out=shift[p:])
+    shift /= len(X[some])
     sums, G = _about(shift, tables)
     rest = sums[:-1] / total
     far = 2 * rest * sums[:-1] > G.diagonal()[:-1]
@@ -139,7 +142,7 @@ def _about_means(tables: TablePair, total: float) -> tuple[Array, Array]:
         rest = sums[:-1] / total
     G = scipy.linalg.blas.dsyr(-1.0, sums / np.sqrt(total), a=G, overwrite_a=True)[:-1, :-1]
     G = G + G.T
-    np.fill_diagonal(G, G.diagonal() / 2)
+    G.flat[:: len(G) + 1] *= 0.5
     return shift + rest, G
 
 
@@ -155,7 +158,8 @@ def _about(shift: Array, tables: TablePair) -> tuple[Array, Array]:
     G = np.zeros((d, d), order="F")
     buffer = np.empty((min(BLOCK_ROWS, len(X)), d))
     ones = np.ones(len(buffer))
-    shifts = np.append(shift, 0.0)
+    shifts = np.zeros(d)
+    shifts[:-1] = shift
     for start in range(0, len(X), BLOCK_ROWS):
         rows = slice(start, start + BLOCK_ROWS)
         block = buffer[: len(X[rows])]

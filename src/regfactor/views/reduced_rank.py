@@ -25,6 +25,7 @@ from regfactor.views.whitening import whitener
 class ReducedRankPoint:
     """Coefficients B = rotations @ components, and the means that the tables are taken about."""
 
+    coef: Array
     rotations: Array
     components: Array
     x_mean: Array
@@ -76,8 +77,8 @@ class TruncatedRidge(Solver):
         residual = Y - X @ coef
         penalty = problem.alpha * np.vdot(coef, coef)
         objective = float(np.vdot(residual, residual) + penalty) / 2
-        point = ReducedRankPoint(rotations, components, x.units.mean, y.units.mean)
-        yield Iterate(point, objective, settled=True)
+        point = ReducedRankPoint(coef, rotations, components, x.units.mean, y.units.mean)
+        yield Iterate(point, objective)
 
 
 class ReducedRankRegression(TwoTableEstimator):
@@ -169,7 +170,7 @@ class ReducedRankRegression(TwoTableEstimator):
     ) -> Solution[ReducedRankPoint]:
         point = solution.point
         dtype = inputs.X.dtype
-        coef = point.rotations @ point.components
+        coef = point.coef
         offsets = point.y_mean - point.x_mean @ coef
         self._mean = point.x_mean.astype(dtype)
         self.x_rotations_ = point.rotations.astype(dtype)

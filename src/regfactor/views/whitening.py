@@ -57,16 +57,16 @@ def cholesky_whitener(G: Array, ridge: float, noise: Array) -> Array | None:
         return None
     scaled = G / lengths
     scaled /= lengths[:, None]
-    np.fill_diagonal(scaled, 1.0)
+    scaled.flat[:: len(scaled) + 1] = 1.0
     L, failed = scipy.linalg.lapack.dpotrf(scaled.T, lower=True, overwrite_a=True)
     if failed:
         return None
     inverse, failed = scipy.linalg.lapack.dtrtri(L, lower=True, overwrite_c=True)
     limit = MAX_CONDITION
     if not ridge:
-        limit = min(limit, 1 / (NOISE_FACTOR * float(np.linalg.norm(noise)) + EPS))
+        limit = min(limit, 1 / (NOISE_FACTOR * np.sqrt(noise @ noise) + EPS))
     # rows of L have length one
-    if failed or np.sqrt(len(G)) * np.linalg.norm(inverse) >= limit:
+    if failed or np.sqrt(len(G) * np.vdot(inverse, inverse)) >= limit:
         return None
     inverse /= lengths
     return np.asarray(inverse.T)
