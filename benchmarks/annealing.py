@@ -13,8 +13,8 @@ from sklearn.svm import LinearSVC
 from benchmarks._peers import QUICK, cpu, in_fresh_process, installed, table, versions
 from benchmarks.labels import APART, ROWS, SEEDS, Draw, gaussians, qn, self_trained
 from benchmarks.labels import COLUMNS as FEW
+from regfactor import ExpectationSVC
 from regfactor.constraints import class_balance
-from regfactor.labels.expectation.estimator import ExpectationSVC
 from regfactor.labels.expectation.margin_newton import CenteredRows
 
 DOCUMENTS, WORDS, LENGTH = (10_000 if QUICK else 100_000), 10_000, 40

@@ -11,9 +11,9 @@ import numpy as np
 from statsmodels.tsa.statespace.varmax import VARMAX
 
 from benchmarks._peers import QUICK, cpu, table, versions
+from regfactor import RegularizedARMA
 from regfactor.datasets import make_arma, make_varma
 from regfactor.problems import Convex
-from regfactor.series.arma.estimator import RegularizedARMA
 from regfactor.series.arma.model import Series
 from regfactor.series.arma.problem import ArmaProblem, Specification
 from regfactor.solvers import Fista, solve

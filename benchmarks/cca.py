@@ -10,7 +10,7 @@ from cca_zoo.linear import CCA as ZooCCA
 from sklearn.cross_decomposition import CCA
 
 from benchmarks._peers import QUICK, cpu, table, versions
-from regfactor.views.correlation import CanonicalCorrelation
+from regfactor import CanonicalCorrelation
 
 N, P, Q = (1000, 40, 30) if QUICK else (5000, 100, 80)
 COMPONENTS, SHARED, SEEDS, REPEATS = 5, 8, range(3), 15

@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 
 from benchmarks._peers import QUICK, cpu, grown, in_fresh_process, installed, table, versions
-from regfactor.labels.reverse.classifier import ReverseClassifier
+from regfactor import ReverseClassifier
 from regfactor.model_selection import compare_with_supervised
 
 ROWS, COLUMNS = (1000 if QUICK else 5000), 50

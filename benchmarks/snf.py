@@ -11,10 +11,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks._peers import QUICK, cpu, grown, in_fresh_process, table, versions
-from regfactor.comparisons.graph_regression import GraphRegressor, LaplacianRegression
-from regfactor.comparisons.hessian import HessianRegression
-from regfactor.comparisons.parallel_field import ParallelFieldRegression
-from regfactor.labels.latent.estimator import SNFRegressor
+from regfactor import SNFRegressor
+from regfactor.baselines import HessianRegression, LaplacianRegression, ParallelFieldRegression
+from regfactor.comparisons.graph_regression import GraphRegressor
 from regfactor.labels.latent.features import n_monomials
 from regfactor.labels.latent.problem import SNF, views_of
 from regfactor.labels.latent.ridge_forms import polynomial_form

@@ -18,7 +18,7 @@ from sklearn.linear_model import RidgeCV
 sys.path.insert(0, str(Path(__file__).parent))
 from _show import show
 
-from regfactor.labels.latent.estimator import SNFRegressor
+from regfactor import SNFRegressor
 
 ROWS, INPUTS, HIDDEN = 300, 14, 3
 LABELS, DRAWS = (5, 10, 20, 40, 80), 8

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _show import show
 
 from regfactor import ExpectationSVC
-from regfactor.comparisons.keywords import KeywordVote
+from regfactor.baselines import KeywordVote
 from regfactor.constraints import Constraint, labeled_feature
 
 GROUPS = ("rec.sport.baseball", "sci.space")

@@ -20,8 +20,8 @@ from sklearn.svm import SVC
 sys.path.insert(0, str(Path(__file__).parent))
 from _show import show
 
+from regfactor import ExpectationSVC
 from regfactor.constraints import Constraint, region
-from regfactor.labels.expectation.estimator import ExpectationSVC
 
 SEEDS, SHOWN = range(20, 32), 20
 REGIONS = {  # name: column, side, border

@@ -18,8 +18,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 from _show import show
 
+from regfactor import ExpectationSVC
 from regfactor.constraints import class_balance
-from regfactor.labels.expectation.estimator import ExpectationSVC
 from regfactor.model_selection.sensitivity import constraint_sensitivity
 
 ROWS, COLUMNS, TRUE, DRAWS = 400, 10, 0.3, 4

@@ -16,13 +16,9 @@ from sklearn.svm import SVC
 from experiments._runner import Cell, Experiment, Plan, Record, key
 from experiments._tables import Draw, Source, misclassified
 from experiments._verdicts import FAILS, HOLDS, OPEN, judged
-from regfactor import datasets
-from regfactor.baselines import LaplacianSVM
-from regfactor.comparisons.keywords import KeywordVote
+from regfactor import ConvexFactorClassifier, ExpectationSVC, ReverseClassifier, datasets
+from regfactor.baselines import KeywordVote, LaplacianSVM
 from regfactor.constraints import Constraint, class_balance, labeled_feature
-from regfactor.labels.convex.estimator import ConvexFactorClassifier
-from regfactor.labels.expectation.estimator import ExpectationSVC
-from regfactor.labels.reverse.classifier import ReverseClassifier
 
 DOCUMENTS, WORDS, LENGTH = 1000, 1000, 30
 # words of each class, and the share that a rough guess gives to the word's class

@@ -16,10 +16,9 @@ from sklearn.semi_supervised import LabelSpreading
 
 from experiments._tables import Method
 from experiments._verdicts import CONSTANT
+from regfactor import ReverseClassifier, ReverseRegressor
 from regfactor.baselines import LaplacianRLS, LaplacianSVM, TransductiveRegression
 from regfactor.core.loop import Status
-from regfactor.labels.reverse.classifier import ReverseClassifier
-from regfactor.labels.reverse.regressor import ReverseRegressor
 
 WIDTHS = (0.01, 0.1, 1.0, 5.0, 10.0)  # of Gaussian kernels, as in the papers
 KERNELS = ("linear", *WIDTHS)

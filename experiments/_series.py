@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.comparisons.timeseries import HSEHMM, N4SID, HannanRissanen, aicc
-from regfactor.series.arma.estimator import RegularizedARMA
+from regfactor import RegularizedARMA
+from regfactor.baselines.timeseries import HSEHMM, N4SID, HannanRissanen
+from regfactor.comparisons.timeseries import aicc
 from regfactor.series.arma.model import radius
 
 Array = np.ndarray

@@ -24,17 +24,21 @@ from sklearn.model_selection import KFold, ParameterGrid
 
 from experiments._runner import Cell, Experiment, Plan, Record, key
 from experiments._snf_report import CONTROL, OURS, REFERENCE, legend, report
-from regfactor import datasets
-from regfactor.baselines import LaplacianRLS
-from regfactor.comparisons.graph_regression import LaplacianRegression
-from regfactor.comparisons.hessian import HessianRegression
-from regfactor.comparisons.latent_reconstruction import LinearLatentReconstruction
-from regfactor.comparisons.least_squares_svm import LeastSquaresSVM
-from regfactor.comparisons.parallel_field import ParallelFieldRegression
-from regfactor.labels.convex.estimator import ConvexFactorRegressor
-from regfactor.labels.latent.cv import SNFRegressorCV
-from regfactor.labels.latent.estimator import SNFRegressor
-from regfactor.labels.reverse.regressor import ReverseRegressor
+from regfactor import (
+    ConvexFactorRegressor,
+    ReverseRegressor,
+    SNFRegressor,
+    SNFRegressorCV,
+    datasets,
+)
+from regfactor.baselines import (
+    HessianRegression,
+    LaplacianRegression,
+    LaplacianRLS,
+    LeastSquaresSVM,
+    LinearLatentReconstruction,
+    ParallelFieldRegression,
+)
 
 BUDGET = 24  # settings of every method
 FOLDS, FEW = 3, 9

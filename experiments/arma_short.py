@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from experiments._forecasts import Case, Forecasts, Source
 from experiments._series import METHODS, Array, Outcome, Search
-from regfactor.comparisons.timeseries import HannanRissanen
+from regfactor import RegularizedARMA
+from regfactor.baselines.timeseries import HannanRissanen
 from regfactor.datasets import make_varma
-from regfactor.series.arma.estimator import RegularizedARMA
 
 AHEAD, SEEDS, AR_RADIUS = 10, 120, 0.7
 DESIGNS = {  # number of series, lags and radius of the moving average, rows

@@ -14,8 +14,12 @@ from experiments._tables import Draw, Method, Source, Table, misclassified
 from experiments._verdicts import CONSTANT, ahead
 from experiments._views import SYNTHETIC, labeled_rows
 from regfactor import ConvexFactorClassifier, datasets
-from regfactor.baselines import AlternatingLabels, MatrixCompletionLabels, StagedLabels
-from regfactor.comparisons.sparse_labels import SparseCodingLabels
+from regfactor.baselines import (
+    AlternatingLabels,
+    MatrixCompletionLabels,
+    SparseCodingLabels,
+    StagedLabels,
+)
 
 SIZES = {
     "COIL": (10, 100),

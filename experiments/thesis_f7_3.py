@@ -16,10 +16,10 @@ import numpy as np
 from experiments._alternation import alternated
 from experiments._runner import Cell, Experiment, Plan, Record
 from experiments._series import EM_STEPS, Search, em_kalman, statsmodels
-from regfactor.comparisons.timeseries import HSEHMM, N4SID, HannanRissanen
+from regfactor import RegularizedARMA
+from regfactor.baselines.timeseries import HSEHMM, N4SID, HannanRissanen
 from regfactor.datasets import make_arma, make_varma
 from regfactor.problems import Convex
-from regfactor.series.arma.estimator import RegularizedARMA
 from regfactor.series.arma.model import Series
 from regfactor.series.arma.problem import ArmaProblem, Specification
 from regfactor.solvers import solve

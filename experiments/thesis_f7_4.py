@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from experiments._runner import Cell, Experiment, Plan, Record
+from regfactor import RegularizedARMA
 from regfactor.datasets import make_arma
-from regfactor.series.arma.estimator import RegularizedARMA
 
 LAGS = (1, 2, 3, 4, 5, 6)
 LOG_VARIANCES = (-8.0, -6.0, -4.0, -3.0, -2.0, 0.0)

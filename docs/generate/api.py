@@ -20,7 +20,7 @@ ROOMS = {  # pages with all names of a module
     "regfactor.plots": "Displays",
     "regfactor.datasets": "Data sets",
     "regfactor.baselines": "Baselines",
-    "regfactor.comparisons.timeseries": "Baselines for series",
+    "regfactor.baselines.timeseries": "Baselines for series",
     "regfactor.atlas": "Atlas",
     "regfactor.problems": "Problems",
     "regfactor.solvers": "Solvers",
