@@ -38,7 +38,7 @@ class Constraint(Params, abc.ABC):
 
     @property
     def relative(self) -> bool:
-        """Whether the total is the sum of phi, so that targets are shares, or the number of rows."""
+        """Whether the total is the sum of phi (targets are then shares) or the number of rows."""
         return True
 
     @abc.abstractmethod

@@ -85,17 +85,17 @@ class Reverse(Problem[ReversePoint]):
 
     @cached_property
     def known(self) -> Array:
-        """Which targets are given."""
+        """True where a target is given."""
         return ~np.isnan(self.Y)
 
     @property
     def given(self) -> Array:
-        """Which rows have a given target."""
+        """True for rows with a given target."""
         return np.asarray(self.known.any(axis=1))
 
     @cached_property
     def labeled(self) -> Array:
-        """Which rows of positive weight have a given target."""
+        """True for rows of positive weight with a given target."""
         return self.given & (self.weights > 0)
 
     @cached_property
