@@ -16,7 +16,7 @@ from regfactor.baselines import HessianRegression, LaplacianRegression, Parallel
 from regfactor.comparisons.graph_regression import GraphRegressor
 from regfactor.labels.latent.features import n_monomials
 from regfactor.labels.latent.problem import SNF, views_of
-from regfactor.labels.latent.ridge_forms import polynomial_form
+from regfactor.labels.latent.ridge import polynomial_form
 
 MANY = 10_000 if QUICK else 100_000
 SOME = 1000 if QUICK else 4000

@@ -1,10 +1,12 @@
 """The profiled objective of supervised nonlinear factorization against its oracles (spec snf A1, A2, A9)."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.optimize
 
-from regfactor.labels.latent import ridge_forms as snf_forms
+from regfactor.labels.latent import ridge
 from regfactor.labels.latent.features import (
     LatentGaussian,
     LatentPolynomial,
@@ -12,8 +14,8 @@ from regfactor.labels.latent.features import (
     Waves,
     n_monomials,
 )
-from regfactor.labels.latent.problem import SNF, Encoded, views_of
-from regfactor.labels.latent.ridge_forms import Dual, Primal, View, gaussian_form, polynomial_form
+from regfactor.labels.latent.problem import SNF, views_of
+from regfactor.labels.latent.ridge import Dual, Primal, View, gaussian_form, polynomial_form
 
 RNG = np.random.default_rng
 FORMS = {
@@ -42,7 +44,7 @@ def problem(form, n=30, M=5, D=3, labels=8, weighted=False, seed=0):
 def unprofiled(problem, Z):
     """F from the regressions that attain it: eq. 5 of the paper at its optimal weights."""
     total = problem.lambda_z * float(problem.samples @ np.square(Z).sum(axis=1))
-    for view, model in zip(problem.views, problem.fitted(Z), strict=True):
+    for view, model in zip(problem.views, problem.regressions(Z), strict=True):
         rows = slice(None) if view.rows is None else view.rows
         loss = view.samples @ np.square(view.targets - model(Z[rows])).sum(axis=1)
         if isinstance(view.form, Primal):
@@ -77,7 +79,7 @@ def test_the_gradient_is_a_finite_difference(form, weighted):
 def test_a_regression_knows_its_derivative(form):
     p = problem(form)
     model, Z, T = (
-        p.fitted(0.5 * RNG(1).normal(size=(30, 3)))[0],
+        p.regressions(0.5 * RNG(1).normal(size=(30, 3)))[0],
         RNG(2).normal(size=(4, 3)),
         RNG(3).normal(size=(4, 5)),
     )
@@ -91,13 +93,13 @@ def test_a_regression_knows_its_derivative(form):
 @every_form
 def test_derivatives_of_some_rows_and_targets_at_a_time_are_those_of_all(form, monkeypatch):
     model, Z = (
-        problem(form).fitted(0.5 * RNG(1).normal(size=(30, 3)))[0],
+        problem(form).regressions(0.5 * RNG(1).normal(size=(30, 3)))[0],
         RNG(2).normal(size=(200, 3)),
     )
     whole = model.derivatives(Z)
     assert whole.shape == (200, 5, 3)
-    for name, size in (("MOST_ROWS", 7), ("HELD", 1), ("CACHED", 1)):
-        monkeypatch.setattr(snf_forms, name, size)
+    for name, size in (("MAX_KERNEL_ROWS", 7), ("HELD_NUMBERS", 1), ("CACHED_NUMBERS", 1)):
+        monkeypatch.setattr(ridge, name, size)
     np.testing.assert_allclose(model.derivatives(Z), whole, atol=1e-12)
 
 
@@ -147,7 +149,7 @@ def test_many_waves_are_near_the_gaussian_kernel():
 def test_residuals_are_ridge_times_duals_and_duals_sum_to_zero():
     p = problem(Dual(LatentPolynomial(2)), weighted=True)
     Z = RNG(1).normal(size=(30, 3))
-    model, view = p.fitted(Z)[0], p.views[0]
+    model, view = p.regressions(Z)[0], p.views[0]
     np.testing.assert_allclose(model.alpha.sum(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(
         view.samples[:, None] * (view.targets - model(Z)), view.ridge * model.alpha, atol=1e-12
@@ -219,7 +221,7 @@ def test_with_all_rows_labeled_a_target_is_one_more_column():
 
 def test_a_back_constraint_has_the_gradient_of_what_it_holds():
     p, P = problem(Primal(Monomials(3, 2))), RNG(3).normal(size=(30, 4))
-    held, E = Encoded(p, lambda X: P), RNG(4).normal(size=(4, 3))
+    held, E = replace(p, basis=lambda X: P), RNG(4).normal(size=(4, 3))
     assert held.value_and_gradient(E.ravel())[0] == p.value_and_gradient((P @ E).ravel())[0]
     d = RNG(5).normal(size=12)
     ahead, behind = (held.value_and_gradient(E.ravel() + s * 1e-6 * d)[0] for s in (1, -1))

@@ -8,10 +8,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 
 from regfactor.comparisons.least_squares_svm import LeastSquaresSVM
-from regfactor.labels.latent import ridge_forms as snf_forms
-from regfactor.labels.latent.cv import SNFRegressorCV, default_settings
+from regfactor.labels.latent import ridge as snf_forms
+from regfactor.labels.latent.cv import SNFRegressorCV
 from regfactor.labels.latent.estimator import SNFRegressor
-from regfactor.labels.latent.tuning import Candidate, Task, Trial, ranked
+from regfactor.labels.latent.settings import default_settings
+from regfactor.labels.latent.trials import Candidate, CrossValidation, Trial, ranked
 
 SMALL = [{"max_iter": (0, 15)}, {"kernel": "rbf", "n_components": 1.0, "gamma": 0.1, "max_iter": 0}]
 
@@ -165,11 +166,9 @@ def test_several_targets():
 def test_descents_without_targets_run_once(monkeypatch):
     X, _, seen = draw()
     counted = []
-    from regfactor.labels.latent import tuning
-
-    original = tuning.Task._stops
+    original = CrossValidation.latent_rows
     monkeypatch.setattr(
-        tuning.Task, "_stops", lambda self, *a: (counted.append(1), original(self, *a))[1]
+        CrossValidation, "latent_rows", lambda self, *a: (counted.append(1), original(self, *a))[1]
     )
     SNFRegressorCV([{"target_weight": 0.0}], cv=5).fit(X, seen)
     assert len(counted) == 1
@@ -198,11 +197,11 @@ def test_the_default_settings_hold_kernel_machines_on_the_labels():
         ({"settings": []}, 15, "list of dicts"),
         ({"settings": [3]}, 15, "list of dicts"),
         ({"settings": [{"max_iter": (0, 20)}]}, 15, "multiples of 15"),
-        ({"settings": [{"lambda_z": 0.0}]}, 15, "lambda_z > 0"),
-        ({"caution": -1.0}, 15, "caution >= 0"),
-        ({"n_averaged": 0}, 15, "n_averaged >= 1"),
-        ({"tol": -1.0}, 15, "tol >= 0"),
-        ({"clip": -1.0}, 15, "SNFRegressorCV needs clip >= 0"),
+        ({"settings": [{"lambda_z": 0.0}]}, 15, "'lambda_z' parameter"),
+        ({"caution": -1.0}, 15, "'caution' parameter"),
+        ({"n_averaged": 0}, 15, "'n_averaged' parameter"),
+        ({"tol": -1.0}, 15, "'tol' parameter"),
+        ({"clip": -1.0}, 15, "'clip' parameter of SNFRegressorCV"),
         *(
             ({"ridges": r}, 15, "ridges must be")
             for r in (None, 1.0, "a", ("a",), (0.1, np.inf), (np.nan,), ((1.0,),))
@@ -237,15 +236,15 @@ def test_the_default_settings_hold_kernel_machines_on_the_labels():
 )
 def test_bad_parameters_are_named_before_any_work(monkeypatch, parameters, labels, message):
     X, _, seen = draw(labels=labels)
-    monkeypatch.setattr(Task, "trials", None)
+    monkeypatch.setattr(CrossValidation, "trials", None)
     with pytest.raises(ValueError, match=message):
         SNFRegressorCV(**parameters).fit(X, seen)
 
 
 def test_too_many_terms_are_refused_before_any_work(monkeypatch):
     X, _, seen = draw()
-    monkeypatch.setattr(snf_forms, "MOST_ROWS", 50)
-    monkeypatch.setattr(Task, "trials", None)
+    monkeypatch.setattr(snf_forms, "MAX_KERNEL_ROWS", 50)
+    monkeypatch.setattr(CrossValidation, "trials", None)
     with pytest.raises(ValueError, match=r"settings\[0\]: .* Lower degree or n_components"):
         SNFRegressorCV([{"n_components": 1.0, "degree": 16}]).fit(X, seen)
 
@@ -338,7 +337,7 @@ def test_trials_that_fail_change_nothing(monkeypatch):
     def broken(*args):
         raise MemoryError
 
-    monkeypatch.setattr(Task, "trials", broken)
+    monkeypatch.setattr(CrossValidation, "trials", broken)
     with pytest.raises(MemoryError):
         model.fit(3 * X + 1, 2 * seen)
     np.testing.assert_array_equal(model.predict(X), before)

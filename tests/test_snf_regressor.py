@@ -17,10 +17,13 @@ from sklearn.metrics import r2_score
 from regfactor import datasets
 from regfactor.comparisons.latent_reconstruction import LinearLatentReconstruction
 from regfactor.core.loop import Status
-from regfactor.labels.latent import ridge_forms as snf_forms
+from regfactor.core.params import UnsupportedProblem
+from regfactor.labels.latent import ridge as snf_forms
+from regfactor.labels.latent.descent import PairSweeps
 from regfactor.labels.latent.estimator import SNFRegressor
 from regfactor.labels.latent.features import LatentGaussian
-from regfactor.labels.latent.rows import NEAREST, STEPS
+from regfactor.labels.latent.placement import MAX_NEWTON_STEPS, N_NEIGHBORS
+from regfactor.solvers import solve
 
 EXACT = {"max_iter": 3000, "tol": 0.0, "scale": False, "clip": None}
 
@@ -106,7 +109,7 @@ def test_one_kernel_matrix_serves_all_inputs_of_a_step(monkeypatch):
         LatentGaussian, "gram", lambda self, *rows: (counted.append(1), original(self, *rows))[1]
     )
     model.transform(X + 0.1)
-    assert len(counted) <= 2 * STEPS + NEAREST + 2
+    assert len(counted) <= 2 * MAX_NEWTON_STEPS + N_NEIGHBORS + 2
 
 
 def test_degree_one_without_weight_on_targets_reaches_the_closed_form():
@@ -226,10 +229,10 @@ def test_a_start_from_which_nothing_can_be_gained_is_no_fault_of_the_rate():
 
 
 def test_many_rows_use_explicit_or_random_features(monkeypatch):
-    monkeypatch.setattr(snf_forms, "MOST_ROWS", 50)
+    monkeypatch.setattr(snf_forms, "MAX_KERNEL_ROWS", 50)
     X, y, seen = draw()
     waves = SNFRegressor(kernel="rbf", n_random_features=400, random_state=0).fit(X, seen)
-    assert isinstance(waves._found.inputs, snf_forms.FeatureRegression)
+    assert isinstance(waves._models[0].inputs, snf_forms.FeatureRegression)
     assert r2_score(y[12:], waves.transduction_[12:]) > 0.9
     with pytest.raises(ValueError, match="Lower degree or n_components"):
         SNFRegressor(1.0, degree=12).fit(X, seen)
@@ -266,6 +269,35 @@ def test_holes_are_filled_by_what_is_rebuilt():
     assert np.square((rebuilt - X)[holes]).mean() < 0.1 * X.var()
     assert r2_score(y[30:], model.transduction_[30:]) > 0.9
     np.testing.assert_allclose(model.transform(np.where(holes, np.nan, X)), model.codes_, atol=1e-6)
+
+
+@every_model
+def test_some_inputs_may_be_complete_while_others_have_missing_entries(model):
+    X, y, seen = draw(n=120)
+    X[::7, 2] = np.nan
+    X[3, 4] = np.nan
+    fit = clone(model).fit(X, seen)
+    assert r2_score(y[12:], fit.transduction_[12:]) > 0.85
+    assert np.isfinite(fit.predict(X)).all()
+
+
+@pytest.mark.parametrize("shape", [{"degree": 2}, {"kernel": "rbf"}], ids=str)
+def test_the_problem_of_a_model_can_be_solved_by_itself(shape):
+    X, _, seen = draw()
+    model = SNFRegressor(2, back_constraint=None, target_weight=1.0, scale=False, **shape)
+    problem = model._problem(X, seen[:, None], np.ones(80), np.random.RandomState(0))
+    solution = solve(problem, tol=1e-4, max_iter=60)
+    assert solution.solver == "LatentDescent"
+    fit = model.fit(X, seen)
+    assert solution.objective == fit.objective_
+    np.testing.assert_array_equal(solution.point.rows, fit.codes_)
+    swept = solve(problem, solver=PairSweeps(1e-3), max_iter=5)
+    assert swept.solver == "PairSweeps" and swept.objective < swept.history[0].objective
+    held = SNFRegressor(2, scale=False, **shape)
+    problem = held._problem(X, seen[:, None], np.ones(80), np.random.RandomState(0))
+    with pytest.raises(UnsupportedProblem, match="back_constraint=None"):
+        solve(problem, solver=PairSweeps())
+    assert held.fit(X, seen).solver_ == "LatentDescent"
 
 
 def test_predictions_stay_near_the_given_targets():
@@ -338,22 +370,22 @@ def test_a_callback_and_the_time_end_a_run():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"lambda_z": 0.0}, "lambda_z > 0"),
-        ({"lambda_x": -1.0}, "lambda_x > 0"),
-        ({"target_weight": -1.0}, "target_weight >= 0"),
+        ({"lambda_z": 0.0}, "'lambda_z' parameter"),
+        ({"lambda_x": -1.0}, "'lambda_x' parameter"),
+        ({"target_weight": -1.0}, "'target_weight' parameter"),
         ({"n_components": 7}, "from 1 to the 6 inputs"),
-        ({"n_components": 1.5}, "share in"),
-        ({"n_components": True}, "share in"),
-        ({"kernel": "precomputed"}, "Unknown kernel"),
-        ({"kernel": np.dot}, "latent rows move"),
-        ({"degree": 0}, "degree >= 1"),
-        ({"back_constraint": "quadratic"}, "Unknown back_constraint"),
-        ({"solver": "newton"}, "Unknown solver"),
+        ({"n_components": 1.5}, "'n_components' parameter"),
+        ({"n_components": True}, "'n_components' parameter"),
+        ({"kernel": "precomputed"}, "'linear' or 'poly' or 'rbf'"),
+        ({"kernel": np.dot}, "'kernel' parameter"),
+        ({"degree": 0}, "'degree' parameter"),
+        ({"back_constraint": "quadratic"}, "'kernel' or 'linear' or None"),
+        ({"solver": "newton"}, "'lbfgs' or 'paper'"),
         ({"solver": "paper"}, "back_constraint=None"),
         ({"max_iter": -1}, "max_iter"),
         ({"max_iter": 1.5}, "max_iter"),
-        ({"clip": -0.1}, "clip >= 0"),
-        ({"gamma": "widest"}, "Unknown gamma"),
+        ({"clip": -0.1}, "'clip' parameter"),
+        ({"gamma": "widest"}, "'gamma' parameter"),
         ({"tol": -1.0}, "tol"),
         ({"callback": 3}, "callback"),
     ],

@@ -137,12 +137,15 @@ class Estimator(BaseEstimator, abc.ABC):
             self._certificate = Certificate(
                 solution.objective, solution.bound, solution.rigorous, solution.floor
             )
-        if not solution.status.converged:
-            warn(
-                f"{type(self).__name__} did not converge: {solution.status.message}."
-                f"{self._distance(solution)}",
-                ConvergenceWarning,
-            )
+        complaint = self._complaint(solution)
+        if complaint is not None:
+            warn(f"{type(self).__name__} {complaint}", ConvergenceWarning)
+
+    def _complaint(self, solution: Solution[Any]) -> str | None:
+        """Return what went wrong in a run, and the remedy; None if it ended well."""
+        if solution.status.converged:
+            return None
+        return f"did not converge: {solution.status.message}.{self._distance(solution)}"
 
     def _distance(self, solution: Solution[Any]) -> str:
         """Return a sentence on how far a solution is from the tolerance, where it has a bound."""

@@ -1,54 +1,86 @@
-"""SNFRegressor with its many parameters chosen by cross-validation on the labeled rows."""
+"""SNFRegressor with its parameters chosen by cross-validation on the labeled rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
-from sklearn.model_selection import KFold, ParameterGrid
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.model_selection import KFold
 
-from regfactor.core.params import Array, require_count, require_not_negative
-from regfactor.fitting.rollback import all_or_nothing
+from regfactor.core.loop import Limits, Solution
+from regfactor.core.params import Array
+from regfactor.fitting.base import Choice, Run
+from regfactor.fitting.parameters import COUNT, FINITE_NON_NEGATIVE, NON_NEGATIVE
 from regfactor.fitting.targets import Targets
-from regfactor.labels.latent.candidates import checked_models, checked_ridges
-from regfactor.labels.latent.checks import check_columns, limits, scalers
-from regfactor.labels.latent.estimator import LatentRegressor, SNFRegressor
-from regfactor.labels.latent.fit import Found
-from regfactor.labels.latent.tuning import Models, Task, Trial, ranked
+from regfactor.labels.latent.estimator import LatentInputs, LatentRegressor, SNFRegressor
+from regfactor.labels.latent.placement import LatentModel
+from regfactor.labels.latent.problem import SNF, LatentPoint
+from regfactor.labels.latent.settings import (
+    Setting,
+    checked_ridges,
+    checked_settings,
+    default_settings,
+)
+from regfactor.labels.latent.trials import (
+    Candidate,
+    CrossValidation,
+    Fold,
+    Trial,
+    ranked,
+    with_ridge,
+)
+from regfactor.solvers.base import Solver
+from regfactor.solvers.choose import solve_within
 
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
-# below so many labels each is left out alone
-FEW = 9
-FOLDS = 5
-LEAST = 3
+MIN_LABELS = 3
+MIN_LABELS_OF_FOLDS = 9  # with fewer labels each is left out alone
+DEFAULT_FOLDS = 5
+NO_ROWS = np.zeros(0, int)
 
 
-def default_settings(n_features: int) -> list[dict[str, Any]]:
-    """Return what is tried: principal components and descents from them, with three kinds of regressions."""
-    widths = [c / n_features for c in (0.03, 0.1, 0.3, 1.0, 3.0)]
-    return [
-        *ParameterGrid(
-            {"kernel": ["rbf"], "n_components": [1.0], "gamma": widths, "max_iter": [(0,)]},
-        ),
-        *ParameterGrid({"degree": [1, 2], "n_components": [0.5, 1.0], "max_iter": [(0, 15, 60)]}),
-        *ParameterGrid(
-            {
-                "kernel": ["rbf"],
-                "n_components": [0.5],
-                "gamma": widths[2:4],
-                "max_iter": [(0, 15, 60)],
-            },
-        ),
-    ]
+@dataclass(frozen=True, eq=False)
+class CandidateInputs(LatentInputs):
+    """The inputs of a fit, with the settings and ridges to try."""
+
+    settings: list[Setting]
+    ridges: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ChosenSNF(SNF):
+    """SNF with the start, the limits and the solver with which cross-validation judged it."""
+
+    first: LatentPoint
+    limits: Limits
+    descent: Solver | None
+
+    @staticmethod
+    def of(fold: Fold, model: SNFRegressor, stop: int) -> ChosenSNF:
+        """Return the problem of a setting whose descent ends at a stop."""
+        parts = {part.name: getattr(fold.problem, part.name) for part in fields(SNF)}
+        limits = Limits(tol=model.tol, max_iter=stop)
+        return ChosenSNF(**parts, first=fold.start, limits=limits, descent=model._descent())
+
+    def solved(self) -> Solution[LatentPoint]:
+        """Return where the descent ends."""
+        return solve_within(self, self.limits, self.first, self.descent)
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateChoice:
+    """All candidates in the order of choice, and the data that they are fitted to."""
+
+    trials: list[Trial]
+    validation: CrossValidation
 
 
 class SNFRegressorCV(LatentRegressor):
-    """`SNFRegressor` with the setting, the end of its descent and a last ridge of lowest error on held-out labels.
+    """`SNFRegressor` with setting, stop and last ridge of lowest error on held-out labels.
 
-    Descents run once per setting and fold, and are looked at on their way; after each stop the
+    Descents run once per setting and fold, and are evaluated on their way; after each stop the
     targets are regressed on the latent rows anew, with every ridge. All rows take part in every
     descent, but only labels decide.
 
@@ -89,8 +121,12 @@ class SNFRegressorCV(LatentRegressor):
     best_score_ : float
         The error of the best candidate on held-out labels, in units of the variance of the given
         targets.
-    codes_, transduction_ :
-        As in `SNFRegressor`; latent rows are those of the best candidate.
+    codes_, transduction_, objective_, status_, n_iter_, history_, solver_
+        As in `SNFRegressor`, of the best candidate; predictions are means over several.
+
+    See Also
+    --------
+    SNFRegressor : One setting, with its objective and references.
 
     Examples
     --------
@@ -102,6 +138,15 @@ class SNFRegressorCV(LatentRegressor):
     >>> bool(model.score(X, X[:, 0] - X[:, 1]) > 0.9)
     True
     """
+
+    _parameter_constraints = {
+        "n_averaged": [COUNT],
+        "caution": [FINITE_NON_NEGATIVE],
+        "clip": [FINITE_NON_NEGATIVE, None],
+        "scale": ["boolean"],
+        "tol": [NON_NEGATIVE],
+        "random_state": ["random_state"],
+    }
 
     def __init__(
         self,
@@ -136,139 +181,123 @@ class SNFRegressorCV(LatentRegressor):
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             NaN where a target is not known.
         sample_weight : array-like of shape (n_samples,), optional
-            Rows count so much in fits and in errors of held-out labels; folds are dealt out
-            regardless.
+            Weights in fits and in errors of held-out labels; folds do not depend on them.
 
         Returns
         -------
         self
         """
-        with all_or_nothing(self):
-            X, targets, weights = self._read(X, y, sample_weight)
-            counted = weights > 0  # a row of weight zero is placed, not learned from
-            raw = X[counted].astype(np.float64)
-            given = targets.table[counted]
-            complete = np.flatnonzero(~np.isnan(given).any(axis=1))
-            self._check(raw, complete)
-            ridges = checked_ridges(self.ridges)
-            models = self._models(raw)
-            random = check_random_state(self.random_state)
-            folds = list(self._folds(complete, random))
-            seed = int(random.randint(2**31 - 1))
-            self._input_scale, self._target_scale = scalers(self.scale, raw, given)
-            task = Task(
-                self._input_scale.transform(raw),
-                given,
-                weights[counted],
-                self.scale,
-                self.clip,
-                seed,
-            )
-            trials = ranked(task.trials(models, ridges, folds), self.caution)
-            self._publish(X, targets, counted, models, trials, task)
-        return self
+        return self._fit(X, y, sample_weight)
 
-    def _check(self, X: Array, complete: Array) -> None:
-        require_count(self, n_averaged=self.n_averaged)
-        require_not_negative(self, tol=self.tol, caution=self.caution)
-        if self.clip is not None:
-            require_not_negative(self, clip=self.clip)
-        check_columns(X)
-        if len(complete) < LEAST:
-            raise ValueError(
-                f"SNFRegressorCV needs at least {LEAST} rows with all their targets to choose by, got "
-                f"{len(complete)} labeled sample(s). Give more targets, or use SNFRegressor.",
-            )
-        if self.cv is not None and not (
-            isinstance(self.cv, int | np.integer) and 2 <= self.cv <= len(complete)
-        ):
-            raise ValueError(
-                f"cv must be a whole number from 2 to the {len(complete)} labeled rows, got {self.cv!r}.",
-            )
-
-    def _folds(self, complete: Array, random: Any) -> Iterator[Array]:
-        """Yield the rows that are held out, fold by fold."""
-        count = self.cv or (len(complete) if len(complete) < FEW else FOLDS)
-        for _, held in KFold(count, shuffle=True, random_state=random).split(complete):
-            yield complete[held]
-
-    def _models(self, X: Array) -> Models:
-        """Return the models to try on a table."""
-        if self.settings is None:
-            settings = default_settings(X.shape[1])
-        else:
-            settings = self.settings
-        return checked_models(
-            settings,
-            X.shape,
-            {"clip": self.clip, "scale": self.scale, "tol": self.tol},
+    def _read(self, X: Any, y: Any, sample_weight: Any = None) -> CandidateInputs:
+        inputs = super()._read(X, y, sample_weight)
+        shape = inputs.X[inputs.counted].shape
+        settings = self.settings
+        if settings is None:
+            settings = default_settings(shape[1])
+        shared = {"clip": self.clip, "scale": self.scale, "tol": self.tol}
+        return CandidateInputs(
+            **vars(inputs),
+            settings=checked_settings(settings, shape, shared),
+            ridges=checked_ridges(self.ridges),
         )
+
+    def _check_labels(self, targets: Targets, counted: Array) -> None:
+        complete = int((~np.isnan(targets.table[counted]).any(axis=1)).sum())
+        if complete < MIN_LABELS:
+            raise ValueError(
+                f"SNFRegressorCV needs at least {MIN_LABELS} rows with all their targets to choose "
+                f"by, got {complete} labeled sample(s). Give more targets, or use SNFRegressor."
+            )
+        if self.cv is None:
+            return
+        if not isinstance(self.cv, int | np.integer) or not 2 <= self.cv <= complete:
+            raise ValueError(
+                f"cv must be a whole number from 2 to the {complete} labeled rows, got {self.cv!r}."
+            )
+
+    def _state(self, inputs: CandidateInputs) -> SNF:
+        """Return the problem of the first setting, before labels choose one."""
+        Y = inputs.target_scale.transform(inputs.given)
+        random = np.random.RandomState(0)
+        model = inputs.settings[0].model
+        return model._problem(inputs.scaled_inputs, Y, inputs.samples, random)
+
+    def _choose(self, problem: SNF, inputs: CandidateInputs, run: Run) -> Choice[ChosenSNF]:
+        folds = self._folds(inputs.given, inputs.random)
+        validation = CrossValidation(
+            inputs.scaled_inputs,
+            inputs.given,
+            inputs.samples,
+            self.scale,
+            self.clip,
+            seed=int(inputs.random.randint(2**31 - 1)),
+        )
+        trials = validation.trials(inputs.settings, inputs.ridges, folds)
+        trials = ranked(trials, self.caution)
+        chosen = self._chosen(trials[0].candidate, inputs, validation)
+        return Choice(chosen, CandidateChoice(trials, validation))
+
+    def _folds(self, given: Array, random: np.random.RandomState) -> list[Array]:
+        """Return the rows that are held out, fold by fold."""
+        complete = np.flatnonzero(~np.isnan(given).any(axis=1))
+        count = self.cv
+        if count is None:
+            count = DEFAULT_FOLDS if len(complete) >= MIN_LABELS_OF_FOLDS else len(complete)
+        folds = KFold(count, shuffle=True, random_state=random).split(complete)
+        return [complete[held] for _, held in folds]
+
+    def _chosen(
+        self, candidate: Candidate, inputs: CandidateInputs, validation: CrossValidation
+    ) -> ChosenSNF:
+        """Return the problem of a candidate with all targets."""
+        model = inputs.settings[candidate.setting].model
+        return ChosenSNF.of(validation.fold(model, NO_ROWS), model, candidate.stop)
+
+    def _solve(
+        self, problem: ChosenSNF, inputs: CandidateInputs, run: Run
+    ) -> Solution[LatentPoint]:
+        return problem.solved()
+
+    def _latent_models(
+        self, choice: Choice[Any], solution: Solution[LatentPoint], inputs: Any
+    ) -> list[LatentModel]:
+        """Return the best candidates; those that differ in the ridge alone share a descent."""
+        trials = choice.selection.trials
+        best = trials[0].candidate
+        ends = {(best.setting, best.stop): (choice.problem, solution.point)}
+        models = {}
+        averaged = []
+        for trial in trials[: self.n_averaged]:
+            candidate = trial.candidate
+            descent = (candidate.setting, candidate.stop)
+            if descent not in ends:
+                problem = self._chosen(candidate, inputs, choice.selection.validation)
+                ends[descent] = (problem, problem.solved().point)
+            problem, point = ends[descent]
+            if descent not in models:
+                models[descent] = problem.model(point)
+            averaged.append(with_ridge(models[descent], problem, point, candidate.ridge))
+        return averaged
 
     def _publish(
-        self,
-        X: Array,
-        targets: Targets,
-        counted: Array,
-        models: Models,
-        trials: list[Trial],
-        task: Task,
-    ) -> None:
-        """Fit the best candidates to all labels and set the attributes."""
-        found = task.fitted(models, [t.candidate for t in trials[: self.n_averaged]])
-        self._average = found
-        self._found = found[0]
-        self._flat = targets.flat
-        self._low, self._high = limits(task.Y, self.clip)
-        self.cv_results_ = [_described(models, trial) for trial in trials]
+        self, choice: Choice[Any], solution: Solution[LatentPoint], inputs: Any, run: Run
+    ) -> Solution[LatentPoint]:
+        trials = choice.selection.trials
+        self.cv_results_ = [described(trial, inputs.settings) for trial in trials]
         self.best_params_ = self.cv_results_[0]["params"]
         self.best_score_ = trials[0].mean
-        codes = [self._placed(f, X, counted) for f in found]
-        self.codes_ = codes[0].astype(X.dtype)
-        self._n_features_out = codes[0].shape[1]
-        completed = np.where(np.isnan(targets.table), self._combined(codes), targets.table)
-        self.transduction_ = completed.astype(np.result_type(targets.dtype, X)).reshape(
-            targets.shape,
-        )
-
-    def _placed(self, found: Found, X: Array, counted: Array) -> Array:
-        """Return the latent rows of all rows: those learned from as they were found, the others as new ones."""
-        if counted.all():
-            return found.Z
-        Z = np.empty((len(X), found.Z.shape[1]))
-        Z[counted] = found.Z
-        Z[~counted] = found.place(self._input_scale.transform(X[~counted].astype(np.float64)))
-        return Z
-
-    def predict(self, X: Any) -> Array:
-        """Return the targets of every row, means over the best candidates.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_targets)
-        """
-        check_is_fitted(self)
-        X = self._inputs(X, reset=False)
-        scaled = self._input_scale.transform(X.astype(np.float64))
-        Y = self._combined([found.place(scaled) for found in self._average]).astype(X.dtype)
-        if self._flat:
-            return Y[:, 0]
-        return Y
-
-    def _combined(self, codes: list[Array]) -> Array:
-        parts = [
-            np.clip(self._target_scale.inverse_transform(found.predict(Z)), self._low, self._high)
-            for found, Z in zip(self._average, codes, strict=True)
-        ]
-        return np.asarray(np.mean(parts, axis=0))
+        return super()._publish(choice, solution, inputs, run)
 
 
-def _described(models: Models, trial: Trial) -> dict[str, Any]:
-    model = models[trial.candidate.setting][0]
+def described(trial: Trial, settings: list[Setting]) -> dict[str, Any]:
+    """Return the parameters of a trial that are not the defaults, and its error."""
     candidate = trial.candidate
-    own = {k: v for k, v in model.get_params().items() if v != SNFRegressor().get_params()[k]}
-    params = {**own, "max_iter": candidate.stop, "ridge": candidate.ridge}
-    return {"params": params, "mean_error": trial.mean, "standard_error": trial.standard_error()}
+    defaults = SNFRegressor().get_params()
+    params = settings[candidate.setting].model.get_params()
+    own = {name: value for name, value in params.items() if value != defaults[name]}
+    return {
+        "params": {**own, "max_iter": candidate.stop, "ridge": candidate.ridge},
+        "mean_error": trial.mean,
+        "standard_error": trial.standard_error(),
+    }

@@ -1,4 +1,4 @@
-"""Two ways to descend in latent rows: L-BFGS on the profiled objective, and the sweeps over pairs of the paper."""
+"""Two solvers of SNF: L-BFGS on the profiled objective, and the paper's sweeps over pairs."""
 
 from __future__ import annotations
 
@@ -9,132 +9,122 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from regfactor.core.factors import FactorPoint, Factors
-from regfactor.core.loop import Iterate
+from regfactor.core.loop import Iterate, Limits
 from regfactor.core.params import Array, UnsupportedProblem
-from regfactor.labels.latent.problem import SNF, Encoded
+from regfactor.labels.latent.problem import SNF, LatentPoint
 from regfactor.solvers.base import Solver
 
-LARGE = 1e20
+DIVERGED_SIZE = 1e20  # of latent numbers, whose powers would overflow
 STRETCH = 15  # a run of more iterations begins like one of fewer, if both are multiples of it
 
 
 @dataclass
 class LatentDescent(Solver):
-    """scipy's L-BFGS-B in stretches; between them the loop sees the point, and holes of the inputs are filled anew."""
+    """scipy's L-BFGS-B in stretches, between which missing inputs are completed anew."""
 
     max_iter: int = 60
     memory: int = 10
 
-    def check(self, problem: Any) -> None:
-        if not isinstance(problem, SNF | Encoded):
-            raise UnsupportedProblem(
-                f"LatentDescent is for SNF, got {type(problem).__name__}. Use solve().",
-            )
+    @classmethod
+    def for_limits(cls, limits: Limits) -> LatentDescent:
+        return cls(limits.max_iter)
 
-    def iterates(self, problem: SNF | Encoded, start: FactorPoint | None) -> Iterator[Iterate[Any]]:
+    def check(self, problem: Any) -> None:
+        _require_snf(self, problem)
+
+    def iterates(self, problem: SNF, start: LatentPoint | None) -> Iterator[Iterate[LatentPoint]]:
         """Yield the start, then the end of every stretch, until no step lowers the objective."""
-        assert start is not None and start.coefficients is not None
-        theta = start.coefficients
+        parameters = _first_parameters(problem, start)
+        value, _ = problem.value_and_gradient(parameters)
+        yield Iterate(problem.point(parameters), value, steps=0)
         done = 0
-        value = problem.value_and_gradient(theta)[0]
-        yield Iterate(latent_point(problem, theta), value, steps=0)
         while True:
-            refilled = problem.refilled(theta)
+            completed = problem.completed(parameters)
+            if completed is not problem:
+                problem = completed
+                value, _ = problem.value_and_gradient(parameters)
             length = max(min(STRETCH, self.max_iter - done), 1)
             found = scipy.optimize.minimize(
-                refilled.value_and_gradient,
-                theta,
+                problem.value_and_gradient,
+                parameters,
                 jac=True,
                 method="L-BFGS-B",
                 options={"maxiter": length, "maxcor": self.memory, "ftol": 0.0, "gtol": 0.0},
             )
-            settled = not found.fun < (
-                value if refilled is problem else refilled.value_and_gradient(theta)[0]
-            )
-            problem = refilled
-            theta = found.x
+            settled = not found.fun < value
+            parameters = found.x
             value = float(found.fun)
             steps = max(int(found.nit), 1)
             done += steps
-            yield Iterate(latent_point(problem, theta), value, settled=settled, steps=steps)
+            yield Iterate(problem.point(parameters), value, settled=settled, steps=steps)
 
 
 @dataclass
 class PairSweeps(Solver):
-    """Algorithm 1 of Grabocka et al. (2014): for each column a gradient step over all pairs of rows, then the targets'.
+    """Algorithm 1 of Grabocka et al. (2014): gradient steps for each column, then for the targets.
 
-    A sweep over pairs, its weights held, is one gradient step for that column (spec A2). Rates and
-    shrinkage are those with which the algorithm descends in F itself: eta_Y/eta_X = mu lambda_W/(M
-    lambda_V), and lambda_z shared out among the steps of an epoch. Its own reading of eq. 5 has
-    other weights.
+    A sweep over pairs of rows, its weights held, is one gradient step for a column (spec A2). Rates
+    and shrinkage are those with which the algorithm descends in F itself:
+    eta_Y/eta_X = mu lambda_W/(M lambda_V), and lambda_z is split among the steps of an epoch. The
+    paper's own reading of eq. 5 has other weights.
     """
 
     rate: float = 0.01
 
     def check(self, problem: Any) -> None:
-        if not isinstance(problem, SNF):
+        _require_snf(self, problem)
+        if problem.basis is not None:
             raise UnsupportedProblem(
-                "solver='paper' moves latent rows freely. Use back_constraint=None.",
+                "solver='paper' moves latent rows freely. Use back_constraint=None."
             )
 
-    def iterates(self, problem: SNF, start: FactorPoint | None) -> Iterator[Iterate[Any]]:
+    def iterates(self, problem: SNF, start: LatentPoint | None) -> Iterator[Iterate[LatentPoint]]:
         """Yield the start, then the end of every epoch."""
-        self.check(problem)
-        assert start is not None and start.coefficients is not None
-        Z = problem.codes(start.coefficients).copy()
-        yield Iterate(
-            latent_point(problem, Z.ravel()),
-            problem.value_and_gradient(Z.ravel())[0],
-            steps=0,
-        )
+        Z = problem.rows(_first_parameters(problem, start))
+        value, _ = problem.value_and_gradient(Z)
+        yield Iterate(problem.point(Z.ravel()), value, steps=0)
         while True:
-            problem = problem.refilled(Z.ravel())
+            problem = problem.completed(Z)
             Z = self.epoch(problem, Z)
-            if _is_sound(Z):
-                value = problem.value_and_gradient(Z.ravel())[0]
-            else:
-                value = np.inf
-            yield Iterate(latent_point(problem, Z.ravel()), value)
+            value = np.inf
+            if _is_bounded(Z):
+                value, _ = problem.value_and_gradient(Z)
+            yield Iterate(problem.point(Z.ravel()), value)
 
     def epoch(self, problem: SNF, Z: Array) -> Array:
-        """Return Z after a sweep for every column of the inputs, each followed by one for the targets."""
+        """Return Z after a sweep for every column of the inputs, each followed by the targets."""
         inputs, *targets = problem.views
         M = inputs.targets.shape[1]
         step = self.rate / inputs.ridge
         ratio = sum(view.weight * view.ridge for view in targets) / (M * inputs.ridge)
         for j in range(M):
             column = replace(inputs, targets=inputs.targets[:, [j]])
-            Z = Z - step * (
-                problem.part(column, Z)[1] + problem.shrinkage(Z)[1] / (M * (1 + ratio))
-            )
-            if not _is_sound(Z):
+            slope = problem.shrinkage(Z)[1] / (M * (1 + ratio))
+            Z = Z - step * (slope + problem.view_part(column, Z)[1])
+            if not _is_bounded(Z):
                 break
             slope = problem.shrinkage(Z)[1] * ratio / (1 + ratio)
             for view in targets:
-                slope[view.rows] += problem.part(view, Z)[1]
+                slope[view.rows] += problem.view_part(view, Z)[1]
             Z = Z - step / M * slope
-            if not _is_sound(Z):
+            if not _is_bounded(Z):
                 break
         return Z
 
 
-def _is_sound(Z: Array) -> bool:
-    """Whether latent rows are numbers whose powers are; a rate that is too large diverges, which the loop reports."""
-    return bool(np.abs(Z).max(initial=0.0) < LARGE)
+def _first_parameters(problem: SNF, start: LatentPoint | None) -> Array:
+    if start is None:
+        start = problem.start(np.random.RandomState(0))
+    return start.parameters
 
 
-@dataclass(frozen=True, eq=False)
-class LatentPoint(FactorPoint):
-    """Latent rows as codes, the parameters they come from, and the inputs as they were filled for them."""
+def _require_snf(solver: Solver, problem: Any) -> None:
+    if not isinstance(problem, SNF):
+        raise UnsupportedProblem(
+            f"{type(solver).__name__} is for SNF, got {type(problem).__name__}. Use solve()."
+        )
 
-    inputs: Array | None = None
 
-
-def latent_point(problem: SNF | Encoded, theta: Array) -> LatentPoint:
-    """Return a point from its parameters."""
-    return LatentPoint(
-        Factors(problem.codes(theta), np.zeros((problem.dimensions, 0))),
-        theta,
-        inputs=problem.inputs,
-    )
+def _is_bounded(Z: Array) -> bool:
+    """Return whether powers of latent rows are finite; too large a rate diverges."""
+    return bool(np.abs(Z).max(initial=0.0) < DIVERGED_SIZE)

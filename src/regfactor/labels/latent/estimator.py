@@ -1,57 +1,107 @@
-"""Semi-supervised regression from latent rows that rebuild inputs and targets (Grabocka et al. 2014)."""
+"""Semi-supervised regression from latent rows that reconstruct inputs and targets."""
 
 from __future__ import annotations
 
+import abc
+from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import (
-    BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     MultiOutputMixin,
     RegressorMixin,
     TransformerMixin,
+    clone,
 )
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
 from sklearn.utils import Tags, check_random_state
+from sklearn.utils._param_validation import RealNotInt, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.loop import Solution, Status, run
-from regfactor.core.params import Array, warn
-from regfactor.fitting.certificate import Uncertified
-from regfactor.fitting.factor_estimator import _print_progress
-from regfactor.fitting.inputs import codes_of, row_weights, validated
-from regfactor.fitting.rollback import all_or_nothing
-from regfactor.fitting.targets import Targets
-from regfactor.labels.latent.checks import (
-    check_columns,
-    check_parameters,
-    check_targets,
-    limits,
-    scalers,
-    settings_of,
+from regfactor.core.loop import Solution, Status
+from regfactor.core.params import Array
+from regfactor.fitting.base import Choice, Estimator, Run
+from regfactor.fitting.inputs import codes_of, validated, weights_of_all_rows
+from regfactor.fitting.parameters import (
+    COUNT,
+    FINITE_NON_NEGATIVE,
+    FINITE_POSITIVE,
+    RUN_CONSTRAINTS,
+    NumberInterval,
 )
-from regfactor.labels.latent.fit import Fit, Found
+from regfactor.fitting.targets import Targets
+from regfactor.kernels import widths
+from regfactor.labels.latent.descent import PairSweeps
+from regfactor.labels.latent.placement import KernelBasis, LatentModel, LinearBasis
+from regfactor.labels.latent.problem import (
+    SNF,
+    LatentPoint,
+    principal_directions,
+    views_of,
+    weighted_mean,
+)
+from regfactor.labels.latent.ridge import Form, gaussian_form, polynomial_form
+from regfactor.solvers.base import Solver
+from regfactor.solvers.choose import solve_within
 
-STOPPED = (Status.MAX_ITER, Status.STOPPED)  # early stopping is part of the model
+EARLY_STOPS = (Status.MAX_ITER, Status.STOPPED)  # early stopping is part of the model
+
+
+@dataclass(frozen=True, eq=False)
+class LatentInputs:
+    """Inputs, targets and weights of rows, the scales of both, and the random numbers of a fit.
+
+    Rows of weight zero are placed and not learned from: `counted` selects the others.
+    """
+
+    X: Array
+    targets: Targets
+    weights: Array
+    counted: Array
+    input_scale: Any
+    target_scale: Any
+    random: np.random.RandomState
+
+    @property
+    def samples(self) -> Array:
+        """The weights of the rows that are learned from."""
+        return self.weights[self.counted]
+
+    @property
+    def given(self) -> Array:
+        """The targets of these rows in their units, NaN where they are missing."""
+        return self.targets.table[self.counted]
+
+    @property
+    def scaled_inputs(self) -> Array:
+        """The inputs of these rows in [-1, 1], NaN where they are missing."""
+        return self.scaled(self.X[self.counted])
+
+    def scaled(self, X: Array) -> Array:
+        """Return inputs in the scale of the fit."""
+        return np.asarray(self.input_scale.transform(X.astype(np.float64)))
 
 
 class LatentRegressor(
-    Uncertified,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     MultiOutputMixin,
     RegressorMixin,
-    BaseEstimator,
+    Estimator,
 ):
-    """What a fitted one does: places rows among the latent ones, and predicts from there."""
+    """A regressor that places rows among latent ones and predicts from there.
 
-    _found: Found
-    _why = "latent rows are found by descent, and the model"
+    Predictions are means over the latent models of a fit; latent rows are those of the first.
+    """
+
+    _models: list[LatentModel]
+    _no_certificate = "latent rows are found by descent, and the model"
 
     def transform(self, X: Any) -> Array:
-        """Return the latent row of every row, found for each alone; holes (NaN) are allowed.
+        """Return the latent row of every row, each found alone; missing entries are allowed.
 
         Parameters
         ----------
@@ -62,11 +112,11 @@ class LatentRegressor(
         ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        X = self._inputs(X, reset=False)
-        return self._place(X).astype(X.dtype)
+        X = self._as_inputs(X, reset=False)
+        return self._models[0].place(self._scaled(X)).astype(X.dtype)
 
     def inverse_transform(self, X: Any) -> Array:
-        """Return the inputs that latent rows rebuild, in the units of the data.
+        """Return the inputs that latent rows reconstruct, in the units of the data.
 
         Parameters
         ----------
@@ -78,10 +128,8 @@ class LatentRegressor(
         """
         check_is_fitted(self)
         Z = codes_of(X, self._n_features_out).astype(np.float64, copy=False)
-        return np.asarray(
-            self._input_scale.inverse_transform(self._found.inputs(Z)),
-            self.codes_.dtype,
-        )
+        inputs = self._input_scale.inverse_transform(self._models[0].inputs(Z))
+        return np.asarray(inputs, self.codes_.dtype)
 
     def predict(self, X: Any) -> Array:
         """Return the targets of every row, held near the range of the given ones by `clip`.
@@ -95,13 +143,14 @@ class LatentRegressor(
         ndarray of shape (n_samples,) or (n_samples, n_targets)
         """
         check_is_fitted(self)
-        X = self._inputs(X, reset=False)
-        Y = self._predicted(self._place(X)).astype(X.dtype)
+        X = self._as_inputs(X, reset=False)
+        scaled = self._scaled(X)
+        Y = self._predicted([model.place(scaled) for model in self._models]).astype(X.dtype)
         if self._flat:
             return Y[:, 0]
         return Y
 
-    def _inputs(self, X: Any, reset: bool) -> Array:
+    def _as_inputs(self, X: Any, reset: bool) -> Array:
         X = validated(
             self,
             X,
@@ -112,30 +161,111 @@ class LatentRegressor(
             ensure_min_samples=2 if reset else 1,
         )
         if is_sparse(X):
-            return X.toarray()
+            return np.asarray(X.toarray())
         return np.asarray(X)
 
-    def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Targets, Array]:
-        """Return what is fitted to, validated: inputs, targets and weights of rows."""
-        X = self._inputs(X, reset=True)
+    def _scaled(self, X: Array) -> Array:
+        return np.asarray(self._input_scale.transform(X.astype(np.float64)))
+
+    def _predicted(self, codes: list[Array]) -> Array:
+        """Return the mean of what the latent models predict from their latent rows."""
+        total = 0.0
+        for model, Z in zip(self._models, codes, strict=True):
+            Y = self._target_scale.inverse_transform(model.predict(Z))
+            total = total + np.clip(Y, self._low, self._high)
+        return np.asarray(total / len(codes))
+
+    def _read(self, X: Any, y: Any, sample_weight: Any = None) -> LatentInputs:
+        X = self._as_inputs(X, reset=True)
         targets = Targets.of(y, X)
-        weights = row_weights(X, sample_weight)
-        return X, targets, np.ones(len(X)) if weights is None else weights.astype(np.float64)
+        weights = weights_of_all_rows(X, sample_weight).astype(np.float64)
+        counted = weights > 0
+        self._check_labels(targets, counted)
+        empty = np.isnan(X[counted]).all(axis=0)
+        if empty.any():
+            raise ValueError(
+                f"Input column {int(np.argmax(empty))} of X has no value in any row; leave it out."
+            )
+        return LatentInputs(
+            X,
+            targets,
+            weights,
+            counted,
+            fitted_scale(self.scale, X[counted].astype(np.float64)),
+            fitted_scale(self.scale, targets.table[counted]),
+            check_random_state(self.random_state),
+        )
 
-    def _place(self, X: Array) -> Array:
-        return self._found.place(self._input_scale.transform(X.astype(np.float64)))
+    @abc.abstractmethod
+    def _check_labels(self, targets: Targets, counted: Array) -> None:
+        """Raise if there are not enough targets to learn from."""
 
-    def _predicted(self, Z: Array) -> Array:
-        Y = self._target_scale.inverse_transform(self._found.predict(Z))
-        return np.clip(Y, self._low, self._high)
+    @abc.abstractmethod
+    def _latent_models(
+        self, choice: Choice[SNF], solution: Solution[LatentPoint], inputs: LatentInputs
+    ) -> list[LatentModel]:
+        """Return the models whose predictions are averaged; the first one is the solution."""
+
+    def _publish(
+        self,
+        choice: Choice[SNF],
+        solution: Solution[LatentPoint],
+        inputs: LatentInputs,
+        run: Run,
+    ) -> Solution[LatentPoint]:
+        self._models = self._latent_models(choice, solution, inputs)
+        self._flat = inputs.targets.flat
+        self._input_scale = inputs.input_scale
+        self._target_scale = inputs.target_scale
+        self._low, self._high = clipped_range(inputs.given, self.clip)
+        codes = [_all_latent_rows(model, inputs) for model in self._models]
+        self._n_features_out = codes[0].shape[1]
+        self.codes_ = codes[0].astype(inputs.X.dtype)
+        targets = inputs.targets
+        completed = np.where(np.isnan(targets.table), self._predicted(codes), targets.table)
+        dtype = np.result_type(targets.dtype, inputs.X)
+        self.transduction_ = completed.astype(dtype).reshape(targets.shape)
+        return solution
+
+    def _complaint(self, solution: Solution[LatentPoint]) -> str | None:
+        if solution.status in EARLY_STOPS:
+            return None
+        return super()._complaint(solution)
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that holes and sparse tables are taken."""
+        """Declare that missing entries and sparse tables are accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _all_latent_rows(model: LatentModel, inputs: LatentInputs) -> Array:
+    """Return the latent rows of all rows: those that were not learned from as new ones."""
+    counted = inputs.counted
+    if counted.all():
+        return model.Z
+    Z = np.empty((len(counted), model.Z.shape[1]))
+    Z[counted] = model.Z
+    Z[~counted] = model.place(inputs.scaled(inputs.X[~counted]))
+    return Z
+
+
+def fitted_scale(scale: bool, table: Array) -> Any:
+    """Return a transformer to [-1, 1], or of nothing; it returns arrays under any configuration."""
+    kind = MinMaxScaler((-1, 1)) if scale else FunctionTransformer()
+    return clone(kind).set_output(transform="default").fit(table)
+
+
+def clipped_range(Y: Array, clip: float | None) -> tuple[Array, Array]:
+    """Return the limits of predictions: the range of given targets, widened by a share of it."""
+    low = np.nanmin(Y, axis=0)
+    high = np.nanmax(Y, axis=0)
+    if clip is None:
+        return np.full_like(low, -np.inf), np.full_like(high, np.inf)
+    margin = clip * (high - low)
+    return low - margin, high + margin
 
 
 class SNFRegressor(LatentRegressor):
@@ -234,6 +364,25 @@ class SNFRegressor(LatentRegressor):
     array([-1.  , -0.75, -0.5 , -0.25,  0.  ,  0.25,  0.5 ,  0.75,  1.  ])
     """
 
+    _parameter_constraints = {
+        **RUN_CONSTRAINTS,
+        "max_iter": [NumberInterval(Integral, 0, None, closed="left")],
+        "n_components": [COUNT, NumberInterval(RealNotInt, 0, 1, closed="right")],
+        "kernel": [StrOptions({"poly", "rbf", "linear"})],
+        "degree": [COUNT],
+        "back_constraint": [StrOptions({"linear", "kernel"}), None],
+        "lambda_x": [FINITE_POSITIVE],
+        "lambda_y": [FINITE_POSITIVE],
+        "lambda_z": [FINITE_POSITIVE],
+        "target_weight": [FINITE_NON_NEGATIVE],
+        "clip": [FINITE_NON_NEGATIVE, None],
+        "scale": ["boolean"],
+        "solver": [StrOptions({"lbfgs", "paper"})],
+        "gamma": [FINITE_POSITIVE, StrOptions(set(widths.RULES))],
+        "n_random_features": [COUNT],
+        "learning_rate": [FINITE_POSITIVE],
+    }
+
     def __init__(
         self,
         n_components: float | int = 0.5,
@@ -294,76 +443,106 @@ class SNFRegressor(LatentRegressor):
         -------
         self
         """
-        check_parameters(self)
-        with all_or_nothing(self):
-            X, targets, weights = self._read(X, y, sample_weight)
-            counted = weights > 0  # a row of weight zero is placed, not learned from
-            check_targets(targets, counted)
-            check_columns(X[counted])
-            settings = settings_of(self, X.shape[1])
-            scales = scalers(self.scale, X[counted].astype(np.float64), targets.table[counted])
-            fit = Fit(
-                scales[0].transform(X[counted].astype(np.float64)),
-                scales[1].transform(targets.table[counted]),
-                weights[counted],
-                settings,
-                check_random_state(self.random_state),
+        return self._fit(X, y, sample_weight)
+
+    def _check_labels(self, targets: Targets, counted: Array) -> None:
+        given = ~np.isnan(targets.table[counted]).all(axis=0)
+        if not given.all():
+            raise ValueError(
+                "Input y contains NaN in every row of positive weight of target column "
+                f"{targets.names[int(np.argmin(given))]}: there is nothing to learn it from. Give "
+                "at least one value, or leave the column out."
             )
-            solution = self._run(fit)
-            self._publish(X, targets, counted, scales, fit.found(solution.point), solution)
-        return self
 
-    def _run(self, fit: Fit) -> Solution[Any]:
-        solution = run(
-            fit.iterates(),
-            tol=self.tol,
-            max_iter=self.max_iter,
-            time_limit=self.time_limit,
-            callback=self.callback,
-            progress=_print_progress if self.verbose else None,
-        )
-        complaint = self._complaint(solution)
-        if complaint is not None:
-            warn(f"{type(self).__name__} {complaint}.", ConvergenceWarning)
-        return solution
+    def _state(self, inputs: LatentInputs) -> SNF:
+        Y = inputs.target_scale.transform(inputs.given)
+        return self._problem(inputs.scaled_inputs, Y, inputs.samples, inputs.random)
 
-    def _complaint(self, solution: Solution[Any]) -> str | None:
-        """Return what went wrong in a run, and the remedy; None where nothing did."""
+    def _problem(self, X: Array, Y: Array, samples: Array, random: Any) -> SNF:
+        """Return the problem of scaled inputs and targets, NaN where they are missing."""
+        self._check_shape(X.shape)
+        k = self._n_dimensions(X.shape[1])
+        missing: Array | None = np.isnan(X)
+        if np.any(missing):
+            X = completed_by_means(X, samples)
+        else:
+            missing = None
+        mean = weighted_mean(X, samples)
+        gaussian: Form | None = None
+        if self.kernel == "rbf":
+            gamma = self.gamma
+            if isinstance(gamma, str):
+                scores = (X - mean) @ principal_directions(X - mean, samples, k)
+                gamma = widths.found(gamma, scores)
+            gaussian = gaussian_form(len(X), k, gamma, self.n_random_features, random)
+
+        def form_of(rows: int) -> Form:
+            if gaussian is not None:
+                return gaussian
+            return polynomial_form(rows, k, self._degree)
+
+        ridges = (self.lambda_x, self.lambda_y)
+        views = views_of(X, Y, samples, ridges, self.target_weight, form_of)
+        basis: LinearBasis | KernelBasis | None = None
+        if self.back_constraint == "linear":
+            basis = LinearBasis(mean)
+        elif self.back_constraint == "kernel":
+            basis = KernelBasis.of(X, samples, random)
+        return SNF(views, self.lambda_z, samples, k, missing, basis)
+
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
+        """Raise if parameters do not fit together, or not the shape of the inputs."""
+        if self.solver == "paper" and self.back_constraint is not None:
+            raise ValueError(
+                "solver='paper' moves latent rows freely; it needs back_constraint=None."
+            )
+        if self.n_components > shape[1]:
+            raise ValueError(
+                f"n_components must be a share in (0, 1] or a whole number from 1 to the {shape[1]}"
+                f" inputs, got {self.n_components!r}."
+            )
+        if self.kernel != "rbf":  # which may have too many terms
+            polynomial_form(shape[0], self._n_dimensions(shape[1]), self._degree)
+
+    @property
+    def _degree(self) -> int:
+        return 1 if self.kernel == "linear" else self.degree
+
+    def _n_dimensions(self, n_features: int) -> int:
+        if isinstance(self.n_components, Integral):
+            return int(self.n_components)
+        return max(1, round(self.n_components * n_features))
+
+    def _descent(self) -> Solver | None:
+        """Return the solver that was asked for; None for that of the problem."""
+        if self.solver == "paper":
+            return PairSweeps(self.learning_rate)
+        return None
+
+    def _solve(self, problem: SNF, inputs: LatentInputs, run: Run) -> Solution[LatentPoint]:
+        start = problem.start(inputs.random)
+        return solve_within(problem, run.remaining(), start, self._descent())
+
+    def _latent_models(
+        self, choice: Choice[SNF], solution: Solution[LatentPoint], inputs: LatentInputs
+    ) -> list[LatentModel]:
+        return [choice.problem.model(solution.point)]
+
+    def _complaint(self, solution: Solution[LatentPoint]) -> str | None:
         if solution.status is Status.DIVERGED:
-            return "diverged: lower learning_rate, or use solver='lbfgs'"
-        start, *later = (record.objective for record in solution.history)
+            return "diverged: lower learning_rate, or use solver='lbfgs'."
+        start, *later = [record.objective for record in solution.history]
         if self.solver == "paper" and later and min(later) > start + self.tol * abs(start):
-            return f"stays at its start, since none of {len(later)} epochs improved on the start: lower learning_rate"
-        if solution.status.converged or solution.status in STOPPED:
-            return None
-        return f"did not converge: {solution.status.message}"
+            return (
+                f"stays at its start, since none of {len(later)} epochs improved on the start: "
+                "lower learning_rate."
+            )
+        return super()._complaint(solution)
 
-    def _publish(
-        self,
-        X: Array,
-        targets: Targets,
-        counted: Array,
-        scales: tuple[Any, Any],
-        found: Found,
-        solution: Solution[Any],
-    ) -> None:
-        """Set the fitted attributes, all at once at the end."""
-        self._found = found
-        self._flat = targets.flat
-        self._input_scale, self._target_scale = scales
-        self._low, self._high = limits(targets.table[counted], self.clip)
-        Z = np.empty((len(X), found.Z.shape[1]))
-        Z[counted] = found.Z
-        if not counted.all():
-            Z[~counted] = self._place(X[~counted])
-        self._n_features_out = Z.shape[1]
-        self.codes_ = Z.astype(X.dtype)
-        completed = np.where(np.isnan(targets.table), self._predicted(Z), targets.table)
-        self.transduction_ = completed.astype(np.result_type(targets.dtype, X)).reshape(
-            targets.shape,
-        )
-        self.objective_ = solution.objective
-        self.status_ = solution.status
-        self.n_iter_ = solution.n_iter
-        self.history_ = solution.history
-        self.solver_ = self.solver
+
+def completed_by_means(X: Array, samples: Array) -> Array:
+    """Return the inputs with missing entries replaced by the means of their columns."""
+    missing = np.isnan(X)
+    weights = samples[:, None] * ~missing
+    sums = np.where(missing, 0, X * weights).sum(axis=0)
+    return np.where(missing, sums / weights.sum(axis=0), X)

@@ -22,14 +22,14 @@ class Features(abc.ABC):
     @property
     @abc.abstractmethod
     def scales(self) -> Array:
-        """Return what multiplies each value; kept apart, since it can be moved to the coefficients."""
+        """The factor of each value; kept apart, since it can be moved to the coefficients."""
 
     @abc.abstractmethod
     def values(self, Z: Array) -> Array:
         """Return the values (size, rows) at latent rows Z (dimensions, rows)."""
 
     @abc.abstractmethod
-    def pull(self, Z: Array, values: Array, T: Array) -> Array:
+    def adjoint(self, Z: Array, values: Array, T: Array) -> Array:
         """sum_r T_r d values_r / dz for every row, as Z is held; T is scratch and is written."""
 
     @property
@@ -43,67 +43,75 @@ def n_monomials(dimensions: int, degree: int) -> int:
     return comb(dimensions + degree, degree) - 1
 
 
+@dataclass(frozen=True)
+class Product:
+    """A block of monomials: the products of a variable with a block of earlier ones."""
+
+    variable: int
+    factors: slice
+    block: slice
+
+
 @dataclass(frozen=True, eq=False)
 class Monomials(Features):
-    """phi(z).phi(y) = (z'y + 1)^degree - 1: monomials e weighted by sqrt(d! / (prod e_i! (d - |e|)!)) (spec A1)."""
+    """phi(z).phi(y) = (z'y + 1)^degree - 1.
+
+    Monomials with exponents e are weighted by sqrt(d! / (prod e_i! (d - |e|)!)) (spec A1).
+    """
 
     dimensions: int
     degree: int
 
     @cached_property
-    def _blocks(self) -> list[list[tuple[int, slice, slice]]]:
-        """For degrees 2, 3, ...: variable i, monomials of one degree less in i, i+1, ..., and their products with i.
+    def _products(self) -> list[Product]:
+        """Monomials of degree 2, 3, ... as products of a variable with those of one degree less.
 
-        Within a degree monomials are sorted by their first variable, so the former are the end of
-        their block.
+        Within a degree monomials are sorted by their first variable, so that the factors, those in
+        variables i, i + 1, ..., are the end of their degree.
         """
-        levels = []
+        products = []
         firsts = np.arange(self.dimensions)
         start = 0
         for _ in range(self.degree - 1):
-            level = []
             end = start + len(firsts)
-            heads = []
             place = end
+            heads = []
             for i in range(self.dimensions):
-                prior = slice(start + int(np.searchsorted(firsts, i)), end)
-                count = end - prior.start
-                level.append((i, prior, slice(place, place + count)))
+                factors = slice(start + int(np.searchsorted(firsts, i)), end)
+                count = end - factors.start
+                products.append(Product(i, factors, slice(place, place + count)))
                 heads.append(np.full(count, i))
                 place += count
-            levels.append(level)
             start = end
             firsts = np.concatenate(heads)
-        return levels
+        return products
 
     @cached_property
     def scales(self) -> Array:
         exponents = np.zeros((n_monomials(self.dimensions, self.degree), self.dimensions), int)
         exponents[: self.dimensions] = np.eye(self.dimensions, dtype=int)
-        for level in self._blocks:
-            for i, prior, block in level:
-                exponents[block] = exponents[prior]
-                exponents[block, i] += 1
+        for product in self._products:
+            exponents[product.block] = exponents[product.factors]
+            exponents[product.block, product.variable] += 1
         factorials = np.array([factorial(k) for k in range(self.degree + 1)], float)
         left = self.degree - exponents.sum(axis=1)
-        return np.sqrt(
-            factorials[self.degree] / (factorials[exponents].prod(axis=1) * factorials[left]),
-        )
+        divisors = factorials[exponents].prod(axis=1) * factorials[left]
+        return np.asarray(np.sqrt(factorials[self.degree] / divisors))
 
     def values(self, Z: Array) -> Array:
         out = np.empty((self.size, Z.shape[1]))
         out[: self.dimensions] = Z
-        for level in self._blocks:
-            for i, prior, block in level:
-                np.multiply(Z[i], out[prior], out=out[block])
+        for product in self._products:
+            np.multiply(Z[product.variable], out[product.factors], out=out[product.block])
         return out
 
-    def pull(self, Z: Array, values: Array, T: Array) -> Array:
+    def adjoint(self, Z: Array, values: Array, T: Array) -> Array:
         out = np.zeros_like(Z)
-        for level in reversed(self._blocks):
-            for i, prior, block in level:
-                out[i] += np.einsum("rc,rc->c", T[block], values[prior])
-                T[prior] += Z[i] * T[block]
+        for product in reversed(self._products):
+            i = product.variable
+            weights = T[product.block]
+            out[i] += np.einsum("rc,rc->c", weights, values[product.factors])
+            T[product.factors] += Z[i] * weights
         out += T[: self.dimensions]
         return out
 
@@ -128,7 +136,7 @@ class Waves(Features):
     def values(self, Z: Array) -> Array:
         return np.asarray(np.cos(self.frequencies @ Z + self.phases[:, None]))
 
-    def pull(self, Z: Array, values: Array, T: Array) -> Array:
+    def adjoint(self, Z: Array, values: Array, T: Array) -> Array:
         T *= np.sin(self.frequencies @ Z + self.phases[:, None])
         return -self.frequencies.T @ T
 
@@ -138,15 +146,15 @@ class LatentKernel(abc.ABC):
 
     @abc.abstractmethod
     def gram(self, Z: Array, Y: Array) -> tuple[Array, Array | None]:
-        """Return k of all pairs of rows, and what `pull` needs of it."""
+        """Return k of all pairs of rows, and what `adjoint` needs of it."""
 
     @abc.abstractmethod
-    def pull(self, tangent: Array | None, T: Array, Z: Array, Y: Array) -> Array:
+    def adjoint(self, tangent: Array | None, T: Array, Z: Array, Y: Array) -> Array:
         """sum_j T_ij d k(z_i, y_j) / dz_i for every row i."""
 
     @abc.abstractmethod
     def derivatives(self, tangent: Array | None, A: Array, Z: Array, Y: Array) -> Array:
-        """sum_j A_jq d k(z_i, y_j) / dz_i for every row i and column q, (rows, columns, dimensions)."""
+        """sum_j A_jq d k(z_i, y_j) / dz_i, of shape (rows i, columns q, dimensions)."""
 
 
 @dataclass(frozen=True)
@@ -160,11 +168,15 @@ class LatentPolynomial(LatentKernel):
         S += 1
         if self.degree == 1:
             return S, None
-        power = S ** (self.degree - 1) if self.degree > 2 else S
+        power = S
+        if self.degree > 2:
+            power = S ** (self.degree - 1)
         return power * S, self.degree * power
 
-    def pull(self, tangent: Array | None, T: Array, Z: Array, Y: Array) -> Array:
-        return np.asarray((T if tangent is None else T * tangent) @ Y)
+    def adjoint(self, tangent: Array | None, T: Array, Z: Array, Y: Array) -> Array:
+        if tangent is not None:
+            T = T * tangent
+        return np.asarray(T @ Y)
 
     def derivatives(self, tangent: Array | None, A: Array, Z: Array, Y: Array) -> Array:
         if tangent is None:
@@ -184,19 +196,18 @@ class LatentGaussian(LatentKernel):
         np.exp(K, out=K)
         return K, K
 
-    def pull(self, tangent: Array | None, T: Array, Z: Array, Y: Array) -> Array:
+    def adjoint(self, tangent: Array | None, T: Array, Z: Array, Y: Array) -> Array:
         H = T * tangent
         return np.asarray(-2 * self.gamma * (H.sum(axis=1, keepdims=True) * Z - H @ Y))
 
     def derivatives(self, tangent: Array | None, A: Array, Z: Array, Y: Array) -> Array:
         assert tangent is not None
-        return np.asarray(
-            -2 * self.gamma * ((tangent @ A)[:, :, None] * Z[:, None, :] - _moments(tangent, A, Y)),
-        )
+        own = (tangent @ A)[:, :, None] * Z[:, None, :]
+        return np.asarray(-2 * self.gamma * (own - _moments(tangent, A, Y)))
 
 
 def _squared_distances(Z: Array, Y: Array) -> Array:
-    """|z - y|^2 of all pairs of rows; scikit-learn's checks would take longer than a small table."""
+    """|z - y|^2 of all pairs of rows; for small tables scikit-learn's checks would take longer."""
     out = np.asarray(-2 * (Z @ Y.T))
     out += np.einsum("ij,ij->i", Z, Z)[:, None]
     out += np.einsum("ij,ij->i", Y, Y)

@@ -1,4 +1,4 @@
-"""Ridge regressions on latent rows, their weights eliminated: values, gradients, and predictions at other rows."""
+"""Ridge regressions on latent rows with their weights eliminated: values, gradients, predictions."""
 
 from __future__ import annotations
 
@@ -23,21 +23,14 @@ from regfactor.labels.latent.features import (
     n_monomials,
 )
 
-CACHED = 2**16  # numbers in a block of features, which should stay in the processor's cache
-HELD = (
-    2**22
-)  # numbers in products of coefficients and latent rows, of some of the targets at a time
-SMALLER = (
-    0.6  # explicit features are used where there are fewer of them than this share of the rows
-)
-MOST_ROWS = 3000  # up to so many a kernel matrix is formed
-MOST_FEATURES = 3000
-JITTERS = (
-    0.0,
-    1e-12,
-    1e-9,
-    1e-6,
-)  # of the trace of a matrix that is not positive definite in floating point
+CACHED_NUMBERS = 2**16  # in a block of features, which should stay in the processor's cache
+HELD_NUMBERS = 2**22  # in products of coefficients and latent rows, of some targets at a time
+# explicit features are used where there are fewer of them than this share of the rows
+PRIMAL_SHARE = 0.6
+MAX_KERNEL_ROWS = 3000  # up to which a kernel matrix is formed
+MAX_FEATURES = 3000
+# shares of the trace that are added to a matrix that rounding keeps from being positive definite
+JITTERS = (0.0, 1e-12, 1e-9, 1e-6)
 
 
 class Regression(Protocol):
@@ -63,23 +56,21 @@ class FeatureRegression:
     def __call__(self, Z: Array) -> Array:
         """Return g of every row."""
         out = np.empty((len(Z), len(self.b)))
-        for rows in gen_batches(len(Z), _width(self.features.size)):
-            out[rows] = self.features.values(np.ascontiguousarray(Z[rows].T)).T @ self.V + self.b
+        for rows in gen_batches(len(Z), block_rows(self.features.size)):
+            values = self.features.values(np.ascontiguousarray(Z[rows].T))
+            out[rows] = values.T @ self.V + self.b
         return out
 
     def derivatives(self, Z: Array) -> Array:
         """dg_q/dz of every row, (rows, targets, dimensions)."""
         n_targets = len(self.b)
         out = np.empty((len(Z), n_targets, Z.shape[1]))
-        for rows in gen_batches(len(Z), _width(self.features.size * n_targets)):
+        for rows in gen_batches(len(Z), block_rows(self.features.size * n_targets)):
             block = np.repeat(Z[rows].T, n_targets, axis=1)  # every row once for each target
             values = self.features.values(block)
             weights = np.tile(self.V, block.shape[1] // n_targets)
-            out[rows] = self.features.pull(block, values, weights).T.reshape(
-                -1,
-                n_targets,
-                Z.shape[1],
-            )
+            slopes = self.features.adjoint(block, values, weights)
+            out[rows] = slopes.T.reshape(-1, n_targets, Z.shape[1])
         return out
 
 
@@ -95,40 +86,36 @@ class KernelRegression:
     def __call__(self, Z: Array) -> Array:
         """Return g of every row."""
         out = np.empty((len(Z), len(self.b)))
-        for rows in gen_batches(len(Z), MOST_ROWS):
+        for rows in gen_batches(len(Z), MAX_KERNEL_ROWS):
             out[rows] = self.kernel.gram(Z[rows], self.references)[0] @ self.alpha + self.b
         return out
 
     def derivatives(self, Z: Array) -> Array:
         """dg_q/dz of every row, (rows, targets, dimensions)."""
         out = np.empty((len(Z), len(self.b), Z.shape[1]))
-        for rows in gen_batches(len(Z), MOST_ROWS):
+        for rows in gen_batches(len(Z), MAX_KERNEL_ROWS):
             tangent = self.kernel.gram(Z[rows], self.references)[1]  # one for all targets
-            for some in gen_batches(len(self.b), max(HELD // self.references.size, 1)):
-                out[rows, some] = self.kernel.derivatives(
-                    tangent,
-                    self.alpha[:, some],
-                    Z[rows],
-                    self.references,
-                )
+            for some in gen_batches(len(self.b), max(HELD_NUMBERS // self.references.size, 1)):
+                alpha = self.alpha[:, some]
+                out[rows, some] = self.kernel.derivatives(tangent, alpha, Z[rows], self.references)
         return out
 
 
 class Form(abc.ABC):
-    """min over V, b of sum_i w_i |t_i - phi(z_i) V - b|^2 + ridge |V|^2, in a primal or a dual form."""
+    """min over V, b of sum_i w_i |t_i - phi(z_i) V - b|^2 + ridge |V|^2, primal or dual."""
 
     @abc.abstractmethod
     def fitted(self, Z: Array, view: View) -> Regression:
-        """Return the minimum's regression."""
+        """Return the regression that attains the minimum."""
 
     @abc.abstractmethod
     def value_and_gradient(self, Z: Array, view: View) -> tuple[float, Array]:
-        """Return the minimum and its derivative in Z, by the envelope theorem that with V and b held."""
+        """Return the minimum and its derivative in Z: by the envelope theorem, with V and b held."""
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What is regressed on the latent rows of some rows, and how strongly it counts."""
+    """Targets that are regressed on some of the latent rows, and their weight in the objective."""
 
     targets: Array
     samples: Array  # weights of these rows
@@ -138,14 +125,20 @@ class View:
     rows: Array | None = None  # None: all
     columns: Array | None = None  # of the table of targets
 
+    def of_rows(self, Z: Array) -> Array:
+        """Return the latent rows of this view."""
+        if self.rows is None:
+            return Z
+        return Z[self.rows]
+
     @cached_property
     def mean(self) -> Array:
-        """Return the weighted mean of the targets."""
+        """The weighted mean of the targets."""
         return np.asarray(self.samples @ self.targets / self.samples.sum())
 
     @cached_property
     def centered(self) -> Array:
-        """Return the targets less their mean, (targets, rows)."""
+        """The targets less their mean, (targets, rows)."""
         return np.ascontiguousarray((self.targets - self.mean).T)
 
     @cached_property
@@ -156,7 +149,10 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Primal(Form):
-    """By explicit features, a block of rows at a time: O(n R^2 + n R M), no matrix of n x R is held (spec A1)."""
+    """By explicit features, a block of rows at a time: O(n R^2 + n R M), without an n x R matrix.
+
+    (spec A1)
+    """
 
     features: Features
 
@@ -176,11 +172,11 @@ class Primal(Form):
             E -= shift
             weighted = E if view.equal else E * view.samples[rows]
             value += float(np.vdot(E, weighted))
-            gradient[:, rows] = self.features.pull(block, values, model.V @ weighted)
+            gradient[:, rows] = self.features.adjoint(block, values, model.V @ weighted)
         return value, -2 * gradient.T
 
     def _blocks(self, Z: Array) -> Any:
-        return gen_batches(Z.shape[1], _width(self.features.size))
+        return gen_batches(Z.shape[1], block_rows(self.features.size))
 
     def _solved(self, Z: Array, view: View) -> FeatureRegression:
         R = self.features.size
@@ -198,13 +194,13 @@ class Primal(Form):
         scales = self.features.scales
         G -= np.outer(sums, sums / total)
         G *= scales[:, None] * scales
-        V = scales[:, None] * _solve(G, view.ridge, scales[:, None] * H)
+        V = scales[:, None] * solve_ridge(G, view.ridge, scales[:, None] * H)
         return FeatureRegression(self.features, V, view.mean - sums @ V / total)
 
 
 @dataclass(frozen=True, eq=False)
 class Dual(Form):
-    """By the kernel of all pairs: alpha with (K + ridge/w) alpha + 1 b = T and 1'alpha = 0 (spec A1)."""
+    """By the kernel of all pairs: (K + ridge/w) alpha + 1 b = T with 1'alpha = 0 (spec A1)."""
 
     kernel: LatentKernel
 
@@ -215,54 +211,57 @@ class Dual(Form):
         model, tangent = self._solved(Z, view)
         value = view.ridge * float(np.vdot(view.centered.T, model.alpha))
         G = model.alpha @ model.alpha.T
-        return value, -2 * view.ridge * self.kernel.pull(tangent, G, Z, Z)
+        return value, -2 * view.ridge * self.kernel.adjoint(tangent, G, Z, Z)
 
     def _solved(self, Z: Array, view: View) -> tuple[KernelRegression, Array | None]:
         K, tangent = self.kernel.gram(Z, Z)
         sides = np.column_stack([view.centered.T, np.ones(len(Z))])
-        # the kernel matrix itself may be what `tangent` holds
-        solved = _solve(np.array(K), view.ridge / view.samples, sides)
+        # a copy, since `tangent` may be the kernel matrix itself
+        solved = solve_ridge(np.array(K), view.ridge / view.samples, sides)
         e = solved[:, -1]
         b = solved[:, :-1].sum(axis=0) / e.sum()
-        return KernelRegression(
-            self.kernel,
-            Z,
-            solved[:, :-1] - np.outer(e, b),
-            view.mean + b,
-        ), tangent
+        alpha = solved[:, :-1] - np.outer(e, b)
+        return KernelRegression(self.kernel, Z, alpha, view.mean + b), tangent
 
 
 def polynomial_form(n: int, dimensions: int, degree: int) -> Form:
     """Return the form that is cheaper for n rows; both are exact."""
     size = n_monomials(dimensions, degree)
-    if size < SMALLER * n or (n > MOST_ROWS and size <= MOST_FEATURES):
+    if size < PRIMAL_SHARE * n or (n > MAX_KERNEL_ROWS and size <= MAX_FEATURES):
         return Primal(Monomials(dimensions, degree))
-    if n > MOST_ROWS:
+    if n > MAX_KERNEL_ROWS:
         raise ValueError(
-            f"A polynomial of degree {degree} in {dimensions} latent dimensions has {size} terms, more than the "
-            f"{MOST_FEATURES} that are held for more than {MOST_ROWS} rows. Lower degree or n_components.",
+            f"A polynomial of degree {degree} in {dimensions} latent dimensions has {size} terms, "
+            f"more than the {MAX_FEATURES} that are held for more than {MAX_KERNEL_ROWS} rows. "
+            "Lower degree or n_components."
         )
     return Dual(LatentPolynomial(degree))
 
 
 def gaussian_form(n: int, dimensions: int, gamma: float, size: int, random: Any) -> Form:
     """Return the exact form for a moderate number of rows, random features for more."""
-    if n <= MOST_ROWS:
+    if n <= MAX_KERNEL_ROWS:
         return Dual(LatentGaussian(gamma))
     return Primal(Waves.drawn(dimensions, size, gamma, random))
 
 
-def _solve(A: Array, ridge: Any, B: Array) -> Array:
-    """Solve (A + diag(ridge)) X = B by Cholesky; A is overwritten, and lifted a little where rounding asks for it."""
+def solve_ridge(A: Array, ridge: Any, B: Array) -> Array:
+    """Return (A + diag(ridge))^-1 B by Cholesky, with jitter if rounding requires it.
+
+    A is overwritten.
+    """
     A[np.diag_indices(len(A))] += ridge
     size = float(np.trace(A)) / max(len(A), 1)
     for jitter in JITTERS:
-        lifted = A if jitter == 0 else A + jitter * size * np.eye(len(A))
+        lifted = A
+        if jitter:
+            lifted = A + jitter * size * np.eye(len(A))
         factor, failed = lapack.dpotrf(lifted, lower=True)
         if not failed:
             return np.asarray(lapack.dpotrs(factor, B, lower=True)[0])
     return np.asarray(scipy.linalg.lstsq(A, B)[0])
 
 
-def _width(size: int) -> int:
-    return max(CACHED // size, 64)
+def block_rows(size: int) -> int:
+    """Return the number of rows whose features fit in the processor's cache."""
+    return max(CACHED_NUMBERS // size, 64)

@@ -1,0 +1,191 @@
+"""Candidates of supervised nonlinear factorization, each judged on labels that were held out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from regfactor.core.loop import Iterate, Limits, Solution
+from regfactor.core.params import Array
+from regfactor.labels.latent.estimator import SNFRegressor, clipped_range, fitted_scale
+from regfactor.labels.latent.placement import LatentModel
+from regfactor.labels.latent.problem import SNF, LatentPoint
+from regfactor.labels.latent.settings import Setting
+from regfactor.solvers.choose import solve_within
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A setting, the iteration that ends its descent, and the ridge of the regression after it."""
+
+    setting: int
+    stop: int
+    ridge: float
+    # a kernel machine on the labels: a Gaussian kernel of all principal components as they are
+    machine: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A candidate with its squared errors on held-out rows, relative to the targets' variance."""
+
+    candidate: Candidate
+    errors: Array
+    weights: Array | None = None
+
+    @property
+    def mean(self) -> float:
+        """The mean squared error."""
+        return float(np.average(self.errors, weights=self.weights))
+
+    def standard_error(self, relative_to: Trial | None = None) -> float:
+        """Return the standard error of the mean, or of its difference from another trial's."""
+        errors = self.errors
+        if relative_to is not None:
+            errors = errors - relative_to.errors
+        shares = np.ones(len(errors))
+        if self.weights is not None:
+            shares = self.weights
+        shares = shares / shares.sum()
+        spread = np.square(shares * (errors - shares @ errors)).sum()
+        return float(np.sqrt(spread * len(errors) / (len(errors) - 1)))
+
+
+def mean_error(trial: Trial) -> float:
+    """Return the key by which trials are sorted."""
+    return trial.mean
+
+
+def ranked(trials: list[Trial], caution: float) -> list[Trial]:
+    """Return trials in the order of choice: machines first, unless the others are surely better.
+
+    Then both kinds take turns: means over both are steadier than over one, since few labels give
+    little evidence on either.
+    """
+    trials = sorted(trials, key=mean_error)
+    machines = [trial for trial in trials if trial.candidate.machine]
+    others = [trial for trial in trials if not trial.candidate.machine]
+    if not machines or not others or caution == 0:
+        return trials
+    gain = machines[0].mean - others[0].mean
+    if gain <= caution * machines[0].standard_error(relative_to=others[0]):
+        return machines + others
+    in_turn: list[Trial] = []
+    for pair in zip_longest(others, machines):
+        in_turn.extend(trial for trial in pair if trial is not None)
+    return in_turn
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """The problem without the targets of held-out rows, their scale and range, and its start."""
+
+    problem: SNF
+    start: LatentPoint
+    target_scale: Any
+    low: Array
+    high: Array
+
+    def predict(self, Z: Array, ridge: float, rows: Array) -> Array:
+        """Return the targets of some rows by a regression of the given ones on latent rows."""
+        scaled = np.empty((len(rows), len(self.low)))
+        for view in self.problem.views[1:]:
+            view = replace(view, ridge=ridge)
+            scaled[:, view.columns] = view.form.fitted(view.of_rows(Z), view)(Z[rows])
+        return np.clip(self.target_scale.inverse_transform(scaled), self.low, self.high)
+
+
+@dataclass(frozen=True, eq=False)
+class CrossValidation:
+    """Scaled inputs, targets in their units and weights of rows, for fits with hidden targets."""
+
+    X: Array
+    Y: Array
+    samples: Array
+    scale: bool
+    clip: float | None
+    seed: int
+
+    def trials(
+        self, settings: list[Setting], ridges: tuple[float, ...], folds: list[Array]
+    ) -> list[Trial]:
+        """Return all candidates with their errors on all folds."""
+        weights = self.samples[np.concatenate(folds)]
+        trials = []
+        for i, setting in enumerate(settings):
+            model = setting.model
+            errors = self.errors(setting, ridges, folds)
+            all_dimensions = model._n_dimensions(self.X.shape[1]) == self.X.shape[1]
+            for (stop, ridge), of_folds in errors.items():
+                machine = model.kernel == "rbf" and all_dimensions and stop == 0
+                candidate = Candidate(i, stop, ridge, machine)
+                trials.append(Trial(candidate, np.concatenate(of_folds), weights))
+        return trials
+
+    def errors(
+        self, setting: Setting, ridges: tuple[float, ...], folds: list[Array]
+    ) -> dict[tuple[int, float], list[Array]]:
+        """Return the squared errors of each stop and ridge, by folds."""
+        variance = np.maximum(np.nanvar(self.Y, axis=0), np.finfo(float).tiny)
+        errors: dict[tuple[int, float], list[Array]] = {}
+        codes: dict[int, Array] = {}
+        for held in folds:
+            fold = self.fold(setting.model, held)
+            # without targets in it a descent is the same in all folds
+            if not codes or setting.model.target_weight > 0:
+                codes = self.latent_rows(fold, setting)
+            for stop in setting.stops:
+                for ridge in ridges:
+                    wrong = np.square(fold.predict(codes[stop], ridge, held) - self.Y[held])
+                    errors.setdefault((stop, ridge), []).append((wrong / variance).mean(axis=1))
+        return errors
+
+    def fold(self, model: SNFRegressor, held: Array) -> Fold:
+        """Return a fold; without held-out rows, of all targets."""
+        Y = self.Y.copy()
+        Y[held] = np.nan
+        scale = fitted_scale(self.scale, Y)
+        random = np.random.RandomState(self.seed)
+        problem = model._problem(self.X, scale.transform(Y), self.samples, random)
+        return Fold(problem, problem.start(random), scale, *clipped_range(Y, self.clip))
+
+    def latent_rows(self, fold: Fold, setting: Setting) -> dict[int, Array]:
+        """Return latent rows at each stop; a descent that ends before stays where it ended."""
+        stops = setting.stops
+        codes = {0: fold.start.rows}
+        if stops[-1] == 0:
+            return codes
+        done = 0
+        last = fold.start.rows
+
+        def look(iterate: Iterate[LatentPoint]) -> None:
+            nonlocal done, last
+            done += iterate.steps
+            last = iterate.point.rows
+            for stop in stops:
+                if done >= stop:
+                    codes.setdefault(stop, last)
+
+        self.descend(fold, setting.model, stops[-1], look)
+        for stop in stops:
+            codes.setdefault(stop, last)
+        return codes
+
+    def descend(
+        self, fold: Fold, model: SNFRegressor, stop: int, callback: Any = None
+    ) -> Solution[LatentPoint]:
+        """Return where a descent is after a number of iterations."""
+        limits = Limits(tol=model.tol, max_iter=stop, callback=callback)
+        return solve_within(fold.problem, limits, fold.start, model._descent())
+
+
+def with_ridge(model: LatentModel, problem: SNF, point: LatentPoint, ridge: float) -> LatentModel:
+    """Return the model of a point with its targets regressed anew, with another ridge."""
+    regressions = []
+    for view in problem.views[1:]:
+        view = replace(view, ridge=ridge)
+        regressions.append(view.form.fitted(view.of_rows(point.rows), view))
+    return replace(model, targets=regressions)
