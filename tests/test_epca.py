@@ -26,7 +26,7 @@ from regfactor.solvers import starts
 from regfactor.solvers.fista import Fista
 from regfactor.solvers.glm_newton import separable
 from regfactor.solvers.updates import newton_rows
-from regfactor.tables.epca import rowfit
+from regfactor.tables.epca import row_scoring
 from regfactor.tables.epca.estimator import ExponentialFamilyPCA
 
 EXACT = {"tol": 1e-12, "max_iter": 20_000}
@@ -117,7 +117,7 @@ def test_many_rows_are_scored_in_blocks_as_they_are_at_once_but_in_less_memory(f
         [],
     )
     for block in (1, X.size):
-        monkeypatch.setattr(rowfit, "ENTRIES", block)
+        monkeypatch.setattr(row_scoring, "BLOCK_ELEMENTS", block)
         tracemalloc.start()
         found.append(fit.transform(X))
         peaks.append(tracemalloc.get_traced_memory()[1])
@@ -130,10 +130,12 @@ def test_few_wide_rows_are_scored_at_once(monkeypatch):
     X, counted = table("poisson", n=200), []
     fit = model("poisson").fit(X)
     monkeypatch.setattr(
-        rowfit, "ENTRIES", 1
+        row_scoring, "BLOCK_ELEMENTS", 1
     )  # as if the rows were very wide: products of components cost the most
     monkeypatch.setattr(
-        rowfit, "newton_rows", lambda data, *rest: counted.append(data) or newton_rows(data, *rest)
+        row_scoring,
+        "newton_rows",
+        lambda data, *rest: counted.append(data) or newton_rows(data, *rest),
     )
     fit.transform(X)
     assert [data.shape for data in counted] == [X.shape]
@@ -142,7 +144,7 @@ def test_few_wide_rows_are_scored_at_once(monkeypatch):
 @every_family
 def test_data_are_expanded_as_they_are_valued(family):
     fit = model(family).fit(table(family))
-    data = fit._reading.data(table(family), None, None)
+    data = fit._observation.data(table(family), None, None)
     Z = (
         np.minimum(predictors(fit, table(family)), -1e-3)
         if family == "gamma"

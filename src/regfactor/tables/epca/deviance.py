@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from regfactor.core.factors import FactorPoint, Factors
-from regfactor.core.loop import run
+from regfactor.core.loop import Solution, run
 from regfactor.core.params import Array
 from regfactor.losses import Squared
 from regfactor.penalties import SquaredL2
@@ -16,63 +16,87 @@ from regfactor.problems import Data, Design, Factored
 from regfactor.solvers.newton import newton_sweeps
 from regfactor.solvers.starts import column_means, first_point, loss_of_means
 
+MAX_NULL_SWEEPS = 200
+# Tolerances of the null model: smaller changes are rounding in a sum of such numbers.
+NULL_TOL = {8: 1e-9, 4: 1e-5}
 
-def null_point(problem: Factored) -> tuple[FactorPoint, float]:
-    """Return the best free terms without any component, and their loss."""
+
+def null_solution(problem: Factored) -> Solution[FactorPoint]:
+    """Return the best free terms of a problem without any component."""
     null = replace(problem, rank=0, alpha=0.0)
-    tol = (
-        1e-9 if problem.data.dtype == np.float64 else 1e-5
-    )  # what a sum of single numbers can show
-    solution = run(newton_sweeps(null, first_point(null)), tol=tol, max_iter=200)
-    return solution.point, solution.objective
+    tol = NULL_TOL[problem.data.dtype.itemsize]
+    return run(newton_sweeps(null, first_point(null)), tol=tol, max_iter=MAX_NULL_SWEEPS)
 
 
-def explained(data: Data, value: float, rows: Array | None, levels: bool) -> float:
-    """Return one minus the deviance at a value over the least of intercepts alone, zero where that is perfect."""
-    whole = data if rows is None else data.weighted(rows)
-    if _at_ends(whole):
+def deviance_explained(data: Data, loss: float, rows: Array | None, levels: bool) -> float:
+    """1 - deviance / deviance of intercepts alone; zero where intercepts are perfect.
+
+    `loss` is that of the fit, and `levels` tells whether rows have free levels.
+    """
+    weighted = weighted_rows(data, rows)
+    if _at_ends(weighted):
         return 0.0
     if levels or data.terms[0].offset is not None:
-        extra_components = np.ones((1, data.shape[1])) if levels else None
-        design = Design.intercept(data.shape[0], data.dtype)
-        problem = Factored(
-            data,
-            SquaredL2(),
-            SquaredL2(),
-            row_weights=rows,
-            design=design,
-            extra_components=extra_components,
-        )
-        null = null_point(problem)[1]
+        null = null_solution(_intercepts_alone(data, rows, levels)).objective
     else:
-        null = loss_of_means(whole)
-    most = null - whole.infimum
-    if most > _rounding(whole):
-        return 1 - (value - whole.infimum) / most
-    return 0.0
+        null = loss_of_means(weighted)
+    explicable = null - weighted.infimum
+    if explicable <= _rounding(weighted):
+        return 0.0
+    return 1 - (loss - weighted.infimum) / explicable
 
 
-def loss_at(data: Data, Z: Factors, rows: Array | None) -> float:
-    """Return the loss of all rows, each as often as its weight says."""
-    values = data.layout.row_sums(data.expansion(Z)[0])
-    return float(values.sum() if rows is None else rows @ values)
+def weighted_rows(data: Data, rows: Array | None) -> Data:
+    """Return the data with the weights of rows multiplied in."""
+    if rows is None:
+        return data
+    return data.weighted(rows)
+
+
+def _intercepts_alone(data: Data, rows: Array | None, levels: bool) -> Factored:
+    n, d = data.shape
+    return Factored(
+        data,
+        SquaredL2(),
+        SquaredL2(),
+        row_weights=rows,
+        design=Design.intercept(n, data.dtype),
+        extra_components=np.ones((1, d)) if levels else None,
+    )
+
+
+def loss_of_rows(data: Data, Z: Factors, rows: Array | None) -> float:
+    """Return the weighted sum of the losses of rows."""
+    return _weighted_sum(data.layout.row_sums(data.expansion(Z)[0]), rows)
 
 
 def level_constant(data: Data, rows: Array | None) -> float:
-    """Return what counts with a free level for each row cost more than shares do: sum of N - N log N over totals N.
+    """sum of N - N log N over the totals N of rows: the loss of free levels above that of shares.
 
-    Under weights of entries the first N's are weighted, so that a row of weight w counts w times.
+    Under weights of entries the first N's are weighted, since weights act as repetition counts.
     """
     t = data.terms[0]
-    totals = data.layout.row_sums(t.x if t.w is None else (t.w > 0) * t.x)
-    weighted = totals if t.w is None else data.layout.row_sums(t.w * t.x)
-    values = weighted - xlogy(weighted, totals)
-    return float(values.sum() if rows is None else rows @ values)
+    if t.w is None:
+        totals = data.layout.row_sums(t.x)
+        weighted = totals
+    else:
+        totals = data.layout.row_sums((t.w > 0) * t.x)
+        weighted = data.layout.row_sums(t.w * t.x)
+    return _weighted_sum(weighted - xlogy(weighted, totals), rows)
+
+
+def _weighted_sum(values: Array, rows: Array | None) -> float:
+    if rows is None:
+        return float(values.sum())
+    return float(rows @ values)
 
 
 def _at_ends(data: Data) -> bool:
-    """Whether every column is constant at an end of the range: predictors without bound then explain all."""
-    (weight, means) = column_means(data)
+    """Return whether every column is constant at an end of the range.
+
+    Unbounded predictors of intercepts alone then explain everything.
+    """
+    weight, means = column_means(data)
     domain = data.terms[0].loss.domain
     return bool(np.all((weight == 0) | (means <= domain.low) | (means >= domain.high)))
 
@@ -83,4 +107,6 @@ def _rounding(data: Data) -> float:
     if not isinstance(t.loss, Squared):
         return 1e-12 * abs(data.infimum)
     squares = np.square(t.x)
-    return 1e-24 * float((squares if t.w is None else t.w * squares).sum())
+    if t.w is not None:
+        squares = t.w * squares
+    return 1e-24 * float(squares.sum())

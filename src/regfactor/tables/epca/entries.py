@@ -1,4 +1,4 @@
-"""The entries of a table as they are held, all of them or the stored ones alone, and their weights."""
+"""The entries of a table, all of them or the stored ones alone, and their weights."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from regfactor.problems.layout import Dense, Pattern
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """Data and weights of a table where its layout has them: n x d arrays, or vectors of a sparse table's entries.
+    """Data and weights: n x d arrays, or vectors of the stored entries of a sparse table.
 
-    Holes of an array are zeros of weight zero.
+    Missing entries of an array are zeros of weight zero.
     """
 
     layout: Dense | Pattern
@@ -25,46 +25,53 @@ class Entries:
 
     @staticmethod
     def of(table: Any, weights: Any = None) -> Entries:
-        """Return the entries of a table under weights of its shape; None: all one."""
+        """Return the entries of a table under weights of its shape; None: all are one."""
         if is_sparse(table):
-            if weights is None:
-                w = np.ones_like(table.data)
-            else:
+            w = np.ones_like(table.data)
+            if weights is not None:
                 w = np.asarray(weights.data, table.dtype)
             return Entries(Pattern.of(table), table.data, w)
-        seen = ~np.isnan(table)
-        w = np.asarray(seen if weights is None else np.where(seen, weights, 0), table.dtype)
-        return Entries(Dense(table.shape), np.where(seen, table, 0), w)
+        observed = ~np.isnan(table)
+        w = observed if weights is None else np.where(observed, weights, 0)
+        return Entries(Dense(table.shape), np.where(observed, table, 0), np.asarray(w, table.dtype))
 
     @property
-    def seen(self) -> Array:
-        """Which entries have weight, as zeros and ones."""
+    def observed(self) -> Array:
+        """One for each entry that has weight, else zero."""
         return (self.w > 0).astype(self.w.dtype)
 
     @property
-    def count(self) -> int:
-        """How many entries have weight."""
+    def n_observed(self) -> int:
+        """Number of entries that have weight."""
         return int(np.count_nonzero(self.w))
 
     @property
-    def whole(self) -> Entries:
+    def dense(self) -> Entries:
         """The same entries as n x d arrays."""
         if isinstance(self.layout, Dense):
             return self
-        x, w = (self.layout.matrix(part).toarray() for part in (self.x, self.w))
+        x = self.layout.matrix(self.x).toarray()
+        w = self.layout.matrix(self.w).toarray()
         return Entries(Dense(self.layout.shape), x, w)
 
     @property
-    def rows(self) -> Array:
+    def observed_rows(self) -> Array:
         """The row of each entry that has weight."""
+        return self.places[0]
+
+    @property
+    def places(self) -> tuple[Array, Array]:
+        """The rows and the columns of the entries that have weight."""
         if isinstance(self.layout, Dense):
-            return np.nonzero(self.w)[0]
-        return self.layout.rows[self.w > 0]
+            rows, columns = np.nonzero(self.w)
+            return rows, columns
+        observed = self.w > 0
+        return self.layout.rows[observed], self.layout.indices[observed]
 
 
-def at_entries(layout: Dense | Pattern, numbers: Array) -> Array:
-    """Return a number for each row (n x 1), or for each place of the table, at the entries that a layout holds."""
-    every = np.broadcast_to(numbers, layout.shape)
+def at_entries(layout: Dense | Pattern, values: Array) -> Array:
+    """Return values of rows (n x 1) or of a whole table at the entries that a layout holds."""
+    every = np.broadcast_to(values, layout.shape)
     if isinstance(layout, Dense):
         return every
     return every[layout.rows, layout.indices]

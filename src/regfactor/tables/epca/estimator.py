@@ -1,4 +1,4 @@
-"""Exponential-family principal components: counts, shares, waiting times and binary tables, with holes and weights."""
+"""Exponential-family principal components: counts, shares, waiting times and binary tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from regfactor.fitting.inputs import (
 from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE, RUN_CONSTRAINTS
 from regfactor.fitting.selection import Selection
 from regfactor.kernels import as_kernel, is_pairwise
-from regfactor.losses import Loss
+from regfactor.losses import Loss, Multinomial
 from regfactor.problems import Convex, Factored
 from regfactor.problems.layout import Dense, Pattern
 from regfactor.solvers.choose import solve_within
@@ -38,45 +38,49 @@ from regfactor.solvers.starts import first_point
 from regfactor.tables.epca.entries import Entries, at_entries
 from regfactor.tables.epca.families import (
     FAMILIES,
-    Reading,
     as_family,
     check_form,
     is_non_negative,
     log_likelihood,
 )
+from regfactor.tables.epca.fitted_values import fitted_values
 from regfactor.tables.epca.heldout import HeldOutSearch, alpha_max, check_enough
-from regfactor.tables.epca.inputs import EpcaInputs, FittedKernel, Given, as_offset
-from regfactor.tables.epca.problem import fitted_values, restored, stated
-from regfactor.tables.epca.rowfit import row_fit
-from regfactor.tables.epca.unbounded import warn_of_unbounded
+from regfactor.tables.epca.inputs import EpcaInputs, FittedKernel, WeightedTable, as_offset
+from regfactor.tables.epca.observation import ObservationModel
+from regfactor.tables.epca.problem import convex_problem, factored_problem
+from regfactor.tables.epca.row_scoring import FittedRows, fit_rows
+from regfactor.tables.epca.unbounded import warn_if_unbounded
+
+# Components with which alpha="auto" is chosen where their number is "auto" too.
+MAX_AUTO_COMPONENTS = 20
 
 
 class ExponentialFamilyPCA(FactorTransformer):
-    """min over Phi, C, b of sum of observed w (G(z_ij) - x_ij z_ij) + alpha/2 (|Phi|^2 + |C|^2), z = Phi C + b.
+    """min of sum of observed w (G(z_ij) - x_ij z_ij) + alpha/2 (|Phi|^2 + |C|^2), z = Phi C + b.
 
     Principal components for data that are not normal: z_ij is the natural parameter of entry x_ij,
-    and the cumulant G belongs to the family. NaN entries are left out of the sum. A row of sample
-    weight w stands for w equal rows: both its terms and its part of |Phi|^2 count w times. At equal
-    weights the ridge is alpha times the trace norm of Phi C, since the factors are balanced (with
-    `n_components=None` norms are in the codes); without any, a binary table is soon fitted
-    perfectly by predictors without bound. For "gaussian" x^2/2 is added, which makes a term (x -
-    z)^2/2; for "multinomial" G is N log sum_j e^z_j of a row of total N.
+    and the cumulant G belongs to the family. The minimum is over Phi, C and b; NaN entries are left
+    out of the sum, and sample weights act as repetition counts, in |Phi|^2 too. At equal weights
+    the ridge is alpha times the trace norm of Phi C, since the factors are balanced (with
+    `n_components=None` norms are in the codes); without a ridge, a binary table is soon fitted
+    perfectly by unbounded predictors. For "gaussian" x^2/2 is added, which makes a term
+    (x - z)^2/2; for "multinomial" G is N log sum_j e^z_j of a row of total N.
 
     Parameters
     ----------
     n_components : int, "auto" or None, default=2
-        "auto" takes the number that predicts a tenth of the entries, held out at random, best. None
-        leaves the rank to the trace norm: the convex form, solved to its global optimum and
-        certified by `gap_`; under "multinomial" it learns from whole rows alone.
-    family : {"gaussian", "bernoulli", "binomial", "poisson", "gamma", "multinomial"} or Loss, default="gaussian"
-        Distribution of an entry, with its canonical link: the variance of "gaussian" is one, and
-        "gamma" is that of shape one (its shape only scales alpha). "multinomial" conditions on the
-        total of each row.
+        "auto" takes the number that predicts held-out entries, a random tenth, best. None leaves
+        the rank to the trace norm: the convex form, solved to its global optimum and certified by
+        `gap_`; under "multinomial" it learns from completely observed rows only.
+    family : str or Loss, default="gaussian"
+        Distribution of an entry, with its canonical link: "gaussian", "bernoulli", "binomial",
+        "poisson", "gamma" or "multinomial". The variance of "gaussian" is one, and "gamma" is that
+        of shape one (its shape only scales alpha). "multinomial" conditions on the total of each
+        row.
     alpha : float or "auto", default=1.0
-        Strength of the ridge. "auto" tries 20 strengths, from that at which the entries not held
-        out have no component left beside intercepts down to a thousandth, and takes the one that
-        predicts a tenth of the entries, held out at random, best; not for "multinomial" with
-        `n_components=None`.
+        Strength of the ridge. "auto" tries 20 strengths, from the one that leaves no component down
+        to a thousandth of it, and takes the one that predicts held-out entries, a random tenth,
+        best; not for "multinomial" with `n_components=None`.
     kernel : {"linear", "rbf", "poly", "precomputed"}, callable or Kernel, optional
         The table is then the Gram matrix of the rows, and new rows are scored by their kernel
         against the training rows; components have a number for each training row. A sample weight
@@ -88,8 +92,8 @@ class ExponentialFamilyPCA(FactorTransformer):
         "poisson", takes the log of the row's total, divided by what the mean of its observed
         columns would make: the exposure, or sequencing depth, of which an offset given to `fit` is
         a part. "fit" estimates it without penalty, for new rows too, with (weighted) mean zero over
-        the training rows where there is an intercept; rows that are all zeros (or all ones), whose
-        own has no bound, are left out of it.
+        the training rows where there is an intercept; rows of only zeros (or only ones), whose
+        offset is unbounded, are left out of the mean.
     trials : float, default=1
         Number of trials of the family "binomial".
     gamma, degree, coef0 : default="scale", 3, 1.0
@@ -106,13 +110,13 @@ class ExponentialFamilyPCA(FactorTransformer):
         Relative change of the penalized deviance, or with `n_components=None` the duality gap, at
         which the fit stops.
     time_limit : float, optional
-        Seconds after which the solver stops.
+        Seconds after which searches for "auto" parameters and the solver stop.
     verbose : int, default=0
         1 shows a line with the objective.
     random_state : int, optional
-        Seed of the entries held out; fits do not depend on it.
+        Seed of the held-out entries; fits do not depend on it.
     callback : callable, optional
-        Called with every `Iterate`; the run ends when it returns something true.
+        Called with every `Iterate`; the run ends when it returns a true value.
 
     Attributes
     ----------
@@ -126,7 +130,7 @@ class ExponentialFamilyPCA(FactorTransformer):
         case.
     alpha_, objective_ : float
     alphas_, validation_loss_, validation_error_, alpha_max_ : ndarray, ndarray, ndarray, float
-        With `alpha="auto"`: the strengths tried, the mean loss of the entries held out with its
+        With `alpha="auto"`: the strengths tried, the mean loss of held-out entries with its
         standard error, and the strength from which on no component is left.
     ranks_, rank_validation_loss_, rank_validation_error_ : ndarray
         With `n_components="auto"`: the numbers tried, at the strength chosen, with the same means
@@ -134,17 +138,26 @@ class ExponentialFamilyPCA(FactorTransformer):
     gap_, certificate_, alpha_max_ : float, Certificate, float
         With `n_components=None`.
 
+    See Also
+    --------
+    ConvexSubspace : The convex form under any loss, also for columns of different kinds.
+    FactorModel : Other penalties on the factors.
+
     Notes
     -----
-    Under "gamma" predictors are negative, at holes too: a hole counts as an observation of
-    its column's mean with a thousandth of the mean weight of an entry, so that a row's codes are
-    defined by the row alone.
+    Under "gamma" predictors are negative, at missing entries too: these count as observations of
+    the column's mean with a thousandth of the mean weight of an entry, so that the codes of a row
+    are defined by the row alone.
+
+    The model is that of M. Collins, S. Dasgupta and R. Schapire, "A generalization of principal
+    components analysis to the exponential family", NIPS 2001.
 
     Examples
     --------
     >>> import numpy as np
     >>> from regfactor import ExponentialFamilyPCA
-    >>> counts = np.array([[1.0, 2.0, 4.0], [2.0, 4.0, np.nan], [4.0, 8.0, 16.0], [8.0, 16.0, 32.0]])
+    >>> rows = [[1, 2, 4], [2, 4, np.nan], [4, 8, 16], [8, 16, 32]]
+    >>> counts = np.array(rows, dtype=float)
     >>> model = ExponentialFamilyPCA(1, "poisson", alpha=0.01).fit(counts)
     >>> model.complete(counts).round(1)[1]
     array([2., 4., 8.])
@@ -210,14 +223,14 @@ class ExponentialFamilyPCA(FactorTransformer):
         entry_weight: Any = None,
         offset: Any = None,
     ) -> Self:
-        """Fit to a table; NaN marks a hole.
+        """Fit to a table; NaN marks missing entries.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight w stands for w equal rows.
+            Weights act as repetition counts.
         entry_weight : array-like of shape (n_samples, n_features), optional
             How much each entry counts here; `transform` counts the entries of a row alike.
         offset : array-like of shape (n_samples,) or (n_samples, n_features), optional
@@ -230,7 +243,7 @@ class ExponentialFamilyPCA(FactorTransformer):
         return self._fit(X, sample_weight, entry_weight, offset)
 
     def transform(self, X: Any, offset: Any = None) -> Array:
-        """Return the codes of each row, scored alone with the components held fixed; holes (NaN) are allowed.
+        """Return the codes of each row, scored alone with fixed components; NaN is allowed.
 
         Parameters
         ----------
@@ -262,14 +275,18 @@ class ExponentialFamilyPCA(FactorTransformer):
         """
         check_is_fitted(self)
         Z = codes_of(X, len(self.components_)) @ self.components_ + self.intercept_
-        added = as_offset(offset, Z, self._reading.loss, self.row_offset == "fit")
-        return self._reading.predict(Z if added is None else Z + added)
+        levels = is_option(self.row_offset, "fit")
+        added = as_offset(offset, Z, self._observation.loss, levels)
+        if added is not None:
+            Z = Z + added
+        return self._observation.predict(Z)
 
     def complete(self, X: Any, offset: Any = None) -> Any:
-        """Return the table with its holes filled by the mean response; what was observed is kept.
+        """Return the table with missing entries filled by the mean response.
 
-        In columns of whole numbers the mean is rounded, and of truth values the likelier is taken:
-        convert them to floats for rates and probabilities.
+        Observed entries are kept. In columns of whole numbers the mean is rounded, and in boolean
+        columns the more probable value is taken: convert them to floats for rates and
+        probabilities.
 
         Parameters
         ----------
@@ -284,16 +301,16 @@ class ExponentialFamilyPCA(FactorTransformer):
         check_is_fitted(self)
         if self._kernel is not None:
             raise ValueError(
-                "The table of a kernel model is a Gram matrix, which has no holes to fill.",
+                "The table of a kernel model is a Gram matrix, which has no entries to fill."
             )
         table = self._table(X)
         Z = self._predictors(table, self._added(offset, table), Dense(table.shape))
-        return filled(X, table, self._reading.response(Z, table), None)
+        return filled(X, table, self._observation.response(Z, table), None)
 
     def score(self, X: Any, y: Any = None, offset: Any = None) -> float:
         """Return the mean log likelihood of an observed entry, base measure included.
 
-        The codes of a row are fitted to the entries that are scored, so that it grows with the
+        The codes of a row are fitted to the entries that are scored, so the score grows with the
         number of components: choose that by `n_components="auto"`, not by a search over this score.
 
         Parameters
@@ -309,14 +326,13 @@ class ExponentialFamilyPCA(FactorTransformer):
         check_is_fitted(self)
         table = self._table(X)
         held = Entries.of(table)
-        if not held.count:
+        if not held.n_observed:
             raise ValueError("Every entry of the table is missing; there is nothing to score.")
         Z = self._predictors(table, self._added(offset, table), held.layout)
-        seen = held.w > 0
-        return (
-            log_likelihood(self._reading.loss, Z[seen].astype(np.float64), held.x[seen], held.rows)
-            / held.count
-        )
+        observed = held.w > 0
+        z = Z[observed].astype(np.float64)
+        loss = self._observation.loss
+        return log_likelihood(loss, z, held.x[observed], held.observed_rows) / held.n_observed
 
     @property
     def certificate_(self) -> Certificate:
@@ -329,54 +345,48 @@ class ExponentialFamilyPCA(FactorTransformer):
             )
         return self._certificate
 
-    def _added(self, offset: Any, table: Any) -> Array | None:
-        """Return offsets of predictors; warn where there were some in `fit` and are none now."""
-        if offset is None and self._offset_given:
-            warn(
-                "The model was fitted with offset=..., and none is given for these rows: zero is assumed, an exposure "
-                "of one. Pass their offset.",
-            )
-        return as_offset(offset, table, self._reading.loss)
-
     def _read(
         self, X: Any, sample_weight: Any = None, entry_weight: Any = None, offset: Any = None
     ) -> EpcaInputs:
         loss = as_family(self.family, self.trials)
         check_form(self.n_components, self.row_offset, loss)
         table = as_float_table(self, X, None, reset=True)
-        kernel = self._fitted_kernel(table)
-        if kernel is not None:
+        kernel = None
+        if self.kernel is not None:
+            part = as_kernel(self.kernel, self.gamma, self.degree, self.coef0)
+            kernel = FittedKernel(part.resolved(table), table)
             table = kernel.gram()
         rows = row_weights(table, sample_weight)
         entries = entry_weights(table, entry_weight, None)
-        given = Given(table, rows, entries, as_offset(offset, table, loss))
+        given = WeightedTable(table, rows, entries, as_offset(offset, table, loss))
         learned = given.learned
-        if self._is_automatic:
+        if is_option(self.alpha, "auto") or is_option(self.n_components, "auto"):
             check_enough(learned)
-        totals = is_option(self.row_offset, "total")
-        reading = Reading.of(learned.table, learned.rows, learned.entries, loss, totals)
+        observation = ObservationModel.of(
+            learned.table,
+            learned.row_weights,
+            learned.entry_weights,
+            loss,
+            is_option(self.row_offset, "total"),
+        )
         names = names_of(self, None, table.shape[1])
         with naming_columns_in_errors(names):
-            data = reading.data(learned.table, learned.entries, learned.offset)
-        return EpcaInputs(given, reading, data, kernel, names)
-
-    @property
-    def _is_automatic(self) -> bool:
-        """Whether held-out entries choose the strength or the number of components."""
-        return is_option(self.alpha, "auto") or is_option(self.n_components, "auto")
-
-    def _fitted_kernel(self, table: Any) -> FittedKernel | None:
-        """Return the kernel with its training rows; None without a kernel."""
-        if self.kernel is None:
-            return None
-        kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0)
-        return FittedKernel(kernel.resolved(table), table)
+            data = observation.data(learned.table, learned.entry_weights, learned.offset)
+        return EpcaInputs(given, learned, observation, data, kernel, names)
 
     def _context(self, inputs: EpcaInputs) -> AbstractContextManager[Any]:
         return naming_columns_in_errors(inputs.names)
 
     def _state(self, inputs: EpcaInputs) -> Convex | Factored:
-        return stated(self, inputs.data, inputs.reading, inputs.given.learned)
+        if self.n_components is None:
+            return convex_problem(inputs, self._strength, self.fit_intercept)
+        rank = self.n_components
+        if is_option(rank, "auto"):
+            rank = min(MAX_AUTO_COMPONENTS, *inputs.data.shape)
+        levels = is_option(self.row_offset, "fit") or isinstance(
+            inputs.observation.loss, Multinomial
+        )
+        return factored_problem(inputs, self._strength, rank, self.fit_intercept, levels)
 
     def _choose(self, problem: Convex | Factored, inputs: EpcaInputs, run: Run) -> Choice[Any]:
         if isinstance(problem, Convex):
@@ -385,7 +395,7 @@ class ExponentialFamilyPCA(FactorTransformer):
                 return Choice(choice.problem, [])
             return Choice(choice.problem, [choice.selection])
         problem.check()
-        search = HeldOutSearch.of(problem, inputs.given.learned, run)
+        search = HeldOutSearch.of(problem, inputs.learned, run)
         selections = []
         if is_option(self.alpha, "auto"):
             strength = search.strength(problem, self.rule)
@@ -400,7 +410,7 @@ class ExponentialFamilyPCA(FactorTransformer):
     def _solve(
         self, problem: Convex | Factored, inputs: EpcaInputs, run: Run
     ) -> Solution[FactorPoint]:
-        warn_of_empty(inputs.given.learned.table)
+        warn_of_empty(inputs.learned.table)
         if isinstance(problem, Convex):
             return solve_within(problem, run.remaining())
         # for a quadratic loss without missing entries the start is the solution: singular values
@@ -411,53 +421,42 @@ class ExponentialFamilyPCA(FactorTransformer):
         self, choice: Choice[Any], solution: Solution[FactorPoint], inputs: EpcaInputs, run: Run
     ) -> Solution[FactorPoint]:
         problem = choice.problem
-        self._reading = inputs.reading
-        self._kernel = inputs.kernel
-        self._offset_given = inputs.given.offset is not None
-        level = self._publish_factors(problem, solution.point, inputs)
+        fit = fit_rows(inputs, problem, solution.point, self.fit_intercept)
+        self._publish_fit(fit, inputs)
         self._publish_choices(problem, choice.selection)
-        values = fitted_values(self, inputs.given, inputs.data, problem, level)
+        values = fitted_values(fit, inputs, problem, self.fit_intercept)
         self.deviance_explained_ = values.explained
         if not problem.alpha:
-            warn_of_unbounded(self, inputs.given, level)
+            warn_if_unbounded(fit, inputs, self.fit_intercept)
         history = [
-            replace(record, objective=record.objective - values.more) for record in solution.history
+            replace(record, objective=record.objective - values.constant)
+            for record in solution.history
         ]
         published = replace(solution, objective=values.objective, history=history)
         if solution.status is Status.CERTIFIED and published.relative_gap > self.tol:
             return replace(published, status=Status.STALLED)
         return published
 
-    def _publish_factors(
-        self, problem: Convex | Factored, point: FactorPoint, inputs: EpcaInputs
-    ) -> Array:
-        """Score all rows exactly under the components found, then balance both; return the levels."""
+    def _publish_fit(self, fit: FittedRows, inputs: EpcaInputs) -> None:
+        """Set codes, components and offsets, and what scores new rows."""
         given = inputs.given
-        reading = inputs.reading
-        score, start = row_fit(given, reading, problem, restored(point, given, reading))
-        data = inputs.data
-        if given.learned is not given:
-            data = reading.data(given.table, given.entries, given.offset)
-        codes, level = score(data, start)
-        if score.levels and self.fit_intercept:
-            score, level = score.about_mean(data, level, given.weights)
-        components = score.C
-        if isinstance(problem, Factored):
-            score, components = score.balanced(codes, given.weights)
-            codes = codes @ score.turn
-        self.codes_ = codes
-        self.components_ = components
-        self.intercept_ = score.intercept
-        self._rows = score
-        self._n_features_out = len(components)
+        self.codes_ = fit.codes
+        self.components_ = fit.components
+        self.intercept_ = fit.intercept
         if is_option(self.row_offset, "fit"):
-            self.row_offset_ = level
+            self.row_offset_ = fit.level
         elif is_option(self.row_offset, "total"):
-            self.row_offset_ = reading.exposure(given.table, given.entries, given.offset)
-        return level
+            self.row_offset_ = inputs.observation.exposure(
+                given.table, given.entry_weights, given.offset
+            )
+        self._scoring = fit.scoring
+        self._observation = inputs.observation
+        self._kernel = inputs.kernel
+        self._offset_given = given.offset is not None
+        self._n_features_out = len(fit.components)
 
     def _publish_choices(self, problem: Convex | Factored, selections: list[Selection]) -> None:
-        """Set the strength and, where they were searched for, what was tried."""
+        """Set the strength and, where they were searched for, the candidates."""
         self.alpha_ = float(problem.alpha)
         if isinstance(problem, Convex):
             self.alpha_max_ = problem.alpha_max()
@@ -467,39 +466,42 @@ class ExponentialFamilyPCA(FactorTransformer):
             self._keep(selection, prefix)
 
     def _table(self, X: Any) -> Any:
-        """Return new rows as numbers; under a kernel those of the rows against the training rows."""
+        """Return new rows as numbers; under a kernel, their kernel against the training rows."""
         table = as_float_table(self, X, None, reset=False)
         if self._kernel is None:
             return table
         return self._kernel.gram(table)
 
+    def _added(self, offset: Any, table: Any) -> Array | None:
+        """Return offsets of predictors; warn if `fit` was given some and none are given now."""
+        if offset is None and self._offset_given:
+            warn(
+                "The model was fitted with offset=..., and none is given for these rows: zero is "
+                "assumed, an exposure of one. Pass their offset."
+            )
+        return as_offset(offset, table, self._observation.loss)
+
     def _scored(self, table: Any, offset: Array | None) -> tuple[Array, Array]:
         """Return the codes and the levels of rows."""
-        if self._reading.fitted.unbounded and not Entries.of(table).count:
-            return np.zeros((table.shape[0], len(self.components_)), table.dtype), np.zeros(
-                table.shape[0],
-                table.dtype,
-            )
+        if self._observation.fitted.unbounded and not Entries.of(table).n_observed:
+            n = table.shape[0]
+            return np.zeros((n, len(self.components_)), table.dtype), np.zeros(n, table.dtype)
         with naming_columns_in_errors(names_of(self, None, table.shape[1])):
-            return self._rows(self._reading.data(table, None, offset))
+            return self._scoring(self._observation.data(table, None, offset))
 
     def _predictors(self, table: Any, offset: Array | None, layout: Dense | Pattern) -> Array:
         """Return the predictors of a table where a layout has entries, offsets included."""
         codes, level = self._scored(table, offset)
         C = self.components_.astype(table.dtype)
-        b = self.intercept_.astype(table.dtype)
-        Z = (
-            layout.entries(Factors(codes, C))
-            + layout.spread(b)
-            + at_entries(layout, level[:, None])
-        )
-        added = self._reading.offset(table, None, offset)
-        if added is None:
-            return Z
-        return Z + at_entries(layout, added)
+        by_row = level[:, None]
+        added = self._observation.offset(table, None, offset)
+        if added is not None:
+            by_row = by_row + added
+        Z = layout.entries(Factors(codes, C)) + layout.spread(self.intercept_.astype(table.dtype))
+        return Z + at_entries(layout, by_row)
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn which tables are taken; a precomputed kernel is split by rows and by columns."""
+        """Declare which tables are accepted; a precomputed kernel is split by rows and columns."""
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_pairwise(self.kernel)
         table = self.kernel is None or tags.input_tags.pairwise

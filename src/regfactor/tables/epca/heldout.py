@@ -1,4 +1,4 @@
-"""Strength and number of components of a local fit, chosen by entries that were held out."""
+"""Strength and number of components of a local fit, chosen by held-out entries."""
 
 from __future__ import annotations
 
@@ -25,57 +25,60 @@ from regfactor.fitting.selection import (
 from regfactor.problems import Data, Design, Factored
 from regfactor.solvers.choose import solve_within
 from regfactor.solvers.starts import first_point
-from regfactor.tables.epca.deviance import null_point
-from regfactor.tables.epca.families import FAINT
-from regfactor.tables.epca.inputs import Given
+from regfactor.tables.epca.deviance import null_solution
+from regfactor.tables.epca.inputs import WeightedTable
+from regfactor.tables.epca.observation import PLACEHOLDER_WEIGHT
 
-# tolerance and most sweeps of fits that are only compared
-ROUGH = 1e-3
-SWEEPS = 2
-# an atom this much smaller than at the start is given that share of its first factors again
-WEAK = 0.02
-AGAIN = 0.3
+# Limits of fits that are only compared.
+COMPARISON_TOL = 1e-3
+MAX_STRENGTH_ITERATIONS = 3
+MAX_NUMBER_ITERATIONS = 10
+# An atom whose size is below this share of its first size begins again, at REVIVED_SHARE of it.
+VANISHED_SHARE = 0.02
+REVIVED_SHARE = 0.3
+MIN_OBSERVED = 20  # entries of which some can be held out
 
-FEWEST = 20  # observed entries of which some can be held out
 
-
-def check_enough(given: Given) -> None:
+def check_enough(given: WeightedTable) -> None:
     """Raise for a table of which too few entries are observed to hold some out."""
-    (n, d) = given.table.shape
-    count = given.held.count
-    if min(n, d) < 2 or count < FEWEST:
+    n, d = given.table.shape
+    count = given.entries.n_observed
+    if min(n, d) < 2 or count < MIN_OBSERVED:
         raise ValueError(
-            f"A table of {count} observed entries (n_samples = {n}, n_features = {d}) has too few to hold some "
-            f"out: 'auto' needs two rows, two columns and {FEWEST} entries. Give alpha and n_components as numbers.",
+            f"A table of {count} observed entries (n_samples = {n}, n_features = {d}) has too few "
+            f"to hold some out: 'auto' needs two rows, two columns and {MIN_OBSERVED} entries. "
+            "Give alpha and n_components as numbers."
         )
 
 
 def alpha_max(problem: Factored) -> float:
-    """Return the strength from which on no component is left: the norm of the gradient at the null point."""
-    # zero is no predictor of all families
-    if problem.data.unbounded:
-        problem = problem
-    else:
+    """Return the strength from which on no component is left.
+
+    It is the norm of the gradient where free terms alone are fitted. Families whose predictors
+    cannot be zero have an intercept in any case.
+    """
+    if not problem.data.unbounded:
         problem = _with_intercept(problem)
-    (point, _) = null_point(problem)
-    data = problem.data
-    if problem.design is not None and point.coefficients is not None:
-        data = data.shifted(problem.design.D, point.coefficients)
-    g = data.gradient(point.factors)
-    root: Any
+    point = null_solution(problem).point
+    data = _shifted(problem.data, problem, point)
+    gradient = data.layout.matrix(data.gradient(point.factors))
     if problem.row_weights is None:
-        root = 1.0
-    else:
-        root = np.sqrt(problem.row_weights)[:, None]
-    matrix = data.layout.matrix(g)
-    return spectral_norm(matrix * root)
+        return spectral_norm(gradient)
+    return spectral_norm(gradient * np.sqrt(problem.row_weights)[:, None])
 
 
 def _with_intercept(problem: Factored) -> Factored:
-    return replace(
-        problem,
-        design=problem.design or Design.intercept(problem.data.shape[0], problem.data.dtype),
-    )
+    if problem.design is not None:
+        return problem
+    data = problem.data
+    return replace(problem, design=Design.intercept(data.shape[0], data.dtype))
+
+
+def _shifted(data: Data, problem: Factored, point: FactorPoint) -> Data:
+    """Return data whose offsets include the free term of a point."""
+    if problem.design is None or point.coefficients is None:
+        return data
+    return data.shifted(problem.design.D, point.coefficients)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,14 +93,16 @@ class HeldOutSearch:
     clock: Clock
 
     @staticmethod
-    def of(problem: Factored, given: Given, run: Run) -> HeldOutSearch:
+    def of(problem: Factored, learned: WeightedTable, run: Run) -> HeldOutSearch:
         """Return the searches of one fit."""
-        observed = None if problem.data.unbounded else given.held.whole.w > 0
+        observed = None
+        if not problem.data.unbounded:
+            observed = learned.entries.dense.w > 0
         return HeldOutSearch(observed, np.random.default_rng(run.seed()), run.clock)
 
     def strength(self, problem: Factored, rule: str) -> Selection:
         """Choose alpha along a path of falling strengths, each started where the last ended."""
-        fitted, held = _parted(problem, self.observed, self.random)
+        fitted, held = self._split(problem)
         # above it a model without intercepts holds the means alone
         largest = alpha_max(_with_intercept(fitted))
         if not largest > 0:
@@ -111,100 +116,99 @@ class HeldOutSearch:
         search = Search()
         for alpha in np.geomspace(1.0, SMALLEST, ALPHAS) * largest:
             here = replace(fitted, alpha=float(alpha))
-            start = FactorPoint(_revived(point.factors, first.factors, problem), point.coefficients)
-            point = solve_within(here, self._limits(SWEEPS + 1), start).point
-            if search.ended([trial_of(_losses(here, held, point), alpha)]) or self.clock.expired:
+            factors = _revived(point.factors, first.factors, problem)
+            start = FactorPoint(factors, point.coefficients)
+            point = solve_within(here, self._limits(MAX_STRENGTH_ITERATIONS), start).point
+            if self._ended(search, here, held, point, float(alpha)):
                 break
         return Selection("alphas", search.trials, search.choice(rule))
 
     def number(self, problem: Factored) -> Selection:
         """Choose the number of components at a given strength."""
-        fitted, held = _parted(problem, self.observed, self.random)
+        fitted, held = self._split(problem)
         search = Search()
         for rank in ranks(min(problem.data.shape)):
             here = replace(fitted, rank=rank)
-            point = solve_within(here, self._limits(10)).point
-            if search.ended([trial_of(_losses(here, held, point), rank)]) or self.clock.expired:
+            point = solve_within(here, self._limits(MAX_NUMBER_ITERATIONS)).point
+            if self._ended(search, here, held, point, rank):
                 break
         return Selection("ranks", search.trials, search.choice("min"))
 
     def _limits(self, max_iter: int) -> Limits:
         """Return the limits of a fit that is only compared, with the time that is left."""
-        return Limits(tol=ROUGH, max_iter=max_iter, time_limit=self.clock.left)
+        return Limits(tol=COMPARISON_TOL, max_iter=max_iter, time_limit=self.clock.left)
+
+    def _ended(
+        self, search: Search, problem: Factored, held: Data, point: FactorPoint, value: float
+    ) -> bool:
+        """Add a candidate to a search; return whether it was the last."""
+        losses = _shifted(held, problem, point).losses(point.factors)
+        return search.ended([trial_of(losses, value)]) or self.clock.expired
+
+    def _split(self, problem: Factored) -> tuple[Factored, Data]:
+        """Return the problem of the entries that are learned from, and the held-out entries.
+
+        Fits that are only compared are made in single precision, which takes half the time; not
+        under a quadratic loss, whose data may lie far from zero.
+        """
+        learned, held = split(problem.data, self.observed, self.random)
+        while not held.terms[0].x.size:  # by chance, on a small table
+            learned, held = split(problem.data, self.observed, self.random)
+        fitted = replace(problem, data=learned)
+        if learned.quadratic:
+            return fitted, held
+        return _in_single_precision(fitted), held.astype(np.float32)
 
 
-def _parted(
-    problem: Factored,
-    seen: Array | None,
-    random: np.random.Generator,
-) -> tuple[Factored, Data]:
-    """Return the problem of the entries that are learned from, and the others.
+def _in_single_precision(problem: Factored) -> Factored:
+    parts: dict[str, Any] = {"data": problem.data.astype(np.float32)}
+    if problem.design is not None:
+        parts["design"] = problem.design.astype(np.float32)
+    if problem.extra_components is not None:
+        parts["extra_components"] = problem.extra_components.astype(np.float32)
+    return replace(problem, **parts)
 
-    Fits that are only compared are made in single precision, which takes half the time; not under a
-    quadratic loss, whose data may lie far from zero.
+
+def split(data: Data, observed: Array | None, random: np.random.Generator) -> tuple[Data, Data]:
+    """Return the data without a random share of the entries, and the held-out entries.
+
+    Where predictors are restricted, a held-out entry becomes a placeholder: the mean of its
+    column with little weight.
     """
-    learned, tested = split(problem.data, seen, random)
-    while not tested.terms[0].x.size:  # bad luck on a small table
-        learned, tested = split(problem.data, seen, random)
-    if learned.quadratic:
-        return replace(problem, data=learned), tested
-    if problem.design is None:
-        design = None
-    else:
-        design = problem.design.astype(np.float32)
-    if problem.extra_components is None:
-        extra_components = None
-    else:
-        extra_components = problem.extra_components.astype(np.float32)
-    return replace(
-        problem,
-        data=learned.astype(np.float32),
-        design=design,
-        extra_components=extra_components,
-    ), tested.astype(np.float32)
-
-
-def split(data: Data, seen: Array | None, random: np.random.Generator) -> tuple[Data, Data]:
-    """Return the data without a random share of the entries, and these entries.
-
-    Where predictors are restricted, an entry that is held out stands like a hole at the mean of its
-    column, and `seen` tells which entries are no such holes.
-    """
-    if seen is None:
-        learned, tested = data.split(HELD_OUT, random)
-        return learned, tested if data.layout.sparse else tested.compacted()
+    if observed is None:
+        learned, held = data.split(HELD_OUT, random)
+        if data.layout.sparse:
+            return learned, held
+        return learned, held.compacted()
     t = data.terms[0]
+    dtype = t.x.dtype
     w = t.weights
-    held = (random.random(t.x.shape) < HELD_OUT) & seen
+    chosen = (random.random(t.x.shape) < HELD_OUT) & observed
     means = (t.x * w).sum(axis=0) / w.sum(axis=0)
-    faint = FAINT * w[seen].mean()
+    placeholder = PLACEHOLDER_WEIGHT * w[observed].mean()
     inside = replace(
         t,
-        x=np.where(held, means, t.x).astype(t.x.dtype),
-        w=np.where(held, faint, w).astype(t.x.dtype),
+        x=np.where(chosen, means, t.x).astype(dtype),
+        w=np.where(chosen, placeholder, w).astype(dtype),
     )
-    outside = replace(t, w=np.where(held, w, 0).astype(t.x.dtype))
+    outside = replace(t, w=np.where(chosen, w, 0).astype(dtype))
     return replace(data, terms=(inside,)), replace(data, terms=(outside,)).compacted()
 
 
 def _revived(F: Factors, first: Factors, problem: Factored) -> Factors:
     """Return factors in which atoms that a stronger penalty has nearly removed begin again."""
     k = problem.rank
-    extra_components = 0 if problem.extra_components is None else len(problem.extra_components)
-    have = F.rank - extra_components
-    codes = first.codes * AGAIN
-    C = first.C * AGAIN
-    size = np.linalg.norm(F.codes[:, :have], axis=0) * np.linalg.norm(F.C[:have], axis=1)
-    fresh = np.linalg.norm(first.codes[:, :have], axis=0) * np.linalg.norm(first.C[:have], axis=1)
-    alive = np.flatnonzero(size > WEAK * fresh)
+    n_extra = 0 if problem.extra_components is None else len(problem.extra_components)
+    have = F.rank - n_extra
+    alive = np.flatnonzero(_sizes(F, have) > VANISHED_SHARE * _sizes(first, have))
+    codes = first.codes * REVIVED_SHARE
     codes[:, alive] = F.codes[:, alive]
+    C = first.C * REVIVED_SHARE
     C[alive] = F.C[alive]
     return Factors(np.hstack([codes[:, :k], F.codes[:, have:]]), np.vstack([C[:k], F.C[have:]]))
 
 
-def _losses(problem: Factored, held: Data, point: FactorPoint) -> Array:
-    F = point.factors
-    B = point.coefficients
-    return (
-        held if problem.design is None or B is None else held.shifted(problem.design.D, B)
-    ).losses(F)
+def _sizes(F: Factors, count: int) -> Array:
+    """Return the norms of the first atoms."""
+    of_codes = np.linalg.norm(F.codes[:, :count], axis=0)
+    return np.asarray(of_codes * np.linalg.norm(F.C[:count], axis=1))

@@ -1,92 +1,87 @@
-"""Likelihoods without a maximum: rows or columns of which predictors that grow for ever fit some entries ever better.
+"""Likelihoods without a maximum: some entries are fitted ever better by unbounded predictors.
 
 Only entries at an end of their range (0 or 1, a count of 0) can be such, and only along a direction
 that leaves the predictors of all other entries of the row or column as they are: a linear program
-tells, with the other factor held.
+decides, with the other factor held.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from regfactor.core.factors import Factors
 from regfactor.core.params import Array, warn
 from regfactor.losses import Gamma, Squared
-from regfactor.problems.layout import Dense
 from regfactor.solvers.glm_newton import separable
 from regfactor.tables.epca.entries import at_entries
-from regfactor.tables.epca.inputs import Given
+from regfactor.tables.epca.inputs import EpcaInputs
+from regfactor.tables.epca.row_scoring import FittedRows
 
-NEAR = 1e-2  # of the range: what runs away has come this near to its end when the solver stops
-TRIED = 8  # rows and columns that are looked at, those nearest to an end first
-ENDLESS = (
-    100.0  # what components add to a predictor only on its way to an end that it never reaches
-)
+# Share of the range: unbounded predictors have come this near to its end when the solver stops.
+NEAR_END = 1e-2
+MAX_GROUPS = 8  # rows and columns that are examined, those nearest to an end first
+# Components add so much to a predictor only on its way to an end that it never reaches.
+UNBOUNDED_PREDICTOR = 100.0
 
 
-def warn_of_unbounded(model: Any, given: Given, level: Array) -> None:
+def warn_if_unbounded(fit: FittedRows, inputs: EpcaInputs, fit_intercept: bool) -> None:
     """Warn where alpha = 0 leaves the likelihood of a fitted model without a maximum."""
-    learned = given.learned
-    reading = model._reading
-    loss = model._reading.fitted
+    observation = inputs.observation
+    loss = observation.fitted
     if isinstance(loss, Squared | Gamma):
         return
-    held = learned.held
-    offset = reading.offset(learned.table, learned.entries, learned.offset)
-    codes = model.codes_[given.counted]
-    C = model.components_
-    level = level[given.counted, None]
-    inner = held.layout.entries(Factors(codes, C))
-    Z = inner + held.layout.spread(model.intercept_)
-    Z = Z + at_entries(held.layout, level if offset is None else level + offset)
-    seen = held.w > 0
-    rows, columns = _places(held.layout, seen)
-    x = held.x[seen]
-    mean = loss.predict(Z[seen])
-    domain = loss.domain
-    sign = (x >= domain.high).astype(float) - (x <= domain.low)
-    room = np.where(sign < 0, mean / reading.unit, np.where(sign > 0, domain.high - mean, np.inf))
-    by_columns = _with_ones(codes, model.fit_intercept)
-    by_rows = _with_ones(C.T, model._rows.levels)
-    endless = bool(
-        (sign * inner[seen] > ENDLESS).any(),
-    )  # of both factors together, where neither runs away alone
+    learned = inputs.learned
+    held = learned.entries
+    layout = held.layout
+    counted = inputs.given.counted
+    codes = fit.codes[counted]
+    by_row = fit.level[counted, None]
+    offset = observation.offset(learned.table, learned.entry_weights, learned.offset)
+    if offset is not None:
+        by_row = by_row + offset
+    product = layout.entries(Factors(codes, fit.components))
+    Z = product + layout.spread(fit.intercept) + at_entries(layout, by_row)
+    observed = held.w > 0
+    rows, columns = held.places
+    x = held.x[observed]
+    mean = loss.predict(Z[observed])
+    high = loss.domain.high
+    sign = (x >= high).astype(float) - (x <= loss.domain.low)
+    distance = np.full(len(x), np.inf)
+    distance = np.where(sign < 0, mean / observation.unit, distance)
+    distance = np.where(sign > 0, high - mean, distance)
+    of_columns = _with_ones(codes, fit_intercept)
+    of_rows = _with_ones(fit.components.T, fit.scoring.levels)
+    # the first finds both factors growing together, where neither is unbounded alone
     if (
-        endless
-        or _runs_away(columns, by_columns, rows, sign, room)
-        or _runs_away(rows, by_rows, columns, sign, room)
+        (sign * product[observed] > UNBOUNDED_PREDICTOR).any()
+        or _is_unbounded(columns, of_columns, rows, sign, distance)
+        or _is_unbounded(rows, of_rows, columns, sign, distance)
     ):
         warn(
-            "The likelihood is unbounded: some entries are fitted perfectly by predictors that grow for ever. Give "
-            "alpha > 0; the fit is where the solver stopped.",
+            "The likelihood is unbounded: some entries are fitted perfectly by predictors that "
+            "grow indefinitely. Give alpha > 0; the fit is where the solver stopped."
         )
 
 
 def _with_ones(D: Array, ones: bool) -> Array:
-    return np.hstack([D, np.ones((len(D), int(ones)), D.dtype)]).astype(np.float64)
+    if ones:
+        D = np.hstack([D, np.ones((len(D), 1), D.dtype)])
+    return D.astype(np.float64)
 
 
-def _places(layout: Any, seen: Array) -> tuple[Array, Array]:
-    """Return the rows and the columns of the entries that count."""
-    if isinstance(layout, Dense):
-        rows, columns = np.nonzero(seen)
-        return rows, columns
-    return layout.rows[seen], layout.indices[seen]
+def _is_unbounded(groups: Array, D: Array, places: Array, sign: Array, distance: Array) -> bool:
+    """Return whether one direction fits all entries of some group no worse, and some ever better.
 
-
-def _runs_away(groups: Array, D: Array, places: Array, sign: Array, room: Array) -> bool:
-    """Whether the entries of some group can all be fitted no worse, and some ever better, along one direction.
-
-    An entry has the predictors of its place, a row of D.
+    The regressors of an entry are those of its place, a row of D.
     """
-    n = int(groups.max(initial=-1)) + 1
-    least = np.full(n, np.inf)
-    np.minimum.at(least, groups, room)
-    inside = np.bincount(groups, sign == 0, minlength=n)
-    order = np.lexsort((least, inside > 0))  # groups that lie wholly at the ends first
-    near = order[least[order] < NEAR][:TRIED]
-    return any(
-        separable(D[places[at]], sign[at]) for at in (np.flatnonzero(groups == j) for j in near)
-    )
+    n_groups = int(groups.max(initial=-1)) + 1
+    nearest = np.full(n_groups, np.inf)
+    np.minimum.at(nearest, groups, distance)
+    inside = np.bincount(groups, sign == 0, minlength=n_groups)
+    order = np.lexsort((nearest, inside > 0))  # groups that lie wholly at the ends first
+    for group in order[nearest[order] < NEAR_END][:MAX_GROUPS]:
+        members = np.flatnonzero(groups == group)
+        if separable(D[places[members]], sign[members]):
+            return True
+    return False
