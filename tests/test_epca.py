@@ -27,6 +27,7 @@ from regfactor.solvers.fista import Fista
 from regfactor.solvers.glm_newton import separable
 from regfactor.solvers.updates import newton_rows
 from regfactor.tables.epca import row_scoring
+from regfactor.tables.epca.entries import WeightedTable
 from regfactor.tables.epca.estimator import ExponentialFamilyPCA
 
 EXACT = {"tol": 1e-12, "max_iter": 20_000}
@@ -55,7 +56,7 @@ def model(family, k=2, **options):
 
 
 def predictors(fit, X):
-    return fit._predictors(X, None, Dense(X.shape))
+    return fit._predictors(WeightedTable(X), Dense(X.shape))
 
 
 CHECKED = [
@@ -144,7 +145,7 @@ def test_few_wide_rows_are_scored_at_once(monkeypatch):
 @every_family
 def test_data_are_expanded_as_they_are_valued(family):
     fit = model(family).fit(table(family))
-    data = fit._observation.data(table(family), None, None)
+    data = fit._observation.data(WeightedTable(table(family)))
     Z = (
         np.minimum(predictors(fit, table(family)), -1e-3)
         if family == "gamma"

@@ -35,7 +35,7 @@ from regfactor.problems import Convex, Factored
 from regfactor.problems.layout import Dense, Pattern
 from regfactor.solvers.choose import solve_within
 from regfactor.solvers.starts import first_point
-from regfactor.tables.epca.entries import Entries, at_entries
+from regfactor.tables.epca.entries import WeightedTable, at_entries
 from regfactor.tables.epca.families import (
     FAMILIES,
     as_family,
@@ -45,7 +45,7 @@ from regfactor.tables.epca.families import (
 )
 from regfactor.tables.epca.fitted_values import fitted_values
 from regfactor.tables.epca.heldout import HeldOutSearch, alpha_max, check_enough
-from regfactor.tables.epca.inputs import EpcaInputs, FittedKernel, WeightedTable, as_offset
+from regfactor.tables.epca.inputs import EpcaInputs, FittedKernel, as_offset
 from regfactor.tables.epca.observation import ObservationModel
 from regfactor.tables.epca.problem import convex_problem, factored_problem
 from regfactor.tables.epca.row_scoring import FittedRows, fit_rows
@@ -255,8 +255,7 @@ class ExponentialFamilyPCA(FactorTransformer):
         ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        table = self._table(X)
-        return self._scored(table, self._added(offset, table))[0]
+        return self._scored(self._new_rows(X, offset))[0]
 
     def inverse_transform(self, X: Any, offset: Any = None) -> Array:
         """Return the mean response that codes predict; of "multinomial" the shares of a row.
@@ -303,8 +302,9 @@ class ExponentialFamilyPCA(FactorTransformer):
             raise ValueError(
                 "The table of a kernel model is a Gram matrix, which has no entries to fill."
             )
-        table = self._table(X)
-        Z = self._predictors(table, self._added(offset, table), Dense(table.shape))
+        rows = self._new_rows(X, offset)
+        table = rows.table
+        Z = self._predictors(rows, Dense(table.shape))
         return filled(X, table, self._observation.response(Z, table), None)
 
     def score(self, X: Any, y: Any = None, offset: Any = None) -> float:
@@ -324,11 +324,11 @@ class ExponentialFamilyPCA(FactorTransformer):
         float
         """
         check_is_fitted(self)
-        table = self._table(X)
-        held = Entries.of(table)
+        rows = self._new_rows(X, offset)
+        held = rows.entries
         if not held.n_observed:
             raise ValueError("Every entry of the table is missing; there is nothing to score.")
-        Z = self._predictors(table, self._added(offset, table), held.layout)
+        Z = self._predictors(rows, held.layout)
         observed = held.w > 0
         z = Z[observed].astype(np.float64)
         loss = self._observation.loss
@@ -362,16 +362,11 @@ class ExponentialFamilyPCA(FactorTransformer):
         learned = given.learned
         if is_option(self.alpha, "auto") or is_option(self.n_components, "auto"):
             check_enough(learned)
-        observation = ObservationModel.of(
-            learned.table,
-            learned.row_weights,
-            learned.entry_weights,
-            loss,
-            is_option(self.row_offset, "total"),
-        )
+        totals = is_option(self.row_offset, "total")
+        observation = ObservationModel.of(learned, loss, totals)
         names = names_of(self, None, table.shape[1])
         with naming_columns_in_errors(names):
-            data = observation.data(learned.table, learned.entry_weights, learned.offset)
+            data = observation.data(learned)
         return EpcaInputs(given, learned, observation, data, kernel, names)
 
     def _context(self, inputs: EpcaInputs) -> AbstractContextManager[Any]:
@@ -446,9 +441,7 @@ class ExponentialFamilyPCA(FactorTransformer):
         if is_option(self.row_offset, "fit"):
             self.row_offset_ = fit.level
         elif is_option(self.row_offset, "total"):
-            self.row_offset_ = inputs.observation.exposure(
-                given.table, given.entry_weights, given.offset
-            )
+            self.row_offset_ = inputs.observation.exposure(given)
         self._scoring = fit.scoring
         self._observation = inputs.observation
         self._kernel = inputs.kernel
@@ -465,40 +458,40 @@ class ExponentialFamilyPCA(FactorTransformer):
         for prefix, selection in zip(("", "rank_"), selections, strict=False):
             self._keep(selection, prefix)
 
-    def _table(self, X: Any) -> Any:
-        """Return new rows as numbers; under a kernel, their kernel against the training rows."""
-        table = as_float_table(self, X, None, reset=False)
-        if self._kernel is None:
-            return table
-        return self._kernel.gram(table)
+    def _new_rows(self, X: Any, offset: Any) -> WeightedTable:
+        """Return rows with their offset; under a kernel, their kernel against the training rows.
 
-    def _added(self, offset: Any, table: Any) -> Array | None:
-        """Return offsets of predictors; warn if `fit` was given some and none are given now."""
+        Warn if `fit` was given an offset and these rows have none.
+        """
+        table = as_float_table(self, X, None, reset=False)
+        if self._kernel is not None:
+            table = self._kernel.gram(table)
         if offset is None and self._offset_given:
             warn(
                 "The model was fitted with offset=..., and none is given for these rows: zero is "
                 "assumed, an exposure of one. Pass their offset."
             )
-        return as_offset(offset, table, self._observation.loss)
+        return WeightedTable(table, offset=as_offset(offset, table, self._observation.loss))
 
-    def _scored(self, table: Any, offset: Array | None) -> tuple[Array, Array]:
+    def _scored(self, rows: WeightedTable) -> tuple[Array, Array]:
         """Return the codes and the levels of rows."""
-        if self._observation.fitted.unbounded and not Entries.of(table).n_observed:
-            n = table.shape[0]
-            return np.zeros((n, len(self.components_)), table.dtype), np.zeros(n, table.dtype)
-        with naming_columns_in_errors(names_of(self, None, table.shape[1])):
-            return self._scoring(self._observation.data(table, None, offset))
+        n, d = rows.table.shape
+        dtype = rows.table.dtype
+        if self._observation.fitted.unbounded and not rows.entries.n_observed:
+            return np.zeros((n, len(self.components_)), dtype), np.zeros(n, dtype)
+        with naming_columns_in_errors(names_of(self, None, d)):
+            return self._scoring(self._observation.data(rows))
 
-    def _predictors(self, table: Any, offset: Array | None, layout: Dense | Pattern) -> Array:
-        """Return the predictors of a table where a layout has entries, offsets included."""
-        codes, level = self._scored(table, offset)
-        C = self.components_.astype(table.dtype)
+    def _predictors(self, rows: WeightedTable, layout: Dense | Pattern) -> Array:
+        """Return the predictors of rows where a layout has entries, offsets included."""
+        codes, level = self._scored(rows)
+        dtype = rows.table.dtype
         by_row = level[:, None]
-        added = self._observation.offset(table, None, offset)
+        added = self._observation.offset(rows)
         if added is not None:
             by_row = by_row + added
-        Z = layout.entries(Factors(codes, C)) + layout.spread(self.intercept_.astype(table.dtype))
-        return Z + at_entries(layout, by_row)
+        Z = layout.entries(Factors(codes, self.components_.astype(dtype)))
+        return Z + layout.spread(self.intercept_.astype(dtype)) + at_entries(layout, by_row)
 
     def __sklearn_tags__(self) -> Tags:
         """Declare which tables are accepted; a precomputed kernel is split by rows and columns."""

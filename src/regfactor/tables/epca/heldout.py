@@ -26,7 +26,7 @@ from regfactor.problems import Data, Design, Factored
 from regfactor.solvers.choose import solve_within
 from regfactor.solvers.starts import first_point
 from regfactor.tables.epca.deviance import null_solution
-from regfactor.tables.epca.inputs import WeightedTable
+from regfactor.tables.epca.entries import WeightedTable
 from regfactor.tables.epca.observation import PLACEHOLDER_WEIGHT
 
 # Limits of fits that are only compared.

@@ -12,50 +12,8 @@ from regfactor.core.params import Array
 from regfactor.kernels import Kernel, Precomputed
 from regfactor.losses import Gamma, Loss
 from regfactor.problems import Data
-from regfactor.tables.epca.entries import Entries
+from regfactor.tables.epca.entries import WeightedTable
 from regfactor.tables.epca.observation import ObservationModel
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedTable:
-    """A table with the weights of its rows and entries, and offsets of its predictors."""
-
-    table: Any
-    row_weights: Array | None
-    entry_weights: Any
-    offset: Array | None
-
-    @property
-    def counted(self) -> Any:
-        """The rows that are learned from; those of weight zero are only scored."""
-        if self.row_weights is None:
-            return slice(None)
-        return self.row_weights > 0
-
-    @property
-    def learned(self) -> WeightedTable:
-        """The rows that are learned from; the same object where these are all."""
-        if self.row_weights is None or self.row_weights.all():
-            return self
-        counted = self.counted
-        return WeightedTable(
-            self.table[counted],
-            self.row_weights[counted],
-            None if self.entry_weights is None else self.entry_weights[counted],
-            None if self.offset is None else self.offset[counted],
-        )
-
-    @property
-    def entries(self) -> Entries:
-        """The entries of the table with their weights."""
-        return Entries.of(self.table, self.entry_weights)
-
-    @property
-    def weights(self) -> Array:
-        """The weights of all rows."""
-        if self.row_weights is None:
-            return np.ones(self.table.shape[0])
-        return self.row_weights
 
 
 def as_offset(offset: Any, table: Any, loss: Loss, levels: bool = False) -> Array | None:

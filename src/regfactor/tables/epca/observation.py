@@ -12,7 +12,7 @@ from regfactor.core.params import Array
 from regfactor.losses import Gamma, Loss, Multinomial, Poisson
 from regfactor.problems import Data
 from regfactor.problems.layout import Pattern
-from regfactor.tables.epca.entries import Entries, at_entries
+from regfactor.tables.epca.entries import Entries, WeightedTable, at_entries
 from regfactor.tables.epca.families import check_values
 
 # Weight of a missing entry under a loss that restricts the predictor, as a share of the mean
@@ -52,11 +52,9 @@ class ObservationModel:
     weight: float = 1.0
 
     @staticmethod
-    def of(
-        table: Any, rows: Array | None, entries: Any, loss: Loss, totals: bool
-    ) -> ObservationModel:
-        """Return the model of a training table with weights of rows and entries."""
-        total, weight, observed, positive = _column_statistics(table, rows, entries)
+    def of(training: WeightedTable, loss: Loss, totals: bool) -> ObservationModel:
+        """Return the model of a training table."""
+        total, weight, observed, positive = _column_statistics(training)
         if not weight.any():
             raise ValueError(
                 "Every entry of the table is missing or has weight zero; there is nothing to fit."
@@ -76,65 +74,68 @@ class ObservationModel:
             return Poisson()
         return self.loss
 
-    def exposure(self, table: Any, entries: Any, given: Array | None) -> Array:
+    def exposure(self, given: WeightedTable) -> Array:
         """log(total of a row / total that the means of its observed columns would make).
 
         Where an offset is given, it is taken off: the total counts all of the row's exposure.
         """
-        held = Entries.of(table, entries)
+        held = given.entries
         total = held.layout.row_sums(held.observed * held.x)
         weights = held.observed
-        level = np.zeros(table.shape[0])
-        if given is not None:
+        level = np.zeros(len(total))
+        if given.offset is not None:
             # relative to the highest observed offset of the row, so that no exponential overflows
-            added = at_entries(held.layout, given)
-            level[:] = given.min(axis=1)
+            added = at_entries(held.layout, given.offset)
+            level[:] = given.offset.min(axis=1)
             np.maximum.at(level, held.observed_rows, added[held.w > 0])
             relative = np.minimum(added - at_entries(held.layout, level[:, None]), 0)
             weights = held.observed * np.exp(relative)
         expected = held.layout.times(weights, self.means[:, None])[:, 0]
         known = expected > 0
         ratio = np.maximum(total, EMPTY_ROW_TOTAL * self.unit) / np.where(known, expected, 1)
-        return (np.where(known, np.log(ratio), 0) - level).astype(table.dtype)
+        return (np.where(known, np.log(ratio), 0) - level).astype(held.x.dtype)
 
-    def offset(self, table: Any, entries: Any, given: Array | None) -> Array | None:
+    def offset(self, given: WeightedTable) -> Array | None:
         """Return what is added to the predictors: the offset given and the exposures."""
         if not self.totals:
-            return given
-        exposure = self.exposure(table, entries, given)[:, None]
-        if given is None:
+            return given.offset
+        exposure = self.exposure(given)[:, None]
+        if given.offset is None:
             return exposure
-        return given + exposure
+        return given.offset + exposure
 
-    def data(self, table: Any, entries: Any, given: Array | None) -> Data:
+    def data(self, given: WeightedTable) -> Data:
         """Return the data of a table, checked against the family."""
         if isinstance(self.loss, Gamma):
-            return self._with_placeholders(table, entries)
+            return self._with_placeholders(given)
+        table = given.table
         check_values(self.loss, table)
-        offset = self.offset(table, entries, given)
+        offset = self.offset(given)
+        weights = given.entry_weights
         if isinstance(self.loss, Multinomial):
-            entries = _without_empty_rows(table, entries)
+            weights = _without_empty_rows(given)
         if not is_sparse(table):
-            return Data.of(table, self.fitted, entries, offset)
-        data = Data.of_sparse(table, self.fitted, entries)
+            return Data.of(table, self.fitted, weights, offset)
+        data = Data.of_sparse(table, self.fitted, weights)
         if offset is None:
             return data
         term = replace(data.terms[0], offset=at_entries(Pattern.of(table), offset))
         return replace(data, terms=(term,))
 
-    def _with_placeholders(self, table: Any, entries: Any) -> Data:
+    def _with_placeholders(self, given: WeightedTable) -> Data:
         """Return data whose missing entries are means of little weight.
 
         Predictors then stay in the link domain there too.
         """
-        held = Entries.of(table, entries).dense
+        held = given.entries.dense
+        weighted = given.entry_weights is not None
         observed = held.w > 0
         check_values(self.loss, np.where(observed, held.x, np.nan))
         if observed.all():
-            return Data.of(held.x, self.loss, None if entries is None else held.w)
-        x = np.where(observed, held.x, self.means).astype(table.dtype)
+            return Data.of(held.x, self.loss, held.w if weighted else None)
+        x = np.where(observed, held.x, self.means).astype(held.x.dtype)
         placeholder = PLACEHOLDER_WEIGHT
-        if entries is not None:
+        if weighted:
             placeholder *= self.weight
         return Data.of(x, self.loss, np.where(observed, held.w, placeholder))
 
@@ -162,28 +163,30 @@ class ObservationModel:
         return self.loss.predict(Z)
 
 
-def _column_statistics(table: Any, rows: Array | None, entries: Any) -> Array:
+def _column_statistics(training: WeightedTable) -> Array:
     """Return for each column the sums of w x, of w, of [w > 0] and of w [x > 0], over rows."""
+    table = training.table
+    weights = training.entry_weights
     n, d = table.shape
-    D = np.ones((n, 1)) if rows is None else rows[:, None]
+    D = training.weights[:, None]
     height = n if is_sparse(table) else max(BLOCK_ELEMENTS // d, MIN_BLOCK_ROWS)
     sums = np.zeros((4, d))
     for start in range(0, n, height):
         block = slice(start, start + height)
-        held = Entries.of(table[block], None if entries is None else entries[block])
+        held = Entries.of(table[block], None if weights is None else weights[block])
         positive = np.where(held.x > 0, held.w, 0)
         for k, part in enumerate((held.w * held.x, held.w, held.observed, positive)):
             sums[k] += held.layout.adjoint(D[block], part)[0]
     return sums
 
 
-def _without_empty_rows(table: Any, entries: Any) -> Any:
+def _without_empty_rows(given: WeightedTable) -> Any:
     """Return weights of entries, zero in rows without a count: any shares have likelihood one."""
-    held = Entries.of(table, entries)
+    held = given.entries
     counted = held.layout.row_sums(held.observed * held.x) > 0
     if counted.all() or not counted.any():
-        return entries
+        return given.entry_weights
     w = held.w * at_entries(held.layout, counted[:, None])
-    if is_sparse(table):
+    if is_sparse(given.table):
         return held.layout.matrix(w)
     return w

@@ -146,7 +146,7 @@ def fit_rows(
     scoring, start = _scoring_at(inputs, problem, with_all_columns(point, inputs))
     data = inputs.data
     if inputs.learned is not given:
-        data = inputs.observation.data(given.table, given.entry_weights, given.offset)
+        data = inputs.observation.data(given)
     codes, level = scoring(data, start)
     if scoring.levels and fit_intercept:
         scoring, level = scoring.with_centered_levels(data, level, given.weights)

@@ -36,7 +36,7 @@ def warn_if_unbounded(fit: FittedRows, inputs: EpcaInputs, fit_intercept: bool) 
     counted = inputs.given.counted
     codes = fit.codes[counted]
     by_row = fit.level[counted, None]
-    offset = observation.offset(learned.table, learned.entry_weights, learned.offset)
+    offset = observation.offset(learned)
     if offset is not None:
         by_row = by_row + offset
     product = layout.entries(Factors(codes, fit.components))
