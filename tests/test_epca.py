@@ -1327,4 +1327,7 @@ def test_the_time_limit_bounds_the_searches_too():
         fit = model("poisson", k="auto", alpha="auto", time_limit=0.0, random_state=0).fit(X)
     assert fit.status_ is Status.TIME_LIMIT
     assert len(fit.alphas_) == len(fit.ranks_) == 1
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        convex = model("poisson", k=None, alpha="auto", time_limit=0.0, random_state=0).fit(X)
+    assert len(convex.alphas_) == 1
     assert np.isfinite(fit.codes_).all()
