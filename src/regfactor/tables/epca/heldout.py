@@ -9,7 +9,7 @@ import numpy as np
 
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.linalg import spectral_norm
-from regfactor.core.loop import Clock, Limits
+from regfactor.core.loop import Limits
 from regfactor.core.params import Array
 from regfactor.fitting.base import Run
 from regfactor.fitting.fallback import CannotSelect
@@ -19,6 +19,8 @@ from regfactor.fitting.selection import (
     SMALLEST,
     Search,
     Selection,
+    Trial,
+    Validation,
     ranks,
     trial_of,
 )
@@ -89,8 +91,7 @@ class HeldOutSearch:
     """
 
     observed: Array | None
-    random: np.random.Generator
-    clock: Clock
+    validation: Validation
 
     @staticmethod
     def of(problem: Factored, learned: WeightedTable, run: Run) -> HeldOutSearch:
@@ -98,7 +99,8 @@ class HeldOutSearch:
         observed = None
         if not problem.data.unbounded:
             observed = learned.entries.dense.w > 0
-        return HeldOutSearch(observed, np.random.default_rng(run.seed()), run.clock)
+        random = np.random.default_rng(run.seed())
+        return HeldOutSearch(observed, Validation(None, random, run.clock))
 
     def strength(self, problem: Factored, rule: str) -> Selection:
         """Choose alpha along a path of falling strengths, each started where the last ended."""
@@ -119,7 +121,9 @@ class HeldOutSearch:
             factors = _revived(point.factors, first.factors, problem)
             start = FactorPoint(factors, point.coefficients)
             point = solve_within(here, self._limits(MAX_STRENGTH_ITERATIONS), start).point
-            if self._ended(search, here, held, point, float(alpha)):
+            if search.ended([_trial(here, held, point, alpha)]):
+                break
+            if self.validation.is_over("alpha", len(search.trials)):
                 break
         return Selection("alphas", search.trials, search.choice(rule))
 
@@ -130,20 +134,15 @@ class HeldOutSearch:
         for rank in ranks(min(problem.data.shape)):
             here = replace(fitted, rank=rank)
             point = solve_within(here, self._limits(MAX_NUMBER_ITERATIONS)).point
-            if self._ended(search, here, held, point, rank):
+            if search.ended([_trial(here, held, point, rank)]):
+                break
+            if self.validation.is_over("n_components", len(search.trials)):
                 break
         return Selection("ranks", search.trials, search.choice("min"))
 
     def _limits(self, max_iter: int) -> Limits:
         """Return the limits of a fit that is only compared, with the time that is left."""
-        return Limits(tol=COMPARISON_TOL, max_iter=max_iter, time_limit=self.clock.left)
-
-    def _ended(
-        self, search: Search, problem: Factored, held: Data, point: FactorPoint, value: float
-    ) -> bool:
-        """Add a candidate to a search; return whether it was the last."""
-        losses = _shifted(held, problem, point).losses(point.factors)
-        return search.ended([trial_of(losses, value)]) or self.clock.expired
+        return self.validation.limits(tol=COMPARISON_TOL, max_iter=max_iter)
 
     def _split(self, problem: Factored) -> tuple[Factored, Data]:
         """Return the problem of the entries that are learned from, and the held-out entries.
@@ -151,13 +150,19 @@ class HeldOutSearch:
         Fits that are only compared are made in single precision, which takes half the time; not
         under a quadratic loss, whose data may lie far from zero.
         """
-        learned, held = split(problem.data, self.observed, self.random)
+        random = self.validation.random
+        learned, held = split(problem.data, self.observed, random)
         while not held.terms[0].x.size:  # by chance, on a small table
-            learned, held = split(problem.data, self.observed, self.random)
+            learned, held = split(problem.data, self.observed, random)
         fitted = replace(problem, data=learned)
         if learned.quadratic:
             return fitted, held
         return _in_single_precision(fitted), held.astype(np.float32)
+
+
+def _trial(problem: Factored, held: Data, point: FactorPoint, value: float) -> Trial:
+    """Return the candidate of a strength or a number, judged by the held-out entries."""
+    return trial_of(_shifted(held, problem, point).losses(point.factors), value)
 
 
 def _in_single_precision(problem: Factored) -> Factored:
