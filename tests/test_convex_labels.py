@@ -1,5 +1,7 @@
 """Labels as a second view: the objective by its definition, a conic solver, unlabeled rows, the comparators."""
 
+import time
+
 import cvxpy as cp
 import numpy as np
 import pandas as pd
@@ -7,6 +9,7 @@ import pytest
 import scipy.sparse
 from scipy.special import expit
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -243,6 +246,16 @@ def test_the_strength_is_chosen_by_labels_held_out():
     assert model.alphas_[0] > model.alpha_
     with pytest.raises(ValueError, match="only one labeled"):
         ConvexFactorRegressor("auto").fit(X, np.where(np.arange(150) == 0, 1.0, np.nan))
+
+
+@pytest.mark.filterwarnings("ignore:.*did not converge")
+def test_the_time_limit_bounds_the_choice_of_the_strength():
+    X, _, y = rows(10, n=400, d=60)
+    started = time.perf_counter()
+    with pytest.warns(ConvergenceWarning, match="time_limit ended the search"):
+        model = ConvexFactorClassifier("auto", time_limit=1e-3, random_state=0).fit(X, y)
+    assert len(model.alphas_) == 1
+    assert time.perf_counter() - started < 5
 
 
 def test_holes_in_the_inputs_are_filled():

@@ -366,6 +366,14 @@ def test_the_strength_is_chosen_by_entries_held_out():
     assert model.validation_loss_.argmin() == np.flatnonzero(model.alphas_ == model.alpha_)[0]
 
 
+@pytest.mark.filterwarnings("ignore:.*did not converge")
+def test_the_time_limit_bounds_the_choice_of_the_strength():
+    X1, X2 = pair(17, n=400, d=(40, 40))
+    with pytest.warns(ConvergenceWarning, match="time_limit ended the search"):
+        model = TwoViewSubspace("auto", time_limit=1e-3, random_state=0).fit(X1, X2)
+    assert len(model.alphas_) == 1
+
+
 # --- weak spots -------------------------------------------------------------------------------------------------------
 
 

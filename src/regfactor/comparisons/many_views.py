@@ -16,7 +16,7 @@ from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.convex_estimator import ConvexEstimator
 from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, TableInputs
 from regfactor.fitting.parameters import POSITIVE
-from regfactor.fitting.side_by_side import with_holes
+from regfactor.fitting.side_by_side import with_missing_as_nan
 from regfactor.penalties import Gauge, Penalty, PowerPenalty, Trace
 from regfactor.penalties.gauges import Polar
 from regfactor.problems import Convex
@@ -282,7 +282,7 @@ class MultiViewRelaxation(ConvexEstimator):
         return ManyViews(sizes, bounds)
 
     def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
-        return self._convex(with_holes(X), rows, entries, self._gauge(X.shape[1]))
+        return self._convex(with_missing_as_nan(X), rows, entries, self._gauge(X.shape[1]))
 
     def _solver(self, limits: Limits) -> SimplexSearch:
         return SimplexSearch()

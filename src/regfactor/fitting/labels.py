@@ -1,4 +1,4 @@
-"""Which rows are labeled: markers of unlabeled rows in y, classes as codes, targets with NaN where they are free."""
+"""Labels and targets: markers of unlabeled rows, classes as codes, targets with NaN."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ import numpy as np
 
 from regfactor.core.params import Array, is_number, warn
 
-REMEDY = "Name the marker: unlabeled=-1, or unlabeled=float('nan') when -1 is a class (None counts as NaN)"
+REMEDY = (
+    "Name the marker: unlabeled=-1, or unlabeled=float('nan') when -1 is a class "
+    "(None counts as NaN)"
+)
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Classes, sorted or as they were named, and the class of every row as a position among them; -1 = unlabeled."""
+    """Classes, sorted or as they were named, and the position of every row's class; -1 if unlabeled."""
 
     classes: Array
     codes: Array
 
     @property
     def labeled(self) -> Array:
-        """Which rows carry a label."""
+        """Whether each row has a label."""
         return self.codes >= 0
 
     def one_hot(self, dtype: Any = np.float64) -> Array:
@@ -31,17 +34,18 @@ class Labels:
 
 
 def is_labeled(y: Any, unlabeled: Any = None) -> Array:
-    """Return which entries of y carry a label or target; -1, NaN, None and "" do not, or only `unlabeled` where named.
+    """Return whether each entry of y is a label or target.
 
-    Numbers that are not whole are targets of a regression, where -1 is a value like any other. The
-    result has the shape of y: in rows of several targets single ones may be free.
+    -1, NaN, None and "" are none; where `unlabeled` is given, only that marker is. Numbers that
+    are not whole are targets of a regression, where -1 is a value like any other. The result has
+    the shape of y: in rows of several targets single ones may be missing.
     """
     y = as_labels(y)
     missing = _missing(y)
     if unlabeled is not None and not _is_missing(unlabeled):
         if missing.any():
             raise ValueError(
-                f"y holds NaN or None beside the marker unlabeled={unlabeled!r}. {REMEDY}.",
+                f"y holds NaN or None next to the marker unlabeled={unlabeled!r}. {REMEDY}."
             )
         return np.asarray(~_equal(y, unlabeled))
     if unlabeled is not None or y.ndim > 1 or _is_continuous(y, missing):
@@ -49,13 +53,16 @@ def is_labeled(y: Any, unlabeled: Any = None) -> Array:
     marked = _equal(y, -1)
     if marked.any() and missing.any():
         raise ValueError(
-            f"y holds both -1 and NaN or None, and either may mark unlabeled rows. {REMEDY}.",
+            f"y holds both -1 and NaN or None, and either may mark unlabeled rows. {REMEDY}."
         )
     return ~(marked | missing | _equal(y, ""))
 
 
 def encode_labels(y: Any, unlabeled: Any = None, classes: Iterable[Any] | None = None) -> Labels:
-    """Return the classes of y and every row's class; `classes` names all, those without a labeled row too."""
+    """Return the classes of y and the class of every row.
+
+    `classes` names all classes, including those without a labeled row.
+    """
     y = as_labels(y)
     if y.ndim != 1:
         raise ValueError(f"y must hold one label for each row, got an array of shape {y.shape}.")
@@ -64,14 +71,15 @@ def encode_labels(y: Any, unlabeled: Any = None, classes: Iterable[Any] | None =
     if _is_continuous(given, np.zeros(len(given), bool)):
         odd = next(value for value in given if not float(value).is_integer())
         raise ValueError(
-            f"Unknown label type: continuous. y holds {odd!r}; classes are whole numbers or strings.",
+            f"Unknown label type: continuous. y holds {odd!r}; classes are whole numbers or "
+            "strings."
         )
     found, positions = _unique(given)
     if unlabeled is None and classes is None:
         _warn_of_marker(found)
     if unlabeled is None and classes is None and found.tolist() == [1] and _equal(y, -1).any():
         raise ValueError(
-            f"y holds only 1 and -1, and -1 marks unlabeled rows, which leaves one class. {REMEDY}.",
+            f"y holds only 1 and -1, and -1 marks unlabeled rows, which leaves one class. {REMEDY}."
         )
     codes = np.full(len(y), -1)
     if classes is None:
@@ -89,45 +97,44 @@ def encode_labels(y: Any, unlabeled: Any = None, classes: Iterable[Any] | None =
 
 
 def _warn_of_marker(found: Array) -> None:
-    """Warn of the class "-1" among strings, which numpy makes of a marker -1; beside "1" alone it is a class."""
+    """Warn of the class "-1" among strings, which numpy makes of a marker -1; with only "1" it is a class."""
     if found.dtype.kind in "US" and "-1" in found and set(found.tolist()) != {"-1", "1"}:
         warn(
-            "The string '-1' in y is taken for a class: among strings, unlabeled rows are None, NaN or ''. If it marks "
-            "unlabeled rows, say unlabeled='-1'; if it is a class, say unlabeled=''.",
+            "The string '-1' in y is taken for a class: among strings, unlabeled rows are None, NaN "
+            "or ''. If it marks unlabeled rows, set unlabeled='-1'; if it is a class, set "
+            "unlabeled=''."
         )
 
 
 def as_targets(y: Any) -> Array:
-    """Return the targets of a regression as floats, NaN where they are free; float32 stays."""
+    """Return the targets of a regression as floats, NaN where they are missing; float32 stays."""
     y = as_labels(y)
     if y.dtype == object:
         y = np.where(_missing(y), np.nan, y)
     if y.ndim not in (1, 2):
         raise ValueError(
-            f"y must hold one row of targets for each row, got an array of shape {y.shape}.",
+            f"y must hold one row of targets for each row, got an array of shape {y.shape}."
         )
     try:
         targets = y.astype(np.float32 if y.dtype == np.float32 else np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"y must hold numbers, with NaN where a target is not known: {error}",
+            f"y must hold numbers, with NaN where a target is missing: {error}"
         ) from error
     if np.isinf(targets).any():
-        raise ValueError("y holds infinity; a target that is not known is NaN.")
+        raise ValueError("y holds infinity; a missing target is NaN.")
     return targets
 
 
 def as_labels(y: Any) -> Array:
-    """Return y as an array, a single column as a vector; lists that mix strings and None keep both."""
+    """Return y as an array, a single column as a vector; strings and None in a list stay apart."""
     if y is None:
         raise ValueError(
-            "y is missing: this needs labels or targets, with unlabeled rows marked in y.",
+            "y is missing: this needs labels or targets, with unlabeled rows marked in y."
         )
     array = np.asarray(y)
-    if array.dtype.kind in "US" and isinstance(
-        y,
-        list | tuple,
-    ):  # numpy would spell a NaN beside strings as "nan"
+    if array.dtype.kind in "US" and isinstance(y, list | tuple):
+        # numpy would spell a NaN among strings as "nan"
         array = np.asarray(y, dtype=object)
     if array.ndim == 2 and array.shape[1] == 1:
         return array[:, 0]
@@ -135,7 +142,7 @@ def as_labels(y: Any) -> Array:
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether a label is None, NaN or a frame's NA."""
+    """Return whether a label is None, NaN or a frame's NA."""
     return (
         value is None
         or type(value).__name__ in ("NAType", "NaTType")
@@ -152,13 +159,18 @@ def _missing(y: Array) -> Array:
 
 
 def _equal(y: Array, marker: Any) -> Array:
-    """Where y equals a marker of the same kind: numbers do not equal strings, nor truth values numbers."""
+    """Return where y equals a marker of the same kind.
+
+    Numbers do not equal strings, nor booleans numbers.
+    """
     numeric = is_number(marker)
     if y.dtype != object:
-        same = y.dtype.kind in (
-            "iuf" if numeric else "b" if isinstance(marker, bool | np.bool_) else "US"
-        )
-        if same:
+        kinds = "US"
+        if numeric:
+            kinds = "iuf"
+        elif isinstance(marker, bool | np.bool_):
+            kinds = "b"
+        if y.dtype.kind in kinds:
             return np.asarray(y == marker)
         return np.zeros(y.shape, bool)
     hits = [is_number(v) == numeric and not _is_missing(v) and bool(v == marker) for v in y.ravel()]
@@ -166,7 +178,7 @@ def _equal(y: Array, marker: Any) -> Array:
 
 
 def _is_continuous(y: Array, missing: Array) -> bool:
-    """Whether some given entry is a number that is not whole."""
+    """Return whether some entry that is not missing is a number that is not whole."""
     values = y[~missing]
     if values.dtype == object:
         values = np.array([float(v) for v in values if is_number(v)])
@@ -181,5 +193,5 @@ def _unique(given: Array) -> tuple[Array, Array]:
             raise ValueError("y mixes strings and numbers as labels; use one kind.")
         given = np.array(given.tolist())
     if given.dtype.kind == "f" and np.isinf(given).any():
-        raise ValueError("y holds infinity, which is no class.")
+        raise ValueError("y holds infinity, which is not a class.")
     return np.unique(given, return_inverse=True)

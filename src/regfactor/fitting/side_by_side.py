@@ -1,4 +1,4 @@
-"""Two tables of the same rows laid side by side: the door, which columns are which view, a loss and a unit for each."""
+"""Two tables of the same rows side by side: reading, columns of each view, losses and units."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ from regfactor.penalties import Trace
 from regfactor.problems import Design
 from regfactor.problems.convex import convex
 
-NOISE = 64 * float(
-    np.finfo(np.float64).eps,
-)  # relative size of numbers about their mean that are rounding
+# relative size of numbers about their mean that are rounding
+MEAN_ROUNDING = 64 * float(np.finfo(np.float64).eps)
 
 
 class SecondView(BaseEstimator):
-    """Remembers the columns of the second of two tables, as the estimator itself does those of the first."""
+    """The columns of the second table; those of the first are kept by the estimator itself."""
 
     def __init__(self, sparse_zeros: str = "missing") -> None:
         self.sparse_zeros = sparse_zeros
@@ -33,7 +32,7 @@ class SecondView(BaseEstimator):
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What stands at each column: the number that data are divided by, and the weight of its loss."""
+    """For each column, the number that its data are divided by and the weight of its loss."""
 
     divisor: Array
     weight: Array
@@ -55,10 +54,8 @@ class Units:
         divisor = self.divisor.astype(table.dtype)
         if not is_sparse(table):
             return table / divisor
-        return scipy.sparse.csr_array(
-            (table.data / divisor[table.indices], table.indices, table.indptr),
-            table.shape,
-        )
+        data = table.data / divisor[table.indices]
+        return scipy.sparse.csr_array((data, table.indices, table.indptr), table.shape)
 
     def weigh(self, table: Any, entries: Any) -> Any:
         """Return the weight of each entry of a table; None where all are one."""
@@ -66,34 +63,44 @@ class Units:
             return entries
         weight = self.weight.astype(table.dtype)
         if not is_sparse(table):
-            return np.broadcast_to(weight, table.shape) * (1 if entries is None else entries)
-        data = weight[table.indices] * (1 if entries is None else entries.data)
+            if entries is None:
+                return np.broadcast_to(weight, table.shape)
+            return weight * entries
+        data = weight[table.indices]
+        if entries is not None:
+            data = data * entries.data
         return scipy.sparse.csr_array((data, table.indices, table.indptr), table.shape)
 
 
 def is_vector(y: Any) -> bool:
-    """Whether y has one number for each row and no columns."""
-    return not is_sparse(y) and len(getattr(y, "shape", None) or np.asarray(y).shape) == 1
+    """Return whether y has one number for each row and no columns."""
+    return not is_sparse(y) and np.ndim(y) == 1
 
 
 def second_table(y: Any, estimator: Any, reset: bool) -> Any:
     """Return the second table as numbers; a vector is a table of one column."""
-    y = np.asarray(y).reshape(-1, 1) if is_vector(y) else y
+    if is_vector(y):
+        y = np.asarray(y).reshape(-1, 1)
     return as_float_table(estimator, y, None, reset)
 
 
 def beside(first: Any, second: Any, dense: bool) -> Any:
-    """Return both tables as one in the precision of the first; a sparse one unless it has to be dense."""
+    """Return both tables as one in the precision of the first.
+
+    It is sparse where one of them is, unless it has to be dense.
+    """
     check_consistent_length(first, second)
     if not (is_sparse(first) or is_sparse(second)):
         return np.hstack([first, second.astype(first.dtype, copy=False)])
     if dense:
-        return np.hstack([with_holes(t).astype(first.dtype, copy=False) for t in (first, second)])
-    parts = [t if is_sparse(t) else _stored(t) for t in (first, second)]
+        return np.hstack(
+            [with_missing_as_nan(first), with_missing_as_nan(second).astype(first.dtype)]
+        )
+    parts = [_as_sparse(first), _as_sparse(second)]
     return scipy.sparse.csr_array(scipy.sparse.hstack(parts, format="csr", dtype=first.dtype))
 
 
-def with_holes(table: Any) -> Array:
+def with_missing_as_nan(table: Any) -> Array:
     """Return a table as an array with NaN where a sparse one stores nothing."""
     if not is_sparse(table):
         return np.asarray(table)
@@ -103,27 +110,26 @@ def with_holes(table: Any) -> Array:
     return whole
 
 
-def _stored(table: Array) -> Any:
-    """Return the observed entries of a dense table as a sparse one, zeros among them."""
+def _as_sparse(table: Any) -> Any:
+    """Return the observed entries of a table as a sparse one, zeros among them."""
+    if is_sparse(table):
+        return table
     rows, columns = np.nonzero(~np.isnan(table))
     return scipy.sparse.csr_array((table[rows, columns], (rows, columns)), shape=table.shape)
 
 
 def split_of(n_first: Any, d: int, names: list[str]) -> tuple[int, Array]:
-    """Return how many columns the first view has, and all columns in the order of the views.
+    """Return the number of columns of the first view, and all columns in the order of the views.
 
     `n_first` is a count, a share between 0 and 1, or the columns of the first view by name or
     position.
     """
     order = np.arange(d)
     if is_number(n_first):
-        if float(n_first).is_integer():
-            count = int(n_first)
-        else:
-            count = int(round(float(n_first) * d))
+        count = round(n_first if float(n_first).is_integer() else n_first * d)
     elif isinstance(n_first, str) or not hasattr(n_first, "__iter__"):
         raise ValueError(
-            f"n_first must be a count, a share, or a list of columns, got {n_first!r}.",
+            f"n_first must be a count, a share, or a list of columns, got {n_first!r}."
         )
     else:
         chosen = np.unique(np.asarray(places(list(n_first), names), int))
@@ -131,22 +137,19 @@ def split_of(n_first: Any, d: int, names: list[str]) -> tuple[int, Array]:
         order = np.concatenate([chosen, np.setdiff1d(order, chosen)])
     if not 0 < count < d:
         raise ValueError(
-            f"n_first={n_first!r} gives the first view {count} of {d} columns; both views need some.",
+            f"n_first={n_first!r} gives the first view {count} of {d} columns; both views need some."
         )
     return count, order
 
 
 def loss_pair(loss: Any) -> tuple[Loss, Loss]:
     """Return the losses of both views from one loss or a pair of them."""
+    pair = loss
     if isinstance(loss, str | Loss):
-        return as_loss(loss), as_loss(loss)
-    if (
-        isinstance(loss, list | tuple)
-        and len(loss) == 2
-        and all(isinstance(one, str | Loss) for one in loss)
-    ):
-        return as_loss(loss[0]), as_loss(loss[1])
-    raise ValueError(f"loss must be one loss or a pair, one for each view, got {loss!r}.")
+        pair = (loss, loss)
+    if len(pair) != 2 or not all(isinstance(one, str | Loss) for one in pair):
+        raise ValueError(f"loss must be one loss or a pair, one for each view, got {loss!r}.")
+    return as_loss(pair[0]), as_loss(pair[1])
 
 
 def joint_loss(losses: tuple[Loss, Loss], n_first: int) -> Loss:
@@ -168,40 +171,46 @@ def units(
     means, where there are intercepts); any other loss is weighted by what its best constants cost
     above its least value.
     """
-    divisors = []
-    weights = []
-    for loss, view in zip(losses, views, strict=True):
-        cost = _null_cost(Squared() if loss.of_residual else loss, view, rows, intercept)
-        usable = np.isfinite(cost) and cost > (_rounding(view) if loss.of_residual else 0.0)
-        divisors.append(np.sqrt(2 * cost) if usable and loss.of_residual else 1.0)
-        weights.append(0.5 / cost if usable and not loss.of_residual else 1.0)
+    divisors = [1.0, 1.0]
+    weights = [1.0, 1.0]
+    for i, (loss, view) in enumerate(zip(losses, views, strict=True)):
+        if loss.of_residual:
+            cost = _null_cost(Squared(), view, rows, intercept)
+            if _rounding(view) < cost < np.inf:
+                divisors[i] = np.sqrt(2 * cost)
+        else:
+            cost = _null_cost(loss, view, rows, intercept)
+            if 0 < cost < np.inf:
+                weights[i] = 0.5 / cost
     sizes = [view.shape[1] for view in views]
     return Units(np.repeat(divisors, sizes), np.repeat(weights, sizes))
 
 
 def _rounding(view: Any) -> float:
-    """Return the mean square below which numbers about their means are rounding: such a view is constant."""
+    """Return the mean square below which numbers about their means are rounding."""
     seen = np.abs(view.data if is_sparse(view) else view).astype(np.float64)
-    return float(np.square(NOISE * np.max(seen, where=~np.isnan(seen), initial=0.0)))
+    return float(np.square(MEAN_ROUNDING * np.max(seen, where=~np.isnan(seen), initial=0.0)))
 
 
 def _null_cost(loss: Loss, view: Any, rows: Array | None, intercept: bool) -> float:
-    """Return the mean loss of the observed entries under the best constants, above the least value of the loss."""
+    """Return the mean loss of observed entries under the best constants, above its least value."""
     if rows is not None:
         view = view[rows > 0]
         rows = rows[rows > 0]
     if loss.rowwise:
-        view = with_holes(view).astype(np.float64)
+        view = with_missing_as_nan(view).astype(np.float64)
     else:
         view = view.astype(np.float64)
     design = Design.intercept(view.shape[0]) if intercept else None
     problem = convex(view, loss, Trace(), 1.0, rows, None, design)
     data = problem.data
-    seen = sum(
-        t.x.size if t.w is None else float(np.broadcast_to(t.w, t.x.shape).sum())
-        for t in data.terms
-    )
+    total_weight = 0.0
+    for term in data.terms:
+        if term.w is None:
+            total_weight += term.x.size
+        else:
+            total_weight += float(np.broadcast_to(term.w, term.x.shape).sum())
+    if not total_weight > 0:
+        return 0.0
     P = problem.predictor(problem.null.factors, problem.null.coefficients)
-    if seen > 0:
-        return (data.value(P) - data.infimum) / seen
-    return 0.0
+    return (data.value(P) - data.infimum) / total_weight

@@ -1,4 +1,4 @@
-"""The two-view norm: Euclidean codes, components bounded in each of two views (theorem 7), with closed-form atoms."""
+"""The two-view norm: components bounded in each of two views (theorem 7), closed-form atoms."""
 
 from __future__ import annotations
 
@@ -18,22 +18,25 @@ from regfactor.penalties.factor import AtomNorms, Penalty, PowerPenalty
 from regfactor.penalties.gauges import RANK_CUT, Gauge, Polar, Trace
 from regfactor.penalties.sets import UnitBall
 
-# Angles from both ends towards the middle: near an end eta = cos^2 loses digits that the angle
+# Angles from both ends towards the middle: near an end eta = cos^2 loses precision that the angle
 # keeps.
-_NEAR = np.concatenate([np.logspace(-12, -1, 12), np.linspace(0.2, np.pi / 4, 5)])
-ANGLES = np.concatenate([_NEAR, np.pi / 2 - _NEAR[-2::-1]])
+_NEAR_END = np.concatenate([np.logspace(-12, -1, 12), np.linspace(0.2, np.pi / 4, 5)])
+ANGLES = np.concatenate([_NEAR_END, np.pi / 2 - _NEAR_END[-2::-1]])
 TINY = float(np.finfo(float).tiny)
-NINE_DIGITS = 1e-9
-INSIDE = 0.02  # eta further than this from both ends is found by Gram matrices
-# columns from which on the eta of a dual norm is searched by an iteration, and only the last is
-# proven
-SEARCHED = 400
-EDGE = 1e-13  # eta this close to an end stands for the end where a finite scale is needed
+ETA_TOLERANCE = 1e-9
+GRAM_MARGIN = 0.02  # eta further than this from both ends is found by Gram matrices
+# smaller side of a table from which on the eta of a dual norm is searched by an iterative norm, and
+# only the last norm is proven
+ITERATIVE_SIZE = 400
+END_MARGIN = 1e-13  # eta this close to an end replaces the end where a finite scale is needed
 
 
 @dataclass
 class TwoView(Gauge):
-    """max over eta of the trace norm of [sqrt(eta) Z1 / b1, sqrt(1 - eta) Z2 / b2]: |c1| <= b1 and |c2| <= b2."""
+    """max over eta of the trace norm of [sqrt(eta) Z1 / b1, sqrt(1 - eta) Z2 / b2].
+
+    It bounds components by |c1| <= b1 and |c2| <= b2.
+    """
 
     n_first: int = 1
     bounds: tuple[float, float] = (1.0, 1.0)
@@ -45,7 +48,7 @@ class TwoView(Gauge):
 
     @property
     def scale(self) -> float:
-        """The scale of the trace norm that has one bound for both views, and is nowhere larger than this norm."""
+        """The scale of the trace norm with one bound for both views, nowhere larger than this norm."""
         return float(np.hypot(*self.bounds))
 
     @property
@@ -54,13 +57,10 @@ class TwoView(Gauge):
         return Blocks(self.n_first, L2(), L2(), self.bounds)
 
     def at(self, eta: float, d: int) -> Trace:
-        """Return the trace norm at a fixed eta: a lower bound of this norm, equal to it at the best eta."""
-        eta = min(max(eta, EDGE), 1 - EDGE)
-        views = np.repeat(
-            [self.bounds[0] / np.sqrt(eta), self.bounds[1] / np.sqrt(1 - eta)],
-            self._sizes(d),
-        )
-        return Trace(views)
+        """Return the trace norm at a fixed eta: a lower bound of this norm, tight at the best eta."""
+        eta = min(max(eta, END_MARGIN), 1 - END_MARGIN)
+        scales = [self.bounds[0] / np.sqrt(eta), self.bounds[1] / np.sqrt(1 - eta)]
+        return Trace(np.repeat(scales, self._sizes(d)))
 
     def eta(self, Z: Array | Factors) -> float:
         """Return the maximizing eta."""
@@ -74,7 +74,7 @@ class TwoView(Gauge):
         return float(np.linalg.norm(F.codes, axis=0) @ self.norm.value(F.C))
 
     def recover(self, Z: Array) -> Factors:
-        """Return rank(Z) atoms: optimal factors at the best eta, rotated until all atoms weigh the views alike.
+        """Return rank(Z) atoms: factors at the best eta, rotated until all weigh the views alike.
 
         At the best eta the trace of M = C1 C1'/b1^2 - C2 C2'/b2^2 vanishes (or has one sign at an
         end), so an orthogonal rotation can give it a constant diagonal, and then the larger view is
@@ -83,50 +83,44 @@ class TwoView(Gauge):
         Q = self._range(Z)
         W = Q.T @ Z
         angle = _best_angle(*self._views(W))
-        weights = np.repeat(
-            [np.cos(angle), np.sin(angle)] / np.array(self.bounds),
-            self._sizes(Z.shape[1]),
-        )
-        U, s, _ = np.linalg.svd(W * weights, full_matrices=False)
+        U, s, _ = np.linalg.svd(W * self._weights(angle, Z.shape[1]), full_matrices=False)
         F = self._leveled(W, U, s)
         return Factors((Q @ F.Phi).astype(Z.dtype), F.C.astype(Z.dtype))
 
     def recover_near(self, U: Array, W: Array, eta: float) -> Factors:
-        """Return the atoms of Z = U W, U of orthonormal columns; faster where the best eta is inside and near one.
+        """Return the atoms of Z = U W, U of orthonormal columns; fast if the best eta is near one.
 
-        Gram matrices of the views find eta. They lose digits that a decomposition of W itself has:
-        where it says that eta is not the best to nine digits, Z is recovered with all care.
+        Gram matrices of the views find eta. They lose precision that a decomposition of W itself
+        has: where it shows that eta is not the best within the tolerance, Z is recovered anew.
         """
-        b = np.array(self.bounds)
-        sizes = self._sizes(W.shape[1])
         first_view, second_view = self._split(W)
-        found = _angle_by_grams(first_view / b[0], second_view / b[1], eta)
-        if found is not None:
-            scaled = W * np.repeat([np.cos(found), np.sin(found)] / b, sizes)
+        angle = _angle_by_grams(first_view / self.bounds[0], second_view / self.bounds[1], eta)
+        F = None
+        if angle is not None:
+            scaled = W * self._weights(angle, W.shape[1])
             left, s, right = np.linalg.svd(scaled, full_matrices=False)
-            first, second = (
-                s @ np.square(right[:, v]).sum(axis=1)
-                for v in (slice(sizes[0]), slice(sizes[0], None))
-            )
-            level = np.array([first / np.cos(found) ** 2, second / np.sin(found) ** 2]) / max(
-                s.sum(),
-                TINY,
-            )
-            if s[-1] > RANK_CUT * s[0] and abs(level[0] - level[1]) <= NINE_DIGITS:
+            squares = np.square(right)
+            first = s @ squares[:, : self.n_first].sum(axis=1) / np.cos(angle) ** 2
+            second = s @ squares[:, self.n_first :].sum(axis=1) / np.sin(angle) ** 2
+            even = abs(first - second) <= ETA_TOLERANCE * max(s.sum(), TINY)
+            if even and s[-1] > RANK_CUT * s[0]:
                 F = self._leveled(W, left, s)
-                return Factors(U @ F.Phi, F.C)
-        F = self.recover(W)
+        if F is None:
+            F = self.recover(W)
         return Factors(U @ F.Phi, F.C)
 
+    def _weights(self, angle: float, d: int) -> Array:
+        """Return the weights of the columns at eta = cos^2 of an angle."""
+        weights = [np.cos(angle) / self.bounds[0], np.sin(angle) / self.bounds[1]]
+        return np.repeat(weights, self._sizes(d))
+
     def _leveled(self, W: Array, U: Array, s: Array) -> Factors:
-        """Return the atoms of W from the left singular vectors and values of W E^-1 at the best eta."""
+        """Return the atoms of W from left singular vectors and values of W E^-1 at the best eta."""
         b1, b2 = self.bounds
         root = np.sqrt(np.maximum(s, np.finfo(float).eps ** 2 * s.max(initial=0)))
         C = (U.T @ W) / root[:, None]  # right at the ends too, where Z E^-1 has lost a view
-        M = (
-            C[:, : self.n_first] @ C[:, : self.n_first].T / b1**2
-            - C[:, self.n_first :] @ C[:, self.n_first :].T / b2**2
-        )
+        C1, C2 = self._split(C)
+        M = C1 @ C1.T / b1**2 - C2 @ C2.T / b2**2
         R = level_diagonal(M)
         Phi = (U * root) @ R.T
         C = R @ C
@@ -137,18 +131,19 @@ class TwoView(Gauge):
         raise UnsupportedProblem("TwoView has no closed prox; use the solver EtaSearch.")
 
     def polar(self, G: Array, k: int = 1) -> Polar:
-        """Minimize |G E_eta| over eta; every eta gives an upper bound, the atom gives a lower one (spec 1.3)."""
+        """Minimize |G E_eta| over eta: every eta gives an upper bound, the atom a lower one.
+
+        See spec 1.3.
+        """
         d = G.shape[1]
-        first, second = (
-            b * spectral_norm(v) for b, v in zip(self.bounds, self._split(G), strict=True)
-        )
+        first, second = self._norms_alone(G)
         if first + second == 0:
             return Polar(0.0, Factors.zeros(G.shape[0], G.shape[1], G.dtype))
         if min(first, second) == 0:
             return self._one_view(G, max(first, second))
         low = first**2 / (first + second) ** 2
         high = 1 - second**2 / (first + second) ** 2
-        large = min(G.shape) > SEARCHED
+        large = min(G.shape) > ITERATIVE_SIZE
         norm = _rough_norm(G) if large else _norm_of_scaled(G)
         found = scipy.optimize.minimize_scalar(
             lambda eta: norm(self.at(eta, d).scale),
@@ -167,11 +162,19 @@ class TwoView(Gauge):
         return Polar(value, atoms)
 
     def polar_near(self, G: Array, level: float) -> Polar:
-        """Each view alone is a lower bound, their sum an upper one: where the first will do, eta is not searched."""
-        alone = [b * spectral_norm(v) for b, v in zip(self.bounds, self._split(G), strict=True)]
-        if max(alone) <= (1 + NINE_DIGITS) * level:
+        """Return the dual norm where it may be at most a level, else a bound without a search.
+
+        Each view alone is a lower bound, their sum an upper one.
+        """
+        first, second = self._norms_alone(G)
+        if max(first, second) <= (1 + ETA_TOLERANCE) * level:
             return self.polar(G, 0)
-        return Polar(sum(alone), Factors.zeros(G.shape[0], G.shape[1], G.dtype))
+        return Polar(first + second, Factors.zeros(G.shape[0], G.shape[1], G.dtype))
+
+    def _norms_alone(self, G: Array) -> tuple[float, float]:
+        """Return the dual norms of each view alone."""
+        first, second = self._split(G)
+        return self.bounds[0] * spectral_norm(first), self.bounds[1] * spectral_norm(second)
 
     def per_row(self, codes: Array) -> Penalty:
         return PowerPenalty(2.0, 1 / np.linalg.norm(codes, axis=0))
@@ -188,7 +191,7 @@ class TwoView(Gauge):
         return self.n_first, d - self.n_first
 
     def _range(self, Z: Array) -> Array:
-        """Return an orthonormal basis of the column space, in which a weak view counts like a strong one."""
+        """Return a basis of the column space in which a weak view counts like a strong one."""
         sizes = [max(np.linalg.norm(v), np.finfo(float).tiny) for v in self._split(Z)]
         U, s, _ = np.linalg.svd(Z / np.repeat(sizes, self._sizes(Z.shape[1])), full_matrices=False)
         return np.asarray(U[:, s > RANK_CUT * s.max(initial=0)])
@@ -198,16 +201,16 @@ class TwoView(Gauge):
         return Z[:, : self.n_first], Z[:, self.n_first :]
 
     def _views(self, Z: Array | Factors) -> tuple[Array, Array]:
-        """Return each view over its bound, compressed to as few rows and columns as keep all inner products."""
+        """Return each view over its bound, compressed with all inner products kept."""
         if isinstance(Z, Factors):
             W = np.linalg.qr(Z.codes, mode="r") @ Z.C
         else:
             W = Z
         if W.shape[0] > W.shape[1]:
             W = np.linalg.qr(W, mode="r")
-        first, second = (
-            (v / b).astype(np.float64) for v, b in zip(self._split(W), self.bounds, strict=True)
-        )
+        first, second = self._split(W)
+        first = (first / self.bounds[0]).astype(np.float64)
+        second = (second / self.bounds[1]).astype(np.float64)
         return _narrow(first), _narrow(second)
 
     def _one_view(self, G: Array, value: float) -> Polar:
@@ -220,9 +223,8 @@ class TwoView(Gauge):
         e = self.at(eta, G.shape[1]).scale
         _, s, vt = np.linalg.svd(G * e, full_matrices=False)
         N = vt[s >= s[0] * (1 - 1e-6)]
-        values, vectors = np.linalg.eigh(
-            N[:, : self.n_first] @ N[:, : self.n_first].T - eta * np.eye(len(N)),
-        )
+        N1 = N[:, : self.n_first]
+        values, vectors = np.linalg.eigh(N1 @ N1.T - eta * np.eye(len(N)))
         low = min(values[0], 0.0)
         high = max(values[-1], 0.0)
         spread = high - low
@@ -243,7 +245,7 @@ class TwoView(Gauge):
 
 
 def _norm_of_scaled(G: Any) -> Callable[[Array], float]:
-    """Return the spectral norm of G with scaled columns, rounded up, from one Gram matrix of an upright G."""
+    """Return the spectral norm of G with scaled columns, rounded up, by one Gram matrix of G."""
     if G.shape[0] < G.shape[1]:
         return lambda e: spectral_norm(G * e)
     size = float(abs(G).max())
@@ -260,7 +262,7 @@ def _norm_of_scaled(G: Any) -> Callable[[Array], float]:
 
 
 def _rough_norm(G: Any) -> Callable[[Array], float]:
-    """Return the same by an iteration that begins where its last call ended: good enough to search by."""
+    """Return the same by an iteration from where its last call ended, accurate enough to search."""
     last = [np.ones(min(G.shape))]
 
     def norm(e: Array) -> float:
@@ -280,12 +282,13 @@ def _narrow(view: Array) -> Array:
 
 
 def level_diagonal(M: Array) -> Array:
-    """Return an orthogonal R such that R M R' has a constant diagonal, by at most k - 1 rotations (Schur-Horn).
+    """Return an orthogonal R such that R M R' has a constant diagonal (Schur-Horn).
 
-    Each takes one entry above the mean to the mean, beside one below it; those of disjoint pairs
-    are done at once.
+    At most k - 1 rotations each take one entry above the mean to the mean, paired with one below
+    it; those of disjoint pairs are done at once.
     """
-    M, k = M.copy(), len(M)
+    M = M.copy()
+    k = len(M)
     R = np.eye(k)
     mean = np.trace(M) / max(k, 1)
     open_ = np.ones(k, bool)
@@ -309,12 +312,13 @@ def level_diagonal(M: Array) -> Array:
 
 
 def _leveling(a: Array, b: Array, d: Array) -> tuple[Array, Array]:
-    """Return the cosines and sines that turn excesses a > 0 into zero beside excesses d < 0 and couplings b."""
+    """Return cosines and sines that rotate excesses a > 0, paired with d < 0 by b, into zero."""
     q = -(b + np.copysign(np.sqrt(b * b - a * d), b))
     with np.errstate(divide="ignore", invalid="ignore"):
         far = q / d
         near = a / q
-    far, near = (np.where(np.isfinite(r), r, np.inf) for r in (far, near))
+    far = np.where(np.isfinite(far), far, np.inf)
+    near = np.where(np.isfinite(near), near, np.inf)
     t = np.where(np.abs(near) < np.abs(far), near, far)
     c = 1 / np.sqrt(1 + t * t)
     return c, c * t
@@ -331,7 +335,10 @@ def _trace_norm(angle: float, first: Array, second: Array) -> tuple[float, float
 
 
 def _best_angle(first: Array, second: Array) -> float:
-    """Maximize the unimodal h(angle): bisect the sign of h' over a grid dense at both ends, then solve in the cell."""
+    """Return the maximizer of the unimodal h(angle).
+
+    The sign of h' is bisected over a grid that is dense at both ends, and its root is found there.
+    """
     if not np.any(second):
         return 0.0
     if not np.any(first):
@@ -345,39 +352,29 @@ def _best_angle(first: Array, second: Array) -> float:
     while high - low > 1:
         middle = (low + high) // 2
         if slope(ANGLES[middle]) > 0:
-            low, high = (middle, high)
+            low = middle
         else:
-            low, high = (low, middle)
+            high = middle
     if low < 0:
         return 0.0
     if high == len(ANGLES):
         return np.pi / 2
-    # relative to the nearer end, so that an angle of 1e-9 keeps its digits
+    # relative to the nearer end, so that an angle of 1e-9 keeps its precision
     if ANGLES[low] < np.pi / 4:
-        return float(
-            scipy.optimize.brentq(
-                slope,
-                ANGLES[low],
-                ANGLES[high],
-                xtol=1e-15 * ANGLES[low],
-                rtol=1e-14,
-            ),
-        )
-    near = max(np.pi / 2 - ANGLES[high], EDGE)
+        return _root(slope, ANGLES[low], ANGLES[high])
+    near = max(np.pi / 2 - ANGLES[high], END_MARGIN)
     far = np.pi / 2 - ANGLES[low]
-    rest = scipy.optimize.brentq(
-        lambda r: slope(np.pi / 2 - r),
-        near,
-        far,
-        xtol=1e-15 * near,
-        rtol=1e-14,
-    )
-    return float(np.pi / 2 - rest)
+    return np.pi / 2 - _root(lambda rest: slope(np.pi / 2 - rest), near, far)
+
+
+def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return the root of a function in an interval, relative to its lower end."""
+    return float(scipy.optimize.brentq(function, low, high, xtol=1e-15 * low, rtol=1e-14))
 
 
 def _angle_by_grams(first: Array, second: Array, eta: float) -> float | None:
-    """Return the best angle by k x k eigenvalue problems, searched around an eta; None where it is not well inside."""
-    if not INSIDE < eta < 1 - INSIDE or not len(first):
+    """Return the best angle by k x k eigenvalue problems, from an eta; None where it is near an end."""
+    if not GRAM_MARGIN < eta < 1 - GRAM_MARGIN or not len(first):
         return None
     G1 = first @ first.T
     G2 = second @ second.T
@@ -390,7 +387,7 @@ def _angle_by_grams(first: Array, second: Array, eta: float) -> float | None:
         roots = np.sqrt(np.maximum(squares, np.finfo(float).eps * squares[-1]))
         return float(c * s * (np.einsum("ij,ij->j", Q, away @ Q) / roots).sum())
 
-    ends = np.arccos(np.sqrt([1 - INSIDE, INSIDE]))
+    ends = np.arccos(np.sqrt([1 - GRAM_MARGIN, GRAM_MARGIN]))
     angle = float(np.arccos(np.sqrt(eta)))
     step = 0.01
     here = slope(angle)

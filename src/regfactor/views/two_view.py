@@ -22,7 +22,7 @@ from regfactor.fitting.side_by_side import (
     second_table,
     split_of,
     units,
-    with_holes,
+    with_missing_as_nan,
 )
 from regfactor.fitting.two_view_estimator import TWO_VIEW_CONSTRAINTS, TwoViewEstimator
 from regfactor.losses import Loss
@@ -221,7 +221,7 @@ class TwoViewSubspace(TwoViewEstimator):
         return self._ordered(table)
 
     def _ordered(self, table: Any) -> Any:
-        table = with_holes(table) if self._whole else table
+        table = with_missing_as_nan(table) if self._whole else table
         if np.all(np.diff(self._order) == 1):
             return table
         return table[:, self._order]
@@ -322,7 +322,7 @@ class TwoViewSubspace(TwoViewEstimator):
         check_is_fitted(self)
         table = self._table(X1, X2)
         predicted = self._predicted(self._scored(table))
-        observed = with_holes(table)
+        observed = with_missing_as_nan(table)
         return self._as_fitted(np.where(np.isnan(observed), predicted, observed))
 
     def predict_view(self, X1: Any = None, X2: Any = None) -> Array:

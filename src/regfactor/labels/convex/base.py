@@ -19,7 +19,7 @@ from regfactor.fitting.factor_estimator import TableInputs
 from regfactor.fitting.inputs import as_float_table, codes_of, filled, row_weights
 from regfactor.fitting.parameters import POSITIVE
 from regfactor.fitting.scoring import Scoring
-from regfactor.fitting.side_by_side import Units, with_holes
+from regfactor.fitting.side_by_side import Units, with_missing_as_nan
 from regfactor.fitting.two_view_estimator import TWO_VIEW_CONSTRAINTS, TwoViewEstimator
 from regfactor.labels.convex.selection import select_by_labels
 from regfactor.losses import LOSSES, Loss, as_loss
@@ -101,7 +101,7 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         return self.reconstruction_weight / cells, 1 / counts.labeled_rows
 
     def _inputs(self, X: Any, reset: bool) -> Array:
-        return with_holes(as_float_table(self, X, None, reset))
+        return with_missing_as_nan(as_float_table(self, X, None, reset))
 
     def _intercept(self, X: Any) -> Design | None:
         """Return offsets of the label columns alone."""
@@ -113,11 +113,11 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         )
 
     def _choose(self, problem: Convex, inputs: TableInputs, run: Run) -> Choice[Convex]:
-        random = np.random.default_rng(run.seed())
+        validation = self._validation(run)
         if not is_option(self.alpha, "auto"):
             return Choice(problem)
         problem.at(1.0).check()
-        chosen = select_by_labels(problem, self._n_first, self.rule, random)
+        chosen = select_by_labels(problem, self._n_first, self.rule, validation)
         return Choice(problem.at(chosen.best.value), chosen)
 
     def _publish(
@@ -134,7 +134,7 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         return published
 
     def transform(self, X: Any) -> Array:
-        """Return the codes of each row, scored alone by its inputs; holes (NaN) are allowed.
+        """Return the codes of each row, scored alone by its inputs; entries may be missing.
 
         An unlabeled training row has its `codes_` again; those of a labeled one were fitted to its
         label too.
@@ -177,7 +177,7 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         return np.asarray(self._losses[0].predict(codes @ self.components_ + self.intercept_))
 
     def complete(self, X: Any) -> Any:
-        """Return the inputs with their holes filled by the model; type, index and columns are kept.
+        """Return the inputs with missing entries filled; type, index and columns are kept.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""How strong, chosen by the labels of labeled rows that were held out."""
+"""Strength chosen by the labels of labeled rows that were held out."""
 
 from __future__ import annotations
 
@@ -15,44 +15,43 @@ from regfactor.fitting.selection import (
     SMALLEST,
     Search,
     Selection,
+    Validation,
     trial_of,
 )
 from regfactor.problems import Convex, Data
-from regfactor.solvers.paths import along
+from regfactor.solvers.choose import prepared, solve_within
 
 
-def select_by_labels(
-    problem: Convex,
-    n_first: int,
-    rule: str,
-    random: np.random.Generator,
-) -> Selection:
-    """Choose the strength of a gauge under which labels held out, the columns from n_first on, are predicted best."""
+def select_by_labels(problem: Convex, n_first: int, rule: str, validation: Validation) -> Selection:
+    """Choose the strength under which held-out labels, the columns from n_first on, cost least."""
     choose(rule, RULES, "rule")
     problem = problem.at(1.0)
-    held = _held_rows(problem.data, n_first, random)
-    labels = np.arange(problem.data.shape[1]) >= n_first
-    train = problem.data.kept(~(held[:, None] & labels))
-    judged = problem.data.kept(held[:, None] & labels)
-    fitted = replace(problem, data=train)
+    held = _held_rows(problem.data, n_first, validation.random)
+    labels = held[:, None] & (np.arange(problem.data.shape[1]) >= n_first)
+    judged = replace(problem, data=problem.data.kept(labels))
+    fitted = replace(problem, data=problem.data.kept(~labels))
     alphas = np.geomspace(1.0, SMALLEST, ALPHAS) * fitted.alpha_max()
+    fitted = prepared(fitted.at(alphas[0]))
     search = Search()
-    for alpha, solution in zip(alphas, along(fitted, alphas, tol=ROUGH), strict=False):
-        P = replace(problem, data=judged).predictor(
-            solution.point.factors, solution.point.coefficients
-        )
-        if search.ended([trial_of(judged.row_values(P)[held], alpha)]):
+    point = None
+    for alpha in alphas.tolist():
+        point = solve_within(fitted.at(alpha), validation.limits(tol=ROUGH), point).point
+        P = judged.predictor(point.factors, point.coefficients)
+        losses = judged.data.row_values(P)[held]
+        if search.ended([trial_of(losses, alpha)]):
+            break
+        if validation.is_over("alpha", len(search.trials)):
             break
     return Selection("alphas", search.trials, search.choice(rule))
 
 
 def _held_rows(data: Data, n_first: int, random: np.random.Generator) -> Array:
-    """Return a tenth of the labeled rows, at least one, but none whose labels would leave a column without any."""
+    """Return which rows are held out: a tenth of the labeled ones, at least one."""
     known = data.observed[:, n_first:]
     labeled = np.flatnonzero(known.any(axis=1))
     if len(labeled) < 2:
         raise ValueError(
-            "alpha='auto' holds out labels, and there is only one labeled row; give a number.",
+            "alpha='auto' holds out labels, and there is only one labeled row; give a number."
         )
     drawn = random.permutation(labeled)[: max(1, round(HELD_OUT * len(labeled)))]
     held = np.zeros(len(known), bool)
