@@ -18,7 +18,7 @@ REMEDY = (
 
 @dataclass(frozen=True)
 class Labels:
-    """Classes, sorted or as they were named, and the position of every row's class; -1 if unlabeled."""
+    """Classes, sorted or as they were named, and the position of each row's class, or -1."""
 
     classes: Array
     codes: Array
@@ -97,11 +97,14 @@ def encode_labels(y: Any, unlabeled: Any = None, classes: Iterable[Any] | None =
 
 
 def _warn_of_marker(found: Array) -> None:
-    """Warn of the class "-1" among strings, which numpy makes of a marker -1; with only "1" it is a class."""
+    """Warn of the class "-1" among strings, which numpy makes of a marker -1.
+
+    Where "1" is the only other class, it is a class.
+    """
     if found.dtype.kind in "US" and "-1" in found and set(found.tolist()) != {"-1", "1"}:
         warn(
-            "The string '-1' in y is taken for a class: among strings, unlabeled rows are None, NaN "
-            "or ''. If it marks unlabeled rows, set unlabeled='-1'; if it is a class, set "
+            "The string '-1' in y is taken for a class: among strings, unlabeled rows are None, "
+            "NaN or ''. If it marks unlabeled rows, set unlabeled='-1'; if it is a class, set "
             "unlabeled=''."
         )
 

@@ -137,7 +137,8 @@ def split_of(n_first: Any, d: int, names: list[str]) -> tuple[int, Array]:
         order = np.concatenate([chosen, np.setdiff1d(order, chosen)])
     if not 0 < count < d:
         raise ValueError(
-            f"n_first={n_first!r} gives the first view {count} of {d} columns; both views need some."
+            f"n_first={n_first!r} gives the first view {count} of {d} columns; both views need "
+            "some."
         )
     return count, order
 

@@ -79,7 +79,7 @@ class TwoViewEstimator(ConvexEstimator):
         return published
 
     def _eta(self, F: Factors) -> float:
-        """Return the weight of the first view at which the norm of published factors is attained."""
+        """Return the weight of the first view at which the norm of factors is attained."""
         if F.rank:
             return self._gauge.eta(F)
         first, second = self._bounds()

@@ -48,7 +48,7 @@ class TwoView(Gauge):
 
     @property
     def scale(self) -> float:
-        """The scale of the trace norm with one bound for both views, nowhere larger than this norm."""
+        """The scale of the trace norm with one bound for both views, a lower bound of this norm."""
         return float(np.hypot(*self.bounds))
 
     @property
@@ -57,7 +57,7 @@ class TwoView(Gauge):
         return Blocks(self.n_first, L2(), L2(), self.bounds)
 
     def at(self, eta: float, d: int) -> Trace:
-        """Return the trace norm at a fixed eta: a lower bound of this norm, tight at the best eta."""
+        """Return the trace norm at a fixed eta, a lower bound of this norm, tight at the best."""
         eta = min(max(eta, END_MARGIN), 1 - END_MARGIN)
         scales = [self.bounds[0] / np.sqrt(eta), self.bounds[1] / np.sqrt(1 - eta)]
         return Trace(np.repeat(scales, self._sizes(d)))
@@ -373,7 +373,7 @@ def _root(function: Callable[[float], float], low: float, high: float) -> float:
 
 
 def _angle_by_grams(first: Array, second: Array, eta: float) -> float | None:
-    """Return the best angle by k x k eigenvalue problems, from an eta; None where it is near an end."""
+    """Return the best angle by k x k eigenvalue problems; None where it is near an end."""
     if not GRAM_MARGIN < eta < 1 - GRAM_MARGIN or not len(first):
         return None
     G1 = first @ first.T

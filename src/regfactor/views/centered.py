@@ -1,4 +1,4 @@
-"""A table about its column means, dense or sparse, with the units and the rounding of its columns."""
+"""A table about its column means, dense or sparse, with units and rounding of its columns."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ColumnUnits:
 
 @dataclass(frozen=True, eq=False)
 class Centered:
-    """A table about its weighted mean, in units of its columns, rows times the root of their weight."""
+    """A table about its weighted mean, in units of its columns, rows times roots of weights."""
 
     values: Any
     units: ColumnUnits

@@ -29,7 +29,7 @@ class CorrelationInputs:
 
 
 class CanonicalCorrelation(TwoTableEstimator):
-    """max over A, B of tr(A' Sxy B) with A'(Sxx + ridge I)A = I and B'(Syy + ridge I)B = I: canonical correlation.
+    """max over A, B of tr(A' Sxy B) with A'(Sxx + ridge I)A = I and B'(Syy + ridge I)B = I.
 
     S are the covariances of both tables, whose columns are standardized with `scale`. In closed
     form, by one singular value decomposition. Attributes and their scales and signs are those of
@@ -61,6 +61,8 @@ class CanonicalCorrelation(TwoTableEstimator):
         Regressions of a table's columns on its scores.
     coef_ : array of shape (n_targets, n_features)
     intercept_ : array of shape (n_targets,)
+    objective_ : float
+        Minus the trace that is maximized, in sums over rows.
 
     Examples
     --------
@@ -93,7 +95,7 @@ class CanonicalCorrelation(TwoTableEstimator):
         y : array-like of shape (n_samples, n_targets) or (n_samples,)
             The second table.
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight w stands for w equal rows.
+            Weights act as repetition counts.
 
         Returns
         -------

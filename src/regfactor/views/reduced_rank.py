@@ -147,7 +147,7 @@ class ReducedRankRegression(TwoTableEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples, n_targets) or (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight w stands for w equal rows.
+            Weights act as repetition counts.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Estimators on two tables of the same rows, in closed form: reading, linear predictions, scores."""
+"""Estimators on two tables of the same rows, in closed form."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TwoTableEstimator(
     RegressorMixin,
     Estimator,
 ):
-    """An estimator of two tables in closed form: predictions linear in X, scores by `x_rotations_`."""
+    """An estimator of two tables: predictions are linear in X, scores by `x_rotations_`."""
 
     _locally = False
     _no_certificate = "its global optimum is known in closed form"

@@ -29,26 +29,27 @@ from regfactor.losses import Loss
 
 
 class TwoViewSubspace(TwoViewEstimator):
-    """min over Z, b of L1(Z1 + b1; X1) + L2(Z2 + b2; X2) + alpha max_eta |[sqrt(eta) Z1/B1, sqrt(1-eta) Z2/B2]|_tr.
+    """min over Z, b of L1(Z1 + b1; X1) + L2(Z2 + b2; X2) + alpha |||[Z1, Z2]|||.
 
-    Z = [Z1, Z2] = codes @ components. The norm is that of the least sum of |phi_i| over all
-    factorizations with components |c1_i| <= B1 in the first view and |c2_i| <= B2 in the second:
-    each view has its own bound, and neither can buy strength from the other. The rank is found by
-    itself, entries and whole views may be missing, and the fit comes with a duality gap.
+    Z = [Z1, Z2] = codes @ components. The norm max_eta |[sqrt(eta) Z1/B1, sqrt(1-eta) Z2/B2]|_tr is
+    the least sum of |phi_i| over all factorizations with components |c1_i| <= B1 in the first view
+    and |c2_i| <= B2 in the second: each view has its own bound, and neither can buy strength from
+    the other. The rank is found by itself, entries and whole views may be missing, and the fit
+    comes with a duality gap.
 
     Parameters
     ----------
     alpha : float or "auto", default=1.0
         Strength of the norm. From `alpha_max_` on, Z is zero. "auto" tries 20 strengths from there
-        down to a thousandth, and takes the one that predicts a tenth of the entries, held out at
-        random, best.
+        down to a thousandth, and takes the one that predicts a random tenth of the entries, which
+        is held out, best.
     bounds : pair of float, default=(1.0, 1.0)
         B1 and B2, in the units in which the views are fitted (see `scale`).
     loss : str, Loss or a pair of them, default="squared"
         How predictions are compared with entries, in both views or in each.
     n_first : int, float or list, optional
-        For one stacked table, which of its columns are the first view: their number, their share,
-        or their names.
+        For one stacked table, the columns of the first view: their number, their share, or their
+        names.
     scale : bool, default=True
         Whether views count alike whatever their units: data under a loss of the residual (squared,
         huber, ...) are divided by the root mean square of their view about the column means, and
@@ -65,13 +66,13 @@ class TwoViewSubspace(TwoViewEstimator):
     tol : float, default=1e-4
         Relative duality gap at which the fit stops.
     time_limit : float, optional
-        Seconds after which the solver stops; a warning then tells the gap.
+        Seconds after which the fit stops; a warning then states the gap.
     verbose : int, default=0
         1 shows a line with the objective and the gap.
     random_state : int, optional
-        Seed of the entries held out by `alpha="auto"`.
+        Seed of the held-out entries of `alpha="auto"`.
     callback : callable, optional
-        Called with every `Iterate`; the run ends when it returns something true.
+        Called with every `Iterate`; the run ends when it returns a true value.
 
     Attributes
     ----------
@@ -82,7 +83,7 @@ class TwoViewSubspace(TwoViewEstimator):
     view_components_ : list of two ndarray
         The same by views; rows have a length of at most B1 and B2.
     view_weight_ : ndarray of shape (2,)
-        eta and 1 - eta: how much each view decides. At 1 and 0 the second follows from the first.
+        eta and 1 - eta, the weights of the views. At 1 and 0 the second follows from the first.
     intercept_ : ndarray of shape (n_features,)
         In the units of the fit.
     scale_ : ndarray of shape (n_features,)
@@ -92,7 +93,7 @@ class TwoViewSubspace(TwoViewEstimator):
         With `alpha="auto"`.
     objective_, gap_, relative_gap_ : float
     certificate_ : Certificate
-        `str(certificate_)` says in one sentence how far the fit can be from the optimum.
+        `str(certificate_)` states in one sentence how far the fit can be from the optimum.
 
     Notes
     -----
@@ -157,8 +158,8 @@ class TwoViewSubspace(TwoViewEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_first_features)
-            The first view, or both side by side where `n_first` tells them apart. NaN marks a hole,
-            a row of NaN a view that is missing.
+            The first view, or both side by side where `n_first` is set. NaN marks a missing entry,
+            a row of NaN a missing view.
         y : {array-like, sparse matrix} of shape (n_samples, n_second_features), optional
             The second view.
         sample_weight : array-like of shape (n_samples,), optional
@@ -208,8 +209,8 @@ class TwoViewSubspace(TwoViewEstimator):
     def _read_stacked(self, X: Any) -> Any:
         if self.n_first is None:
             raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None: give the second view, "
-                "fit(X1, X2), or tell by n_first which columns of X are the first.",
+                f"{type(self).__name__} requires y to be passed, but the target y is None: give "
+                "the second view, fit(X1, X2), or set n_first, the columns of X that are the first."
             )
         table = as_float_table(self, X, None, reset=True)
         names = list(getattr(self, "feature_names_in_", ())) or list(
@@ -228,7 +229,7 @@ class TwoViewSubspace(TwoViewEstimator):
 
     @property
     def _whole(self) -> bool:
-        """Whether a sparse table has to be held whole, since losses differ between its columns."""
+        """Whether a sparse table is held as a dense one, since losses differ between columns."""
         return self._losses[0] != self._losses[1] or self._losses[0].rowwise
 
     def transform(self, X1: Any, X2: Any = None) -> Array:
@@ -257,37 +258,43 @@ class TwoViewSubspace(TwoViewEstimator):
             if X2 is None:
                 return self._ordered(as_float_table(self, X1, None, reset=False))
             return self._parts(X1, X2)
-        first = None if X1 is None else as_float_table(self, X1, None, reset=False)
-        if X2 is None:
-            second = None
-        else:
+        first = None
+        second = None
+        if X1 is not None:
+            first = as_float_table(self, X1, None, reset=False)
+        if X2 is not None:
             second = second_table(X2, self._second, reset=False)
         return self._joined(first, second)
 
     def _parts(self, X1: Any, X2: Any) -> Any:
         """Return the views of a model of one stacked table side by side, each given apart."""
-        sizes = self._n_first, len(self._order) - self._n_first
-        tables = [
-            None if X is None else second_table(X, SecondView(self.sparse_zeros), True)
-            for X in (X1, X2)
-        ]
-        for name, table, size in zip(("X1", "X2"), tables, sizes, strict=True):
-            if table is not None and table.shape[1] != size:
-                raise ValueError(f"{name} has {table.shape[1]} columns, the view has {size}.")
-        return self._joined(*tables)
+        n_second = len(self._order) - self._n_first
+        first = self._part(X1, "X1", self._n_first)
+        second = self._part(X2, "X2", n_second)
+        return self._joined(first, second)
+
+    def _part(self, X: Any, name: str, width: int) -> Any:
+        if X is None:
+            return None
+        table = second_table(X, SecondView(self.sparse_zeros), True)
+        if table.shape[1] != width:
+            raise ValueError(f"{name} has {table.shape[1]} columns, the view has {width}.")
+        return table
 
     def _joined(self, first: Any, second: Any) -> Any:
-        given = first if second is None else second
-        sizes = self._n_first, len(self._order) - self._n_first
-        absent = [np.full((given.shape[0], size), np.nan, given.dtype) for size in sizes]
-        return beside(
-            absent[0] if first is None else first,
-            absent[1] if second is None else second,
-            self._whole,
-        )
+        """Return both views side by side, NaN for one that is None."""
+        if first is None:
+            first = np.full((second.shape[0], self._n_first), np.nan, second.dtype)
+        if second is None:
+            n_second = len(self._order) - self._n_first
+            second = np.full((first.shape[0], n_second), np.nan, first.dtype)
+        return beside(first, second, self._whole)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
-        """Fit, and return the codes of the training rows; by the first view alone where the second is a vector."""
+        """Fit, and return the codes of the training rows.
+
+        They are scored by the first view alone where the second is a vector.
+        """
         self.fit(X, y, **fit_params)
         if self._target:
             return self.transform(X)
@@ -308,7 +315,7 @@ class TwoViewSubspace(TwoViewEstimator):
         return self._as_fitted(self._predicted(X))
 
     def denoise(self, X1: Any, X2: Any = None) -> Any:
-        """Return the reconstruction of rows: both views, or one stacked table, without missing entries.
+        """Return the reconstruction of both views, or of one stacked table.
 
         Parameters are those of `transform`, the result is that of `inverse_transform`.
         """

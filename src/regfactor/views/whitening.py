@@ -73,7 +73,7 @@ def cholesky_whitener(G: Array, ridge: float, noise: Array) -> Array | None:
 
 
 def _row_space(table: Centered) -> Array:
-    """Return A in the row space of X with A'X'XA = I; its rank is judged with columns of length one.
+    """Return A in the row space of X with A'X'XA = I; its rank is that of columns of length one.
 
     A column that may be all rounding is left out. Where the lengths of columns are so far apart
     that leaving that space is beyond rounding, or what was taken for null is not, it is the row

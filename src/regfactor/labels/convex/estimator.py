@@ -1,4 +1,4 @@
-"""Labels as a second view of the inputs: semi-supervised prediction at its global optimum (thesis, proposition 9)."""
+"""Labels as a second view of the inputs, at the global optimum (thesis, proposition 9)."""
 
 from __future__ import annotations
 
@@ -26,23 +26,22 @@ def _gives_probabilities(estimator: Any) -> bool:
 
 
 class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
-    r"""min over Z, b of L(Zy + b; y)/T_l + w/(n d) L(Zx; X) + alpha |||[Zx, Zy]|||, with |||.||| the two-view norm.
+    r"""min over Z, b of L(Zy + b; y)/T_l + w/(n d) L(Zx; X) + alpha |||[Zx, Zy]|||.
 
     Inputs and labels are two views of the same rows under shared codes: Zx = codes @ components
-    rebuilds all n rows of d inputs, Zy = codes @ label components predicts the labels of the T_l
-    labeled ones. The norm is the least sum of lengths of codes with components of length at most b1
-    and label components of length at most b2. It is convex: the fit is global, with a duality gap.
-    New rows are scored by their inputs. Two classes are one column of labels; more are one column
-    each against the rest, or jointly under "softmax".
+    reconstructs all n rows of d inputs, Zy = codes @ label components predicts the labels of the
+    T_l labeled ones. The two-view norm |||.||| is the least sum of lengths of codes with components
+    of length at most b1 and label components of length at most b2. It is convex: the fit is global,
+    with a duality gap. New rows are scored by their inputs. Two classes are one column of labels;
+    more are one column each against the rest, or jointly under "softmax".
 
     Parameters
     ----------
     alpha : float or "auto", default=0.02
         Strength of the norm. "auto" tries 20 strengths from `alpha_max_` down to a thousandth, and
-        takes the one that predicts the labels of a tenth of the labeled rows, held out at random,
-        best.
+        takes the one that predicts the held-out labels of a random tenth of the labeled rows best.
     reconstruction_weight : float, default=1.0
-        w > 0: how much rebuilding the inputs counts beside predicting the labels.
+        w > 0: weight of reconstructing the inputs relative to predicting the labels.
     loss : str or Loss, default="logistic"
         Of the labels: "logistic", "softmax", "squared", "smoothed_hinge", "squared_hinge", "hinge",
         ...
@@ -66,9 +65,9 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
     time_limit : float, optional
     verbose : int, default=0
     random_state : int, optional
-        Seed of the labels held out by `alpha="auto"`.
+        Seed of the held-out labels of `alpha="auto"`.
     callback : callable, optional
-        Called with every `Iterate`; the run ends when it returns something true.
+        Called with every `Iterate`; the run ends when it returns a true value.
 
     Attributes
     ----------
@@ -78,12 +77,12 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
     label_components_ : ndarray of shape (n_atoms, n_label_columns)
     label_intercept_ : ndarray of shape (n_label_columns,)
     transduction_ : ndarray of shape (n_samples,)
-        The class of every training row, given ones kept.
+        The class of every training row; given ones are kept.
     view_weight_ : ndarray of shape (2,)
         eta and 1 - eta of the norm: how much inputs and labels decide.
     alpha_, alpha_max_, objective_, gap_, relative_gap_ : float
     certificate_ : Certificate
-        `str(certificate_)` says in one sentence how far the fit can be from the optimum.
+        `str(certificate_)` states in one sentence how far the fit can be from the optimum.
 
     Notes
     -----
@@ -144,9 +143,9 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            NaN marks a hole.
+            NaN marks a missing entry.
         y : array-like of shape (n_samples,)
-            Numbers or strings; -1, NaN, None or "" (or `unlabeled`) where the class is not known.
+            Numbers or strings; -1, NaN, None or "" (or `unlabeled`) where the class is unknown.
         sample_weight : array-like of shape (n_samples,), optional
 
         Returns
@@ -216,7 +215,7 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each class; those of one against the rest are scaled to sum to one.
+        """Return the probability of each class; one against the rest is scaled to sum to one.
 
         Parameters
         ----------
@@ -236,11 +235,11 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
 
 
 class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstimator):
-    r"""min over Z, b of L(Zy + b; y)/T_l + w/(n d) L(Zx; X) + alpha |||[Zx, Zy]|||, with |||.||| the two-view norm.
+    r"""min over Z, b of L(Zy + b; y)/T_l + w/(n d) L(Zx; X) + alpha |||[Zx, Zy]|||.
 
-    As `ConvexFactorClassifier`, with numbers for targets: T_l is the number of rows with a known
-    target. Targets are fitted as they are; the bounds and alpha are in their units, so standardize
-    them when in doubt.
+    As `ConvexFactorClassifier`, with the two-view norm |||.|||, but with numbers for targets: T_l
+    is the number of rows with a known target. Targets are fitted as they are; the bounds and alpha
+    are in their units, so standardize them when in doubt.
 
     Parameters
     ----------
@@ -259,7 +258,7 @@ class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstima
     codes_, components_, label_components_, label_intercept_, view_weight_ : ndarray
         As in `ConvexFactorClassifier`.
     transduction_ : ndarray of the shape of y
-        The targets of every training row, given ones kept.
+        The targets of every training row; given ones are kept.
     alpha_, alpha_max_, objective_, gap_, relative_gap_ : float
     certificate_ : Certificate
 
@@ -317,9 +316,9 @@ class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstima
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            NaN marks a hole.
+            NaN marks a missing entry.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            NaN where a target is not known.
+            NaN where a target is missing.
         sample_weight : array-like of shape (n_samples,), optional
 
         Returns
@@ -366,7 +365,7 @@ class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstima
 
 
 def _coded(labels: Labels, loss: Loss) -> Array:
-    """Return the label columns in the coding of the loss: one for two classes, else one for each."""
+    """Return label columns in the coding of the loss: one for two classes, else one for each."""
     columns = labels.one_hot()
     if not loss.rowwise:
         if columns.shape[1] == 2:
