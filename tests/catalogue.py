@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import laplacian_kernel
 
 import regfactor
 from regfactor import kernels, losses, maps, norms, penalties
-from regfactor.losses import potentials
+from regfactor.losses import distances, divergences, potentials
 
 LOSSES = {
     "squared": losses.Squared(),
@@ -49,6 +49,17 @@ POTENTIALS = {
     "steps": potentials.Steps(levels=4),
     "dual_exp": potentials.Dual(potentials.Exp()),
     "dual_burg": potentials.Dual(potentials.Burg()),
+}
+
+# On rows of four numbers.
+_COVARIANCE = np.eye(4) + 0.5
+DIVERGENCES = {
+    "squared": distances.SquaredDistance(),
+    "scaled": distances.ScaledDistance(np.linspace(0.5, 2.0, 4)),
+    "mahalanobis": distances.Mahalanobis(covariance=_COVARIANCE),
+    "fitted_mahalanobis": distances.FittedMahalanobis(covariance=_COVARIANCE),
+    "absolute": distances.Manhattan(),
+    **{name: divergences.BregmanDivergence(part) for name, part in POTENTIALS.items()},
 }
 
 # Blocks split 2 + 3 of the SHAPE[1] = 5 columns on which the laws of norms and gauges are tried.

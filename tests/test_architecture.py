@@ -16,6 +16,7 @@ import catalogue
 import regfactor
 from regfactor.kernels import Kernel
 from regfactor.losses import Huber, Loss
+from regfactor.losses.distances import Divergence
 from regfactor.losses.potentials import Potential
 from regfactor.maps import Map
 from regfactor.norms import Norm
@@ -41,6 +42,8 @@ STOREY_OF = {room: height for height, rooms in enumerate(STOREYS) for room in ro
 ROLES = {  # where the parts of a role are exported, and which tables of the catalogue may hold them
     "regfactor.losses": (Loss, ["LOSSES"]),
     "regfactor.losses.potentials": (Potential, ["POTENTIALS"]),
+    "regfactor.losses.distances": (Divergence, ["DIVERGENCES"]),
+    "regfactor.losses.divergences": (Divergence, ["DIVERGENCES"]),
     "regfactor.norms": (Norm, ["NORMS"]),
     "regfactor.kernels": (Kernel, ["KERNELS"]),
     "regfactor.maps": (Map, ["MAPS"]),

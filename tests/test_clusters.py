@@ -3,6 +3,7 @@
 import itertools
 import pickle
 import re
+import time
 import tracemalloc
 
 import numpy as np
@@ -21,20 +22,30 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from catalogue import POTENTIALS, RANDOM_START, draw_potential, is_rowwise, rng
+from catalogue import (
+    DIVERGENCES as EVERY_DIVERGENCE,
+)
+from catalogue import (
+    POTENTIALS,
+    RANDOM_START,
+    cases,
+    draw_potential,
+    is_rowwise,
+    rng,
+)
 from regfactor.clusters import mixture
 from regfactor.clusters.kmeans import BregmanKMeans
 from regfactor.clusters.mixture import BregmanMixture
 from regfactor.clusters.normalized_cut import BregmanNormalizedCut
 from regfactor.kernels import Gaussian, as_kernel
 from regfactor.losses import potentials
-from regfactor.losses.distances import Mahalanobis, weighted_median
+from regfactor.losses.distances import Divergence, Mahalanobis, weighted_median
 from regfactor.losses.divergences import DIVERGENCES, BregmanDivergence, as_divergence
 from regfactor.losses.sums import row_values
 from regfactor.problems.clusters import Clusters
 from regfactor.problems.kernel_clusters import KernelClusters
-from regfactor.solvers import nearest
-from regfactor.solvers.row_steps import Means
+from regfactor.solvers import EM, Lloyd, nearest, solve
+from regfactor.solvers.row_steps import Means, RowSteps
 
 NAMES = sorted(DIVERGENCES)
 every_divergence = pytest.mark.parametrize("name", NAMES)
@@ -303,6 +314,169 @@ def test_the_objective_never_rises_and_is_that_of_the_labels(name, seed):
     np.testing.assert_allclose(own, D.min(axis=1), atol=1e-9 * (1 + D.min(axis=1).max()))
     assert model.inertia_ == pytest.approx(w @ own, rel=1e-8, abs=1e-8)
     assert model.score(X, sample_weight=w) == pytest.approx(-model.inertia_, rel=1e-8, abs=1e-8)
+
+
+def draw_rows(divergence, seed, n):
+    if isinstance(divergence, BregmanDivergence):
+        return draw_potential(divergence.potential, seed, (n, 4))
+    return rng(seed).normal(size=(n, 4))
+
+
+@pytest.mark.parametrize("divergence", cases(EVERY_DIVERGENCE))
+@settings(max_examples=8)
+@given(seed=st.integers(0, 2**31))
+def test_centers_minimize_and_are_legal(divergence, seed):
+    X = draw_rows(divergence, seed, 15)
+    random = rng(seed)
+    for w in (None, random.integers(0, 4, 15) + np.eye(15)[0]):
+        weights = np.ones(15) if w is None else w
+        center = divergence.center(X, w)
+        assert center.shape == (4,) and divergence.domain.contains(center).all()
+
+        def cost(m, weights=weights):
+            return weights @ divergence.paired(X, np.broadcast_to(m, X.shape))
+
+        least = cost(center)
+        shares = 10.0 ** random.uniform(-6, 0, size=15)[:, None]
+        others = list((1 - shares) * center + shares * X)  # between legal rows
+        if not np.isfinite([divergence.domain.low, divergence.domain.high]).any():
+            others += list(center + shares * random.normal(size=(15, 4)))
+        assert all(least <= cost(m) + 1e-9 * (1 + abs(least)) for m in others)
+        sparse = divergence.center(scipy.sparse.csr_array(X), w)
+        np.testing.assert_allclose(sparse, center, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("divergence", cases(EVERY_DIVERGENCE))
+def test_centers_under_several_weights_are_those_under_each(divergence):
+    X = draw_rows(divergence, 0, 20)
+    weights = rng(1).random((20, 3))
+    each = [divergence.center(X, w) for w in weights.T]
+    np.testing.assert_allclose(divergence.centers(X, weights), each, rtol=1e-12)
+
+
+class HalfSquares(Divergence):
+    """The squared distance as a divergence that is not stated as affine; its center is a mean."""
+
+    def get_params(self, deep=True):
+        return {}
+
+    def center(self, X, weights=None):
+        return np.average(X, axis=0, weights=weights)
+
+    def between(self, X, M, anchor, base=None):
+        return np.square(X[:, None] - M).sum(axis=2) / 2
+
+    def paired(self, X, M):
+        return np.square(X - M).sum(axis=1) / 2
+
+
+def test_a_divergence_states_its_own_center():
+    X = rows("squared")
+    w = rng(0).integers(0, 3, 300).astype(float)
+    M = X[:3]
+    own, known = (
+        BregmanKMeans(3, D, init=M, tol=0.0).fit(X, sample_weight=w)
+        for D in (HalfSquares(), "squared")
+    )
+    np.testing.assert_allclose(own.cluster_centers_, known.cluster_centers_, rtol=1e-9)
+    own, known = (
+        BregmanMixture(3, D, random_state=0, tol=1e-10).fit(X, sample_weight=w)
+        for D in (HalfSquares(), "squared")
+    )
+    np.testing.assert_allclose(own.means_, known.means_, rtol=1e-6)
+
+
+def test_a_divergence_without_a_center_cannot_be_stated():
+    class NoCenter(Divergence):
+        between = HalfSquares.between
+        paired = HalfSquares.paired
+
+    with pytest.raises(TypeError, match="center"):
+        NoCenter()
+
+
+@pytest.mark.parametrize("name", ["exp", "kl", "bernoulli", "cube"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_empty_clusters_are_given_the_same_rows_by_rough_divergences(name, weighted, monkeypatch):
+    """Exact divergences of all rows took longer than all iterations of k-means."""
+    X = np.clip(rng(0).random((6, 5))[rng(1).integers(6, size=900)], 0.1, 0.9)
+    X += 0.05 * rng(2).random((900, 5))
+    w = rng(3).integers(0, 3, 900).astype(float) if weighted else None
+    M = np.vstack([X[:4], X[:4] * 0.5 + 0.01])  # nobody is nearest to the last ones
+    fit = BregmanKMeans(8, name, init=M, tol=0.0).fit(X, sample_weight=w)
+    exact = nearest.Centers.own
+    monkeypatch.setattr(
+        RowSteps, "_own_costs", lambda steps, centers, labels, count: exact(centers, X, labels)
+    )
+    slow = BregmanKMeans(8, name, init=M, tol=0.0).fit(X, sample_weight=w)
+    assert np.bincount(fit.labels_, minlength=8).all()
+    np.testing.assert_array_equal(fit.labels_, slow.labels_)
+    np.testing.assert_array_equal(fit.cluster_centers_, slow.cluster_centers_)
+
+
+@pytest.mark.parametrize("make", [BregmanKMeans, BregmanMixture])
+def test_a_given_covariance_is_kept(make):
+    X = rows("squared", n=200) @ np.diag([3.0, 1.0, 0.5, 2.0])
+    S = np.cov(X.T) + 0.1
+    model = make(3, Mahalanobis(covariance=S), random_state=0).fit(X)
+    np.testing.assert_array_equal(model.covariance_, S)
+    white = np.linalg.solve(np.linalg.cholesky(S), X.T).T
+    plain = make(3, random_state=0).fit(white)
+    if make is BregmanKMeans:
+        plain = make(3, n_init=10, random_state=0).fit(white)
+    np.testing.assert_array_equal(model.predict(X), plain.predict(white))
+    cost = 100 * np.linalg.slogdet(S)[1]  # W/2 log det S
+    assert model.objective_ == pytest.approx(plain.objective_ + cost, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("S", "message"),
+    [(np.eye(3), r"shape \(4, 4\)"), (-np.eye(4), "positive definite"), (np.tri(4), "symmetric")],
+)
+def test_a_given_covariance_is_checked(S, message):
+    with pytest.raises(ValueError, match=message):
+        BregmanKMeans(3, Mahalanobis(covariance=S)).fit(rows("squared"))
+
+
+def test_starts_that_the_time_limit_leaves_out_are_reported():
+    def wait(iterate):
+        if iterate.settled:
+            time.sleep(0.3)
+
+    model = BregmanKMeans(3, init="random", n_init=5, time_limit=0.2, random_state=0, callback=wait)
+    with pytest.warns(ConvergenceWarning, match="time_limit"):
+        model.fit(rows("squared"))
+    assert model.status_.name == "TIME_LIMIT"
+
+
+@pytest.mark.parametrize("sharpness", [None, 2.0])
+def test_clusters_are_solved_as_any_problem(sharpness):
+    X = rows("squared") + 10 * np.eye(3, 4)[np.arange(300) % 3]
+    codes = np.where(np.arange(300) < 9, (np.arange(300) + 1) % 3, -1)
+    free = Clusters(X, None, DIVERGENCES["squared"], 3, sharpness=sharpness)
+    known = Clusters(X, None, DIVERGENCES["squared"], 3, codes, sharpness)
+    solution = solve(free, random_state=1, max_iter=500)
+    assert solution.solver == ("Lloyd" if sharpness is None else "EM")
+    assert solution.status.converged and solution.point.centers.shape == (3, 4)
+    assert solve(known).objective >= solution.objective * (1 - 1e-3)
+    with pytest.raises(ValueError, match="sharpness"):
+        (EM() if sharpness is None else Lloyd()).check(free)
+    K = as_kernel("rbf", 0.1).gram(X)
+    ones = np.ones(300)
+    cut = KernelClusters(K.__getitem__, ones, ones, ones, 3, codes, sharpness)
+    assert solve(cut).status.converged
+    if sharpness is None:
+        model = BregmanKMeans(3, init=solution.point.centers, tol=0.0).fit(X)
+        assert solution.objective == pytest.approx(model.objective_, rel=1e-3)
+        np.testing.assert_array_equal(solve(known).point.labels[:9], codes[:9])
+        np.testing.assert_array_equal(solve(cut).point.labels[:9], codes[:9])
+
+
+@pytest.mark.parametrize("codes", [np.zeros(3, int), np.full(300, 3), np.full(300, -2)])
+def test_invalid_known_clusters_are_refused(codes):
+    problem = Clusters(rows("squared"), None, DIVERGENCES["squared"], 3, codes)
+    with pytest.raises(ValueError, match="codes must hold a cluster from 0 to 2"):
+        solve(problem)
 
 
 @every_divergence

@@ -444,6 +444,23 @@ def test_bad_input_is_named_with_its_remedy(y, parameters, message):
     assert not [name for name in vars(model) if name.endswith("_") and name != "n_features_in_"]
 
 
+def test_a_given_covariance_is_kept():
+    X, _, marked = groups()
+    S = np.cov(X.T) + 0.1
+    model = ReverseClassifier(Mahalanobis(covariance=S)).fit(X, marked)
+    np.testing.assert_array_equal(model.covariance_, S)
+    white = np.linalg.solve(np.linalg.cholesky(S), X.T).T
+    plain = ReverseClassifier().fit(white, marked)
+    np.testing.assert_array_equal(model.transduction_, plain.transduction_)
+
+
+@pytest.mark.parametrize("flag", [1, 0, 1.0])
+def test_the_flag_of_cuts_is_a_truth_value(flag):
+    X, _, marked = groups()
+    with pytest.raises(ValueError, match="'normalized_cut' .* must be True or False. Got"):
+        ReverseClassifier(normalized_cut=flag).fit(X, marked)
+
+
 def test_a_column_of_labels_is_a_vector():
     X, _, marked = groups()
     with pytest.warns(DataConversionWarning):

@@ -196,7 +196,9 @@ class SquaredDistance(Affine):
         return np.maximum(row_sums(X, stored) + away @ away, 0) / 2
 
     def values(self, X: Array) -> Array:
-        return apply_to_rows(_half_squares, X)
+        if is_sparse(X):
+            return apply_to_rows(_half_squares, X)
+        return _half_squares(X)
 
     def center_gradients(self, M: Array, anchor: Array) -> tuple[Array, Array]:
         moved = M - anchor

@@ -163,6 +163,11 @@ DIVERGENCES: dict[str, Divergence] = {
 }
 
 
+TRANSFERS_OF_ROWS = ("sigmoid", "softmax", "exp", "cube", "relaxed_sigmoid", "mahalanobis")
+TRANSFER_DIVERGENCES = {name: DIVERGENCES[name] for name in TRANSFERS_OF_ROWS}
+TRANSFER_DIVERGENCES["identity"] = DIVERGENCES["squared"]
+
+
 def named(divergence: Divergence) -> str:
     """Return a divergence as a user writes it: by its name where it has one."""
     for name, part in DIVERGENCES.items():

@@ -13,8 +13,8 @@ from regfactor.core.loop import Iterate, Limits
 from regfactor.core.params import UnsupportedProblem
 from regfactor.problems.clusters import Clustering, ClusterPoint, Clusters
 from regfactor.solvers.base import Solver
+from regfactor.solvers.lloyd import steps_from
 from regfactor.solvers.seeding import first_point
-from regfactor.solvers.start_steps import steps_from
 
 
 @dataclass

@@ -11,10 +11,13 @@ import numpy as np
 
 from regfactor.core.loop import Iterate, Limits
 from regfactor.core.params import UnsupportedProblem
-from regfactor.problems.clusters import Clustering, ClusterPoint
+from regfactor.problems.clusters import Clustering, ClusterPoint, Clusters
+from regfactor.problems.kernel_clusters import KernelClusters
 from regfactor.solvers.base import Solver
+from regfactor.solvers.kernel_steps import KernelSteps
+from regfactor.solvers.row_steps import RowSteps
 from regfactor.solvers.seeding import first_point
-from regfactor.solvers.start_steps import steps_from
+from regfactor.solvers.steps import Steps
 
 
 @dataclass
@@ -62,3 +65,11 @@ class Lloyd(Solver):
                 yield from steps.moves()
                 return
             steps.update(found)
+
+
+def steps_from(problem: Clustering, start: ClusterPoint) -> Steps:
+    """Return the steps from a point, on rows or in feature space."""
+    if isinstance(problem, KernelClusters):
+        return KernelSteps(problem, start)
+    assert isinstance(problem, Clusters)
+    return RowSteps(problem, start)

@@ -11,6 +11,7 @@ import scipy.sparse
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array
 from regfactor.losses.distances import Affine
+from regfactor.losses.divergences import BregmanDivergence
 from regfactor.problems.clusters import BLOCK_ENTRIES, FREE, ClusterPoint, Clusters, small_blocks
 from regfactor.solvers.nearest import Centers
 from regfactor.solvers.steps import (
@@ -29,6 +30,8 @@ SINGLE_ROWS = 8192  # whose sum is taken in float32, or of which a copy in float
 MAX_SUMMED_CENTERS = 2000  # whose sums cost no more than those of some thousand rows
 TINY_WEIGHT = 1e-30  # share of the largest weight that float32 takes for zero
 MAX_CHANGED = 0.08  # share of the rows up to which their changes cost less than all sums
+REFINED_ROWS = 8  # for each empty cluster, whose divergences are found exactly
+MAX_ROUGH_SHARE = 1e-9  # of the largest divergence, up to which rounding may rule
 REFRESH_EVERY = 20  # iterations after which sums are taken anew, since differences gather rounding
 
 FindCenters = Callable[[Array, Array | None, Array, Array], Array]
@@ -47,12 +50,14 @@ class RowSteps(Steps):
         self.move = np.inf
         self.objective = np.inf
         self.find_centers: FindCenters
-        # Scores in float32 have no gain: it follows from sums, which then cannot wait.
-        self.screened = False
+        # The gain follows from sums, which then cannot wait, where scores in float32 have none and
+        # where known clusters replace nearest ones.
+        self.gain_by_sums = False
         if isinstance(problem.divergence, Affine):
             self.means = Means(problem)
             self.find_centers = self.means
-            self.screened = problem.sizes is not None
+            known = problem.codes is not None and not problem.far
+            self.gain_by_sums = known or problem.sizes is not None
         else:
             self.find_centers = ChangedCenters(problem)
 
@@ -61,17 +66,20 @@ class RowSteps(Steps):
         centers = Centers(self.divergence, self.centers, problem.anchor, problem.far)
         labels, gain = centers.nearest(problem.X, problem.weights, problem.sizes)
         if problem.codes is not None:
-            gain -= self._restore_known(centers, labels)
+            known = problem.codes != FREE
+            if not self.gain_by_sums:
+                gain -= self._lost_gain(centers, labels)
+            labels[known] = problem.codes[known]
         masses = self.masses = problem.masses(labels)
         still = self.labels is not None and np.array_equal(labels, self.labels)
-        if self.screened:
+        if self.gain_by_sums:
             self.next_centers = self.means(labels, self.labels, self.centers, masses)
             gain = centers.gain(self.means.sums, masses)
         objective = problem.objective(self.divergence, gain)
         filled = labels
         if not masses.all():
-            own = centers.own(problem.X, labels)
             empty = np.flatnonzero(masses == 0)
+            own = self._own_costs(centers, labels, len(empty))
             filled = fill_empty(problem, labels, own, empty, ON_CENTER * problem.scale)
             if np.array_equal(filled, labels):  # no row can be moved
                 filled = labels
@@ -85,10 +93,10 @@ class RowSteps(Steps):
         problem = self.problem
         labels = found.labels
         masses = self.masses
-        before = found.point.labels if self.screened else self.labels
+        before = found.point.labels if self.gain_by_sums else self.labels
         if labels is not found.point.labels:
             masses = problem.masses(labels)
-        if self.screened and labels is found.point.labels:
+        if self.gain_by_sums and labels is found.point.labels:
             centers = self.next_centers
         else:
             centers = self.find_centers(labels, before, self.centers, masses)
@@ -99,18 +107,39 @@ class RowSteps(Steps):
         moved = centers - problem.anchor
         self.divergence = self.divergence.refitted(problem.statistics, moved, masses)
 
-    def _restore_known(self, centers: Centers, labels: Array) -> float:
-        """Write known clusters over labels; return by how much that lowers the gain."""
+    def _own_costs(self, centers: Centers, labels: Array, count: int) -> Array:
+        """Return divergences of rows from their own centers, to find the farthest rows.
+
+        They are found roughly by products, and exactly for a few of the farthest rows. Where these
+        are so near that rounding may have chosen them, all are found exactly.
+        """
+        problem = self.problem
+        divergence = self.divergence
+        if not isinstance(divergence, BregmanDivergence) or is_sparse(problem.X) or problem.far:
+            return centers.own(problem.X, labels)
+        base = problem.base(divergence)
+        assert base is not None
+        gradients, offsets = centers.gradients
+        own = base + offsets[labels]
+        for at, X in small_blocks(problem.X):
+            own[at] -= np.einsum("ij,ij->i", X - problem.anchor, gradients[labels[at]])
+        refined = min(REFINED_ROWS * (count + 1), len(own))
+        farthest = np.argpartition(own, len(own) - refined)[-refined:]
+        own[farthest] = centers.own(problem.X[farthest], labels[farthest])
+        if own[farthest].min() <= MAX_ROUGH_SHARE * base.max():
+            return centers.own(problem.X, labels)
+        return own
+
+    def _lost_gain(self, centers: Centers, labels: Array) -> float:
+        """Return by how much known clusters in place of the nearest ones lower the gain."""
         problem = self.problem
         lost = 0.0
         for some, codes, X in known_blocks(problem):
-            if not self.screened:
-                D = centers.divergence.between(X, centers.M, centers.anchor)
-                at = np.arange(len(some))
-                rise = D[at, codes] - D[at, labels[some]]
-                weights = np.ones(len(some)) if problem.weights is None else problem.weights[some]
-                lost += float(weights @ rise)
-            labels[some] = codes
+            D = centers.divergence.between(X, centers.M, centers.anchor)
+            at = np.arange(len(some))
+            rise = D[at, codes] - D[at, labels[some]]
+            weights = np.ones(len(some)) if problem.weights is None else problem.weights[some]
+            lost += float(weights @ rise)
         return lost
 
     def expect(self, sharpness: float) -> Expectation:

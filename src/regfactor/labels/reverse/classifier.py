@@ -34,9 +34,8 @@ from regfactor.labels.reverse.assignment import (
     sharpness_of_rows,
     warn_if_merged,
 )
-from regfactor.losses.distances import Divergence, Mahalanobis, SquaredDistance
-from regfactor.losses.divergences import as_divergence
-from regfactor.losses.transfers import TRANSFERS
+from regfactor.losses.distances import Divergence, SquaredDistance
+from regfactor.losses.divergences import TRANSFER_DIVERGENCES, as_divergence
 from regfactor.problems.clusters import ClusterPoint, Clusters
 from regfactor.problems.kernel_clusters import KernelClusters
 from regfactor.solvers.choose import solve_from, solve_within
@@ -427,8 +426,10 @@ class ReverseClassifier(ClassifierMixin, Estimator):
     def __sklearn_tags__(self) -> Tags:
         """Return tags: sparse tables, and a precomputed kernel."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = takes_sparse(self.kernel)
-        tags.input_tags.pairwise = is_pairwise(self.kernel)
+        tags.input_tags.sparse = True
+        if self.kernel is not None:
+            tags.input_tags.sparse = takes_sparse(self.kernel)
+            tags.input_tags.pairwise = is_pairwise(self.kernel)
         return tags
 
 
@@ -447,7 +448,7 @@ def _divergence(transfer: Any) -> Divergence:
     """Return the divergence of a transfer."""
     if not isinstance(transfer, str):
         return as_divergence(transfer)
-    return as_divergence(choose(transfer, {**TRANSFERS, "mahalanobis": Mahalanobis()}, "transfer"))
+    return choose(transfer, TRANSFER_DIVERGENCES, "transfer")
 
 
 def _centers(problem: Clusters, point: ClusterPoint) -> Centers:
