@@ -662,7 +662,7 @@ def test_sparse_tables_have_the_variance_of_dense_ones(weighted):
     dense, sparse = (
         Clusters(Y, w, as_divergence("squared"), 3) for Y in (X, scipy.sparse.csr_array(X))
     )
-    assert sparse.variance == pytest.approx(dense.variance, rel=1e-12)
+    assert sparse.spread.variance == pytest.approx(dense.spread.variance, rel=1e-12)
 
 
 def test_numbers_outside_are_counted_in_sparse_tables():

@@ -226,9 +226,8 @@ class BregmanKMeans(
     def _publish_rows(self, problem: Clusters, solution: Solution[Any]) -> Solution[Any]:
         point = solution.point
         dtype = problem.X.dtype
-        divergence = problem.divergence_at(point)
-        cost = divergence.parameter_cost(problem.mass)
-        centers = Centers(divergence, point.centers, problem.anchor, problem.far)
+        centers = Centers.of(problem, point)
+        cost = centers.divergence.parameter_cost(problem.mass)
         self._centers: Any = centers
         self._placed: Array | None = point.centers.astype(dtype)
         self.inertia_ = centers.inertia(problem, point.labels, solution.objective - cost)

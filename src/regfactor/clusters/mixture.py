@@ -187,15 +187,14 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
     ) -> Solution[Any]:
         point = solution.point
         dtype = inputs.X.dtype
-        divergence = inputs.divergence_at(point)
-        self._centers = Centers(divergence, point.centers, inputs.anchor, inputs.far)
+        self._centers = Centers.of(inputs, point)
         self.means_ = point.centers.astype(dtype)
         self.weights_ = point.shares.astype(dtype)
         self.sharpness_ = point.sharpness
         if point.covariance is not None:
             self.covariance_ = point.covariance.astype(dtype)
         self.converged_ = solution.status.converged
-        if self.n_components > 1 and inputs.variance > 0:
+        if self.n_components > 1 and inputs.spread.variance > 0:
             self._warn_if_merged(point.centers)
         return solution
 

@@ -248,8 +248,7 @@ class BregmanNormalizedCut(ClusterMixin, ClusterEstimator):
             self._centers = inputs.affinity.scoring(centers.compact(), cut=True)
             solution = replace(solution, objective=max(solution.objective, 0.0))  # rounding
         else:
-            divergence = problem.divergence_at(point)
-            self._centers = Centers(divergence, point.centers, problem.anchor, problem.far)
+            self._centers = Centers.of(problem, point)
         warn_of_empty(self.labels_, problem.weights, self.n_clusters)
         return solution
 

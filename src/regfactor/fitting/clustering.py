@@ -10,7 +10,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from regfactor.core.blas import one_thread
 from regfactor.core.linalg import is_sparse
-from regfactor.core.loop import Solution
 from regfactor.core.params import Array, Interval, warn
 from regfactor.fitting.base import Estimator
 from regfactor.fitting.inputs import names_of, naming_columns_in_errors, row_weights, validated
@@ -143,15 +142,3 @@ def _advice(X: Any, divergence: Divergence) -> str:
         "Values are real numbers: use divergence='squared', 'sigmoid' or 'absolute', or transform "
         "the columns."
     )
-
-
-def publish_run(estimator: Any, solution: Solution[Any], solver: str) -> None:
-    """Set what every solver reports, and warn if it did not converge."""
-    estimator.objective_ = solution.objective
-    estimator.status_ = solution.status
-    estimator.solver_ = solver
-    estimator.n_iter_ = solution.n_iter
-    estimator.history_ = solution.history
-    if not solution.status.converged:
-        message = f"{type(estimator).__name__} did not converge: {solution.status.message}."
-        warn(message, ConvergenceWarning)

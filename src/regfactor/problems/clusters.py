@@ -109,6 +109,19 @@ class Clustering(Problem[ClusterPoint]):
         return np.where(excluded, -np.inf, log_weights)
 
 
+@dataclass(frozen=True)
+class Spread:
+    """The mean variance of columns, and whether rows are far from the origin or near it.
+
+    `far` rows are centered before products are taken; of `near` ones float32 adds up some thousand
+    without losing precision.
+    """
+
+    variance: float
+    far: bool
+    near: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Clusters(Clustering):
     """min over labels z and centers m of factor sum_i w_i D(x_i, m_{z_i}) + parameter cost.
@@ -156,28 +169,31 @@ class Clusters(Clustering):
             total += weights @ self.X[at]
         return total / self.mass
 
-    @cached_property
-    def _sampled_variances(self) -> Array:
-        step = -(-self.X.shape[0] // SAMPLED_ROWS)
-        X = self.X[::step]
-        w = np.ones(X.shape[0]) if self.weights is None else self.weights[::step]
-        return _squares(X, w, self.anchor) / max(float(w.sum()), np.finfo(np.float64).tiny)
+    def weights_at(self, at: Any) -> Array:
+        """Return the weights of some rows, by a slice or by places."""
+        if self.weights is None:
+            return np.ones(self.X.shape[0])[at]
+        return self.weights[at]
 
     @cached_property
-    def variance(self) -> float:
-        """The mean variance of the columns, by a sample of the rows where there are many."""
-        return float(self._sampled_variances.mean())
+    def spread(self) -> Spread:
+        """How columns vary relative to their means, by a sample of the rows if there are many."""
+        some = slice(None, None, -(-self.X.shape[0] // SAMPLED_ROWS))
+        w = self.weights_at(some)
+        mass = max(float(w.sum()), np.finfo(np.float64).tiny)
+        variances = _squares(self.X[some], w, self.anchor) / mass
+        means = np.abs(self.anchor)
+        scale = np.sqrt(self.divergence.spread(variances))
+        return Spread(
+            float(variances.mean()),
+            bool((means > FAR_MEAN * scale).any()),
+            bool((means <= NEAR_MEAN * np.sqrt(variances)).all()),
+        )
 
-    @cached_property
+    @property
     def far(self) -> bool:
         """Whether rows lie so far from the origin that products are taken from their mean."""
-        spread = np.sqrt(self.divergence.spread(self._sampled_variances))
-        return bool((np.abs(self.anchor) > FAR_MEAN * spread).any())
-
-    @cached_property
-    def near(self) -> bool:
-        """Whether columns vary so much that float32 adds up some rows without losing precision."""
-        return bool((np.abs(self.anchor) <= NEAR_MEAN * np.sqrt(self._sampled_variances)).all())
+        return self.spread.far
 
     @cached_property
     def sizes(self) -> Array | None:
@@ -249,9 +265,7 @@ class Clusters(Clustering):
 SHARED = (
     "mass",
     "anchor",
-    "_sampled_variances",
-    "far",
-    "near",
+    "spread",
     "sizes",
     "_fixed_base",
     "statistics",

@@ -21,6 +21,7 @@ from regfactor.losses.distances import Affine, Divergence
 from regfactor.losses.divergences import named
 from regfactor.problems.clusters import (
     BLOCK_ENTRIES,
+    ClusterPoint,
     Clusters,
     blocks,
     readable_blocks,
@@ -51,6 +52,12 @@ class Centers:
     M: Array
     anchor: Array
     far: bool = False
+
+    @classmethod
+    def of(cls, problem: Clusters, point: ClusterPoint) -> Centers:
+        """Return the centers of a point."""
+        assert point.centers is not None
+        return cls(problem.divergence_at(point), point.centers, problem.anchor, problem.far)
 
     def between(self, X: Any) -> Array:
         """D(x_i, m_j) of all rows and centers."""

@@ -86,7 +86,7 @@ class RowSteps(Steps):
         # Rows off their centers by rounding are moved in vain.
         full = filled is labels or not objective < self.objective
         point = ClusterPoint(self.centers, labels, covariance=self.divergence.covariance)
-        settled = full and (still or self.move <= tol * problem.variance)
+        settled = full and (still or self.move <= tol * problem.spread.variance)
         return Assignment(point, objective, filled, settled)
 
     def update(self, found: Assignment) -> None:
@@ -138,8 +138,7 @@ class RowSteps(Steps):
             D = centers.divergence.between(X, centers.M, centers.anchor)
             at = np.arange(len(some))
             rise = D[at, codes] - D[at, labels[some]]
-            weights = np.ones(len(some)) if problem.weights is None else problem.weights[some]
-            lost += float(weights @ rise)
+            lost += float(problem.weights_at(some) @ rise)
         return lost
 
     def expect(self, sharpness: float) -> Expectation:
@@ -211,7 +210,7 @@ class Means:
         if problem.weights is not None:
             self.largest_weight = float(problem.weights.max())
         self.dtype = np.dtype(np.float64)
-        if problem.near and not self._has_tiny_weights():
+        if problem.spread.near and not self._has_tiny_weights():
             self.dtype = problem.X.dtype
 
     def __call__(self, labels: Array, old: Array | None, M: Array, masses: Array) -> Array:

@@ -79,7 +79,7 @@ def known_means(problem: Clusters, random: np.random.RandomState) -> Array:
 
     With no known cluster at all it is k-means++.
     """
-    w = np.ones(problem.X.shape[0]) if problem.weights is None else problem.weights
+    w = problem.weights_at(slice(None))
     k = problem.n_clusters
     sums = np.zeros((k, problem.X.shape[1]))
     masses = np.zeros(k)

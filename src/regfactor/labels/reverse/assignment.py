@@ -119,12 +119,12 @@ def diagonal_start(problem: Clusters, start: ClusterPoint) -> ClusterPoint:
     return ClusterPoint(solution.point.centers)
 
 
-def sharpness_of_rows(problem: Clusters, centers: Centers, labels: Array) -> float:
+def sharpness_of_rows(problem: Clusters, point: ClusterPoint) -> float:
     """Return the automatic sharpness, by a sample of the rows where there are many."""
+    assert point.labels is not None
     some = slice(None, None, -(-problem.X.shape[0] // SAMPLED_ROWS))
-    own = centers.own(problem.X[some], labels[some])
-    weights = np.ones(len(own)) if problem.weights is None else problem.weights[some]
-    return sharpness_of(own, weights, problem.X.shape[1])
+    own = Centers.of(problem, point).own(problem.X[some], point.labels[some])
+    return sharpness_of(own, problem.weights_at(some), problem.X.shape[1])
 
 
 def sharpness_of(costs: Array, weights: Array, dimension: int) -> float:

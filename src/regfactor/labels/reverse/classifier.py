@@ -314,7 +314,7 @@ class ReverseClassifier(ClassifierMixin, Estimator):
             return float(self.sharpness)
         assert point.labels is not None
         if isinstance(problem, Clusters):
-            return sharpness_of_rows(problem, _centers(problem, point), point.labels)
+            return sharpness_of_rows(problem, point)
         D = _kernel_divergences(problem, point)
         own = D[np.arange(len(D)), point.labels]
         return sharpness_of(own, problem.mass, len(D))
@@ -334,7 +334,7 @@ class ReverseClassifier(ClassifierMixin, Estimator):
             self.sharpness_ = self._find_sharpness(problem, point)
         centers: Any
         if inputs.kernel is None:
-            centers = _centers(problem, point)
+            centers = Centers.of(problem, point)
             dtype = inputs.table.dtype if inputs.features is None else inputs.features.X.dtype
             self.cluster_centers_ = point.centers.astype(dtype)
             if point.covariance is not None:
@@ -451,11 +451,6 @@ def _divergence(transfer: Any) -> Divergence:
     return choose(transfer, TRANSFER_DIVERGENCES, "transfer")
 
 
-def _centers(problem: Clusters, point: ClusterPoint) -> Centers:
-    assert point.centers is not None
-    return Centers(problem.divergence_at(point), point.centers, problem.anchor, problem.far)
-
-
 def _memberships(problem: KernelClusters, point: ClusterPoint) -> Array:
     if point.memberships is not None:
         return point.memberships
@@ -473,7 +468,7 @@ def _nearest(problem: Clusters | KernelClusters, point: ClusterPoint) -> Array:
     """Return the nearest center of every row, known classes aside."""
     if isinstance(problem, KernelClusters):
         return _kernel_divergences(problem, point).argmin(axis=1)
-    return _centers(problem, point).nearest(problem.X)[0]
+    return Centers.of(problem, point).nearest(problem.X)[0]
 
 
 def _log_joint(problem: Clusters | KernelClusters, point: ClusterPoint) -> Array:
@@ -481,7 +476,7 @@ def _log_joint(problem: Clusters | KernelClusters, point: ClusterPoint) -> Array
     if isinstance(problem, KernelClusters):
         D = _kernel_divergences(problem, point)
     else:
-        D = _centers(problem, point).between(problem.X).astype(np.float64, copy=False)
+        D = Centers.of(problem, point).between(problem.X).astype(np.float64, copy=False)
     assert point.shares is not None
     return log_joint(D, point.shares, point.sharpness)
 
