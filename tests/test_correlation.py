@@ -540,7 +540,7 @@ def test_numbers_that_are_not_finite_are_refused_in_arrays_as_in_frames(name, n,
     model = CanonicalCorrelation(2)
     for first, second in [(X, Y), (pd.DataFrame(X), pd.DataFrame(Y)), (X.astype(np.float32), Y)]:
         expected = (
-            "contains NaN, and CanonicalCorrelation wants complete rows"
+            "contains NaN, and CanonicalCorrelation requires complete rows"
             if np.isnan(value)
             else "infinity"
         )

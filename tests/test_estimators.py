@@ -790,7 +790,7 @@ def test_who_takes_no_holes_says_who_does(name, remedy):
     X = np.arange(24.0).reshape(12, 2)
     X[3, 1] = np.nan
     with pytest.raises(
-        ValueError, match=f"Input X contains NaN, and {name} wants complete rows.*{remedy}"
+        ValueError, match=f"Input X contains NaN, and {name} requires complete rows.*{remedy}"
     ):
         getattr(regfactor, name)().fit(X, np.arange(12) % 2)
 

@@ -128,7 +128,7 @@ class PandasTable(Table):
 
     def cells(self, j: int) -> Cells:
         name = self.names[j]
-        series = self.frame.iloc[:, j]
+        series = _dense(self.frame.iloc[:, j])
         letter = getattr(series.dtype, "kind", "O")
         if _is_categorical(series.dtype):
             kind = Kind.ORDERED if series.dtype.ordered else Kind.UNORDERED
@@ -153,7 +153,7 @@ class PandasTable(Table):
     def filled(self, fills: Mapping[int, Array]) -> Any:
         out = self.frame.copy()
         for j, values in fills.items():
-            series = self.frame.iloc[:, j].copy()
+            series = _dense(self.frame.iloc[:, j]).copy()
             holes = series.isna().to_numpy()
             if _is_categorical(series.dtype):
                 series = series.cat.add_categories(
@@ -331,7 +331,10 @@ class Steps(Codec):
 def _of_numbers(name: Any, values: Array, truth: bool = False) -> Cells:
     if truth:
         return Cells(name, Kind.BOOLEAN, values.astype(float), (False, True))
-    return Cells(name, Kind.NUMBER, values.astype(np.result_type(values, np.float32), copy=False))
+    kind = np.result_type(values, np.float32)
+    if kind.itemsize > 8:  # no solver computes in more than double precision
+        kind = np.dtype(np.float64)
+    return Cells(name, Kind.NUMBER, values.astype(kind, copy=False))
 
 
 def _of_objects(name: Any, values: Array) -> Cells:
@@ -391,6 +394,13 @@ def _refusal(name: Any, dtype: Any, letter: str) -> ValueError:
     else:
         remedy = "a column must hold numbers, truth values or categories. Convert or drop it"
     return ValueError(f"Column {name!r} holds values of type {dtype}: {remedy}.")
+
+
+def _dense(series: Any) -> Any:
+    """Return a pandas column whose common value is not stored as one that stores all."""
+    if type(series.dtype).__name__ == "SparseDtype":
+        return series.sparse.to_dense()
+    return series
 
 
 def _is_categorical(dtype: Any) -> bool:

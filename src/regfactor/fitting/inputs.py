@@ -1,11 +1,11 @@
-"""Tables and weights at the door of an estimator: dense, sparse or mixed, turned into numbers or refused."""
+"""Tables and weights as an estimator receives them: turned into floats, or refused by column."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
@@ -13,44 +13,74 @@ import scipy.sparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from regfactor.core.linalg import is_sparse, summed
-from regfactor.core.params import Array, as_floats, choose, warn
+from regfactor.core.params import Array, as_floats, choose, is_option, warn
 from regfactor.fitting.columns import as_table, unmasked
 from regfactor.fitting.schema import AUTO, LABELS, Schema, places
 from regfactor.losses import by_columns
 from regfactor.problems.checks import IllegalValues, check_weights
 
 ZEROS = {"missing": "missing", "observed": "observed"}
-WORDS = "Leave it out or turn it into numbers; SubspaceImputer, ConvexSubspace and FactorModel take it by loss='auto'."
+WORDS = (
+    "Leave it out or turn it into numbers; SubspaceImputer, ConvexSubspace and FactorModel take it "
+    "by loss='auto'."
+)
 DATES = "Turn it into a number, such as days since the first, or leave it out."
-HOLES = "fill the holes before, by SubspaceImputer(loss='auto', alpha='auto') for instance, or leave these rows out"
+OBJECTS = "Turn it into one number a cell, or leave it out."
+COMPLETE = (
+    "fill the missing entries before, by SubspaceImputer(loss='auto', alpha='auto') for instance, "
+    "or leave these rows out"
+)
+# sizes whose squares, and sums of them, neither overflow nor underflow
+LARGEST = {8: 1e150, 4: 1e18}
+SMALLEST = {8: 1e-150, 4: 1e-18}
+# spread of a column, relative to its size, below which float64 cannot resolve a gap of 1e-4
+PRECISE_SPREAD = 1e-11
+# relative spread up to which a column is constant but for rounding
+ROUNDING_SPREAD = 256 * np.finfo(np.float64).eps
 
 
 def schema_of(X: Any, loss: Any) -> Schema | None:
-    """Return how a mixed table becomes numbers; None for numbers under losses that are stated for all columns."""
+    """Return how a mixed table becomes numbers; None for numbers whose losses are all stated."""
     if is_sparse(X):
+        if is_option(loss, AUTO):
+            raise ValueError(
+                "loss='auto' reads the loss off the type of each column, and a sparse matrix has "
+                "none: name a loss, such as 'squared', or give a frame or a dense array."
+            )
         return None
-    if _waits(loss, X) or (
-        hasattr(X, "columns") and any(c.kind in LABELS for c in as_table(X).columns())
-    ):
+    _refuse_empty_frame(X)
+    if _waits(loss, X):
+        return Schema.of(X, loss)
+    if hasattr(X, "columns") and any(cells.kind in LABELS for cells in as_table(X).columns()):
         return Schema.of(X, loss)
     return None
 
 
 def _waits(loss: Any, X: Any) -> bool:
-    """Whether some column's loss is left to what the column holds."""
+    """Return whether the loss of some column is left to what the column holds."""
     if isinstance(loss, str):
         return loss == AUTO
     groups = by_columns(loss)
     if groups is None:
         return False
-    if any(isinstance(part, str) and part == AUTO for _, part in groups):
+    if any(is_option(part, AUTO) for _, part in groups):
         return True
     names = as_table(X).names
-    return len({j for columns, _ in groups for j in places(columns, names)}) < len(names)
+    stated = {j for columns, _ in groups for j in places(columns, names)}
+    return len(stated) < len(names)
+
+
+def _refuse_empty_frame(X: Any) -> None:
+    """Raise for a frame without rows or columns."""
+    if _is_frame(X) and not all(X.shape):
+        raise ValueError(
+            f"X has {X.shape[0]} rows and {X.shape[1]} columns (found 0 sample(s) or 0 feature(s)); "
+            "at least one of each is required."
+        )
 
 
 def as_float_table(estimator: Any, X: Any, schema: Schema | None, reset: bool) -> Any:
-    """Return a table as floats: an array with NaN at holes, or a CSR array whose absent entries are holes."""
+    """Return a table as floats: an array with NaN, or a CSR array, where entries are missing."""
     if schema is not None:
         validate_data(estimator, X, skip_check_array=True, reset=reset)
         return schema.encode(X)
@@ -63,24 +93,68 @@ def as_float_table(estimator: Any, X: Any, schema: Schema | None, reset: bool) -
         ensure_all_finite="allow-nan",
         reset=reset,
     )
-    if not is_sparse(X):
-        return np.asarray(X)
+    if is_sparse(X):
+        X = _observed(X, zeros)
+    else:
+        X = np.asarray(X)
+    _check_sizes(X, getattr(estimator, "feature_names_in_", None), reset)
+    return X
+
+
+def _observed(X: Any, zeros: str) -> Any:
+    """Return a sparse table without stored NaN; a dense one if every entry is observed."""
     if zeros == "observed":
         return X.toarray()
     X = _without_nan(X)
-    # what is stored whole is a dense table
     if X.nnz == np.prod(X.shape):
         return X.toarray()
     return X
 
 
+def _check_sizes(X: Any, names: Sequence[Any] | None, fitting: bool) -> None:
+    """Raise for columns too large or small to be squared; warn of those far from zero in a fit."""
+    if is_sparse(X):
+        high = X.max(axis=0).toarray().ravel()
+        low = X.min(axis=0).toarray().ravel()
+    else:
+        high = np.fmax.reduce(X, axis=0, initial=-np.inf)
+        low = np.fmin.reduce(X, axis=0, initial=np.inf)
+    sizes = np.maximum(np.abs(high), np.abs(low))
+    sizes[low > high] = 0  # of a column without an observed entry
+    bytes_ = X.dtype.itemsize
+    illegal = (sizes > LARGEST[bytes_]) | ((sizes > 0) & (sizes < SMALLEST[bytes_]))
+    if illegal.any():
+        j = int(illegal.argmax())
+        raise ValueError(
+            f"Column {_name(names, j)!r} of X holds values of size {sizes[j]:.3g}, whose squares "
+            f"{X.dtype} cannot hold; scale it, for instance by its standard deviation."
+        )
+    if not fitting or bytes_ < 8:
+        return
+    spread = high - low
+    varies = spread > ROUNDING_SPREAD * sizes
+    far = varies & (spread < PRECISE_SPREAD * sizes)
+    if far.any():
+        j = int(far.argmax())
+        warn(
+            f"Column {_name(names, j)!r} of X varies by {spread[j]:.2g} around {high[j]:.2g}, which "
+            "loses precision to cancellation; subtract its mean first."
+        )
+
+
+def _name(names: Sequence[Any] | None, j: int) -> Any:
+    if names is None:
+        return j
+    return names[j]
+
+
 def _without_nan(X: Any) -> Any:
     """Return a CSR array with no NaN stored."""
     seen = ~np.isnan(X.data)
-    if not seen.all():
-        rows, columns = X.nonzero() if X.data.all() else X.tocoo().coords
-        X = scipy.sparse.csr_array((X.data[seen], (rows[seen], columns[seen])), shape=X.shape)
-    return X
+    if seen.all():
+        return X
+    rows, columns = X.tocoo().coords
+    return scipy.sparse.csr_array((X.data[seen], (rows[seen], columns[seen])), shape=X.shape)
 
 
 def row_weights(X: Any, sample_weight: Any) -> Array | None:
@@ -117,96 +191,117 @@ def entry_weights(X: Any, entry_weight: Any, schema: Schema | None) -> Any:
         weights = schema.spread(weights)
     if weights.shape != X.shape:
         raise ValueError(
-            f"entry_weight has shape {weights.shape}, the table {X.shape}; they must agree.",
+            f"entry_weight has shape {weights.shape}, the table {X.shape}; they must agree."
         )
     check_weights(weights, ~np.isnan(X), "entry_weight")
     return weights
 
 
 def _stored_weights(X: Any, entry_weight: Any) -> Any:
-    """Return the weights of the stored entries of a sparse table, from a sparse or a dense table of weights."""
-    if np.shape(entry_weight) != X.shape:
-        raise ValueError(
-            f"entry_weight has shape {np.shape(entry_weight)}, the table {X.shape}; they must agree.",
-        )
+    """Return the weights of the stored entries of a sparse table, given as any table of weights."""
+    shape = np.shape(entry_weight)
+    if shape != X.shape:
+        raise ValueError(f"entry_weight has shape {shape}, the table {X.shape}; they must agree.")
     rows, columns = X.tocoo().coords
-    sparse = is_sparse(entry_weight)
-    if sparse:
+    if is_sparse(entry_weight):
         values = scipy.sparse.csr_array(entry_weight)[rows, columns]
     else:
         values = np.asarray(entry_weight)[rows, columns]
-    return scipy.sparse.csr_array(
-        (np.asarray(values, X.dtype).ravel(), X.indices, X.indptr),
-        shape=X.shape,
-    )
+    weights = np.asarray(values, X.dtype).ravel()
+    return scipy.sparse.csr_array((weights, X.indices, X.indptr), shape=X.shape)
 
 
-def validated(estimator: Any, *tables: Any, remedy: str = HOLES, **options: Any) -> Any:
+def validated(estimator: Any, *tables: Any, remedy: str = COMPLETE, **options: Any) -> Any:
     """Return tables as scikit-learn's `validate_data` does, sparse ones with every place stored once.
 
-    An error says which column holds a word or a date, and who takes holes; what is masked is one.
+    An error names the column that holds a word or a date, and a remedy for missing entries; masked
+    entries are missing.
     """
     tables = tuple(unmasked(table) for table in tables)
-    for table, name in zip(tables, "Xy", strict=False):
-        if _holds_dates(table):  # which scikit-learn takes for numbers where there is nothing else
+    named = list(zip(tables, "Xy", strict=False))
+    _refuse_empty_frame(tables[0])
+    for table, name in named:
+        if _holds_other_types(table):  # some of which scikit-learn takes for numbers
             refuse_words(table, name)
     try:
         found = validate_data(estimator, *tables, **options)
-        X, *rest = found if isinstance(found, tuple) else (found,)
-        X = summed(X) if is_sparse(X) else X
-        if rest:
-            return (X, *rest)
-        return X
     except (TypeError, ValueError) as error:
-        hole = re.match(r"Input (\w+) contains NaN", str(error))
-        if hole is not None:
+        missing = re.match(r"Input (\w+) contains NaN", str(error))
+        if missing is not None:
             raise ValueError(
-                f"{hole[0]}, and {type(estimator).__name__} wants complete rows: {remedy}.",
+                f"{missing[0]}, and {type(estimator).__name__} requires complete rows: {remedy}."
             ) from None
-        if isinstance(error, TypeError) or "string to float" in str(error):
-            for table, name in zip(tables, "Xy", strict=False):
+        if isinstance(error, TypeError) or re.search("string to float|a sequence", str(error)):
+            for table, name in named:
                 refuse_words(table, name)
         raise
+    if not isinstance(found, tuple):
+        return summed(found) if is_sparse(found) else found
+    X, *rest = found
+    if is_sparse(X):
+        X = summed(X)
+    return (X, *rest)
 
 
 def _is_frame(table: Any) -> bool:
-    """Whether a table has names of columns and their types, as those of pandas and polars, and not of arrow."""
+    """Return whether a table names its columns and their types, as frames of pandas and polars."""
     return hasattr(table, "columns") and hasattr(table, "dtypes")
 
 
-def _holds_dates(table: Any) -> bool:
+def _holds_other_types(table: Any) -> bool:
+    """Return whether a type of a table is that of dates, durations, periods or complex numbers."""
     if _is_frame(table):
         kinds = set(table.dtypes)
     else:
         kinds = {getattr(table, "dtype", "")}
-    return any(str(kind).lower().startswith("date") for kind in kinds)
+    return any(re.match("date|time|period|duration|complex", str(kind).lower()) for kind in kinds)
 
 
 def refuse_words(table: Any, table_name: str = "X", remedy: str = WORDS) -> None:
-    """Raise for a column that holds a word or a date, and say what to do with it; {column} is its name in `remedy`."""
-    if _is_frame(table):
-        columns = [(name, table[name]) for name in table.columns]
-    else:
-        cells = np.asarray(table)
-        columns = list(enumerate(cells.T)) if cells.ndim == 2 else []
-    for column, series in columns:
-        plain = np.asarray(series).dtype.kind in "biuf"
-        odd = None if plain else next((v for v in series if _is_odd(v)), None)
-        if odd is not None:
-            shown = repr(str(odd)) if isinstance(odd, str) else odd
-            if isinstance(odd, str) or remedy is not WORDS:
-                remedy = remedy
-            else:
-                remedy = DATES
+    """Raise for a cell that is no number; "{column}" in the remedy is replaced by its column."""
+    for column, series in _columns(table):
+        cells = np.asarray(series)
+        if cells.ndim == 1 and cells.dtype.kind in "biuf":
+            continue
+        odd = next((cell for cell in series if _is_odd(cell)), None)
+        if odd is None:
+            continue
+        place = table_name
+        if column is not None:
+            place = f"Column {column!r} of {table_name}"
+        if isinstance(odd, complex | np.complexfloating):
             raise ValueError(
-                f"Column {column!r} of {table_name} holds {shown}, which is no number. {remedy.format(column=column)}",
+                f"Complex data not supported: {place} holds {odd}. Use real and imaginary parts "
+                "as two columns."
             )
+        if remedy is WORDS and not isinstance(odd, str):
+            remedy = DATES if _is_time(odd) else OBJECTS
+        shown = " ".join(str(odd).split())
+        if isinstance(odd, str):
+            shown = repr(str(odd))
+        raise ValueError(
+            f"{place} holds {shown}, which is no number. {remedy.format(column=column)}"
+        )
+
+
+def _columns(table: Any) -> list[tuple[Any, Any]]:
+    """Return the columns of a table by name or position; of one dimension the whole, unnamed."""
+    if _is_frame(table):
+        return [(name, table[name]) for name in table.columns]
+    cells = np.asarray(table)
+    if cells.ndim == 2:
+        return list(enumerate(cells.T))
+    return [(None, np.atleast_1d(cells))]
 
 
 def _is_odd(cell: Any) -> bool:
-    """Whether a cell is a date, or a word that is no number."""
+    """Return whether a cell is neither missing nor a real number, or its text is none."""
+    if isinstance(cell, complex | np.complexfloating | np.timedelta64) or _is_time(cell):
+        return True
+    if isinstance(cell, list | tuple | np.ndarray) or hasattr(cell, "dtypes"):
+        return True
     if not isinstance(cell, str):
-        return isinstance(cell, date | np.datetime64)
+        return type(cell).__name__ in ("Period", "Interval", "Series")
     try:
         float(cell)
     except ValueError:
@@ -214,57 +309,66 @@ def _is_odd(cell: Any) -> bool:
     return False
 
 
+def _is_time(cell: Any) -> bool:
+    """Return whether a cell is a date, a time or a duration."""
+    types = (date, timedelta, np.datetime64, np.timedelta64)
+    return isinstance(cell, types) or type(cell).__name__ == "Period"
+
+
 def codes_of(X: Any, width: int) -> Array:
     """Return codes that are given back to a model, a row of `width` numbers each."""
-    codes = np.asarray(
-        check_array(
-            X,
-            dtype=[np.float64, np.float32],
-            ensure_min_samples=0,
-            ensure_min_features=0,
-            input_name="codes",
-        ),
+    checked = check_array(
+        X,
+        dtype=[np.float64, np.float32],
+        ensure_min_samples=0,
+        ensure_min_features=0,
+        input_name="codes",
     )
+    codes = np.asarray(checked)
     if codes.shape[1] != width:
         raise ValueError(
-            f"Expected codes of {width} components for each row, got {codes.shape}: give transform(X).",
+            f"Expected codes of {width} components for each row, got {codes.shape}: give "
+            "transform(X)."
         )
     return codes
 
 
-def holes(X: Any) -> tuple[Array, Array]:
-    """Return the rows and the columns without an observed entry."""
-    if is_sparse(X):
-        counts = np.diff(X.indptr), np.bincount(X.indices, minlength=X.shape[1])
-        return np.flatnonzero(counts[0] == 0), np.flatnonzero(counts[1] == 0)
-    missing = np.isnan(X)
-    return np.flatnonzero(missing.all(axis=1)), np.flatnonzero(missing.all(axis=0))
-
-
 def warn_of_empty(X: Any, names: Sequence[Any] | None = None) -> None:
-    """Warn of rows and columns from which nothing can be learned; `names` are the user's, of each column of X."""
-    rows, columns = holes(X)
-    if len(rows):
-        some = _some(rows.tolist())
+    """Warn of rows and columns without an observed entry; `names` are those of the columns."""
+    if is_sparse(X):
+        in_rows = np.diff(X.indptr)
+        in_columns = np.bincount(X.indices, minlength=X.shape[1])
+    else:
+        observed = ~np.isnan(X)
+        in_rows = observed.any(axis=1)
+        in_columns = observed.any(axis=0)
+    rows = np.flatnonzero(in_rows == 0).tolist()
+    columns = np.flatnonzero(in_columns == 0).tolist()
+    if rows:
         have = "row has" if len(rows) == 1 else "rows have"
-        warn(f"{len(rows)} {have} no observed entry ({some}); the model cannot learn from them.")
-    if len(columns):
-        known = list(dict.fromkeys(j if names is None else names[j] for j in columns.tolist()))
         warn(
-            f"These columns have no observed entry: {_some(known)}. The model cannot learn from them, and completes "
-            "them by what a predictor of 0 means: 0 under the squared loss, the first level for categories.",
+            f"{len(rows)} {have} no observed entry ({_some(rows)}); the model cannot learn from "
+            "them."
+        )
+    if columns:
+        known = list(dict.fromkeys(_name(names, j) for j in columns))
+        warn(
+            f"These columns have no observed entry: {_some(known)}. The model cannot learn from "
+            "them, and completes them by the prediction at 0: 0 under the squared loss, the first "
+            "level for categories."
         )
 
 
 def _some(names: Sequence[Any]) -> str:
-    """Return the first names of a list; numbers of numpy as plain ones."""
-    return ", ".join(repr(n) if isinstance(n, str) else str(n) for n in names[:5]) + (
-        ", ..." if len(names) > 5 else ""
-    )
+    """Return the first names of a list."""
+    shown = [repr(name) if isinstance(name, str) else str(name) for name in names[:5]]
+    if len(names) > 5:
+        shown.append("...")
+    return ", ".join(shown)
 
 
 def names_of(estimator: Any, schema: Schema | None, width: int) -> list[Any] | None:
-    """Return the name that the user has for each column of numbers; None where some have none, as labels beside X."""
+    """Return the user's name of each column of numbers; None where some have none."""
     if schema is not None:
         return [schema.codecs[j].name for j in schema.originals]
     names = list(getattr(estimator, "feature_names_in_", ()))
@@ -279,11 +383,13 @@ def naming_columns_in_errors(names: Sequence[Any] | None) -> Iterator[None]:
     try:
         yield
     except IllegalValues as error:
-        raise error if names is None else error.named(names) from None
+        if names is None:
+            raise
+        raise error.named(names) from None
 
 
 def filled(X: Any, table: Any, predicted: Array, schema: Schema | None) -> Any:
-    """Return the table that the user gave with its holes filled; a sparse one becomes dense, since it has no holes."""
+    """Return the user's table with its missing entries filled; a sparse one becomes dense."""
     if schema is not None:
         return schema.decode(predicted, X)
     if is_sparse(table):
@@ -293,9 +399,10 @@ def filled(X: Any, table: Any, predicted: Array, schema: Schema | None) -> Any:
         return whole
     missing = np.isnan(table)
     if hasattr(X, "columns"):
-        return as_table(X).filled(
-            {j: predicted[missing[:, j], j] for j in np.flatnonzero(missing.any(axis=0)).tolist()},
-        )
+        incomplete = np.flatnonzero(missing.any(axis=0)).tolist()
+        return as_table(X).filled({j: predicted[missing[:, j], j] for j in incomplete})
     if missing.any():
         return np.where(missing, predicted, table)
-    return np.array(table if is_sparse(X) else X)  # whole numbers stay so
+    if is_sparse(X):
+        return np.array(table)
+    return np.array(X)  # integers stay integers
