@@ -90,7 +90,7 @@ class Estimator(BaseEstimator, abc.ABC):
 
     @abc.abstractmethod
     def _read(self, *data: Any, **more: Any) -> Any:
-        """Return the arguments of `fit` as checked arrays, and what is needed to give results back."""
+        """Return the arguments of `fit` as checked arrays, and what `_publish` needs of them."""
 
     @abc.abstractmethod
     def _state(self, inputs: Any) -> Problem[Any]:
@@ -154,8 +154,8 @@ class Estimator(BaseEstimator, abc.ABC):
         gap = solution.relative_gap
         if gap <= self.tol:  # as for large counts, whose objective is far below zero
             return (
-                f" Relative gap {gap:.2g}, tol {self.tol:g}, which is required relative to the loss "
-                f"above its least value too; gap {solution.gap:.2g}."
+                f" Relative gap {gap:.2g}, tol {self.tol:g}, which is required relative to the "
+                f"loss above its least value too; gap {solution.gap:.2g}."
             )
         return f" Relative gap {gap:.2g}, tol {self.tol:g}."
 

@@ -1,4 +1,4 @@
-"""The columns of a table, whatever holds it: what kind each is, how it becomes numbers, and the way back."""
+"""The columns of a table of any type: their kinds, their encoding as numbers and the way back."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from regfactor.core.params import Array, is_number, warn
 from regfactor.losses import Loss
 from regfactor.losses.margin import Margin
 
-NOTHING = frozenset({"NoneType", "NAType", "NaTType"})  # types whose values stand for a hole
+MISSING_TYPES = frozenset({"NoneType", "NAType", "NaTType"})  # of values that mark a missing entry
 
 
 class Kind(enum.Enum):
-    """What a column holds; strings are labels in no order, and EMPTY is a column without a type or a value."""
+    """Kinds of columns; strings are labels in no order, EMPTY has neither a type nor a value."""
 
     NUMBER = "numeric"
     BOOLEAN = "boolean"
@@ -36,7 +36,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """One column as numbers, NaN at holes; where it has levels, the numbers are positions among them."""
+    """One column as numbers, NaN where missing; of levels, the numbers are their positions."""
 
     name: Any
     kind: Kind
@@ -45,12 +45,12 @@ class Cells:
 
     @property
     def holes(self) -> Array:
-        """Tell which cells are missing."""
+        """Mask of the cells that are missing."""
         return np.isnan(self.values)
 
 
 class Table(abc.ABC):
-    """A table of named columns that can be read as numbers and written back with its holes filled."""
+    """A table of named columns, read as numbers and written back with missing entries filled."""
 
     names: list[Any]
 
@@ -64,7 +64,7 @@ class Table(abc.ABC):
 
     @abc.abstractmethod
     def filled(self, fills: Mapping[int, Array]) -> Any:
-        """Return a table of the same type with the holes of column j filled by fills[j]; nothing else differs."""
+        """Return a table of the same type with the missing entries of column j set to fills[j]."""
 
 
 def as_table(X: Any) -> Table:
@@ -90,10 +90,8 @@ class ArrayTable(Table):
 
     def __init__(self, X: Any) -> None:
         array = np.asarray(unmasked(X))
-        if array.dtype.kind in "US" and not hasattr(
-            X,
-            "dtype",
-        ):  # numpy turns numbers beside strings into strings
+        if array.dtype.kind in "US" and not hasattr(X, "dtype"):
+            # numpy turned numbers next to strings into strings
             array = np.asarray(X, dtype=object)
         if array.ndim != 2:
             raise ValueError(
@@ -171,7 +169,7 @@ class PandasTable(Table):
 
 
 class PolarsTable(Table):
-    """A polars frame: an Enum has a fixed order and counts as ordered, a Categorical as unordered."""
+    """A polars frame: an Enum has a fixed order and is ordered, a Categorical is unordered."""
 
     def __init__(self, frame: Any) -> None:
         self.frame = frame
@@ -233,7 +231,7 @@ class Codec(abc.ABC):
 
     @abc.abstractmethod
     def encode(self, cells: Cells) -> Array:
-        """Return an array with a row for each cell, NaN at holes."""
+        """Return an array with a row for each cell, NaN where it is missing."""
 
     @abc.abstractmethod
     def decode(self, predicted: Array) -> Array:
@@ -261,7 +259,7 @@ class Number(Codec):
 
 @dataclass(frozen=True, eq=False)
 class Line(Codec):
-    """Levels as 0, 1, ... on a line (for losses of a margin -1 and +1); of a single level there is nothing to learn."""
+    """Levels as 0, 1, ... on a line, or -1 and +1 for losses of a margin."""
 
     levels: tuple[Any, ...]
 
@@ -286,7 +284,10 @@ class Line(Codec):
 
 @dataclass(frozen=True, eq=False)
 class OneHot(Codec):
-    """A column of 0 and 1 (for losses of a margin -1 and +1) for each level; the most probable level is predicted."""
+    """A column of 0 and 1 for each level, or -1 and +1 for losses of a margin.
+
+    The most probable level is predicted.
+    """
 
     levels: tuple[Any, ...]
 
@@ -341,7 +342,7 @@ def _of_objects(name: Any, values: Array) -> Cells:
     """Return a column of objects as what all of them are: truth values, numbers or strings."""
     seen = np.array(
         [
-            not (type(v).__name__ in NOTHING or (isinstance(v, numbers.Real) and v != v))
+            not (type(v).__name__ in MISSING_TYPES or (isinstance(v, numbers.Real) and v != v))
             for v in values
         ],
         bool,
@@ -363,7 +364,7 @@ def _of_objects(name: Any, values: Array) -> Cells:
 
 
 def _refusal_of_objects(name: Any, values: Array, rows: Array) -> ValueError:
-    """Return the error for a column of objects that differ in kind: what most are, and the first that is not."""
+    """Return the error for a column of objects of several kinds, with the first of a rare kind."""
     kinds = [_kind_of(values[i]) for i in rows]
     most = Counter(kinds).most_common(1)[0][0]
     if most is None:
@@ -371,8 +372,9 @@ def _refusal_of_objects(name: Any, values: Array, rows: Array) -> ValueError:
         return _refusal(name, type(strange).__name__, "M" if hasattr(strange, "year") else "O")
     row = next(i for i, kind in zip(rows, kinds, strict=True) if kind != most)
     return ValueError(
-        f"Column {name!r} holds {most}, but row {row} holds {reprlib.repr(values[row])}. Correct that value, mark it "
-        "as missing (NaN or None), or convert the whole column to strings if it holds categories.",
+        f"Column {name!r} holds {most}, but row {row} holds {reprlib.repr(values[row])}. Correct "
+        "that value, mark it as missing (NaN or None), or convert the whole column to strings if "
+        "it holds categories."
     )
 
 
@@ -390,7 +392,10 @@ def _kind_of(value: Any) -> str | None:
 def _refusal(name: Any, dtype: Any, letter: str) -> ValueError:
     """Return the error for a column that is neither numbers nor categories."""
     if letter in "mM":
-        remedy = "dates and times have no loss. Turn it into a number (such as days since the first), or drop it"
+        remedy = (
+            "dates and times have no loss. Turn it into a number (such as days since the first), "
+            "or drop it"
+        )
     else:
         remedy = "a column must hold numbers, truth values or categories. Convert or drop it"
     return ValueError(f"Column {name!r} holds values of type {dtype}: {remedy}.")
@@ -413,7 +418,7 @@ def _numpy_type(dtype: Any) -> Any:
 
 
 def _as_stored(values: Array, dtype: Any, observed: Array) -> Array:
-    """Return values in the type of a column, the nearest there; among objects, in the type of those observed."""
+    """Return the nearest values in the type of a column; of objects, in that of the observed."""
     letter = getattr(dtype, "kind", "O")
     if values.dtype.kind != "f":
         return values
@@ -433,7 +438,7 @@ def _as_stored(values: Array, dtype: Any, observed: Array) -> Array:
 
 
 def _positions(cells: Cells, codec: Line | OneHot | Steps) -> Array:
-    """Return the positions of labels among the levels of the fit; those that it never saw become holes."""
+    """Return the positions of labels among the levels of the fit, NaN for unknown ones."""
     place = {level: float(j) for j, level in enumerate(codec.levels)}
     table = np.array([*(place.get(level, np.nan) for level in cells.levels), np.nan])
     out = table[np.where(cells.holes, len(cells.levels), np.nan_to_num(cells.values)).astype(int)]
@@ -441,7 +446,8 @@ def _positions(cells: Cells, codec: Line | OneHot | Steps) -> Array:
     if len(unseen):
         labels = [cells.levels[j] for j in unseen[:5]]
         warn(
-            f"Column {cells.name!r} has categories that were not there in fit: {labels}; they are taken for missing.",
+            f"Column {cells.name!r} has categories that were not there in fit: {labels}; they are "
+            "taken for missing."
         )
     return np.asarray(out)
 

@@ -160,8 +160,8 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estim
             return
         if self.alpha_ >= self.alpha_max_ > 0:  # at zero every alpha would leave none
             warn(
-                f"{type(self).__name__} has no component, since alpha is not below alpha_max_: lower "
-                "it, or use alpha='auto'."
+                f"{type(self).__name__} has no component, since alpha is not below alpha_max_: "
+                "lower it, or use alpha='auto'."
             )
 
     def __sklearn_tags__(self) -> Tags:

@@ -74,8 +74,8 @@ def _refuse_empty_frame(X: Any) -> None:
     """Raise for a frame without rows or columns."""
     if _is_frame(X) and not all(X.shape):
         raise ValueError(
-            f"X has {X.shape[0]} rows and {X.shape[1]} columns (found 0 sample(s) or 0 feature(s)); "
-            "at least one of each is required."
+            f"X has {X.shape[0]} rows and {X.shape[1]} columns (found 0 sample(s) or 0 "
+            "feature(s)); at least one of each is required."
         )
 
 
@@ -137,8 +137,8 @@ def _check_sizes(X: Any, names: Sequence[Any] | None, fitting: bool) -> None:
     if far.any():
         j = int(far.argmax())
         warn(
-            f"Column {_name(names, j)!r} of X varies by {spread[j]:.2g} around {high[j]:.2g}, which "
-            "loses precision to cancellation; subtract its mean first."
+            f"Column {_name(names, j)!r} of X varies by {spread[j]:.2g} around {high[j]:.2g}, "
+            "which loses precision to cancellation; subtract its mean first."
         )
 
 
@@ -212,7 +212,7 @@ def _stored_weights(X: Any, entry_weight: Any) -> Any:
 
 
 def validated(estimator: Any, *tables: Any, remedy: str = COMPLETE, **options: Any) -> Any:
-    """Return tables as scikit-learn's `validate_data` does, sparse ones with every place stored once.
+    """Return tables as scikit-learn's `validate_data` does, without duplicates in sparse ones.
 
     An error names the column that holds a word or a date, and a remedy for missing entries; masked
     entries are missing.

@@ -1,4 +1,4 @@
-"""Parameters of estimators, declared once as scikit-learn declares them and checked once, with hints.
+"""Parameters of estimators, declared once in scikit-learn's notation and checked with hints.
 
 An estimator states what its parameters may be in `_parameter_constraints`, a dict of lists in
 scikit-learn's notation: types, `Interval`, `StrOptions`, `None`, "boolean", "random_state", ...
@@ -26,7 +26,7 @@ from regfactor.core.params import nearest
 
 
 class NumberInterval(Interval):
-    """An interval of numbers, which truth values are not, though Python counts them among integers."""
+    """An interval of numbers without the truth values, which Python counts among integers."""
 
     def is_satisfied_by(self, val: Any) -> bool:
         """Return whether a value is a number in the interval."""

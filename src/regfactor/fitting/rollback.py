@@ -1,4 +1,4 @@
-"""A fit that fails leaves its estimator as it was; one that succeeds leaves nothing of an earlier one."""
+"""Attributes of an estimator are those of one whole fit: a failed one changes none of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from regfactor.core.params import is_number
 
 @contextmanager
 def all_or_nothing(estimator: Any) -> Iterator[None]:
-    """Fit anew, and take all back if what follows raises: an old model stays whole, a new one unfitted.
+    """Remove what an earlier fit learned, and restore it if the block raises.
 
     Fits replace what they learned before and never write into it, so that the attributes alone need
     be kept.
@@ -24,10 +24,9 @@ def all_or_nothing(estimator: Any) -> Iterator[None]:
         if name in vars(estimator):
             _check_flag(name, vars(estimator)[name])
     before = dict(vars(estimator))
-    for name in [
-        n for n in before if n.endswith("_") and not n.startswith("_")
-    ]:  # this fit may not set all of them
-        del vars(estimator)[name]
+    for name in before:
+        if name.endswith("_") and not name.startswith("_"):  # this fit may not set all of them
+            del vars(estimator)[name]
     try:
         yield
     except BaseException:  # an interrupt by the user too
@@ -37,7 +36,7 @@ def all_or_nothing(estimator: Any) -> Iterator[None]:
 
 
 def _check_flag(name: str, value: Any) -> None:
-    """Raise unless a parameter is a truth value, or the number zero or one; a word such as "no" would count as true."""
+    """Raise unless a parameter is a truth value, zero or one; a word such as "no" would be true."""
     if not (isinstance(value, bool | np.bool_) or (is_number(value) and value in (0, 1))):
         raise ValueError(f"{name} must be True or False, got {value!r}.")
 

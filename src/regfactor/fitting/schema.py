@@ -1,4 +1,4 @@
-"""A mixed table as numbers: how each column is encoded, which loss it gets, how much it weighs, and the way back."""
+"""A mixed table as numbers: encoding, loss and weight of each column, and the way back."""
 
 from __future__ import annotations
 
@@ -39,9 +39,8 @@ from regfactor.problems.term import FILLER
 
 AUTO = "auto"
 MOST_LABELS = 50  # distinct strings up to which a column of text is taken for categories
-NORMAL_IQR = (
-    1.349  # interquartile range of the normal distribution in units of its standard deviation
-)
+# interquartile range of the normal distribution in units of its standard deviation
+NORMAL_IQR = 1.349
 CONSTANT = 1e-9  # a null loss below this is that of a column in which nothing differs
 LABELS = (Kind.ORDERED, Kind.UNORDERED, Kind.TEXT)
 
@@ -69,7 +68,7 @@ class Inference(tuple[Inferred, ...]):
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """How a table of numbers, truth values, ordered and unordered categories becomes numbers, and comes back.
+    """Encoding of numbers, truth values, ordered and unordered categories, and its inverse.
 
     "auto" takes a numeric column for squared loss on (x - median) / (interquartile range / 1.349),
     a boolean one for logistic loss, an ordered category for a logistic loss on each step between
@@ -84,7 +83,7 @@ class Schema:
 
     @staticmethod
     def of(X: Any, loss: Any = AUTO) -> Schema:
-        """Return the schema of a table; columns that a dict or list of losses does not name are "auto"."""
+        """Return the schema of a table; columns without a loss in a dict or list are "auto"."""
         table = as_table(X)
         columns = table.columns()
         groups = _groups(loss, table.names)
@@ -119,7 +118,7 @@ class Schema:
         )
 
     def encode(self, X: Any) -> Array:
-        """Return the table as an array of floats with NaN at holes; a label that `of` never saw becomes a hole."""
+        """Return the table as floats, NaN for missing entries and labels that `of` never saw."""
         return _encoded(self.codecs, self._columns(as_table(X)))
 
     @property
@@ -135,7 +134,7 @@ class Schema:
         return weights[:, self.originals]
 
     def decode(self, predicted: Array, X: Any) -> Any:
-        """Return X with its holes filled from predictions in the units of `encode`; observed cells are as they were."""
+        """Return X with missing entries filled from predictions in the units of `encode`."""
         table = as_table(X)
         columns = self._columns(table)
         spans = _spans(self.codecs)
@@ -173,7 +172,7 @@ class Schema:
 
 
 class Band(NamedTuple):
-    """Encoded columns that stand for some original columns and are weighed together under one loss."""
+    """Encoded columns of some original columns that are weighted together under one loss."""
 
     at: list[int]
     originals: int
@@ -198,7 +197,7 @@ def _groups(loss: Any, names: list[Any]) -> list[tuple[list[int], Any]]:
 
 
 def _part(loss: Any) -> Any:
-    """Return a loss for single columns: a part, or one of the two strings that wait for the column to be seen."""
+    """Return a loss for single columns: a part, or "auto" or "ordinal" until a column is seen."""
     if isinstance(loss, str) and loss in (AUTO, "ordinal"):
         return loss
     if isinstance(loss, list | tuple | Mapping | Stacked):
@@ -207,7 +206,7 @@ def _part(loss: Any) -> Any:
 
 
 def places(columns: Any, names: list[Any]) -> list[int]:
-    """Return the positions of columns that are given by name, index, slice or mask, or by a list of the former."""
+    """Return the positions of columns given by name, index, slice, mask or a list of these."""
     if isinstance(columns, str) or (
         not isinstance(columns, slice | list | tuple | np.ndarray) and columns in names
     ):
@@ -232,13 +231,13 @@ def _require_numbers(columns: list[Cells], loss: Any) -> None:
     labels = [repr(c.name) for c in columns if c.kind in LABELS]
     if labels:
         raise ValueError(
-            f"loss={loss!r} on all columns needs numbers, but {', '.join(labels)} hold categories or text. Use "
-            "loss='auto', or give losses by column: {column: loss}.",
+            f"loss={loss!r} on all columns needs numbers, but {', '.join(labels)} hold categories "
+            "or text. Use loss='auto', or give losses by column: {column: loss}."
         )
 
 
 def _require_kind(cells: Cells, codec: Codec) -> None:
-    """Raise where a column is of another kind than it was in fit, or has other levels in its order."""
+    """Raise if a column is of another kind than in fit, or has other ordered levels."""
     same = (
         cells.kind is codec.kind
         or cells.kind is Kind.EMPTY
@@ -246,7 +245,8 @@ def _require_kind(cells: Cells, codec: Codec) -> None:
     )
     if not same and (codec.kind, cells.kind) != (Kind.NUMBER, Kind.BOOLEAN):
         raise ValueError(
-            f"Column {cells.name!r} is {cells.kind.value}, in fit it was {codec.kind.value}; convert it.",
+            f"Column {cells.name!r} is {cells.kind.value}, in fit it was {codec.kind.value}; "
+            "convert it."
         )
     ordered = codec.kind is Kind.ORDERED and cells.kind is Kind.ORDERED
     if (
@@ -256,8 +256,8 @@ def _require_kind(cells: Cells, codec: Codec) -> None:
         and cells.levels != codec.levels
     ):
         raise ValueError(
-            f"Column {cells.name!r} has the levels {list(cells.levels)}, in fit it had {list(codec.levels)}; convert "
-            "it to the type that it had in fit.",
+            f"Column {cells.name!r} has the levels {list(cells.levels)}, in fit it had "
+            f"{list(codec.levels)}; convert it to the type that it had in fit."
         )
 
 
@@ -265,12 +265,14 @@ def _codec(cells: Cells, loss: Any, rows: int) -> Codec:
     """Return how a column is encoded under a loss, or under the one that suits it best."""
     if cells.kind is Kind.EMPTY:
         raise ValueError(
-            f"Column {cells.name!r} has neither a value nor a type that says what belongs there; drop it.",
+            f"Column {cells.name!r} has neither a value nor a type that says what belongs there; "
+            "drop it."
         )
     if cells.kind is Kind.TEXT and len(cells.levels) > min(MOST_LABELS, rows / 2):
         raise ValueError(
-            f"Column {cells.name!r} holds {len(cells.levels)} different strings in {rows} rows: too many to be "
-            "categories. Drop it, or convert it to numbers or to a categorical type.",
+            f"Column {cells.name!r} holds {len(cells.levels)} different strings in {rows} rows: "
+            "too many to be categories. Drop it, or convert it to numbers or to a categorical "
+            "type."
         )
     if cells.kind is Kind.NUMBER:
         if loss == AUTO:
@@ -304,8 +306,9 @@ def _label_codec(cells: Cells, loss: Any) -> Codec:
         loss = Logistic() if loss == AUTO else loss
         if not isinstance(loss, Logistic | Margin | Multinomial):
             raise ValueError(
-                f"Column {name!r} is an unordered category, which takes the losses 'auto', 'logistic', 'softmax' or a "
-                f"hinge, not {loss!r}. If its categories have an order, make it an ordered type.",
+                f"Column {name!r} is an unordered category, which takes the losses 'auto', "
+                f"'logistic', 'softmax' or a hinge, not {loss!r}. If its categories have an order, "
+                "make it an ordered type."
             )
         coding = Line if len(seen) == 2 and not loss.rowwise else OneHot
         return coding(name, kind, loss, tuple(seen))
@@ -315,13 +318,14 @@ def _label_codec(cells: Cells, loss: Any) -> Codec:
         loss = Logistic() if len(levels) == 2 else Ordinal(levels=len(levels))
     if loss.rowwise or (len(levels) > 2 and isinstance(loss, Logistic | Margin)):
         raise ValueError(
-            f"Column {name!r} has {len(levels)} ordered levels, which {loss} cannot take; use 'ordinal'.",
+            f"Column {name!r} has {len(levels)} ordered levels, which {loss} cannot take; use "
+            "'ordinal'."
         )
     return Line(name, kind, loss, levels)
 
 
 def _center_and_scale(values: Array) -> tuple[float, float]:
-    """Return median and interquartile range / 1.349; where that is zero the standard deviation, and then one."""
+    """Return median and interquartile range / 1.349, or the standard deviation, or one."""
     observed = values[np.isfinite(values)].astype(float)
     if not len(observed):
         return 0.0, 1.0
@@ -330,7 +334,7 @@ def _center_and_scale(values: Array) -> tuple[float, float]:
 
 
 def _least(values: Array) -> float:
-    """Return zero for counts, whole numbers of which none is negative; other numbers have no least."""
+    """Return zero for counts, whole numbers >= 0; other numbers have no least value."""
     observed = values[np.isfinite(values)]
     counts = len(observed) > 0 and bool(np.all((observed >= 0) & (observed == np.rint(observed))))
     if counts:
@@ -345,7 +349,7 @@ def _spans(codecs: tuple[Codec, ...]) -> list[slice]:
 
 
 def _encoded(codecs: tuple[Codec, ...], columns: list[Cells]) -> Array:
-    """Return the encoded table; raise, by the column's name, for numbers that its loss cannot take."""
+    """Return the encoded table; an error names the column whose numbers its loss cannot take."""
     blocks = []
     for codec, cells in zip(codecs, columns, strict=True):
         block = codec.encode(cells)
@@ -368,7 +372,7 @@ def _check_legal(codec: Codec, block: Array, observed: Array) -> None:
 
 
 def _bands(codecs: tuple[Codec, ...], groups: list[tuple[list[int], Any]]) -> list[Band]:
-    """Return what is weighed together: the encoded columns of each column, or of all that a rowwise loss couples."""
+    """Return the encoded columns of each column, or of all columns that a rowwise loss couples."""
     spans = _spans(codecs)
     bands = []
     for at, part in groups:
@@ -384,7 +388,7 @@ def _bands(codecs: tuple[Codec, ...], groups: list[tuple[list[int], Any]]) -> li
 
 
 def _stacked(bands: list[Band]) -> Loss:
-    """Return the loss of the encoded table; columns with equal losses make one part, which is faster."""
+    """Return the loss of the encoded table, one part for all columns of an equal loss."""
     parts: list[tuple[list[int], Loss]] = []
     for band in bands:
         equal = [at for at, loss in parts if loss == band.loss and not loss.rowwise]
@@ -398,7 +402,7 @@ def _stacked(bands: list[Band]) -> Loss:
 
 
 def _balance(E: Array, loss: Loss, bands: list[Band]) -> Array:
-    """Return a weight for each encoded column, such that each original column's null loss is one per observed entry."""
+    """Return weights of encoded columns at which the null loss of each column is one an entry."""
     excess = _null_losses(E, loss)
     weights = np.ones(E.shape[1])
     for band in bands:
@@ -409,7 +413,7 @@ def _balance(E: Array, loss: Loss, bands: list[Band]) -> Array:
 
 
 def _null_losses(E: Array, loss: Loss) -> Array:
-    """min over b of the mean over observed entries of f(b; x) - min_z f(z; x), for each encoded column.
+    """min over b of the mean over observed entries of f(b; x) - min_z f(z; x), for each column.
 
     For losses whose least value is zero, such as squared and logistic, this is the loss of the best
     constant; others, such as poisson, can be negative, and only what exceeds their least value can

@@ -25,7 +25,7 @@ TINY_RIDGE = 1e-8  # the penalty that is left when codes are debiased
 
 @dataclass(frozen=True)
 class Scoring:
-    """min over a row phi of sum_j w f((phi C)_j + intercept_j; x_j) + alpha penalty(phi / scale)."""
+    """min over a row phi of sum_j w f((phi C + intercept)_j; x_j) + alpha penalty(phi / scale)."""
 
     loss: Loss
     penalty: Penalty

@@ -26,7 +26,7 @@ from regfactor.problems.data import data_of
 
 
 class FactorModel(FactorEstimator):
-    """min over Phi, C of sum of observed w f((Phi C)_ij; x_ij) + alpha R(Phi, C): compose your own factor model.
+    """min over Phi, C of sum of observed w f((Phi C)_ij; x_ij) + alpha R(Phi, C): any parts.
 
     The model is convex, solved to its global optimum and certified when R is a gauge
     (`gauge=Trace()`), or when the two factor penalties induce one and `rank` is left free. With a
@@ -45,7 +45,7 @@ class FactorModel(FactorEstimator):
         Number of atoms of a local fit; None leaves it to the gauge, "auto" to a tenth of the
         entries, held out.
     alpha : float or "auto", default=1.0
-        Strength of the penalty; "auto", for convex models, is chosen by entries held out.
+        Strength of the penalty; "auto", for convex models, is chosen by held-out entries.
     require : {"global"}, optional
         Raise if the problem has no convex form.
     rule : {"min", "1se"}, default="min"
@@ -56,7 +56,7 @@ class FactorModel(FactorEstimator):
     tol : float, default=1e-4
         Relative duality gap, or in a local fit the relative change, at which the fit stops.
     time_limit : float, optional
-        Seconds after which the solver stops; a warning then tells the gap.
+        Seconds after which the solver stops; a warning then reports the gap.
     verbose : int, default=0
         1 shows a line with the objective and the gap.
     random_state : int, optional
@@ -83,12 +83,13 @@ class FactorModel(FactorEstimator):
     >>> sorted(kmeans.components_.mean(axis=1).round(2).tolist())
     [0.05, 5.05]
 
-    Non-negative factorization, with holes; its only penalty are the signs, so that alpha plays no
-    part:
+    Non-negative factorization with missing entries; its only penalty are the signs, so that alpha
+    plays no part:
 
     >>> from regfactor.penalties import NonNegative
     >>> parts = FactorModel("kl", on_codes=NonNegative(), on_components=NonNegative(), rank=1)
-    >>> parts.fit(np.array([[1.0, 2.0], [2.0, np.nan], [3.0, 6.0]])).complete([[4.0, np.nan]]).round(2)
+    >>> parts = parts.fit(np.array([[1.0, 2.0], [2.0, np.nan], [3.0, 6.0]]))
+    >>> parts.complete([[4.0, np.nan]]).round(2)
     array([[4., 8.]])
     """
 
@@ -145,7 +146,7 @@ class FactorModel(FactorEstimator):
         sample_weight: Any = None,
         entry_weight: Any = None,
     ) -> Self:
-        """Fit to a table; NaN marks a hole.
+        """Fit to a table; NaN marks a missing entry.
 
         Parameters
         ----------
@@ -185,8 +186,8 @@ class FactorModel(FactorEstimator):
             return convex(X, loss, gauge, self._strength, rows, entries)
         if self.rank is None:
             raise UnsupportedProblem(
-                f"on_codes={on_codes} and on_components={on_components} induce no known gauge, so the model needs a "
-                "rank. Give rank=..., or use gauge=Trace().",
+                f"on_codes={on_codes} and on_components={on_components} induce no known gauge, so "
+                "the model needs a rank. Give rank=..., or use gauge=Trace()."
             )
         if self.alpha:
             _warn_without_minimum(on_codes, on_components)
@@ -226,7 +227,8 @@ class FactorModel(FactorEstimator):
             )
         if self.gauge is not None and self.rank is not None:
             raise ValueError(
-                "A gauge finds the rank by itself: leave rank=None, or replace the gauge by penalties.",
+                "A gauge finds the rank by itself: leave rank=None, or replace the gauge by "
+                "penalties."
             )
         gauge: Gauge | None = None
         if self.gauge is not None:
@@ -235,8 +237,9 @@ class FactorModel(FactorEstimator):
             gauge = induced(on_codes, on_components)
         if self.require == "global" and gauge is None:
             raise UnsupportedProblem(
-                f"require='global', but on_codes={on_codes} with on_components={on_components} and rank={self.rank} "
-                "has no known convex form. Use gauge=Trace(), or SquaredL2() on both factors with rank=None.",
+                f"require='global', but on_codes={on_codes} with on_components={on_components} and "
+                f"rank={self.rank} has no known convex form. Use gauge=Trace(), or SquaredL2() on "
+                "both factors with rank=None."
             )
         return gauge
 

@@ -1,4 +1,4 @@
-"""A subspace where an imputer stood: `transform` returns the completed table."""
+"""A subspace as an imputer: `transform` returns the completed table."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from regfactor.tables.subspace import ConvexSubspace
 
 
 class SubspaceImputer(ConvexSubspace):
-    """min over Z, b of sum of observed w f(z_ij + b_j; x_ij) + alpha |Z|_tr, and holes filled by z_ij + b_j.
+    """min over Z, b of sum of observed w f(z_ij + b_j; x_ij) + alpha |Z|_tr; fills by z_ij + b_j.
 
     The same model, parameters and attributes as `ConvexSubspace`; `transform` returns the completed
-    table, of the kind that it is given, so that it stands in a `Pipeline` where `SimpleImputer` or
-    `KNNImputer` stood.
+    table, of the kind that it is given, so that it replaces `SimpleImputer` or `KNNImputer`
+    in a `Pipeline`.
 
     Units count: under "squared" a column of large numbers outweighs the others, and `alpha` is in
     their units. Give columns of different units `loss="auto"`, which balances them, or put a
@@ -27,12 +27,12 @@ class SubspaceImputer(ConvexSubspace):
     loss : str, Loss, dict or list, default="squared"
         "auto" reads it off each column and weighs columns alike.
     alpha : float or "auto", default=1.0
-        Strength of the trace norm; "auto" is chosen by entries held out.
+        Strength of the trace norm; "auto" is chosen by held-out entries.
     debias : bool or "prior", default=False
-        How holes are filled once the subspace is found; "prior" is the one to begin with.
+        How entries are filled once the subspace is found; begin with "prior".
     fit_intercept, max_rank, rule, sparse_zeros, max_iter, tol, time_limit, verbose, random_state,
     callback
-        As in `ConvexSubspace`, which tells more of all.
+        As in `ConvexSubspace`, which describes all of them.
 
     Examples
     --------
@@ -47,7 +47,9 @@ class SubspaceImputer(ConvexSubspace):
     """
 
     def transform(self, X: Any) -> Any:
-        """Return the table with its holes filled; observed entries, type, index and columns are kept.
+        """Return the table with its missing entries filled.
+
+        Observed entries, type, index and columns are kept.
 
         Parameters
         ----------

@@ -74,7 +74,7 @@ class KernelInputs:
 
 
 class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
-    """min over Phi of |J K J - Phi Phi'|_F^2, Phi of n_components columns: kernel principal components.
+    """min over Phi of |J K J - Phi Phi'|_F^2, Phi of n_components columns: kernel PCA.
 
     K is the kernel of the training rows and J centers it. With the spectral parts of
     `regfactor.kernels` this is Isomap, locally linear embedding, Laplacian eigenmaps (not
@@ -82,7 +82,7 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
     new row against the training rows is placed at k(x)' Phi (Phi'Phi)^-1.
 
     A training row given to `transform` is placed where `codes_` has it. `Laplacian` and
-    `LocallyLinear` place any other row at an average of its neighbors, so that a row beside a
+    `LocallyLinear` place any other row at an average of its neighbors, so that a row next to a
     training row may be placed some way from it.
 
     Parameters

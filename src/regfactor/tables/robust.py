@@ -26,7 +26,7 @@ from regfactor.problems.term import FILLER
 
 
 class RobustSubspace(ConvexEstimator):
-    """min over Z, S of sum f(z_ij + s_ij; x_ij) + beta |S|_1 + alpha |Z|_tr: low rank plus gross outliers.
+    """min over Z, S of sum f(z_ij + s_ij; x_ij) + beta |S|_1 + alpha |Z|_tr: with outliers.
 
     S is eliminated: with the squared loss what is left is the Huber loss. With `loss=None` the fit
     is exact principal component pursuit, Z + S = X.
@@ -34,7 +34,7 @@ class RobustSubspace(ConvexEstimator):
     Parameters
     ----------
     alpha : float or "auto", default=1.0
-        Strength of the trace norm; "auto" is chosen by entries held out.
+        Strength of the trace norm; "auto" is chosen by held-out entries.
     beta : float or "auto", default="auto"
         Price of an outlier; "auto" is alpha / sqrt(max(n, d)).
     loss : str, Loss or None, default="squared"
@@ -49,7 +49,7 @@ class RobustSubspace(ConvexEstimator):
     tol : float, default=1e-4
         Relative duality gap at which the fit stops.
     time_limit : float, optional
-        Seconds after which the solver stops; a warning then tells the gap.
+        Seconds after which the solver stops; a warning then reports the gap.
     verbose : int, default=0
         1 shows a line with the objective and the gap.
     random_state : int, optional
@@ -112,7 +112,7 @@ class RobustSubspace(ConvexEstimator):
         self.callback = callback
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to a table; NaN marks a hole.
+        """Fit to a table; NaN marks a missing entry.
 
         Parameters
         ----------
@@ -178,20 +178,20 @@ class RobustSubspace(ConvexEstimator):
         if isinstance(self.beta, str):
             if isinstance(self.alpha, str):
                 raise ValueError(
-                    "beta='auto' follows from alpha, and alpha='auto' from beta: give one as a number.",
+                    "beta='auto' follows from alpha, and alpha='auto' from beta: give one as a "
+                    "number."
                 )
             return float(self.alpha / np.sqrt(max(n, d)))
         return float(self.beta)
 
     def _loss(self) -> Loss:
-        """Return |.| weighted by beta for exact pursuit, else the loss with its outliers taken out."""
+        """Return |.| for exact pursuit, else the loss with its outliers eliminated."""
         if self.loss is None:
             return Absolute()
         loss = self._as_loss(self.loss)
         if isinstance(loss, Stacked):
-            return Stacked(
-                tuple((columns, Robust(part, self._beta)) for columns, part in loss.groups),
-            )
+            groups = [(columns, Robust(part, self._beta)) for columns, part in loss.groups]
+            return Stacked(tuple(groups))
         return Robust(loss, self._beta)
 
     def _state(self, inputs: TableInputs) -> Convex | Factored:

@@ -18,7 +18,7 @@ from regfactor.problems import Convex
 
 
 class ConvexSubspace(ConvexEstimator):
-    """min over Z, b of sum of observed w f(z_ij + b_j; x_ij) + alpha |Z|_tr: a subspace at its global optimum.
+    """min over Z, b of sum of observed w f(z_ij + b_j; x_ij) + alpha |Z|_tr, at its optimum.
 
     The trace norm finds the rank by itself, NaN entries are left out of the sum, and the fit comes
     with a duality gap that bounds its distance from the global optimum.
@@ -37,16 +37,16 @@ class ConvexSubspace(ConvexEstimator):
         Whether to fit unpenalized column offsets.
     debias : bool or "prior", default=False
         How codes are freed of the shrinkage of the trace norm, the components being fixed. True
-        refits them with next to no penalty; with `alpha="auto"` the held-out entries also choose
+        refits them with almost no penalty; with `alpha="auto"` the held-out entries also choose
         how many components are kept, none included, and these are refitted together with the codes;
-        a warning tells where the penalized fit predicts the held-out entries better. "prior" scores
+        a warning reports if the penalized fit predicts the held-out entries better. "prior" scores
         each row under a normal prior of the codes, of the second moments that they have in the fit:
         phi = argmin sum_j w f((phi C + b)_j; x_j) + (t/2) sum_i phi_i^2 n / s_i^2, s_i the singular
         values. For the squared loss this is the posterior mean of probabilistic PCA, with noise of
         variance t. The held-out entries choose t, together with "auto" alpha; best where the rank
         is not clear. `objective_` and `gap_` stay those of the penalized fit.
     max_rank : int, optional
-        Most components. The gap then tells what the limit costs.
+        Largest number of components. The gap then shows what the limit costs.
     rule : {"min", "1se"}, default="min"
         Of the strengths tried by `alpha="auto"`, take the best, or the largest within one standard
         error of it.
@@ -56,7 +56,7 @@ class ConvexSubspace(ConvexEstimator):
     tol : float, default=1e-4
         Relative duality gap at which the fit stops.
     time_limit : float, optional
-        Seconds after which the solver stops; a warning then tells the gap.
+        Seconds after which the solver stops; a warning then reports the gap.
     verbose : int, default=0
         1 shows a line with the objective and the gap.
     random_state : int, optional
@@ -150,7 +150,7 @@ class ConvexSubspace(ConvexEstimator):
         sample_weight: Any = None,
         entry_weight: Any = None,
     ) -> Self:
-        """Fit to a table; NaN marks a hole.
+        """Fit to a table; NaN marks a missing entry.
 
         Parameters
         ----------
@@ -178,7 +178,9 @@ class ConvexSubspace(ConvexEstimator):
 
 
 class ConvexSparseCoding(ConvexEstimator):
-    """min over Z of sum f(z_ij; x_ij) + alpha sum_t |z_t|_q: l1 codes and components in the lq ball, at the optimum.
+    """min over Z of sum f(z_ij; x_ij) + alpha sum_t |z_t|_q, at its global optimum.
+
+    Codes are penalized in l1, components lie in the lq ball.
 
     With the number of atoms free, the induced norm is a sum over rows (thesis, theorem 5), so every
     row gets an atom of its own: the global optimum of convex sparse coding is vector quantization,
@@ -200,7 +202,7 @@ class ConvexSparseCoding(ConvexEstimator):
     tol : float, default=1e-4
         Relative duality gap at which the fit stops.
     time_limit : float, optional
-        Seconds after which the solver stops; a warning then tells the gap.
+        Seconds after which the solver stops; a warning then reports the gap.
     verbose : int, default=0
         1 shows a line with the objective and the gap.
     random_state : int, optional
@@ -242,7 +244,7 @@ class ConvexSparseCoding(ConvexEstimator):
         self.callback = callback
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to a table; NaN marks a hole.
+        """Fit to a table; NaN marks a missing entry.
 
         Parameters
         ----------
