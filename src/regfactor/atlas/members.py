@@ -48,7 +48,7 @@ def _hard(loss: str = "squared", **parts: Any) -> FactorModel:
 
 
 def _reconstructed(model: FactorModel, _: Sample) -> Array:
-    return np.asarray(model.codes_ @ model.components_)
+    return model.codes_ @ model.components_
 
 
 def _span(model: FactorModel, _: Sample) -> Array:
@@ -74,7 +74,7 @@ def _affinities(s: Sample) -> Array:
 
 def _laplacian(s: Sample) -> Array:
     A = _affinities(s)
-    return np.asarray(np.diag(A.sum(axis=1)) - A)
+    return np.diag(A.sum(axis=1)) - A
 
 
 def _features(K: Array) -> Array:
@@ -83,11 +83,11 @@ def _features(K: Array) -> Array:
 
 def _balanced(s: Sample) -> Array:
     """Points phi(x_i) / d_i, whose means under weights d_i are those of the normalized cut."""
-    return np.asarray(_features(_gaussian(s)) / _degrees(s)[:, None])
+    return _features(_gaussian(s)) / _degrees(s)[:, None]
 
 
 def _degrees(s: Sample) -> Array:
-    return np.asarray(_gaussian(s).sum(axis=1))
+    return _gaussian(s).sum(axis=1)
 
 
 def _normalized_cut(model: FactorModel, s: Sample) -> float:
@@ -99,7 +99,7 @@ def _normalized_cut(model: FactorModel, s: Sample) -> float:
 def _neighbor_laplacian(s: Sample) -> Array:
     A = kneighbors_graph(s.X, NEIGHBORS)
     L: Any = csgraph.laplacian(A.maximum(A.T))
-    return np.asarray(L.toarray())
+    return L.toarray()
 
 
 def _discriminant(model: FactorModel, s: Sample) -> Array:

@@ -21,12 +21,12 @@ RANK = 2  # components that are compared
 def centered(K: Array) -> Array:
     """J K J, J = I - 11'/n."""
     K = K - K.mean(axis=0)
-    return np.asarray(K - K.mean(axis=1, keepdims=True))
+    return K - K.mean(axis=1, keepdims=True)
 
 
 def gram(T: Array) -> Array:
     """T T', which does not depend on signs."""
-    return np.asarray(T @ T.T)
+    return T @ T.T
 
 
 def projector(A: Array) -> Array:
@@ -55,14 +55,14 @@ def covariances(X: Array, Y: Array) -> Array:
     """Return the part of X'Y in the leading pairs of directions, by scikit-learn."""
     model = PLSSVD(RANK, scale=False).fit(X, Y)
     sizes = np.diag(model.x_weights_.T @ X.T @ Y @ model.y_weights_)
-    return np.asarray((model.x_weights_ * sizes) @ model.y_weights_.T)
+    return (model.x_weights_ * sizes) @ model.y_weights_.T
 
 
 def of_reduced_rank(X: Array, Y: Array) -> Array:
     """Return least-squares predictions, projected on their principal directions."""
     fitted = X @ np.linalg.lstsq(X, Y, rcond=None)[0]
     V = np.linalg.svd(fitted, full_matrices=False)[2][:RANK]
-    return np.asarray(fitted @ V.T @ V)
+    return fitted @ V.T @ V
 
 
 def discriminant(X: Array, y: Array) -> Array:
@@ -75,7 +75,7 @@ def root_of_within(X: Array, y: Array) -> Array:
     """W^(-1/2) for the covariance W within groups."""
     W = sum(len(group) / len(X) * np.cov(group.T, bias=True) for group in groups(X, y))
     values, V = np.linalg.eigh(W)
-    return np.asarray((V / np.sqrt(values)) @ V.T)
+    return (V / np.sqrt(values)) @ V.T
 
 
 def weighted_means(X: Array, y: Array) -> Array:
@@ -146,7 +146,7 @@ def non_negative(X: Array, divergence: str) -> Array:
         max_iter=20_000,
         random_state=0,
     )
-    return np.asarray(model.fit_transform(X) @ model.components_)
+    return model.fit_transform(X) @ model.components_
 
 
 def sparse_components(X: Array, alpha: float) -> float:
@@ -179,7 +179,7 @@ def posterior_means(X: Array) -> Array:
     share = (len(X) - 1) / len(X)
     noise = share * model.noise_variance_
     W = model.components_.T * np.sqrt(share * model.explained_variance_ - noise)
-    return np.asarray(X @ W @ np.linalg.solve(W.T @ W + noise * np.eye(RANK), W.T))
+    return X @ W @ np.linalg.solve(W.T @ W + noise * np.eye(RANK), W.T)
 
 
 def noise_and_signal(X: Array) -> tuple[float, Array]:

@@ -30,26 +30,26 @@ class Sample:
         rng = np.random.default_rng((self.seed, 1))
         centers = 6.0 * np.eye(GROUPS, 5) + rng.normal(size=(GROUPS, 5)) / 4
         X = centers[self.y] + 0.7 * rng.normal(size=(len(self.y), 5))
-        return np.asarray(X - X.mean(axis=0))
+        return X - X.mean(axis=0)
 
     @cached_property
     def Y(self) -> Array:
         """A second view of the same rows, about its mean."""
         rng = np.random.default_rng((self.seed, 2))
         Y = self.X @ rng.normal(size=(5, 4)) / 4 + rng.normal(size=(len(self.y), 4))
-        return np.asarray(Y - Y.mean(axis=0))
+        return Y - Y.mean(axis=0)
 
     @cached_property
     def positive(self) -> Array:
         """Positive numbers of three profiles, without a zero."""
         rng = np.random.default_rng((self.seed, 3))
         profiles = 1.0 + 20.0 * np.eye(GROUPS, 6) + 5.0 * np.eye(GROUPS, 6, 3)
-        return np.asarray(profiles[self.y] * rng.gamma(30.0, 1 / 30.0, size=(len(self.y), 6)))
+        return profiles[self.y] * rng.gamma(30.0, 1 / 30.0, size=(len(self.y), 6))
 
     @cached_property
     def shares(self) -> Array:
         """Rows of positive numbers that sum to one."""
-        return np.asarray(self.positive / self.positive.sum(axis=1, keepdims=True))
+        return self.positive / self.positive.sum(axis=1, keepdims=True)
 
     @cached_property
     def signs(self) -> Array:
@@ -69,7 +69,7 @@ class Sample:
         rng = np.random.default_rng((self.seed, 5))
         shapes = np.array([[4.0, 3.0, 2.0, 0.0, 0.0, 0.1], [0.0, 0.1, 0.0, 3.0, 5.0, 2.0]])
         codes = np.vstack([np.eye(2), rng.random((30, 2))])
-        return np.asarray(codes @ shapes * rng.gamma(400.0, 1 / 400.0, size=(32, 6)))
+        return codes @ shapes * rng.gamma(400.0, 1 / 400.0, size=(32, 6))
 
     @cached_property
     def sparse_parts(self) -> Array:
@@ -77,4 +77,4 @@ class Sample:
         rng = np.random.default_rng((self.seed, 6))
         C = np.array([[3.0, -2.0, 1.5, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 2.0, 2.0, -2.0]])
         X = rng.normal(size=(40, 2)) @ C + 0.1 * rng.normal(size=(40, 6))
-        return np.asarray(X - X.mean(axis=0))
+        return X - X.mean(axis=0)

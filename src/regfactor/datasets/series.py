@@ -171,7 +171,7 @@ def _with_radius(matrices: Array, radius: float) -> Array:
     companion = np.eye(k * n, k=-n)
     companion[:n] = matrices.transpose(1, 0, 2).reshape(n, k * n)
     c = radius / np.abs(np.linalg.eigvals(companion)).max()
-    return np.asarray(matrices * (c ** np.arange(1, k + 1))[:, None, None])
+    return matrices * (c ** np.arange(1, k + 1))[:, None, None]
 
 
 def _simulated(A: Array, B: Array, innovations: Array, start: Array) -> Array:

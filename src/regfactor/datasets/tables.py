@@ -76,7 +76,7 @@ def normalize_rows(X: Array) -> Array:
     """
     centered = X - X.mean(axis=1, keepdims=True)
     length = np.linalg.norm(centered, axis=1, keepdims=True)
-    return np.asarray(centered / np.where(length > 0, length, 1))
+    return centered / np.where(length > 0, length, 1)
 
 
 def find(name: str, kind: str = "") -> Path | None:
@@ -196,7 +196,7 @@ def _complete(bunch: Bunch) -> Bunch:
 
 def _missing(values: Array) -> Array:
     # elementwise; NaN does not equal itself
-    return np.asarray((values != values) | (values == None))  # noqa: E711
+    return (values != values) | (values == None)  # noqa: E711
 
 
 def _fetched(name: str) -> Bunch:

@@ -122,4 +122,4 @@ def make_low_rank_labels(
 
 
 def _unit_rows(C: Array) -> Array:
-    return np.asarray(C / np.linalg.norm(C, axis=1, keepdims=True))
+    return C / np.linalg.norm(C, axis=1, keepdims=True)

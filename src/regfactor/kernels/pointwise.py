@@ -79,7 +79,7 @@ class Gaussian(Kernel):
         gamma = widths.found(self.gamma, Y)
         Y, X = about_mean(Y, X)
         squares = euclidean_distances(X, Y, squared=True).astype(np.float64, copy=False)
-        return np.asarray(np.exp(-gamma * (squares - squares.min(axis=1, keepdims=True))))
+        return np.exp(-gamma * (squares - squares.min(axis=1, keepdims=True)))
 
 
 @dataclass

@@ -329,11 +329,11 @@ def _pseudo_inverse(L: Array) -> Array:
     constants = E @ E.T
     factor, failed = scipy.linalg.lapack.dpotrf(L + c * constants, lower=True)
     if failed:
-        return np.asarray(scipy.linalg.pinvh(L, check_finite=False))
+        return scipy.linalg.pinvh(L, check_finite=False)
     inverse, failed = scipy.linalg.lapack.dpotri(factor, lower=True)
     lower = np.tril(inverse)
     inverse = lower + np.tril(lower, -1).T
     condition = np.linalg.norm(inverse) * np.linalg.norm(L)
     if failed or condition * n * np.finfo(np.float64).eps >= 1:
-        return np.asarray(scipy.linalg.pinvh(L, check_finite=False))
-    return np.asarray(inverse - constants / c)
+        return scipy.linalg.pinvh(L, check_finite=False)
+    return inverse - constants / c

@@ -267,7 +267,7 @@ class KL(Loss):
     link_domain = NON_NEGATIVE
 
     def value(self, z: Array, x: Array) -> Array:
-        return np.asarray(xlogy(x, x) - xlogy(x, z) - x + z)
+        return xlogy(x, x) - xlogy(x, z) - x + z
 
     def gradient(self, z: Array, x: Array) -> Array:
         return 1 - _ratio(x, z)

@@ -32,7 +32,7 @@ def exp_with_tangent(z: Array) -> Array:
     clipped = clip_exponent(z)
     if clipped is z:
         return np.exp(z)
-    return np.asarray(np.exp(clipped) * (1 + (clip_to_root_of_max(z) - clipped)))
+    return np.exp(clipped) * (1 + (clip_to_root_of_max(z) - clipped))
 
 
 def clip_to_root_of_max(z: Array) -> Array:
@@ -43,7 +43,7 @@ def clip_to_root_of_max(z: Array) -> Array:
 def finite_exp(z: Array) -> Array:
     """Return exp(z) in the precision of z, clipped at the largest exponent that is finite there."""
     powers = np.minimum(z, z.dtype.type(MAX_FINITE_EXPONENT[z.dtype.itemsize]))
-    return np.asarray(np.exp(powers, out=powers))
+    return np.exp(powers, out=powers)
 
 
 def softplus(z: Array) -> Array:

@@ -90,13 +90,13 @@ class Sigmoid(Potential):
         return softplus(x)
 
     def transfer(self, x: Array) -> Array:
-        return np.asarray(expit(x))
+        return expit(x)
 
     def hessian(self, x: Array) -> Array:
-        return np.asarray(expit(x) * expit(-x))
+        return expit(x) * expit(-x)
 
     def conjugate(self, y: Array) -> Array:
-        return np.asarray(xlogy(y, y) + xlogy(1 - y, 1 - y))
+        return xlogy(y, y) + xlogy(1 - y, 1 - y)
 
     def inverse(self, y: Array) -> Array:
         with np.errstate(divide="ignore"):
@@ -122,7 +122,7 @@ class Softmax(Potential):
         return p * (1 - p)
 
     def conjugate(self, y: Array) -> Array:
-        return np.asarray(xlogy(y, y))
+        return xlogy(y, y)
 
     def inverse(self, y: Array) -> Array:
         with np.errstate(divide="ignore"):
@@ -148,7 +148,7 @@ class Exp(Potential):
         tiny = np.finfo(np.result_type(np.asarray(y), np.float32)).tiny
         # NaN below zero, like xlogy, which takes five times as long
         with np.errstate(invalid="ignore"):
-            return np.asarray(y * np.log(y + tiny) - y)
+            return y * np.log(y + tiny) - y
 
     def inverse(self, y: Array) -> Array:
         with np.errstate(divide="ignore"):
@@ -237,7 +237,7 @@ class Entropy(Potential):
     domain = NON_NEGATIVE
 
     def value(self, x: Array) -> Array:
-        return np.asarray(xlogy(x, x) - x)
+        return xlogy(x, x) - x
 
     def transfer(self, x: Array) -> Array:
         with np.errstate(divide="ignore"):
@@ -294,7 +294,7 @@ class BinomialEntropy(Potential):
 
     def value(self, x: Array) -> Array:
         N = self.trials
-        return np.asarray(xlogy(x, x / N) + xlog1py(N - x, -x / N))
+        return xlogy(x, x / N) + xlog1py(N - x, -x / N)
 
     def transfer(self, x: Array) -> Array:
         with np.errstate(divide="ignore"):
@@ -308,7 +308,7 @@ class BinomialEntropy(Potential):
         return self.trials * softplus(y)
 
     def inverse(self, y: Array) -> Array:
-        return np.asarray(self.trials * expit(y))
+        return self.trials * expit(y)
 
 
 @dataclass
@@ -319,7 +319,7 @@ class MultinomialEntropy(Potential):
     rowwise = True
 
     def value(self, x: Array) -> Array:
-        return np.asarray(xlogy(x, x))
+        return xlogy(x, x)
 
     def transfer(self, x: Array) -> Array:
         with np.errstate(divide="ignore"):

@@ -61,7 +61,7 @@ def _(potential: potentials.Exp, X: Array) -> Array:
 @row_values.register
 def _(potential: potentials.Cube, X: Array) -> Array:
     squares = X * X
-    return np.asarray(np.einsum("...j,...j->...", squares, squares) / 4)
+    return np.einsum("...j,...j->...", squares, squares) / 4
 
 
 @row_values.register
@@ -87,7 +87,7 @@ def _(potential: potentials.Softmax, X: Array) -> Array:
         highest = X.max(axis=-1, keepdims=True)
     powers = X - highest
     np.exp(powers, out=powers)
-    return np.asarray(np.reshape(highest, np.shape(highest)[:-1]) + np.log(_sum(powers)))
+    return np.reshape(highest, np.shape(highest)[:-1]) + np.log(_sum(powers))
 
 
 @row_values.register(potentials.Entropy)
@@ -105,7 +105,7 @@ def _(potential: potentials.BinomialEntropy, X: Array) -> Array:
     # F is zero at the ends, where binary data lie
     if np.all((share == 0) | (share == 1)):
         return np.zeros(X.shape[:-1], X.dtype)
-    return np.asarray(potential.trials * (x_log_x(share) + x_log_x(1 - share)))
+    return potential.trials * (x_log_x(share) + x_log_x(1 - share))
 
 
 @row_values.register
@@ -114,16 +114,16 @@ def _(potential: potentials.RelaxedSigmoid, X: Array) -> Array:
     ratio = size / X.dtype.type(potential.theta)
     ratio += 1
     products = np.einsum("...j,...j->...", ratio, np.log(ratio))
-    return np.asarray(potential.theta * products - _sum(size))
+    return potential.theta * products - _sum(size)
 
 
 def x_log_x(X: Array) -> Array:
     """Return the sum of x log x over every row, with 0 log 0 = 0."""
     logarithms = X + np.finfo(X.dtype).tiny
     np.log(logarithms, out=logarithms)
-    return np.asarray(np.einsum("...j,...j->...", X, logarithms))
+    return np.einsum("...j,...j->...", X, logarithms)
 
 
 def _sum(X: Array) -> Array:
     # faster over short rows than a reduction
-    return np.asarray(X @ np.ones(X.shape[-1], X.dtype))
+    return X @ np.ones(X.shape[-1], X.dtype)

@@ -174,7 +174,7 @@ class ModelSpan:
         free = np.zeros(len(V))
         unbounded = np.full((1, 1), np.inf)
         t = minimize_columns(evaluate, D, self._start(X), free, unbounded, Dense(X.shape[::-1]))
-        return np.asarray(self.offset + t.T @ V)
+        return self.offset + t.T @ V
 
     def distance(self, mean: Array, X: Array) -> Array:
         """D_F*(mean || f(x)) of every row; f(x) itself is not needed, by Fenchel and Young."""

@@ -107,7 +107,7 @@ class PowerPenalty(Proximable):
             raise ValueError("PowerPenalty needs weights >= 0.")
 
     def rows(self, A: Array) -> Array:
-        return np.asarray((self.weights * np.abs(A) ** self.p).sum(axis=1) / self.p)
+        return (self.weights * np.abs(A) ** self.p).sum(axis=1) / self.p
 
     def prox(self, A: Array, t: float | Array) -> Array:
         cost = _per_row(t) * np.asarray(self.weights)

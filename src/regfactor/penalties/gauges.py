@@ -238,5 +238,5 @@ def _dense(Z: Array | Factors) -> Array:
 def _compressed(Z: Array | Factors) -> Array:
     """Return a matrix with the singular values of Z; it has k rows for Z in k factors."""
     if isinstance(Z, Factors):
-        return np.asarray(np.linalg.qr(Z.codes, mode="r") @ Z.C)
+        return np.linalg.qr(Z.codes, mode="r") @ Z.C
     return Z
