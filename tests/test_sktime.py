@@ -19,7 +19,7 @@ def test_without_sktime_one_sentence_says_what_to_do():
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True)
     assert done.returncode != 0
     assert done.stderr.strip().splitlines()[-1] == (
-        "ImportError: regfactor.sktime stands on sktime: pip install -e '.[sktime]' in the checkout of regfactor."
+        "ImportError: regfactor.sktime needs sktime: pip install -e '.[sktime]' in the checkout of regfactor."
     )
 
 

@@ -14,7 +14,7 @@ try:
     from sktime.datatypes import update_data
     from sktime.forecasting.base import BaseForecaster
 except ImportError as error:
-    raise ImportError(f"regfactor.sktime stands on sktime: {install_hint('sktime')}.") from error
+    raise ImportError(f"regfactor.sktime needs sktime: {install_hint('sktime')}.") from error
 
 FITTED = (
     "ar",
@@ -32,7 +32,7 @@ FITTED = (
 
 
 class RegularizedARMAForecaster(BaseForecaster):
-    """min over A, U, c, W of L(X; sum_i x_{t-i} A_i' + u_t U' + c + S(W)) + ridge |A, U|^2 / 2 + lam |W|_*.
+    """min over A, U, c, W of L(X; sum_i x_{t-i} A_i' + u_t U' + c + S(W)) + penalties.
 
     `regfactor.RegularizedARMA` behind sktime's interface: vector series, inputs, intervals, missing
     values. `update` refits to all rows seen; with `update_params=False` new rows pass through the
@@ -56,7 +56,8 @@ class RegularizedARMAForecaster(BaseForecaster):
     >>> import pandas as pd
     >>> from regfactor.sktime import RegularizedARMAForecaster
     >>> X = np.random.default_rng(0).normal(size=(80, 2)).cumsum(axis=0)
-    >>> y = pd.DataFrame(X, columns=["a", "b"], index=pd.period_range("2001-01", periods=80, freq="M"))
+    >>> months = pd.period_range("2001-01", periods=80, freq="M")
+    >>> y = pd.DataFrame(X, columns=["a", "b"], index=months)
     >>> forecaster = RegularizedARMAForecaster(p=1, q=1, d=1).fit(y)
     >>> forecaster.predict(fh=[1, 2, 3]).shape
     (3, 2)
@@ -78,10 +79,11 @@ class RegularizedARMAForecaster(BaseForecaster):
         "capability:update": True,
         "capability:categorical_in_X": False,
     }
-    _config = {
-        "remember_data": False,
-    }  # the rows that a refit needs are kept here, as _cur_y and _cur_X
-    _y = _X = None  # sktime sets these where its own memory is switched on
+    # the rows that a refit needs are kept here, as _cur_y and _cur_X
+    _config = {"remember_data": False}
+    # sktime sets these where its own memory is switched on
+    _y = None
+    _X = None
 
     def __init__(
         self,
@@ -158,12 +160,13 @@ class RegularizedARMAForecaster(BaseForecaster):
         places = len(self._one_step) - 1 + steps
         if places.min() < 0:
             raise ValueError(
-                f"The series has {len(self._one_step)} rows; there is none {-steps.min()} before its end.",
+                f"The series has {len(self._one_step)} rows; there is none {-steps.min()} before "
+                "its end."
             )
         return self._framed(values[places], fh, self._get_columns())
 
     def _predict_quantiles(self, fh: Any, X: Any, alpha: list[float]) -> Any:
-        """Return quantiles; sktime's own way from intervals mixes series up where there are several of both."""
+        """Return quantiles; sktime's own way from intervals mixes up several series."""
         columns = self._get_columns(method="predict_quantiles", alpha=alpha)
         return self._framed(self._quantiles(fh, X, alpha), fh, columns)
 
@@ -177,11 +180,16 @@ class RegularizedARMAForecaster(BaseForecaster):
         """Return quantiles by times (down) and by series, then alpha (across)."""
         steps = np.asarray(fh.to_relative(self.cutoff).to_numpy(), int)
         exog = self._ahead(X, steps)
-        table = []
+        table: list[Array | None] = []
         for share in alpha:
             level = abs(2 * share - 1)
             made = self.model_.forecast(int(steps.max()), exog=exog, level=float(level) or None)
-            table.append(made.mean if level == 0 else made.lower if share < 0.5 else made.upper)
+            if level == 0:
+                table.append(made.mean)
+            elif share < 0.5:
+                table.append(made.lower)
+            else:
+                table.append(made.upper)
         return np.array(table)[:, steps - 1].transpose(1, 2, 0).reshape(len(steps), -1)
 
     def _ahead(self, X: Any, steps: Array) -> Array | None:
@@ -192,8 +200,8 @@ class RegularizedARMAForecaster(BaseForecaster):
         missing = index.difference(X.index)
         if len(missing):
             raise ValueError(
-                f"X has no row for {missing[0]}: forecasts {int(steps.max())} steps ahead need the inputs of every time"
-                " until then.",
+                f"X has no row for {missing[0]}: forecasts {int(steps.max())} steps ahead need the "
+                "inputs of every time until then."
             )
         return _inputs(X.loc[index])
 

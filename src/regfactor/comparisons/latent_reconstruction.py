@@ -8,10 +8,10 @@ from regfactor.labels.latent.estimator import SNFRegressor
 
 
 class LinearLatentReconstruction(SNFRegressor):
-    """min over Z, V, W of |X - ZV|^2 + lx |V|^2 + mu (|y - Z_l W|^2 + ly |W|^2) + lz |Z|^2, offsets free.
+    """min over Z, V, W of |X - ZV|^2 + lx |V|^2 + mu (|y - Z_l W|^2 + ly |W|^2) + lz |Z|^2.
 
-    Supervised matrix factorization, what `SNFRegressor` is compared with: its degree 1 with free
-    latent rows.
+    Offsets are free. Supervised matrix factorization, with which `SNFRegressor` is compared: its
+    degree 1 with free latent rows.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Forecasters of vector series that the thesis (ch. 7) compares with: Hannan-Rissanen, N4SID and HSE-HMM."""
+"""Forecasters that the thesis (ch. 7) compares with: Hannan-Rissanen, N4SID and HSE-HMM."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from regfactor.kernels import Gaussian
 from regfactor.series.arma.model import radius, regressors
 
 Criterion = Callable[[float, int, int, int], float]
-NOTHING = 1e-12  # share of the largest singular value below which there is no state
-WELL_POSED = 1e-10  # share of its trace that is added to a noise covariance
+RANK_TOL = 1e-12  # share of the largest singular value below which there is no state
+NOISE_RIDGE = 1e-10  # share of its trace that is added to a noise covariance
 
 
 def bic(log_det: float, N: int, n: int, m: int) -> float:
@@ -42,7 +42,7 @@ CRITERIA: dict[str, Criterion] = {"bic": bic, "aicc": aicc}
 
 
 class Forecaster(BaseEstimator, abc.ABC):
-    """A model of a vector series, rows being times, that is fitted once and then iterated into the future."""
+    """A model of a vector series, rows being times, that is iterated into the future."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit to a series of shape (n_samples, n_series)."""
@@ -73,10 +73,11 @@ def least_squares(D: Array, Y: Array) -> tuple[Array, Array, float]:
 
 
 class HannanRissanen(Forecaster):
-    """x_t = sum_i A_i x_{t-i} + v_t + sum_j M_j v_{t-j}, with v taken from a long autoregression, by least squares.
+    """x_t = sum_i A_i x_{t-i} + v_t + sum_j M_j v_{t-j} by least squares.
 
-    Relearning A with the moving-average part removed, as the thesis adds, gives the same A (normal
-    equations). Nothing keeps the model stable or invertible.
+    v are the residuals of a long autoregression. Relearning A with the moving-average part
+    removed, as the thesis adds, gives the same A (normal equations). Nothing keeps the model
+    stable or invertible.
 
     Parameters
     ----------
@@ -147,7 +148,7 @@ class HannanRissanen(Forecaster):
         self._errors = E[len(E) - min(len(E), first) :]
 
     def _innovations(self, X: Array, criterion: Criterion) -> Array:
-        """Return the residuals of a long autoregression: longer than the model, and as long as the criterion likes."""
+        """Return the residuals of an autoregression longer than the model, chosen by criterion."""
         T, n = X.shape
         most = max(min(int(12 * (T / 100) ** 0.25), (T // 2 - 1) // (n + 1)), 1)
         D = regressors(X, X[:, :0], most, 0, False)
@@ -172,10 +173,11 @@ class HannanRissanen(Forecaster):
 
 
 class N4SID(Forecaster):
-    """s_{t+1} = A s_t + K v_t, x_t = C s_t + v_t: subspace identification (Van Overschee & De Moor 1994), no inputs.
+    """s_{t+1} = A s_t + K v_t, x_t = C s_t + v_t by subspace identification, without inputs.
 
-    States are the leading singular directions of the projection of future blocks on past ones; A
-    and C follow by least squares, K from the Riccati equation of the residuals' covariances.
+    Van Overschee & De Moor (1994). States are the leading singular directions of the projection
+    of future blocks on past ones; A and C follow by least squares, K from the Riccati equation of
+    the residuals' covariances.
 
     Parameters
     ----------
@@ -264,7 +266,7 @@ class N4SID(Forecaster):
 
 
 def _states(windows: Array, i: int, n: int) -> tuple[Array, Array, Array]:
-    """Return the states by falling importance, and R and Q'O of the least squares for the states one step later.
+    """Return the states by falling importance, and R and Q'O of the states one step later.
 
     The extended observability matrix without its last block is Q R; with its first k columns the
     later states of order k solve R_k s = (Q'O)_k, where O is the projection that sees one row more.
@@ -273,7 +275,7 @@ def _states(windows: Array, i: int, n: int) -> tuple[Array, Array, Array]:
     future = windows[:, i * n :]
     projected = past @ np.linalg.lstsq(past, future, rcond=None)[0]
     _, s, Vt = np.linalg.svd(projected, full_matrices=False)
-    kept = s > NOTHING * s[0]
+    kept = s > RANK_TOL * s[0]
     roots = np.sqrt(s[kept])
     V = Vt[kept].T
     longer = windows[:, : (i + 1) * n]
@@ -292,8 +294,8 @@ def _system(states: Array, later: Array, now: Array) -> tuple[Array, Array, Arra
     C = M[k:]
     W = stacked - states @ M.T
     covariance = W.T @ W / len(W)
-    R = covariance[k:, k:] + WELL_POSED * np.trace(covariance) * np.eye(len(C))
-    Q = covariance[:k, :k] + WELL_POSED * np.trace(covariance) * np.eye(k)
+    R = covariance[k:, k:] + NOISE_RIDGE * np.trace(covariance) * np.eye(len(C))
+    Q = covariance[:k, :k] + NOISE_RIDGE * np.trace(covariance) * np.eye(k)
     S = covariance[:k, k:]
     P = scipy.linalg.solve_discrete_are(A.T, C.T, Q, R, s=S)
     K = np.linalg.solve(C @ P @ C.T + R, (A @ P @ C.T + S).T).T
@@ -311,7 +313,7 @@ def _filtered(A: Array, K: Array, C: Array, Z: Array) -> tuple[Array, Array]:
 
 
 class HSEHMM(Forecaster):
-    """Hilbert space embedding of a hidden Markov model (Song et al. 2010), its mean prediction iterated.
+    """Hilbert space embedding of a hidden Markov model (Song et al. 2010), iterated.
 
     Gaussian kernels embed three consecutive windows of observations; a spectral decomposition of
     their covariances takes the place of hidden states. Nothing keeps the iterated prediction
@@ -392,7 +394,7 @@ class HSEHMM(Forecaster):
         self.weights_ = self._read @ state
 
     def _updated(self, state: Array, row: Array) -> Array:
-        """Return the state after an observed window, scaled so that its prediction's weights sum to one."""
+        """Return the state after a window, scaled so that prediction weights sum to one."""
         near = self._solver @ self._kernel.gram(self._second, row[None])[:, 0]
         state = self._ahead @ (near * (self._read @ state))
         total = float((self._read @ state).sum())

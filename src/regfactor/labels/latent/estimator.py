@@ -269,9 +269,10 @@ def clipped_range(Y: Array, clip: float | None) -> tuple[Array, Array]:
 
 
 class SNFRegressor(LatentRegressor):
-    r"""min over Z, V, W of |X - phi(Z)V|^2 + lx |V|^2 + mu (|y - phi(Z_l)W|^2 + ly |W|^2) + lz |Z|^2, offsets free.
+    r"""min over Z, V, W of |X - phi(Z)V|^2 + lx |V|^2 + mu (|y - phi(Z_l)W|^2 + ly |W|^2) + lz |Z|^2.
 
-    Supervised nonlinear factorization: few latent numbers z_i of each row rebuild its inputs and,
+    Supervised nonlinear factorization: few latent numbers z_i of each row reconstruct its inputs,
+    up to free offsets, and,
     on the rows l that have one, its target, by ridge regressions on features phi(z) of a kernel.
     Rows without a target shape Z through their inputs. Regressions are eliminated exactly; what is
     left is a function of Z alone, which is not convex: descended from principal components, its
@@ -289,13 +290,13 @@ class SNFRegressor(LatentRegressor):
     degree : int, default=1
         With degree 1 this is linear latent reconstruction.
     back_constraint : {"linear", "kernel"} or None, default="linear"
-        z = (x - mean) E; or, beside that, Gaussian features of 200 training rows; or none: each z_i
+        z = (x - mean) E; or, in addition, Gaussian features of 200 training rows; or none: each z_i
         is free.
     lambda_x, lambda_y, lambda_z : float, default=0.1
         lx, ly and lz: ridges of the two regressions and of Z, all > 0: without the last Z grows and
         the others vanish.
     target_weight : float, default=10.0
-        mu >= 0: how much targets count beside inputs; about 1 suits free Z.
+        mu >= 0: weight of the targets relative to the inputs; about 1 suits free Z.
     max_iter : int, default=60
         Iterations from principal components on; 0 stays there. Early stopping is a regularizer of
         its own, so reaching the limit is no warning.
@@ -310,7 +311,7 @@ class SNFRegressor(LatentRegressor):
     gamma : float or {"scale", "median", "neighbors"}, default="scale"
         Width of the kernel "rbf"; rules are applied to the principal components.
     n_random_features : int, default=500
-        Random features that stand for the kernel "rbf" beyond 3000 rows.
+        Random features that approximate the kernel "rbf" beyond 3000 rows.
     learning_rate : float, default=0.01
     tol : float, default=1e-4
         Relative change of the objective in 15 iterations at which the descent ends.
@@ -319,7 +320,7 @@ class SNFRegressor(LatentRegressor):
     random_state : int, RandomState instance or None, default=None
         Draws landmarks, random features, and first steps in directions without variance.
     callback : callable, optional
-        Called with every `Iterate`; the run ends when it returns something true.
+        Called with every `Iterate`; the run ends when it returns a true value.
 
     Attributes
     ----------
@@ -337,7 +338,7 @@ class SNFRegressor(LatentRegressor):
     Notes
     -----
     A missing input is filled by its mean, then after every 15 iterations by what the latent
-    row rebuilds; it counts as if it had been seen so. New rows are completed by the same rule,
+    row reconstructs; it counts as if it had been observed. New rows are completed by the same rule,
     until latent row and reconstruction agree; under free Z, only what is seen of them decides.
 
     A row of weight w counts as w equal rows in the objective. Rules for `gamma`, and landmarks,
@@ -345,7 +346,7 @@ class SNFRegressor(LatentRegressor):
     weight take larger steps, so that a descent that is stopped early ends elsewhere than one with
     equal rows.
 
-    New rows without a back-constraint are placed where they are rebuilt best, with all weights
+    New rows without a back-constraint are placed where they are reconstructed best, with all weights
     held: training rows without a target are found again, those with one need not be.
 
     References

@@ -118,7 +118,7 @@ class Monomials(Features):
 
 @dataclass(frozen=True, eq=False)
 class Waves(Features):
-    """phi(z).phi(y) ~ exp(-gamma |z - y|^2): cosines at random frequencies (Rahimi & Recht 2007)."""
+    """phi(z).phi(y) ~ exp(-gamma |z - y|^2): random Fourier features (Rahimi & Recht 2007)."""
 
     frequencies: Array  # (size, dimensions)
     phases: Array

@@ -1,4 +1,4 @@
-"""Ridge regressions on latent rows with their weights eliminated: values, gradients, predictions."""
+"""Ridge regressions on latent rows, their weights eliminated: values, gradients, predictions."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Form(abc.ABC):
 
     @abc.abstractmethod
     def value_and_gradient(self, Z: Array, view: View) -> tuple[float, Array]:
-        """Return the minimum and its derivative in Z: by the envelope theorem, with V and b held."""
+        """Return the minimum and its derivative in Z: V and b are held (envelope theorem)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import Tags, check_array, check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from regfactor.core.factors import FactorPoint
@@ -17,7 +17,14 @@ from regfactor.core.params import Array, UnsupportedProblem, is_number, warn
 from regfactor.fitting.base import Choice, Estimator, Run
 from regfactor.fitting.columns import unmasked
 from regfactor.fitting.inputs import refuse_words
-from regfactor.fitting.parameters import AUTO, NON_NEGATIVE, POSITIVE, RUN_CONSTRAINTS
+from regfactor.fitting.parameters import (
+    AUTO,
+    FINITE_NON_NEGATIVE,
+    FINITE_POSITIVE,
+    POSITIVE,
+    RUN_CONSTRAINTS,
+    NumberInterval,
+)
 from regfactor.losses import LOSSES, Loss, as_loss
 from regfactor.series.arma.forecast import Forecast, Times, error_covariance, half_widths
 from regfactor.series.arma.model import Series, radius
@@ -31,7 +38,7 @@ from regfactor.series.arma.selection import (
     validation_losses,
 )
 
-ORDER = Interval(Integral, 0, None, closed="left")
+ORDER = NumberInterval(Integral, 0, None, closed="left")
 DEFAULT_SHRINKAGE = 0.1
 
 
@@ -55,7 +62,9 @@ class ShrinkageChoice:
 
 
 class RegularizedARMA(Estimator):
-    r"""min over A, U, c, W of L(X; sum_i x_{t-i} A_i' + u_t U' + c + S(W)) + ridge |A, U|^2 / 2 + lam |W|_*.
+    r"""min over A, U, c, W of L(X; sum_i x_{t-i} A_i' + u_t U' + c + S(W)) + penalties.
+
+    The penalties are ridge |A, U|^2 / 2 + lam |W|_*.
 
     Rows are times. W holds the innovations' effects, W[time s, block j] = (B_j eps_s)', and S(W)_t
     sums what innovations of times t, ..., t - q do at time t; the trace norm |W|_* is the least
@@ -107,7 +116,7 @@ class RegularizedARMA(Estimator):
     random_state : int, RandomState instance or None, default=None
         Draws the futures of `simulate`, unless it is given another; a fit draws nothing.
     callback : callable, optional
-        Called with every `Iterate`; the run ends when it returns something true.
+        Called with every `Iterate`; the run ends when it returns a true value.
 
     Attributes
     ----------
@@ -151,7 +160,8 @@ class RegularizedARMA(Estimator):
     >>> import numpy as np
     >>> from regfactor import RegularizedARMA
     >>> t = np.arange(120)
-    >>> X = np.column_stack([np.sin(t / 3), np.cos(t / 3)]) + 0.1 * np.random.default_rng(0).normal(size=(120, 2))
+    >>> X = np.column_stack([np.sin(t / 3), np.cos(t / 3)])
+    >>> X = X + 0.1 * np.random.default_rng(0).normal(size=(120, 2))
     >>> model = RegularizedARMA(p=2, q=1).fit(X)
     >>> model.forecast(3, level=0.9).mean.shape
     (3, 2)
@@ -164,8 +174,8 @@ class RegularizedARMA(Estimator):
         "p": [ORDER, StrOptions({"bic"})],
         "q": [ORDER, AUTO],
         "d": [ORDER],
-        "shrinkage": [POSITIVE, AUTO],
-        "ridge": [NON_NEGATIVE],
+        "shrinkage": [FINITE_POSITIVE, AUTO],
+        "ridge": [FINITE_NON_NEGATIVE],
         "loss": [StrOptions(set(LOSSES)), Loss],
         "intercept": ["boolean"],
         "exog_lags": [ORDER],

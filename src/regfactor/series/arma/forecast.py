@@ -37,7 +37,7 @@ def half_widths(psi: Array, sigma: Array, level: float, freedom: float, N: int) 
 
 @dataclass(frozen=True)
 class Times:
-    """Labels of the rows of the user's table: its kind, its columns, and its index if it has one."""
+    """Labels of the user's table: its kind, its columns, and its index if it has one."""
 
     kind: str = "numpy"
     names: list[Any] = field(default_factory=list)

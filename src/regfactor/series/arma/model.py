@@ -1,4 +1,4 @@
-"""A vector ARMA model with given coefficients: filtering, forecasting and simulation of a series."""
+"""A vector ARMA model with given coefficients: filter, forecasts and simulation of a series."""
 
 from __future__ import annotations
 
