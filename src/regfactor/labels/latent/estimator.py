@@ -269,7 +269,9 @@ def clipped_range(Y: Array, clip: float | None) -> tuple[Array, Array]:
 
 
 class SNFRegressor(LatentRegressor):
-    r"""min over Z, V, W of |X - phi(Z)V|^2 + lx |V|^2 + mu (|y - phi(Z_l)W|^2 + ly |W|^2) + lz |Z|^2.
+    r"""min over Z, V, W of |X - phi V|^2 + lx |V|^2 + mu (|y - phi_l W|^2 + ly |W|^2) + lz |Z|^2.
+
+    phi are features of the rows of Z, phi_l of those with a target.
 
     Supervised nonlinear factorization: few latent numbers z_i of each row reconstruct its inputs,
     up to free offsets, and,
@@ -346,7 +348,7 @@ class SNFRegressor(LatentRegressor):
     weight take larger steps, so that a descent that is stopped early ends elsewhere than one with
     equal rows.
 
-    New rows without a back-constraint are placed where they are reconstructed best, with all weights
+    New rows without a back-constraint are placed where they are reconstructed best, all weights
     held: training rows without a target are found again, those with one need not be.
 
     References
