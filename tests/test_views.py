@@ -442,6 +442,11 @@ def test_the_relaxation_is_the_two_view_problem_where_there_are_two():
     np.testing.assert_allclose(many.view_weight_, two.view_weight_, atol=1e-2)
 
 
+def test_the_relaxation_names_no_remedy_that_it_refuses():
+    with pytest.warns(UserWarning, match=r"below alpha_max_: lower it\.$"):
+        MultiViewRelaxation(1e6).fit(np.hstack(pair(21)))
+
+
 def test_three_views_are_only_relaxed():
     root = np.linalg.cholesky(3 * np.eye(3) - 1 + 1e-12 * np.eye(3)).T  # G'G = 3I - 11'
     gauge = ManyViews((1, 1, 1), (1.0, 1.0, 1.0))

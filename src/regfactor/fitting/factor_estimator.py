@@ -159,9 +159,12 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estim
         if is_option(self.alpha, "auto") or len(self.components_):
             return
         if self.alpha_ >= self.alpha_max_ > 0:  # at zero every alpha would leave none
+            remedy = "lower it"
+            if AUTO in self._parameter_constraints["alpha"]:
+                remedy = "lower it, or use alpha='auto'"
             warn(
                 f"{type(self).__name__} has no component, since alpha is not below alpha_max_: "
-                "lower it, or use alpha='auto'."
+                f"{remedy}."
             )
 
     def __sklearn_tags__(self) -> Tags:
