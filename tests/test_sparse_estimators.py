@@ -203,3 +203,15 @@ def test_hard_clusters_need_a_dense_table():
     X, _ = tables()
     with pytest.raises(ValueError, match="dense"):
         FactorModel(on_codes=OneHot(), rank=2).fit(X)
+
+
+@pytest.mark.parametrize("seed", [13, 55])  # on these tables the gap once stayed above tol
+def test_single_precision_reaches_the_default_tolerance(seed):
+    random = np.random.default_rng(seed)
+    n, d = random.integers(5, 40), random.integers(3, 20)
+    X = random.normal(size=(n, d))
+    observed = random.random((n, d)) < 0.6
+    table = scipy.sparse.csr_array(np.where(observed, X, 0)).astype(np.float32)
+    alpha = float(10 ** random.uniform(-2, 0.5))
+    model = ConvexSubspace(alpha=alpha, tol=1e-4).fit(table)
+    assert model.relative_gap_ <= 1e-4

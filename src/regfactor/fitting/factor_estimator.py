@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Clock, Limits, Solution, Status
 from regfactor.core.params import Array, UnsupportedProblem, choose, is_option, warn
-from regfactor.fitting.base import Choice, Estimator, Run, print_progress
+from regfactor.fitting.base import Choice, Estimator, Run
 from regfactor.fitting.canonical import canonical_factors, with_unit_rows
 from regfactor.fitting.inputs import (
     as_float_table,
@@ -34,7 +34,6 @@ from regfactor.fitting.schema import Schema
 from regfactor.fitting.scoring import Scoring
 from regfactor.fitting.selection import (
     PRIOR,
-    RULES,
     Selection,
     Validation,
     deviations,
@@ -50,7 +49,6 @@ from regfactor.solvers.updates import is_ridge
 
 ROUNDING = 1e-9  # share of the objective by which scoring may raise it
 LOSS_OPTIONS = [StrOptions({"auto", *LOSSES}), Loss, dict, list, tuple]
-_print_progress = print_progress
 
 TABLE_CONSTRAINTS: dict[str, list[Any]] = {
     **RUN_CONSTRAINTS,
@@ -447,25 +445,3 @@ def _objective(problem: Convex | Factored, point: FactorPoint) -> float:
     if isinstance(problem, Convex):
         return problem.astype(np.float64).objective(point.factors, point.coefficients)
     return problem.objective(point.factors)
-
-
-def _check_limits(estimator: Any) -> None:
-    """Raise for limits of a run that are none."""
-    Limits(
-        estimator.tol,
-        estimator.max_iter,
-        estimator.time_limit,
-        getattr(estimator, "max_rank", None),
-    ).check()
-    debias = getattr(estimator, "debias", False)
-    if not isinstance(debias, bool | np.bool_) and not (
-        isinstance(debias, str) and debias == PRIOR
-    ):
-        raise ValueError(f"debias must be False, True or {PRIOR!r}, got {debias!r}.")
-    alpha = getattr(estimator, "alpha", 1.0)
-    if isinstance(alpha, str) and alpha != "auto":
-        raise ValueError(f"alpha must be a number or 'auto', got {alpha!r}.")
-    if hasattr(estimator, "rule"):
-        choose(estimator.rule, RULES, "rule")
-    if estimator.callback is not None and not callable(estimator.callback):
-        raise ValueError(f"callback must be a function of an iterate, got {estimator.callback!r}.")
