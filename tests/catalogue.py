@@ -3,13 +3,28 @@
 A part that is added to the library is added here; a missing line fails the architecture test.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.metrics.pairwise import laplacian_kernel
 
 import regfactor
-from regfactor import kernels, losses, maps, norms, penalties
+from regfactor import kernels, losses, maps, norms, penalties, problems, solvers
+from regfactor.comparisons.local_descent import Local, Staged
+from regfactor.comparisons.many_views import ManyViews, SimplexSearch
+from regfactor.labels.expectation.annealing import Annealing
+from regfactor.labels.expectation.problem import Expectation, Margin, Statements
+from regfactor.labels.reverse.alternating import ReverseAlternating
+from regfactor.labels.reverse.problem import Reverse
 from regfactor.losses import distances, divergences, potentials
+from regfactor.problems.forward import Forward
+from regfactor.series.arma.model import Series
+from regfactor.series.arma.problem import ArmaProblem, Specification
+from regfactor.solvers.base import Solver
+from regfactor.solvers.glm_newton import Newton
+from regfactor.tables.kernel_subspace import Eigenvectors, KernelComponents
 
 LOSSES = {
     "squared": losses.Squared(),
@@ -283,4 +298,125 @@ KERNELS = {
     "laplacian": kernels.Laplacian(n_neighbors=6),
     "laplacian_weighted": kernels.Laplacian(n_neighbors=6, gamma="median"),
     "laplacian_full": kernels.Laplacian(n_neighbors=None, gamma="neighbors"),
+}
+
+
+@dataclass(frozen=True)
+class SolverCase:
+    """A solver and what it promises on every problem of PROBLEMS that it accepts."""
+
+    solver: Solver
+    descends: bool = False  # no iterate has a higher objective than the one before
+    optimal: bool = True  # no other solver finds a lower objective
+
+
+SOLVER_TOL = 1e-7
+
+
+def _low_rank_table(loss, missing=0.2, shape=(14, 5)):
+    """A table of rank two in the domain of a loss."""
+    random = rng(3)
+    X = random.normal(size=(shape[0], 2)) @ random.normal(size=(2, shape[1]))
+    if isinstance(loss, losses.Softmax):
+        X = np.eye(shape[1])[X.argmax(axis=1)]
+    elif isinstance(loss, losses.Logistic):
+        X = (X > 0).astype(float)
+    elif isinstance(loss, losses.Poisson):
+        X = random.poisson(np.exp(0.5 * X)).astype(float)
+    return np.where(random.random(shape) < missing, np.nan, X)
+
+
+def _data(loss, missing=0.2):
+    return problems.Data.of(_low_rank_table(loss, missing), loss)
+
+
+def _sparse_data(loss):
+    X = _low_rank_table(loss)
+    rows, columns = np.nonzero(~np.isnan(X))
+    table = scipy.sparse.csr_array((X[rows, columns], (rows, columns)), shape=X.shape)
+    return problems.Data.of_sparse(table, loss)
+
+
+def _forward(potential, targets):
+    X = rng(4).normal(size=(len(targets), 3))
+    return Forward.of(X, targets, np.ones(len(X)), potential, 0.1 * np.eye(3))
+
+
+_ONES = problems.Design.intercept(14)
+_RIDGE = {"on_codes": penalties.SquaredL2(), "on_components": penalties.SquaredL2(), "rank": 5}
+_POSITIVE = {"on_codes": penalties.NonNegative(), "on_components": penalties.NonNegative()}
+_LAGGED = problems.Design(np.column_stack([rng(5).normal(size=(14, 2)), np.ones(14)]), 0.1)
+
+# Small problems on which the laws of solvers run.
+PROBLEMS = {
+    "squared": problems.Convex(_data(losses.Squared(), 0.0), penalties.Trace(), 0.7),
+    "squared_rows": problems.Convex(_data(losses.Squared(), 0.0), penalties.Rows(norms.L2()), 0.7),
+    "squared_missing": problems.Convex(_data(losses.Squared()), penalties.Trace(), 0.7),
+    "squared_intercept": problems.Convex(
+        _data(losses.Squared()), penalties.Trace(), 0.7, design=_ONES
+    ),
+    "squared_sparse": problems.Convex(_sparse_data(losses.Squared()), penalties.Trace(), 0.7),
+    "squared_lags": problems.Convex(
+        _data(losses.Squared(), 0.0), penalties.Trace(), 0.7, maps.Lags(2), _LAGGED
+    ),
+    "huber": problems.Convex(_data(losses.Huber(0.5)), penalties.Trace(), 0.7),
+    "logistic": problems.Convex(_data(losses.Logistic()), penalties.Trace(), 0.7, design=_ONES),
+    "poisson": problems.Convex(_data(losses.Poisson()), penalties.Columns(norms.L2()), 0.7),
+    "absolute": problems.Convex(_data(losses.Absolute()), penalties.Trace(), 0.7),
+    "softmax": problems.Convex(_data(losses.Softmax(), 0.0), penalties.Trace(), 0.7),
+    "two_view": problems.Convex(_data(losses.Squared()), penalties.TwoView(2), 0.7),
+    "two_view_logistic": problems.Convex(_data(losses.Logistic()), penalties.TwoView(2), 0.7),
+    "many_views": problems.Convex(_data(losses.Squared()), ManyViews((2, 2, 1)), 0.7),
+    "factors_squared": problems.Factored(_data(losses.Squared()), **_RIDGE, alpha=0.7),
+    "factors_logistic": problems.Factored(_data(losses.Logistic()), **_RIDGE, alpha=0.7),
+    "factors_softmax": problems.Factored(_data(losses.Softmax(), 0.0), **_RIDGE, alpha=0.7),
+    "non_negative": problems.Factored(_data(losses.Poisson()), **_POSITIVE, rank=2),
+    "hard_codes": problems.Factored(
+        _data(losses.Squared(), 0.0), penalties.OneHot(), penalties.Free(), rank=3
+    ),
+    "forward_sigmoid": _forward(potentials.Sigmoid(), rng(6).random((20, 2))),
+    "forward_softmax": _forward(potentials.Softmax(), rng(6).dirichlet(np.ones(3), 20)),
+    "reverse": Reverse(
+        rng(7).normal(size=(12, 4)),
+        np.where(rng(8).random((12, 2)) < 0.3, np.nan, rng(9).normal(size=(12, 2))),
+        np.ones(12),
+        potentials.Identity(),
+        intercept=True,
+    ),
+    "expectation": Expectation(
+        rng(11).normal(size=(30, 2)),
+        np.zeros(2),
+        np.concatenate([[0, 1] * 4, np.full(22, -1)]),
+        np.ones(30),
+        2,
+        Margin.of(losses.Logistic()),
+        1.0,
+        0.5,
+        Statements.none(22),
+    ),
+    "arma": ArmaProblem.of(
+        Series.of(rng(12).normal(size=(25, 2)), np.zeros((25, 0))), Specification(1, 1)
+    ),
+    "kernel_components": KernelComponents(np.cov(rng(10).normal(size=(9, 30))), 3),
+}
+NOT_BY_DEFAULT = ("many_views",)  # problems of comparisons, whose solver has to be given
+STARTS = {}  # points to start from, for problems whose solvers need one
+
+SOLVERS = {
+    "ClosedForm": SolverCase(solvers.ClosedForm()),
+    "Fista": SolverCase(solvers.Fista()),
+    "Admm": SolverCase(solvers.Admm()),
+    "FactoredFista": SolverCase(solvers.FactoredFista(SOLVER_TOL), descends=True),
+    "DouglasRachford": SolverCase(solvers.DouglasRachford(SOLVER_TOL)),
+    "Pursuit": SolverCase(solvers.Pursuit(SOLVER_TOL)),
+    "EtaSearch": SolverCase(solvers.EtaSearch(tol=SOLVER_TOL)),
+    "Alternating": SolverCase(solvers.Alternating(random_state=0), descends=True),
+    "Lbfgs": SolverCase(solvers.Lbfgs(random_state=0), descends=True),
+    "Newton": SolverCase(Newton(), descends=True),
+    "ReverseAlternating": SolverCase(ReverseAlternating(), descends=True),
+    "Annealing": SolverCase(Annealing(SOLVER_TOL), descends=True),
+    "Eigenvectors": SolverCase(Eigenvectors()),
+    "SimplexSearch": SolverCase(SimplexSearch()),
+    "Local": SolverCase(Local(rank=2), descends=True, optimal=False),
+    "Staged": SolverCase(Staged(rank=2), optimal=False),
 }

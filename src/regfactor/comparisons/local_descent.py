@@ -34,7 +34,10 @@ class Local(Solver):
     random_state: Any = 0
     steps: int = 10
 
+    solves = Convex
+
     def check(self, problem: Convex) -> None:
+        super().check(problem)
         if not isinstance(problem.gauge, TwoView):
             raise UnsupportedProblem(f"Local is for the gauge TwoView, got {problem.gauge}.")
         if not problem.data.smooth:

@@ -39,6 +39,7 @@ class ManyViews(Gauge):
 
     sizes: tuple[int, ...] = (1, 1, 1)
     bounds: tuple[float, ...] = (1.0, 1.0, 1.0)
+    proximable = False
 
     def __post_init__(self) -> None:
         if len(self.sizes) != len(self.bounds) or min(self.sizes) < 1 or min(self.bounds) <= 0:
@@ -144,7 +145,10 @@ class SimplexSearch(Solver):
     every: int = 5
     patience: float = 0.25
 
+    solves = Convex
+
     def check(self, problem: Convex) -> None:
+        super().check(problem)
         if not isinstance(problem.gauge, ManyViews):
             raise UnsupportedProblem(
                 f"SimplexSearch is for the gauge ManyViews, got {problem.gauge}.",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
@@ -37,6 +37,7 @@ class Gauge(Params, abc.ABC):
 
     scale: Any = 1.0
     power: float = 2.0  # p of the lp norm on the codes
+    proximable: ClassVar[bool] = True  # whether its prox is known in closed form
 
     def check(self, d: int) -> None:
         """Raise if the gauge does not fit a table of d columns."""

@@ -40,6 +40,7 @@ class TwoView(Gauge):
 
     n_first: int = 1
     bounds: tuple[float, float] = (1.0, 1.0)
+    proximable = False
 
     def __post_init__(self) -> None:
         require_positive(self, **{"bounds[0]": self.bounds[0], "bounds[1]": self.bounds[1]})

@@ -11,7 +11,7 @@ from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.linalg import GRAM_LIMIT
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
-from regfactor.penalties import Trace, TwoView
+from regfactor.penalties import Trace
 from regfactor.problems import Bound, Convex
 from regfactor.solvers.base import Solver
 from regfactor.solvers.fista import without_column_scale
@@ -38,7 +38,10 @@ class Admm(Solver):
     relaxation: float = 1.6
     every: int = 5
 
+    solves = Convex
+
     def check(self, problem: Convex) -> None:
+        super().check(problem)
         if problem.map.diagonal is None:
             raise UnsupportedProblem(
                 f"Admm needs a map that multiplies entries, got {problem.map}. Use Fista.",
@@ -48,9 +51,9 @@ class Admm(Solver):
                 raise UnsupportedProblem(
                     f"Admm needs an elementwise prox, which {t.loss} has not. Use Fista.",
                 )
-        if isinstance(problem.gauge, TwoView):
+        if not problem.gauge.proximable:
             raise UnsupportedProblem(
-                "Admm needs a gauge with a prox; TwoView has none. Use EtaSearch.",
+                f"Admm needs a gauge with a prox, which {problem.gauge} has not. Use EtaSearch.",
             )
 
     def iterates(

@@ -34,6 +34,8 @@ class Alternating(Solver):
     random_state: int | np.random.Generator | None = None
     sparse = True
 
+    solves = Factored
+
     def check(self, problem: Factored) -> None:
         if not isinstance(problem, Factored):
             raise UnsupportedProblem(

@@ -4,26 +4,42 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from regfactor.core.loop import Iterate, Limits
 from regfactor.core.params import Params, UnsupportedProblem
+from regfactor.problems.base import Problem
 
 
 class Solver(Params, abc.ABC):
-    """Yields iterates, without end or until nothing is left to do; it neither stops nor prints."""
+    """Yields iterates, indefinitely or until nothing is left to do; it neither stops nor prints.
 
-    sparse = False  # whether it accepts a table of which only the observed entries are held
-    ends_itself = False  # whether it ends by itself: small changes of the objective do not end it
+    Attributes
+    ----------
+    solves : type
+        The kind of problem that it solves, one of those that name it.
+    sparse : bool
+        Whether it accepts a table of which only the observed entries are held.
+    ends_itself : bool
+        Whether small changes of the objective do not end its run.
+    """
+
+    solves: ClassVar[type[Problem[Any]]]
+    sparse: ClassVar[bool] = False
+    ends_itself: ClassVar[bool] = False
 
     @classmethod
     def for_limits(cls, limits: Limits) -> Self:
         """Return the solver with what it needs to know of the limits of a run."""
         return cls()
 
-    @abc.abstractmethod
     def check(self, problem: Any) -> None:
         """Raise UnsupportedProblem, before any work, if this solver cannot solve a problem."""
+        if not isinstance(problem, self.solves):
+            raise UnsupportedProblem(
+                f"{type(self).__name__} solves a {self.solves.__name__} problem, got "
+                f"{type(problem).__name__}."
+            )
 
     def accepts(self, problem: Any) -> bool:
         """Return whether this solver can solve a problem."""

@@ -52,7 +52,10 @@ def curvature(problem: Convex) -> float | Array | None:
 class ClosedForm(Solver):
     """Z = prox of the gauge at X, freed of the design: one step, certified to rounding."""
 
+    solves = Convex
+
     def check(self, problem: Convex) -> None:
+        super().check(problem)
         if not has_closed_form(problem):
             raise UnsupportedProblem(
                 "ClosedForm needs the squared loss with every entry observed and no weights of entries, a gauge with a "

@@ -13,7 +13,7 @@ from regfactor.core.linalg import GRAM_LIMIT
 from regfactor.core.loop import Iterate, Limits, relative
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.maps import Identity, Lags
-from regfactor.penalties import Gauge, Trace, TwoView
+from regfactor.penalties import Gauge, Trace
 from regfactor.problems import Convex, Design
 from regfactor.solvers.base import Solver
 
@@ -40,7 +40,10 @@ class DouglasRachford(Solver):
     memory: int = 20
     every: int = 10
 
+    solves = Convex
+
     def check(self, problem: Convex) -> None:
+        super().check(problem)
         if not (problem.data.quadratic and problem.data.complete):
             raise UnsupportedProblem(
                 "DouglasRachford needs squared loss on a table without holes. Use Fista.",
@@ -51,9 +54,7 @@ class DouglasRachford(Solver):
             raise UnsupportedProblem(
                 f"DouglasRachford needs a map with S S* = c I, got {problem.map}. Use Fista.",
             )
-        if isinstance(problem.gauge, TwoView) or (
-            isinstance(problem.gauge, Trace) and np.ndim(problem.gauge.scale)
-        ):
+        if not problem.gauge.proximable or np.ndim(problem.gauge.scale):
             raise UnsupportedProblem(
                 f"DouglasRachford needs a gauge with a prox, got {problem.gauge}. Use Admm.",
             )

@@ -45,7 +45,10 @@ class EtaSearch(Solver):
     random_state: Any = 0
     sparse = True
 
+    solves = Convex
+
     def check(self, problem: Convex) -> None:
+        super().check(problem)
         if not isinstance(problem.gauge, TwoView):
             raise UnsupportedProblem(
                 f"EtaSearch is for the gauge TwoView, got {problem.gauge}. Use Admm.",

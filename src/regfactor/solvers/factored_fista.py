@@ -99,7 +99,10 @@ class FactoredFista(Solver):
     random_state: Any = 0
     sparse = True
 
+    solves = Convex
+
     def check(self, problem: Convex) -> None:
+        super().check(problem)
         why = _obstacle(problem)
         if why is not None:
             held = (

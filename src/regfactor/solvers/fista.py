@@ -11,7 +11,7 @@ from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.line_search import backtrack
 from regfactor.core.loop import Iterate, Limits
 from regfactor.core.params import Array, UnsupportedProblem
-from regfactor.penalties import Gauge, Trace, TwoView
+from regfactor.penalties import Gauge, Trace
 from regfactor.problems import Convex
 from regfactor.solvers.base import Solver
 
@@ -28,14 +28,17 @@ class Fista(Solver):
 
     every: int = 5
 
+    solves = Convex
+
     def check(self, problem: Convex) -> None:
+        super().check(problem)
         if not problem.data.smooth:
             raise UnsupportedProblem(
                 "Fista needs a smooth loss (the absolute and hinge losses have kinks). Use Admm.",
             )
-        if isinstance(problem.gauge, TwoView):
+        if not problem.gauge.proximable:
             raise UnsupportedProblem(
-                "Fista needs a gauge with a prox; TwoView has none. Use EtaSearch.",
+                f"Fista needs a gauge with a prox, which {problem.gauge} has not. Use EtaSearch.",
             )
 
     def suits(self, problem: Convex, limits: Limits) -> bool:

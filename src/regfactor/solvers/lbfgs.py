@@ -25,6 +25,8 @@ class Lbfgs(Solver):
     random_state: int | np.random.Generator | None = None
     sparse = True
 
+    solves = Factored
+
     def check(self, problem: Factored) -> None:
         if not isinstance(problem, Factored) or not problem.smooth:
             raise UnsupportedProblem(

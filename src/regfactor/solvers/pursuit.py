@@ -48,7 +48,10 @@ class Pursuit(Solver):
     tol: float = 1e-4
     every: int = 3
 
+    solves = Convex
+
     def check(self, problem: Convex) -> None:
+        super().check(problem)
         if not isinstance(problem.gauge, Trace) or np.any(np.asarray(problem.gauge.scale) != 1):
             raise UnsupportedProblem(
                 f"Pursuit needs the gauge Trace(), got {problem.gauge}. Use Admm.",

@@ -53,8 +53,7 @@ class KernelComponents(Problem[Embedding]):
 class Eigenvectors(Solver):
     """The leading eigenvectors of positive eigenvalue, the optimum by Eckart and Young."""
 
-    def check(self, problem: Any) -> None:
-        """Accept kernel components of any rank."""
+    solves = KernelComponents
 
     def iterates(self, problem: KernelComponents, start: Any) -> Iterator[Iterate[Embedding]]:
         """Yield the optimum."""
