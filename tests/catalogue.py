@@ -19,12 +19,20 @@ from regfactor.labels.expectation.problem import Expectation, Margin, Statements
 from regfactor.labels.reverse.alternating import ReverseAlternating
 from regfactor.labels.reverse.problem import Reverse
 from regfactor.losses import distances, divergences, potentials
+from regfactor.losses.distances import Manhattan, SquaredDistance
+from regfactor.problems.clusters import Clusters
 from regfactor.problems.forward import Forward
+from regfactor.problems.kernel_clusters import KernelClusters
 from regfactor.series.arma.model import Series
 from regfactor.series.arma.problem import ArmaProblem, Specification
 from regfactor.solvers.base import Solver
+from regfactor.solvers.em import EM
 from regfactor.solvers.glm_newton import Newton
+from regfactor.solvers.lloyd import Lloyd
 from regfactor.tables.kernel_subspace import Eigenvectors, KernelComponents
+from regfactor.views.canonical_svd import CanonicalDirections, CanonicalSvd
+from regfactor.views.pair import TablePair
+from regfactor.views.reduced_rank import ReducedRank, TruncatedRidge
 
 LOSSES = {
     "squared": losses.Squared(),
@@ -346,6 +354,8 @@ _ONES = problems.Design.intercept(14)
 _RIDGE = {"on_codes": penalties.SquaredL2(), "on_components": penalties.SquaredL2(), "rank": 5}
 _POSITIVE = {"on_codes": penalties.NonNegative(), "on_components": penalties.NonNegative()}
 _LAGGED = problems.Design(np.column_stack([rng(5).normal(size=(14, 2)), np.ones(14)]), 0.1)
+_BLOBS = rng(13).normal(size=(30, 2)) + 8 * np.eye(3, 2)[np.arange(30) % 3]
+_PAIR = TablePair(rng(14).normal(size=(20, 3)), rng(15).normal(size=(20, 4)), None)
 
 # Small problems on which the laws of solvers run.
 PROBLEMS = {
@@ -397,6 +407,20 @@ PROBLEMS = {
     "arma": ArmaProblem.of(
         Series.of(rng(12).normal(size=(25, 2)), np.zeros((25, 0))), Specification(1, 1)
     ),
+    "clusters": Clusters(_BLOBS, None, SquaredDistance(), 3),
+    "clusters_known": Clusters(
+        _BLOBS, None, Manhattan(), 3, np.repeat([0, 1, 2, -1], [1, 1, 1, 27])
+    ),
+    "mixture": Clusters(_BLOBS, None, SquaredDistance(), 3, sharpness=2.0),
+    "kernel_clusters": KernelClusters(
+        lambda rows: _BLOBS[rows] @ _BLOBS.T,
+        np.square(_BLOBS).sum(axis=1),
+        np.ones(30),
+        np.ones(30),
+        3,
+    ),
+    "canonical_directions": CanonicalDirections(_PAIR, None, 2, 0.1, True),
+    "reduced_rank": ReducedRank(_PAIR, 2, 0.5, True),
     "kernel_components": KernelComponents(np.cov(rng(10).normal(size=(9, 30))), 3),
 }
 NOT_BY_DEFAULT = ("many_views",)  # problems of comparisons, whose solver has to be given
@@ -415,6 +439,10 @@ SOLVERS = {
     "Newton": SolverCase(Newton(), descends=True),
     "ReverseAlternating": SolverCase(ReverseAlternating(), descends=True),
     "Annealing": SolverCase(Annealing(SOLVER_TOL), descends=True),
+    "Lloyd": SolverCase(Lloyd(SOLVER_TOL), descends=True),
+    "EM": SolverCase(EM(), descends=True),
+    "CanonicalSvd": SolverCase(CanonicalSvd()),
+    "TruncatedRidge": SolverCase(TruncatedRidge()),
     "Eigenvectors": SolverCase(Eigenvectors()),
     "SimplexSearch": SolverCase(SimplexSearch()),
     "Local": SolverCase(Local(rank=2), descends=True, optimal=False),
