@@ -63,9 +63,11 @@ ON_REQUEST = {  # solvers that no problem names
     "Staged": "a comparison",
     "SimplexSearch": "a comparison",
 }
-NOT_MOVED = {  # solvers of families whose problems do not name them yet
+UNTRIED = {  # latent rows: problems that only their estimators state, tried in test_snf
+    "ChosenSNF",
     "LatentDescent",
     "PairSweeps",
+    "SNF",
 }
 
 
@@ -182,18 +184,17 @@ def test_problems_name_solvers_that_exist():
 
 def test_every_solver_is_named_by_a_problem():
     named = {solver_class(name) for problem in concrete(Problem) for name in problem.solvers}
-    idle = {s.__name__ for s in concrete(Solver) if s not in named} - set(ON_REQUEST) - NOT_MOVED
+    idle = {s.__name__ for s in concrete(Solver) if s not in named} - set(ON_REQUEST) - UNTRIED
     assert not idle, f"no problem names {idle}"
 
 
 def test_every_solver_and_problem_is_in_the_catalogue():
     listed = {type(case.solver) for case in catalogue.SOLVERS.values()}
-    forgotten = {s.__name__ for s in concrete(Solver) if s not in listed} - NOT_MOVED
+    forgotten = {s.__name__ for s in concrete(Solver) if s not in listed} - UNTRIED
     assert not forgotten, f"add to SOLVERS in tests/catalogue.py: {forgotten}"
     listed = {type(problem) for problem in catalogue.PROBLEMS.values()}
-    forgotten = [
-        p.__name__ for p in concrete(Problem) if not any(issubclass(other, p) for other in listed)
-    ]
+    stated = {p for p in concrete(Problem) if p.__name__ not in UNTRIED}
+    forgotten = [p.__name__ for p in stated if not any(issubclass(t, p) for t in listed)]
     assert not forgotten, f"add to PROBLEMS in tests/catalogue.py: {forgotten}"
 
 
