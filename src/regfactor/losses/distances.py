@@ -87,7 +87,7 @@ class Divergence(Params, abc.ABC):
     def statistics(self, X: Array, w: Array | None, anchor: Array, far: bool = False) -> Array:
         """Return what a block of rows adds to that from which `total` and `refitted` follow.
 
-        `far` says that rows lie far from the origin, where sums lose precision to cancellation.
+        `far` means that rows lie far from the origin, where sums lose precision to cancellation.
         """
         return np.zeros(())
 

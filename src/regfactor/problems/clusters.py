@@ -144,11 +144,12 @@ class Clusters(Clustering):
 
     def softened(self, sharpness: float, factor: float | None = None) -> Clusters:
         """Return the mixture of some sharpness on the same rows; sums that were found stay."""
-        found = {name: vars(self)[name] for name in SHARED if name in vars(self)}
         if factor is None:
             factor = self.factor
         soft = replace(self, sharpness=sharpness, factor=factor)
-        vars(soft).update(found)
+        given = vars(soft).copy()
+        vars(soft).update(vars(self))
+        vars(soft).update(given)
         return soft
 
     @cached_property
@@ -177,7 +178,7 @@ class Clusters(Clustering):
 
     @cached_property
     def spread(self) -> Spread:
-        """How columns vary relative to their means, by a sample of the rows if there are many."""
+        """The spread of columns around their means, by a sample of the rows if there are many."""
         some = slice(None, None, -(-self.X.shape[0] // SAMPLED_ROWS))
         w = self.weights_at(some)
         mass = max(float(w.sum()), np.finfo(np.float64).tiny)
@@ -225,7 +226,7 @@ class Clusters(Clustering):
 
     @cached_property
     def statistics(self) -> Array:
-        """What the objective needs of the data besides the labels."""
+        """The sums over rows that the objective needs of the data besides the labels."""
         total = np.zeros(())
         if isinstance(self.divergence, Affine):
             for at, X in readable_blocks(self.X, self.divergence):
@@ -259,18 +260,6 @@ class Clusters(Clustering):
     def masses(self, labels: Array) -> Array:
         """Return the total weight of each label."""
         return np.bincount(labels, self.weights, minlength=self.n_clusters).astype(np.float64)
-
-
-# sums over rows that depend on neither sharpness nor factor
-SHARED = (
-    "mass",
-    "anchor",
-    "spread",
-    "sizes",
-    "_fixed_base",
-    "statistics",
-    "started",
-)
 
 
 def blocks(X: Any, rows: int) -> Iterator[tuple[slice, Array]]:

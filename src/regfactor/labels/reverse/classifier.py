@@ -76,10 +76,11 @@ class ReverseClassifier(ClassifierMixin, Estimator):
     L are the rows with a label and U those without, T_l and T_u their total weights, D = D_F with
     F the potential of the transfer f = F', m the centers. Each class is a cluster; the classes of
     unlabeled rows are free, those given never change. With U empty a row is classified by the
-    nearest class mean, with L empty it is clustering. The soft assignment replaces min_j D_ij by -1/rho log sum_j p_j
-    exp(-rho D_ij) (and D of a labeled row by D - 1/rho log p_{y_i}), with rho the sharpness and p
-    the fitted shares of the classes. Unlabeled rows help where classes are clusters, one each, and
-    can hurt where they are not: see `model_selection.compare_with_supervised`.
+    nearest class mean, with L empty it is clustering. The soft assignment replaces min_j D_ij by
+    -1/rho log sum_j p_j exp(-rho D_ij) (and D of a labeled row by D - 1/rho log p_{y_i}), with rho
+    the sharpness and p the fitted shares of the classes. Unlabeled rows help where classes are
+    clusters, one each, and can hurt where they are not: see
+    `model_selection.compare_with_supervised`.
 
     Parameters
     ----------
@@ -332,7 +333,7 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         self.sharpness_ = point.sharpness
         if point.sharpness == np.inf:
             self.sharpness_ = self._find_sharpness(problem, point)
-        centers: Any
+        centers: Centers | ImplicitCenters
         if inputs.kernel is None:
             centers = Centers.of(problem, point)
             dtype = inputs.table.dtype if inputs.features is None else inputs.features.X.dtype
@@ -340,18 +341,13 @@ class ReverseClassifier(ClassifierMixin, Estimator):
             if point.covariance is not None:
                 self.covariance_ = point.covariance.astype(dtype)
         else:
-            centers = self._implicit_centers(problem, point, inputs.kernel)
+            found, _ = problem.centers(_memberships(problem, point))
+            if point.memberships is None:
+                found = found.compact()
+            centers = inputs.kernel.scoring(found, self.normalized_cut)
         prior = None if self.assignment == "hard" else point.shares
         self._model = ClassCenters(centers, self.sharpness_, prior, inputs.features)
         return solution
-
-    def _implicit_centers(
-        self, problem: KernelClusters, point: ClusterPoint, kernel: KernelRows
-    ) -> ImplicitCenters:
-        centers, _ = problem.centers(_memberships(problem, point))
-        if point.memberships is None:
-            centers = centers.compact()
-        return kernel.scoring(centers, cut=bool(self.normalized_cut))
 
     def _kernel(self, X: Any) -> Kernel:
         """Return the kernel, or the affinity of cuts without one."""
