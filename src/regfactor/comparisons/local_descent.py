@@ -1,4 +1,7 @@
-"""A convex problem in its factors, at a fixed rank: alternating descent, whose end the certificate then judges."""
+"""A convex problem in its factors, at a fixed rank.
+
+Alternating descent, whose end the certificate then judges.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ STEPS = 500  # proximal steps on the components of a stage that comes once
 
 @dataclass
 class Local(Solver):
-    """min over k atoms of L(Phi C) + alpha sum |phi_i|, |c1_i| <= b1, |c2_i| <= b2, one factor at a time.
+    """min over k atoms of L(Phi C) + alpha sum |phi_i|, |c1_i| <= b1, |c2_i| <= b2, by turns.
 
     Codes are fitted under the ridge that touches sum |phi_i| from above at the last codes,
     components by projected gradient steps. From random atoms; ends when a sweep lowers the
@@ -93,7 +96,10 @@ class Local(Solver):
 
 @dataclass
 class Staged(Local):
-    """The first view alone, then the components of the second with the codes held: what was learned first stays."""
+    """The first view alone, then the components of the second with the codes held.
+
+    What was learned first stays.
+    """
 
     def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate[Any]]:
         """Yield the end of both stages."""

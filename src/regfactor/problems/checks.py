@@ -1,4 +1,4 @@
-"""Data at the door: what no problem can take is refused with the column, the count and the remedy."""
+"""Checks of data: values that a loss cannot take are refused with column, count and remedy."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def check_table(X: Array, observed: Array) -> None:
     if infinite.any():
         i, j = np.argwhere(infinite)[0]
         raise ValueError(
-            f"The table contains infinity in {infinite.sum()} entries, the first in row {i}, column {j}. "
-            "Mark missing entries by NaN.",
+            f"The table contains infinity in {infinite.sum()} entries, the first in row {i}, "
+            f"column {j}. Mark missing entries by NaN.",
         )
 
 
@@ -85,7 +85,7 @@ class IllegalValues(ValueError):
 
 
 def told(bad: Array, seen: Array, names: Sequence[Any] | None = None) -> str:
-    """Return how many of the observed values of each column are bad, for the first three columns that have some."""
+    """Return the counts of bad values among the observed ones, for the first three columns."""
     columns = np.flatnonzero(bad).tolist()
     known = {j: j if names is None else names[j] for j in columns[:3]}
     found = "; ".join(
@@ -117,7 +117,7 @@ def check_term(
 
 
 def check_row_weights(loss: Loss, w: Array | None) -> None:
-    """Raise for weights under which the entries of a row that a loss couples would not count alike."""
+    """Raise if entries of a row that a loss couples have different weights."""
     if loss.rowwise and w is not None and np.any(w != w[:, :1]):
         raise ValueError(
             f"Under {loss} all entries of a row must have the same weight; give weights of rows.",
@@ -125,7 +125,10 @@ def check_row_weights(loss: Loss, w: Array | None) -> None:
 
 
 def as_bits(values: Array) -> str | None:
-    """Return how two values that are not 0 and 1 become them; None where there are more or fewer."""
+    """Return how two values that are not 0 and 1 become them.
+
+    None where there are more or fewer.
+    """
     ends = values.min(), values.max()
     if ends[0] == ends[1] or not np.isin(values, ends).all():
         return None
@@ -143,9 +146,11 @@ def _advice(loss: Loss, x: Array, observed: Array) -> str:
     if isinstance(loss, Logistic) and (coded := as_bits(values)) is not None:
         return coded
     if isinstance(loss, Ordinal) and (values >= 0).all() and (values == np.round(values)).all():
-        return f"Give the number of levels: Ordinal(levels={values.max() + 1:.0f}) would take the largest value."
+        levels = f"Ordinal(levels={values.max() + 1:.0f})"
+        return f"Give the number of levels: {levels} would take the largest value."
     if isinstance(loss, Binomial):
-        return f"Give the number of trials: Binomial(trials={values.max():g}) would take the largest value."
+        trials = f"Binomial(trials={values.max():g})"
+        return f"Give the number of trials: {trials} would take the largest value."
     if (values >= 0).all() and (values == np.round(values)).all():
         return "Values are counts: use loss='poisson' (or 'multinomial' for rows of counts)."
     if (values >= 0).all():

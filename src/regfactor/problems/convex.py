@@ -1,4 +1,4 @@
-"""The convex problem, min over Z and B of L(map(Z) + D B) + (ridge/2)|B|^2 + alpha |||Z|||, and its certificate."""
+"""min over Z, B of L(map(Z) + D B) + (ridge/2)|B|^2 + alpha |||Z|||, and its certificate."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ STRENGTHLESS = (
 )  # cached, and the same for every alpha
 # instead of factors of predictors < 0
 NEGATIVE = "loss='gamma_log', or ExponentialFamilyPCA(family='gamma')"
-POSITIVE = "FactorModel with on_codes=NonNegative() and on_components=NonNegative(), or a loss on the whole line"
+POSITIVE = (
+    "FactorModel with on_codes=NonNegative() and on_components=NonNegative(), or a loss on the "
+    "whole line"
+)
 STIFFNESSES = tuple(
     10.0**k for k in range(-2, 8)
 )  # curvatures of the envelopes that stand for a loss with kinks
@@ -43,7 +46,7 @@ ROUNDINGS = 64
 
 @dataclass(frozen=True)
 class Bound:
-    """A lower bound of the optimum, and whether it is proven or rests on an iterative singular value."""
+    """A lower bound of the optimum; not rigorous if it rests on an iterative singular value."""
 
     value: float
     rigorous: bool
@@ -82,8 +85,8 @@ class Convex(Problem[FactorPoint]):
             restricted = {str(t.loss): t.loss for t in self.data.terms if not t.loss.unbounded}
             below = any(loss.link_domain.high == 0 for loss in restricted.values())
             raise UnsupportedProblem(
-                f"{', '.join(sorted(restricted))} restricts the predictor, and no gauge can keep Z there. Use "
-                f"{NEGATIVE if below else POSITIVE}.",
+                f"{', '.join(sorted(restricted))} restricts the predictor, and no gauge can keep Z "
+                f"there. Use {NEGATIVE if below else POSITIVE}.",
             )
         self.gauge.check(self.shape[1])
 
@@ -104,7 +107,7 @@ class Convex(Problem[FactorPoint]):
 
     @property
     def T(self) -> Convex:
-        """The transposed problem, whose solution is the transposed solution (thesis, corollary 2)."""
+        """The transposed problem; its solution is the transposed solution (thesis, corollary 2)."""
         if self.design is not None or not isinstance(self.map, Identity):
             raise UnsupportedProblem("A problem with a design or a map has no transpose.")
         return replace(self, data=self.data.T, gauge=self.gauge.T)
@@ -118,7 +121,7 @@ class Convex(Problem[FactorPoint]):
         return other
 
     def of_rows(self, rows: Array) -> Convex:
-        """Return the problem of some rows of a sparse table, with the gauge as strong as it is on all of them."""
+        """Return the problem of some rows of a sparse table, with alpha scaled to their number."""
         scale = self.map.diagonal
         return replace(
             self,
@@ -174,7 +177,10 @@ class Convex(Problem[FactorPoint]):
         return self.design.profile(evaluate, B, self._majorant, data.layout, data.quadratic)
 
     def coefficients_step(self, mapped: Array, B: Array | None) -> Array | None:
-        """Return B after one Newton step at given map(Z): the best B where the loss is quadratic."""
+        """Return B after one Newton step at given map(Z).
+
+        The best B where the loss is quadratic.
+        """
         if self.design is None or B is None:
             return None
         layout = self.data.layout
@@ -192,7 +198,7 @@ class Convex(Problem[FactorPoint]):
         Z: Array | Factors,
         B0: Array | None = None,
     ) -> tuple[float, Any, Array | None]:
-        """Return f(Z) = min_B L + ridge, its gradient in Z (a matrix, sparse for sparse data), and the minimizing B."""
+        """Return f(Z) = min_B L + ridge, its gradient in Z (sparse for sparse data) and that B."""
         B = self.best_coefficients(Z, B0)
         value, g = self.data.value_and_gradient(self.predictor(Z, B))
         ridge = 0.0 if self.design is None or B is None else self.design.cost(B)
@@ -209,7 +215,10 @@ class Convex(Problem[FactorPoint]):
         return self.data.value(self.predictor(F, B)) + ridge + self.alpha * self.gauge.cost(F)
 
     def dual_point(self, Z: Array | Factors, B: Array | None) -> Array:
-        """Return the gradient of L at a point, by entries: the dual point that belongs to it at the optimum."""
+        """Return the gradient of L at a point, by entries.
+
+        The dual point that belongs to it at the optimum.
+        """
         return self.data.gradient(self.predictor(Z, B))
 
     def bound(self, Y: Array) -> Bound:
@@ -230,14 +239,17 @@ class Convex(Problem[FactorPoint]):
         )
 
     def dual_norm(self, Y: Array) -> tuple[float, bool]:
-        """Return |||map*(Y)|||_* rounded up, and whether that is proven; an iteration serves a large sparse table."""
+        """Return |||map*(Y)|||_* rounded up, and whether that is proven.
+
+        An iteration serves a large sparse table.
+        """
         if self.data.layout.sparse and isinstance(self.gauge, Trace):
             return self.gradient_operator(Y).norm_and_proof()
         polar = self.gauge.polar(self._adjoint(Y), 0)
         return polar.value, polar.rigorous
 
     def gradient_operator(self, Y: Array) -> GradientOperator:
-        """Return map*(Y) in the scale of the gauge, as a matrix that is multiplied and never formed."""
+        """Return map*(Y) in the scale of the gauge, as an operator that is never formed."""
         rows = self.map.diagonal
         return GradientOperator(
             self.data.layout,
@@ -247,13 +259,16 @@ class Convex(Problem[FactorPoint]):
         )
 
     def feasible(self, Y: Array) -> Array:
-        """Return a dual point moved into the domain of L* and freed of D; only its dual norm may still be too large."""
+        """Return a dual point moved into the domain of L* and freed of D.
+
+        Only its dual norm may still be too large.
+        """
         return self._annihilated(
             self.data.feasible(np.nan_to_num(Y, nan=0.0, posinf=0.0, neginf=0.0)),
         )
 
     def level(self, Y: Array, target: float) -> float:
-        """Return the dual norm up to which a feasible Y, scaled into the ball, proves that the optimum is >= target.
+        """Return the largest dual norm at which a feasible Y, scaled, proves an optimum >= target.
 
         The dual value of s Y is concave in s; its parabola at s = 1 (exact for quadratic losses)
         tells the least s. Zero if no scale will do.
@@ -305,7 +320,7 @@ class Convex(Problem[FactorPoint]):
 
     @property
     def _coupled(self) -> bool:
-        """Whether both rows and columns of the dual point are constrained, so that feasibility is only numerical."""
+        """Whether both rows and columns of the dual point are constrained."""
         return self.design is not None and any(t.loss.rowwise for t in self.data.terms)
 
     def _annihilated(self, Y: Array) -> Array:
@@ -381,7 +396,9 @@ class Convex(Problem[FactorPoint]):
         return max(1e-3 * abs(self.null_objective()), self.data.smallest_loss())
 
     def gap_scale(self, objective: float) -> float:
-        """Return the size of an objective beside which a gap must be small: its own, or what is above the least loss.
+        """Return the size of an objective beside which a gap must be small.
+
+        Its own, or what is above the least loss.
 
         The likelihood of large counts is a number so far below zero that beside it any fit would be
         near the best. On observed entries alone, where the last digits take long, a hundred times
@@ -406,14 +423,20 @@ class Convex(Problem[FactorPoint]):
         return Y, *self.dual_norm(Y)
 
     def alpha_max(self) -> float:
-        """Return the alpha from which on Z = 0 is optimal: the dual norm of the gradient there, rounded up."""
+        """Return the alpha from which on Z = 0 is optimal.
+
+        The dual norm of the gradient there, rounded up.
+        """
         if self.data.layout.sparse and isinstance(self.gauge, Trace):
             assert self.null.dual is not None
             return self.gradient_operator(self.feasible(self.null.dual)).norm()
         return self._null_norm[1]
 
     def null_bound(self) -> Bound:
-        """Return the lower bound of the optimum that Z = 0 gives; from a cruder norm where the table is sparse."""
+        """Return the lower bound of the optimum that Z = 0 gives.
+
+        From a cruder norm where the table is sparse.
+        """
         assert self.null.dual is not None
         if "_null_norm" in self.__dict__:
             return self._bound(*self._null_norm)
@@ -486,7 +509,7 @@ class Convex(Problem[FactorPoint]):
         return replace(solution, point=replace(solution.point, dual=dual))
 
     def prox(self, A: Array, rho: float | Array, B: Array | None) -> tuple[Array, Array | None]:
-        """Return argmin over P and B of L(P + D B) + ridge + sum (rho/2)(P - A)^2, in the space of predictors.
+        """Return argmin over P and B of L(P + D B) + ridge + sum (rho/2)(P - A)^2.
 
         B minimizes the Moreau envelope of L, which is smooth even where L has kinks.
         """
@@ -522,7 +545,7 @@ def convex(
     entries: Any = None,
     design: Design | None = None,
 ) -> Convex:
-    """Return the convex problem of a table, dense or sparse, in which a row of weight w stands for w equal rows.
+    """Return the convex problem of a table, dense or sparse; weights act as repetition counts.
 
     In a norm of power p on the codes, w equal rows count like one that is w^(1/p) times as long.
     """

@@ -1,4 +1,7 @@
-"""The data of a problem: terms, each a loss on the observed entries of some columns. Only here are losses summed."""
+"""The data of a problem: terms, each a loss on the observed entries of some columns.
+
+Only here are losses summed.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,10 @@ class Data:
         weights: Array | None = None,
         offset: Array | None = None,
     ) -> Data:
-        """Return the data of a table whose holes are NaN; weights for rows (n,) or entries (n, d)."""
+        """Return the data of a table whose holes are NaN.
+
+        Weights for rows (n,) or entries (n, d).
+        """
         if not isinstance(loss, Loss):
             loss = as_loss(loss)
         observed = ~np.isnan(X)
@@ -77,7 +83,10 @@ class Data:
 
     @staticmethod
     def of_sparse(X: Any, loss: Loss | str, weights: Array | None = None) -> Data:
-        """Return the data of a CSR table whose absent entries are unobserved; weights for rows (n,) or entries."""
+        """Return the data of a CSR table whose absent entries are unobserved.
+
+        Weights for rows (n,) or entries.
+        """
         if not isinstance(loss, Loss):
             loss = as_loss(loss)
         pattern = Pattern.of(X)
@@ -86,7 +95,8 @@ class Data:
         check_term(loss, X.data, observed[:, 0], pattern)
         if loss.rowwise or len(loss.parts(X.shape[1])) > 1:
             raise ValueError(
-                f"A sparse table takes one elementwise loss, not {loss}; give it as a dense table with NaN.",
+                f"A sparse table takes one elementwise loss, not {loss}; give it as a dense table "
+                "with NaN.",
             )
         if weights is not None:
             if np.ndim(weights) == 1:
@@ -98,7 +108,10 @@ class Data:
         return Data((term,), X.shape, pattern)
 
     def compacted(self) -> Data:
-        """Return the same data with the observed entries alone; only for one elementwise loss on all columns."""
+        """Return the same data with the observed entries alone.
+
+        Only for one elementwise loss on all columns.
+        """
         term = self.terms[0]
         observed = self.observed
         pattern = Pattern.of(scipy.sparse.csr_array(observed))
@@ -166,14 +179,14 @@ class Data:
         random: np.random.Generator,
         groups: Array | None = None,
     ) -> tuple[Data, Data]:
-        """Return two tables, with a random share of the observed entries in the second and the rest in the first.
+        """Return two tables: a random share of the observed entries is in the second.
 
         Entries of a row whose columns have the same group stand for one cell, and stay together.
         """
         if any(t.loss.rowwise for t in self.terms):
             raise UnsupportedProblem(
-                "Single entries cannot be held out under a loss of whole rows, so that 'auto' cannot choose: give "
-                "alpha (and the rank) a number.",
+                "Single entries cannot be held out under a loss of whole rows, so that 'auto' "
+                "cannot choose: give alpha (and the rank) a number.",
             )
         if groups is not None:
             drawn = random.random((self.shape[0], int(groups.max()) + 1))[:, groups] < share
@@ -221,7 +234,7 @@ class Data:
 
     @property
     def quadratic(self) -> bool:
-        """Whether every loss is a quadratic function of the predictor, so that one Newton step is exact."""
+        """Whether every loss is quadratic in the predictor: one Newton step is exact."""
         return all(isinstance(t.loss, Squared) for t in self.terms)
 
     @property
@@ -233,7 +246,7 @@ class Data:
         )
 
     def smoothed(self, share: float) -> Data:
-        """Return the data under losses without kinks, each smoothed over a share of the typical size of its data."""
+        """Return the data under losses smoothed over a share of the typical size of their data."""
         terms = (replace(t, loss=t.loss.smoothed(share * t.size)) for t in self.terms)
         return replace(self, terms=tuple(terms))
 
@@ -244,7 +257,7 @@ class Data:
 
     @cached_property
     def _pieces(self) -> tuple[Term, ...]:
-        """The terms; a long vector of entries in stretches, so that what is computed on the way stays in the cache."""
+        """The terms; a long vector of entries in pieces, whose temporaries stay in the cache."""
         if self.layout.sparse and self.terms[0].x.size > STRETCH:
             return self.terms[0].stretches(STRETCH)
         return self.terms
@@ -255,7 +268,9 @@ class Data:
         return float(sum(t.losses(t.part(Z)).sum(dtype=np.float64) for t in self._pieces))
 
     def smallest_loss(self) -> float:
-        """Return the least loss that is more than nothing: a share of what predictors of zero leave, without offsets.
+        """Return the least loss that is more than nothing.
+
+        A share of what predictors of zero leave, without offsets.
 
         A loss of the residual, which has them, can fall to its rounding error; others approach an
         infimum without end.
@@ -302,7 +317,9 @@ class Data:
         return self.collect(lambda t: t.weigh(t.loss.hessian(t.legal(t.at(Z)), t.x)))
 
     def expansion(self, Z: Array | Factors, out: Expansion | None = None) -> Expansion:
-        """Return loss, gradient and second derivative in each entry; the loss is infinite outside a link domain.
+        """Return loss, gradient and second derivative in each entry.
+
+        The loss is infinite outside a link domain.
 
         They are written to `out` where it is given: fresh memory costs as much as the arithmetic.
         """
@@ -326,7 +343,10 @@ class Data:
 
     @cached_property
     def infimum(self) -> float:
-        """The least that L could be if every entry had a predictor of its own: -L*(0), rounded down as L* is up."""
+        """The least that L could be if every entry had a predictor of its own.
+
+        -L*(0), rounded down as L* is up.
+        """
         least = (t.weigh(t.loss.conjugate(np.zeros_like(t.x), t.x)) for _, t in self._strips)
         return -float(sum((part + ROUNDING * np.abs(part)).sum(dtype=np.float64) for part in least))
 
@@ -343,7 +363,10 @@ class Data:
         ]
 
     def newton_displacement(self, P: Array) -> Array:
-        """Return how far each predictor is from the one that fits its datum best; a Newton step where none does."""
+        """Return how far each predictor is from the one that fits its datum best.
+
+        A Newton step where none does.
+        """
 
         def one(t: Term) -> Array:
             z = t.legal(t.at(P))
@@ -359,7 +382,7 @@ class Data:
         return self.collect(one)
 
     def majorant(self) -> Array:
-        """Return for each entry a bound of its second derivative (infinite for losses without one)."""
+        """Return a bound of the second derivative of each entry, infinite where there is none."""
         return self.collect(lambda t: t.weigh(np.full(t.x.shape, t.loss.curvature, t.x.dtype)))
 
     def conjugate(self, Y: Array) -> float:
@@ -384,7 +407,10 @@ class Data:
         return self.collect(lambda t: t.weigh(t.loss.feasible(t.in_units(t.part(Y)), t.x)))
 
     def dual_slack(self, Y: Array) -> Array:
-        """Return how far each entry of Y can move: the curvature where L has gradient Y, within the domain of L*."""
+        """Return how far each entry of Y can move.
+
+        The curvature where L has gradient Y, within the domain of L*.
+        """
         Y = self.layout.entries(Y)
 
         def one(t: Term) -> Array:
@@ -398,14 +424,14 @@ class Data:
         return self.collect(one)
 
     def max_feasible_scale(self, Y: Array, most: float = 1.0) -> float:
-        """Return the largest s <= most such that s Y is in the domain of L*, which contains zero."""
+        """Return the largest s <= most such that s Y is in the domain of L*."""
         Y = self.layout.entries(Y)
         ends = (t.feasible_scales(t.part(Y), most) for t in self._pieces)
         least = (float(np.nanmin(each, initial=most)) for each in ends if each is not None)
         return max(min([float(most), *least]), 0.0)
 
     def infeasible_columns(self, Y: Array) -> Array:
-        """Tell the columns of which less than half of Y is in the domain of L*."""
+        """Return the columns of which less than half of Y is in the domain of L*."""
         Y = self.layout.entries(Y)
         whole = all(t.whole_line for t in self.terms)
 
@@ -435,7 +461,7 @@ class Data:
         return -1.0
 
     def inside(self, Z: Array) -> Array:
-        """Tell which rows have all their observed predictors inside the link domains."""
+        """Return which rows have all their observed predictors inside the link domains."""
         legal = [
             t.loss.link_domain.contains(t.at(Z)) | (False if t.w is None else t.w == 0)
             for t in self.terms
@@ -443,7 +469,10 @@ class Data:
         return np.all([part.all(axis=1) for part in legal], axis=0)
 
     def prox(self, A: Array, rho: float | Array) -> Array:
-        """Return argmin_Z L(Z) + sum (rho/2) (Z - A)^2; rho is a number, one per column or one per entry."""
+        """Return argmin_Z L(Z) + sum (rho/2) (Z - A)^2.
+
+        Rho is a number, one per column or one per entry.
+        """
         rho = np.asarray(rho, A.dtype)
 
         def one(t: Term) -> Array:
@@ -474,7 +503,10 @@ class Data:
 
 
 def data_of(X: Any, loss: Loss, weights: Any = None) -> Data:
-    """Return the data of a table: dense with NaN at holes, or sparse with absent entries unobserved."""
+    """Return the data of a table.
+
+    Dense with NaN at holes, or sparse with absent entries unobserved.
+    """
     if is_sparse(X):
         return Data.of_sparse(X, loss, weights)
     return Data.of(X, loss, weights)

@@ -17,9 +17,11 @@ from regfactor.problems.layout import Layout
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """D @ B with (ridge/2) |B|^2; rows of B without ridge are free, and the dual then needs D'Y = 0.
+    """D @ B with (ridge/2) |B|^2.
 
-    `columns` tells which columns of the table have the term at all; B is zero in the others, whose
+    Rows of B without ridge are free, and the dual then needs D'Y = 0.
+
+    `columns` marks the columns of the table have the term at all; B is zero in the others, whose
     Y is free.
     """
 
@@ -52,13 +54,16 @@ class Design:
         return float(self.strengths @ np.square(B, dtype=np.float64).sum(axis=1)) / 2
 
     def regress(self, R: Array) -> Array:
-        """Return argmin_B |R - D B|^2 / 2 + cost(B) for a table without holes; the shortest where it is not unique."""
+        """Return argmin_B |R - D B|^2 / 2 + cost(B) for a table without holes.
+
+        The shortest where it is not unique.
+        """
         U, s, Vt = self.factors
         return self.kept((Vt.T / s) @ (U.T @ R))
 
     @cached_property
     def factors(self) -> tuple[Array, Array, Array]:
-        """U, s, Vt of D extended by the roots of the ridge, U on the rows of D alone, without what is null."""
+        """The compact SVD of D extended by the roots of the ridge, U on the rows of D alone."""
         extended = np.vstack([self.D, np.diag(np.sqrt(self.strengths))])
         U, s, Vt = np.linalg.svd(extended, full_matrices=False)
         kept = s > max(extended.shape) * np.finfo(s.dtype).eps * s.max(initial=0)
@@ -72,7 +77,10 @@ class Design:
         layout: Layout,
         quadratic: bool,
     ) -> Array:
-        """Minimize over B; `evaluate` gives the loss of D @ B by columns, its gradient and curvature by entries."""
+        """Minimize over B.
+
+        `evaluate` returns the loss of D @ B by columns, its gradient and curvature by entries.
+        """
         # one step is exact and needs no trial; in single precision another takes off its rounding
         if quadratic:
             for _ in range(2 if B.dtype == np.float32 else 1):
@@ -82,7 +90,10 @@ class Design:
         return self.kept(minimize_columns(evaluate, self.D, B, self.strengths, majorant, layout))
 
     def profile_jointly(self, evaluate: Callable[[Array], tuple[float, Array]], B: Array) -> Array:
-        """Minimize over all of B at once, for a loss that couples its columns; `evaluate` gives it and its gradient."""
+        """Minimize over all of B at once, for a loss that couples its columns.
+
+        `evaluate` gives it and its gradient.
+        """
 
         def value_and_gradient(flat: Array) -> tuple[float, Array]:
             trial = self.kept(flat.reshape(B.shape).astype(B.dtype))
@@ -100,7 +111,9 @@ class Design:
         return self.kept(np.asarray(flat, B.dtype).reshape(B.shape))
 
     def annihilate(self, Y: Array, h: Array, layout: Layout) -> Array:
-        """Return Y - H D (D'HD)^-1 D'Y over the free rows, so that D'Y = 0 there; all at the entries.
+        """Return Y - H D (D'HD)^-1 D'Y over the free rows, so that D'Y = 0 there.
+
+        All at the entries.
 
         Weighting by the curvature moves most where the conjugate has most room; plain centring can
         leave its domain.
@@ -128,7 +141,9 @@ class Design:
         )  # columns without room to move
 
     def shrunk_to_orthogonal(self, Y: Array, layout: Layout) -> Array:
-        """Return Y with parts of it shrunk until D'Y = 0 over the free rows; nothing leaves the domain of L* so.
+        """Return Y with parts of it shrunk until D'Y = 0 over the free rows.
+
+        Nothing leaves the domain of L* so.
 
         With one regressor it is the heavier side of every column, with several everything.
         """
@@ -153,7 +168,7 @@ class Design:
 
 
 def _balanced_columns(Y: Array, D: Array, layout: Layout) -> Array:
-    """Return Y with the heavier of the positive and negative parts of d'Y shrunk, so that d'Y = 0 in every column."""
+    """Return Y with the heavier of the positive and negative parts of d'Y shrunk to d'Y = 0."""
     parts = layout.apply(D, np.ones((1, layout.shape[1]), D.dtype)) * Y
     up = layout.column_sums(np.maximum(parts, 0))
     down = layout.column_sums(np.maximum(-parts, 0))

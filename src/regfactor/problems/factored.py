@@ -1,4 +1,7 @@
-"""The factored problem, L(Phi C) + alpha (R1(Phi) + R2(C)) at a fixed rank: local, and said to be so."""
+"""The factored problem, L(Phi C) + alpha (R1(Phi) + R2(C)) at a fixed rank.
+
+Local, and said to be so.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,13 @@ from regfactor.problems.design import Design
 
 @dataclass(frozen=True, eq=False)
 class Factored(Problem[FactorPoint]):
-    """sum_t w_t [L_t(phi_t C) + alpha R1(phi_t)] + alpha R2(C); entries of `known_*` that are not NaN are held.
+    """sum_t w_t [L_t(phi_t C) + alpha R1(phi_t)] + alpha R2(C).
 
-    A row of weight w stands for w equal rows, in the loss as in the penalty of its codes. Two free
-    terms may stand beside Phi C: D @ B of a `design`, and codes of the given components `extra_components`,
-    which come last in the factors.
+    Entries of `known_*` that are not NaN are held.
+
+    Weights act as repetition counts, in the loss and in the penalty of the codes. Two free terms
+    may be added to Phi C: D @ B of a `design`, and codes of the given `extra_components`, which
+    come last in the factors.
     """
 
     data: Data
@@ -70,8 +75,8 @@ class Factored(Problem[FactorPoint]):
         for name, penalty in (("on_codes", self.on_codes), ("on_components", self.on_components)):
             if not penalty.rowwise:
                 raise UnsupportedProblem(
-                    f"{name}={penalty} couples rows and has no update here. Use the gauge it induces "
-                    "(rank=None), or SquaredL2 on both factors.",
+                    f"{name}={penalty} couples rows and has no update here. Use the gauge it "
+                    "induces (rank=None), or SquaredL2 on both factors.",
                 )
         self._check_signs()
 
@@ -88,8 +93,9 @@ class Factored(Problem[FactorPoint]):
             isinstance(part, NonNegative | Simplex) for part in (self.on_codes, self.on_components)
         ):
             raise UnsupportedProblem(
-                f"{restricted[0]} takes predictors >= 0 only, and these factors can make others. Use "
-                "on_codes=NonNegative() and on_components=NonNegative(), or a loss on the whole line.",
+                f"{restricted[0]} takes predictors >= 0 only, and these factors can make others. "
+                "Use on_codes=NonNegative() and on_components=NonNegative(), or a loss on the "
+                "whole line.",
             )
 
     @property
@@ -150,7 +156,10 @@ class Factored(Problem[FactorPoint]):
         )
 
     def value_and_gradient(self, packed: Array) -> tuple[float, Array]:
-        """Return the objective and its gradient at packed factors; known entries have gradient zero."""
+        """Return the objective and its gradient at packed factors.
+
+        Known entries have gradient zero.
+        """
         F = self.hold(self.unpack(packed))
         assert isinstance(self.on_codes, Smooth) and isinstance(self.on_components, Smooth)
         layout = self.data.layout

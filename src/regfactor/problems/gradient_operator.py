@@ -1,4 +1,7 @@
-"""A gradient with the scales of a map and a gauge on it: a matrix that is multiplied and never formed."""
+"""A gradient with the scales of a map and a gauge on it.
+
+A matrix that is multiplied and never formed.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ INFLATION = 1 + 1e-6  # an iterative singular value is a lower estimate
 
 @dataclass(frozen=True, eq=False)
 class GradientOperator:
-    """diag(rows) M diag(columns) for the matrix M of some entries; rows and columns are numbers or vectors."""
+    """diag(rows) M diag(columns) for the matrix M of some entries.
+
+    Rows and columns are numbers or vectors.
+    """
 
     layout: Layout
     entries: Array
@@ -77,7 +83,10 @@ class GradientOperator:
         return min(self.shape) <= LARGEST_GRAM
 
     def norm_and_proof(self) -> tuple[float, bool]:
-        """Return the largest singular value, rounded up, and whether that is proven: by a small Gram matrix it is."""
+        """Return the largest singular value, rounded up, and whether that is proven.
+
+        By a small Gram matrix it is.
+        """
         if min(self.shape) > LARGEST_EIGH or self.entries.size > MANY:
             return self.norm(), False
         return self._norm_by_gram(), True
@@ -88,7 +97,10 @@ class GradientOperator:
         return float(np.sqrt(np.linalg.eigvalsh(gram, UPLO="U")[-1] + 8 * slack))
 
     def norm(self, start: Array | None = None) -> float:
-        """Return the largest singular value by an iteration, rounded up by a millionth: not a proof."""
+        """Return the largest singular value by an iteration, rounded up by a millionth.
+
+        Not a proof.
+        """
         if min(self.shape) < SMALLEST_LANCZOS:
             return self._norm_by_gram()
         operator = scipy.sparse.linalg.LinearOperator(
@@ -113,7 +125,7 @@ class GradientOperator:
         return float(value[0]) * INFLATION
 
     def directions(self, gram: Array, k: int, random: np.random.Generator) -> Array:
-        """Return k leading right singular directions, roughly, by the Gram matrix of the shorter side."""
+        """Return approximations of k leading right singular vectors, by the smaller Gram matrix."""
         found = leading(gram, k, random.normal(size=len(gram)))
         if self.shape[0] < self.shape[1]:
             return orthonormal(self.adjoint(found))

@@ -1,4 +1,7 @@
-"""How the entries of a table are held: all of them in an array, or the observed ones of a sparse table in a vector."""
+"""How the entries of a table are held.
+
+All of them in an array, or the observed ones of a sparse table in a vector.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,10 @@ class Dense:
         return np.asarray(entries @ B)
 
     def gram(self, entries: Array) -> Array:
-        """Return the Gram matrix of the columns of the matrix of entries, in float64; its upper triangle counts."""
+        """Return the Gram matrix of the columns of the matrix of entries, in float64.
+
+        Its upper triangle counts.
+        """
         return gram(entries)
 
     def grams(self, entries: Array, pairs: Array, block: slice) -> Array:
@@ -126,7 +132,7 @@ class Pattern:
         return self.density >= SPARSE_BELOW
 
     def entries(self, Z: Any) -> Array:
-        """Return Z (factors, a matrix of this pattern, or entries already) at the stored entries."""
+        """Return Z (factors, a matrix of this pattern, or entries) at the stored entries."""
         if isinstance(Z, Factors):
             if self.dense:
                 return self._from_sheets(Z)
@@ -177,7 +183,10 @@ class Pattern:
         return (self.rows[part] % height).astype(np.intp) * self.shape[1] + self.indices[part]
 
     def _filled(self, entries: Array) -> Iterator[tuple[slice, Array]]:
-        """Yield dense blocks of rows with the entries in place and zeros elsewhere; each is gone at the next."""
+        """Yield dense blocks of rows with the entries in place and zeros elsewhere.
+
+        Each is gone at the next.
+        """
         height = min(max(SHEET // self.shape[1], 1), self.shape[0])
         sheet = np.zeros((height, self.shape[1]), entries.dtype)
         flat = sheet.ravel()
@@ -231,7 +240,10 @@ class Pattern:
         return out
 
     def gram(self, entries: Array) -> Array:
-        """Return the Gram matrix of the columns of the matrix of entries, in float64; its upper triangle counts."""
+        """Return the Gram matrix of the columns of the matrix of entries, in float64.
+
+        Its upper triangle counts.
+        """
         if not self.dense and self.shape[1] > NARROW_GRAM:
             return gram(self.matrix(entries))
         total = np.zeros((self.shape[1], self.shape[1]), order="F")
@@ -274,7 +286,10 @@ class Pattern:
 
     @cached_property
     def _by_columns(self) -> tuple[Array, Array, Array]:
-        """The same pattern by columns: pointers, row indices, and the order in which its entries are stored here."""
+        """The same pattern by columns.
+
+        Pointers, row indices, and the order in which its entries are stored here.
+        """
         count = np.arange(len(self.indices), dtype=self.indices.dtype)
         marked = scipy.sparse.csr_array(
             (count, self.indices, self.indptr),
@@ -290,7 +305,10 @@ class Pattern:
 
 @dataclass(frozen=True, eq=False)
 class Turned:
-    """A pattern with rows and columns in exchanged roles; the entries stay in the order of the pattern."""
+    """A pattern with rows and columns in exchanged roles.
+
+    The entries stay in the order of the pattern.
+    """
 
     pattern: Pattern
     sparse = True
@@ -347,7 +365,10 @@ class Turned:
         return self.pattern.adjoint(B, entries).T
 
     def gram(self, entries: Array) -> Array:
-        """Return the Gram matrix of the columns of the matrix of entries, in float64; its upper triangle counts."""
+        """Return the Gram matrix of the columns of the matrix of entries, in float64.
+
+        Its upper triangle counts.
+        """
         return gram(self.matrix(entries))
 
     def grams(self, entries: Array, pairs: Array, block: slice) -> Array:

@@ -1,4 +1,7 @@
-"""One loss on the observed entries of some columns: the unit of which the data of a problem are made."""
+"""One loss on the observed entries of some columns.
+
+The unit of which the data of a problem are made.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ FILLER = (
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """A loss on some columns: data x, weights w (None: all one; zero: a hole) and an offset of the predictor."""
+    """A loss on some columns, with data x, weights w and an offset of the predictor.
+
+    Weights None are all one; an entry of weight zero is missing.
+    """
 
     loss: Loss
     columns: Any
@@ -36,7 +42,7 @@ class Term:
         return z + self.offset
 
     def part(self, entries: Array) -> Array:
-        """Return the entries of this term's columns (of a sparse table, where entries are a vector, of its stretch)."""
+        """Return the entries of this term's columns; of a sparse table, those of its stretch."""
         if self.columns is EVERYTHING:
             return entries
         return entries[..., self.columns]
@@ -50,7 +56,7 @@ class Term:
 
     @property
     def size(self) -> float:
-        """Return the median distance of the observed data from the offset, one where that is zero."""
+        """Return the median distance of the observed data from the offset; one instead of zero."""
         away = np.abs(self.x if self.offset is None else self.x - self.offset)
         return float(np.median(away if self.w is None else away[self.w > 0])) or 1.0
 
@@ -73,7 +79,10 @@ class Term:
         )
 
     def feasible_scales(self, Y: Array, most: float) -> Array | None:
-        """Return the largest s <= most of each entry such that s Y is in the domain of L*; None: all of them are."""
+        """Return the largest s <= most of each entry such that s Y is in the domain of L*.
+
+        None: all of them are.
+        """
         if self.whole_line:
             return None
         y = self.in_units(Y)
@@ -88,7 +97,7 @@ class Term:
         return np.where(self.w > 0, y / np.where(self.w > 0, self.w, 1), 0)
 
     def legal(self, z: Array) -> Array:
-        """Return z with holes moved into the link domain, so that no loss is evaluated outside it."""
+        """Return z with missing entries moved into the link domain."""
         inside = self.loss.link_domain
         if self.w is None or self.loss.unbounded:
             return z

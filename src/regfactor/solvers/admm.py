@@ -1,4 +1,7 @@
-"""ADMM: the prox of the loss in one half step, the prox of the gauge in the other (Boyd et al. 2011)."""
+"""ADMM: the prox of the loss in one half step, the prox of the gauge in the other (Boyd et al.
+
+2011).
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ CUT = 0.1  # share of what it leaves by which it may become worse for a lower ra
 
 @dataclass
 class Admm(Solver):
-    """Alternating direction method of multipliers, over-relaxed, with residual balancing that fades out."""
+    """Over-relaxed alternating direction method of multipliers, with fading residual balancing."""
 
     relaxation: float = 1.6
     every: int = 5
@@ -107,7 +110,10 @@ class Splitting:
 
     @property
     def dual(self) -> Array:
-        """Return the multiplier as a dual point; its dual norm is at most alpha by construction of the prox."""
+        """Return the multiplier as a dual point.
+
+        Its dual norm is at most alpha by construction of the prox.
+        """
         return -self.rho * self.U / self.s
 
     def rescale(self, problem: Convex) -> None:
@@ -136,7 +142,7 @@ class Splitting:
         self._balance(self.W, last)
 
     def examine(self) -> tuple[Factors, Array | None, float, Bound]:
-        """Return the factors of the current point, its free coefficients, its objective and a bound."""
+        """Return factors, free coefficients, objective and a bound at the current point."""
         F = Factors(self.F.Phi, self.F.C * self.e)
         B = self.B
         Z = F.dense()
@@ -145,7 +151,9 @@ class Splitting:
         return F, B, self.problem.objective(F, B), self._bound(Z, B)
 
     def examine_both(self) -> tuple[Factors, Array | None, float, Bound]:
-        """Return the same of the loss step where that is far nearer to the bound; the gauge is a trace norm.
+        """Return the same of the loss step where that is far nearer to the bound.
+
+        The gauge is a trace norm.
 
         Under a scale of the columns far from one, what a view adds to Q lies below the threshold
         and grows there only slowly, while the loss step has it at once. In single precision that is
@@ -174,7 +182,7 @@ class Splitting:
         objective: float,
         bound: float,
     ) -> tuple[Factors, Array | None, float] | None:
-        """Return factors of the loss step, its free coefficients and objective, if it closes most of the gap.
+        """Return factors, B and objective of the loss step, if it closes most of the gap.
 
         What it gains over Q, whose gauge costs `cost`, is at most what its loss is lower: that is
         looked at first.
@@ -209,7 +217,10 @@ class Splitting:
         return F, B, value
 
     def _bound(self, Z: Array, B: Array | None) -> Bound:
-        """Return the bound of the multiplier or of the gradient: the kind that was better when both were tried."""
+        """Return the bound of the multiplier or of the gradient.
+
+        The kind that was better when both were tried.
+        """
         self.examined += 1
         if not self.problem.data.smooth:
             return self.problem.bound(self.dual)
@@ -229,7 +240,7 @@ class Splitting:
         return P / self.s
 
     def _gauge_step(self, W: Array) -> Factors:
-        """Return the prox of the gauge, of the trace norm in the block of the last step where that is exact enough."""
+        """Return the prox of the gauge; of the trace norm in the block of the last step."""
         t = float(self.problem.alpha / self.rho)
         if (
             not isinstance(self.gauge, Trace)
@@ -259,7 +270,7 @@ class Splitting:
         self.U = self.U / factor
 
     def _first_penalty(self) -> tuple[float, float]:
-        """Return rho whose first threshold is a few percent of the way to the data, and a tenth of that way."""
+        """Return rho by the size of a Newton step from zero, and a tenth of its norm."""
         null = self.problem.null
         way = (
             self.problem.data.newton_displacement(
@@ -274,7 +285,7 @@ class Splitting:
 
 
 class Thresholding:
-    """Singular value thresholding in a block of right singular vectors that is carried from step to step.
+    """Singular value thresholding in a block of right singular vectors kept between steps.
 
     W stands upright, and t is no less than a millionth of its norm: Gram matrices lose what is much
     smaller.

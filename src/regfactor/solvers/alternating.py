@@ -1,4 +1,7 @@
-"""Alternating descent on the factors: codes, then components, then rebalance (thesis, algorithm 1)."""
+"""Alternating descent on the factors.
+
+Codes, then components, then rebalance (thesis, algorithm 1).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ SHORTER = 1.5
 
 @dataclass
 class Alternating(Solver):
-    """Each half sweep improves one factor; with hard codes this is k-means, with ridges alternating least squares."""
+    """Each half sweep improves one factor.
+
+    With hard codes this is k-means, with ridges alternating least squares.
+    """
 
     random_state: int | np.random.Generator | None = None
     sparse = True
@@ -43,14 +49,15 @@ class Alternating(Solver):
             )
         if problem.data.layout.sparse and not _by_entries(problem):
             raise UnsupportedProblem(
-                "On a sparse table factors must be free, under SquaredL2, or (with the losses squared and kl) "
-                "NonNegative; give it as a dense one with NaN.",
+                "On a sparse table factors must be free, under SquaredL2, or (with the losses "
+                "squared and kl) NonNegative; give it as a dense one with NaN.",
             )
         if not is_newtonian(problem) and (
             problem.design is not None or problem.extra_components is not None
         ):
             raise UnsupportedProblem(
-                "Free terms beside the factors need smooth elementwise losses and SquaredL2 or Free.",
+                "Free terms next to the factors need smooth elementwise losses and SquaredL2 or "
+                "Free.",
             )
 
     @classmethod
@@ -63,7 +70,7 @@ class Alternating(Solver):
     def iterates(
         self, problem: Factored, start: FactorPoint | None
     ) -> Iterator[Iterate[FactorPoint]]:
-        """Yield after every sweep, or after a few where they are cheap and the objective falls by fits and starts."""
+        """Yield after every sweep, or after a few where they are cheap and uneven."""
         if is_newtonian(problem):
             yield from newton_sweeps(problem, start or first_point(problem))
         if start is not None:
@@ -116,7 +123,7 @@ def led_sweeps(problem: Factored, F: Factors) -> Iterator[Iterate[FactorPoint]]:
 
 
 def sweep(problem: Factored, F: Factors) -> Factors:
-    """Improve the components, then the codes, which therefore fit the components that are returned."""
+    """Improve the components, then the codes, which fit the components that are returned."""
     alpha = problem.alpha
     if has_constants(problem):
         components = group_constants(problem, F.codes, F.C)
@@ -159,7 +166,10 @@ def _leads(problem: Factored) -> bool:
 
 
 def _ahead(F: Factors, old: Factors, lead: float) -> Factors:
-    """Continue the last change; what is positive stays so, since a predictor of zero can have an infinite loss."""
+    """Continue the last change; positive numbers stay positive.
+
+    A predictor of zero can have an infinite loss.
+    """
     pairs = ((F.codes, old.codes), (F.C, old.C))
     codes, C = (np.maximum(new + lead * (new - before), new / 10) for new, before in pairs)
     return Factors(codes, C)

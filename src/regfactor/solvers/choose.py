@@ -86,7 +86,8 @@ def solve_within(
         solver = choose_solver(problem, limits)
     if problem.sparse and not solver.sparse:
         raise UnsupportedProblem(
-            f"{solver} holds the whole table; give it as a dense one with NaN, or use FactoredFista."
+            f"{solver} holds the whole table; give it as a dense one with NaN, or use "
+            "FactoredFista."
         )
     solver.check(problem)
     ready = solver.prepare(problem)
@@ -146,7 +147,7 @@ def choose_solver(problem: Problem[Any], limits: Limits | None = None) -> Solver
 
 
 def prepared(problem: Stated) -> Stated:
-    """Return a problem in the layout that its solver will use, so that it is converted only once."""
+    """Return a problem in the layout that its solver will use."""
     ready: Stated = choose_solver(problem).prepare(problem)
     return ready
 

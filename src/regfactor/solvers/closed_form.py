@@ -19,7 +19,7 @@ CONSTANT = 1e-12  # relative spread below which numbers are the same
 
 
 def has_closed_form(problem: Convex) -> bool:
-    """Whether |h^1/2 (Z - X)|^2/2 + alpha |||Z||| is all there is, with a curvature h that the gauge's prox allows.
+    """Whether the objective is |h^1/2 (Z - X)|^2/2 + alpha |||Z||| with h that the prox allows.
 
     Offsets can be profiled out of the trace norm only, which no projection of Z raises.
     """
@@ -34,7 +34,10 @@ def has_closed_form(problem: Convex) -> bool:
 
 
 def curvature(problem: Convex) -> float | Array | None:
-    """Return the curvature of the loss in Z if it is one number, or one for each row; None otherwise."""
+    """Return the curvature of the loss in Z if it is one number, or one for each row.
+
+    None otherwise.
+    """
     scale = problem.map.diagonal
     if scale is None or not all(isinstance(t.loss, Squared) for t in problem.data.terms):
         return None
@@ -58,8 +61,9 @@ class ClosedForm(Solver):
         super().check(problem)
         if not has_closed_form(problem):
             raise UnsupportedProblem(
-                "ClosedForm needs the squared loss with every entry observed and no weights of entries, a gauge with a "
-                "prox, and no design (or a free one with the trace norm). Use Admm.",
+                "ClosedForm needs the squared loss with every entry observed and no weights of "
+                "entries, a gauge with a prox, and no design (or a free one with the trace norm). "
+                "Use Admm.",
             )
 
     def suits(self, problem: Convex, limits: Limits) -> bool:

@@ -1,4 +1,7 @@
-"""Douglas-Rachford splitting for squared loss under lags: the quadratic step is exact, because S S* = (q + 1) I."""
+"""Douglas-Rachford splitting for squared loss under lags.
+
+The quadratic step is exact, because S S* = (q + 1) I.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ CLOSER = 0.8  # of the tolerance, once the cheap gap was met and the proof was n
 
 @dataclass
 class DouglasRachford(Solver):
-    """Proximal steps of the gauge and exact steps of 1/2 |Y - D B - S(W)|^2 + ridge, with B profiled out.
+    """Proximal steps of the gauge and exact steps of min_B |Y - D B - S(W)|^2/2 + ridge.
 
     Reflected and over-relaxed; after some steps Anderson's extrapolation takes over, with the plain
     step as safeguard.
@@ -46,7 +49,7 @@ class DouglasRachford(Solver):
         super().check(problem)
         if not (problem.data.quadratic and problem.data.complete):
             raise UnsupportedProblem(
-                "DouglasRachford needs squared loss on a table without holes. Use Fista.",
+                "DouglasRachford needs squared loss on a table without missing entries. Use Fista.",
             )
         if problem.design is not None and problem.design.columns is not None:
             raise UnsupportedProblem("DouglasRachford needs a design on all columns. Use Fista.")
@@ -69,7 +72,7 @@ class DouglasRachford(Solver):
     def iterates(
         self, problem: Convex, start: FactorPoint | None
     ) -> Iterator[Iterate[FactorPoint]]:
-        """Yield every few steps; the proof, which costs as much, only when the gap in closed form is small enough."""
+        """Yield every few steps, with a proof once the gap in closed form is small enough."""
         state = _Reflections(problem, (start or problem.null).factors, self)
         tol = self.tol
         while True:
@@ -80,7 +83,7 @@ class DouglasRachford(Solver):
 
 
 class _Reflections:
-    """X, its shrunken W = prox(X) and the residual direction r of the exact step from the reflection 2 W - X."""
+    """X, W = prox(X) and the residual direction r of the exact step from 2 W - X."""
 
     def __init__(self, problem: Convex, start: Factors, settings: DouglasRachford) -> None:
         self.problem = problem
@@ -156,7 +159,7 @@ class _Reflections:
         return relative(self.least - self.bound, self.least, problem.floor)
 
     def _dual(self, L: Array, R: Array) -> float:
-        """Return the best dual value of a multiple of L = M R, clipped on both sides into the gauge's dual ball."""
+        """Return the best dual value of a multiple of L = M R inside the gauge's dual ball."""
         quadratic = float(np.vdot(R, L))
         linear = float(np.vdot(self.Y, L))
         norm = self.problem.gauge.polar(self.problem.map.adjoint(L), 0).value
@@ -167,7 +170,7 @@ class _Reflections:
         return s * linear - s * s * quadratic / 2
 
     def iterate(self, close: bool) -> Iterate[FactorPoint]:
-        """Return the point; if it is close to the optimum, with the objective and the bound that the problem states."""
+        """Return the point; close to the optimum, with the problem's own objective and bound."""
         F = self.shrunk.factors()
         steps = self.settings.every
         B = self.regression.best_coefficients(self.R)
@@ -186,7 +189,7 @@ class _Reflections:
 
 @dataclass(frozen=True, eq=False)
 class Shrunk:
-    """The prox of a gauge: the matrix, what it costs, and how its factors are made when they are asked for."""
+    """The prox of a gauge: the matrix, its cost, and a function that returns its factors."""
 
     W: Array
     cost: float
@@ -194,7 +197,10 @@ class Shrunk:
 
 
 def eigh(G: Array) -> tuple[Array, Array]:
-    """Return rising eigenvalues and eigenvectors of a small matrix; LAPACK's own call costs half of numpy's."""
+    """Return rising eigenvalues and eigenvectors of a small matrix.
+
+    LAPACK's own call costs half of numpy's.
+    """
     if G.dtype != np.float64:
         return np.linalg.eigh(G)
     values, V, info = scipy.linalg.lapack.dsyevd(G, lower=1, overwrite_a=1)
@@ -206,7 +212,10 @@ def eigh(G: Array) -> tuple[Array, Array]:
 
 
 def shrink(gauge: Gauge, X: Array, t: float) -> Shrunk:
-    """Return the prox of the gauge at X; of the trace norm by one eigendecomposition and one product."""
+    """Return the prox of the gauge at X.
+
+    Of the trace norm by one eigendecomposition and one product.
+    """
     size = gauge.scale
     if isinstance(gauge, Trace) and X.shape[0] >= X.shape[1]:
         squares, V = eigh(X.T @ X)
@@ -226,7 +235,10 @@ def shrink(gauge: Gauge, X: Array, t: float) -> Shrunk:
 
 
 class Regression:
-    """Ridge regression on a design: D (D'D + ridge)^-1 D' = Q diag(e) Q', by factorizations alone."""
+    """Ridge regression on a design.
+
+    D (D'D + ridge)^-1 D' = Q diag(e) Q', by factorizations alone.
+    """
 
     def __init__(self, design: Design | None, n: int) -> None:
         self.design = design
@@ -247,7 +259,7 @@ class Regression:
 
 
 class Extrapolation:
-    """Anderson's: the combination of recent steps whose residual would be least if the map were linear."""
+    """Anderson's combination of recent steps, of least residual if the map were linear."""
 
     def __init__(self, memory: int) -> None:
         self.memory = memory

@@ -1,4 +1,4 @@
-"""Two views: a search over eta around a solver for the trace norm at that eta (spec 4.1, algorithm A)."""
+"""Two views: a search over eta around a solver for the trace norm at eta (spec 4.1)."""
 
 from __future__ import annotations
 
@@ -109,7 +109,10 @@ class EtaSearch(Solver):
             inner.rescale(replace(problem, gauge=gauge.at(search.eta, d)))
 
     def _inner(self, problem: Convex, start: FactorPoint | None) -> _Inner:
-        """Return the solver at a fixed eta: in factors for large tables, where the loss has a prox by splitting."""
+        """Return the solver at a fixed eta.
+
+        In factors for large tables, where the loss has a prox by splitting.
+        """
         if _in_factors(problem):
             return _InFactors(
                 problem,
@@ -123,7 +126,10 @@ class EtaSearch(Solver):
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """Where an inner solver stands: factors of Z E^-1 with orthonormal components, and what it knows of them."""
+    """Where an inner solver stands.
+
+    Factors of Z E^-1 with orthonormal components, and what it knows of them.
+    """
 
     factors: Factors
     coefficients: Array | None
@@ -239,7 +245,9 @@ class _InFactors:
 
 
 class _Best:
-    """When an inner problem is solved well enough to move eta: its error is small beside that of eta.
+    """When an inner problem is solved well enough to move eta.
+
+    Its error is small beside that of eta.
 
     That of eta is counted from the least objective so far: right after a move, the current one is
     far too large.
@@ -251,7 +259,7 @@ class _Best:
         self.last = np.inf
 
     def enough(self, found: _Found, objective: float, tol: float) -> bool:
-        """Take in what was found; without a bound, the last fall of the inner objective stands for its error."""
+        """Judge what was found; without a bound, by the last decrease of the inner objective."""
         self.bound = max(self.bound, found.bound.value)
         of_eta = objective - found.objective
         whole = tol * abs(objective)
@@ -269,7 +277,7 @@ class _Best:
 
 
 class _Bracket:
-    """A safeguarded search for the logit of eta, driven by an EM step and the sign of the derivative."""
+    """A safeguarded search for the logit of eta, by EM steps and the sign of the derivative."""
 
     def __init__(self, eta: float = 0.5) -> None:
         eta = min(max(eta, 1e-3), 1 - 1e-3)
@@ -311,7 +319,10 @@ class _Bracket:
             self.longest = 0.5
 
     def _doubt(self, beyond: int) -> None:
-        """Give up an end beyond which the steps want to go again and again: an inexact inner solution had set it."""
+        """Give up an end beyond which the steps want to go again and again.
+
+        An inexact inner solution had set it.
+        """
         if beyond * self.pushed >= 0 and beyond:
             self.pushed = self.pushed + beyond
         else:
@@ -327,9 +338,11 @@ class _Bracket:
         self.pushed = 0
 
     def _accelerated(self, step: float) -> float:
-        """Stretch the step as if the last two belonged to a geometric series (Aitken); the bracket guards the sum.
+        """Stretch the step as if the last two belonged to a geometric series (Aitken).
 
-        At an eta on the boundary the plain steps stay the same for ever: the ratio is one, and only
+        The bracket guards the sum.
+
+        At an eta on the boundary the plain steps never change: the ratio is one, and only
         the cap ends it. Steps that turn have the best eta between them, and a secant finds it where
         they would only swing.
         """
@@ -344,7 +357,10 @@ class _Bracket:
 
 
 def _in_factors(problem: Convex) -> bool:
-    """Whether proximal steps in factors suit a problem best: on sparse tables, and where a prox would be iterated."""
+    """Whether proximal steps in factors suit a problem best.
+
+    On sparse tables, and where a prox would be iterated.
+    """
     data = problem.data
     if data.layout.sparse:
         return True
@@ -372,7 +388,7 @@ def _view_shares(Q: Factors, n_first: int) -> tuple[float, float]:
 
 
 def with_slack_used(problem: Convex, point: FactorPoint) -> FactorPoint:
-    """Return a point whose components fit better in a view that its bound does not touch, at the same cost.
+    """Return a point whose components fit a view below its bound better, at the same cost.
 
     Where one view alone decides (eta at an end) the other costs nothing until it meets its bound:
     it is a regression on the codes. A gap does not see how well that is done when the view is a

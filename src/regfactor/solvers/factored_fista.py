@@ -1,4 +1,6 @@
-"""Convex problems through factors: proximal steps on low rank + sparse, where the n x d matrix is never formed.
+"""Convex problems through factors.
+
+Proximal steps on low rank + sparse, where the n x d matrix is never formed.
 
 Proximal gradient (FISTA with restarts) in the space of Z, with Z, its momentum and its gradient
 held as factors and entries. Each singular value thresholding is one subspace iteration on a block
@@ -62,12 +64,15 @@ def _obstacle(problem: Convex) -> str | None:
     if any(t.loss.rowwise for t in problem.data.terms):
         return "elementwise losses, not one that couples whole rows"
     if not problem.data.smooth:
-        return "a smooth loss (the absolute and hinge losses have kinks; huber, smoothed_l1, smoothed_hinge have none)"
+        return (
+            "a smooth loss (the absolute and hinge losses have kinks; huber, smoothed_l1, "
+            "smoothed_hinge have none)"
+        )
     return None
 
 
 def is_mostly_missing(problem: Convex) -> bool:
-    """Return whether a dense table is large and has so many missing entries that lists of them pay."""
+    """Return whether a dense table is large, with many missing entries."""
     data = problem.data
     if problem.sparse or len(data.terms) > 1 or np.prod(data.shape) < LARGE_TABLE:
         return False
@@ -91,7 +96,10 @@ def splits_better(problem: Convex) -> bool:
 
 @dataclass
 class FactoredFista(Solver):
-    """Accelerated proximal gradient in factors for the trace norm; proves the level that a gap of `tol` needs."""
+    """Accelerated proximal gradient in factors for the trace norm.
+
+    Proves the level that a gap of `tol` needs.
+    """
 
     tol: float = 1e-4
     max_rank: int | None = None
@@ -146,7 +154,7 @@ class FactoredFista(Solver):
 
 @dataclass(frozen=True, eq=False)
 class Spot:
-    """A Z in factors with orthonormal components, its map at the entries, free coefficients, loss and objective."""
+    """Z in factors with orthonormal components, map(Z) at the entries, B, loss and objective."""
 
     F: Factors
     mapped: Array
@@ -186,7 +194,7 @@ def inner_product(A: Factors, B: Factors) -> float:
 
 
 class Descent:
-    """The state: the best spot and the one before, the block of directions, step length and momentum."""
+    """The state: best spot and the one before, block of directions, step and momentum."""
 
     def __init__(self, problem: Convex, start: FactorPoint | None, solver: FactoredFista) -> None:
         self.problem = problem
@@ -220,7 +228,10 @@ class Descent:
 
     @np.errstate(over="ignore", invalid="ignore")  # a step too far is taken back
     def step(self) -> None:
-        """Take one proximal gradient step from the point ahead; step back and shorten when the objective rises."""
+        """Take one proximal gradient step from the point ahead.
+
+        Step back and shorten when the objective rises.
+        """
         b = self.momentum
         now = self.now
         last = self.last
@@ -274,7 +285,7 @@ class Descent:
         self.examined_at = self.now.objective
 
     def refine(self) -> None:
-        """Go on in double precision: single precision comes near, but its objectives are too coarse for a proof."""
+        """Go on in double precision: objectives in single precision are too coarse for a proof."""
         now = self.now
         self.problem = self.problem.astype(np.float64)
         self.block = orthonormal(self.block.astype(np.float64))
@@ -284,7 +295,7 @@ class Descent:
         )
 
     def examine(self) -> Iterate[FactorPoint]:
-        """Return the current point, with a bound if the level that the tolerance needs can be proven."""
+        """Return the current point, with a bound if one that meets the tolerance is proven."""
         problem = self.problem
         now = self.now
         Y = problem.feasible(problem.data.gradient(self._predictor(now.mapped, now.B)))
@@ -348,7 +359,7 @@ class Descent:
 
     @np.errstate(over="ignore", invalid="ignore")
     def _begin(self, start: FactorPoint | None) -> Spot:
-        """Return where alternating sweeps lead from the start, or the start itself where that is better."""
+        """Return the result of alternating sweeps, or the start itself where that is better."""
         if start is None or not start.factors.rank:
             null = self.problem.null
             start = FactorPoint(self._atoms_of_gradient(), null.coefficients)
@@ -366,7 +377,7 @@ class Descent:
         return given
 
     def _atoms_of_gradient(self) -> Factors:
-        """Return leading directions of the gradient at zero, shortened until they are better than nothing."""
+        """Return leading directions of the gradient at zero, short enough to lower the loss."""
         dual = self.problem.null.dual
         assert dual is not None
         G = self.problem.gradient_operator(dual.astype(np.float32))
@@ -380,7 +391,10 @@ class Descent:
         return F
 
     def _swept(self, F: Factors, B: Array | None) -> Spot:
-        """Return the spot to which sweeps lead; in single precision, since it is only a start and half the work."""
+        """Return the spot to which sweeps lead.
+
+        In single precision, since it is only a start and half the work.
+        """
         problem = self.problem.astype(np.float32)
         point = FactorPoint(F, B).astype(np.float32)
         n = problem.data.shape[0]
@@ -431,7 +445,10 @@ class Descent:
         return Factors((Q @ U[:, :k]) * s[:k], np.ascontiguousarray(Vt[:k] @ P.T))
 
     def _products(self, F: Factors) -> Array:
-        """Return the inner products of a new, the current and the last Z; those without the new one are known."""
+        """Return the inner products of a new, the current and the last Z.
+
+        Those without the new one are known.
+        """
         now = self.now.F
         last = self.last.F
         own = inner_product(F, F)
@@ -443,7 +460,7 @@ class Descent:
         )
 
     def _threshold(self, V: Mix, G: GradientOperator) -> tuple[Factors, Array]:
-        """Return the prox of the trace norm at V - tau G within the block, and the block for the next step."""
+        """Return the prox of the trace norm at V - tau G in the block, and the next block."""
         tau = self.tau
         block = self.block
         left = V @ block
@@ -467,7 +484,10 @@ class Descent:
         return F, self._topped(basis, k)
 
     def _threshold_all(self, W: Array) -> tuple[Factors, Array] | None:
-        """Return the same of W in a block of all directions by its Gram matrix; None where that has lost too much."""
+        """Return the same of W in a block of all directions by its Gram matrix.
+
+        None where that has lost too much.
+        """
         t = self.tau * self.alpha
         if W.dtype != np.float64 or not t > GRAM_LIMIT * np.linalg.norm(W):
             return None
@@ -478,7 +498,7 @@ class Descent:
         return F, self._topped(basis, k)
 
     def _topped(self, basis: Array, atoms: int) -> Array:
-        """Return a basis with room beside a number of atoms, with random directions where there are too few."""
+        """Return a basis with more directions than atoms, random ones where there are too few."""
         width = min(atoms + SPARE + atoms // 4, *self.problem.shape)
         if basis.shape[1] >= width:
             return np.ascontiguousarray(basis[:, :width])
@@ -507,7 +527,10 @@ class Descent:
         return self.steepest if self.single else 0.0
 
     def _lengthen(self, bend: float) -> None:
-        """Set the step by the greatest curvature met, of which the memory fades: steep directions are few but stay."""
+        """Set the step by the greatest curvature met, of which the memory fades.
+
+        Steep directions are few but stay.
+        """
         self.steepest = max(bend, FADING * self.steepest)
         self.tau = min(0.95 / self.steepest, 1.2 * self.tau)
 
@@ -526,13 +549,19 @@ class Descent:
         self.momentum = (t - 1) / self.t
 
     def _first_step(self) -> float:
-        """Return a step in units of 1 / mean curvature: the fewer entries in a row, the less they stand for all."""
+        """Return a step in units of 1 / mean curvature.
+
+        The fewer entries in a row, the less they stand for all.
+        """
         data = self.problem.data
         seen = sum(t.x.size if t.w is None else np.count_nonzero(t.w) for t in data.terms)
         return float(min(STEP, seen / max(data.shape) / MANY))
 
     def _mean_curvature(self, point: FactorPoint) -> float:
-        """Return the curvature of the loss at a point, over all n d entries; at least a tenth of its bound."""
+        """Return the curvature of the loss at a point, over all n d entries.
+
+        At least a tenth of its bound.
+        """
         data = self.problem.data
         F = Factors(point.factors.codes, point.factors.C / self.e)
         h = float(

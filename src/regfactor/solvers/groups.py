@@ -1,4 +1,7 @@
-"""The best components for hard codes: for each group and column one number, in closed form where there is one."""
+"""The best components for hard codes.
+
+For each group and column one number, in closed form where there is one.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from regfactor.problems.term import Term
 
 
 def has_constants(problem: Factored) -> bool:
-    """Tell whether the components are free, the codes hard, and the best number of a group is its median or mean.
+    """Whether components are free, codes hard, and a group is best predicted by median or mean.
 
     It is the median under the absolute loss, and predicts the mean under the squared one and those
     on half a line (kl, gamma). Others are left to Newton steps: their best number can be infinite,
@@ -25,7 +28,10 @@ def has_constants(problem: Factored) -> bool:
 
 
 def group_constants(problem: Factored, codes: Array, C: Array) -> Array:
-    """Return min over c of the loss of each group and column; where nothing is observed it stays what it was."""
+    """Return min over c of the loss of each group and column.
+
+    Where nothing is observed it stays what it was.
+    """
     C = C.copy()
     labels = codes.argmax(axis=1)
     for t in problem.weighted.terms:

@@ -30,8 +30,8 @@ class Lbfgs(Solver):
     def check(self, problem: Factored) -> None:
         if not isinstance(problem, Factored) or not problem.smooth:
             raise UnsupportedProblem(
-                "Lbfgs needs a problem of fixed rank with a smooth loss and smooth penalties (Free or SquaredL2). "
-                "Use Alternating.",
+                "Lbfgs needs a problem of fixed rank with a smooth loss and smooth penalties (Free "
+                "or SquaredL2). Use Alternating.",
             )
 
     @classmethod

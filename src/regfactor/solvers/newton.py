@@ -1,4 +1,4 @@
-"""Sweeps of one Newton step for all codes and one for all components, under smooth losses and ridges."""
+"""Sweeps of one Newton step for all codes and one for all components, under ridges."""
 
 from __future__ import annotations
 
@@ -70,7 +70,10 @@ def newton_sweeps(problem: Factored, start: FactorPoint) -> Iterator[Iterate[Fac
 
 
 def _rounding(data: Data, at: Expansion) -> float:
-    """Return the excess that is rounding alone: of residuals squared, else of the terms of a likelihood."""
+    """Return the excess that is rounding alone.
+
+    Of residuals squared, else of the terms of a likelihood.
+    """
     eps = float(np.finfo(data.dtype).eps)
     if data.quadratic:
         return (16 * eps) ** 2 * float(
@@ -127,7 +130,10 @@ def _improved_components(problem: Factored, state: State) -> State:
 
 
 def _improved_codes(problem: Factored, state: State) -> State:
-    """Take a Newton step in the rows of [Phi, A]; a row's weight is in its penalty too, so that it plays no part."""
+    """Take a Newton step in the rows of [Phi, A].
+
+    A row's weight is in its penalty too, so that it plays no part.
+    """
     D, E = _given(problem)
     data = problem.data
     k = len(state.C)
@@ -145,7 +151,10 @@ def _improved_codes(problem: Factored, state: State) -> State:
 
 
 def _balanced(problem: Factored, state: State) -> State:
-    """Return the same Z in the factors of least ridges: free terms hold what they can, the rest is balanced."""
+    """Return the same Z in the factors of least ridges.
+
+    Free terms hold what they can, the rest is balanced.
+    """
     if not (
         isinstance(problem.on_codes, SquaredL2) and isinstance(problem.on_components, SquaredL2)
     ):

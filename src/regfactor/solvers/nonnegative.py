@@ -1,4 +1,6 @@
-"""One factor >= 0 while the other is held: coordinate descent on a quadratic model, for all rows or columns at once.
+"""One factor >= 0 while the other is held.
+
+Coordinate descent on a quadratic model, for all rows or columns at once.
 
 L(D B) separates over the columns b of B. Around its present value each column has the model
 
@@ -37,7 +39,7 @@ INSIDE = 0.999  # of the way to a predictor of zero that a step may go where the
 
 @dataclass(frozen=True)
 class Step:
-    """A step s for every column; by how much its slope promises to lower the loss, s'H s, and b'H b as a scale."""
+    """A step s for every column, the decrease that its gradient predicts, s'H s, and b'H b."""
 
     step: Array
     promise: Array
@@ -47,7 +49,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Side(abc.ABC):
-    """A table as one factor sees it: D @ B predicts it, and each column of B is a problem of its own.
+    """A table as one factor sees it.
+
+    D @ B predicts it, and each column of B is a problem of its own.
 
     `turned`: the columns of B are the codes of a dense table, which is then never transposed in
     memory. Entries are passed around as D @ B holds them.
@@ -59,11 +63,17 @@ class Side(abc.ABC):
 
     @abc.abstractmethod
     def start(self, B: Array) -> tuple[Side, Array]:
-        """Return a side and a B from which a minimization can set out: finite losses, the right order of magnitude."""
+        """Return a side and a B from which a minimization can set out.
+
+        Finite losses, the right order of magnitude.
+        """
 
     @abc.abstractmethod
     def step(self, B: Array, polish: Array) -> Step:
-        """Return a step that raises no column's loss; to the minimum of the model where it is to be polished."""
+        """Return a step that raises no column's loss.
+
+        To the minimum of the model where it is to be polished.
+        """
 
     @property
     def layout(self) -> Layout:
@@ -131,7 +141,10 @@ class KLSide(Side):
     """sum w (x log(x/z) - x + z) with D >= 0: Newton's equations, damped."""
 
     def start(self, B: Array) -> tuple[Side, Array]:
-        """Return B > 0 after b <- b D'(w x/z) / D'w (Lee & Seung 2001); Newton steps at most double what is small."""
+        """Return B > 0 after b <- b D'(w x/z) / D'w (Lee & Seung 2001).
+
+        Newton steps at most double what is small.
+        """
         # an entry that no b moves is left out: an infinite loss there would hide the others
         alive = np.asarray(self.D.any(axis=1))
         side = self
@@ -214,7 +227,7 @@ def side_of_codes(data: Data, C: Array) -> Side | None:
 
 
 def side_of_components(data: Data, D: Array, turned: bool = False) -> Side | None:
-    """Return the table as its components see it (if turned, its codes), or None without a model of the loss."""
+    """Return the table as its components see it (if turned, its codes), or None."""
     t = data.terms[0]
     if isinstance(t.loss, Squared) and len(data.terms) == 1:
         return SquaredSide(data, D, turned)
@@ -225,7 +238,10 @@ def side_of_components(data: Data, D: Array, turned: bool = False) -> Side | Non
 
 
 def improve(side: Side, B: Array) -> Array:
-    """Return a B that is nowhere worse, by passes over one model: what a sweep over both factors needs."""
+    """Return a B that is nowhere worse, by passes over one model.
+
+    What a sweep over both factors needs.
+    """
     B = np.maximum(B, 0)
     return np.maximum(B + side.step(B, polish=np.zeros(B.shape[1], bool)).step, 0)
 
@@ -249,7 +265,7 @@ def minimize(side: Side, B: Array) -> Array:
 
 
 def lowered(equations: Equations, B: Array, polish: Array) -> Step:
-    """Lower the models of all columns by passes over their coordinates, and those to be polished to the end."""
+    """Lower the models of all columns by coordinate passes; minimize those to be polished."""
     step = np.empty_like(B)
     promise, bend, scale = np.empty((3, B.shape[1]), B.dtype)
     for block, H, target in equations:
@@ -275,7 +291,7 @@ def times(H: Array, B: Array) -> Array:
 
 
 def coordinate_passes(H: Array, target: Array, B: Array) -> Array:
-    """Minimize b'H b / 2 - target'b over one coordinate after the other, in closed form, in all columns."""
+    """Minimize b'H b / 2 - target'b over one coordinate after the other, in all columns."""
     B = B.copy()
     bends = bends_of(H)
     noise = (
@@ -295,7 +311,7 @@ def coordinate_passes(H: Array, target: Array, B: Array) -> Array:
 
 
 def active_set(H: Array, target: Array, B: Array) -> Array:
-    """Minimize b'H b / 2 - target'b from a good guess, since coordinate descent ends slowly where components are alike.
+    """Minimize b'H b / 2 - target'b over b >= 0 from a good guess.
 
     Lawson & Hanson (1974) in all columns at once: go to the minimum over the free coordinates or up
     to where the first becomes zero, which is then bound; from a minimum, free the coordinate that
@@ -344,5 +360,8 @@ def solved(H: Array, free: Array, slope: Array) -> Array:
 
 
 def bends_of(H: Array) -> Array:
-    """Return the diagonals of H, lifted off zero: a flat coordinate falls to zero by its slope, or stays without."""
+    """Return the diagonals of H, lifted off zero.
+
+    A flat coordinate falls to zero by its slope, or stays without.
+    """
     return np.maximum(np.einsum("iin->in", H), np.finfo(H.dtype).tiny ** 0.5)

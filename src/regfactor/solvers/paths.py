@@ -1,4 +1,4 @@
-"""`path`: the solutions of one problem along falling strengths, each started from the one before."""
+"""`path`: the solutions of a problem along falling alphas, each started from the last."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from regfactor.solvers.choose import prepared, solve
 
 
 def path(problem: Convex, alphas: Iterable[float], **options: Any) -> list[Solution[Any]]:
-    """Solve a convex problem for several strengths, in the order given; falling ones make the best starts.
+    """Solve a convex problem for several strengths, in the order given.
+
+    Falling ones make the best starts.
 
     Parameters
     ----------
@@ -47,12 +49,13 @@ def along(problem: Convex, alphas: Iterable[float], **options: Any) -> Iterator[
 
 
 def _strengths(alphas: Any) -> list[float]:
-    """Return strengths as a list; raise, before any work, for what is none."""
+    """Return strengths as a list; raise, before any work, if one is invalid."""
     found = list(alphas) if np.iterable(alphas) else [alphas]
     if not np.iterable(alphas) or not all(
         is_number(alpha) and 0 < alpha < np.inf for alpha in found
     ):
         raise ValueError(
-            f"alphas must be a list of positive finite numbers, such as [8.0, 4.0, 2.0], got {alphas!r}.",
+            "alphas must be a list of positive finite numbers, such as [8.0, 4.0, 2.0], got "
+            f"{alphas!r}.",
         )
     return found

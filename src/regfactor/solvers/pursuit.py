@@ -1,4 +1,7 @@
-"""Exact principal component pursuit, min w |X - Z|_1 + alpha |Z|_tr: augmented Lagrangians on a warm block."""
+"""Exact principal component pursuit, min w |X - Z|_1 + alpha |Z|_tr.
+
+Augmented Lagrangians on a warm block.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +41,9 @@ MARGIN = 0.99  # share of the tolerance that is aimed at; the rest is for roundi
 
 @dataclass
 class Pursuit(Solver):
-    """Candes, Li, Ma & Wright 2011 by the method of Lin, Chen & Ma 2010, whose growing penalty is capped.
+    """Candes, Li, Ma & Wright 2011 by the method of Lin, Chen & Ma 2010, with a capped penalty.
 
-    Growth without end freezes where recovery is hard. `tol` is the relative gap to be proven: one
+    Unbounded growth freezes where recovery is hard. `tol` is the relative gap to be proven: one
     Cholesky factorization at the level that it needs takes the place of a singular value; once
     proven, a tenth of it is next.
     """
@@ -72,7 +75,7 @@ class Pursuit(Solver):
         w = problem.data.terms[0].w
         if w is not None and np.any((w > 0) & (w < w.max())):
             raise UnsupportedProblem(
-                "Pursuit needs one weight for all entries, or zero for a hole. Use Admm.",
+                "Pursuit needs one weight for all entries, or zero where it is missing. Use Admm.",
             )
 
     @classmethod
@@ -100,9 +103,11 @@ class Pursuit(Solver):
 
 
 class Split:
-    """X = Z + S by augmented Lagrangians of |S|_1 + a |Z|_tr; their multiplier is Y = mu U with |Y| <= 1, exactly.
+    """X = Z + S by augmented Lagrangians of |S|_1 + a |Z|_tr.
 
-    The loss is divided by its weight, and the table stands upright. At a hole Y is zero, and S
+    Their multiplier is Y = mu U with |Y| <= 1, exactly.
+
+    The loss is divided by its weight, and the table stands upright. Where it is missing Y is zero, and S
     costs nothing.
     """
 
@@ -175,7 +180,10 @@ class Split:
         self.ratios.append(np.log(max(primal, 1e-300) / max(dual, 1e-300)))
 
     def _update(self, R: Array) -> None:
-        """Split A = R + U, over-relaxed once mu has grown, into S and the new U: a soft threshold and what it took."""
+        """Split A = R + U, over-relaxed once mu has grown, into S and the new U.
+
+        A soft threshold and what it took.
+        """
         A = self.last
         self.last = self.S
         if self.growing:
@@ -189,7 +197,10 @@ class Split:
         self.S = np.subtract(A, self.U, out=A)
 
     def balance(self, may_grow: bool) -> None:
-        """Change mu, ever less and ever later, while one residual outweighs the other (Boyd et al. 2011, sec. 3.4)."""
+        """Change mu, ever less and ever later, while one residual outweighs the other (Boyd et al.
+
+        2011, sec. 3.4).
+        """
         if self.growing or len(self.ratios) < SETTLING + self.changes // 2:
             return
         ratio = float(np.exp(np.mean(self.ratios)))
@@ -245,7 +256,10 @@ class Proof:
 
 
 def is_proven(Y: Array, level: float, svt: Thresholding) -> bool:
-    """Whether |Y|_2 <= level, tried on the block first; if only the proof fails, the block has missed a direction."""
+    """Whether |Y|_2 <= level, tried on the block first.
+
+    If only the proof fails, the block has missed a direction.
+    """
     if spectrum(Y @ svt.block)[0][0] > level:
         return False
     if is_below(gram(Y), level, len(Y)):

@@ -1,4 +1,7 @@
-"""Codes of rows under losses with kinks and a ridge: all rows at once, each alone, to the last digits."""
+"""Codes of rows under losses with kinks and a ridge.
+
+All rows at once, each alone, to the last digits.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,9 @@ ROUNDING = 1e-14  # relative, of a cost
 
 
 def minimize_rows(data: Data, Phi: Array, C: Array, ridge: Array) -> Array:
-    """Return codes that minimize L(Phi C) + sum ridge Phi^2 / 2; a row that was better before stays.
+    """Return codes that minimize L(Phi C) + sum ridge Phi^2 / 2.
+
+    A row that was better before stays.
 
     The proximal point method in the dual (Rockafellar 1976): the loss gives way to its Moreau
     envelope of width s at z + s y, around the last multiplier y. That is smooth, so that Newton's
@@ -55,7 +60,10 @@ def minimize_rows(data: Data, Phi: Array, C: Array, ridge: Array) -> Array:
 
 
 def _split(data: Data, C: Array, ridge: Array) -> tuple[Array, Array]:
-    """Return codes and multipliers after some steps of ADMM from zero; one factorization serves every row."""
+    """Return codes and multipliers after some steps of ADMM from zero.
+
+    One factorization serves every row.
+    """
     rho = np.empty(data.shape[1])
     for t in data.terms:
         rho[t.columns] = (1.0 if t.w is None else float(t.w.max()) or 1.0) / _size(t)
@@ -71,7 +79,10 @@ def _split(data: Data, C: Array, ridge: Array) -> tuple[Array, Array]:
 
 
 def _enveloped(data: Data, share: float, Y: Array) -> Data:
-    """Return the data under the Moreau envelopes of their losses at z + s y, s = share size / w; smooth ones stay."""
+    """Return the data under the Moreau envelopes of their losses at z + s y, s = share size / w.
+
+    Smooth ones stay.
+    """
 
     def one(t: Term) -> Term:
         if t.loss.smooth:
@@ -129,7 +140,7 @@ def _costs(data: Data, codes: Array, C: Array, ridge: Array) -> Array:
 
 
 def _as_table(data: Data, rows: slice) -> Data:
-    """Return some rows of sparse data as a table in which weight zero stands for what is not stored."""
+    """Return some rows of sparse data as a table with weight zero where nothing is stored."""
     t = data.terms[0]
     weighted = replace(t, w=np.ones_like(t.x)) if t.w is None else t
     t = weighted.mapped(lambda a: scipy.sparse.csr_array(data.layout.matrix(a))[rows].toarray())
@@ -137,7 +148,7 @@ def _as_table(data: Data, rows: slice) -> Data:
 
 
 def _size(t: Term) -> float:
-    """Return the median of the distances of the data from the offset that are not zero, one where all are."""
+    """Return the median nonzero distance of the data from the offset, one if all are zero."""
     away = np.abs(t.x if t.offset is None else t.x - t.offset)
     away = away[(away > 0) & (True if t.w is None else t.w > 0)]
     if away.size:

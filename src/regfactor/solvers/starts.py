@@ -1,4 +1,4 @@
-"""Where local solvers begin: a truncated SVD of a Newton step from zero, its non-negative kin, or spread-out rows."""
+"""Starts of local solvers: truncated SVDs of a Newton step from zero, or spread-out rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SMALL = 500  # rows or columns up to which the leading singular vectors are take
 # directions beside those wanted, and products with X' X, of a rough SVD
 BESIDE = 5
 POWERS = 2
-IMPUTATIONS = 3  # SVDs of a table with holes, each of which fills them for the next
+IMPUTATIONS = 3  # SVDs of a table with missing entries, each of which fills them for the next
 
 
 def first_factors(problem: Factored, rng: np.random.Generator) -> Factors:
@@ -52,7 +52,9 @@ def first_factors(problem: Factored, rng: np.random.Generator) -> Factors:
 
 
 def first_point(problem: Factored) -> FactorPoint:
-    """Return factors and free coefficients near the data in units of the predictor: regressions, then an SVD.
+    """Return factors and free coefficients near the data in units of the predictor.
+
+    Regressions, then an SVD.
 
     Singular values are shortened by that of the first atom left out, as if it were noise; where the
     loss is quadratic by alpha, which is exact.
@@ -111,7 +113,10 @@ def _shortened(problem: Factored, rest: Any, root: Array) -> Factors:
 
 
 def _response(data: Data) -> Array:
-    """Return the data in units of the predictor, at the entries: log counts, else one Newton step from a constant."""
+    """Return the data in units of the predictor, at the entries.
+
+    Log counts, else one Newton step from a constant.
+    """
     y = np.empty(data.terms[0].x.shape if data.layout.sparse else data.shape, data.dtype)
     for t in data.terms:
         at = ... if t.columns is EVERYTHING else (slice(None), t.columns)
@@ -128,7 +133,10 @@ def _response(data: Data) -> Array:
 
 
 def _unit(data: Data) -> Array:
-    """Return what a count of one is, at the entries: one, or where data are smaller the mean of a column's positive."""
+    """Return what a count of one is, at the entries.
+
+    One, or where data are smaller the mean of a column's positive.
+    """
     t = data.terms[0]
     layout = data.layout
     positive = (t.x > 0) * (t.x.dtype.type(1) if t.w is None else t.w)
@@ -140,7 +148,10 @@ def _unit(data: Data) -> Array:
 
 
 def column_means(data: Data) -> tuple[Array, Array]:
-    """Return the weight of every column and its mean, zero where nothing is observed; for one loss on all columns."""
+    """Return the weight of every column and its mean, zero where nothing is observed.
+
+    For one loss on all columns.
+    """
     t = data.terms[0]
     layout = data.layout
     weight = layout.column_sums(
@@ -150,7 +161,9 @@ def column_means(data: Data) -> tuple[Array, Array]:
 
 
 def loss_of_means(data: Data) -> float:
-    """Return the loss of the best intercepts where nothing is added to them: -sum_j w_j f*(0; mean_j) + constant.
+    """Return the loss of the best intercepts where nothing is added to them.
+
+    -sum_j w_j f*(0; mean_j) + constant.
 
     Losses are linear in the datum, but for x^2/2 in some: then the spread around the means, which
     does not cancel. Under the squared loss offsets may be added: they are taken off the data.
@@ -181,7 +194,10 @@ def _weights(problem: Factored) -> Array | None:
 
 
 def _regressed(D: Array, w: Array | None, y: Array, layout: Layout) -> Array:
-    """Return the weighted least squares coefficients of every column of y on D; zero where nothing is observed."""
+    """Return the weighted least squares coefficients of every column of y on D.
+
+    Zero where nothing is observed.
+    """
     if w is None and not layout.sparse:
         return np.asarray(np.linalg.pinv(D.astype(np.float64)) @ y, y.dtype)
     w = np.ones_like(y) if w is None else w
@@ -196,7 +212,9 @@ def _inside(
     base: Array,
     intercept: bool,
 ) -> tuple[Array, Array, Array]:
-    """Return factors shortened until every predictor is negative; without an intercept the first atom is the base.
+    """Return factors shortened until every predictor is negative.
+
+    Without an intercept the first atom is the base.
 
     The base is negative: in every column the mean of the data in units of the predictor.
     """
@@ -214,7 +232,7 @@ def _inside(
 
 
 def rough_svd(X: Any, k: int) -> tuple[Array, Array, Array]:
-    """Return leading singular triplets, more than k where there are more, by a randomized range (Halko et al. 2011).
+    """Return k or more leading singular triplets by a randomized range (Halko et al. 2011).
 
     Only products of X' X meet the random numbers, so that a row twice and a row of weight two begin
     alike.
@@ -230,7 +248,10 @@ def rough_svd(X: Any, k: int) -> tuple[Array, Array, Array]:
 
 
 def working_response(data: Data) -> Any:
-    """Return one Newton step from a constant predictor: the data in its units; at holes the constant, or nothing."""
+    """Return one Newton step from a constant predictor: the data in its units.
+
+    At holes the constant, or nothing.
+    """
     Z = np.full(
         data.terms[0].x.shape if data.layout.sparse else data.shape,
         data.neutral,
@@ -267,7 +288,9 @@ def leading_svd(X: Any, k: int) -> tuple[Array, Array, Array]:
 
 
 def imputed_svd(data: Data, k: int) -> tuple[Array, Array, Array]:
-    """Return the leading singular triplets of the data's non-negative part; a sparse table stays sparse.
+    """Return the leading singular triplets of the data's non-negative part.
+
+    A sparse table stays sparse.
 
     Holes begin as row effect times column mean, and are filled again by the triplets found
     (Troyanskaya et al. 2001).
@@ -294,7 +317,10 @@ def _positive_part(data: Data) -> tuple[Array, Array]:
 
 
 def _sum(layout: Layout, entries: Array, F: Factors) -> Any:
-    """Return the matrix of entries plus Z: an array, or a linear operator if the layout is sparse."""
+    """Return the matrix of entries plus Z.
+
+    An array, or a linear operator if the layout is sparse.
+    """
     if not layout.sparse:
         return entries + F.dense()
     return aslinearoperator(layout.matrix(entries)) + aslinearoperator(F.codes) @ aslinearoperator(
@@ -314,7 +340,7 @@ def _positive(F: Factors) -> Factors:
 
 
 def _spread_rows(problem: Factored, rng: np.random.Generator) -> Factors:
-    """Choose rows of the data as components, each far from those before it (k-means++ under the loss itself)."""
+    """Choose rows of the data as components by k-means++ under the loss itself."""
     data = problem.data
     middle = np.full(data.shape, data.neutral, data.dtype)
     rows = middle + data.newton_displacement(middle)

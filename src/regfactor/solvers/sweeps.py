@@ -1,4 +1,7 @@
-"""Where a large convex problem begins: leading directions of its gradient, then alternating ridge regressions."""
+"""Where a large convex problem begins.
+
+Leading directions of its gradient, then alternating ridge regressions.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def first_atoms(
     max_rank: int | None,
     random: np.random.Generator,
 ) -> Factors:
-    """Return the leading directions of a gradient at zero, with about the sizes that atoms will have.
+    """Return the leading directions of a gradient at zero, about as large as atoms will be.
 
     They are those that stand out; where the rank is limited, as many as are allowed and stronger
     than the penalty.
@@ -54,7 +57,7 @@ def sweep(
     e: Any,
     alpha: float,
 ) -> tuple[Factors, Array | None]:
-    """Minimize over the codes, the components and the free coefficients in turn, under balanced ridges."""
+    """Minimize over codes, components and free coefficients in turn, under balanced ridges."""
     rows = problem.map.diagonal
     if problem.design is None or B is None:
         data = problem.data

@@ -37,7 +37,7 @@ def update_codes(
     steps: int = INNER,
     clock: Clock | None = None,
 ) -> Array:
-    """Return better codes for given components, by the best step that the loss and the penalty allow.
+    """Return better codes for given components.
 
     Where a clock is given, proximal steps end when its time is up.
     """
@@ -73,7 +73,10 @@ def update_components(
     alpha: float,
     steps: int = INNER,
 ) -> Array:
-    """Return better components for given codes: columns alone where the penalty allows it, else all together."""
+    """Return better components for given codes.
+
+    Columns alone where the penalty allows it, else all together.
+    """
     _require_smooth(data)
     if penalty.entrywise and not any(t.loss.rowwise for t in data.terms):
         C = C.copy()
@@ -110,7 +113,7 @@ def update_components(
 
 
 def _non_negative(side: Side, B: Array, steps: int) -> Array:
-    """Improve a factor as one sweep among many should, or minimize where more steps are asked for."""
+    """Improve a factor in one sweep among many, or minimize where more steps are asked for."""
     if steps <= INNER:
         return improve(side, B)
     return minimize(side, B)
@@ -149,7 +152,7 @@ def newton_columns(data: Data, D: Array, B: Array, ridge: Array) -> Array:
 
 
 def assign_rows(data: Data, Phi: Array, C: Array) -> Array:
-    """Give every row to the component with the least loss (the hard E-step of k-means and its relatives)."""
+    """Give every row to the component with the least loss, the assignment step of k-means."""
     losses = np.stack([data.row_values(np.broadcast_to(c, data.shape)) for c in C], axis=1)
     rows = np.arange(len(Phi))
     current = Phi.argmax(axis=1)
@@ -164,7 +167,7 @@ def assign_rows(data: Data, Phi: Array, C: Array) -> Array:
 
 @dataclass(frozen=True)
 class Block:
-    """A factor seen alone: its prediction, the pull-back of a gradient, and over what its objective separates."""
+    """One factor alone: prediction, gradient, and the parts its objective separates into."""
 
     predict: Callable[[Array], Array]
     pull_back: Callable[[Array], Array]
@@ -183,7 +186,10 @@ def proximal_steps(
     steps: int,
     clock: Clock | None = None,
 ) -> Array:
-    """Take accelerated proximal steps with restarts; a separate part that ends worse than it began is put back."""
+    """Take accelerated proximal steps with restarts.
+
+    A separate part that ends worse than it began is put back.
+    """
 
     def cost(A: Array) -> Array:
         values = block.values(block.predict(A))
@@ -250,7 +256,10 @@ def _searched_step(
 
 
 def _ridge_regression(X: Array, C: Array, ridge: Array) -> Array:
-    """Return the rows of codes that minimize |X - Phi C|^2 / 2 + ridge; the least of them where several do."""
+    """Return the rows of codes that minimize |X - Phi C|^2 / 2 + ridge.
+
+    The least of them where several do.
+    """
     gram = C @ C.T + np.diag(ridge)
     return np.asarray((np.linalg.pinv(gram, hermitian=True) @ (C @ X.T)).T, X.dtype)
 
@@ -276,7 +285,10 @@ def _part_costs(penalty: Penalty, A: Array, parts: int) -> Array:
 
 
 def _curvature(data: Data, Z: Array, held: Array) -> float:
-    """Return a first guess of the curvature along a factor; steps are checked against the true objective."""
+    """Return a first guess of the curvature along a factor.
+
+    Steps are checked against the true objective.
+    """
     bend = data.curvature
     if not np.isfinite(bend):
         bend = float(np.median(data.hessian(Z)))
@@ -297,8 +309,9 @@ def _require_smooth(data: Data) -> None:
     if not data.smooth:
         kinked = next(t.loss for t in data.terms if not t.loss.smooth)
         raise UnsupportedProblem(
-            f"Factor updates need a smooth loss, and {kinked} has kinks. Use 'huber' or 'smoothed_l1' for 'absolute', "
-            "'smoothed_hinge' for 'hinge', or the convex door (gauge=Trace()).",
+            f"Factor updates need a smooth loss, and {kinked} has kinks. Use 'huber' or "
+            "'smoothed_l1' for 'absolute', 'smoothed_hinge' for 'hinge', or the convex problem "
+            "(gauge=Trace()).",
         )
 
 
