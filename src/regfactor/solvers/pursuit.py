@@ -107,8 +107,8 @@ class Split:
 
     Their multiplier is Y = mu U with |Y| <= 1, exactly.
 
-    The loss is divided by its weight, and the table stands upright. Where it is missing Y is zero, and S
-    costs nothing.
+    The loss is divided by its weight, and the table is upright. Where it is missing Y is zero,
+    and S costs nothing.
     """
 
     def __init__(self, problem: Convex, start: FactorPoint | None) -> None:
