@@ -382,9 +382,9 @@ def test_the_task_is_what_y_holds():
 @pytest.mark.parametrize(
     ("model", "match"),
     [
-        (LaplacianRLS(gamma_A=0), "gamma_A > 0"),
-        (LaplacianRLS(gamma_I=-1), "gamma_I >= 0"),
-        (LaplacianRLS(laplacian_degree=0), "laplacian_degree >= 1"),
+        (LaplacianRLS(gamma_A=0), "'gamma_A' parameter"),
+        (LaplacianRLS(gamma_I=-1), "'gamma_I' parameter"),
+        (LaplacianRLS(laplacian_degree=0), "'laplacian_degree' parameter"),
         (LaplacianRLS(n_neighbors=0), "n_neighbors >= 1"),
         (LaplacianRLS(solver="cgs"), "Did you mean 'cg'"),
         (LaplacianRLS(task="regresion"), "Did you mean 'regression'"),
@@ -392,9 +392,9 @@ def test_the_task_is_what_y_holds():
         (LaplacianRLS(landmarks=0), "landmarks >= 1"),
         (LaplacianSVM(loss="logistic"), "Unknown loss"),
         (LaplacianSVM(kernel="precomputed"), "one column for each"),
-        (TransductiveRegression(C=0), "C > 0"),
+        (TransductiveRegression(C=0), "'C' parameter"),
         (TransductiveRegression(local="median"), "Did you mean 'mean'"),
-        (TransductiveRegression(radius=-1.0), "radius > 0"),
+        (TransductiveRegression(radius=-1.0), "'radius' parameter"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_fitted(model, match):

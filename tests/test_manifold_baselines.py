@@ -349,7 +349,7 @@ def test_linear_latent_reconstruction_is_degree_one():
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (LeastSquaresSVM(0.0), "ridge > 0"),
+        (LeastSquaresSVM(0.0), "'ridge' parameter"),
         (LaplacianRegression(-1.0), "penalty > 0"),
         (HessianRegression(dimension=0), "dimension must be"),
         (HessianRegression(penalty=0.0), "penalty > 0"),

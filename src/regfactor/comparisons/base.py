@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import abc
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -10,23 +11,55 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.comparisons.basis import Basis
-from regfactor.comparisons.targets import Known
+from regfactor.comparisons.targets import TARGETS, Known, known
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array
 from regfactor.fitting.inputs import validated
-from regfactor.kernels import Precomputed, as_kernel, is_pairwise, takes_sparse
+from regfactor.fitting.parameters import check_parameters
+from regfactor.fitting.rollback import all_or_nothing
+from regfactor.kernels import Kernel, as_kernel, is_pairwise, takes_sparse
 
 
-class KernelMachine(BaseEstimator):
+class KernelMachine(BaseEstimator, abc.ABC):
     """f(x) = sum_i k(x, x_i) c_i + b; parameters kernel, gamma, degree, coef0 name the kernel."""
+
+    unlabeled: Any = None
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to rows of which some have labels or targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Classes, or targets with NaN where they are not known.
+
+        Returns
+        -------
+        self
+        """
+        with all_or_nothing(self):
+            check_parameters(self)
+            classes = self._holds_classes()
+            X = self._inputs(X, reset=True)
+            given = known(y, X, self.unlabeled, classes)
+            self.transduction_ = given.completed(self._solve(X, given), X.dtype)
+        return self
+
+    @abc.abstractmethod
+    def _solve(self, X: Any, given: Known) -> Array:
+        """Publish the solution, and return f of the training rows."""
+
+    def _holds_classes(self) -> bool | None:
+        """Return whether y holds classes; None leaves it to y."""
+        return TARGETS
+
+    def _kernel(self) -> Kernel:
+        return as_kernel(self.kernel, self.gamma, self.degree, self.coef0)
 
     def _inputs(self, X: Any, reset: bool) -> Any:
         X = validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
-        precomputed = isinstance(
-            as_kernel(self.kernel, self.gamma, self.degree, self.coef0),
-            Precomputed,
-        )
-        if is_sparse(X) and precomputed:
+        if is_sparse(X) and is_pairwise(self.kernel):
             return X.toarray()
         return X
 
@@ -61,11 +94,8 @@ class KernelMachine(BaseEstimator):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_targets)
         """
-        return self._given_or_raise().answer(self._scores(X))
-
-    def _given_or_raise(self) -> Known:
-        check_is_fitted(self)
-        return self._given
+        f = self._scores(X)
+        return self._given.answer(f)
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that sparse tables are taken, and that a precomputed kernel is a square one."""

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 from sklearn.utils import check_random_state, gen_batches
 
+from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array, require_count
 from regfactor.kernels import Kernel, Linear, Precomputed
 
@@ -100,19 +101,31 @@ def _nystrom(X: Any, kernel: Kernel, landmarks: int, random_state: Any) -> Basis
     columns = places if isinstance(kernel, Precomputed) else None
     chosen = X[places] if columns is None else X[places][:, places]
     expansion = Expansion(kernel, _held(chosen, kernel), kernel.prepare(chosen), columns)
-    values, vectors = scipy.linalg.eigh(
-        kernel.gram(chosen).astype(np.float64, copy=False),
-        check_finite=False,
-    )
-    keep = values > len(values) * EPS * np.abs(values).max(initial=0.0)
-    keep[-1] = True
-    back = vectors[:, keep] * np.divide(
-        1,
-        np.sqrt(np.maximum(values[keep], 0)),
-        where=values[keep] > 0,
-        out=np.zeros(keep.sum()),
-    )
+    back = square_root(kernel.gram(chosen).astype(np.float64, copy=False))[1]
     return Basis(expansion(X, back), False, expansion, back)
+
+
+def square_root(G: Array) -> tuple[Array, Array]:
+    """Return Phi with Phi Phi' = G, without directions of non-positive eigenvalue, and Phi'^+."""
+    values, vectors = scipy.linalg.eigh(G, check_finite=False)
+    keep = values > len(G) * EPS * np.abs(values).max(initial=0.0)
+    keep[-1] = True  # at least one direction, be it of length zero
+    V = vectors[:, keep]
+    roots = np.sqrt(np.maximum(values[keep], 0))
+    inverses = np.divide(1, roots, where=roots > 0, out=np.zeros_like(roots))
+    return V * roots, V * inverses
+
+
+def dense(A: Any) -> Array:
+    """Return a table, which may be sparse, as an array."""
+    return np.asarray(A.toarray() if is_sparse(A) else A)
+
+
+def sum_of_products(A: Any, B: Any, axis: int) -> Array:
+    """Return the sums along an axis of the entrywise product of two tables, which may be sparse."""
+    if is_sparse(A):
+        return np.asarray(A.multiply(B).sum(axis=axis)).ravel()
+    return np.einsum("ij,ij->i" if axis else "ij,ij->j", A, B)
 
 
 def _held(references: Any, kernel: Kernel) -> Any:

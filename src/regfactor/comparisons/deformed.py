@@ -11,16 +11,14 @@ import abc
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import gen_batches
 
-from regfactor.comparisons.basis import EPS, MOST_ROWS, Basis
+from regfactor.comparisons.basis import MOST_ROWS, Basis, dense, square_root, sum_of_products
 from regfactor.comparisons.graphs import Power, conjugate_gradients
-from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array, warn
 
 WIDTH = 256  # columns or right-hand sides that are treated at once
@@ -48,9 +46,8 @@ class Space(abc.ABC):
     def norm(self, c: Array) -> float:
         """Return the norm of h, summed over columns."""
         h = self.basis.table @ c
-        return self.ambient * self.basis.norm(c) + self.intrinsic * float(
-            np.sum(h * (self.form @ h)),
-        )
+        variation = float(np.sum(h * (self.form @ h)))
+        return self.ambient * self.basis.norm(c) + self.intrinsic * variation
 
 
 class DualSpace(Space):
@@ -65,12 +62,7 @@ class DualSpace(Space):
         A[np.diag_indices(len(K))] += count * self.ambient
         B = np.zeros((len(K), Y.shape[1]))
         B[rows] = Y - Y.mean(axis=0) if intercept else Y
-        return np.asarray(
-            scipy.linalg.lu_solve(
-                scipy.linalg.lu_factor(A, overwrite_a=True, check_finite=False),
-                B,
-            ),
-        )
+        return _lu_solve(A, B)
 
     def features(self, rows: Array) -> tuple[Array, Callable[[Array], Array]]:
         K = self.basis.table
@@ -78,12 +70,9 @@ class DualSpace(Space):
         Z[rows, np.arange(len(rows))] = 1.0
         A = self.intrinsic * (self.form @ K)
         A[np.diag_indices(len(K))] += self.ambient
-        Z = scipy.linalg.lu_solve(
-            scipy.linalg.lu_factor(A, overwrite_a=True, check_finite=False),
-            Z,
-            overwrite_b=True,
-        )
-        Phi, whiten = _square_root(K[rows] @ Z)
+        Z = _lu_solve(A, Z)
+        G = K[rows] @ Z
+        Phi, whiten = square_root((G + G.T) / 2)
         return Phi, lambda v: np.asarray(Z @ (whiten @ v))
 
 
@@ -96,7 +85,7 @@ class PrimalSpace(Space):
         F = self.basis.table
         P = np.empty((F.shape[1], F.shape[1]))
         for block in gen_batches(F.shape[1], WIDTH):  # M F is never held whole
-            P[:, block] = _dense(F.T @ (self.form @ F[:, block]))
+            P[:, block] = dense(F.T @ (self.form @ F[:, block]))
         P = (P + P.T) * (self.intrinsic / 2)
         P[np.diag_indices(len(P))] += self.ambient
         return P
@@ -104,8 +93,8 @@ class PrimalSpace(Space):
     def ridge(self, rows: Array, Y: Array, intercept: bool) -> Array:
         """(F'J F + l P) C = F'J Y."""
         F = self.basis.table[rows]
-        A = _dense(F.T @ F) + len(rows) * self._quadratic
-        B = np.asarray(F.T @ Y)
+        A = dense(F.T @ F) + len(rows) * self._quadratic
+        B = F.T @ Y
         if intercept:
             total = np.asarray(F.sum(axis=0)).ravel()
             A = A - np.outer(total, total / len(rows))
@@ -114,12 +103,8 @@ class PrimalSpace(Space):
 
     def features(self, rows: Array) -> tuple[Array, Callable[[Array], Array]]:
         R = _cholesky(self._quadratic)
-        Phi = scipy.linalg.solve_triangular(
-            R,
-            _dense(self.basis.table[rows]).T,
-            trans="T",
-            check_finite=False,
-        ).T
+        F = dense(self.basis.table[rows])
+        Phi = scipy.linalg.solve_triangular(R, F.T, trans="T", check_finite=False).T
         return Phi, lambda v: np.asarray(scipy.linalg.solve_triangular(R, v, check_finite=False))
 
 
@@ -134,7 +119,9 @@ class IterativeSpace(Space):
     def _diagonal(self) -> Array:
         """Nearly the diagonal of P: exactly for M = I, and M is replaced by its mean diagonal."""
         trace = self.form.L.diagonal().mean() ** self.form.degree
-        return self.ambient + self.intrinsic * trace * _squares(self.basis.table)
+        return self.ambient + self.intrinsic * trace * sum_of_products(
+            self.basis.table, self.basis.table, axis=0
+        )
 
     def _quadratic(self, C: Array) -> Array:
         """P C."""
@@ -166,8 +153,8 @@ class IterativeSpace(Space):
         def apply(C: Array) -> Array:
             return np.asarray(F.T @ centered(F @ C)) + count * self._quadratic(C)
 
-        diagonal = _squares(F) + count * self._diagonal
-        return self._solve(apply, np.asarray(F.T @ centered(Y)), diagonal)
+        diagonal = sum_of_products(F, F, axis=0) + count * self._diagonal
+        return self._solve(apply, F.T @ centered(Y), diagonal)
 
     def features(self, rows: Array) -> tuple[Array, Callable[[Array], Array]]:
         if len(rows) > MOST_ROWS:
@@ -179,13 +166,19 @@ class IterativeSpace(Space):
         F = self.basis.table[rows]
         G = np.empty((len(rows), len(rows)))
         for block in gen_batches(len(rows), WIDTH):
-            G[:, block] = F @ self._solve(self._quadratic, _dense(F[block].T), self._diagonal)
-        Phi, whiten = _square_root(G)
-        return Phi, lambda v: self._solve(
-            self._quadratic,
-            np.asarray(F.T @ (whiten @ v)),
-            self._diagonal,
-        )
+            G[:, block] = F @ self._solve(self._quadratic, dense(F[block].T), self._diagonal)
+        Phi, whiten = square_root((G + G.T) / 2)
+
+        def coefficients(v: Array) -> Array:
+            return self._solve(self._quadratic, F.T @ (whiten @ v), self._diagonal)
+
+        return Phi, coefficients
+
+
+def _lu_solve(A: Array, B: Array) -> Array:
+    """Return the solution of A X = B, in place of both."""
+    factor = scipy.linalg.lu_factor(A, overwrite_a=True, check_finite=False)
+    return np.asarray(scipy.linalg.lu_solve(factor, B, overwrite_b=True))
 
 
 def _cholesky(A: Array) -> Array:
@@ -197,26 +190,3 @@ def _cholesky(A: Array) -> Array:
             "gamma_A is lost in rounding beside the other terms, so that the solution is not "
             "determined. Scale the inputs, or raise gamma_A.",
         ) from error
-
-
-def _square_root(G: Array) -> tuple[Array, Array]:
-    """Return Phi with Phi Phi' = G, without directions of non-positive eigenvalue, and Phi'^+."""
-    values, vectors = scipy.linalg.eigh((G + G.T) / 2, check_finite=False)
-    keep = values > len(G) * EPS * np.abs(values).max(initial=0.0)
-    keep[-1] = True  # at least one direction, be it of length zero
-    roots = np.sqrt(np.maximum(values[keep], 0))
-    return vectors[:, keep] * roots, vectors[:, keep] * np.divide(
-        1,
-        roots,
-        where=roots > 0,
-        out=np.zeros_like(roots),
-    )
-
-
-def _squares(F: Any) -> Array:
-    """Sum of squares of each column."""
-    return np.asarray((F.multiply(F) if is_sparse(F) else F * F).sum(axis=0)).ravel()
-
-
-def _dense(A: Any) -> Array:
-    return np.asarray(A.toarray() if is_sparse(A) else A)

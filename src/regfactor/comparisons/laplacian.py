@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags, Tags
 from sklearn.utils.metaestimators import available_if
@@ -15,37 +15,38 @@ from regfactor.comparisons.base import KernelMachine
 from regfactor.comparisons.basis import MOST_FEATURES, basis_of
 from regfactor.comparisons.deformed import DualSpace, IterativeSpace, PrimalSpace, Space
 from regfactor.comparisons.graphs import NeighborGraph, Power
-from regfactor.comparisons.targets import CLASSES, TARGETS, known
-from regfactor.core.params import (
-    Array,
-    choose,
-    require_count,
-    require_not_negative,
-    require_positive,
-)
-from regfactor.fitting.rollback import all_or_nothing
-from regfactor.kernels import Precomputed, as_kernel
+from regfactor.comparisons.targets import CLASSES, TARGETS, Known
+from regfactor.core.params import Array, choose
+from regfactor.fitting.parameters import COUNT, FINITE_NON_NEGATIVE, FINITE_POSITIVE
+from regfactor.kernels import Precomputed
 
 SOLVERS = {"auto": None, "direct": False, "cg": True}
 TASKS = {"auto": None, "classification": CLASSES, "regression": TARGETS}
 LOSSES = {"hinge": machines.hinge, "squared_hinge": machines.squared_hinge}
 
 
+def _decides(model: Any) -> bool:
+    if is_classifier(model) or (model.task == "auto" and hasattr(model, "classes_")):
+        return True
+    raise AttributeError("decision_function is that of a classification; a regression has predict.")
+
+
 class LaplacianMachine(KernelMachine):
     """What both do: f(x) = h(x) + b, h in the space of a kernel with gamma_A |h|_K^2 + gamma_I/(l+u)^2 h'L^p h."""
 
-    def _check(self) -> None:
-        require_positive(self, gamma_A=self.gamma_A, tol=self.tol)
-        require_not_negative(self, gamma_I=self.gamma_I)
-        require_count(self, laplacian_degree=self.laplacian_degree, max_iter=self.max_iter)
-        choose(self.solver, SOLVERS, "solver")
-        NeighborGraph(self.n_neighbors, self.graph_gamma, self.normalized)
+    _parameter_constraints = {
+        "gamma_A": [FINITE_POSITIVE],
+        "gamma_I": [FINITE_NON_NEGATIVE],
+        "laplacian_degree": [COUNT],
+        "max_iter": [COUNT],
+        "tol": [FINITE_POSITIVE],
+    }
 
     def _space(self, X: Any) -> Space:
         """Return the space of the kernel, deformed by the graph of the rows of X."""
-        kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0).resolved(X)
         graph = NeighborGraph(self.n_neighbors, self.graph_gamma, self.normalized)
         iterative = choose(self.solver, SOLVERS, "solver")
+        kernel = self._kernel().resolved(X)
         basis = basis_of(X, kernel, self.landmarks, bool(iterative), self.random_state)
         if isinstance(kernel, Precomputed):
             W = graph.affinities_of_gram(X)
@@ -59,11 +60,13 @@ class LaplacianMachine(KernelMachine):
             return IterativeSpace(basis, self.gamma_A, c, form, self.tol, self.max_iter)
         return PrimalSpace(basis, self.gamma_A, c, form)
 
-
-def _decides(model: Any) -> bool:
-    if model.task == "classification" or (model.task == "auto" and hasattr(model, "classes_")):
-        return True
-    raise AttributeError("decision_function is that of a classification; a regression has predict.")
+    @available_if(_decides)  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Array:
+        """Return f of every row, one column for each class where there are more than two."""
+        f = self._scores(X)
+        if f.shape[1] == 1:
+            return f[:, 0]
+        return f
 
 
 class LaplacianRLS(LaplacianMachine):
@@ -195,60 +198,34 @@ class LaplacianRLS(LaplacianMachine):
         self.tol = tol
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit to rows of which some have labels or targets.
+    def _holds_classes(self) -> bool | None:
+        return choose(self.task, TASKS, "task")
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Classes, or targets with NaN where they are not known.
-
-        Returns
-        -------
-        self
-        """
-        with all_or_nothing(self):
-            self._check()
-            task = choose(self.task, TASKS, "task")
-            X = self._inputs(X, reset=True)
-            given = known(y, X, self.unlabeled, task)
-            space = self._space(X)
-            c = np.zeros((space.basis.table.shape[1], given.Y.shape[1]))
-            b = np.zeros(given.Y.shape[1])
-            loss = 0.0
-            for (
-                rows,
-                columns,
-            ) in given.patterns():  # one, but for targets of which single ones are missing
-                Y = given.Y[np.ix_(rows, columns)]
-                part = space.ridge(rows, Y, self.fit_intercept)
-                residual = Y - space.basis.table[rows] @ part
-                if self.fit_intercept:
-                    b[columns] = residual.mean(axis=0)
-                c[:, columns] = part
-                loss += float(np.square(residual - b[columns]).sum()) / len(rows)
-            self._publish(space.basis, c, b, given, X.dtype)
-            self.transduction_ = given.completed(space.basis.table @ c + b, X.dtype)
-            self.objective_ = loss + space.norm(c)
-            self.n_iter_ = max(space.steps, default=1)
-        return self
-
-    @available_if(_decides)  # type: ignore[untyped-decorator]
-    def decision_function(self, X: Any) -> Array:
-        """Return f of every row, one column for each class where there are more than two."""
-        f = self._scores(X)
-        if f.shape[1] == 1:
-            return f[:, 0]
-        return f
+    def _solve(self, X: Any, given: Known) -> Array:
+        space = self._space(X)
+        table = space.basis.table
+        c = np.zeros((table.shape[1], given.Y.shape[1]))
+        b = np.zeros(given.Y.shape[1])
+        loss = 0.0
+        # one pattern, but for targets of which single ones are missing
+        for rows, columns in given.patterns():
+            Y = given.Y[np.ix_(rows, columns)]
+            part = space.ridge(rows, Y, self.fit_intercept)
+            residual = Y - table[rows] @ part
+            if self.fit_intercept:
+                b[columns] = residual.mean(axis=0)
+            c[:, columns] = part
+            loss += float(np.square(residual - b[columns]).sum()) / len(rows)
+        self._publish(space.basis, c, b, given, X.dtype)
+        self.objective_ = loss + space.norm(c)
+        self.n_iter_ = max(space.steps, default=1)
+        return np.asarray(table @ c + b)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy of classes, or R^2 of targets."""
-        if self._given_or_raise().classes is None:
-            measure = r2_score
-        else:
-            measure = accuracy_score
-        return float(measure(y, self.predict(X), sample_weight=sample_weight))
+        predicted = self.predict(X)
+        measure = r2_score if self._given.classes is None else accuracy_score
+        return float(measure(y, predicted, sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn what the task is, where it is named."""
@@ -355,44 +332,25 @@ class LaplacianSVM(ClassifierMixin, LaplacianMachine):
         self.tol = tol
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit to rows of which some are labeled.
+    def _holds_classes(self) -> bool:
+        return CLASSES
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-
-        Returns
-        -------
-        self
-        """
-        with all_or_nothing(self):
-            self._check()
-            machine = choose(self.loss, LOSSES, "loss")
-            X = self._inputs(X, reset=True)
-            given = known(y, X, self.unlabeled, CLASSES)
-            space = self._space(X)
-            rows = next(given.patterns())[0]
-            Phi, coefficients = space.features(rows)
-            fits = [
-                machine(Phi, side, self.fit_intercept, self.tol, self.max_iter)
-                for side in given.Y[rows].T
-            ]
-            v = np.column_stack([fit[0] for fit in fits])
-            b = np.array([fit[1] for fit in fits])
-            c = coefficients(v)
-            slack = np.maximum(1 - given.Y[rows] * (Phi @ v + b), 0)
-            loss = np.square(slack) if self.loss == "squared_hinge" else slack
-            self._publish(space.basis, c, b, given, X.dtype)
-            self.transduction_ = given.completed(space.basis.table @ c + b, X.dtype)
-            self.objective_ = float(loss.mean(axis=0).sum() + np.square(v).sum())
-            self.n_iter_ = max(1, *(fit[2] for fit in fits))
-        return self
-
-    def decision_function(self, X: Any) -> Array:
-        """Return f of every row, one column for each class where there are more than two."""
-        f = self._scores(X)
-        if f.shape[1] == 1:
-            return f[:, 0]
-        return f
+    def _solve(self, X: Any, given: Known) -> Array:
+        machine = choose(self.loss, LOSSES, "loss")
+        space = self._space(X)
+        rows = next(given.patterns())[0]
+        Phi, coefficients = space.features(rows)
+        fits = [
+            machine(Phi, side, self.fit_intercept, self.tol, self.max_iter)
+            for side in given.Y[rows].T
+        ]
+        v = np.column_stack([fit[0] for fit in fits])
+        b = np.array([fit[1] for fit in fits])
+        c = coefficients(v)
+        loss = np.maximum(1 - given.Y[rows] * (Phi @ v + b), 0)
+        if self.loss == "squared_hinge":
+            loss = np.square(loss)
+        self._publish(space.basis, c, b, given, X.dtype)
+        self.objective_ = float(loss.mean(axis=0).sum() + np.square(v).sum())
+        self.n_iter_ = max(1, *(fit[2] for fit in fits))
+        return np.asarray(space.basis.table @ c + b)

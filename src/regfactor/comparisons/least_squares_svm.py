@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from regfactor.comparisons.base import KernelMachine
-from regfactor.comparisons.basis import Basis, basis_of
-from regfactor.comparisons.targets import TARGETS, known
-from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array, require_positive
-from regfactor.fitting.rollback import all_or_nothing
-from regfactor.kernels import Precomputed, as_kernel
+from regfactor.comparisons.basis import Basis, basis_of, dense
+from regfactor.comparisons.targets import Known
+from regfactor.core.params import Array
+from regfactor.fitting.parameters import FINITE_POSITIVE
+from regfactor.kernels import Precomputed
 
 
 class LeastSquaresSVM(MultiOutputMixin, RegressorMixin, KernelMachine):
@@ -52,6 +51,8 @@ class LeastSquaresSVM(MultiOutputMixin, RegressorMixin, KernelMachine):
     array([0. , 0.5, 1. , 1.5, 2. ])
     """
 
+    _parameter_constraints = {"ridge": [FINITE_POSITIVE]}
+
     def __init__(
         self,
         ridge: float = 1.0,
@@ -67,74 +68,52 @@ class LeastSquaresSVM(MultiOutputMixin, RegressorMixin, KernelMachine):
         self.degree = degree
         self.coef0 = coef0
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit to the rows that have targets.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            NaN where a target is not known.
-
-        Returns
-        -------
-        self
-        """
-        require_positive(self, ridge=self.ridge)
-        with all_or_nothing(self):
-            X = self._inputs(X, reset=True)
-            given = known(y, X, None, TARGETS)
-            labeled = np.flatnonzero(~np.isnan(given.Y).all(axis=1))
-            kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0)
-            pairwise = isinstance(kernel, Precomputed)
-            kernel = kernel.resolved(X[labeled])
-            basis = basis_of(X if pairwise else X[labeled], kernel, None, False, None)
-            place = labeled if pairwise else np.arange(len(labeled))
-            c = np.zeros((basis.table.shape[1], given.Y.shape[1]))
-            b = np.zeros(given.Y.shape[1])
-            loss = 0.0
-            for rows, columns in given.patterns():
-                at = place[np.searchsorted(labeled, rows)]
-                Y = given.Y[np.ix_(rows, columns)]
-                c[:, columns], b[columns] = _ridge(basis, at, Y, self.ridge)
-                loss += float(np.square(Y - basis.table[at] @ c[:, columns] - b[columns]).sum())
-            self._publish(basis, c, b, given, X.dtype)
-            self.objective_ = loss + self.ridge * basis.norm(c)
-            self.transduction_ = given.completed(
-                self._expansion(X, self._coef) + self._offset,
-                X.dtype,
-            )
-        return self
+    def _solve(self, X: Any, given: Known) -> Array:
+        labeled = np.flatnonzero(~np.isnan(given.Y).all(axis=1))
+        kernel = self._kernel().resolved(X[labeled])
+        if isinstance(kernel, Precomputed):
+            basis = basis_of(X, kernel, None, False, None)
+            place = labeled
+        else:
+            basis = basis_of(X[labeled], kernel, None, False, None)
+            place = np.arange(len(labeled))
+        c = np.zeros((basis.table.shape[1], given.Y.shape[1]))
+        b = np.zeros(given.Y.shape[1])
+        loss = 0.0
+        for rows, columns in given.patterns():
+            at = place[np.searchsorted(labeled, rows)]
+            Y = given.Y[np.ix_(rows, columns)]
+            c[:, columns], b[columns] = _ridge(basis, at, Y, self.ridge)
+            residual = Y - basis.table[at] @ c[:, columns] - b[columns]
+            loss += float(np.square(residual).sum())
+        self._publish(basis, c, b, given, X.dtype)
+        self.objective_ = loss + self.ridge * basis.norm(c)
+        return self._expansion(X, self._coef) + self._offset
 
 
 def _ridge(basis: Basis, rows: Array, Y: Array, ridge: float) -> tuple[Array, Array]:
     """Return coefficients in a basis, and offsets."""
-    T = basis.table[rows]
-    c = np.zeros((basis.table.shape[1], Y.shape[1]))
-    T = T.toarray() if is_sparse(T) else np.asarray(T)
+    T = dense(basis.table[rows])
     if basis.dual:
+        c = np.zeros((basis.table.shape[1], Y.shape[1]))
         A = T[:, rows] + ridge * np.eye(len(rows))
-        solved = scipy.linalg.solve(
-            A,
-            np.column_stack([Y, np.ones(len(rows))]),
-            assume_a="pos",
-            check_finite=False,
-        )
+        sides = np.column_stack([Y, np.ones(len(rows))])
+        solved = _solve_positive(A, sides)
         e = solved[:, -1]
         b = solved[:, :-1].sum(axis=0) / e.sum()
         c[rows] = solved[:, :-1] - np.outer(e, b)
         return c, b
     mean = T.mean(axis=0)
     center = T - mean
+    offset = Y.mean(axis=0)
     if len(rows) < T.shape[1]:
         A = center @ center.T + ridge * np.eye(len(rows))
-        c = center.T @ scipy.linalg.solve(A, Y - Y.mean(axis=0), assume_a="pos", check_finite=False)
+        c = center.T @ _solve_positive(A, Y - offset)
     else:
         A = center.T @ center + ridge * np.eye(T.shape[1])
-        c = scipy.linalg.solve(
-            A,
-            center.T @ (Y - Y.mean(axis=0)),
-            assume_a="pos",
-            check_finite=False,
-        )
-    return c, Y.mean(axis=0) - mean @ c
+        c = _solve_positive(A, center.T @ (Y - offset))
+    return c, offset - mean @ c
+
+
+def _solve_positive(A: Array, B: Array) -> Any:
+    return scipy.linalg.solve(A, B, assume_a="pos", check_finite=False)

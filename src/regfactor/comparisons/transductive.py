@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import gen_batches
+from sklearn.utils._param_validation import StrOptions
 
 from regfactor.comparisons.base import KernelMachine
-from regfactor.comparisons.basis import MOST_FEATURES, Basis, basis_of
+from regfactor.comparisons.basis import MOST_FEATURES, Basis, basis_of, dense, sum_of_products
 from regfactor.comparisons.graphs import conjugate_gradients
-from regfactor.comparisons.targets import TARGETS, known
+from regfactor.comparisons.targets import Known
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import (
-    Array,
-    choose,
-    require_count,
-    require_not_negative,
-    require_positive,
-    warn,
-)
-from regfactor.fitting.rollback import all_or_nothing
-from regfactor.kernels import as_kernel
+from regfactor.core.params import Array, warn
+from regfactor.fitting.parameters import COUNT, FINITE_NON_NEGATIVE, FINITE_POSITIVE
 
 BLOCK = 4_000_000  # numbers of a block of rows that are held at once
 # of conjugate gradients
@@ -88,6 +81,15 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
     True
     """
 
+    _parameter_constraints = {
+        "C": [FINITE_POSITIVE],
+        "C_unlabeled": [FINITE_NON_NEGATIVE],
+        "alpha": [FINITE_POSITIVE],
+        "local": [StrOptions({"ridge", "mean"})],
+        "n_neighbors": [COUNT, None],
+        "radius": [FINITE_POSITIVE, None],
+    }
+
     def __init__(
         self,
         C: float = 100.0,
@@ -119,91 +121,47 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
         self.landmarks = landmarks
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit to rows of which some have targets.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            NaN where a target is not known.
-
-        Returns
-        -------
-        self
-        """
-        with all_or_nothing(self):
-            self._check()
-            X = self._inputs(X, reset=True)
-            given = known(y, X, None, TARGETS)
-            kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0).resolved(X)
-            basis = basis_of(X, kernel, self.landmarks, False, self.random_state)
-            c = np.zeros((basis.table.shape[1], given.Y.shape[1]))
-            b = np.zeros(given.Y.shape[1])
-            estimates = np.full_like(given.Y, np.nan)
-            for rows, columns in given.patterns():
-                Y = given.Y[:, columns]
-                others = np.setdiff1d(np.arange(len(Y)), rows)
-                if self.C_unlabeled > 0 and len(others):
-                    Z = self._estimates(basis, rows, others, Y[rows])
-                    estimates[np.ix_(others, columns)] = Z
-                    others = others[~np.isnan(Z[:, 0])]
-                    Y = np.where(np.isnan(Y), estimates[:, columns], Y)
-                else:
-                    others = others[:0]
-                used = np.concatenate([rows, others])
-                weights = np.repeat(
-                    [self.C / len(rows), self.C_unlabeled / max(len(others), 1)],
-                    [len(rows), len(others)],
-                )
-                c[:, columns], b[columns] = _weighted_ridge(
-                    basis,
-                    used,
-                    Y[used],
-                    weights,
-                    self.fit_intercept,
-                )
-            self._publish(basis, c, b, given, X.dtype)
-            self.local_estimates_ = estimates.reshape(given.shape).astype(X.dtype)
-            self.transduction_ = given.completed(basis.table @ c + b, X.dtype)
-        return self
-
-    def _check(self) -> None:
-        require_positive(self, C=self.C, alpha=self.alpha)
-        require_not_negative(self, C_unlabeled=self.C_unlabeled)
-        choose(self.local, {"ridge": None, "mean": None}, "local")
-        if self.n_neighbors is not None:
-            require_count(self, n_neighbors=self.n_neighbors)
-        if self.radius is not None:
-            require_positive(self, radius=self.radius)
+    def _solve(self, X: Any, given: Known) -> Array:
+        kernel = self._kernel().resolved(X)
+        basis = basis_of(X, kernel, self.landmarks, False, self.random_state)
+        c = np.zeros((basis.table.shape[1], given.Y.shape[1]))
+        b = np.zeros(given.Y.shape[1])
+        estimates = np.full_like(given.Y, np.nan)
+        for rows, columns in given.patterns():
+            Y = given.Y[:, columns]
+            others = np.setdiff1d(np.arange(len(Y)), rows)
+            if self.C_unlabeled > 0 and len(others):
+                Z = self._estimates(basis, rows, others, Y[rows])
+                estimates[np.ix_(others, columns)] = Z
+                others = others[~np.isnan(Z[:, 0])]
+                Y = np.where(np.isnan(Y), estimates[:, columns], Y)
+            else:
+                others = others[:0]
+            used = np.concatenate([rows, others])
+            weights = np.full(len(used), self.C / len(rows))
+            weights[len(rows) :] = self.C_unlabeled / max(len(others), 1)
+            found = _weighted_ridge(basis, used, Y[used], weights, self.fit_intercept)
+            c[:, columns], b[columns] = found
+        self._publish(basis, c, b, given, X.dtype)
+        self.local_estimates_ = estimates.reshape(given.shape).astype(X.dtype)
+        return np.asarray(basis.table @ c + b)
 
     def _estimates(self, basis: Basis, rows: Array, others: Array, Y: Array) -> Array:
         """Return z of the others from the targets Y of labeled rows, NaN where none of these is near."""
-        if self.n_neighbors is None:
-            k = len(rows)
-        else:
-            k = min(self.n_neighbors, len(rows))
-        local = {"ridge": self._ridge, "mean": _mean}[self.local]
+        k = min(self.n_neighbors or len(rows), len(rows))
+        local = self._ridge if self.local == "ridge" else _mean
+        reach = np.inf if self.radius is None else self.radius**2
         sizes = _sizes(basis)
         parts = []
-        for batch in gen_batches(
-            len(others),
-            max(1, BLOCK // max(len(rows), k * basis.table.shape[1], k * k)),
-        ):
+        widest = max(len(rows), k * basis.table.shape[1], k * k)
+        for batch in gen_batches(len(others), max(1, BLOCK // widest)):
             block = others[batch]
             products = _products(basis, block, rows)
             squares = np.maximum(sizes[block, None] + sizes[rows] - 2 * products, 0)
             places = np.argpartition(squares, k - 1, axis=1)[:, :k]
-            near = np.take_along_axis(squares, places, axis=1) <= (
-                np.inf if self.radius is None else self.radius**2
-            )
-            Z = local(
-                basis,
-                rows[places],
-                np.take_along_axis(products, places, axis=1),
-                near,
-                Y[places],
-            )
+            near = np.take_along_axis(squares, places, axis=1) <= reach
+            products = np.take_along_axis(products, places, axis=1)
+            Z = local(basis, rows[places], products, near, Y[places])
             Z[~near.any(axis=1)] = np.nan
             parts.append(Z)
         return np.concatenate(parts)
@@ -249,41 +207,31 @@ def _weighted_ridge(
         return c, b
     F = basis.table[rows]
     total = weights.sum()
-    mean = weights @ Y / total if intercept else np.zeros(Y.shape[1])
+    mean = np.zeros(Y.shape[1])
+    center = np.zeros(F.shape[1])
     if intercept:
-        center = np.asarray(F.T @ weights) / total
-    else:
-        center = np.zeros(F.shape[1])
+        mean = weights @ Y / total
+        center = F.T @ weights / total
     c = _features_ridge(F, Y - mean, weights, center)
     return c, mean - center @ c
 
 
 def _features_ridge(F: Any, Y: Array, weights: Array, center: Array) -> Array:
     """(F'WF - w center center' + I) c = F'WY, w the sum of weights; Y is centered if F is."""
-    if is_sparse(F):
-        WF = F.multiply(weights[:, None]).tocsr()
-    else:
-        WF = F * weights[:, None]
-    B = np.asarray(WF.T @ Y)
+    WF = F.multiply(weights[:, None]).tocsr() if is_sparse(F) else F * weights[:, None]
+    B = WF.T @ Y
     total = weights.sum()
     if F.shape[1] <= MOST_FEATURES:
-        A = WF.T @ F
-        A = (A.toarray() if is_sparse(A) else np.asarray(A)) - total * np.outer(center, center)
+        A = dense(WF.T @ F) - total * np.outer(center, center)
         A[np.diag_indices(len(A))] += 1.0
         return _cholesky(A)(B)
 
     def apply(C: Array) -> Array:
-        return (
-            C
-            + np.asarray(F.T @ (weights[:, None] * (F @ C)))
-            - total * np.outer(center, center @ C)
-        )
+        weighted = F.T @ (weights[:, None] * (F @ C))
+        return np.asarray(C + weighted - total * np.outer(center, center @ C))
 
-    if is_sparse(F):
-        squares = F.multiply(WF).sum(axis=0)
-    else:
-        squares = (F * WF).sum(axis=0)
-    solved = conjugate_gradients(apply, B, 1 + np.asarray(squares).ravel(), TOL, STEPS)
+    diagonal = 1 + sum_of_products(F, WF, axis=0)
+    solved = conjugate_gradients(apply, B, diagonal, TOL, STEPS)
     if solved.residual > TOL:
         message = (
             f"Conjugate gradients ended at a relative residual of {solved.residual:.1e}; lower C "
@@ -304,23 +252,19 @@ def _sizes(basis: Basis) -> Array:
     T = basis.table
     if basis.dual:
         return np.diagonal(T)
-    if is_sparse(T):
-        return np.asarray(T.multiply(T).sum(axis=1)).ravel()
-    return np.einsum("ij,ij->i", T, T)
+    return sum_of_products(T, T, axis=1)
 
 
 def _products(basis: Basis, rows: Array, others: Array) -> Array:
     """k(x, y) of training rows."""
     if basis.dual:
         return basis.table[np.ix_(rows, others)]
-    P = basis.table[rows] @ basis.table[others].T
-    return np.asarray(P.toarray() if is_sparse(P) else P)
+    return dense(basis.table[rows] @ basis.table[others].T)
 
 
 def _local_grams(basis: Basis, places: Array) -> Array:
     """Return the kernel among each row of places."""
     if basis.dual:
         return basis.table[places[:, :, None], places[:, None]]
-    F = basis.table[places.ravel()]
-    F = (F.toarray() if is_sparse(F) else F).reshape(*places.shape, -1)
+    F = dense(basis.table[places.ravel()]).reshape(*places.shape, -1)
     return np.asarray(F @ F.transpose(0, 2, 1))
