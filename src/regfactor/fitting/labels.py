@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_consistent_length, column_or_1d
 
 from regfactor.core.params import Array, is_number, warn
 
@@ -47,7 +48,7 @@ def is_labeled(y: Any, unlabeled: Any = None) -> Array:
             raise ValueError(
                 f"y holds NaN or None next to the marker unlabeled={unlabeled!r}. {REMEDY}."
             )
-        return np.asarray(~_equal(y, unlabeled))
+        return ~_equal(y, unlabeled)
     if unlabeled is not None or y.ndim > 1 or _is_continuous(y, missing):
         return ~missing
     marked = _equal(y, -1)
@@ -144,6 +145,26 @@ def as_labels(y: Any) -> Array:
     return array
 
 
+def labels_of_rows(y: Any, X: Any, estimator: Any) -> Array:
+    """Return one label, or marker, for each row of X."""
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None."
+        )
+    if np.asarray(y).ndim == 2:
+        y = column_or_1d(y, warn=True)
+    y = as_labels(y)
+    check_consistent_length(X, y)
+    return y
+
+
+def most_likely(scores: Array) -> Array:
+    """Return the code of the class with the largest score; one column decides by its sign."""
+    if scores.shape[1] == 1:
+        return (scores[:, 0] > 0).astype(int)
+    return scores.argmax(axis=1)
+
+
 def _is_missing(value: Any) -> bool:
     """Return whether a label is None, NaN or a frame's NA."""
     return (
@@ -155,7 +176,7 @@ def _is_missing(value: Any) -> bool:
 
 def _missing(y: Array) -> Array:
     if y.dtype.kind == "f":
-        return np.asarray(np.isnan(y))
+        return np.isnan(y)
     if y.dtype != object:
         return np.zeros(y.shape, bool)
     return np.array([_is_missing(value) for value in y.ravel()], bool).reshape(y.shape)
@@ -174,7 +195,7 @@ def _equal(y: Array, marker: Any) -> Array:
         elif isinstance(marker, bool | np.bool_):
             kinds = "b"
         if y.dtype.kind in kinds:
-            return np.asarray(y == marker)
+            return y == marker
         return np.zeros(y.shape, bool)
     hits = [is_number(v) == numeric and not _is_missing(v) and bool(v == marker) for v in y.ravel()]
     return np.array(hits, bool).reshape(y.shape)

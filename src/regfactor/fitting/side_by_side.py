@@ -103,7 +103,7 @@ def beside(first: Any, second: Any, dense: bool) -> Any:
 def with_missing_as_nan(table: Any) -> Array:
     """Return a table as an array with NaN where a sparse one stores nothing."""
     if not is_sparse(table):
-        return np.asarray(table)
+        return table
     rows, columns = table.tocoo().coords
     whole = np.full(table.shape, np.nan, table.dtype)
     whole[rows, columns] = table.data

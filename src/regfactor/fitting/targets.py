@@ -48,6 +48,21 @@ class Targets:
         """Whether y is a vector."""
         return len(self.shape) == 1
 
+    def check_given(self, counted: Array) -> None:
+        """Raise, naming the column, for a target that no row that counts has."""
+        given = ~np.isnan(self.table[counted]).all(axis=0)
+        if not given.all():
+            raise ValueError(
+                "Input y contains NaN in every row of positive weight of target column "
+                f"{self.names[int(np.argmin(given))]}: there is nothing to learn it from. Give at "
+                "least one value, or leave the column out."
+            )
+
+    def completed(self, predicted: Array, dtype: Any) -> Array:
+        """Return y with predicted targets in place of missing ones, at least of this precision."""
+        table = np.where(np.isnan(self.table), predicted, self.table)
+        return table.astype(np.result_type(self.dtype, dtype)).reshape(self.shape)
+
 
 def _check_kind(dtype: Any) -> None:
     """Raise for complex numbers, and for dates, which numpy would turn into nanoseconds."""
@@ -103,7 +118,7 @@ class ForwardModel:
         """The mean of the features, subtracted so that the intercept is apart from them."""
         if not self.intercept:
             return np.zeros(self.features.shape[1])
-        return np.asarray(np.average(self.features, axis=0, weights=self.weights))
+        return np.average(self.features, axis=0, weights=self.weights)
 
     @cached_property
     def _coordinates(self) -> tuple[Array, Array | None]:
@@ -169,7 +184,7 @@ def positive_features(K: Array) -> Array:
     """Return G with orthogonal columns and G G' = K, up to directions of eigenvalue <= 0."""
     values, vectors = scipy.linalg.eigh(K, check_finite=False)
     keep = values > len(K) * EPS * np.abs(values).max(initial=0.0)
-    return np.asarray(vectors[:, keep] * np.sqrt(values[keep]))
+    return vectors[:, keep] * np.sqrt(values[keep])
 
 
 def check_range(targets: Targets, potential: Potential, positive: bool = False) -> None:

@@ -195,7 +195,7 @@ class TwoView(Gauge):
         """Return a basis of the column space in which a weak view counts like a strong one."""
         sizes = [max(np.linalg.norm(v), np.finfo(float).tiny) for v in self._split(Z)]
         U, s, _ = np.linalg.svd(Z / np.repeat(sizes, self._sizes(Z.shape[1])), full_matrices=False)
-        return np.asarray(U[:, s > RANK_CUT * s.max(initial=0)])
+        return U[:, s > RANK_CUT * s.max(initial=0)]
 
     def _split(self, Z: Array) -> tuple[Array, Array]:
         self._sizes(Z.shape[1])

@@ -9,7 +9,7 @@ import numpy as np
 
 from regfactor.core.linalg import leading_vectors
 from regfactor.core.loop import Iterate
-from regfactor.core.params import Array, UnsupportedProblem
+from regfactor.core.params import Array
 from regfactor.problems.base import Problem
 from regfactor.solvers.base import Solver
 from regfactor.views.pair import Products, TablePair, WhitenedPair
@@ -45,9 +45,7 @@ class CanonicalDirections(Problem[CanonicalPoint]):
 class CanonicalSvd(Solver):
     """The leading singular vectors of X'Y between whitened tables, in one step."""
 
-    def check(self, problem: CanonicalDirections) -> None:
-        if not isinstance(problem, CanonicalDirections):
-            raise UnsupportedProblem(f"CanonicalSvd is for CanonicalDirections, got {problem}.")
+    solves = CanonicalDirections
 
     def iterates(
         self, problem: CanonicalDirections, start: CanonicalPoint | None

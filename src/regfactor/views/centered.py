@@ -33,7 +33,7 @@ class Shifted:
         return Shifted(self.S.T.tocsr(), self.m, self.u)
 
     def __matmul__(self, A: Array) -> Array:
-        return np.asarray(self.S @ A - np.outer(self.u, self.m @ A))
+        return self.S @ A - np.outer(self.u, self.m @ A)
 
     def gram(self) -> Array:
         """Return the inner products of the columns."""
@@ -172,7 +172,7 @@ def deviations(squares: Array, total: float) -> Array:
 
 def varies(mean: Array, deviation: Array) -> Array:
     """Return whether columns vary by more than the rounding of their mean."""
-    return np.asarray(deviation > 4 * EPS * np.abs(mean))
+    return deviation > 4 * EPS * np.abs(mean)
 
 
 def rounding(eps: float, mean: Array, deviation: Array) -> Array:

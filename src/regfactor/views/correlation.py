@@ -265,7 +265,7 @@ def _inverse(G: Array) -> Array:
         raise np.linalg.LinAlgError("LAPACK found no eigenvalues of the products of scores.")
     kept = squares > len(G) * EPS * max(squares[-1], 0.0)
     V = V[:, kept]
-    return np.asarray((V / squares[kept]) @ V.T)
+    return (V / squares[kept]) @ V.T
 
 
 def _roots(G: Array) -> Array:

@@ -111,7 +111,7 @@ class Products:
 
     def cross(self, A: Array, B: Array) -> Array:
         """Return S'T of the scores S = XA and T = YB."""
-        return np.asarray(A.T @ self.across @ B)
+        return A.T @ self.across @ B
 
     def moments(self, A: Array, B: Array) -> ScoreMoments:
         """Return the moments of the scores S = XA and T = YB."""
@@ -203,7 +203,7 @@ class CenteredTables:
 
     def cross(self, A: Array, B: Array) -> Array:
         """Return S'T of the scores S = XA and T = YB."""
-        return np.asarray((self.x.values @ A).T @ (self.y.values @ B))
+        return (self.x.values @ A).T @ (self.y.values @ B)
 
     def moments(self, A: Array, B: Array) -> ScoreMoments:
         """Return the moments of the scores S = XA and T = YB."""

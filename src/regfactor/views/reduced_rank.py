@@ -10,7 +10,7 @@ import numpy as np
 
 from regfactor.core.linalg import thin_svd
 from regfactor.core.loop import Iterate, Solution
-from regfactor.core.params import Array, UnsupportedProblem
+from regfactor.core.params import Array
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.parameters import COUNT, NON_NEGATIVE
 from regfactor.problems.base import Problem
@@ -51,9 +51,7 @@ class TruncatedRidge(Solver):
     B = A U s V' with A'X'Y = U s V' and a whitener A of X, of which `rank` terms are kept.
     """
 
-    def check(self, problem: ReducedRank) -> None:
-        if not isinstance(problem, ReducedRank):
-            raise UnsupportedProblem(f"TruncatedRidge is for ReducedRank, got {problem}.")
+    solves = ReducedRank
 
     def iterates(
         self, problem: ReducedRank, start: ReducedRankPoint | None
@@ -175,8 +173,6 @@ class ReducedRankRegression(TwoTableEstimator):
         self._mean = point.x_mean.astype(dtype)
         self.x_rotations_ = point.rotations.astype(dtype)
         self.components_ = point.components.astype(dtype)
-        self.coef_: Array
-        self.intercept_: Any
         if self._one_target:
             self.coef_ = coef[:, 0].astype(dtype)
             self.intercept_ = float(offsets[0])

@@ -134,5 +134,5 @@ def standardized(X: Any, mean: Array, deviation: Array | float, rotations: Array
     """Return (X - mean) / deviation times rotations; a sparse X is not made dense."""
     if is_sparse(X):
         turned = rotations / np.reshape(deviation, (-1, 1))
-        return np.asarray(X @ turned - mean @ turned)
-    return np.asarray(((X - mean) / deviation) @ rotations)
+        return X @ turned - mean @ turned
+    return ((X - mean) / deviation) @ rotations

@@ -298,7 +298,7 @@ class TwoViewSubspace(TwoViewEstimator):
         self.fit(X, y, **fit_params)
         if self._target:
             return self.transform(X)
-        return np.asarray(self.codes_)
+        return self.codes_
 
     def inverse_transform(self, X: Any) -> Any:
         """Return the views that codes predict, in the units of the data.

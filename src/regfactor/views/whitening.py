@@ -69,7 +69,7 @@ def cholesky_whitener(G: Array, ridge: float, noise: Array) -> Array | None:
     if failed or np.sqrt(len(G) * np.vdot(inverse, inverse)) >= limit:
         return None
     inverse /= lengths
-    return np.asarray(inverse.T)
+    return inverse.T
 
 
 def _row_space(table: Centered) -> Array:
@@ -85,11 +85,11 @@ def _row_space(table: Centered) -> Array:
     lengths = np.where(squares > 0, np.sqrt(squares), 1.0)
     units = np.where(NOISE_FACTOR * noise < 1, lengths, np.inf)
     s, V = _right_vectors(_divided(X, units), noise)
-    A = np.asarray(V / s / units[:, None])
+    A = V / s / units[:, None]
     if A.shape[1] == len(A) or lengths.max() > MAX_LENGTH_RATIO * lengths.min():
         return A
     Q = np.linalg.qr(V * lengths[:, None])[0]
-    shortest = np.asarray(Q @ (Q.T @ A))
+    shortest = Q @ (Q.T @ A)
     shift = np.linalg.norm(X @ (shortest - A), axis=0)
     if shift.max(initial=0.0) <= MAX_SHIFT:
         return shortest
@@ -137,7 +137,7 @@ def _squares(X: Any) -> Array:
     """Return the squared lengths of the columns."""
     if isinstance(X, Shifted):
         return X.squares()
-    return np.asarray(np.einsum("ij,ij->j", X, X))
+    return np.einsum("ij,ij->j", X, X)
 
 
 def _divided(X: Any, units: Array) -> Any:

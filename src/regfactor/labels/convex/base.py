@@ -155,7 +155,7 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         C = np.hstack([self.components_, self.label_components_]).astype(X.dtype)
         table = np.hstack([X, np.full((len(X), C.shape[1] - d), np.nan, X.dtype)])
         intercept = np.concatenate([self.intercept_, self.label_intercept_]).astype(X.dtype)
-        return np.asarray(score(table, C, intercept))
+        return score(table, C, intercept)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
         """Fit, and return the codes of the training rows by their inputs."""
@@ -174,7 +174,7 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         """
         check_is_fitted(self)
         codes = codes_of(X, len(self.components_))
-        return np.asarray(self._losses[0].predict(codes @ self.components_ + self.intercept_))
+        return self._losses[0].predict(codes @ self.components_ + self.intercept_)
 
     def complete(self, X: Any) -> Any:
         """Return the inputs with missing entries filled; type, index and columns are kept.
@@ -197,7 +197,7 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
 
     def _values(self, codes: Array) -> Array:
         """Return the predictors of the label columns."""
-        return np.asarray(codes @ self.label_components_ + self.label_intercept_)
+        return codes @ self.label_components_ + self.label_intercept_
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

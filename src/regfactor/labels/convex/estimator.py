@@ -7,11 +7,11 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
-from sklearn.utils import Tags, check_consistent_length, column_or_1d
+from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from regfactor.core.params import Array
-from regfactor.fitting.labels import Labels, encode_labels
+from regfactor.fitting.labels import Labels, encode_labels, labels_of_rows, most_likely
 from regfactor.fitting.targets import Targets
 from regfactor.labels.convex.base import ConvexFactorEstimator
 from regfactor.losses import Logistic, Loss, Softmax, as_loss
@@ -155,14 +155,7 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
         return self._fit(X, y, sample_weight)
 
     def _read_labels(self, y: Any, X: Array) -> Labels:
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
-        if np.asarray(y).ndim == 2:
-            y = column_or_1d(y, warn=True)
-        labels = encode_labels(y, self.unlabeled)
-        check_consistent_length(X, labels.codes)
+        labels = encode_labels(labels_of_rows(y, X, self), self.unlabeled)
         if len(labels.classes) < 2:
             raise ValueError(
                 "A classifier needs labels of at least two classes, "
@@ -175,13 +168,8 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
         return _coded(labels, self._losses[1])
 
     def _transduced(self, labels: Labels) -> Array:
-        predicted = self._winners(self._values(self.codes_))
+        predicted = most_likely(self._values(self.codes_))
         return labels.classes[np.where(labels.labeled, labels.codes, predicted)]
-
-    def _winners(self, values: Array) -> Array:
-        if values.shape[1] > 1:
-            return np.asarray(values.argmax(axis=1))
-        return (values[:, 0] > 0).astype(int)
 
     def decision_function(self, X: Any) -> Array:
         """Return the predictors of the label columns.
@@ -210,8 +198,7 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        codes = self.transform(X)
-        return self.classes_[self._winners(self._values(codes))]
+        return self.classes_[most_likely(self._values(self.transform(X)))]
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
@@ -227,11 +214,11 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
         """
         values = self._values(self.transform(X))
         if isinstance(self._losses[1], Softmax):
-            return np.asarray(softmax(values, axis=1))
+            return softmax(values, axis=1)
         p = expit(values)
         if p.shape[1] == 1:
             return np.hstack([1 - p, p])
-        return np.asarray(p / np.maximum(p.sum(axis=1, keepdims=True), np.finfo(p.dtype).tiny))
+        return p / np.maximum(p.sum(axis=1, keepdims=True), np.finfo(p.dtype).tiny)
 
 
 class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstimator):
@@ -337,8 +324,7 @@ class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstima
 
     def _transduced(self, labels: Targets) -> Array:
         predicted = self._losses[1].predict(self._values(self.codes_))
-        known = np.where(np.isnan(labels.table), predicted, labels.table)
-        return known.astype(np.result_type(labels.dtype, self.codes_)).reshape(labels.shape)
+        return labels.completed(predicted, self.codes_.dtype)
 
     def predict(self, X: Any) -> Array:
         """Return the targets of each row.
@@ -351,8 +337,7 @@ class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstima
         -------
         ndarray of shape (n_samples,) or (n_samples, n_targets)
         """
-        codes = self.transform(X)
-        found = np.asarray(self._losses[1].predict(self._values(codes)))
+        found = self._losses[1].predict(self._values(self.transform(X)))
         if self._flat:
             return found[:, 0]
         return found

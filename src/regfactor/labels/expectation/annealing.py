@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from regfactor.core.loop import Iterate, Limits
-from regfactor.core.params import Array, UnsupportedProblem
+from regfactor.core.params import Array
 from regfactor.labels.expectation.label_expectations import (
     ExpectedLabels,
     LabelDual,
@@ -62,20 +62,14 @@ class Annealing(Solver):
     temperature. A start is not used: at the first temperature there is one solution.
     """
 
+    solves = Expectation
+    ends_itself = True
     tol: float = 1e-6
     cooling: bool = True
-
-    ends_itself = True
 
     @classmethod
     def for_limits(cls, limits: Limits) -> Annealing:
         return cls(limits.tol)
-
-    def check(self, problem: Expectation) -> None:
-        if not isinstance(problem, Expectation):
-            raise UnsupportedProblem(
-                f"Annealing solves an Expectation problem, got {type(problem).__name__}."
-            )
 
     def temperatures(self, problem: Expectation) -> list[float]:
         """Return the temperatures of all stages; none if no unlabeled row counts."""

@@ -14,7 +14,7 @@ from regfactor.core.loop import Solution
 from regfactor.core.params import Array
 from regfactor.fitting.base import Choice, Estimator, Run
 from regfactor.fitting.inputs import validated, weights_of_all_rows
-from regfactor.fitting.labels import Labels
+from regfactor.fitting.labels import Labels, labels_of_rows, most_likely
 from regfactor.fitting.parameters import (
     AUTO,
     COUNT,
@@ -252,7 +252,8 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         constraints = as_constraints(self.constraints)
         margin = Margin.of(as_loss(self.loss))
         table = self._as_table(X, reset=True)
-        labels = known_labels(y, table, self.unlabeled, self.classes, constraints)
+        y = labels_of_rows(y, table, self)
+        labels = known_labels(y, self.unlabeled, self.classes, constraints)
         weights = weights_of_all_rows(table, sample_weight)
         counted = np.flatnonzero(weights > 0)
         free = counted[~labels.labeled[counted]]
@@ -327,7 +328,7 @@ class ExpectationSVC(ClassifierMixin, Estimator):
             self.dual_coef_ = coef
         self.intercept_ = self._offset.astype(table.dtype)
         self.classes_ = labels.classes
-        winners = _winners(F)
+        winners = most_likely(F)
         self.transduction_ = labels.classes[np.where(labels.labeled, labels.codes, winners)]
         P = np.where(labels.labeled[:, None], labels.one_hot(), self._posterior(F))
         P[free] = by_class(point.labels)
@@ -342,7 +343,7 @@ class ExpectationSVC(ClassifierMixin, Estimator):
             h = X @ self._coef
         else:
             h = self._landmarks.times(X, self._coef)
-        return np.asarray(h + self._offset)
+        return h + self._offset
 
     def _posterior(self, F: Array) -> Array:
         return by_class(probabilities(self._margin.advantage(F)))
@@ -385,7 +386,7 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         ndarray of shape (n_samples,)
         """
         F, _ = self._scores(X)
-        return self.classes_[_winners(F)]
+        return self.classes_[most_likely(F)]
 
     def predict_proba(self, X: Any) -> Array:
         """Return exp(-L) of each class, scaled to sum to one; not calibrated.
@@ -409,9 +410,3 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         tags.input_tags.sparse = takes_sparse(self.kernel)
         tags.input_tags.pairwise = is_pairwise(self.kernel)
         return tags
-
-
-def _winners(F: Array) -> Array:
-    if F.shape[1] == 1:
-        return np.asarray(F[:, 0] > 0).astype(int)
-    return np.asarray(F.argmax(axis=1))

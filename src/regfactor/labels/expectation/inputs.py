@@ -6,11 +6,10 @@ import itertools
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_consistent_length, column_or_1d
 
 from regfactor.constraints import Constraint, class_balance
 from regfactor.core.params import Array
-from regfactor.fitting.labels import Labels, as_labels, encode_labels, is_labeled
+from regfactor.fitting.labels import Labels, encode_labels, is_labeled
 from regfactor.labels.expectation.annealing import first_labels
 from regfactor.labels.expectation.problem import Expectation, by_class
 
@@ -19,15 +18,9 @@ SAME = 1e-9  # difference up to which probabilities count as equal
 
 
 def known_labels(
-    y: Any, table: Any, unlabeled: Any, classes: Any, constraints: tuple[Constraint, ...]
+    y: Array, unlabeled: Any, classes: Any, constraints: tuple[Constraint, ...]
 ) -> Labels:
     """Return the labels; classes are those given, or those of y and of the constraints."""
-    if y is None:
-        raise ValueError("ExpectationSVC requires y to be passed, but the target y is None.")
-    if np.asarray(y).ndim == 2:
-        y = column_or_1d(y, warn=True)
-    y = as_labels(y)
-    check_consistent_length(table, y)
     named = {label for constraint in constraints for label in constraint.targets}
     if classes is None and named and y.ndim == 1:
         classes = _ordered(named | set(y[is_labeled(y, unlabeled)].tolist()))
@@ -57,7 +50,7 @@ def _ordered(labels: set[Any]) -> list[Any]:
 def label_shares(labels: Labels, weights: Array) -> Array:
     """Return (n_c + 1)/(n + k), the balance of labels, shrunk towards equal shares."""
     counts = weights @ labels.one_hot()
-    return np.asarray((counts + 1) / (counts.sum() + len(counts)))
+    return (counts + 1) / (counts.sum() + len(counts))
 
 
 def balance_of_labels(labels: Labels, weights: Array) -> Constraint:

@@ -85,11 +85,11 @@ class CenteredRows:
     def _gram(self, h: Array) -> Array:
         """Return (X - mean)'D(X - mean), D = diag(h)."""
         if self._centered and not is_sparse(self.X):
-            return np.asarray(self.X.T @ (h[:, None] * self.X))
+            return self.X.T @ (h[:, None] * self.X)
         products = (self._transpose @ (scipy.sparse.diags_array(h) @ self.X)).toarray()
         crossed = np.outer(self.mean, self._transpose @ h)
         squared = h.sum() * np.outer(self.mean, self.mean)
-        return np.asarray(products - crossed - crossed.T + squared)
+        return products - crossed - crossed.T + squared
 
     def solve(self, h: Array, total: float, gradient: Array) -> Array:
         """Return -(I + X'(D - hh'/total)X)^-1 gradient, D = diag(h).
@@ -104,7 +104,7 @@ class CenteredRows:
             self._total = total
             self._h = h
         solved = scipy.linalg.cho_solve(self._factor, gradient, check_finite=False)
-        return np.asarray(-solved)
+        return -solved
 
 
 def _with_short_indices(X: Any) -> Any:

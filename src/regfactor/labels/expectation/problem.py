@@ -82,7 +82,7 @@ class Margin:
         minus: Array | float,
     ) -> Array:
         under = plus * function(f, np.array(self.plus)) + minus * function(f, np.array(self.minus))
-        return np.asarray(self.factor * under)
+        return self.factor * under
 
     @property
     def first_temperature(self) -> float:
@@ -128,7 +128,7 @@ class Statements:
         """Return sum_k gamma_k a_jk in the column of statement k."""
         table = np.zeros((self.features.shape[1], columns))
         np.add.at(table, (self.feature, self.column), multipliers)
-        return np.asarray(self.features @ table)
+        return self.features @ table
 
     def expected(self, p: Array, weights: Array) -> Array:
         """Return sum_j v_j a_jk p_j of every statement."""
@@ -137,7 +137,7 @@ class Statements:
     def excess(self, expected: Array) -> Array:
         """Return by how much expectations lie outside their tolerances, with a sign."""
         difference = expected - self.target
-        return np.asarray(np.sign(difference) * np.maximum(np.abs(difference) - self.tolerance, 0))
+        return np.sign(difference) * np.maximum(np.abs(difference) - self.tolerance, 0)
 
     @cached_property
     def sizes(self) -> Array:
@@ -160,8 +160,8 @@ class Statements:
 
 def _weighted_gram(A: Any, w: Array) -> Array:
     if is_sparse(A):
-        return np.asarray((A.T @ (scipy.sparse.diags_array(w) @ A)).toarray())
-    return np.asarray(A.T @ (w[:, None] * A))
+        return (A.T @ (scipy.sparse.diags_array(w) @ A)).toarray()
+    return A.T @ (w[:, None] * A)
 
 
 def probabilities(scores: Array) -> Array:
@@ -170,22 +170,22 @@ def probabilities(scores: Array) -> Array:
     A single column is the second of two classes, of which the first has score 0.
     """
     if scores.shape[1] == 1:
-        return np.asarray(expit(scores))
-    return np.asarray(softmax(scores, axis=1))
+        return expit(scores)
+    return softmax(scores, axis=1)
 
 
 def log_partition(scores: Array) -> Array:
     """Return the log of the sum of exponentials of each row, with the score 0 of a first class."""
     if scores.shape[1] == 1:
-        return np.asarray(-log_expit(-scores[:, 0]))
-    return np.asarray(logsumexp(scores, axis=1))
+        return -log_expit(-scores[:, 0])
+    return logsumexp(scores, axis=1)
 
 
 def entropies(p: Array) -> Array:
     """Return the entropy of each row in nats."""
     if p.shape[1] == 1:
-        return np.asarray(entr(p[:, 0]) + entr(1 - p[:, 0]))
-    return np.asarray(entr(p).sum(axis=1))
+        return entr(p[:, 0]) + entr(1 - p[:, 0])
+    return entr(p).sum(axis=1)
 
 
 def by_class(p: Array) -> Array:
@@ -241,7 +241,7 @@ class Expectation(Problem[ExpectationPoint]):
     @cached_property
     def free_weights(self) -> Array:
         """Weights of the unlabeled rows."""
-        return np.asarray(self.weights[self.free])
+        return self.weights[self.free]
 
     @property
     def uses_unlabeled(self) -> bool:

@@ -22,15 +22,13 @@ STRETCH = 15  # a run of more iterations begins like one of fewer, if both are m
 class LatentDescent(Solver):
     """scipy's L-BFGS-B in stretches, between which missing inputs are completed anew."""
 
+    solves = SNF
     max_iter: int = 60
     memory: int = 10
 
     @classmethod
     def for_limits(cls, limits: Limits) -> LatentDescent:
         return cls(limits.max_iter)
-
-    def check(self, problem: Any) -> None:
-        _require_snf(self, problem)
 
     def iterates(self, problem: SNF, start: LatentPoint | None) -> Iterator[Iterate[LatentPoint]]:
         """Yield the start, then the end of every stretch, until no step lowers the objective."""
@@ -69,10 +67,11 @@ class PairSweeps(Solver):
     paper's own reading of eq. 5 has other weights.
     """
 
+    solves = SNF
     rate: float = 0.01
 
     def check(self, problem: Any) -> None:
-        _require_snf(self, problem)
+        super().check(problem)
         if problem.basis is not None:
             raise UnsupportedProblem(
                 "solver='paper' moves latent rows freely. Use back_constraint=None."
@@ -116,13 +115,6 @@ def _first_parameters(problem: SNF, start: LatentPoint | None) -> Array:
     if start is None:
         start = problem.start(np.random.RandomState(0))
     return start.parameters
-
-
-def _require_snf(solver: Solver, problem: Any) -> None:
-    if not isinstance(problem, SNF):
-        raise UnsupportedProblem(
-            f"{type(solver).__name__} is for SNF, got {type(problem).__name__}. Use solve()."
-        )
 
 
 def _is_bounded(Z: Array) -> bool:

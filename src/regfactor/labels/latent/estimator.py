@@ -82,7 +82,7 @@ class LatentInputs:
 
     def scaled(self, X: Array) -> Array:
         """Return inputs in the scale of the fit."""
-        return np.asarray(self.input_scale.transform(X.astype(np.float64)))
+        return self.input_scale.transform(X.astype(np.float64))
 
 
 class LatentRegressor(
@@ -161,19 +161,19 @@ class LatentRegressor(
             ensure_min_samples=2 if reset else 1,
         )
         if is_sparse(X):
-            return np.asarray(X.toarray())
-        return np.asarray(X)
+            return X.toarray()
+        return X
 
     def _scaled(self, X: Array) -> Array:
-        return np.asarray(self._input_scale.transform(X.astype(np.float64)))
+        return self._input_scale.transform(X.astype(np.float64))
 
     def _predicted(self, codes: list[Array]) -> Array:
         """Return the mean of what the latent models predict from their latent rows."""
-        total = 0.0
+        predictions = []
         for model, Z in zip(self._models, codes, strict=True):
             Y = self._target_scale.inverse_transform(model.predict(Z))
-            total = total + np.clip(Y, self._low, self._high)
-        return np.asarray(total / len(codes))
+            predictions.append(np.clip(Y, self._low, self._high))
+        return np.mean(predictions, axis=0)
 
     def _read(self, X: Any, y: Any, sample_weight: Any = None) -> LatentInputs:
         X = self._as_inputs(X, reset=True)
@@ -221,10 +221,7 @@ class LatentRegressor(
         codes = [_all_latent_rows(model, inputs) for model in self._models]
         self._n_features_out = codes[0].shape[1]
         self.codes_ = codes[0].astype(inputs.X.dtype)
-        targets = inputs.targets
-        completed = np.where(np.isnan(targets.table), self._predicted(codes), targets.table)
-        dtype = np.result_type(targets.dtype, inputs.X)
-        self.transduction_ = completed.astype(dtype).reshape(targets.shape)
+        self.transduction_ = inputs.targets.completed(self._predicted(codes), inputs.X.dtype)
         return solution
 
     def _complaint(self, solution: Solution[LatentPoint]) -> str | None:
@@ -449,13 +446,7 @@ class SNFRegressor(LatentRegressor):
         return self._fit(X, y, sample_weight)
 
     def _check_labels(self, targets: Targets, counted: Array) -> None:
-        given = ~np.isnan(targets.table[counted]).all(axis=0)
-        if not given.all():
-            raise ValueError(
-                "Input y contains NaN in every row of positive weight of target column "
-                f"{targets.names[int(np.argmin(given))]}: there is nothing to learn it from. Give "
-                "at least one value, or leave the column out."
-            )
+        targets.check_given(counted)
 
     def _state(self, inputs: LatentInputs) -> SNF:
         Y = inputs.target_scale.transform(inputs.given)

@@ -96,7 +96,7 @@ class Monomials(Features):
         factorials = np.array([factorial(k) for k in range(self.degree + 1)], float)
         left = self.degree - exponents.sum(axis=1)
         divisors = factorials[exponents].prod(axis=1) * factorials[left]
-        return np.asarray(np.sqrt(factorials[self.degree] / divisors))
+        return np.sqrt(factorials[self.degree] / divisors)
 
     def values(self, Z: Array) -> Array:
         out = np.empty((self.size, Z.shape[1]))
@@ -134,7 +134,7 @@ class Waves(Features):
         return np.full(len(self.phases), np.sqrt(2 / len(self.phases)))
 
     def values(self, Z: Array) -> Array:
-        return np.asarray(np.cos(self.frequencies @ Z + self.phases[:, None]))
+        return np.cos(self.frequencies @ Z + self.phases[:, None])
 
     def adjoint(self, Z: Array, values: Array, T: Array) -> Array:
         T *= np.sin(self.frequencies @ Z + self.phases[:, None])
@@ -176,7 +176,7 @@ class LatentPolynomial(LatentKernel):
     def adjoint(self, tangent: Array | None, T: Array, Z: Array, Y: Array) -> Array:
         if tangent is not None:
             T = T * tangent
-        return np.asarray(T @ Y)
+        return T @ Y
 
     def derivatives(self, tangent: Array | None, A: Array, Z: Array, Y: Array) -> Array:
         if tangent is None:
@@ -198,17 +198,17 @@ class LatentGaussian(LatentKernel):
 
     def adjoint(self, tangent: Array | None, T: Array, Z: Array, Y: Array) -> Array:
         H = T * tangent
-        return np.asarray(-2 * self.gamma * (H.sum(axis=1, keepdims=True) * Z - H @ Y))
+        return -2 * self.gamma * (H.sum(axis=1, keepdims=True) * Z - H @ Y)
 
     def derivatives(self, tangent: Array | None, A: Array, Z: Array, Y: Array) -> Array:
         assert tangent is not None
         own = (tangent @ A)[:, :, None] * Z[:, None, :]
-        return np.asarray(-2 * self.gamma * (own - _moments(tangent, A, Y)))
+        return -2 * self.gamma * (own - _moments(tangent, A, Y))
 
 
 def _squared_distances(Z: Array, Y: Array) -> Array:
     """|z - y|^2 of all pairs of rows; for small tables scikit-learn's checks would take longer."""
-    out = np.asarray(-2 * (Z @ Y.T))
+    out = -2 * (Z @ Y.T)
     out += np.einsum("ij,ij->i", Z, Z)[:, None]
     out += np.einsum("ij,ij->i", Y, Y)
     np.maximum(out, 0, out=out)
@@ -220,4 +220,4 @@ def _squared_distances(Z: Array, Y: Array) -> Array:
 def _moments(W: Array, A: Array, Y: Array) -> Array:
     """sum_j W_ij A_jq y_j for every row i and column q, by one product of matrices."""
     products = (A[:, :, None] * Y[:, None, :]).reshape(len(Y), -1)
-    return np.asarray((W @ products).reshape(len(W), A.shape[1], Y.shape[1]))
+    return (W @ products).reshape(len(W), A.shape[1], Y.shape[1])

@@ -35,7 +35,7 @@ class LinearBasis:
 
     def __call__(self, X: Array) -> Array:
         """Return P of every row."""
-        return np.asarray(X - self.mean)
+        return X - self.mean
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,7 +71,7 @@ class SNF(Problem[LatentPoint]):
         """Return Z from its parameters: Z itself, or E."""
         if self.basis is None:
             return parameters.reshape(len(self.samples), self.dimensions)
-        return np.asarray(self.features @ parameters.reshape(-1, self.dimensions))
+        return self.features @ parameters.reshape(-1, self.dimensions)
 
     def point(self, parameters: Array) -> LatentPoint:
         """Return the point of parameters."""
@@ -193,7 +193,7 @@ def patterns(seen: Array) -> Iterator[tuple[Array, Array]]:
 
 def weighted_mean(X: Array, samples: Array) -> Array:
     """Return the mean of the rows of X under their weights."""
-    return np.asarray(samples @ X / samples.sum())
+    return samples @ X / samples.sum()
 
 
 def principal_directions(centered: Array, samples: Array, dimensions: int) -> Array:

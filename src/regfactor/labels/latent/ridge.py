@@ -134,7 +134,7 @@ class View:
     @cached_property
     def mean(self) -> Array:
         """The weighted mean of the targets."""
-        return np.asarray(self.samples @ self.targets / self.samples.sum())
+        return self.samples @ self.targets / self.samples.sum()
 
     @cached_property
     def centered(self) -> Array:
@@ -258,8 +258,8 @@ def solve_ridge(A: Array, ridge: Any, B: Array) -> Array:
             lifted = A + jitter * size * np.eye(len(A))
         factor, failed = lapack.dpotrf(lifted, lower=True)
         if not failed:
-            return np.asarray(lapack.dpotrs(factor, B, lower=True)[0])
-    return np.asarray(scipy.linalg.lstsq(A, B)[0])
+            return lapack.dpotrs(factor, B, lower=True)[0]
+    return scipy.linalg.lstsq(A, B)[0]
 
 
 def block_rows(size: int) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from regfactor.core.loop import Iterate
-from regfactor.core.params import Array, UnsupportedProblem
+from regfactor.core.params import Array
 from regfactor.labels.reverse.problem import Reverse, ReversePoint
 from regfactor.labels.reverse.reconstruction import (
     BOUNDARY_SHARE,
@@ -44,11 +44,7 @@ class ReverseAlternating(Solver):
     (thesis, algorithm 12).
     """
 
-    def check(self, problem: Reverse) -> None:
-        if not isinstance(problem, Reverse):
-            raise UnsupportedProblem(
-                f"ReverseAlternating solves a Reverse problem, got {type(problem).__name__}."
-            )
+    solves = Reverse
 
     def iterates(
         self, problem: Reverse, start: ReversePoint | None
@@ -159,12 +155,12 @@ def half_space(Y: Array) -> Array:
     found = linprog(cost, A_ub=above, b_ub=np.zeros(n), bounds=bounds)
     if found.x is None or not found.x[k] > LEAST_MARGIN:
         raise NoHalfSpace("no direction u has y_i.u > 0 for all of them")
-    return np.asarray(found.x[:k])
+    return found.x[:k]
 
 
 def _least_squares(D: Array, X: Array, w: Array) -> Array:
     root = np.sqrt(w)[:, None]
-    return np.asarray(np.linalg.lstsq(root * D, root * X, rcond=None)[0])
+    return np.linalg.lstsq(root * D, root * X, rcond=None)[0]
 
 
 def _interior_components(problem: Reverse, D: Array, X: Array, w: Array) -> Array:
@@ -204,4 +200,4 @@ def _off_the_edge(problem: Reverse, t: Array) -> Array:
 def _labeled_mean(problem: Reverse, Z: Array) -> Array:
     """Return the mean of labeled targets, which is inside the domain since that is convex."""
     w = problem.weights * problem.labeled
-    return np.asarray(w @ Z / w.sum())
+    return w @ Z / w.sum()

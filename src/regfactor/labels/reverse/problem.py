@@ -101,11 +101,11 @@ class Reverse(Problem[ReversePoint]):
     @cached_property
     def input_potentials(self) -> Array:
         """F(x_i) of every row."""
-        return np.asarray(self.potential.value(self.X).sum(axis=1))
+        return self.potential.value(self.X).sum(axis=1)
 
     @cached_property
     def _mean(self) -> Array:
-        return np.asarray(self.weights @ self.X / self.weights.sum())
+        return self.weights @ self.X / self.weights.sum()
 
     @cached_property
     def null(self) -> float:
@@ -127,12 +127,12 @@ class Reverse(Problem[ReversePoint]):
 
     def reconstruction(self, point: ReversePoint) -> Array:
         """Return z_i U of every row."""
-        return np.asarray(self.design(point.targets) @ point.components)
+        return self.design(point.targets) @ point.components
 
     def inside(self, T: Array) -> Array:
         """Return which entries of z U lie in the interior of the domain of F*."""
         allowed = self.potential.range
-        return np.asarray((T > allowed.low) & (T < allowed.high) & np.isfinite(T))
+        return (T > allowed.low) & (T < allowed.high) & np.isfinite(T)
 
     def divergences(self, T: Array) -> Array:
         """Return D_F*(t_i || f(x_i)) of every row, infinite outside the domain."""
@@ -180,4 +180,4 @@ class Reverse(Problem[ReversePoint]):
             return None
         R = self.X - self.design(Z) @ U
         own = R.T @ (self.weights[:, None] * R) / self.weights.sum()
-        return np.asarray(own + self.added_variance * np.eye(R.shape[1]))
+        return own + self.added_variance * np.eye(R.shape[1])

@@ -111,7 +111,7 @@ class ColumnTask:
 
     def predictor(self, B: Array) -> Array:
         """Return D B + offset."""
-        return np.asarray(self.D @ B + self.offset)
+        return self.D @ B + self.offset
 
     def values(self, B: Array) -> Array:
         """Return the value of each column, inf outside the domain or within rounding of it."""
@@ -222,7 +222,7 @@ class ColumnTask:
             good = found <= required + slack[columns]
             B_new[:, columns[good]] = trial[:, good]
             values_new[columns[good]] = found[good]
-            return np.asarray(good)
+            return good
 
         longest = self._longest_step(B, step)
         _, rejected = backtrack_each(accepts, longest, max_attempts=MAX_HALVINGS)

@@ -173,14 +173,7 @@ class ReverseRegressor(TransferRegressor):
         return as_transfer(self.transfer)
 
     def _check_targets(self, targets: Targets, weights: Array, potential: Potential) -> None:
-        given = ~np.isnan(targets.table[weights > 0]).all(axis=0)
-        if not given.all():
-            name = targets.names[int(np.argmin(given))]
-            raise ValueError(
-                "Input y contains NaN in every row of positive weight of target column "
-                f"{name}: there is nothing to learn it from. Give at least one value, or leave the "
-                "column out."
-            )
+        targets.check_given(weights > 0)
         check_range(targets, potential, positive=isinstance(potential, potentials.Exp))
 
     def _state(self, inputs: RegressionInputs) -> Reverse:
@@ -238,8 +231,8 @@ class ReverseRegressor(TransferRegressor):
         targets = inputs.targets
         # under softmax the last given share is one minus the others only up to rounding
         Z = np.where(np.isnan(targets.table), Z, targets.table)
-        self.imputed_ = Z.astype(np.result_type(targets.dtype, inputs.X))
-        self.transduction_ = self.imputed_.reshape(targets.shape)
+        self.transduction_ = targets.completed(Z, inputs.X.dtype)
+        self.imputed_ = self.transduction_.reshape(Z.shape)
         self.components_ = U.astype(inputs.X.dtype)
         self.offset_ = offset.astype(inputs.X.dtype)
         return Z

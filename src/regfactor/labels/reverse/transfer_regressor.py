@@ -94,7 +94,7 @@ class TransferRegressor(MultiOutputMixin, RegressorMixin, Estimator):
         X = validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
         if is_sparse(X):
             return X.toarray()
-        return np.asarray(X)
+        return X
 
     def _publish_forward(self, forward: ForwardModel, W: Array, inputs: RegressionInputs) -> float:
         """Set what `predict` reads, in scikit-learn's shapes; return the objective of the model."""
