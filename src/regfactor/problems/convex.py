@@ -21,23 +21,16 @@ from regfactor.problems.design import Design
 from regfactor.problems.gradient_operator import GradientOperator
 from regfactor.problems.term import Term
 
-STRENGTHLESS = (
-    "null",
-    "_null_norm",
-    "_majorant",
-    "_null_objective",
-    "floor",
-    "_least_above",
-)  # cached, and the same for every alpha
+# cached, and the same for every alpha
+STRENGTHLESS = ("null", "_null_norm", "_majorant", "_null_objective", "floor", "_least_above")
 # instead of factors of predictors < 0
 NEGATIVE = "loss='gamma_log', or ExponentialFamilyPCA(family='gamma')"
 POSITIVE = (
     "FactorModel with on_codes=NonNegative() and on_components=NonNegative(), or a loss on the "
     "whole line"
 )
-STIFFNESSES = tuple(
-    10.0**k for k in range(-2, 8)
-)  # curvatures of the envelopes that stand for a loss with kinks
+# curvatures of the envelopes that stand for a loss with kinks
+STIFFNESSES = tuple(10.0**k for k in range(-2, 8))
 TINY = float(np.finfo(np.float64).tiny)
 # of repairs of a dual point that undo each other, and what of it is left at their end
 TURNS = 20
@@ -162,9 +155,8 @@ class Convex(Problem[FactorPoint]):
         if B is None:
             B = np.zeros((D.shape[1], data.shape[1]), D.dtype)
 
-        if any(
-            t.loss.rowwise for t in data.terms
-        ):  # the loss couples columns of B, which must then move together
+        # the loss couples columns of B, which must then move together
+        if any(t.loss.rowwise for t in data.terms):
             return self.design.profile_jointly(
                 lambda B: data.value_and_gradient(mapped + data.layout.apply(D, B)),
                 B,
@@ -452,7 +444,10 @@ class Convex(Problem[FactorPoint]):
         return (Iterate(self.null, self.null_objective(), bound.value, bound.rigorous, steps=0),)
 
     def finished(
-        self, solution: Solution[FactorPoint], tol: float, given: Convex
+        self,
+        solution: Solution[FactorPoint],
+        tol: float,
+        given: Convex,
     ) -> Solution[FactorPoint]:
         """Return a solution with the best bound known, judged in float64, in the layout given."""
         if solution.status is not Status.CERTIFIED:

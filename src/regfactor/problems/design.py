@@ -134,11 +134,8 @@ class Design:
         )
         if not left.any():
             return Y
-        return np.where(
-            layout.spread(left.any(axis=0)),
-            self.shrunk_to_orthogonal(Y, layout),
-            Y,
-        )  # columns without room to move
+        # columns without room to move
+        return np.where(layout.spread(left.any(axis=0)), self.shrunk_to_orthogonal(Y, layout), Y)
 
     def shrunk_to_orthogonal(self, Y: Array, layout: Layout) -> Array:
         """Return Y with parts of it shrunk until D'Y = 0 over the free rows.

@@ -39,10 +39,7 @@ class Factored(Problem[FactorPoint]):
     row_weights: Array | None = None
     design: Design | None = None
     extra_components: Array | None = None
-    solvers = (
-        "regfactor.solvers.lbfgs:Lbfgs",
-        "regfactor.solvers.alternating:Alternating",
-    )
+    solvers = ("regfactor.solvers.lbfgs:Lbfgs", "regfactor.solvers.alternating:Alternating")
 
     @property
     def sparse(self) -> bool:
@@ -83,10 +80,8 @@ class Factored(Problem[FactorPoint]):
     def _check_signs(self) -> None:
         """Raise for a loss of predictors >= 0 whose factors can make others."""
         restricted = [t.loss for t in self.data.terms if t.loss.link_domain.low == 0]
-        chosen = isinstance(
-            self.on_codes,
-            OneHot,
-        )  # then a predictor is a center, which is a mean of the data
+        # then a predictor is a center, which is a mean of the data
+        chosen = isinstance(self.on_codes, OneHot)
         if not restricted or chosen:
             return
         if not all(
@@ -102,9 +97,8 @@ class Factored(Problem[FactorPoint]):
     def floor(self) -> float:
         """The smallest scale against which a change is measured."""
         data = self.data
-        one = (
-            len(data.terms) == 1 and not data.terms[0].loss.rowwise
-        )  # then a single predictor serves all entries
+        # then a single predictor serves all entries
+        one = len(data.terms) == 1 and not data.terms[0].loss.rowwise
         shape = (1, 1) if one else data.shape
         constant = np.full(1 if data.layout.sparse else shape, data.neutral, data.dtype)
         return 1e-3 * abs(

@@ -85,9 +85,8 @@ class Dense:
 
     def grams(self, entries: Array, pairs: Array, block: slice) -> Array:
         """Return the sums of pairs over rows, weighted by the entries of a block of columns."""
-        return np.asarray(
-            (pairs.T @ entries[:, block]).T,
-        )  # the few pairs first: up to 1.6 times as fast
+        # the few pairs first: up to 1.6 times as fast
+        return np.asarray((pairs.T @ entries[:, block]).T)
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,7 +60,9 @@ class Admm(Solver):
             )
 
     def iterates(
-        self, problem: Convex, start: FactorPoint | None
+        self,
+        problem: Convex,
+        start: FactorPoint | None,
     ) -> Iterator[Iterate[FactorPoint]]:
         """Yield every few steps."""
         split = Splitting(problem, start or problem.null, self.relaxation)
@@ -274,7 +276,7 @@ class Splitting:
         null = self.problem.null
         way = (
             self.problem.data.newton_displacement(
-                self.problem.predictor(null.factors, null.coefficients)
+                self.problem.predictor(null.factors, null.coefficients),
             )
             / self.s
         )

@@ -68,7 +68,9 @@ class Alternating(Solver):
         return True
 
     def iterates(
-        self, problem: Factored, start: FactorPoint | None
+        self,
+        problem: Factored,
+        start: FactorPoint | None,
     ) -> Iterator[Iterate[FactorPoint]]:
         """Yield after every sweep, or after a few where they are cheap and uneven."""
         if is_newtonian(problem):

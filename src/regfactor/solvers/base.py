@@ -38,7 +38,7 @@ class Solver(Params, abc.ABC):
         if not isinstance(problem, self.solves):
             raise UnsupportedProblem(
                 f"{type(self).__name__} solves a {self.solves.__name__} problem, got "
-                f"{type(problem).__name__}."
+                f"{type(problem).__name__}.",
             )
 
     def accepts(self, problem: Any) -> bool:

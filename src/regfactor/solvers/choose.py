@@ -59,7 +59,7 @@ def solve(
         raise UnsupportedProblem(
             "solve takes a problem, such as Convex(Data.of(X, 'squared'), Trace(), alpha=1.0) or "
             f"Factored(...) of regfactor.problems, got {type(problem).__name__}; an estimator has "
-            "fit(X) instead."
+            "fit(X) instead.",
         )
     limits = Limits(
         tol=tol,
@@ -87,7 +87,7 @@ def solve_within(
     if problem.sparse and not solver.sparse:
         raise UnsupportedProblem(
             f"{solver} holds the whole table; give it as a dense one with NaN, or use "
-            "FactoredFista."
+            "FactoredFista.",
         )
     solver.check(problem)
     ready = solver.prepare(problem)
@@ -142,7 +142,7 @@ def choose_solver(problem: Problem[Any], limits: Limits | None = None) -> Solver
         if solver.suits(problem, limits):
             return solver
     raise UnsupportedProblem(
-        f"None of the solvers of {type(problem).__name__} suits it: {', '.join(problem.solvers)}."
+        f"None of the solvers of {type(problem).__name__} suits it: {', '.join(problem.solvers)}.",
     )
 
 

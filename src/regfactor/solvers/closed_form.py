@@ -70,14 +70,15 @@ class ClosedForm(Solver):
         return limits.max_rank is None and not problem.sparse and has_closed_form(problem)
 
     def iterates(
-        self, problem: Convex, start: FactorPoint | None
+        self,
+        problem: Convex,
+        start: FactorPoint | None,
     ) -> Iterator[Iterate[FactorPoint]]:
         """Yield the solution."""
         h = curvature(problem)
         assert h is not None
-        h = (
-            np.where(h > 0, h, 1.0) if isinstance(h, np.ndarray) else h
-        )  # a row with nothing observed stays zero
+        # a row with nothing observed stays zero
+        h = np.where(h > 0, h, 1.0) if isinstance(h, np.ndarray) else h
         _, G, _ = problem.evaluate(np.zeros(problem.shape, problem.data.dtype))
         F = problem.gauge.prox(
             -G / (h[:, None] if isinstance(h, np.ndarray) else h),

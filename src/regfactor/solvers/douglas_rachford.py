@@ -70,7 +70,9 @@ class DouglasRachford(Solver):
         return isinstance(problem.map, Lags) and self.accepts(problem)
 
     def iterates(
-        self, problem: Convex, start: FactorPoint | None
+        self,
+        problem: Convex,
+        start: FactorPoint | None,
     ) -> Iterator[Iterate[FactorPoint]]:
         """Yield every few steps, with a proof once the gap in closed form is small enough."""
         state = _Reflections(problem, (start or problem.null).factors, self)
@@ -272,10 +274,8 @@ class Extrapolation:
         f = residual.ravel()
         g = (X + residual).ravel()
         if self.last is None:
-            self.changes = np.zeros(
-                (2, self.memory, f.size),
-                np.float32,
-            )  # half the traffic; what they change is exact
+            # half the traffic; what they change is exact
+            self.changes = np.zeros((2, self.memory, f.size), np.float32)
             self.products = np.zeros((self.memory, self.memory))
         else:
             self._remember(f - self.last[0], g - self.last[1])

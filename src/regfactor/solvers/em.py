@@ -38,11 +38,13 @@ class EM(Solver):
     def check(self, problem: Clustering) -> None:
         if not isinstance(problem, Clustering) or problem.sharpness is None:
             raise UnsupportedProblem(
-                "EM is for Clusters and KernelClusters with a sharpness; use Lloyd for labels."
+                "EM is for Clusters and KernelClusters with a sharpness; use Lloyd for labels.",
             )
 
     def iterates(
-        self, problem: Clustering, start: ClusterPoint | None
+        self,
+        problem: Clustering,
+        start: ClusterPoint | None,
     ) -> Iterator[Iterate[ClusterPoint]]:
         """Yield shares and centers, with the objective at them."""
         assert problem.sharpness is not None

@@ -77,7 +77,9 @@ class EtaSearch(Solver):
         return problem
 
     def iterates(
-        self, problem: Convex, start: FactorPoint | None
+        self,
+        problem: Convex,
+        start: FactorPoint | None,
     ) -> Iterator[Iterate[FactorPoint]]:
         """Yield every few inner steps the recovered two-view factors and the inner bound."""
         gauge = problem.gauge
@@ -171,9 +173,8 @@ class _Split:
         self.split.rescale(problem)
 
     def examine(self) -> _Found:
-        rounds = (
-            1 if self.split.examined else 2
-        )  # no problem worth a search is solved at the first, the dearest
+        # no problem worth a search is solved at the first, the dearest
+        rounds = 1 if self.split.examined else 2
         for _ in range(rounds):
             self.split.advance(self.every)
         F, B, objective, bound = self.split.examine_both()
@@ -264,9 +265,8 @@ class _Best:
         of_eta = objective - found.objective
         whole = tol * abs(objective)
         matters = of_eta > (1 - SHARE) * whole
-        if np.isfinite(
-            self.bound,
-        ):  # which a solver in factors never proves closer than its share of the tolerance
+        # which a solver in factors never proves closer than its share of the tolerance
+        if np.isfinite(self.bound):
             return found.objective - self.bound <= max(
                 self.patience * of_eta,
                 SHARE * whole if matters else 0.0,
@@ -310,9 +310,8 @@ class _Bracket:
         self.logit = target if inside else (self.low + self.high) / 2
         self.moved = self.logit - here
         self._doubt(0 if inside else int(np.sign(step)))
-        if (
-            self.high - self.low < NARROW
-        ):  # an inexact inner solution misled the sign: widen and be more exact
+        # an inexact inner solution misled the sign: widen and be more exact
+        if self.high - self.low < NARROW:
             self.low = self.logit - 2
             self.high = self.logit + 2
             self.patience = 0.3 * self.patience
@@ -424,7 +423,8 @@ def with_slack_used(problem: Convex, point: FactorPoint) -> FactorPoint:
         F = Factors(F.Phi, C)
     better = FactorPoint(F, problem.best_coefficients(F, point.coefficients), point.dual)
     if problem.objective(F, better.coefficients) <= problem.objective(
-        point.factors, point.coefficients
+        point.factors,
+        point.coefficients,
     ):
         return better
     return point
@@ -436,9 +436,6 @@ def _longest(C: Array, step: Array, bound: float) -> float:
     b = (C * step).sum(axis=1)
     room = np.maximum(bound**2 - np.square(C).sum(axis=1), 0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(
-            a > 0,
-            room / (b + np.sqrt(b * b + a * room)),
-            np.inf,
-        )  # the root of |C + t step| = bound
+        # the root of |C + t step| = bound
+        share = np.where(a > 0, room / (b + np.sqrt(b * b + a * room)), np.inf)
     return float(min(1.0, np.nanmin(share, initial=1.0)))

@@ -137,7 +137,9 @@ class FactoredFista(Solver):
         return problem
 
     def iterates(
-        self, problem: Convex, start: FactorPoint | None
+        self,
+        problem: Convex,
+        start: FactorPoint | None,
     ) -> Iterator[Iterate[FactorPoint]]:
         """Yield every few steps, with a bound whenever one can be proven."""
         descent = Descent(problem, start, self)
@@ -399,12 +401,12 @@ class Descent:
         point = FactorPoint(F, B).astype(np.float32)
         n = problem.data.shape[0]
         most = SWEEPS
-        if (
-            problem.data.layout.sparse and n > 4 * SAMPLE
-        ):  # components of a tall table are those of a part of it
+        # components of a tall table are those of a part of it
+        if problem.data.layout.sparse and n > 4 * SAMPLE:
             rows = np.sort(self.random.choice(n, SAMPLE, replace=False))
             part = FactorPoint(
-                Factors(point.factors.codes[rows], point.factors.C), point.coefficients
+                Factors(point.factors.codes[rows], point.factors.C),
+                point.coefficients,
             )
             part = self._sweeps(problem.of_rows(rows), part, SWEEPS)
             most = 1
@@ -418,14 +420,13 @@ class Descent:
     def _sweeps(self, problem: Convex, point: FactorPoint, most: int) -> FactorPoint:
         before = np.inf
         enough = ENOUGH
-        if (
-            self.solver.max_rank is not None
-        ):  # sweeps are all that is needed where no atoms have to be found
+        # sweeps are all that is needed where no atoms have to be found
+        if self.solver.max_rank is not None:
             most = LIMITED_SWEEPS
             enough = min(ENOUGH, self.solver.tol)
         for _ in range(most):
             point = FactorPoint(
-                *sweep(problem, point.factors, point.coefficients, self.e, problem.alpha)
+                *sweep(problem, point.factors, point.coefficients, self.e, problem.alpha),
             )
             after = problem.objective(
                 Factors(point.factors.Phi, point.factors.C * self.e),
@@ -518,7 +519,7 @@ class Descent:
         if not np.isfinite(excess):
             return 4 * self.steepest
         if length > self.rounding * self.known[0, 0] and excess > max(1e-12, self.rounding) * abs(
-            value
+            value,
         ):
             return 2 * excess / length
         # Both are differences that rounding has eaten. In single precision that begins long before
@@ -565,7 +566,9 @@ class Descent:
         data = self.problem.data
         F = Factors(point.factors.codes, point.factors.C / self.e)
         h = float(
-            data.hessian(self._predictor(self._mapped(F), point.coefficients)).sum(dtype=np.float64)
+            data.hessian(self._predictor(self._mapped(F), point.coefficients)).sum(
+                dtype=np.float64
+            ),
         )
         most = float(data.majorant().sum(dtype=np.float64))
         scale = float(np.mean(np.square(self.e)) * np.mean(np.square(self.problem.map.diagonal)))

@@ -45,7 +45,9 @@ class Fista(Solver):
         return True
 
     def iterates(
-        self, problem: Convex, start: FactorPoint | None
+        self,
+        problem: Convex,
+        start: FactorPoint | None,
     ) -> Iterator[Iterate[FactorPoint]]:
         """Yield every few steps, with the dual point of the gradient."""
         state = FistaState(problem, start or problem.null)

@@ -29,11 +29,13 @@ class Newton(Solver):
     def check(self, problem: Forward) -> None:
         if not isinstance(problem, Forward):
             raise UnsupportedProblem(
-                f"Newton solves a Forward problem, got {type(problem).__name__}."
+                f"Newton solves a Forward problem, got {type(problem).__name__}.",
             )
 
     def iterates(
-        self, problem: Forward, start: ForwardPoint | None
+        self,
+        problem: Forward,
+        start: ForwardPoint | None,
     ) -> Iterator[Iterate[ForwardPoint]]:
         if start is None:
             W = _quadratic_start(problem)
@@ -93,7 +95,11 @@ def _newton_step(problem: Forward, W: Array, gradient: Array) -> Array:
 
 
 def _line_search(
-    problem: Forward, W: Array, objective: float, step: Array, decrease: float
+    problem: Forward,
+    W: Array,
+    objective: float,
+    step: Array,
+    decrease: float,
 ) -> Array | None:
     """Return W after the first of ever shorter steps that lowers the objective, or None."""
 

@@ -152,7 +152,10 @@ class KernelSteps(Steps):
 
 
 def changes_by_moves(
-    problem: KernelClusters, D: Array, masses: Array, labels: Array
+    problem: KernelClusters,
+    D: Array,
+    masses: Array,
+    labels: Array,
 ) -> tuple[Array, Array]:
     """Return the best other cluster of each row, and the change of the objective by its move."""
     mass = problem.mass

@@ -43,7 +43,9 @@ class Lbfgs(Solver):
         return problem.smooth and any(t.loss.rowwise for t in problem.data.terms)
 
     def iterates(
-        self, problem: Factored, start: FactorPoint | None
+        self,
+        problem: Factored,
+        start: FactorPoint | None,
     ) -> Iterator[Iterate[FactorPoint]]:
         """Yield after every stretch, until no step lowers the objective."""
         if start is not None:

@@ -41,11 +41,13 @@ class Lloyd(Solver):
         if not isinstance(problem, Clustering) or problem.sharpness is not None:
             raise UnsupportedProblem(
                 "Lloyd is for Clusters and KernelClusters without a sharpness; use EM for "
-                "mixtures, and Alternating for factors under OneHot."
+                "mixtures, and Alternating for factors under OneHot.",
             )
 
     def iterates(
-        self, problem: Clustering, start: ClusterPoint | None
+        self,
+        problem: Clustering,
+        start: ClusterPoint | None,
     ) -> Iterator[Iterate[ClusterPoint]]:
         """Yield centers with labels, from given ones or from k-means++."""
         if start is None:

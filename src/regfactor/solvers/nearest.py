@@ -92,7 +92,10 @@ class Centers:
         return float(problem.weights @ own)
 
     def nearest(
-        self, X: Any, w: Array | None = None, sizes: Array | None = None
+        self,
+        X: Any,
+        w: Array | None = None,
+        sizes: Array | None = None,
     ) -> tuple[Array, float]:
         """Return the label of every row, and the sum of w (D(x || anchor) - D(x || own center)).
 
@@ -138,7 +141,7 @@ class Centers:
             wider = "" if X.dtype == np.float64 else ", or use float64"
             raise ValueError(
                 f"{named(self.divergence)} overflows on these data in {X.dtype}; "
-                f"scale them down{wider}."
+                f"scale them down{wider}.",
             )
 
     def _origin(self, X: Any) -> Array:
@@ -220,7 +223,11 @@ class Scores:
 
 
 def _by_columns(
-    X: Any, scored: Scores, w: Array | None, labels: Array, doubt: Doubt | None
+    X: Any,
+    scored: Scores,
+    w: Array | None,
+    labels: Array,
+    doubt: Doubt | None,
 ) -> float:
     """Label rows by blocks of scores (k x rows), with vectorized reductions over the short axis."""
     f = scored.f

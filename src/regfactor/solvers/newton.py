@@ -203,7 +203,8 @@ def _given(problem: Factored) -> tuple[Array, Array]:
     else:
         D = problem.design.D
     return D, np.zeros(
-        (0, d), dtype
+        (0, d),
+        dtype,
     ) if problem.extra_components is None else problem.extra_components
 
 

@@ -31,9 +31,8 @@ PASSES = (
 # of a minimization; it ends by itself after five to twenty, unless components are almost dependent
 STEPS = 200
 BLOCK = 500_000  # numbers in the Hessians held at once, so that passes stay in the cache
-Equations = Iterator[
-    tuple[slice, Array, Array]
-]  # columns, their H (k x k x columns, or x 1 if all are equal), targets
+# columns, their H (k x k x columns, or x 1 if all are equal), targets
+Equations = Iterator[tuple[slice, Array, Array]]
 INSIDE = 0.999  # of the way to a predictor of zero that a step may go where the datum is not zero
 
 
@@ -106,9 +105,8 @@ class Side(abc.ABC):
         upper = np.triu_indices(k)
         pairs = self.D[:, upper[0]] * self.D[:, upper[1]]
         square = np.zeros((k, k), int)
-        square[upper] = square.T[upper] = np.arange(
-            len(upper[0]),
-        )  # where each entry of H stands among the pairs
+        # where each entry of H stands among the pairs
+        square[upper] = square.T[upper] = np.arange(len(upper[0]))
         width = max(1, BLOCK // (k * k))
         for start in range(0, n, width):
             block = slice(start, min(start + width, n))
@@ -166,9 +164,8 @@ class KLSide(Side):
 
     def _equations(self, B: Array, Z: Array) -> Equations:
         ratio = self._observed / Z
-        slope = self._pulled_weights() - self.layout.adjoint(
-            self.D, ratio
-        )  # D'f' with f' = w - w x/z
+        # D'f' with f' = w - w x/z
+        slope = self._pulled_weights() - self.layout.adjoint(self.D, ratio)
         ratio /= Z
         for block, H in self.hessians(ratio):
             yield block, H, times(H, B[:, block]) - slope[:, block]
@@ -294,9 +291,8 @@ def coordinate_passes(H: Array, target: Array, B: Array) -> Array:
     """Minimize b'H b / 2 - target'b over one coordinate after the other, in all columns."""
     B = B.copy()
     bends = bends_of(H)
-    noise = (
-        8 * np.finfo(H.dtype).eps * np.abs(target)
-    )  # a slope below it is none, however little the coordinate bends
+    # a slope below it is none, however little the coordinate bends
+    noise = 8 * np.finfo(H.dtype).eps * np.abs(target)
     for _ in range(PASSES):
         for i in range(len(B)):
             if H.shape[2] == 1:

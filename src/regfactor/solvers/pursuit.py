@@ -86,7 +86,9 @@ class Pursuit(Solver):
         return limits.max_rank is None and self.accepts(problem)
 
     def iterates(
-        self, problem: Convex, start: FactorPoint | None
+        self,
+        problem: Convex,
+        start: FactorPoint | None,
     ) -> Iterator[Iterate[FactorPoint]]:
         """Yield every few steps, with the best bound that is proven so far."""
         dtype = problem.data.dtype
@@ -140,9 +142,8 @@ class Split:
         else:
             self.S = self.X - self._upright(start.factors.dense())
         self.triplets = self.X[:, :0], np.zeros(0), self.X.T[:, :0]
-        self.W, self.R, self.last = (
-            np.empty_like(self.X) for _ in range(3)
-        )  # written over in every step
+        # written over in every step
+        self.W, self.R, self.last = (np.empty_like(self.X) for _ in range(3))
 
     def _upright(self, A: Array) -> Array:
         return np.ascontiguousarray(A.T if self.turned else A)
@@ -238,9 +239,8 @@ class Proof:
         """
         self.best = min(self.best, objective)
         scale = max(self.best, self.floor)
-        if (
-            self.best - self.bound <= self.tol * scale
-        ):  # proven, but the loop goes on: it wants more
+        # proven, but the loop goes on: it wants more
+        if self.best - self.bound <= self.tol * scale:
             self.tol /= 10
         needed = self.best - MARGIN * self.tol * scale
         Y = split.multiplier

@@ -19,12 +19,8 @@ from regfactor.problems.term import Term
 
 SPLITS = 100  # steps of splitting, cheap ones, which find most of the kinks
 RELAXATION = 1.6
-SHARES = (
-    1e-2,
-    1e-4,
-    1e-6,
-    1e-8,
-)  # widths of the envelopes, as shares of the typical size of the data
+# widths of the envelopes, as shares of the typical size of the data
+SHARES = (1e-2, 1e-4, 1e-6, 1e-8)
 # of Newton's method in one envelope, and of one step
 STEPS = 60
 MAX_HALVINGS = 30

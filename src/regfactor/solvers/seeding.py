@@ -9,13 +9,7 @@ import scipy.sparse
 
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array
-from regfactor.problems.clusters import (
-    FREE,
-    Clustering,
-    ClusterPoint,
-    Clusters,
-    small_blocks,
-)
+from regfactor.problems.clusters import FREE, Clustering, ClusterPoint, Clusters, small_blocks
 from regfactor.problems.kernel_clusters import KernelClusters
 from regfactor.solvers.kernel_steps import MAX_NEGATIVE
 from regfactor.solvers.nearest import Centers
@@ -175,7 +169,11 @@ def distances_from(problem: Clusters, M: Array) -> Array:
 
 
 def spread(
-    distances: Distances, n: int, w: Array | None, k: int, random: np.random.RandomState
+    distances: Distances,
+    n: int,
+    w: Array | None,
+    k: int,
+    random: np.random.RandomState,
 ) -> Array:
     """Return k rows by k-means++; of a few rows drawn each time the best is kept."""
     mass = np.ones(n) if w is None else w

@@ -43,7 +43,7 @@ def first_factors(problem: Factored, rng: np.random.Generator) -> Factors:
     if isinstance(problem.on_codes, NonNegative) or isinstance(problem.on_components, NonNegative):
         if not F.rank:  # an all-zero table has no atom to begin with
             F = Factors(np.zeros((data.shape[0], k)), np.zeros((k, data.shape[1]))).astype(
-                data.dtype
+                data.dtype,
             )
         F = _positive(F)
     return problem.hold(
@@ -188,9 +188,8 @@ def _weights(problem: Factored) -> Array | None:
     data = problem.weighted
     if all(t.w is None for t in data.terms):
         return None
-    return np.ascontiguousarray(
-        data.collect(lambda t: t.weights),
-    )  # those of rows have stride zero, slow to multiply
+    # those of rows have stride zero, slow to multiply
+    return np.ascontiguousarray(data.collect(lambda t: t.weights))
 
 
 def _regressed(D: Array, w: Array | None, y: Array, layout: Layout) -> Array:
@@ -276,9 +275,8 @@ def leading_svd(X: Any, k: int) -> tuple[Array, Array, Array]:
     """Return the k leading singular triplets of an array or of a linear operator."""
     n, d = X.shape
     if min(n, d) > SMALL and 4 * k < min(n, d):
-        probe = (
-            np.random.default_rng(0).standard_normal(max(n, d)).astype(X.dtype)
-        )  # ones would miss a centered table
+        # ones would miss a centered table
+        probe = np.random.default_rng(0).standard_normal(max(n, d)).astype(X.dtype)
         if not np.any(X @ probe[:d]):
             return np.eye(n, k, dtype=X.dtype), np.zeros(k, X.dtype), np.eye(k, d, dtype=X.dtype)
         U, s, Vt = svds(X, k=k, v0=probe[: min(n, d)])

@@ -86,7 +86,11 @@ def responsibilities(joint: Array) -> tuple[Array, Array]:
 
 
 def fill_empty(
-    problem: Clusters | KernelClusters, labels: Array, own: Array, empty: Array, threshold: float
+    problem: Clusters | KernelClusters,
+    labels: Array,
+    own: Array,
+    empty: Array,
+    threshold: float,
 ) -> Array:
     """Return labels in which empty clusters have the rows farthest from their own centers.
 

@@ -157,11 +157,8 @@ def assign_rows(data: Data, Phi: Array, C: Array) -> Array:
     rows = np.arange(len(Phi))
     current = Phi.argmax(axis=1)
     best = losses.argmin(axis=1)
-    best = np.where(
-        losses[rows, best] < losses[rows, current],
-        best,
-        current,
-    )  # ties keep their component
+    # ties keep their component
+    best = np.where(losses[rows, best] < losses[rows, current], best, current)
     return np.eye(len(C), dtype=Phi.dtype)[best]
 
 
@@ -196,9 +193,8 @@ def proximal_steps(
         return values + alpha * _part_costs(penalty, A, len(values))
 
     first = cost(A)
-    arrived = (
-        STILL if np.isfinite(data.curvature) else 1e3 * STILL
-    )  # a searched step never gets as still
+    # a searched step never gets as still
+    arrived = STILL if np.isfinite(data.curvature) else 1e3 * STILL
     curvatures = np.full(len(first), curvature, A.dtype)
     now = A
     ahead = A
@@ -210,11 +206,8 @@ def proximal_steps(
         else:
             new, curvatures = _searched_step(block, ahead, G, curvatures, penalty, alpha)
         move = new - now
-        t = np.where(
-            block.reduce((ahead - new) * move) > 0,
-            1,
-            t,
-        )  # a part that turned back starts afresh
+        # a part that turned back starts afresh
+        t = np.where(block.reduce((ahead - new) * move) > 0, 1, t)
         t_next = (1 + np.sqrt(1 + 4 * t * t)) / 2
         further = new + ((t - 1) / t_next)[:, None] * move
         still = np.abs(move).max(initial=0) <= arrived * np.abs(new).max(initial=0)
