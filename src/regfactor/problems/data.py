@@ -1,7 +1,4 @@
-"""The data of a problem: terms, each a loss on the observed entries of some columns.
-
-Only here are losses summed.
-"""
+"""The data of a problem, and the sums of losses over its terms and their observed entries."""
 
 from __future__ import annotations
 
@@ -24,11 +21,11 @@ from regfactor.problems.checks import check_row_weights, check_table, check_term
 from regfactor.problems.layout import Dense, Layout, Pattern
 from regfactor.problems.term import FILLER, Term
 
-STRETCH = 200_000  # entries of a sparse table that are evaluated at once
-ROUNDING = 4 * float(np.finfo(np.float64).eps)  # of a sum, as a share of the sizes of its terms
-# entries of a dense table that are expanded at once, so that what is computed on the way stays
-# cached
-STRIP = 16_000
+SPARSE_BLOCK_ENTRIES = 200_000  # entries of a sparse table that are evaluated at once
+# relative rounding error of a sum, as a share of the sizes of its terms
+SUM_ROUNDING = 4 * float(np.finfo(np.float64).eps)
+# entries of a dense table that are expanded at once, so that temporaries stay in the cache
+DENSE_BLOCK_ENTRIES = 16_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +43,11 @@ class Data:
         weights: Array | None = None,
         offset: Array | None = None,
     ) -> Data:
-        """Return the data of a table whose holes are NaN.
+        """Return the data of a table with NaN at missing entries.
 
-        Weights for rows (n,) or entries (n, d).
+        Weights are those of rows (n,) or of entries (n, d).
         """
-        if not isinstance(loss, Loss):
-            loss = as_loss(loss)
+        loss = as_loss(loss)
         observed = ~np.isnan(X)
         check_table(X, observed)
         w = entry_weights(observed, weights, X.dtype)
@@ -59,24 +55,15 @@ class Data:
             filled = X
         else:
             filled = np.where(observed, X, X.dtype.type(FILLER))
+        if offset is not None:
+            offset = np.broadcast_to(np.asarray(offset, X.dtype), X.shape)
+        whole = Term(loss, EVERYTHING, filled, w, offset)
         terms = []
         for columns, part in loss.parts(X.shape[1]):
-            term = Term(
-                part,
-                columns,
-                filled[:, columns],
-                None if w is None else w[:, columns],
-                None
-                if offset is None
-                else np.asarray(np.broadcast_to(offset, X.shape)[:, columns], X.dtype),
-            )
-            check_term(
-                part,
-                term.x,
-                observed[:, columns],
-                Dense(term.x.shape),
-                np.arange(X.shape[1])[columns].tolist(),
-            )
+            term = whole.mapped(itemgetter((slice(None), columns)))
+            term = replace(term, loss=part, columns=columns)
+            places = np.arange(X.shape[1])[columns].tolist()
+            check_term(part, term.x, observed[:, columns], Dense(term.x.shape), places)
             check_row_weights(part, term.w)
             terms.append(term)
         return Data(tuple(terms), X.shape, Dense(X.shape))
@@ -85,10 +72,9 @@ class Data:
     def of_sparse(X: Any, loss: Loss | str, weights: Array | None = None) -> Data:
         """Return the data of a CSR table whose absent entries are unobserved.
 
-        Weights for rows (n,) or entries.
+        Weights are those of rows (n,) or of entries.
         """
-        if not isinstance(loss, Loss):
-            loss = as_loss(loss)
+        loss = as_loss(loss)
         pattern = Pattern.of(X)
         observed = np.ones((X.nnz, 1), bool)
         check_table(X.data[:, None], observed)
@@ -104,32 +90,32 @@ class Data:
             else:
                 weights = pattern.entries(weights)
             weights = entry_weights(observed, weights[:, None], X.dtype)
-        term = Term(loss, EVERYTHING, X.data, None if weights is None else weights[:, 0])
-        return Data((term,), X.shape, pattern)
+        w = None if weights is None else weights[:, 0]
+        return Data((Term(loss, EVERYTHING, X.data, w),), X.shape, pattern)
 
     def compacted(self) -> Data:
-        """Return the same data with the observed entries alone.
-
-        Only for one elementwise loss on all columns.
-        """
-        term = self.terms[0]
+        """Return the observed entries of one elementwise loss on all columns as sparse data."""
         observed = self.observed
-        pattern = Pattern.of(scipy.sparse.csr_array(observed))
-        kept = term.mapped(lambda a: np.broadcast_to(a, self.shape)[observed])
-        return Data(
-            (replace(kept, w=None) if kept.w is None or np.all(kept.w == 1) else kept,),
-            self.shape,
-            pattern,
-        )
+        term = self.terms[0].mapped(lambda a: np.broadcast_to(a, self.shape)[observed])
+        if term.w is not None and np.all(term.w == 1):
+            term = replace(term, w=None)
+        return Data((term,), self.shape, Pattern.of(scipy.sparse.csr_array(observed)))
 
     @property
     def observed(self) -> Array:
-        """Which entries of a dense table have weight."""
-        seen = np.ones(self.shape, bool)
+        """The entries of a dense table that have weight."""
+        observed = np.ones(self.shape, bool)
         for t in self.terms:
             if t.w is not None:
-                seen[:, t.columns] = t.weights > 0
-        return seen
+                observed[:, t.columns] = t.w > 0
+        return observed
+
+    @property
+    def entries_shape(self) -> tuple[int, ...]:
+        """Shape of an array of entries."""
+        if self.layout.sparse:
+            return self.terms[0].x.shape
+        return self.shape
 
     @property
     def dtype(self) -> Any:
@@ -153,25 +139,27 @@ class Data:
         """Return the same data in another precision."""
         if dtype == self.dtype:
             return self
-        return replace(self, terms=tuple(t.astype(dtype) for t in self.terms))
+        return self.mapped(lambda t: t.astype(dtype))
+
+    def mapped(self, of: Callable[[Term], Term]) -> Data:
+        """Return the data with every term replaced by a function of it."""
+        return replace(self, terms=tuple(map(of, self.terms)))
 
     def weighted(self, rows: Array) -> Data:
         """Return the data with every row's loss multiplied by its weight."""
         rows = self.layout.spread_rows(rows.astype(self.dtype))
-        terms = (
-            replace(t, w=np.broadcast_to(rows, t.x.shape) if t.w is None else t.w * rows)
-            for t in self.terms
-        )
-        return replace(self, terms=tuple(terms))
+
+        def weighted(t: Term) -> Term:
+            if t.w is None:
+                return replace(t, w=np.broadcast_to(rows, t.x.shape))
+            return replace(t, w=t.w * rows)
+
+        return self.mapped(weighted)
 
     def shifted(self, D: Array, B: Array) -> Data:
         """Return the data with D @ B added to the offset of the predictors."""
         by = self.layout.apply(D, B)
-        terms = (
-            replace(t, offset=t.part(by) if t.offset is None else t.offset + t.part(by))
-            for t in self.terms
-        )
-        return replace(self, terms=tuple(terms))
+        return self.mapped(lambda t: t.shifted(t.part(by)))
 
     def split(
         self,
@@ -181,36 +169,31 @@ class Data:
     ) -> tuple[Data, Data]:
         """Return two tables: a random share of the observed entries is in the second.
 
-        Entries of a row whose columns have the same group stand for one cell, and stay together.
+        Entries of a row whose columns have the same group describe one cell, and stay together.
         """
         if any(t.loss.rowwise for t in self.terms):
             raise UnsupportedProblem(
                 "Single entries cannot be held out under a loss of whole rows, so that 'auto' "
                 "cannot choose: give alpha (and the rank) a number.",
             )
-        if groups is not None:
+        if groups is None:
+            drawn = random.random(self.entries_shape) < share
+        else:
             drawn = random.random((self.shape[0], int(groups.max()) + 1))[:, groups] < share
             if isinstance(self.layout, Pattern):
-                held = drawn[self.layout.rows, self.layout.indices]
-            else:
-                held = drawn
-        else:
-            held = (
-                random.random(self.terms[0].x.shape if self.layout.sparse else self.shape) < share
-            )
-        return self.kept(~held), self.kept(held)
+                drawn = drawn[self.layout.rows, self.layout.indices]
+        return self.kept(~drawn), self.kept(drawn)
 
     def kept(self, kept: Array) -> Data:
         """Return the data of some of the entries."""
         if isinstance(self.layout, Pattern):
-            return replace(
-                self,
-                terms=(self.terms[0].mapped(lambda a: a[kept]),),
-                layout=self.layout.only(kept),
-            )
-        weights = ((t, 1 if t.w is None else t.w) for t in self.terms)
-        terms = (replace(t, w=np.where(t.part(kept), w, 0).astype(self.dtype)) for t, w in weights)
-        return replace(self, terms=tuple(terms))
+            some = self.mapped(lambda t: t.mapped(itemgetter(kept)))
+            return replace(some, layout=self.layout.only(kept))
+
+        def masked(t: Term) -> Term:
+            return replace(t, w=np.where(t.part(kept), t.weights, 0).astype(self.dtype))
+
+        return self.mapped(masked)
 
     def of_rows(self, rows: Any) -> Data:
         """Return the data of some rows, given by their numbers or, of a dense table, by a slice."""
@@ -247,8 +230,7 @@ class Data:
 
     def smoothed(self, share: float) -> Data:
         """Return the data under losses smoothed over a share of the typical size of their data."""
-        terms = (replace(t, loss=t.loss.smoothed(share * t.size)) for t in self.terms)
-        return replace(self, terms=tuple(terms))
+        return self.mapped(lambda t: replace(t, loss=t.loss.smoothed(share * t.size)))
 
     @property
     def size(self) -> float:
@@ -258,8 +240,8 @@ class Data:
     @cached_property
     def _pieces(self) -> tuple[Term, ...]:
         """The terms; a long vector of entries in pieces, whose temporaries stay in the cache."""
-        if self.layout.sparse and self.terms[0].x.size > STRETCH:
-            return self.terms[0].stretches(STRETCH)
+        if self.layout.sparse and self.terms[0].x.size > SPARSE_BLOCK_ENTRIES:
+            return self.terms[0].stretches(SPARSE_BLOCK_ENTRIES)
         return self.terms
 
     def value(self, Z: Array | Factors) -> float:
@@ -268,19 +250,20 @@ class Data:
         return float(sum(t.losses(t.part(Z)).sum(dtype=np.float64) for t in self._pieces))
 
     def smallest_loss(self) -> float:
-        """Return the least loss that is more than nothing.
+        """Return the smallest loss that differs from zero: a share of that of predictors of zero.
 
-        A share of what predictors of zero leave, without offsets.
-
-        A loss of the residual, which has them, can fall to its rounding error; others approach an
-        infimum without end.
+        A loss of the residual, which includes offsets, can fall to its rounding error; others only
+        approach their infimum.
         """
-        rests = ((t, np.zeros_like(t.x)) for t in self._pieces)
-        parts = (
-            1e-24 * t.losses(z) if t.loss.of_residual else 1e-9 * t.weigh(t.loss.value(z, t.x))
-            for t, z in rests
-        )
-        return float(sum(np.abs(part).sum(dtype=np.float64) for part in parts))
+        total = 0.0
+        for t in self._pieces:
+            zero = np.zeros_like(t.x)
+            if t.loss.of_residual:
+                smallest = 1e-24 * t.losses(zero)
+            else:
+                smallest = 1e-9 * t.weigh(t.loss.value(zero, t.x))
+            total += float(np.abs(smallest).sum(dtype=np.float64))
+        return total
 
     def column_values(self, Z: Array | Factors) -> Array:
         """L(Z) by columns, summed in float64."""
@@ -302,7 +285,7 @@ class Data:
         return self.collect(lambda t: t.losses(t.part(Z)))
 
     def gradient(self, Z: Array | Factors) -> Array:
-        """dL/dZ, zero at holes."""
+        """dL/dZ, zero at missing entries."""
         Z = self.layout.entries(Z)
         return self.collect(lambda t: t.weigh(t.loss.gradient(t.legal(t.at(Z)), t.x)))
 
@@ -312,14 +295,12 @@ class Data:
         return self.value(Z), self.gradient(Z)
 
     def hessian(self, Z: Array | Factors) -> Array:
-        """Return the second derivative of L in each entry, zero at holes."""
+        """Return the second derivative of L in each entry, zero where missing."""
         Z = self.layout.entries(Z)
         return self.collect(lambda t: t.weigh(t.loss.hessian(t.legal(t.at(Z)), t.x)))
 
     def expansion(self, Z: Array | Factors, out: Expansion | None = None) -> Expansion:
-        """Return loss, gradient and second derivative in each entry.
-
-        The loss is infinite outside a link domain.
+        """Return loss (infinite outside a link domain), gradient and second derivative by entries.
 
         They are written to `out` where it is given: fresh memory costs as much as the arithmetic.
         """
@@ -328,12 +309,14 @@ class Data:
         for at, t in self._strips:
             parts = [whole[at] for whole in out]
             z = Z[at] if t.offset is None else Z[at] + t.offset
-            outside = None if t.loss.unbounded else ~t.loss.link_domain.contains(z)
-            if outside is not None:
-                z = np.where(outside, z.dtype.type(self.neutral), z)
-            t.loss.expand(z, t.x, parts[0], parts[1], parts[2])
-            if outside is not None:
-                parts[0][outside & (True if t.w is None else t.w > 0)] = np.inf
+            if t.loss.unbounded:
+                t.loss.expand(z, t.x, *parts)
+            else:
+                outside = ~t.loss.link_domain.contains(z)
+                t.loss.expand(np.where(outside, z.dtype.type(self.neutral), z), t.x, *parts)
+                if t.w is not None:
+                    outside &= t.w > 0
+                parts[0][outside] = np.inf
             for whole, part in zip(out, parts, strict=True):
                 if t.w is not None:
                     part *= t.w
@@ -343,41 +326,39 @@ class Data:
 
     @cached_property
     def infimum(self) -> float:
-        """The least that L could be if every entry had a predictor of its own.
-
-        -L*(0), rounded down as L* is up.
-        """
-        least = (t.weigh(t.loss.conjugate(np.zeros_like(t.x), t.x)) for _, t in self._strips)
-        return -float(sum((part + ROUNDING * np.abs(part)).sum(dtype=np.float64) for part in least))
+        """-L*(0), rounded down: the least that L could be with a free predictor in each entry."""
+        total = 0.0
+        for _, t in self._strips:
+            parts = t.weigh(t.loss.conjugate(np.zeros_like(t.x), t.x))
+            total += float((parts + SUM_ROUNDING * np.abs(parts)).sum(dtype=np.float64))
+        return -total
 
     @cached_property
     def _strips(self) -> list[tuple[Any, Term]]:
-        """The terms in pieces that are expanded at once, and where their entries stand."""
+        """The places of the pieces that are expanded at once, and their terms."""
         if self.layout.sparse:
             return [(t.columns, t) for t in self._pieces]
         n, d = self.shape
-        height = max(STRIP // max(d, 1), 1)
-        strips = [slice(start, start + height) for start in range(0, n, height)]
-        return [
-            ((rows, t.columns), t.mapped(itemgetter(rows))) for rows in strips for t in self.terms
-        ]
+        height = max(DENSE_BLOCK_ENTRIES // max(d, 1), 1)
+        strips: list[tuple[Any, Term]] = []
+        for start in range(0, n, height):
+            rows = slice(start, start + height)
+            strips += [((rows, t.columns), t.mapped(itemgetter(rows))) for t in self.terms]
+        return strips
 
     def newton_displacement(self, P: Array) -> Array:
-        """Return how far each predictor is from the one that fits its datum best.
-
-        A Newton step where none does.
-        """
+        """Return the displacement to the predictor that fits best, or a Newton step if none does."""
 
         def one(t: Term) -> Array:
             z = t.legal(t.at(P))
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 best = t.loss.inverse_gradient(np.zeros_like(z), t.x) - z
-            bend = t.loss.hessian(z, t.x)
-            newton = -t.loss.gradient(z, t.x) / np.where((bend > 0) & np.isfinite(bend), bend, 1)
-            way = np.where(np.isfinite(best), best, newton)
+            h = t.loss.hessian(z, t.x)
+            newton = -t.loss.gradient(z, t.x) / np.where((h > 0) & np.isfinite(h), h, 1)
+            displacement = np.where(np.isfinite(best), best, newton)
             if t.w is None:
-                return way
-            return np.where(t.w > 0, way, 0)
+                return displacement
+            return np.where(t.w > 0, displacement, 0)
 
         return self.collect(one)
 
@@ -386,18 +367,18 @@ class Data:
         return self.collect(lambda t: t.weigh(np.full(t.x.shape, t.loss.curvature, t.x.dtype)))
 
     def conjugate(self, Y: Array) -> float:
-        """L*(Y), infinite for a Y that is not zero at holes."""
+        """L*(Y), infinite for a Y that is not zero at missing entries."""
         total = 0.0
         Y = self.layout.entries(Y)
         for t in self._pieces:
             y = t.part(Y)
             if t.w is not None and np.any(y[t.w == 0]):
                 return np.inf
-            parts = t.weigh(t.loss.conjugate(t.in_units(y), t.x)) - (
-                0 if t.offset is None else y * t.offset
-            )
+            parts = t.weigh(t.loss.conjugate(t.in_units(y), t.x))
+            if t.offset is not None:
+                parts = parts - y * t.offset
             # rounded up past the rounding of its own terms, so that no bound lies above the truth
-            rounding = ROUNDING * float(np.abs(parts).sum(dtype=np.float64))
+            rounding = SUM_ROUNDING * float(np.abs(parts).sum(dtype=np.float64))
             total += float(parts.sum(dtype=np.float64)) + rounding
         return total
 
@@ -407,9 +388,9 @@ class Data:
         return self.collect(lambda t: t.weigh(t.loss.feasible(t.in_units(t.part(Y)), t.x)))
 
     def dual_slack(self, Y: Array) -> Array:
-        """Return how far each entry of Y can move.
+        """Return how far each entry of Y can move within the domain of L*.
 
-        The curvature where L has gradient Y, within the domain of L*.
+        That is at most the curvature where L has gradient Y.
         """
         Y = self.layout.entries(Y)
 
@@ -417,32 +398,34 @@ class Data:
             y = t.in_units(t.part(Y))
             low, high = t.loss.dual_domain(t.x)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                bend = t.loss.hessian(t.legal(t.loss.inverse_gradient(y, t.x)), t.x)
+                curvature = t.loss.hessian(t.legal(t.loss.inverse_gradient(y, t.x)), t.x)
             inside = np.minimum(y - low, high - y)
-            return t.weigh(np.maximum(np.fmin(bend, inside), 0))
+            return t.weigh(np.maximum(np.fmin(curvature, inside), 0))
 
         return self.collect(one)
 
     def max_feasible_scale(self, Y: Array, most: float = 1.0) -> float:
         """Return the largest s <= most such that s Y is in the domain of L*."""
         Y = self.layout.entries(Y)
-        ends = (t.feasible_scales(t.part(Y), most) for t in self._pieces)
-        least = (float(np.nanmin(each, initial=most)) for each in ends if each is not None)
-        return max(min([float(most), *least]), 0.0)
+        least = float(most)
+        for t in self._pieces:
+            scales = t.feasible_scales(t.part(Y), most)
+            if scales is not None:
+                least = min(least, float(np.nanmin(scales, initial=most)))
+        return max(least, 0.0)
 
     def infeasible_columns(self, Y: Array) -> Array:
         """Return the columns of which less than half of Y is in the domain of L*."""
+        if all(t.whole_line for t in self.terms):
+            return np.zeros(self.shape[1], bool)
         Y = self.layout.entries(Y)
-        whole = all(t.whole_line for t in self.terms)
 
         def one(t: Term) -> Array:
-            ends = t.feasible_scales(t.part(Y), 1.0)
-            if ends is None:
+            scales = t.feasible_scales(t.part(Y), 1.0)
+            if scales is None:
                 return np.zeros_like(t.x)
-            return (ends < 0.5).astype(t.x.dtype)
+            return (scales < 0.5).astype(t.x.dtype)
 
-        if whole:
-            return np.zeros(self.shape[1], bool)
         return self.layout.column_sums(self.collect(one)) > 0
 
     @property
@@ -453,33 +436,37 @@ class Data:
     @property
     def neutral(self) -> float:
         """Return a predictor that every loss can take."""
-        positive = all(t.loss.link_domain.contains(np.ones(1))[0] for t in self.terms)
         if self.unbounded:
             return 0.0
-        if positive:
+        if all(t.loss.link_domain.contains(np.ones(1))[0] for t in self.terms):
             return 1.0
         return -1.0
 
     def inside(self, Z: Array) -> Array:
-        """Return which rows have all their observed predictors inside the link domains."""
-        legal = [
-            t.loss.link_domain.contains(t.at(Z)) | (False if t.w is None else t.w == 0)
-            for t in self.terms
-        ]
-        return np.all([part.all(axis=1) for part in legal], axis=0)
+        """Return a mask of the rows with all observed predictors inside the link domains."""
+        rows = np.ones(self.shape[0], bool)
+        for t in self.terms:
+            inside = t.loss.link_domain.contains(t.at(Z))
+            if t.w is not None:
+                inside = inside | (t.w == 0)
+            rows &= inside.all(axis=1)
+        return rows
 
     def prox(self, A: Array, rho: float | Array) -> Array:
-        """Return argmin_Z L(Z) + sum (rho/2) (Z - A)^2.
-
-        Rho is a number, one per column or one per entry.
-        """
+        """argmin_Z L(Z) + sum (rho/2) (Z - A)^2 for one rho, one per column or one per entry."""
         rho = np.asarray(rho, A.dtype)
 
         def one(t: Term) -> Array:
             a = t.at(A)
-            r = rho if rho.ndim == 0 or rho.shape[-1] == 1 else rho[..., t.columns]
-            z = t.loss.prox(t.legal(a), r if t.w is None else r / np.where(t.w > 0, t.w, 1), t.x)
-            z = z if t.w is None else np.where(t.w > 0, z, a)
+            r = rho
+            if rho.ndim > 0 and rho.shape[-1] != 1:
+                r = rho[..., t.columns]
+            if t.w is None:
+                z = t.loss.prox(a, r, t.x)
+            else:
+                observed = t.w > 0
+                z = t.loss.prox(t.legal(a), r / np.where(observed, t.w, 1), t.x)
+                z = np.where(observed, z, a)
             if t.offset is None:
                 return z
             return z - t.offset
@@ -491,22 +478,20 @@ class Data:
         return self.collect(lambda t: t.loss.predict(t.legal(t.at(Z))))
 
     def collect(self, of: Callable[[Term], Array]) -> Array:
-        """Lay the arrays of all terms side by side in the columns they stand for."""
+        """Return a function of every term, in the columns of the term."""
         pieces = self._pieces
         first = of(pieces[0])
         if pieces[0].columns is EVERYTHING:
             return first
-        whole = np.empty(self.terms[0].x.shape if self.layout.sparse else self.shape, first.dtype)
-        for t in pieces:
-            whole[..., t.columns] = first if t is pieces[0] else of(t)
+        whole = np.empty(self.entries_shape, first.dtype)
+        whole[..., pieces[0].columns] = first
+        for t in pieces[1:]:
+            whole[..., t.columns] = of(t)
         return whole
 
 
 def data_of(X: Any, loss: Loss, weights: Any = None) -> Data:
-    """Return the data of a table.
-
-    Dense with NaN at holes, or sparse with absent entries unobserved.
-    """
+    """Return the data of a dense table with NaN, or of a sparse one: absent means unobserved."""
     if is_sparse(X):
         return Data.of_sparse(X, loss, weights)
     return Data.of(X, loss, weights)

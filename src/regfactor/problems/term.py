@@ -1,7 +1,4 @@
-"""One loss on the observed entries of some columns.
-
-The unit of which the data of a problem are made.
-"""
+"""A term: one loss on the observed entries of some columns, the unit of a problem's data."""
 
 from __future__ import annotations
 
@@ -16,9 +13,8 @@ from regfactor.core.params import Array
 from regfactor.losses import Loss
 from regfactor.losses.base import EVERYTHING
 
-FILLER = (
-    0.5  # stands at holes: inside the domain of every loss, so that nothing there is ever infinite
-)
+# the value at missing entries: inside the domain of every loss, so that nothing there is infinite
+FILLER = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,54 +51,71 @@ class Term:
         return np.broadcast_to(self.w, self.x.shape)
 
     @property
+    def target(self) -> Array:
+        """x - offset."""
+        if self.offset is None:
+            return self.x
+        return self.x - self.offset
+
+    @property
     def size(self) -> float:
         """Return the median distance of the observed data from the offset; one instead of zero."""
-        away = np.abs(self.x if self.offset is None else self.x - self.offset)
-        return float(np.median(away if self.w is None else away[self.w > 0])) or 1.0
+        distances = np.abs(self.target)
+        if self.w is not None:
+            distances = distances[self.w > 0]
+        return float(np.median(distances)) or 1.0
+
+    def shifted(self, by: Array) -> Term:
+        """Return this term with something added to its offset."""
+        if self.offset is not None:
+            by = self.offset + by
+        return replace(self, offset=by)
 
     def losses(self, z: Array) -> Array:
         """Return the weighted loss of each entry at predictors without the offset."""
-        z = z if self.offset is None else z + self.offset
+        if self.offset is not None:
+            z = z + self.offset
         return self.weigh(self.loss.value(self.legal(z), self.x))
 
     def weigh(self, values: Array) -> Array:
-        """Return the values times their weights; at a hole zero, whatever the value."""
+        """Return the values times their weights; zero where missing, whatever the value."""
         if self.w is None:
             return values
         return self.w * np.where(self.w > 0, values, 0)
 
     @property
     def whole_line(self) -> bool:
-        """Whether the domain of L* is."""
-        return all(
-            np.ndim(end) == 0 and bool(np.isinf(end)) for end in self.loss.dual_domain(self.x)
-        )
+        """Whether the domain of L* is the whole line."""
+        low, high = self.loss.dual_domain(self.x)
+        return np.ndim(low) == np.ndim(high) == 0 and bool(np.isinf(low) and np.isinf(high))
 
     def feasible_scales(self, Y: Array, most: float) -> Array | None:
         """Return the largest s <= most of each entry such that s Y is in the domain of L*.
 
-        None: all of them are.
+        None where every s will do.
         """
         if self.whole_line:
             return None
         y = self.in_units(Y)
-        low, high = (np.broadcast_to(end, y.shape) for end in self.loss.dual_domain(self.x))
+        low, high = self.loss.dual_domain(self.x)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            return np.where(most * y > high, high / y, np.where(most * y < low, low / y, most))
+            scales = np.where(most * y < low, low / y, most)
+            return np.where(most * y > high, high / y, scales)
 
     def in_units(self, y: Array) -> Array:
-        """Return y per unit of weight, zero at holes."""
+        """Return y per unit of weight, zero at missing entries."""
         if self.w is None:
             return y
-        return np.where(self.w > 0, y / np.where(self.w > 0, self.w, 1), 0)
+        observed = self.w > 0
+        return np.where(observed, y / np.where(observed, self.w, 1), 0)
 
     def legal(self, z: Array) -> Array:
         """Return z with missing entries moved into the link domain."""
-        inside = self.loss.link_domain
         if self.w is None or self.loss.unbounded:
             return z
-        safe = inside.low + 1 if np.isfinite(inside.low) else inside.high - 1
-        return np.where((self.w > 0) | inside.contains(z), z, safe)
+        domain = self.loss.link_domain
+        safe = domain.low + 1 if np.isfinite(domain.low) else domain.high - 1
+        return np.where((self.w > 0) | domain.contains(z), z, safe)
 
     def stretches(self, length: int) -> tuple[Term, ...]:
         """Return the same vector of entries in stretches that share its arrays."""
@@ -115,5 +128,6 @@ class Term:
 
     def mapped(self, of: Callable[[Array], Array]) -> Term:
         """Return this term with every array replaced by a function of it."""
-        w, offset = (None if a is None else of(a) for a in (self.w, self.offset))
+        w = None if self.w is None else of(self.w)
+        offset = None if self.offset is None else of(self.offset)
         return Term(self.loss, self.columns, of(self.x), w, offset)
