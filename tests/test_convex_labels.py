@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse
 from scipy.special import expit
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
@@ -353,6 +354,8 @@ def test_sparse_codes_take_another_classifier():
     model = SparseCodingLabels(5, 0.1, LinearSVC(), random_state=0).fit(X, names)
     assert set(model.predict(X)) <= {"no", "yes"} and model.score(X, names) > 0.7
     assert not hasattr(model, "predict_proba") and hasattr(SparseCodingLabels(), "predict_proba")
+    forest = RandomForestClassifier()  # its length is not known before it is fitted
+    assert hasattr(SparseCodingLabels(classifier=forest), "predict_proba")
 
 
 @pytest.mark.parametrize(

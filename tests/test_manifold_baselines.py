@@ -350,13 +350,13 @@ def test_linear_latent_reconstruction_is_degree_one():
     ("model", "message"),
     [
         (LeastSquaresSVM(0.0), "'ridge' parameter"),
-        (LaplacianRegression(-1.0), "penalty > 0"),
+        (LaplacianRegression(-1.0), "'penalty' parameter"),
         (HessianRegression(dimension=0), "dimension must be"),
-        (HessianRegression(penalty=0.0), "penalty > 0"),
+        (HessianRegression(penalty=0.0), "'penalty' parameter"),
         (ParallelFieldRegression(dimension=1.5), "dimension must be"),
-        (ParallelFieldRegression(field_penalty=0.0), "field_penalty > 0"),
-        (ParallelFieldRegression(n_neighbors=0), "n_neighbors >= 1"),
-        (HessianRegression(tol=0.0), "tol > 0"),
+        (ParallelFieldRegression(field_penalty=0.0), "'field_penalty' parameter"),
+        (ParallelFieldRegression(n_neighbors=0), "'n_neighbors' parameter"),
+        (HessianRegression(tol=0.0), "'tol' parameter"),
     ],
     ids=str,
 )

@@ -16,8 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor.comparisons.graph_solvers import solve_definite
 from regfactor.comparisons.graphs import NeighborGraph, Solved
 from regfactor.comparisons.targets import TARGETS, Known, known
-from regfactor.core.params import Array, require_count, require_positive, warn
+from regfactor.core.params import Array, warn
 from regfactor.fitting.inputs import validated
+from regfactor.fitting.parameters import COUNT, FINITE_POSITIVE, check_parameters
 from regfactor.fitting.rollback import all_or_nothing
 from regfactor.kernels import widths
 
@@ -28,6 +29,12 @@ FLOOR = 1e-13
 class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
     """min over g of sum_labeled (y_i - f_i)^2 + g'Q g, f the first n of g; targets are centered."""
 
+    _parameter_constraints: dict[str, Any] = {
+        "n_neighbors": [COUNT],
+        "max_iter": [COUNT],
+        "tol": [FINITE_POSITIVE],
+    }
+
     @abc.abstractmethod
     def _form(self, X: Array) -> scipy.sparse.csr_array:
         """Return Q for training rows, sparse."""
@@ -35,10 +42,6 @@ class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
     @abc.abstractmethod
     def _extend(self, X: Array) -> Array:
         """Return targets of new rows from what was found."""
-
-    def _check(self) -> None:
-        require_count(self, n_neighbors=self.n_neighbors, max_iter=self.max_iter)
-        require_positive(self, tol=self.tol)
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows of which some have targets.
@@ -54,7 +57,7 @@ class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
         self
         """
         with all_or_nothing(self):
-            self._check()
+            check_parameters(self)
             X = self._inputs(X, reset=True)
             given = known(y, X, None, TARGETS)
             Q = self._form(X.astype(np.float64))
@@ -88,8 +91,9 @@ class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
             mean = Y.mean(axis=0)
             ones = np.zeros(Q.shape[0])
             ones[rows] = 1
-            added = ones + FLOOR * Q.diagonal()
-            added[Q.diagonal() + ones == 0] = 1  # a row without neighbors or target
+            diagonal = Q.diagonal()
+            added = ones + FLOOR * diagonal
+            added[diagonal + ones == 0] = 1  # a row without neighbors or target
             A = scipy.sparse.csr_array(Q + scipy.sparse.diags_array(added))
             side = np.zeros((Q.shape[0], len(columns)))
             side[rows] = Y - mean
@@ -114,21 +118,15 @@ class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
         return self._given.answer(self._extend(X.astype(np.float64)).astype(X.dtype))
 
     def _inputs(self, X: Any, reset: bool) -> Array:
-        return np.asarray(
-            validated(
-                self,
-                X,
-                dtype=[np.float64, np.float32],
-                reset=reset,
-                ensure_min_samples=2 if reset else 1,
-            ),
-        )
+        floats = [np.float64, np.float32]
+        fewest = 2 if reset else 1
+        X = validated(self, X, dtype=floats, reset=reset, ensure_min_samples=fewest)
+        return np.asarray(X)
 
     def _nearest(self, X: Array, k: int) -> tuple[Array, Array]:
         """Return squared distances and places of the nearest training rows."""
-        distances, places = (
-            NearestNeighbors(n_neighbors=min(k, len(self._X))).fit(self._X).kneighbors(X)
-        )
+        search = NearestNeighbors(n_neighbors=min(k, len(self._X))).fit(self._X)
+        distances, places = search.kneighbors(X)
         return np.square(distances), places
 
     def __sklearn_tags__(self) -> Tags:
@@ -178,6 +176,11 @@ class LaplacianRegression(GraphRegressor):
     array([0., 1., 2., 3., 4.])
     """
 
+    _parameter_constraints = {
+        **GraphRegressor._parameter_constraints,
+        "penalty": [FINITE_POSITIVE],
+    }
+
     def __init__(
         self,
         penalty: float = 0.1,
@@ -195,18 +198,11 @@ class LaplacianRegression(GraphRegressor):
         self.max_iter = max_iter
         self.tol = tol
 
-    def _check(self) -> None:
-        super()._check()
-        require_positive(self, penalty=self.penalty)
-        NeighborGraph(self.n_neighbors, self.graph_gamma, self.normalized)
-
     def _form(self, X: Array) -> scipy.sparse.csr_array:
-        if self.graph_gamma is None:
-            gamma = None
-        else:
-            gamma = widths.found(self.graph_gamma, X)
-        self._gamma = gamma or 0.0
-        graph = NeighborGraph(self.n_neighbors, gamma, self.normalized)
+        graph = NeighborGraph(self.n_neighbors, self.graph_gamma, self.normalized)
+        self._gamma = 0.0
+        if self.graph_gamma is not None:
+            self._gamma = graph.gamma = widths.found(self.graph_gamma, X)
         return scipy.sparse.csr_array(self.penalty * graph.laplacian(X))
 
     def _extend(self, X: Array) -> Array:

@@ -10,7 +10,7 @@ import scipy.linalg
 import scipy.sparse
 from scipy.sparse.linalg import spilu
 
-from regfactor.comparisons.graphs import Solved
+from regfactor.comparisons.graphs import Solved, ratio
 from regfactor.core.params import Array
 
 # what an incomplete factorization drops, and by how much it may fill
@@ -33,12 +33,11 @@ def solve_definite(A: scipy.sparse.csr_array, B: Array, tol: float, max_iter: in
     targets where a form outweighs them; where they outweigh the form, only the second tells of rows
     without target. Or to the rounding of A x_j, where that is larger but still small.
     """
+    ways = [conjugate_gradients]
     if len(B) <= SMALL:
         ways = [_factored, conjugate_gradients]
-    else:
-        ways = [conjugate_gradients]
-    if SMALL < len(B) <= LAST_RESORT:
-        ways.append(_factored)
+    elif len(B) <= LAST_RESORT:
+        ways = [conjugate_gradients, _factored]
     best = _judged(A, B, np.zeros_like(B), 0, tol)
     for way in ways:
         best = min(best, way(A, B, tol, max_iter), key=lambda found: found.residual)
@@ -97,11 +96,7 @@ def _descended(
     while (open_ := _wrong(R, X, B, diagonal) > tol).any() and steps < max_iter:
         AD = A @ D
         curvature = (D * AD).sum(axis=0)
-        length = np.where(
-            open_ & (curvature > 0),
-            (R * D).sum(axis=0) / np.where(curvature > 0, curvature, 1),
-            0,
-        )
+        length = np.where(open_, ratio((R * D).sum(axis=0), curvature), 0)
         X += length * D
         steps += 1
         new = B - A @ X if steps % AGAIN == 0 else R - length * AD
@@ -118,12 +113,8 @@ def _judged(A: scipy.sparse.csr_array, B: Array, X: Array, steps: int, tol: floa
     """Return a solution with its largest residual, and whether that will do."""
     wrong = _wrong(B - A @ X, X, B, A.diagonal()[:, None])
     rounding = np.minimum(EPS * _ratio(abs(A) @ abs(X), B), MOST_ROUNDING)
-    return Solved(
-        X,
-        steps,
-        float(wrong.max(initial=0.0)),
-        bool(np.all(wrong <= np.maximum(tol, rounding))),
-    )
+    met = bool(np.all(wrong <= np.maximum(tol, rounding)))
+    return Solved(X, steps, float(wrong.max(initial=0.0)), met)
 
 
 def _wrong(R: Array, X: Array, B: Array, diagonal: Array) -> Array:
@@ -145,8 +136,9 @@ def preconditioner(A: scipy.sparse.csr_array, drop: float, fill: float) -> Calla
     """Return an approximate inverse: an incomplete LU in symmetric mode, or the diagonal where that breaks down."""
     diagonal = A.diagonal()
     root = 1 / np.sqrt(diagonal)
-    scaled = scipy.sparse.diags_array(root) @ A @ scipy.sparse.diags_array(root)
-    lifted = scipy.sparse.csc_array(scaled + scipy.sparse.diags_array(np.full(len(root), LIFT)))
+    scale = scipy.sparse.diags_array(root)
+    lift = scipy.sparse.diags_array(np.full(len(root), LIFT))
+    lifted = scipy.sparse.csc_array(scale @ A @ scale + lift)
     try:
         factor = spilu(
             lifted,

@@ -17,6 +17,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from regfactor.core.params import Array, Params, require_count
 from regfactor.kernels import widths
+from regfactor.kernels.base import sparse_rows
 
 MEGABYTES = 64  # of distances that are held at once where scikit-learn has to form them
 
@@ -87,14 +88,12 @@ class NeighborGraph(Params):
         if k == 0:
             return scipy.sparse.csr_array((n, n))
         with config_context(working_memory=MEGABYTES):
-            distances, places = (
-                NearestNeighbors(n_neighbors=k, metric=metric).fit(table).kneighbors()
-            )
+            search = NearestNeighbors(n_neighbors=k, metric=metric).fit(table)
+            distances, places = search.kneighbors()
         values = np.ones(places.shape)
         if self.gamma is not None:
             values = np.exp(-widths.found(self.gamma, X) * np.square(distances, dtype=np.float64))
-        ends = np.arange(0, places.size + 1, k)
-        W = scipy.sparse.csr_array((values.ravel(), places.ravel(), ends), shape=(n, n))
+        W = sparse_rows(values, places, n)
         return scipy.sparse.csr_array(W.maximum(W.T))
 
 
@@ -141,11 +140,7 @@ def conjugate_gradients(
     while (open_ := np.linalg.norm(R, axis=0) > tol * sizes).any() and steps < max_iter:
         AD = apply(D)
         curvature = (D * AD).sum(axis=0)
-        length = np.where(
-            open_ & (curvature > 0),
-            products / np.where(curvature > 0, curvature, 1),
-            0,
-        )
+        length = np.where(open_, ratio(products, curvature), 0)
         X += length * D
         steps += 1
         # what was added up drifts from the true residual
@@ -153,6 +148,12 @@ def conjugate_gradients(
         Z = R / diagonal[:, None]
         last = products
         products = (R * Z).sum(axis=0)
-        D = Z + np.where(last > 0, products / np.where(last > 0, last, 1), 0) * D
+        D = Z + ratio(products, last) * D
     sizes = np.where(sizes > 0, sizes, 1)
-    return Solved(X, steps, float((np.linalg.norm(R, axis=0) / sizes).max(initial=0.0)))
+    residuals = np.linalg.norm(R, axis=0) / sizes
+    return Solved(X, steps, float(residuals.max(initial=0.0)))
+
+
+def ratio(a: Array, b: Array) -> Array:
+    """Return a / b, zero where b is not positive."""
+    return np.divide(a, b, out=np.zeros_like(a), where=b > 0)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse
 from sklearn.utils import gen_batches
 
 from regfactor.comparisons.graph_regression import GraphRegressor
-from regfactor.comparisons.tangents import BLOCK, Tangents, check_dimension, sparse_rows
-from regfactor.core.params import Array, require_positive, warn
+from regfactor.comparisons.tangents import BLOCK, Tangents, check_dimension
+from regfactor.core.params import Array, warn
+from regfactor.fitting.parameters import FINITE_POSITIVE
+from regfactor.kernels.base import sparse_rows
 
 FLAT = 1e-10  # of the largest singular value: directions in which a neighborhood does not extend
 
@@ -56,6 +56,11 @@ class HessianRegression(GraphRegressor):
     True
     """
 
+    _parameter_constraints = {
+        **GraphRegressor._parameter_constraints,
+        "penalty": [FINITE_POSITIVE],
+    }
+
     def __init__(
         self,
         penalty: float = 1e-3,
@@ -71,10 +76,6 @@ class HessianRegression(GraphRegressor):
         self.max_iter = max_iter
         self.tol = tol
 
-    def _check(self) -> None:
-        super()._check()
-        require_positive(self, penalty=self.penalty)
-
     def _form(self, X: Array) -> scipy.sparse.csr_array:
         k = min(self.n_neighbors, len(X) - 1)
         m = check_dimension(self.dimension, X.shape[1], len(X))
@@ -89,11 +90,11 @@ class HessianRegression(GraphRegressor):
     def _extend(self, X: Array) -> Array:
         nearest = self._nearest(X, 1)[1][:, 0]
         tangents = self._tangents
-        u = np.einsum("nd,ndm->nm", X - self._X[nearest], tangents.frames[nearest])
         U = tangents.coordinates(self._X, slice(None))[nearest]
         change = self._G[tangents.places[nearest]] - self._G[nearest][:, None]
         slopes = fits_of_quadratics(U)[:, : U.shape[2]] @ change
-        return np.asarray(self._G[nearest] + (u[:, None] @ slopes)[:, 0])
+        steps = tangents.steps(X - self._X[nearest], nearest, slopes)
+        return np.asarray(self._G[nearest] + steps)
 
 
 def _warn_of_copies(X: Array, tangents: Tangents) -> None:
@@ -130,11 +131,11 @@ def hessian_rows(X: Array, tangents: Tangents) -> scipy.sparse.csr_array:
     r, s = np.triu_indices(m)
     # f = ... + c_rs u_r u_s: 2 c_rr on the diagonal, c_rs twice off it
     scale = np.where(r == s, 2.0, np.sqrt(2))
-    blocks: list[Any] = []
+    blocks = []
     for rows in gen_batches(n, max(BLOCK // (k * (m + len(r))), 1)):
         fits = fits_of_quadratics(tangents.coordinates(X, rows))[:, m:] * scale[:, None]
         values = np.concatenate([fits, -fits.sum(axis=2, keepdims=True)], axis=2)
         places = np.concatenate([tangents.places[rows], np.arange(n)[rows, None]], axis=1)
         places = np.broadcast_to(places[:, None], values.shape)
-        blocks.append(sparse_rows(values.reshape(-1, k + 1), places.reshape(-1, k + 1), n))
+        blocks.append(sparse_rows(values, places, n))
     return scipy.sparse.csr_array(scipy.sparse.vstack(blocks))

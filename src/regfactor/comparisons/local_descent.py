@@ -54,19 +54,22 @@ class Local(Solver):
         while True:
             F = self.sweep(problem, F, B)
             B = problem.best_coefficients(F, B)
-            objective = problem.objective(F, B)
-            still = last - objective <= self.tol * abs(objective)
-            yield Iterate(
-                FactorPoint(F, B, problem.dual_point(F, B)),
-                objective,
-                settled=bool(still),
-                rank_limited=True,
-            )
-            last = objective
+            iterate = self.reached(problem, F, B, last)
+            yield iterate
+            last = iterate.objective
+
+    def reached(
+        self, problem: Convex, F: Factors, B: Array | None, last: float
+    ) -> Iterate[FactorPoint]:
+        """Return an iterate, settled unless the objective has fallen enough from the last one."""
+        objective = problem.objective(F, B)
+        still = last - objective <= self.tol * abs(objective)
+        point = FactorPoint(F, B, problem.dual_point(F, B))
+        return Iterate(point, objective, settled=bool(still), rank_limited=True)
 
     def first(self, problem: Convex) -> Factors:
         """Return random atoms inside the bounds."""
-        (n, d) = problem.shape
+        n, d = problem.shape
         random = np.random.default_rng(self.random_state)
         assert isinstance(problem.gauge, TwoView)
         C = random.normal(size=(self.rank, d))
@@ -80,18 +83,15 @@ class Local(Solver):
         data = shifted(problem, B)
         rows = problem.map.diagonal
         # a row of weight w is w equal rows, whose codes are fitted like those of one
+        alone = data
         if np.ndim(rows):
             alone = data.weighted(np.square(rows).ravel())
-        else:
-            alone = data
         size = np.linalg.norm(F.codes, axis=0) * problem.gauge.norm.value(F.C)
         ridge = PowerPenalty(2.0, 1 / np.maximum(size, SMALL * max(size.max(initial=0), 1e-300)))
         codes = update_codes(alone, F.codes * rows, F.C, ridge, float(problem.alpha), self.steps)
         ball = UnitBall(problem.gauge.norm)
-        return Factors(
-            codes / rows,
-            update_components(data, codes, F.C, ball, float(problem.alpha), self.steps),
-        )
+        C = update_components(data, codes, F.C, ball, float(problem.alpha), self.steps)
+        return Factors(codes / rows, C)
 
 
 @dataclass
@@ -104,14 +104,10 @@ class Staged(Local):
     def iterates(self, problem: Convex, start: FactorPoint | None) -> Iterator[Iterate[Any]]:
         """Yield the end of both stages."""
         gauge = problem.gauge
-        d = problem.shape[1]
         assert isinstance(gauge, TwoView)
-        first = np.arange(d) < gauge.n_first
-        alone = replace(
-            problem,
-            data=problem.data.kept(np.broadcast_to(first, problem.shape)),
-            design=None,
-        )
+        first = np.arange(problem.shape[1]) < gauge.n_first
+        data = problem.data.kept(np.broadcast_to(first, problem.shape))
+        alone = replace(problem, data=data, design=None)
         for it in super().iterates(alone, start):
             if it.settled:
                 break
@@ -123,23 +119,11 @@ class Staged(Local):
         last = np.inf
         while True:
             B = problem.best_coefficients(F, B)
-            objective = problem.objective(F, B)
-            still = last - objective <= self.tol * abs(objective)
-            yield Iterate(
-                FactorPoint(F, B, problem.dual_point(F, B)),
-                objective,
-                settled=bool(still),
-                rank_limited=True,
-            )
-            last = objective
-            fitted = update_components(
-                shifted(problem, B),
-                codes,
-                F.C,
-                ball,
-                float(problem.alpha),
-                STEPS,
-            )
+            iterate = self.reached(problem, F, B, last)
+            yield iterate
+            last = iterate.objective
+            data = shifted(problem, B)
+            fitted = update_components(data, codes, F.C, ball, float(problem.alpha), STEPS)
             F = Factors(F.Phi, np.where(first, C, fitted))
 
 

@@ -47,6 +47,11 @@ class ManyViews(Gauge):
                 f"ManyViews needs a positive size and bound for each view, got {self}.",
             )
 
+    @property
+    def equal_weights(self) -> Array:
+        """The same eta for all views."""
+        return np.full(len(self.sizes), 1 / len(self.sizes))
+
     def at(self, eta: Array) -> Trace:
         """Return the trace norm at fixed weights: a lower bound of this norm, equal to it at the best."""
         return Trace(np.repeat(np.array(self.bounds) / np.sqrt(np.maximum(eta, LEAST)), self.sizes))
@@ -54,19 +59,14 @@ class ManyViews(Gauge):
     def shares(self, Z: Array | Factors, eta: Array) -> tuple[float, Array]:
         """Return the trace norm at eta, and how much of it lies in each view."""
         if isinstance(Z, Factors):
-            W = np.linalg.qr(Z.codes, mode="r") @ Z.C
-        else:
-            W = Z
-        _, s, Vt = np.linalg.svd(W / self.at(eta).scale, full_matrices=False)
+            Z = np.linalg.qr(Z.codes, mode="r") @ Z.C
+        _, s, Vt = np.linalg.svd(Z / self.at(eta).scale, full_matrices=False)
         squares = s @ np.square(Vt)
         return float(s.sum()), np.add.reduceat(squares, np.cumsum((0, *self.sizes[:-1])))
 
     def eta(self, Z: Array | Factors, start: Array | None = None) -> Array:
         """Return the maximizing weights, by the fixed point eta_v = share of view v."""
-        if start is None:
-            eta = np.full(len(self.sizes), 1 / len(self.sizes))
-        else:
-            eta = start
+        eta = self.equal_weights if start is None else start
         for _ in range(STEPS):
             total, shares = self.shares(Z, eta)
             if total == 0:
@@ -83,14 +83,12 @@ class ManyViews(Gauge):
 
     def cost(self, F: Factors) -> float:
         """|Phi|_F max_v |C_v|_F / b_v of balanced factors: an upper bound of this norm (spec 1.5)."""
-        ends = np.cumsum((0, *self.sizes))
-        views = [
-            np.linalg.norm(F.C[:, a:b]) / bound
-            for a, b, bound in zip(ends, ends[1:], self.bounds, strict=False)
-        ]
-        if F.rank:
-            return float(np.linalg.norm(F.codes) * max(views, default=0.0))
-        return 0.0
+        sizes = [np.linalg.norm(C) for C in self.split(F.C)]
+        return float(np.linalg.norm(F.codes) * np.max(np.divide(sizes, self.bounds)))
+
+    def split(self, Z: Array) -> list[Array]:
+        """Return the columns of each view."""
+        return np.split(Z, np.cumsum(self.sizes[:-1]), axis=1)
 
     def recover(self, Z: Array) -> Factors:
         return self.recover_at(Z, self.eta(Z))
@@ -100,25 +98,20 @@ class ManyViews(Gauge):
         U, s, _ = np.linalg.svd(Z / self.at(eta).scale, full_matrices=False)
         kept = s > np.finfo(float).eps * s.max(initial=0)
         root = np.sqrt(s[kept])
-        return Factors(
-            (U[:, kept] * root).astype(Z.dtype),
-            ((U[:, kept] / root).T @ Z).astype(Z.dtype),
-        )
+        codes = U[:, kept] * root
+        C = (U[:, kept] / root).T @ Z
+        return Factors(codes.astype(Z.dtype), C.astype(Z.dtype))
 
     def prox(self, W: Array, t: float | Array) -> NoReturn:
         raise UnsupportedProblem("ManyViews has no closed prox; use MultiViewRelaxation.")
 
     def polar(self, G: Array, k: int = 1) -> Polar:
         """Return an upper bound of the dual norm by the weights b_v |G_v|, and no atom."""
-        ends = np.cumsum((0, *self.sizes))
-        parts = [
-            b * spectral_norm(G[:, i:j])
-            for b, i, j in zip(self.bounds, ends, ends[1:], strict=False)
-        ]
+        parts = np.multiply(self.bounds, [spectral_norm(part) for part in self.split(G)])
         nothing = Factors.zeros(*G.shape)
-        if sum(parts) == 0:
+        if not parts.any():
             return Polar(0.0, nothing)
-        trial = np.array(parts) / sum(parts)
+        trial = parts / parts.sum()
         values = [
             spectral_norm(G * self.at(eta / eta.sum()).scale)
             for eta in (trial, trial**2, np.ones_like(trial))
@@ -162,7 +155,7 @@ class SimplexSearch(Solver):
         """Yield every few inner steps."""
         gauge = problem.gauge
         assert isinstance(gauge, ManyViews)
-        eta = np.full(len(gauge.sizes), 1 / len(gauge.sizes))
+        eta = gauge.equal_weights
         split = Splitting(replace(problem, gauge=gauge.at(eta)), start or problem.null, 1.6)
         while True:
             split.advance(self.every)
@@ -170,13 +163,8 @@ class SimplexSearch(Solver):
             best = gauge.eta(F, eta)
             F = gauge.recover_at(F.dense(), best).astype(problem.data.dtype)
             objective = problem.objective(F, B)
-            yield Iterate(
-                FactorPoint(F, B, split.dual),
-                objective,
-                bound.value,
-                bound.rigorous,
-                steps=self.every,
-            )
+            point = FactorPoint(F, B, split.dual)
+            yield Iterate(point, objective, bound.value, bound.rigorous, steps=self.every)
             if inner - bound.value <= self.patience * (objective - inner):
                 total, shares = gauge.shares(split.Z, eta)
                 eta = np.maximum(shares / total, LEAST) if total > 0 else eta

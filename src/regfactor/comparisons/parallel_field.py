@@ -6,8 +6,10 @@ import numpy as np
 import scipy.sparse
 
 from regfactor.comparisons.graph_regression import GraphRegressor
-from regfactor.comparisons.tangents import Tangents, check_dimension, sparse_rows
-from regfactor.core.params import Array, require_not_negative, require_positive
+from regfactor.comparisons.tangents import Tangents, check_dimension
+from regfactor.core.params import Array
+from regfactor.fitting.parameters import FINITE_NON_NEGATIVE, FINITE_POSITIVE
+from regfactor.kernels.base import sparse_rows
 
 
 class ParallelFieldRegression(GraphRegressor):
@@ -50,6 +52,12 @@ class ParallelFieldRegression(GraphRegressor):
     True
     """
 
+    _parameter_constraints = {
+        **GraphRegressor._parameter_constraints,
+        "field_penalty": [FINITE_POSITIVE],
+        "parallel_penalty": [FINITE_NON_NEGATIVE],
+    }
+
     def __init__(
         self,
         field_penalty: float = 1.0,
@@ -67,26 +75,19 @@ class ParallelFieldRegression(GraphRegressor):
         self.max_iter = max_iter
         self.tol = tol
 
-    def _check(self) -> None:
-        super()._check()
-        require_positive(self, field_penalty=self.field_penalty)
-        require_not_negative(self, parallel_penalty=self.parallel_penalty)
-
     def _form(self, X: Array) -> scipy.sparse.csr_array:
         self.dimension_ = check_dimension(self.dimension, X.shape[1], len(X))
         self._tangents = Tangents.of(X, self.n_neighbors, self.dimension_)
         R1, R2 = field_rows(X, self._tangents)
-        return scipy.sparse.csr_array(
-            self.field_penalty * (R1.T @ R1) + self.parallel_penalty * (R2.T @ R2),
-        )
+        Q = self.field_penalty * (R1.T @ R1) + self.parallel_penalty * (R2.T @ R2)
+        return scipy.sparse.csr_array(Q)
 
     def _extend(self, X: Array) -> Array:
         nearest = self._nearest(X, 1)[1][:, 0]
         n = len(self._X)
-        m = self.dimension_
-        u = np.einsum("nd,ndm->nm", X - self._X[nearest], self._tangents.frames[nearest])
-        field = self._G[n:].reshape(n, m, -1)[nearest]
-        return np.asarray(self._G[nearest] + (u[:, None] @ field)[:, 0])
+        field = self._G[n:].reshape(n, self.dimension_, -1)[nearest]
+        steps = self._tangents.steps(X - self._X[nearest], nearest, field)
+        return np.asarray(self._G[nearest] + steps)
 
 
 def field_rows(
@@ -94,22 +95,20 @@ def field_rows(
     tangents: Tangents,
 ) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
     """Return R1 and R2, whose squared lengths at [f; v] are the two sums (spec A5)."""
-    (n, k) = tangents.places.shape
+    n, k = tangents.places.shape
     m = tangents.frames.shape[2]
     own = np.broadcast_to(np.arange(n)[:, None], (n, k)).ravel()
     other = tangents.places.ravel()
     u = tangents.coordinates(X, slice(None)).reshape(n * k, m)
     fields = n + m * own[:, None] + np.arange(m)
     one = np.ones((n * k, 1))
-    first = sparse_rows(
-        np.hstack([u, one, -one]),
-        np.hstack([fields, own[:, None], other[:, None]]),
-        n * (m + 1),
-    )
+    values = np.hstack([u, one, -one])
+    places = np.hstack([fields, own[:, None], other[:, None]])
+    first = sparse_rows(values, places, n * (m + 1))
     # row (i, j, a) of the second: sum_b (T_i'T_j)_ab v_jb - v_ia
     turns = tangents.frames.transpose(0, 2, 1)[:, None] @ tangents.frames[tangents.places]
     values = np.concatenate([turns.reshape(n * k, m, m), np.full((n * k, m, 1), -1.0)], axis=2)
     theirs = np.broadcast_to((n + m * other[:, None] + np.arange(m))[:, None], (n * k, m, m))
     places = np.concatenate([theirs, fields[:, :, None]], axis=2)
-    second = sparse_rows(values.reshape(-1, m + 1), places.reshape(-1, m + 1), n * (m + 1))
+    second = sparse_rows(values, places, n * (m + 1))
     return first, second

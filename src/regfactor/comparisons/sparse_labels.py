@@ -8,21 +8,20 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.decomposition import DictionaryLearning
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils import Tags, check_consistent_length, column_or_1d
+from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor.core.params import Array, require_count, require_positive
+from regfactor.comparisons.targets import labels_of
+from regfactor.core.params import Array
 from regfactor.fitting.inputs import validated
-from regfactor.fitting.labels import encode_labels
+from regfactor.fitting.parameters import COUNT, FINITE_POSITIVE, check_parameters
 from regfactor.fitting.rollback import all_or_nothing
 
 
 def _gives_probabilities(estimator: Any) -> bool:
-    classifier = (
-        getattr(estimator, "classifier_", None) or estimator.classifier or LogisticRegression()
-    )
-    if hasattr(classifier, "predict_proba"):
+    classifier = getattr(estimator, "classifier_", estimator.classifier)
+    if classifier is None or hasattr(classifier, "predict_proba"):
         return True
     raise AttributeError(f"classifier={classifier!r} has no predict_proba; use one that has.")
 
@@ -72,6 +71,13 @@ class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
     True
     """
 
+    _parameter_constraints = {
+        "n_components": [COUNT],
+        "max_iter": [COUNT],
+        "alpha": [FINITE_POSITIVE],
+        "tol": [FINITE_POSITIVE],
+    }
+
     def __init__(
         self,
         n_components: int = 10,
@@ -105,23 +111,13 @@ class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
         self
         """
         with all_or_nothing(self):
-            require_count(self, n_components=self.n_components, max_iter=self.max_iter)
-            require_positive(self, alpha=self.alpha, tol=self.tol)
+            check_parameters(self)
             if y is None:
                 raise ValueError(
                     f"{type(self).__name__} requires y to be passed, but the target y is None.",
                 )
             X = validated(self, X, dtype=np.float64)
-            labels = encode_labels(
-                column_or_1d(y, warn=True) if np.asarray(y).ndim == 2 else y,
-                self.unlabeled,
-            )
-            check_consistent_length(X, labels.codes)
-            if len(labels.classes) < 2:
-                raise ValueError(
-                    f"A classifier needs labels of at least two classes, got {len(labels.classes)} "
-                    "class.",
-                )
+            labels = labels_of(y, X, self.unlabeled)
             learned = DictionaryLearning(
                 self.n_components,
                 alpha=self.alpha,
@@ -136,15 +132,12 @@ class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
             self.n_iter_ = learned.n_iter_
             self.codes_ = learned.transform(X)
             self.classes_ = labels.classes
-            if self.classifier is None:
-                classifier = LogisticRegression()
-            else:
+            known = labels.labeled
+            classifier = LogisticRegression()
+            if self.classifier is not None:
                 classifier = clone(self.classifier)
-            self.classifier_ = classifier.fit(
-                self.codes_[labels.labeled],
-                labels.codes[labels.labeled],
-            )
-            found = np.where(labels.labeled, labels.codes, self.classifier_.predict(self.codes_))
+            self.classifier_ = classifier.fit(self.codes_[known], labels.codes[known])
+            found = np.where(known, labels.codes, self.classifier_.predict(self.codes_))
             self.transduction_ = labels.classes[found]
         return self
 
@@ -160,9 +153,8 @@ class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
         ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        return np.asarray(
-            self._learned.transform(validated(self, X, dtype=np.float64, reset=False)),
-        )
+        X = validated(self, X, dtype=np.float64, reset=False)
+        return np.asarray(self._learned.transform(X))
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
         """Fit, and return the codes of the training rows."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from sklearn import config_context
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import gen_batches
@@ -42,18 +41,16 @@ class Tangents:
         """Return the neighbors of some rows in the frames there, relative to the rows, (rows, k, m)."""
         return np.asarray((X[self.places[rows]] - X[rows, None]) @ self.frames[rows])
 
+    def steps(self, differences: Array, rows: Array, slopes: Array) -> Array:
+        """Return the changes from some rows over differences, by slopes (rows, m, targets)."""
+        return np.einsum("nd,ndm,nmt->nt", differences, self.frames[rows], slopes, optimize=True)
+
 
 def check_dimension(dimension: Any, n_features: int, n_rows: int) -> int:
     """Return the dimension of a surface; raise for one that the rows cannot have."""
     if not is_number(dimension) or int(dimension) != dimension or dimension < 1:
         raise ValueError(f"dimension must be a whole number >= 1, got {dimension!r}.")
     return min(int(dimension), n_features, n_rows - 1)
-
-
-def sparse_rows(values: Array, places: Array, n: int) -> scipy.sparse.csr_array:
-    """Return the sparse matrix whose rows have values (rows, count) at places (rows, count)."""
-    ends = np.arange(0, values.size + 1, values.shape[1])
-    return scipy.sparse.csr_array((values.ravel(), places.ravel(), ends), shape=(len(values), n))
 
 
 def _leading(around: Array, dimension: int) -> Array:

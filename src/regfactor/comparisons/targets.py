@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from regfactor.core.params import Array
-from regfactor.fitting.labels import as_labels, as_targets, encode_labels, is_labeled
+from regfactor.fitting.labels import Labels, as_labels, as_targets, encode_labels, is_labeled
 from regfactor.fitting.targets import Targets
 
 CLASSES = True
@@ -97,11 +97,17 @@ def _holds_classes(y: Any, unlabeled: Any) -> bool:
 
 
 def _sides(y: Any, X: Any, unlabeled: Any) -> Known:
+    labels = labels_of(y, X, unlabeled)
+    Y = 2 * labels.one_hot() - 1
+    Y[~labels.labeled] = np.nan
+    return Known(Y[:, 1:] if Y.shape[1] == 2 else Y, (len(Y),), labels.classes)
+
+
+def labels_of(y: Any, X: Any, unlabeled: Any) -> Labels:
+    """Return the labels of the rows of X, of at least two classes."""
     array = np.asarray(y)
     if array.ndim == 2 and array.shape[1] == 1:
         y = column_or_1d(array, warn=True)
-    else:
-        y = y
     labels = encode_labels(y, unlabeled)
     check_consistent_length(X, labels.codes)
     if len(labels.classes) < 2:
@@ -109,9 +115,7 @@ def _sides(y: Any, X: Any, unlabeled: Any) -> Known:
             f"A classifier needs labeled rows of at least two classes, got {len(labels.classes)} "
             "class.",
         )
-    Y = 2 * labels.one_hot() - 1
-    Y[~labels.labeled] = np.nan
-    return Known(Y[:, 1:] if Y.shape[1] == 2 else Y, (len(Y),), labels.classes)
+    return labels
 
 
 def _targets(y: Any, X: Any, unlabeled: Any) -> Known:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import itertools
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -72,6 +73,12 @@ def least_squares(D: Array, Y: Array) -> tuple[Array, Array, float]:
     return B, E, float(np.linalg.slogdet(E.T @ E / len(Y))[1])
 
 
+def _windows(X: Array, length: int) -> Array:
+    """Return all runs of consecutive rows, each as one row."""
+    windows = np.lib.stride_tricks.sliding_window_view(X, length, axis=0)
+    return windows.transpose(0, 2, 1).reshape(len(windows), -1)
+
+
 class HannanRissanen(Forecaster):
     """x_t = sum_i A_i x_{t-i} + v_t + sum_j M_j v_{t-j} by least squares.
 
@@ -125,23 +132,26 @@ class HannanRissanen(Forecaster):
         T = len(V)
         first = max(*ps, *qs)
         X = X[len(X) - T :]  # both begin where the long autoregression does
-        whole = regressors(X, V[:, :0], first, 0, False), regressors(V, V[:, :0], first, 0, False)
+        lags = regressors(X, V[:, :0], first, 0, False)
+        noises = regressors(V, V[:, :0], first, 0, False)
         ones = np.ones((T - first, int(self.intercept)))
+
+        def regression(p: int, q: int) -> tuple[Array, Array, float]:
+            D = np.hstack([lags[:, : p * n], noises[:, : q * n], ones])
+            return least_squares(D, X[first:])
+
         best = (np.inf, 0, 0)
-        for p in ps:
-            for q in qs:
-                D = np.hstack([whole[0][:, : p * n], whole[1][:, : q * n], ones])
-                _, _, size = least_squares(D, X[first:])
-                best = min(best, (criterion(size, T - first, n, D.shape[1]), p, q))
+        for p, q in itertools.product(ps, qs):
+            B, _, size = regression(p, q)
+            best = min(best, (criterion(size, T - first, n, len(B)), p, q))
         _, p, q = best
-        D = np.hstack([whole[0][:, : p * n], whole[1][:, : q * n], ones])
-        B, E, _ = least_squares(D, X[first:])
+        B, E, _ = regression(p, q)
         self.p_ = p
         self.q_ = q
         self.sigma_ = E.T @ E / len(E)
-        self.ar_, self.ma_ = (
-            B[a * n : b * n].reshape(-1, n, n).transpose(0, 2, 1) for a, b in ((0, p), (p, p + q))
-        )
+        coefficients = B[: (p + q) * n].reshape(-1, n, n).transpose(0, 2, 1)
+        self.ar_ = coefficients[:p]
+        self.ma_ = coefficients[p:]
         self.intercept_ = B[-1] if self.intercept else np.zeros(n)
         self.radius_ = radius(self.ar_)
         self._last = X[T - first :]
@@ -216,19 +226,14 @@ class N4SID(Forecaster):
     def _fit(self, X: Array) -> None:
         T, n = X.shape
         require_count(self, max_order=self.max_order, order=self.order or 1)
-        if self.blocks is None:
-            i = max(2, min(10, T // (4 * n + 4)))
-        else:
+        i = max(2, min(10, T // (4 * n + 4)))
+        if self.blocks is not None:
             i = self.blocks
         if i < 2:
             raise ValueError(f"N4SID needs blocks >= 2, got {i}.")
         self.mean_ = X.mean(axis=0)
         Z = X - self.mean_
-        windows = (
-            np.lib.stride_tricks.sliding_window_view(Z, 2 * i, axis=0)
-            .transpose(0, 2, 1)
-            .reshape(-1, 2 * i * n)
-        )
+        windows = _windows(Z, 2 * i)
         if len(windows) < 2 * i * n:
             raise ValueError(f"{T} rows are too few for blocks={i} of {n} series; lower blocks.")
         states, R, ahead = _states(windows, i, n)
@@ -240,11 +245,8 @@ class N4SID(Forecaster):
         best = np.inf
         now = Z[i : i + len(windows)]
         for k in orders:
-            parts = _system(
-                states[:, :k],
-                scipy.linalg.solve_triangular(R[:k, :k], ahead[:k]).T,
-                now,
-            )
+            later = scipy.linalg.solve_triangular(R[:k, :k], ahead[:k]).T
+            parts = _system(states[:, :k], later, now)
             errors, state = _filtered(*parts, Z)
             size = float(np.linalg.slogdet(errors.T @ errors / T)[1])
             score = bic(size, T, n, 2 * k) if np.isfinite(size) else np.inf
@@ -252,7 +254,7 @@ class N4SID(Forecaster):
                 best = score
                 self.order_ = k
                 self._state = state
-                (self.transition_, self.gain_, self.output_) = parts
+                self.transition_, self.gain_, self.output_ = parts
                 self.sigma_ = errors.T @ errors / T
         self.radius_ = float(np.abs(np.linalg.eigvals(self.transition_)).max())
 
@@ -358,12 +360,7 @@ class HSEHMM(Forecaster):
     def _fit(self, X: Array) -> None:
         require_count(self, n_states=self.n_states, window=self.window)
         w = self.window
-        n = X.shape[1]
-        rows = (
-            np.lib.stride_tricks.sliding_window_view(X, w, axis=0)
-            .transpose(0, 2, 1)
-            .reshape(-1, w * n)
-        )
+        rows = _windows(X, w)
         first = rows[:-2]
         second = rows[1:-1]
         third = rows[2:]
@@ -374,11 +371,8 @@ class HSEHMM(Forecaster):
         L = gram(second, second)
         F = gram(second, third)
         leading = [max(m - self.n_states, 0), m - 1]
-        values, A = scipy.linalg.eigh(
-            L @ K @ L,
-            L + self.ridge * np.eye(m),
-            subset_by_index=leading,
-        )
+        lifted = L + self.ridge * np.eye(m)
+        values, A = scipy.linalg.eigh(L @ K @ L, lifted, subset_by_index=leading)
         self.n_states_ = len(values)
         A = A / np.sqrt(np.einsum("ij,ij->j", A, L @ A))
         self._second = second

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse
 
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array, Params
@@ -55,6 +56,13 @@ def about_mean(Y: Any, X: Any = None) -> tuple[Any, Any]:
     if X is not None:
         X = np.asarray(X) - mean
     return np.asarray(Y) - mean, X
+
+
+def sparse_rows(values: Array, places: Array, n: int) -> scipy.sparse.csr_array:
+    """Return the sparse matrix of n columns whose rows have these values at these places."""
+    ends = np.arange(0, values.size + 1, values.shape[-1])
+    shape = (len(ends) - 1, n)
+    return scipy.sparse.csr_array((values.ravel(), places.ravel(), ends), shape=shape)
 
 
 def float_type(X: Any) -> Any:

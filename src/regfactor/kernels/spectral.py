@@ -29,7 +29,7 @@ from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 from regfactor.core.linalg import is_sparse, is_symmetric
 from regfactor.core.params import Array, require_count, require_positive, warn
 from regfactor.kernels import widths
-from regfactor.kernels.base import Kernel, about_mean, float_type
+from regfactor.kernels.base import Kernel, about_mean, float_type, sparse_rows
 
 EUCLIDEAN_METRICS = ("euclidean", "l2")  # computed by inner products, not by differences
 
@@ -189,7 +189,7 @@ class LocallyLinear(FromGraph):
         ridges = self.reg * np.where(traces > 0, traces, 1.0)
         grams += ridges[:, None, None] * np.eye(places.shape[1])
         W = np.linalg.solve(grams, np.ones((*places.shape, 1)))[..., 0]
-        return _spread(W / W.sum(axis=1, keepdims=True), places, Y.shape[0])
+        return sparse_rows(W / W.sum(axis=1, keepdims=True), places, Y.shape[0])
 
 
 @dataclass
@@ -230,7 +230,7 @@ class Laplacian(FromGraph):
         squares, places = self._neighborhoods(None, Y)
         A = self._affinities(squares, Y)
         if places is not None:
-            A = _spread(A, places, Y.shape[0]).toarray()
+            A = sparse_rows(A, places, Y.shape[0]).toarray()
             A = np.maximum(A, A.T)
         return np.diag(A.sum(axis=1)) - A
 
@@ -241,7 +241,7 @@ class Laplacian(FromGraph):
         A /= A.sum(axis=1, keepdims=True)
         if places is None:
             return A
-        return _spread(A, places, Y.shape[0])
+        return sparse_rows(A, places, Y.shape[0])
 
     def _neighborhoods(self, X: Any, Y: Any) -> tuple[Array, Array | None]:
         """Return squared distances to neighbors, and their places; None if all are neighbors."""
@@ -287,12 +287,6 @@ def _nearest(X: Any, Y: Any, n_neighbors: int) -> tuple[Array, Array]:
     search = NearestNeighbors(n_neighbors=int(n_neighbors)).fit(Y)
     distances, places = search.kneighbors(X)
     return distances.astype(np.float64, copy=False), places
-
-
-def _spread(values: Array, places: Array, n: int) -> scipy.sparse.csr_array:
-    """Return the sparse rows that have these values at these places."""
-    ends = np.arange(0, places.size + 1, places.shape[1])
-    return scipy.sparse.csr_array((values.ravel(), places.ravel(), ends), shape=(len(places), n))
 
 
 def _joined(graph: Any, Y: Any, labels: Array) -> Any:
