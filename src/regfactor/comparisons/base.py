@@ -1,4 +1,4 @@
-"""What estimators on a kernel share: inputs, the kernel expansion that predicts, tags."""
+"""Common parts of estimators on a kernel: inputs, the kernel expansion that predicts, tags."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class KernelMachine(BaseEstimator, abc.ABC):
         return X
 
     def _publish(self, basis: Basis, c: Array, b: Array, given: Known, dtype: Any) -> None:
-        """Set what predictions are made from."""
+        """Set the attributes that predictions are computed from."""
         coef = basis.coefficients(c).astype(dtype)
         self._expansion = basis.expansion
         self._coef = coef
@@ -98,7 +98,7 @@ class KernelMachine(BaseEstimator, abc.ABC):
         return self._given.answer(f)
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that sparse tables are taken, and that a precomputed kernel is a square one."""
+        """Return the tags: sparse input if the kernel takes it, pairwise if it is precomputed."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = takes_sparse(self.kernel)
         tags.input_tags.pairwise = is_pairwise(self.kernel)

@@ -1,4 +1,7 @@
-"""Functions in the space of a kernel as h = T c on training rows: by a Gram matrix, by inputs, or by landmarks."""
+"""Functions in the space of a kernel, h = T c on training rows.
+
+T is a Gram matrix, the inputs, or features of landmarks.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ class Expansion:
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Training rows as h = table @ c with |h|^2 = c'table c (`dual`: a Gram matrix) or c'c (features)."""
+    """h = table @ c on training rows.
+
+    |h|^2 is c'table c with a Gram matrix (`dual`), c'c with features.
+    """
 
     table: Any
     dual: bool
@@ -52,7 +58,7 @@ class Basis:
     back: Any = None  # features of landmarks -> coefficients of the kernel there
 
     def coefficients(self, c: Array) -> Array:
-        """Return what `expansion` takes."""
+        """Return the coefficients in the form that `expansion` takes."""
         if self.back is None:
             return c
         return np.asarray(self.back @ c)
@@ -71,9 +77,9 @@ def basis_of(
     features: bool,
     random_state: Any,
 ) -> Basis:
-    """Return the basis that suits: inputs for a linear kernel, a Gram matrix for few rows, otherwise landmarks.
+    """Return a basis: inputs of a linear kernel, a Gram matrix of few rows, otherwise landmarks.
 
-    `features` asks for features whatever the number of rows.
+    `features` asks for features for any number of rows.
     """
     n, d = X.shape
     if isinstance(kernel, Linear):
@@ -129,7 +135,7 @@ def sum_of_products(A: Any, B: Any, axis: int) -> Array:
 
 
 def _held(references: Any, kernel: Kernel) -> Any:
-    """Return what is kept of the references: of a precomputed kernel only their number is needed."""
+    """Return the references to keep: of a precomputed kernel only their number is needed."""
     if isinstance(kernel, Precomputed):
         return np.empty((references.shape[0], 0))
     return references

@@ -1,8 +1,9 @@
-"""The space of a kernel with the norm gamma_A |h|_K^2 + c h'Mh, M a form on training rows (Sindhwani et al. 2005).
+"""The space of a kernel with the norm gamma_A |h|_K^2 + c h'Mh.
 
-A machine in this space is an ordinary one on labeled rows L whose features Phi_L have the products
-of the deformed kernel, Phi_L Phi_L' = K_L. (gamma_A I + c M K)^-1 I_.L: least squares has a closed
-form, and a support vector machine is any solver for support vector machines.
+M is a form on training rows (Sindhwani et al. 2005). A machine in this space is an ordinary one on
+labeled rows L whose features Phi_L have the products of the deformed kernel, Phi_L Phi_L' = K_L.
+(gamma_A I + c M K)^-1 I_.L: least squares has a closed form, and a support vector machine is any
+solver for support vector machines.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ class Space(abc.ABC):
 
     @abc.abstractmethod
     def features(self, rows: Array) -> tuple[Array, Callable[[Array], Array]]:
-        """Return Phi of these rows, and what takes v to the c with table[rows] @ c = Phi @ v and norm |v|^2."""
+        """Return Phi of these rows, and the map from v to c.
+
+        table[rows] @ c = Phi @ v, and the norm is |v|^2.
+        """
 
     def norm(self, c: Array) -> float:
         """Return the norm of h, summed over columns."""
@@ -54,7 +58,7 @@ class DualSpace(Space):
     """By an LU factorization in the coefficients of the kernel expansion."""
 
     def ridge(self, rows: Array, Y: Array, intercept: bool) -> Array:
-        """(J K + gamma_A l I + c l M K) C = J Y, J the rows that are labeled, less their mean with an intercept."""
+        """(J K + gamma_A l I + c l M K) C = J Y, J the labeled rows, centered with an intercept."""
         K = self.basis.table
         count = len(rows)
         A = (count * self.intrinsic) * (self.form @ K)
@@ -187,6 +191,6 @@ def _cholesky(A: Array) -> Array:
         return np.asarray(scipy.linalg.cholesky(A, check_finite=False))
     except scipy.linalg.LinAlgError as error:
         raise ValueError(
-            "gamma_A is lost in rounding beside the other terms, so that the solution is not "
+            "gamma_A is lost in rounding next to the other terms, so that the solution is not "
             "determined. Scale the inputs, or raise gamma_A.",
         ) from error

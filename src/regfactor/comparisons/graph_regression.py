@@ -1,4 +1,4 @@
-"""Targets spread over a graph of all rows: what such methods share, and the plainest of them."""
+"""Targets spread over a graph of all rows: the common base class, and the simplest method."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
 
     @abc.abstractmethod
     def _extend(self, X: Array) -> Array:
-        """Return targets of new rows from what was found."""
+        """Return targets of new rows from those of training rows."""
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows of which some have targets.
@@ -130,19 +130,19 @@ class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
         return np.square(distances), places
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that what is smooth over ten neighbors follows few rows only roughly."""
+        """Return the tags: targets that are smooth over ten neighbors fit few rows only roughly."""
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True
         return tags
 
 
 class LaplacianRegression(GraphRegressor):
-    """min over f of sum_labeled (y_i - f_i)^2 + penalty f'L f, L the Laplacian of a graph of neighbors.
+    """min over f of sum_labeled (y_i - f_i)^2 + penalty f'L f.
 
-    Transductive (Belkin, Matveeva & Niyogi 2004): (S + penalty L) f = S y with S the indicator of
-    labeled rows and y centered, a sparse system, by preconditioned conjugate gradients. New rows
-    have the mean of their neighbors' f, each weighing as its join would, which is what minimizes
-    their share of f'L f.
+    L is the Laplacian of a graph of neighbors. Transductive (Belkin, Matveeva & Niyogi 2004):
+    (S + penalty L) f = S y with S the indicator of labeled rows and y centered, a sparse system, by
+    preconditioned conjugate gradients. New rows have the mean of their neighbors' f, each weighing
+    as its join would, which is what minimizes their share of f'L f.
 
     Parameters
     ----------
@@ -172,7 +172,8 @@ class LaplacianRegression(GraphRegressor):
     >>> import numpy as np
     >>> from regfactor.baselines import LaplacianRegression
     >>> X = np.arange(5.0)[:, None]
-    >>> LaplacianRegression(1e-6, n_neighbors=1).fit(X, [0.0, np.nan, np.nan, np.nan, 4.0]).transduction_.round(2)
+    >>> y = [0.0, np.nan, np.nan, np.nan, 4.0]
+    >>> LaplacianRegression(1e-6, n_neighbors=1).fit(X, y).transduction_.round(2)
     array([0., 1., 2., 3., 4.])
     """
 

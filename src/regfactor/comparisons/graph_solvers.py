@@ -1,4 +1,4 @@
-"""Sparse positive definite systems: small ones directly, others by preconditioned conjugate gradients."""
+"""Sparse positive definite systems: factorization, or preconditioned conjugate gradients."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def solve_definite(A: scipy.sparse.csr_array, B: Array, tol: float, max_iter: in
     """Solve A x_j = b_j for all columns of B, A sparse and positive definite.
 
     To |r_j| <= tol |b_j| and |r_j / diag A| <= tol |x_j|, r_j = A x_j - b_j. The first holds the
-    targets where a form outweighs them; where they outweigh the form, only the second tells of rows
+    targets where a form outweighs them; where they outweigh the form, only the second shows rows
     without target. Or to the rounding of A x_j, where that is larger but still small.
     """
     ways = [conjugate_gradients]
@@ -86,7 +86,7 @@ def _descended(
     tol: float,
     max_iter: int,
 ) -> Solved:
-    """Go on by flexible steps (Notay 2000): a preconditioner is symmetric only up to what it drops."""
+    """Continue by flexible steps (Notay 2000): the preconditioner is not quite symmetric."""
     R = B - A @ begin.X
     X = begin.X.copy()
     diagonal = A.diagonal()[:, None]
@@ -110,7 +110,7 @@ def _descended(
 
 
 def _judged(A: scipy.sparse.csr_array, B: Array, X: Array, steps: int, tol: float) -> Solved:
-    """Return a solution with its largest residual, and whether that will do."""
+    """Return a solution with its largest residual, and whether that is small enough."""
     wrong = _wrong(B - A @ X, X, B, A.diagonal()[:, None])
     rounding = np.minimum(EPS * _ratio(abs(A) @ abs(X), B), MOST_ROUNDING)
     met = bool(np.all(wrong <= np.maximum(tol, rounding)))
@@ -118,7 +118,7 @@ def _judged(A: scipy.sparse.csr_array, B: Array, X: Array, steps: int, tol: floa
 
 
 def _wrong(R: Array, X: Array, B: Array, diagonal: Array) -> Array:
-    """Return how large the residuals R of the columns of X are, in units of B, or of X after one Jacobi step."""
+    """Return relative residuals of columns: R relative to B, or a Jacobi step relative to X."""
     return np.maximum(_ratio(R, B), _ratio(R / diagonal, X))
 
 
@@ -133,7 +133,7 @@ def _ratio(A: Array, B: Array) -> Array:
 
 
 def preconditioner(A: scipy.sparse.csr_array, drop: float, fill: float) -> Callable[[Array], Array]:
-    """Return an approximate inverse: an incomplete LU in symmetric mode, or the diagonal where that breaks down."""
+    """Return an approximate inverse: incomplete LU in symmetric mode, or else the diagonal."""
     diagonal = A.diagonal()
     root = 1 / np.sqrt(diagonal)
     scale = scipy.sparse.diags_array(root)

@@ -24,10 +24,11 @@ MEGABYTES = 64  # of distances that are held at once where scikit-learn has to f
 
 @dataclass
 class NeighborGraph(Params):
-    """W_ij = 1, or exp(-gamma |x_i - x_j|^2), where i or j is among the n_neighbors nearest of the other; else 0.
+    """W_ij = 1, or exp(-gamma |x_i - x_j|^2), of neighbors i and j; else 0.
 
-    Where there are fewer other rows, all of them are neighbors. No row is its own neighbor, but
-    equal rows are. The same rows always give the same graph.
+    Rows are neighbors if one is among the n_neighbors nearest rows of the other. Where there are
+    fewer other rows, all of them are neighbors. No row is its own neighbor, but equal rows are. The
+    same rows always give the same graph.
 
     Parameters
     ----------
@@ -42,7 +43,8 @@ class NeighborGraph(Params):
     --------
     >>> import numpy as np
     >>> from regfactor.baselines import NeighborGraph
-    >>> NeighborGraph(n_neighbors=1, normalized=False).laplacian(np.array([[0.0], [1.0], [3.0]])).toarray()
+    >>> X = np.array([[0.0], [1.0], [3.0]])
+    >>> NeighborGraph(n_neighbors=1, normalized=False).laplacian(X).toarray()
     array([[ 1., -1.,  0.],
            [-1.,  2., -1.],
            [ 0., -1.,  1.]])
@@ -62,7 +64,7 @@ class NeighborGraph(Params):
         return self._weights(X, X, "minkowski")
 
     def affinities_of_gram(self, K: Array) -> scipy.sparse.csr_array:
-        """Return W of rows of which only the inner products K are known: |x - y|^2 = K_xx + K_yy - 2 K_xy."""
+        """Return W of rows with inner products K, by |x - y|^2 = K_xx + K_yy - 2 K_xy."""
         sizes = np.diagonal(K).astype(np.float64)
         squares = np.maximum(sizes[:, None] + sizes - 2 * K, 0)
         np.fill_diagonal(squares, 0.0)
@@ -112,7 +114,7 @@ class Power:
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """What was found: solutions, steps taken, the largest relative residual, and whether it is as small as asked."""
+    """Solutions X, number of steps, largest relative residual, and whether that is small enough."""
 
     X: Array
     n_iter: int
@@ -127,9 +129,10 @@ def conjugate_gradients(
     tol: float,
     max_iter: int,
 ) -> Solved:
-    """Solve A x_j = b_j for all columns of B at once, A positive definite, to |A x_j - b_j| <= tol |b_j|.
+    """Solve A x_j = b_j for all columns of B at once, A positive definite.
 
-    `diagonal` is that of A, or near it; dividing by it preconditions.
+    The run ends at |A x_j - b_j| <= tol |b_j|. `diagonal` is that of A, or near it; dividing by
+    it preconditions.
     """
     X = np.zeros_like(B)
     R = B.copy()

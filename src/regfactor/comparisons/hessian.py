@@ -1,4 +1,4 @@
-"""Hessian energy: targets that are as nearly linear along the surface of the rows as the labels allow."""
+"""Hessian energy: targets that are nearly linear along the surface of the rows."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ FLAT = 1e-10  # of the largest singular value: directions in which a neighborhoo
 
 
 class HessianRegression(GraphRegressor):
-    """min over f of sum_labeled (y_i - f_i)^2 + penalty sum_i |Hess f (x_i)|^2, along the surface of all rows.
+    """min over f of sum_labeled (y_i - f_i)^2 + penalty sum_i |Hess f (x_i)|^2.
 
-    Kim, Steinke & Hein (2009). At each row a quadratic through f_i is fitted to its neighbors, in
-    coordinates of their tangent space; the sum of its squared second derivatives is a sparse form
-    f'B f, zero for functions that are linear along the surface, where the Laplacian's is zero for
-    constants alone. (S + penalty B) f = S y is solved by preconditioned conjugate gradients. New
-    rows follow the quadratic of the nearest training row up to first order.
+    Derivatives are along the surface of all rows. Kim, Steinke & Hein (2009). At each row a
+    quadratic through f_i is fitted to its neighbors, in coordinates of their tangent space; the sum
+    of its squared second derivatives is a sparse form f'B f, zero for functions that are linear
+    along the surface, where the Laplacian's is zero for constants alone. (S + penalty B) f = S y is
+    solved by preconditioned conjugate gradients. New rows follow the quadratic of the nearest
+    training row up to first order.
 
     Parameters
     ----------
@@ -108,7 +109,7 @@ def _warn_of_copies(X: Array, tangents: Tangents) -> None:
 
 
 def fits_of_quadratics(U: Array) -> Array:
-    """Return what takes values at coordinates (rows, k, m) to coefficients of u_r and of u_r u_s, r <= s.
+    """Return maps from values at coordinates (rows, k, m) to coefficients of u_r, u_r u_s, r <= s.
 
     In units of the neighborhood's own size, so that a direction in which it is flat up to rounding
     is left out.

@@ -1,4 +1,4 @@
-"""Voting by labeled words: what stated words say on their own, without learning from the rows."""
+"""Voting by labeled words: predictions by the statements alone, without learning from the rows."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from regfactor.labels.expectation.statements import as_constraints, check_labels
 
 
 class KeywordVote(ClassifierMixin, BaseEstimator):
-    """argmax_c sum over the stated words w in x of (share of c among rows with w, less 1/n_classes).
+    """argmax_c sum over stated words w in x of (share of c in rows with w, less 1/n_classes).
 
-    What learning from labeled words is to be compared with: it takes the same statements and learns
+    A baseline for learning from labeled words: it takes the same statements and learns
     nothing. Rows in which no stated word occurs go to the class with the largest share among the
     labels given to `fit`, without labels to the first class.
 
@@ -45,8 +45,9 @@ class KeywordVote(ClassifierMixin, BaseEstimator):
     --------
     >>> from regfactor.baselines import KeywordVote
     >>> from regfactor.constraints import labeled_feature
-    >>> words = [labeled_feature(0, {"sport": 0.9, "news": 0.1}), labeled_feature(1, {"sport": 0.2, "news": 0.8})]
-    >>> KeywordVote(words).fit([[1, 0], [0, 2], [1, 1]], ["", "", ""]).transduction_
+    >>> goal = labeled_feature(0, {"sport": 0.9, "news": 0.1})
+    >>> vote = labeled_feature(1, {"sport": 0.2, "news": 0.8})
+    >>> KeywordVote([goal, vote]).fit([[1, 0], [0, 2], [1, 1]], ["", "", ""]).transduction_
     array(['sport', 'news', 'sport'], dtype='<U5')
     """
 
@@ -141,7 +142,7 @@ class KeywordVote(ClassifierMixin, BaseEstimator):
         return self.classes_[self._votes(self._table(X, reset=False)).argmax(axis=1)]
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that sparse tables are taken."""
+        """Return the tags: sparse tables are accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags

@@ -1,4 +1,7 @@
-"""What labels as a second view are compared with (thesis, 6.2.2): alternation, two stages, matrix completion."""
+"""Baselines of labels as a second view (thesis, 6.2.2).
+
+Alternation, two stages, and matrix completion.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ from regfactor.problems import Convex
 
 
 class AlternatingLabels(ConvexFactorClassifier):
-    """The problem of `ConvexFactorClassifier` at a fixed number of atoms, by alternation from a random start (ALT).
+    """The problem of `ConvexFactorClassifier` at a fixed number of atoms, by alternation (ALT).
 
-    The certificate of the convex problem tells how far from its global optimum the alternation
-    ended.
+    It begins at a random start. The certificate of the convex problem shows how far from its
+    global optimum the alternation ended.
 
     Parameters
     ----------
@@ -104,11 +107,12 @@ class StagedLabels(AlternatingLabels):
 
 
 class MatrixCompletionLabels(ConvexFactorClassifier):
-    """min over Z, b of L(Zx; X)/|seen inputs| + lambda L(Zy + b; y)/|seen labels| + mu |[Zx, Zy]|_tr (MC-b).
+    """min over Z, b of L(Zx; X)/n_x + lambda L(Zy + b; y)/n_y + mu |[Zx, Zy]|_tr (MC-b).
 
-    Goldberg et al. (2010): labels as columns of one matrix that is completed. Convex, but with one
-    bound for inputs and labels together, and stated for the rows at hand; new rows are scored here
-    as in `ConvexFactorClassifier`.
+    n_x and n_y are the numbers of observed inputs and labels. Goldberg et al. (2010): labels as
+    columns of one matrix that is completed. Convex, but with one bound for inputs and labels
+    together, and stated for the rows at hand; new rows are scored here as in
+    `ConvexFactorClassifier`.
 
     Parameters
     ----------

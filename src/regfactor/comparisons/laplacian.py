@@ -1,4 +1,4 @@
-"""Manifold regularization: least squares and support vector machines that are smooth over a graph of all rows."""
+"""Manifold regularization: machines that are smooth over a graph of all rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _decides(model: Any) -> bool:
 
 
 class LaplacianMachine(KernelMachine):
-    """What both do: f(x) = h(x) + b, h in the space of a kernel with gamma_A |h|_K^2 + gamma_I/(l+u)^2 h'L^p h."""
+    """f(x) = h(x) + b, h in a space with norm gamma_A |h|_K^2 + gamma_I/(l+u)^2 h'L^p h."""
 
     _parameter_constraints = {
         "gamma_A": [FINITE_POSITIVE],
@@ -70,7 +70,7 @@ class LaplacianMachine(KernelMachine):
 
 
 class LaplacianRLS(LaplacianMachine):
-    r"""min over f of (1/l) sum_labeled (y_i - f(x_i))^2 + gamma_A |f|_K^2 + gamma_I/(l+u)^2 f'L^p f.
+    r"""min over f of sum_labeled (y_i - f(x_i))^2 / l + gamma_A |f|_K^2 + gamma_I/(l+u)^2 f'L^p f.
 
     Laplacian regularized least squares (Belkin, Niyogi & Sindhwani 2006; Sindhwani, Niyogi & Belkin
     2005): kernel ridge regression on l labeled rows whose f must also vary little between neighbors
@@ -120,7 +120,7 @@ class LaplacianRLS(LaplacianMachine):
         preconditioned conjugate gradients in the features, that never form a square matrix. "auto":
         direct unless there are more than 3000 features and more than 4000 rows.
     landmarks : int, "auto" or None, default="auto"
-        For kernels that are not linear: the number of random rows whose kernel columns stand for
+        For kernels that are not linear: the number of random rows whose kernel columns represent
         all (Nystrom). "auto" takes 1000 beyond 4000 rows, and else all, exactly, as None always
         does. No matrix of all pairs of rows is formed beyond 4000 rows, unless None asks for it.
     max_iter, tol : default=1000, 1e-8
@@ -228,7 +228,7 @@ class LaplacianRLS(LaplacianMachine):
         return float(measure(y, predicted, sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn what the task is, where it is named."""
+        """Return the tags, with the task where it is given."""
         tags = super().__sklearn_tags__()
         if self.task == "classification":
             tags.estimator_type = "classifier"
@@ -241,14 +241,15 @@ class LaplacianRLS(LaplacianMachine):
 
 
 class LaplacianSVM(ClassifierMixin, LaplacianMachine):
-    r"""min over f = h + b of (1/l) sum_labeled max(0, 1 - y_i f(x_i)) + gamma_A |h|_K^2 + gamma_I/(l+u)^2 h'L^p h.
+    r"""min over f = h + b of sum_labeled max(0, 1 - y_i f(x_i)) / l + norm(h).
 
-    The Laplacian support vector machine (Belkin, Niyogi & Sindhwani 2006; Sindhwani, Niyogi &
-    Belkin 2005), y_i = -1 or 1, one class against the rest where there are more than two. It is an
-    ordinary support vector machine on the labeled rows in the space whose norm holds both
-    penalties, and is solved as one: the hinge loss exactly, through the dual quadratic program
-    (libsvm; liblinear without an intercept), the squared hinge loss by Newton's method in the
-    primal. With gamma_I = 0 it is scikit-learn's SVC with C = 1/(2 gamma_A l) on the labeled rows.
+    norm(h) = gamma_A |h|_K^2 + gamma_I/(l+u)^2 h'L^p h. The Laplacian support vector machine
+    (Belkin, Niyogi & Sindhwani 2006; Sindhwani, Niyogi & Belkin 2005), y_i = -1 or 1, one class
+    against the rest where there are more than two. It is an ordinary support vector machine on the
+    labeled rows in the space whose norm holds both penalties, and is solved as one: the hinge loss
+    exactly, through the dual quadratic program (libsvm; liblinear without an intercept), the
+    squared hinge loss by Newton's method in the primal. With gamma_I = 0 it is scikit-learn's SVC
+    with C = 1/(2 gamma_A l) on the labeled rows.
 
     Parameters
     ----------

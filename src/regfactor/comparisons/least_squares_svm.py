@@ -1,4 +1,4 @@
-"""The least squares support vector machine: kernel ridge regression with a free offset, on labeled rows alone."""
+"""Least squares support vector machine: kernel ridge regression with a free offset."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class LeastSquaresSVM(MultiOutputMixin, RegressorMixin, KernelMachine):
     >>> import numpy as np
     >>> from regfactor.baselines import LeastSquaresSVM
     >>> X = np.linspace(0, 1, 5)[:, None]
-    >>> LeastSquaresSVM(1e-6, "linear").fit(X, [0.0, np.nan, np.nan, np.nan, 2.0]).transduction_.round(3)
+    >>> y = [0.0, np.nan, np.nan, np.nan, 2.0]
+    >>> LeastSquaresSVM(1e-6, "linear").fit(X, y).transduction_.round(3)
     array([0. , 0.5, 1. , 1.5, 2. ])
     """
 

@@ -1,4 +1,4 @@
-"""Support vector machines on features, without a penalty on the offset: min over v, b of mean loss + |v|^2."""
+"""min over v, b of mean loss + |v|^2: support vector machines with an unpenalized offset."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def squared_hinge(
     tol: float,
     max_iter: int,
 ) -> tuple[Array, float, int]:
-    """min mean max(0, 1 - y (Phi v + b))^2 + |v|^2 by Newton's method: least squares on the rows inside the margin."""
+    """min mean max(0, 1 - y (Phi v + b))^2 + |v|^2 by Newton's method.
+
+    A step is a least-squares fit to the rows inside the margin.
+    """
     v = np.zeros(Phi.shape[1])
     b = 0.0
     slack = np.maximum(1 - y * (Phi @ v + b), 0)

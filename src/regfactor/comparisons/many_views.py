@@ -1,4 +1,4 @@
-"""Three or more views: a convex relaxation, labeled as such, since the induced norm has no known form there."""
+"""Three or more views: a convex relaxation, since the induced norm has no known closed form."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ LEAST = 1e-12  # weight of a view that is left at least
 
 @dataclass
 class ManyViews(Gauge):
-    """max over eta in the simplex of |[sqrt(eta_v) Z_v / b_v]_v|_tr: a lower bound of the norm that views induce.
+    """max over eta in the simplex of |[sqrt(eta_v) Z_v / b_v]_v|_tr.
 
-    It is that norm for one and two views; from three on it can be smaller (spec 1.6), so a solution
-    is one of a relaxed problem. Components satisfy max_v sum_i |c_vi|^2 / b_v^2 <= sum_i |phi_i|^2,
-    a bound on all atoms together.
+    A lower bound of the norm that views induce. It is that norm for one and two views; from three
+    on it can be smaller (spec 1.6), so a solution is one of a relaxed problem. Components satisfy
+    max_v sum_i |c_vi|^2 / b_v^2 <= sum_i |phi_i|^2, a bound on all atoms together.
     """
 
     sizes: tuple[int, ...] = (1, 1, 1)
@@ -53,7 +53,7 @@ class ManyViews(Gauge):
         return np.full(len(self.sizes), 1 / len(self.sizes))
 
     def at(self, eta: Array) -> Trace:
-        """Return the trace norm at fixed weights: a lower bound of this norm, equal to it at the best."""
+        """Return the trace norm at fixed weights: a lower bound, tight at the best weights."""
         return Trace(np.repeat(np.array(self.bounds) / np.sqrt(np.maximum(eta, LEAST)), self.sizes))
 
     def shares(self, Z: Array | Factors, eta: Array) -> tuple[float, Array]:
@@ -82,7 +82,7 @@ class ManyViews(Gauge):
         return self.shares(Z, self.eta(Z))[0]
 
     def cost(self, F: Factors) -> float:
-        """|Phi|_F max_v |C_v|_F / b_v of balanced factors: an upper bound of this norm (spec 1.5)."""
+        """|Phi|_F max_v |C_v|_F / b_v of balanced factors: an upper bound (spec 1.5)."""
         sizes = [np.linalg.norm(C) for C in self.split(F.C)]
         return float(np.linalg.norm(F.codes) * np.max(np.divide(sizes, self.bounds)))
 
@@ -133,7 +133,7 @@ class ManyViews(Gauge):
 
 @dataclass
 class SimplexSearch(Solver):
-    """max over eta of min over Z of L(Z) + alpha |Z E^-1|_tr, by a fixed point in eta around ADMM."""
+    """max over eta of min over Z of L(Z) + alpha |Z E^-1|_tr, by a fixed point around ADMM."""
 
     every: int = 5
     patience: float = 0.25
@@ -172,12 +172,12 @@ class SimplexSearch(Solver):
 
 
 class MultiViewRelaxation(ConvexEstimator):
-    """min over Z, b of L(Z + b; X) + alpha max_eta |[sqrt(eta_v) Z_v / b_v]_v|_tr: a relaxation for 3 views and more.
+    """min over Z, b of L(Z + b; X) + alpha max_eta |[sqrt(eta_v) Z_v / b_v]_v|_tr.
 
-    The norm is a lower bound of the one that bounds |c_v| <= b_v on components induce, and can be
-    smaller: with three views of one column, b = 1 and G'G = 3I - 11', the dual norms squared are 8
-    and 9. The certificate is that of the relaxed problem, and components need not satisfy the
-    bounds atom by atom.
+    A relaxation for three views and more. The norm is a lower bound of the one that the
+    bounds |c_v| <= b_v on components induce, and can be smaller: with three views of one column,
+    b = 1 and G'G = 3I - 11', the dual norms squared are 8 and 9. The certificate is that of the relaxed problem, and
+    components need not satisfy the bounds atom by atom.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ class MultiViewRelaxation(ConvexEstimator):
         self.callback = callback
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to a table of all views side by side; NaN marks a hole.
+        """Fit to a table of all views side by side; NaN marks a missing entry.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Parallel field regularization: targets whose gradient is a field of vectors that turns little along the surface."""
+"""Parallel field regularization: targets whose gradient is nearly parallel along the surface."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from regfactor.kernels.base import sparse_rows
 
 
 class ParallelFieldRegression(GraphRegressor):
-    """min over f, v of sum_labeled (y_i-f_i)^2 + l1 sum (f_j-f_i - (x_j-x_i).T_i v_i)^2 + l2 sum |T_i'T_j v_j - v_i|^2.
+    """min over f, v of sum_labeled (y_i - f_i)^2 + l1 R1(f, v) + l2 R2(v).
 
-    Lin, Zhang & He (2011). The sums are over each row i and its neighbors j; T_i is a frame of the
+    R1 = sum (f_j - f_i - (x_j - x_i).T_i v_i)^2 and R2 = sum |T_i'T_j v_j - v_i|^2
+    (Lin, Zhang & He 2011). The sums are over each row i and its neighbors j; T_i is a frame of the
     tangent space at row i and v_i the gradient there: the first sum asks that f follows the field,
     the second that the field is parallel. The system in f and v is sparse, and solved by
     preconditioned conjugate gradients. New rows follow the field of the nearest training row.

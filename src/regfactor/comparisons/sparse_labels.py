@@ -27,7 +27,7 @@ def _gives_probabilities(estimator: Any) -> bool:
 
 
 class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
-    """min over Phi, C of |Phi C - X|^2 / 2 + alpha sum |phi|, |c_i| <= 1; then a classifier on labeled codes (LEE).
+    """min over Phi, C of |Phi C - X|^2 / 2 + alpha sum |phi|, |c_i| <= 1; then a classifier (LEE).
 
     Lee et al. (2009) in two stages: codes are learned from all rows without looking at labels, by
     scikit-learn's dictionary learning, and predict afterwards. Not convex, so that it has no

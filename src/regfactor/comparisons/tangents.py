@@ -1,4 +1,4 @@
-"""Rows as points of a surface: their neighbors, and orthonormal frames of the tangent space at each."""
+"""Rows as points of a surface: neighbors, and orthonormal frames of the tangent spaces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ BLOCK = 2_000_000  # numbers of neighborhoods that are held at once
 
 @dataclass(frozen=True, eq=False)
 class Tangents:
-    """Neighbors of each row (n, k), without itself, and a frame (n, d, m) by principal components of both."""
+    """Neighbors of each row (n, k), without itself, and a frame (n, d, m).
+
+    The frame is made of principal components of the row and its neighbors.
+    """
 
     places: Array
     frames: Array
@@ -38,7 +41,7 @@ class Tangents:
         return Tangents(places, frames)
 
     def coordinates(self, X: Array, rows: slice) -> Array:
-        """Return the neighbors of some rows in the frames there, relative to the rows, (rows, k, m)."""
+        """Return the neighbors of some rows in their frames, relative to them, (rows, k, m)."""
         return np.asarray((X[self.places[rows]] - X[rows, None]) @ self.frames[rows])
 
     def steps(self, differences: Array, rows: Array, slopes: Array) -> Array:
@@ -54,7 +57,7 @@ def check_dimension(dimension: Any, n_features: int, n_rows: int) -> int:
 
 
 def _leading(around: Array, dimension: int) -> Array:
-    """Return the leading principal directions of every neighborhood, by the smaller of its two Gram matrices."""
+    """Return the leading principal directions of each neighborhood, by its smaller Gram matrix."""
     count, k, d = around.shape
     if d <= k:
         vectors = np.linalg.eigh(around.transpose(0, 2, 1) @ around)[1]

@@ -1,4 +1,4 @@
-"""What is known of y: classes as sides of machines, or targets of which some are missing."""
+"""Known labels and targets: classes as signs for machines, or targets with missing entries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TARGETS = False
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Y with NaN where nothing is known: targets, or -1 and 1 for each class (for one of two)."""
+    """Y with NaN where it is unknown: targets, or -1 and 1 for each class (for one of two)."""
 
     Y: Array
     shape: tuple[int, ...]
@@ -28,7 +28,7 @@ class Known:
 
     @property
     def flat(self) -> bool:
-        """Whether answers are a vector."""
+        """Return whether answers are a vector."""
         return len(self.shape) == 1
 
     def patterns(self) -> Iterator[tuple[Array, Array]]:
@@ -39,7 +39,7 @@ class Known:
             yield np.flatnonzero(kinds[:, j]), np.flatnonzero(which.ravel() == j)
 
     def empty(self) -> Known:
-        """Return how to answer, without the rows."""
+        """Return the encoding of answers, without the rows."""
         return replace(self, Y=self.Y[:0])
 
     def answer(self, f: Array) -> Array:
@@ -63,7 +63,7 @@ class Known:
 
 
 def known(y: Any, X: Any, unlabeled: Any, classes: bool | None) -> Known:
-    """Return what y says of the rows of X.
+    """Return the known part of y for the rows of X.
 
     `classes` None leaves it to y whether it holds classes or targets.
     """

@@ -1,4 +1,4 @@
-"""Transductive regression: unlabeled rows get targets from labeled neighbors, then all rows are regressed on."""
+"""Transductive regression: targets from labeled neighbors, then a regression on all rows."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ STEPS = 10_000
 
 
 class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
-    r"""min over h of |h|_K^2 + (C/l) sum_labeled (h(x_i) - y_i)^2 + (C'/u) sum_unlabeled (h(x_i) - z_i)^2.
+    r"""min over h of |h|_K^2 + (C/l) sum_i (h(x_i) - y_i)^2 + (C'/u) sum_j (h(x_j) - z_j)^2.
 
-    The local and global method of Cortes & Mohri (2007). First every unlabeled row gets an estimate
-    z_i from labeled rows near it in the space of the kernel, by kernel ridge regression on these
-    alone or by their mean; a row that has none near is left out, and u counts those with an
-    estimate. Then kernel ridge regression on all rows has a closed form: (K + diag(1/w)) a = (y, z)
-    with weights w = C/l and C'/u. With C' = 0 it is scikit-learn's KernelRidge with alpha = l/C.
+    i are the l labeled rows, j the u unlabeled ones. The local and global method of Cortes & Mohri
+    (2007). First every unlabeled row gets an estimate z_i from labeled rows near it in the space of
+    the kernel, by kernel ridge regression on these alone or by their mean; a row that has none near
+    is left out, and u counts those with an estimate. Then kernel ridge regression on all rows has a
+    closed form: (K + diag(1/w)) a = (y, z) with weights w = C/l and C'/u. With C' = 0 it is
+    scikit-learn's KernelRidge with alpha = l/C.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
     transduction_ : ndarray of the shape of y
         Given targets, and h at the others.
     local_estimates_ : ndarray of the shape of y
-        z of unlabeled rows, NaN where there is none near and on labeled rows.
+        z of unlabeled rows; NaN on labeled rows and where no labeled row is near.
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
         With a linear kernel; `dual_coef_` of the training rows, or of the landmarks, with others.
     intercept_ : float or ndarray
@@ -147,7 +148,7 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
         return np.asarray(basis.table @ c + b)
 
     def _estimates(self, basis: Basis, rows: Array, others: Array, Y: Array) -> Array:
-        """Return z of the others from the targets Y of labeled rows, NaN where none of these is near."""
+        """Return z of the others from the targets Y of labeled rows, NaN where none is near."""
         k = min(self.n_neighbors or len(rows), len(rows))
         local = self._ridge if self.local == "ridge" else _mean
         reach = np.inf if self.radius is None else self.radius**2

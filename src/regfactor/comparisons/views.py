@@ -1,4 +1,4 @@
-"""What two-view subspaces are compared with: one bound for both views, alternating descent, more than two views."""
+"""Baselines of two-view subspaces: one bound, alternating descent, more than two views."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ __all__ = ["LocalTwoView", "ManyViews", "MultiViewRelaxation", "SingleViewSubspa
 
 
 class SingleViewSubspace(TwoViewSubspace):
-    """min over Z, b of sum_v L_v(Z_v + b_v; X_v) + alpha |Z|_tr / sqrt(b1^2 + b2^2): both views as one table.
+    """min over Z, b of sum_v L_v(Z_v + b_v; X_v) + alpha |Z|_tr / sqrt(b1^2 + b2^2).
 
-    The two-view problem with eta frozen at b1^2 / (b1^2 + b2^2) (thesis, 5.4): components are
-    bounded as a whole. Its optimum is a lower bound of that of `TwoViewSubspace`.
+    Both views as one table: the two-view problem with eta frozen at b1^2 / (b1^2 + b2^2) (thesis,
+    5.4): components are bounded as a whole. Its optimum is a lower bound of that of
+    `TwoViewSubspace`.
 
     Parameters
     ----------
@@ -99,10 +100,11 @@ class SingleViewSubspace(TwoViewSubspace):
 
 
 class LocalTwoView(TwoViewSubspace):
-    """The problem of `TwoViewSubspace` at a fixed number of atoms, by alternating descent from a random start.
+    """The problem of `TwoViewSubspace` at a fixed number of atoms, by alternating descent.
 
-    What multi-view learning did before it was known to be convex. The certificate of the convex
-    problem tells how far from its global optimum the descent ended.
+    It begins at a random start. This is the usual method of multi-view learning before the problem
+    was known to be convex. The certificate of the convex problem shows how far from its global
+    optimum the descent ended.
 
     Parameters
     ----------
