@@ -1,4 +1,4 @@
-"""How an example ends: what it found is printed, its figure saved whole or not at all."""
+"""The end of an example: print the results and save the figure completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ matplotlib.use("Agg")
 
 
 def show(script: str, example: Callable[[], tuple[str, Any]]) -> None:
-    """Run an example, which returns what to say and a figure.
+    """Run an example, which returns a text and a figure.
 
     `--out` names the folder of the figure.
     """
@@ -24,9 +24,9 @@ def show(script: str, example: Callable[[], tuple[str, Any]]) -> None:
         "--out", type=Path, default=Path("examples-output"), help="folder of the figure"
     )
     out = parser.parse_args().out
-    said, figure = example()
+    text, figure = example()
     out.mkdir(parents=True, exist_ok=True)
     path, unfinished = out / f"{name}.png", out / f"{name}.unfinished.png"
     figure.savefig(unfinished, dpi=120, bbox_inches="tight")
     os.replace(unfinished, path)
-    print(f"{said}\nFigure: {path}")
+    print(f"{text}\nFigure: {path}")

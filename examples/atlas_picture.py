@@ -1,7 +1,7 @@
-"""The atlas in one picture: which classical algorithm is which factor model, and how exactly.
+"""The atlas in one figure: classical algorithms as factor models, and how exactly they agree.
 
-Rows are algorithms, grouped by what is asked of the factors; the bar is the difference between the
-factor model and the reference, computed here on random data.
+Rows are algorithms, grouped by the constraints on the factors; the bar is the difference between
+the factor model and the reference, computed here on random data.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COLORS = {"free factors": "tab:blue", "penalized factors": "tab:orange", "hard c
 
 
 def kind(row: atlas.Row) -> str:
-    """What is asked of the factors."""
+    """Return the constraints on the factors."""
     if "OneHot" in row.stated:
         return "hard codes"
     return "free factors" if "on_codes=Free()" in row.stated else "penalized factors"

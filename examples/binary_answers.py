@@ -1,8 +1,8 @@
-"""Yes-or-no answers with holes: which answer would have been given, and how sure is that?
+"""Binary answers with missing entries: predict the missing answers and their probabilities.
 
 600 people answered 40 questions, a third of the answers is missing. Binary PCA fits two traits by
-the Bernoulli likelihood; ordinary PCA, on the same answers with means in the holes, predicts
-numbers that are no probabilities.
+the Bernoulli likelihood; ordinary PCA, on the same answers with means in place of the missing ones,
+predicts numbers that are not probabilities.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PEOPLE, QUESTIONS, TRAITS = 600, 40, 2
 
 
 def draw(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Answers with NaN at holes, all answers, and their probabilities."""
+    """Answers with NaN where missing, all answers, and their probabilities."""
     rng = np.random.default_rng(seed)
     theta = 1.3 * rng.normal(size=(PEOPLE, TRAITS)) @ rng.normal(
         size=(TRAITS, QUESTIONS)
@@ -35,13 +35,13 @@ def draw(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def log_loss(p: np.ndarray, answers: np.ndarray) -> float:
-    """Mean surprise in bits."""
+    """Mean log loss in bits."""
     p = np.clip(p, 1e-3, 1 - 1e-3)
     return float(-(answers * np.log2(p) + (1 - answers) * np.log2(1 - p)).mean())
 
 
 def predictions(seen: np.ndarray) -> dict[str, np.ndarray]:
-    """Predicted probabilities of all answers by three ways."""
+    """Predicted probabilities of all answers by three methods."""
     mean = np.nanmean(seen, axis=0)
     filled = np.where(np.isnan(seen), mean, seen)
     pca = PCA(TRAITS).fit(filled)
@@ -50,13 +50,13 @@ def predictions(seen: np.ndarray) -> dict[str, np.ndarray]:
     )
     return {
         "share of the question": np.broadcast_to(mean, seen.shape),
-        "PCA, holes filled by means": pca.inverse_transform(pca.transform(filled)),
+        "PCA, missing filled by means": pca.inverse_transform(pca.transform(filled)),
         "ExponentialFamilyPCA": binary.inverse_transform(binary.transform(seen)),
     }
 
 
 def example() -> tuple[str, Any]:
-    """Judge the predictions on the answers that were hidden."""
+    """Evaluate the predictions on the hidden answers."""
     import matplotlib.pyplot as plt
 
     seen, answers, _ = draw()
@@ -68,7 +68,7 @@ def example() -> tuple[str, Any]:
         p = np.clip(p[hidden], 0, 1)
         right = ((p > 0.5) == answers[hidden]).mean()
         lines.append(
-            f"{name}: {right:.1%} right, {log_loss(p, answers[hidden]):.3f} bits of surprise"
+            f"{name}: {right:.1%} right, {log_loss(p, answers[hidden]):.3f} bits of log loss"
         )
         axes.plot(
             *calibration_curve(answers[hidden], p, n_bins=10)[::-1], "o-", markersize=3, label=name

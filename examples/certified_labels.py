@@ -1,9 +1,9 @@
-"""Few labels, many rows, and a proof: what does the certificate of a semi-supervised fit say, and what does it not?
+"""Few labels, many rows, and a certificate: what it proves about a semi-supervised fit.
 
 Inputs of rank 2 in 30 noisy columns, 20 labels in 200 rows. Inputs and labels are two views of the
-same codes, fitted together at the global optimum. The certificate says that no other codes and
-components have a lower objective; whether the unlabeled rows helped, only labels that were not used
-can say.
+same codes, fitted together at the global optimum. The certificate proves that no other codes and
+components have a lower objective; whether the unlabeled rows helped can only be judged by labels
+that were not used.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def draw(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def accuracies(seed: int) -> tuple[float, float]:
-    """Return the accuracy on hidden labels of a classifier on labels alone, and of the semi-supervised fit."""
+    """Return accuracies on hidden labels: a classifier on labels alone, and the joint fit."""
     X, y, partial = draw(seed)
     hidden = partial == -1
     alone = GridSearchCV(LogisticRegression(max_iter=1000), {"C": np.geomspace(1e-3, 10, 6)}, cv=3)
@@ -48,7 +48,7 @@ def accuracies(seed: int) -> tuple[float, float]:
 
 
 def example() -> tuple[str, Any]:
-    """Fit once with the certificate in words, once by alternation, and compare accuracies over draws."""
+    """Fit once with a certificate, once by alternation, and compare accuracies over draws."""
     import matplotlib.pyplot as plt
 
     X, _, partial = draw(0)
@@ -69,7 +69,7 @@ def example() -> tuple[str, Any]:
         edgecolor="k",
     )
     left.set(
-        xlabel="strongest code", ylabel="second", title=f"{LABELS} labels (ringed) and what follows"
+        xlabel="strongest code", ylabel="second", title=f"{LABELS} labels (ringed) and predictions"
     )
     steps = [record.n_iter for record in model.history_]
     middle.plot(steps, [record.objective for record in model.history_], label="objective")
@@ -95,14 +95,14 @@ def example() -> tuple[str, Any]:
         title="accuracy on hidden labels",
     )
     better = int((found[:, 1] > found[:, 0]).sum())
-    said = (
+    text = (
         f"{model.certificate_}\nObjective {model.objective_:.6f} with {rank} codes; alternation at "
         f"the same rank ended at {local.objective_:.6f}, "
-        f"{local.objective_ / model.objective_ - 1:+.3%}.\nWhat it does not say: accuracy on "
+        f"{local.objective_ / model.objective_ - 1:+.3%}.\nWhat it does not show: accuracy on "
         f"hidden labels is {found[:, 1].mean():.3f} with the unlabeled rows and "
         f"{found[:, 0].mean():.3f} by labels alone, better in {better} of {DRAWS} draws."
     )
-    return said, figure
+    return text, figure
 
 
 if __name__ == "__main__":

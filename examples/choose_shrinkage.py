@@ -1,9 +1,9 @@
-"""How strongly should a moving average be shrunk, and when is there none?
+"""Choosing the shrinkage of a moving average, and detecting that there is none.
 
-`shrinkage` is a share of the strength from which on RegularizedARMA has no moving average and is a
-ridge VAR. With "auto" it is chosen by one-step errors on the last quarter of the series, ridge VAR
-among the candidates. Over many series with a strong moving average and without one: what is chosen,
-and does the choice help on rows to come?
+`shrinkage` is a share of the strength at which RegularizedARMA has no moving average and is a ridge
+VAR. With "auto" it is chosen by one-step errors on the last quarter of the series, ridge VAR
+among the candidates. Over many series with a strong moving average and without one: which value
+is chosen, and does the choice help on later rows?
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ KINDS = {"strong moving average": (3, 0.9), "no moving average": (0, 0.0)}
 
 
 def one_step(model: RegularizedARMA, rows: np.ndarray) -> float:
-    """Return the share of the variance of rows to come that one-step predictions leave."""
+    """Return the share of the variance of later rows that one-step predictions leave."""
     return 1 - model.score(rows)
 
 
 def compared(lags: int, radius: float) -> tuple[np.ndarray, np.ndarray, list[float]]:
-    """Return candidates, their validation losses and the errors of the choice on later rows, relative to ridge VAR."""
+    """Return candidates, validation losses, and later errors relative to ridge VAR."""
     losses, ratios = [], []
     for seed in range(SEEDS):
         X = make_varma(SEEN + AHEAD, 3, 1, lags, ar_radius=0.7, ma_radius=radius, random_state=seed)

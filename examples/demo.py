@@ -1,8 +1,8 @@
-"""Two tables as people have them, and what the command line makes of each: a table without holes, one with labels.
+"""The command line on two realistic tables: one is completed, the other labeled.
 
-300 weather stations report 24 temperatures each; a fifth is missing and one in thirty is nonsense.
-178 wines were analyzed, and the grower of only five of each is known. What `regfactor complete` and
-`regfactor label` find is compared with the truth, which they never saw.
+300 weather stations report 24 temperatures each; a fifth is missing and one in thirty is wrong. 178
+wines were analyzed, and the grower of only five of each is known. The results of `regfactor
+complete` and `regfactor label` are compared with the truth, which they did not use.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pandas as pd
 from sklearn.datasets import load_wine
 
 sys.path.insert(0, str(Path(__file__).parent))
-from holes_and_outliers import make_table
+from missing_entries_and_outliers import make_table
 
 KNOWN = 5  # wines of each grower
 
@@ -28,16 +28,17 @@ def stations(out: Path) -> None:
     hours = [f"{hour:02d}:00" for hour in range(24)]
     pd.DataFrame(readings.round(2), columns=hours).to_csv(out / "stations.csv", index=False)
     regfactor("complete", out / "stations.csv")
-    filled, holes = pd.read_csv(out / "stations.complete.csv")[hours].to_numpy(), np.isnan(readings)
+    filled = pd.read_csv(out / "stations.complete.csv")[hours].to_numpy()
+    missing = np.isnan(readings)
     off, usual = (
-        np.median(np.abs(guess - truth)[holes])
+        np.median(np.abs(guess - truth)[missing])
         for guess in (filled, np.nanmedian(readings, axis=0))
     )
     print(
-        f"\nAgainst the truth: filled holes are off by {off:.2f} degrees in the median, where the "
+        f"\nAgainst the truth: the median error of filled cells is {off:.2f} degrees, that of the "
         "usual temperature"
     )
-    print(f"of the hour is off by {usual:.2f}; {nonsense.sum()} readings are nonsense.\n")
+    print(f"of the hour is {usual:.2f}; {nonsense.sum()} readings are wrong.\n")
 
 
 def wines(out: Path) -> None:

@@ -1,9 +1,9 @@
-"""A noisy spectrum: how much does it help to have a second, exact measurement of the same sample?
+"""Denoising spectra with a second, exact measurement of the same samples.
 
 100 mixtures of four substances are measured twice: by forty exact sensors, and by a spectrometer
 with much noise. Both views have the same codes, the amounts. The spectra are denoised once alone
-and once together with the sensors; how strongly, entries of the spectra that were held out decide,
-so that the exact view does not decide for the noisy one.
+and once together with the sensors; the strength is chosen by held-out entries of the spectra, so
+that the exact view does not determine it for the noisy one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def draw(seed: int, noise: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def chosen(fit: Callable[[float, np.ndarray], np.ndarray], noisy: np.ndarray) -> np.ndarray:
-    """Denoise at the strength that predicts a tenth of the noisy entries, held out, best."""
+    """Denoise at the strength that best predicts a held-out tenth of the noisy entries."""
     # the largest may leave none, and are not chosen then
     warnings.filterwarnings("ignore", ".*has no component")
     hidden = np.random.default_rng(1).random(noisy.shape) < 0.1
@@ -54,7 +54,7 @@ def chosen(fit: Callable[[float, np.ndarray], np.ndarray], noisy: np.ndarray) ->
 
 
 def denoised(sensors: np.ndarray, noisy: np.ndarray) -> dict[str, np.ndarray]:
-    """The spectra by themselves, and with the sensors beside them."""
+    """The spectra by themselves, and together with the sensors."""
 
     def alone(alpha: float, seen: np.ndarray) -> np.ndarray:
         scale = np.nanstd(seen)
@@ -105,7 +105,7 @@ def example() -> tuple[str, Any]:
     for level, alone, both in zip(LEVELS, errors["alone"], errors["with the sensors"], strict=True):
         change = f"{abs(1 - both / alone):.0%} {'less' if both < alone else 'more'}"
         lines.append(
-            f"Noise {level:g}: off by {alone:.3f} denoised alone, {both:.3f} with the sensors, "
+            f"Noise {level:g}: error {alone:.3f} denoised alone, {both:.3f} with the sensors, "
             f"{change}."
         )
     return "\n".join(lines), figure

@@ -1,4 +1,4 @@
-"""What can be drawn of a fitted model? Six of the displays in one figure.
+"""Displays of fitted models: six of them in one figure.
 
 Each panel is one call of `from_estimator` on a small generated problem.
 """
@@ -30,7 +30,7 @@ AHEAD = 16
 
 
 def series(ax: Any, rng: np.random.Generator) -> None:
-    """A fan chart, and what came."""
+    """A fan chart, and the actual values."""
     X = make_varma(160, 2, p=1, q=1, random_state=3)
     model = RegularizedARMA(p=1, q=1).fit(X[:-AHEAD])
     plots.ForecastDisplay.from_estimator(
@@ -39,7 +39,7 @@ def series(ax: Any, rng: np.random.Generator) -> None:
 
 
 def evidence(ax: Any, rng: np.random.Generator) -> None:
-    """Whether unlabeled rows helped."""
+    """The effect of unlabeled rows."""
     y = np.arange(400) % 2
     X = rng.normal(size=(400, 20)) + np.outer(2 * y - 1, np.arange(20) == 0) * 1.5
     plots.EvidenceDisplay.from_estimator(
@@ -48,17 +48,17 @@ def evidence(ax: Any, rng: np.random.Generator) -> None:
 
 
 def statements(ax: Any, rng: np.random.Generator) -> None:
-    """What became of stated expectations; the last one is false."""
+    """Stated and predicted shares; the last statement is false."""
     kind = rng.choice(["cat", "dog", "owl"], 240, p=[0.5, 0.3, 0.2])
     X = rng.normal(size=(240, 2)) + 4 * np.column_stack([kind == "dog", kind == "owl"])
     heavy = region(X[:, 0] > 3, {"dog": 0.95}, name="the heavy")
     winged = region(X[:, 1] > 3, {"owl": 0.6}, name="the winged")
-    said = [class_balance({"cat": 0.5, "dog": 0.3, "owl": 0.2}), heavy, winged]
-    plots.ConstraintDisplay.from_estimator(ExpectationSVC(said).fit(X, np.full(240, None)), ax=ax)
+    stated = [class_balance({"cat": 0.5, "dog": 0.3, "owl": 0.2}), heavy, winged]
+    plots.ConstraintDisplay.from_estimator(ExpectationSVC(stated).fit(X, np.full(240, None)), ax=ax)
 
 
 def views(ax: Any, rng: np.random.Generator) -> None:
-    """Whether two views agree."""
+    """The agreement of two views."""
     shared = rng.normal(size=(150, 2)) * [2, 1]
     X1, X2 = (shared @ rng.normal(size=(2, d)) + rng.normal(size=(150, d)) for d in (12, 8))
     plots.TwoViewDisplay.from_estimator(TwoViewSubspace(alpha=12.0).fit(X1, X2), X1, X2, ax=ax)
@@ -73,7 +73,7 @@ def clusters(ax: Any, rng: np.random.Generator) -> None:
 
 
 def strength(ax: Any, rng: np.random.Generator) -> None:
-    """Which strength predicts held-out entries best."""
+    """The loss of held-out entries over strengths."""
     X = rng.normal(size=(150, 3)) @ rng.normal(size=(3, 20)) + rng.normal(size=(150, 20))
     plots.PathDisplay.from_estimator(
         ConvexSubspace(alpha="auto", rule="1se", random_state=0).fit(X), ax=ax

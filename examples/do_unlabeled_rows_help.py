@@ -1,8 +1,8 @@
-"""Do unlabeled rows help here? One table where they do, one where they hurt, and what the labels alone can tell.
+"""Do unlabeled rows help? One table where they do, and one where they hurt.
 
 Both tables have two classes, 20 columns, and 16 labels in 600 rows. In the first a class is one
-cloud, as the model believes, and the unlabeled rows show where it lies. In the second each class is
-two clouds, and what the unlabeled rows show is not what separates the classes.
+cluster, as the model assumes, and the unlabeled rows show where it lies. In the second each class
+is two clusters, and the structure of the unlabeled rows does not separate the classes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from regfactor.model_selection import compare_with_supervised
 
 ROWS, COLUMNS, LABELS, DRAWS = 600, 20, 16, 30
 TABLES = {
-    "one cloud for each class": ((-1.3, 1.3), 0.0),
-    "two clouds for each class": ((-1.3, 1.3), 7.0),
+    "one cluster per class": ((-1.3, 1.3), 0.0),
+    "two clusters per class": ((-1.3, 1.3), 7.0),
 }
 
 
@@ -55,7 +55,7 @@ def accuracies(name: str, seed: int) -> tuple[float, float]:
 
 
 def example() -> tuple[str, Any]:
-    """Compare over many draws, and ask the labels of one draw."""
+    """Compare over many draws, and test on the labels of one draw."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
@@ -75,11 +75,11 @@ def example() -> tuple[str, Any]:
         axes[2].plot([0, 1], found.mean(axis=0), "o-", color=f"C{place}", label=name)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of folds without a label of some class
-            told = compare_with_supervised(ReverseClassifier(), X, seen, cv=4)
+            result = compare_with_supervised(ReverseClassifier(), X, seen, cv=4)
         lines.append(
             f"{name}: accuracy {found[:, 0].mean():.3f} by labels alone, {found[:, 1].mean():.3f} "
             f"with the unlabeled rows, better in {(found[:, 1] > found[:, 0]).sum()} of {DRAWS} "
-            f"draws.\n  What the {LABELS} labels of the first draw say: {told.verdict}"
+            f"draws.\n  Verdict from the {LABELS} labels of the first draw: {result.verdict}"
         )
     axes[2].set(
         xticks=[0, 1],

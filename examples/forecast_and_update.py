@@ -1,8 +1,8 @@
-"""Forecasting several series: how far can they be foreseen, and what do new rows change?
+"""Forecasting several series, and updating the forecasts as new rows arrive.
 
-Two series with a moving average, from which a vector ARMA model is fitted once. Its fan holds 50,
-80 and 95 % of what may come. As rows arrive they pass through the model's Kalman filter; nothing is
-fitted again. Intervals one step ahead are then counted: do they hold what they promise?
+Two series with a moving average, from which a vector ARMA model is fitted once. Its fan covers
+50, 80 and 95 % of future values. New rows pass through the model's Kalman filter; nothing is fitted
+again. The coverage of intervals one step ahead is then compared with their level.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def fan(axes: Any, model: RegularizedARMA, start: int, series: int) -> None:
 
 
 def as_they_arrive(model: RegularizedARMA, rows: np.ndarray) -> tuple[float, dict[int, float]]:
-    """Let rows arrive one by one.
+    """Update with one row at a time.
 
     Return the share inside 90 % intervals one step ahead, and errors by steps ahead.
     """
@@ -58,7 +58,7 @@ def as_they_arrive(model: RegularizedARMA, rows: np.ndarray) -> tuple[float, dic
 
 
 def example() -> tuple[str, Any]:
-    """Forecast, let rows arrive, forecast again."""
+    """Forecast, update with new rows, forecast again."""
     import matplotlib.pyplot as plt
 
     X = make_varma(SEEN + 300, 2, p=1, q=2, ar_radius=0.95, ma_radius=0.8, random_state=1)
@@ -77,7 +77,7 @@ def example() -> tuple[str, Any]:
                 X[start : start + AHEAD, series],
                 ":",
                 color="black",
-                label="what came",
+                label="actual",
             )
             axes.axvline(start - 0.5, color="0.7", linewidth=0.8)
         panels[0, column].set_title(

@@ -1,9 +1,9 @@
-"""Few targets, many rows: when do rows without a target help a regression, and when are labels alone enough?
+"""Few targets, many rows: when do rows without a target help a regression?
 
-Fourteen instruments record three hidden quantities, bent and noisy; the target is one of the three.
-With few targets, ridge regression on the labels alone has seen little of the fourteen inputs, while
-SNFRegressor finds the hidden quantities from all rows. The other table has none: its inputs are
-independent, and all rows together say no more.
+Fourteen instruments record three hidden quantities, nonlinearly and with noise; the target is one
+of the three. With few targets, ridge regression on the labels alone has seen little of the fourteen
+inputs, while SNFRegressor finds the hidden quantities from all rows. The other table has none: its
+inputs are independent, and unlabeled rows carry no further information.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def draw(hidden: bool, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def errors(hidden: bool, labels: int) -> np.ndarray:
-    """Return the share of variance left unexplained on unlabeled rows: latent rows from all rows, and labels alone."""
+    """Return unexplained shares of variance on unlabeled rows: by all rows, by labels alone."""
     out = []
     for seed in range(DRAWS):
         X, y = draw(hidden, seed)

@@ -1,8 +1,8 @@
-"""Is the model solved, is its strength right, and what did it find? Four pictures of one fit.
+"""Convergence, choice of alpha, codes and components: four displays of one fit.
 
 A table of 300 rows and 40 columns with three groups of rows, noise, and a third of the entries
-missing. The objective and its proved lower bound meet; entries that were held out choose the
-strength; codes show the groups that nobody told it.
+missing. The objective and its proven lower bound meet; held-out entries choose the strength;
+codes show the groups, which the model did not know.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GROUPS = np.array(["north", "south", "west"])
 
 
 def draw(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """The table with NaN at holes, and the group of each row.
+    """The table with NaN where missing, and the group of each row.
 
     Columns are places along two smooth profiles.
     """
@@ -53,14 +53,14 @@ def example() -> tuple[str, Any]:
     titles = (
         "solved? the gap closes",
         "how strong? held-out entries decide",
-        "rows: groups it was not told",
+        "rows: groups unknown to the model",
         "components: profiles over the columns",
     )
     for ax, title in zip(axes.flat, titles, strict=True):
         ax.set_title(title, loc="left", fontsize=11, weight="bold")
     lines = [
         str(model.certificate_),
-        f"Strength {model.alpha_:.3g} was chosen among {len(path.candidates)}; the least held-out "
+        f"Strength {model.alpha_:.3g} was chosen among {len(path.candidates)}; the lowest held-out "
         f"loss was at {path.best:.3g}. {len(model.components_)} components.",
     ]
     return "\n".join(lines), figure

@@ -1,10 +1,10 @@
-"""Text from labeled words: ten words with a guess of what they mean, instead of documents with a label.
+"""Classifying text by labeled words instead of labeled documents.
 
-Whoever knows a subject can name words: "of the documents with *pitcher*, four of five are about
+Experts can name indicative words: "of the documents with *pitcher*, four of five are about
 baseball". Here five words of each of two groups carry such a guess, the same rough 80 % for all.
 The texts are those of 20 newsgroups (baseball and space) where scikit-learn has them on disk;
-otherwise a corpus is generated: two topics over a vocabulary with Zipf's law. Always beside it:
-plain voting by the same words, which learns nothing.
+otherwise a corpus is generated: two topics over a vocabulary with Zipf's law. The baseline is
+voting by the same words, without learning.
 """
 
 from __future__ import annotations
@@ -143,14 +143,14 @@ def example() -> tuple[str, Any]:
     right.set(title="largest weights without a label (blue: words that were stated)")
     right.tick_params(axis="y", labelsize=7)
     learned = sum(j not in stated for j in top)
-    said = (
+    text = (
         f"{what}: {X.shape[0]} documents, {X.shape[1]} words; the stated ones occur in "
         f"{covered:.0%} of documents.\nTen words, no label: accuracy {found[0, 0]:.3f}; voting by "
         f"them: {vote:.3f}; labels alone: {found[COUNTS.index(5), 1]:.3f} with 5 documents of each "
         f"group, {found[-1, 1]:.3f} with {COUNTS[-1]}.\nOf the {len(top)} words with the largest "
         f"weights {learned} were never stated."
     )
-    return said, figure
+    return text, figure
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Handwritten digits in two views: 216 profile correlations, and the picture itself in 16 x 15 pixels.
 A model of both is fitted to some digits; of new ones only the correlations are known, and their
-pictures are predicted. Where the data are not to be had, generated pictures of bars, seen through
+pictures are predicted. Where the data are not available, generated pictures of bars, seen through
 random projections, take their place.
 """
 
@@ -75,14 +75,14 @@ def example() -> tuple[str, Any]:
     figure.suptitle(
         f"{name}: pictures of new rows from their first view, {explained:.0%} of the variance"
     )
-    said = (
+    text = (
         f"{TRAINED} {name} with both views, {TESTED} new ones of which the second view is "
         f"missing.\nPredicted pictures explain {explained:.1%} of the variance about the mean "
         f"picture; {model.codes_.shape[1]} shared codes, alpha {model.alpha_:.3g} chosen on "
-        f"entries held out.\nThe views decide by {model.view_weight_[0]:.2f} and "
+        f"held-out entries.\nThe weights of the views are {model.view_weight_[0]:.2f} and "
         f"{model.view_weight_[1]:.2f}. {model.certificate_}"
     )
-    return said, figure
+    return text, figure
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Two moons without a single label: four statements about regions take the place of labels.
 
-Somebody who looks at the plot cannot label the rows one by one, but can say: above this line nearly
-all are of one kind, below that line nearly all of the other. Four such shares, right within five
-points, and the shape of the cloud between the regions are enough. Beside it: what a support vector
-machine and LabelSpreading learn from two labels.
+Instead of labeling rows one by one, an expert states: above this line nearly all rows are of one
+kind, below that line nearly all of the other. Four such shares, correct within five
+points, and the shape of the data between the regions are enough. For comparison: a support vector
+machine and LabelSpreading with two labels.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ REGIONS = {  # name: column, side, border
 
 
 def inside(X: np.ndarray, name: str) -> np.ndarray:
-    """Tell which rows lie in a region."""
+    """Return which rows lie in a region."""
     column, side, border = REGIONS[name]
     return side * X[:, column] > side * border
 
@@ -45,7 +45,7 @@ def statements(X: np.ndarray, y: np.ndarray) -> list[Constraint]:
 
 
 def accuracies(seed: int) -> tuple[float, float, float]:
-    """Return accuracies: of no label and four statements, of two labels by SVC, of two labels by LabelSpreading."""
+    """Return accuracies: four statements, two labels by SVC, two labels by LabelSpreading."""
     X, y = make_moons(200, noise=0.1, random_state=seed)
     seen = np.full(200, -1)
     stated = ExpectationSVC(statements(X, y), kernel="rbf").fit(X, seen).transduction_
@@ -79,7 +79,7 @@ def example() -> tuple[str, Any]:
             ha={1: "left", -1: "right"}[side] if column == 0 else "left",
             va={1: "bottom", -1: "top"}[side] if column == 1 else "center",
         )
-    axes[0].set(title="what is known: shares of the red kind", xlim=(-1.6, 2.6), ylim=(-1.1, 1.6))
+    axes[0].set(title="statements: shares of the red kind", xlim=(-1.6, 2.6), ylim=(-1.1, 1.6))
     axes[1].contourf(
         grid[..., 0],
         grid[..., 1],
@@ -91,7 +91,7 @@ def example() -> tuple[str, Any]:
     )
     axes[1].contour(grid[..., 0], grid[..., 1], f, levels=[0], colors="black", linewidths=1)
     axes[1].scatter(*X.T, c=np.where(y == 1, "firebrick", "navy"), s=9)
-    axes[1].set(title="what is found: f, and the true kinds", xlim=(-1.6, 2.6), ylim=(-1.1, 1.6))
+    axes[1].set(title="result: f, and the true kinds", xlim=(-1.6, 2.6), ylim=(-1.1, 1.6))
     found = np.array([accuracies(seed) for seed in SEEDS])
     names = ["no label,\nfour statements", "two labels,\nSVC", "two labels,\nLabelSpreading"]
     axes[2].plot(np.arange(3), found.T, "o", color="gray", alpha=0.4, markersize=4)
@@ -104,13 +104,13 @@ def example() -> tuple[str, Any]:
         title=f"accuracy, {len(found)} draws and their mean",
         xlim=(-0.5, 2.5),
     )
-    said = (
+    text = (
         f"No label, four statements: accuracy {found[:, 0].mean():.3f} over {len(found)} draws "
         f"(worst {found[:, 0].min():.3f}). Two labels: {found[:, 1].mean():.3f} by a support "
-        f"vector machine, {found[:, 2].mean():.3f} by LabelSpreading.\nThe statements, and what "
-        f"came out:\n{model.constraint_report_}"
+        f"vector machine, {found[:, 2].mean():.3f} by LabelSpreading.\nThe statements and "
+        f"the results:\n{model.constraint_report_}"
     )
-    return said, figure
+    return text, figure
 
 
 if __name__ == "__main__":

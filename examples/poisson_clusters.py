@@ -1,9 +1,9 @@
 """Clustering counts: does a divergence made for counts find groups that squared distances miss?
 
-Counts of 30 words in documents of four kinds, which differ in rare words. Squared distances see
-mostly the frequent words. The Kullback-Leibler divergence is the likelihood of Poisson counts.
-Roots of counts have about equal variances and are nearly as good where counts are large (both find
-.95 with rates three times as high), less so for small ones.
+Counts of 30 words in documents of four kinds, which differ in rare words. Squared distances are
+dominated by the frequent words. The Kullback-Leibler divergence is the likelihood of Poisson
+counts. Roots of counts have about equal variances and are nearly as good where counts are large
+(both find .95 with rates three times as high), less so for small ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KINDS, WORDS, DOCUMENTS, SEEDS = 4, 30, 400, 20
 
 
 def draw(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Counts and kinds: frequent words are the same in all kinds, rare ones tell them apart."""
+    """Counts and kinds: frequent words are the same in all kinds, rare ones separate them."""
     rng = np.random.default_rng(seed)
     rates = np.tile(rng.gamma(0.5, 3.0, WORDS) + 0.1, (KINDS, 1))
     rare = np.argsort(rates[0])[: WORDS // 2]
@@ -35,7 +35,7 @@ def draw(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def found(X: np.ndarray, seed: int) -> dict[str, np.ndarray]:
-    """Labels by three ways."""
+    """Labels by three methods."""
     kmeans = KMeans(KINDS, n_init=10, random_state=seed)
     return {
         "KMeans, counts": kmeans.fit_predict(X),

@@ -1,9 +1,9 @@
-"""What happens when a stated share is wrong, and how to see it without labels.
+"""The effect of a wrong stated share, and how to detect sensitivity to it without labels.
 
 Two groups, of which the second makes up 30 % of the rows, and four labels. The share is stated
-right, and wrong by more and more. `constraint_sensitivity` refits with the stated share moved and
-counts the predictions that change: it cannot tell that a share is wrong, but it tells how much
-rests on it, and it needs no label.
+correctly, and with increasing error. `constraint_sensitivity` refits with the stated share moved
+and counts the predictions that change: it cannot detect that a share is wrong, but it shows how
+much depends on it, and needs no label.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ def example() -> tuple[str, Any]:
         axes[0].plot(STATED, found.mean(axis=1), "o-", color=f"C{place}", label=name)
         X, _, seen = draw(apart, 0)
         model = ExpectationSVC(class_balance({0: 1 - TRUE, 1: TRUE}))
-        told = constraint_sensitivity(model, X, seen, shifts)
-        moved = np.array(sorted([(TRUE, 0.0), *((1 - s.tried, s.moved) for s in told.shifts)]))
+        result = constraint_sensitivity(model, X, seen, shifts)
+        moved = np.array(sorted([(TRUE, 0.0), *((1 - s.tried, s.moved) for s in result.shifts)]))
         axes[1].plot(*moved.T, "o-", color=f"C{place}", label=name)
         right, wrong = found[STATED == TRUE].mean(), found[STATED == 0.5].mean()
         lines.append(
             f"{name}: accuracy {right:.3f} with the true share of {TRUE:g}, {wrong:.3f} with 0.5 "
-            f"stated.\n  constraint_sensitivity, no label needed: {told.verdict}"
+            f"stated.\n  constraint_sensitivity, no label needed: {result.verdict}"
         )
     X, y, seen = draw(TABLES["groups that overlap"], 0)
     models = {r: ExpectationSVC(class_balance({0: 1 - r, 1: r})).fit(X, seen) for r in (TRUE, 0.6)}

@@ -1,4 +1,4 @@
-"""What writes the pages whose text the code or its results hold, and looks after the built ones."""
+"""Writers of the pages that are generated from code and results, and checks of built pages."""
 
 from pathlib import Path
 

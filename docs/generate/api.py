@@ -10,7 +10,7 @@ from typing import Any
 from docs.generate import GENERATED
 from docs.generate.files import keep_only, write
 
-ROOMS = {  # pages with all names of a module
+MODULES = {  # pages with all names of a module
     "regfactor.losses": "Losses",
     "regfactor.penalties": "Penalties and gauges",
     "regfactor.norms": "Norms",
@@ -31,7 +31,7 @@ METHODS = "   :members:\n   :inherited-members:\n   :member-order: bysource\n"
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """Return the names a module exports: `__all__`, or else the public classes and functions that it defines."""
+    """Return the names that a module exports: `__all__`, or else its public definitions."""
     if hasattr(module, "__all__"):
         return sorted(module.__all__, key=str.lower)
     members = inspect.getmembers(module, lambda m: inspect.isclass(m) or inspect.isfunction(m))
@@ -43,7 +43,7 @@ def public_names(module: ModuleType) -> list[str]:
 
 
 def write_api(generated: Path = GENERATED) -> None:
-    """Write a page for each estimator, one for the functions beside them, one for each room, and the list of all."""
+    """Write pages for each estimator, the functions and each module, and the list of all."""
     pages, facade = generated / "api", importlib.import_module("regfactor")
     names = public_names(facade)
     estimators = [name for name in names if inspect.isclass(getattr(facade, name))]
@@ -54,10 +54,10 @@ def write_api(generated: Path = GENERATED) -> None:
         _table("Estimators", facade, estimators, estimators),
         _table("Functions", facade, functions, ["regfactor"]),
     ]
-    for room, title in ROOMS.items():
-        module = importlib.import_module(room)
-        written[f"{room}.rst"] = _page(title, module, public_names(module))
-        parts.append(_table(title, module, public_names(module), [room]))
+    for path, title in MODULES.items():
+        module = importlib.import_module(path)
+        written[f"{path}.rst"] = _page(title, module, public_names(module))
+        parts.append(_table(title, module, public_names(module), [path]))
     for file, text in written.items():
         write(pages / file, text)
     keep_only(pages, set(written))

@@ -9,20 +9,20 @@ from docs.generate.reports import contents, copy_reports, title_of
 
 RESULTS = ROOT / "benchmarks" / "results"
 REQUIREMENTS = ROOT / "benchmarks"
-TOOLS = {"numpy", "scipy", "pandas", "matplotlib"}  # what both sides stand on
-HEAD = "| benchmark | run it | beside |\n|---|---|---|"
+TOOLS = {"numpy", "scipy", "pandas", "matplotlib"}  # used by both sides
+HEAD = "| benchmark | command | compared with |\n|---|---|---|"
 
 
 def write_benchmarks(results: Path = RESULTS, generated: Path = GENERATED) -> None:
     """Write the list that docs/benchmarks.md includes, and the page of each benchmark."""
     reports = copy_reports(results, generated / "benchmarks")
     rows = [_row(name, text) for name, text in reports.items()]
-    told = (
+    text = (
         "\n".join([contents("benchmarks"), HEAD, *rows])
         if reports
         else "No benchmark has been run yet."
     )
-    write(generated / "benchmarks.md", f"{told}\n")
+    write(generated / "benchmarks.md", f"{text}\n")
 
 
 def _row(name: str, text: str) -> str:

@@ -1,4 +1,4 @@
-"""What the papers claim and what we measured: a digest of all reports, and a page for each with its verdicts first."""
+"""Claims of the papers and our measurements: a digest, and a page for each report."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ TESTS = {
     "no difference shown": r"no difference shown \(",
     "higher": r"\*\*higher\*\* \(",
 }
-HEAD = "| experiment | what is computed again | what came out |\n|---|---|---|"
+HEAD = "| experiment | recomputed | result |\n|---|---|---|"
 NOTHING = "No experiment has been run in this checkout yet."
 
 
@@ -31,16 +31,16 @@ def write_claims(results: Path = RESULTS, generated: Path = GENERATED) -> None:
     """Write the digest that docs/claims.md includes, and the page of each experiment."""
     reports = copy_reports(results, generated / "claims", verdicts_first)
     rows = [_row(name, text) for name, text in reports.items()]
-    told = (
+    text = (
         "\n".join([contents("claims", reports), HEAD, *rows, "", _failures(reports)])
         if reports
         else NOTHING
     )
-    write(generated / "claims.md", f"{told}\n")
+    write(generated / "claims.md", f"{text}\n")
 
 
 def verdict_of(text: str) -> str:
-    """Return what a report says of the claims, without the line on its cost."""
+    """Return the verdicts of a report, without the line on its cost."""
     found = VERDICT.search(text)
     return COST.sub("", found.group(1)).strip() if found else ""
 

@@ -1,4 +1,4 @@
-"""Docstrings for Sphinx: they are plain text in numpy's sections, in which |r|, f* and codes_ mean just that."""
+"""Docstrings for Sphinx: plain text in numpy's sections, where |r|, f* and codes_ are literal."""
 
 import re
 
@@ -41,7 +41,7 @@ def _sections(lines: list[str]) -> list[tuple[str, list[str]]]:
 
 
 def _fields(lines: list[str], named: bool) -> list[str]:
-    """Return a definition list: names with types are terms, what stands indented below is the description."""
+    """Return a definition list: names with types are terms, indented lines the description."""
     out: list[str] = []
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
         if not line or line[0].isspace():

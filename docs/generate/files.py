@@ -1,4 +1,4 @@
-"""Files that are written whole, and only when they changed, so that unchanged pages are not built again."""
+"""Files that are written completely, and only when they changed."""
 
 import os
 import shutil

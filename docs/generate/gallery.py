@@ -1,4 +1,4 @@
-"""The gallery: every example is run, and its page shows what it printed, what it drew, and its code."""
+"""The gallery: every example is run, and its page shows output, figure and code."""
 
 import ast
 import hashlib
@@ -63,7 +63,7 @@ def _write_example(path: Path, pages: Path, shared: str) -> set[str]:
 
 
 def run_example(path: Path, folder: Path) -> str:
-    """Run an example as a user does, keep its figures and reports in the folder, and return what it printed."""
+    """Run an example, keep its figures and reports in the folder, and return its output."""
     with tempfile.TemporaryDirectory() as place:
         command = [sys.executable, str(path), "--out", OUT]
         done = subprocess.run(
@@ -84,7 +84,7 @@ def run_example(path: Path, folder: Path) -> str:
     return done.stdout
 
 
-def _page(path: Path, said: str, files: list[str]) -> str:
+def _page(path: Path, printed: str, files: list[str]) -> str:
     source = path.read_text(encoding="utf-8")
     module = ast.parse(source)
     about = ast.get_docstring(module) or ""
@@ -92,8 +92,8 @@ def _page(path: Path, said: str, files: list[str]) -> str:
     shown = "\n\n".join(_shown(path.stem, file) for file in files)
     download = f"{{download}}`{path.name} <../../../examples/{path.name}>`"
     return (
-        f"# {title(path.stem)}\n\n{about}\n\n{shown}\n\n## What it "
-        f"prints\n\n````text\n{said.strip()}\n````\n\n## The code\n\nTo run it: `python "
+        f"# {title(path.stem)}\n\n{about}\n\n{shown}\n\n## "
+        f"Output\n\n````text\n{printed.strip()}\n````\n\n## The code\n\nTo run it: `python "
         f"examples/{path.name}`. To keep it: {download}.\n\n````python\n{code}\n````\n"
     )
 

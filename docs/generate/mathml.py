@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers draw by themselves: no script, nothing fetched from elsewhere."""
+"""Formulas as MathML, which browsers render without a script."""
 
 import re
 from typing import Any

@@ -29,7 +29,7 @@ def copy_reports(
 
 
 def contents(folder: str, names: Iterable[str] = ("*",)) -> str:
-    """Return the entries of the side bar: all pages of a folder under their titles, or some under their short names."""
+    """Return the entries of the side bar: all pages of a folder, or some by short names."""
     entries = [
         f"_generated/{folder}/*" if name == "*" else f"{name} <_generated/{folder}/{name}>"
         for name in names

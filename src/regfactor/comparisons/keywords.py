@@ -63,7 +63,7 @@ class KeywordVote(ClassifierMixin, BaseEstimator):
         self.unlabeled = unlabeled
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Take down the votes; labels only decide where no word does.
+        """Store the votes; labels only decide where no word does.
 
         Parameters
         ----------

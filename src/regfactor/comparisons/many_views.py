@@ -174,10 +174,10 @@ class SimplexSearch(Solver):
 class MultiViewRelaxation(ConvexEstimator):
     """min over Z, b of L(Z + b; X) + alpha max_eta |[sqrt(eta_v) Z_v / b_v]_v|_tr.
 
-    A relaxation for three views and more. The norm is a lower bound of the one that the
-    bounds |c_v| <= b_v on components induce, and can be smaller: with three views of one column,
-    b = 1 and G'G = 3I - 11', the dual norms squared are 8 and 9. The certificate is that of the relaxed problem, and
-    components need not satisfy the bounds atom by atom.
+    A relaxation for three views and more. The norm is a lower bound of the one that the bounds
+    |c_v| <= b_v on components induce, and can be smaller: with three views of one column, b = 1 and
+    G'G = 3I - 11', the dual norms squared are 8 and 9. The certificate is that of the relaxed
+    problem, and components need not satisfy the bounds atom by atom.
 
     Parameters
     ----------

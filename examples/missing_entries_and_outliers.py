@@ -1,7 +1,7 @@
-"""Fill the holes of a corrupted table, find its gross outliers, and prove that the fit is the best there is.
+"""Fill missing entries of a corrupted table, find gross outliers, and certify the optimum.
 
 300 weather stations report 24 hourly temperatures; a fifth of the readings is missing and one in
-thirty is nonsense.
+thirty is wrong.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GROSS = 3  # degrees
 
 
 def make_table(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The readings with their holes, the true temperatures, and where the nonsense is."""
+    """The readings with missing ones, the true temperatures, and the places of wrong readings."""
     rng = np.random.default_rng(seed)
     hours = np.arange(24)
     shapes = np.stack([np.cos((hours - peak) * np.pi / 12) for peak in (14, 17, 4)] + [np.ones(24)])
@@ -36,19 +36,19 @@ def make_table(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def summary(
     model: RobustSubspace, readings: np.ndarray, truth: np.ndarray, nonsense: np.ndarray
 ) -> str:
-    """What was done, how good it is, and the certificate in plain words."""
-    holes = np.isnan(readings)
+    """Results, errors, and the certificate in plain words."""
+    missing = np.isnan(readings)
     filled = model.complete(readings)
     by_mean = np.broadcast_to(np.nanmean(readings, axis=0), readings.shape)
     found = flagged(model)
     n, d = readings.shape
     lines = [
-        f"A table of {n} stations x {d} hours, {holes.sum()} holes, {nonsense.sum()} readings that "
-        "are nonsense.",
-        f"Filled holes are off by {rms(filled, truth, holes):.2f} degrees (root mean square); "
-        f"the mean of the hour by {rms(by_mean, truth, holes):.2f}.",
+        f"A table of {n} stations x {d} hours, {missing.sum()} missing entries, {nonsense.sum()} "
+        "wrong readings.",
+        f"The RMS error of filled entries is {rms(filled, truth, missing):.2f} degrees; "
+        f"that of the mean of the hour {rms(by_mean, truth, missing):.2f}.",
         f"{found.sum()} readings differ from the model by more than {GROSS} degrees beyond noise: "
-        f"{(found & nonsense).sum()} of them are nonsense, {(nonsense & ~found).sum()} were missed.",
+        f"{(found & nonsense).sum()} of them are wrong, {(nonsense & ~found).sum()} were missed.",
         f"{model.codes_.shape[1]} patterns were needed; solved by {model.solver_} in "
         f"{model.n_iter_} iterations.",
         str(model.certificate_),
@@ -67,11 +67,11 @@ def rms(guess: np.ndarray, truth: np.ndarray, where: np.ndarray) -> float:
 
 
 def draw(model: RobustSubspace, readings: np.ndarray, stations: int = 60) -> Figure:
-    """Draw the readings, what the model makes of them, and the outliers it took out."""
+    """Draw the readings, their reconstruction, and the outliers."""
     panels = {
         "readings (white: missing)": (readings, "viridis", (-5, 35)),
         "model": (model.inverse_transform(model.codes_), "viridis", (-5, 35)),
-        "outliers taken out": (model.outliers_.toarray(), "coolwarm", (-60, 60)),
+        "outliers removed": (model.outliers_.toarray(), "coolwarm", (-60, 60)),
     }
     figure = Figure(figsize=(11, 5), layout="constrained")
     axes = figure.subplots(1, 3, sharey=True)
@@ -86,7 +86,7 @@ def draw(model: RobustSubspace, readings: np.ndarray, stations: int = 60) -> Fig
 
 
 def example() -> tuple[str, Figure]:
-    """Fit the readings, say what came out, and draw it."""
+    """Fit the readings, summarize the results, and draw them."""
     readings, truth, nonsense = make_table()
     model = RobustSubspace(alpha=6.0, beta=0.6, tol=1e-6).fit(readings)
     return summary(model, readings, truth, nonsense), draw(model, readings)
