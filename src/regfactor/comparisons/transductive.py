@@ -30,7 +30,7 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
     r"""min over h of |h|_K^2 + (C/l) sum_i (h(x_i) - y_i)^2 + (C'/u) sum_j (h(x_j) - z_j)^2.
 
     i are the l labeled rows, j the u unlabeled ones. The local and global method of Cortes & Mohri
-    (2007). First every unlabeled row gets an estimate z_i from labeled rows near it in the space of
+    (2007). First every unlabeled row gets an estimate z_j from labeled rows near it in the space of
     the kernel, by kernel ridge regression on these alone or by their mean; a row that has none near
     is left out, and u counts those with an estimate. Then kernel ridge regression on all rows has a
     closed form: (K + diag(1/w)) a = (y, z) with weights w = C/l and C'/u. With C' = 0 it is
