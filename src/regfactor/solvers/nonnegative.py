@@ -1,6 +1,4 @@
-"""One factor >= 0 while the other is held.
-
-Coordinate descent on a quadratic model, for all rows or columns at once.
+"""One factor >= 0 while the other is fixed: coordinate descent on quadratic models.
 
 L(D B) separates over the columns b of B. Around its present value each column has the model
 
@@ -25,15 +23,15 @@ from regfactor.losses import KL, Squared
 from regfactor.problems import Data
 from regfactor.problems.layout import Layout
 
-PASSES = (
-    4  # over the coordinates of a model: more would cost time before the other factor has its turn
-)
-# of a minimization; it ends by itself after five to twenty, unless components are almost dependent
-STEPS = 200
-BLOCK = 500_000  # numbers in the Hessians held at once, so that passes stay in the cache
+# over the coordinates of a model: more would cost time before the other factor has its turn
+COORDINATE_PASSES = 4
+# of a minimization; five to twenty suffice, unless components are almost dependent
+MAX_STEPS = 200
+BLOCK_ELEMENTS = 500_000  # numbers in the Hessians held at once, so that passes stay in the cache
 # columns, their H (k x k x columns, or x 1 if all are equal), targets
 Equations = Iterator[tuple[slice, Array, Array]]
-INSIDE = 0.999  # of the way to a predictor of zero that a step may go where the datum is not zero
+# share of the way to a predictor of zero that a step may go where the datum is not zero
+MAX_SHARE_TO_ZERO = 0.999
 
 
 @dataclass(frozen=True)
@@ -42,15 +40,13 @@ class Step:
 
     step: Array
     promise: Array
-    bend: Array
+    curvature: Array
     scale: Array
 
 
 @dataclass(frozen=True)
 class Side(abc.ABC):
-    """A table as one factor sees it.
-
-    D @ B predicts it, and each column of B is a problem of its own.
+    """A table as one factor sees it: D @ B predicts it, and the columns of B are separate problems.
 
     `turned`: the columns of B are the codes of a dense table, which is then never transposed in
     memory. Entries are passed around as D @ B holds them.
@@ -62,21 +58,15 @@ class Side(abc.ABC):
 
     @abc.abstractmethod
     def start(self, B: Array) -> tuple[Side, Array]:
-        """Return a side and a B from which a minimization can set out.
-
-        Finite losses, the right order of magnitude.
-        """
+        """Return a side and a B of finite loss from which a minimization can start."""
 
     @abc.abstractmethod
     def step(self, B: Array, polish: Array) -> Step:
-        """Return a step that raises no column's loss.
-
-        To the minimum of the model where it is to be polished.
-        """
+        """Return a step that raises no column's loss, to the model's minimum if polished."""
 
     @property
     def layout(self) -> Layout:
-        """How entries of D @ B are held."""
+        """The layout of the entries of D @ B."""
         if self.turned:
             return self.data.layout.T
         return self.data.layout
@@ -94,23 +84,24 @@ class Side(abc.ABC):
         return entries
 
     def weighted(self, entries: Array) -> Array:
-        """Return entries of the table times their weights, zero at holes."""
+        """Return entries of the table times their weights, zero where missing."""
         w = self.data.terms[0].w
         return self.own(entries if w is None else w * entries)
 
-    def hessians(self, bends: Array) -> Iterator[tuple[slice, Array]]:
-        """Yield D' diag(bends_j) D for blocks of columns j."""
+    def hessians(self, weights: Array) -> Iterator[tuple[slice, Array]]:
+        """Yield D' diag(weights_j) D for blocks of columns j."""
         k = self.D.shape[1]
         n = self.layout.shape[1]
-        upper = np.triu_indices(k)
-        pairs = self.D[:, upper[0]] * self.D[:, upper[1]]
+        first, second = np.triu_indices(k)
+        pairs = self.D[:, first] * self.D[:, second]
+        # the index of each entry of H among the pairs
         square = np.zeros((k, k), int)
-        # where each entry of H stands among the pairs
-        square[upper] = square.T[upper] = np.arange(len(upper[0]))
-        width = max(1, BLOCK // (k * k))
+        square[first, second] = np.arange(len(first))
+        square[second, first] = np.arange(len(first))
+        width = max(1, BLOCK_ELEMENTS // (k * k))
         for start in range(0, n, width):
             block = slice(start, min(start + width, n))
-            yield block, self.layout.grams(bends, pairs, block).T[square]
+            yield block, self.layout.grams(weights, pairs, block).T[square]
 
 
 class SquaredSide(Side):
@@ -124,10 +115,7 @@ class SquaredSide(Side):
 
     def _equations(self) -> Equations:
         t = self.data.terms[0]
-        target = self.layout.adjoint(
-            self.D,
-            self.weighted(t.x if t.offset is None else t.x - t.offset),
-        )
+        target = self.layout.adjoint(self.D, self.weighted(t.target))
         if self.data.complete:
             yield slice(0, target.shape[1]), (self.D.T @ self.D)[:, :, None], target
             return
@@ -141,7 +129,7 @@ class KLSide(Side):
     def start(self, B: Array) -> tuple[Side, Array]:
         """Return B > 0 after b <- b D'(w x/z) / D'w (Lee & Seung 2001).
 
-        Newton steps at most double what is small.
+        Newton steps alone would at most double small values.
         """
         # an entry that no b moves is left out: an infinite loss there would hide the others
         alive = np.asarray(self.D.any(axis=1))
@@ -153,9 +141,11 @@ class KLSide(Side):
                 data = self.data.weighted(alive)
             side = KLSide(data, self.D, self.turned)
         B = np.where(B > 0, B, np.where(B.any(axis=0), B.mean(axis=0), 1)).astype(B.dtype)
-        up = side.layout.adjoint(side.D, side._observed / side._predictors(B))
-        down = side._pulled_weights()
-        return side, B * np.where(down > 0, up / np.where(down > 0, down, 1), 1)
+        numerator = side.layout.adjoint(side.D, side._observed / side._predictors(B))
+        denominator = side._adjoint_weights()
+        positive = denominator > 0
+        ratio = numerator / np.where(positive, denominator, 1)
+        return side, B * np.where(positive, ratio, 1)
 
     def step(self, B: Array, polish: Array) -> Step:
         Z = self._predictors(B)
@@ -165,43 +155,47 @@ class KLSide(Side):
     def _equations(self, B: Array, Z: Array) -> Equations:
         ratio = self._observed / Z
         # D'f' with f' = w - w x/z
-        slope = self._pulled_weights() - self.layout.adjoint(self.D, ratio)
+        gradient = self._adjoint_weights() - self.layout.adjoint(self.D, ratio)
         ratio /= Z
         for block, H in self.hessians(ratio):
-            yield block, H, times(H, B[:, block]) - slope[:, block]
+            yield block, H, times(H, B[:, block]) - gradient[:, block]
 
     def _share(self, Z: Array, whole: Step) -> Array:
-        """Return how much of a step is sure to lower the loss, by self-concordance.
+        """Return the share of a step that is sure to lower the loss, by self-concordance.
 
         With r = max(-dz/z) over entries with x > 0, -log(1 + t dz/z) <= -t dz/z + (dz/z)^2 (-log(1
         - r t) - r t) / r^2. Summed over a column with weights x, this is least at t = promise /
-        (bend + r promise): the damped Newton step (Tran-Dinh, Kyrillidis & Cevher 2015), with r in
+        (curvature + r promise): the damped Newton step (Tran-Dinh, Kyrillidis & Cevher 2015), with r in
         place of the Newton decrement, which is larger.
         """
-        fall = self.predict(-whole.step)
-        fall /= Z
-        fall[self._observed <= 0] = 0
-        r = self._largest(fall)
-        sure = whole.promise / np.where(whole.bend > 0, whole.bend + r * whole.promise, 1)
-        # for r <= 1/2 the bound at t = 1 is at most 0.8 bend - promise, and only a whole step makes
-        # coordinates zero
-        safe = (whole.bend <= 0) | ((r <= 0.5) & (0.8 * whole.bend <= whole.promise))
-        return np.where(safe, 1, np.minimum(np.clip(sure, 0, 1), INSIDE / np.maximum(r, INSIDE)))
+        relative = self.predict(-whole.step)
+        relative /= Z
+        relative[self._observed <= 0] = 0
+        r = self._largest(relative)
+        promise = whole.promise
+        curvature = whole.curvature
+        damped = promise / np.where(curvature > 0, curvature + r * promise, 1)
+        # for r <= 1/2 the bound at t = 1 is at most 0.8 curvature - promise, and only a whole step
+        # makes coordinates zero
+        safe = (curvature <= 0) | ((r <= 0.5) & (0.8 * curvature <= promise))
+        inside = MAX_SHARE_TO_ZERO / np.maximum(r, MAX_SHARE_TO_ZERO)
+        return np.where(safe, 1, np.minimum(np.clip(damped, 0, 1), inside))
 
     def _predictors(self, B: Array) -> Array:
         """D @ B + offset, but 1 where that is zero: the data are zero there, and so is x/z."""
         Z = self.predict(B)
         offset = self.data.terms[0].offset
-        Z += 0 if offset is None else self.own(offset)
+        if offset is not None:
+            Z += self.own(offset)
         Z[Z <= 0] = 1
         return Z
 
     @cached_property
     def _observed(self) -> Array:
-        """w x, zero at holes."""
+        """w x, zero where missing."""
         return self.weighted(self.data.terms[0].x)
 
-    def _pulled_weights(self) -> Array:
+    def _adjoint_weights(self) -> Array:
         """D'w."""
         if self.data.complete:
             return self.D.sum(axis=0)[:, None]
@@ -235,28 +229,26 @@ def side_of_components(data: Data, D: Array, turned: bool = False) -> Side | Non
 
 
 def improve(side: Side, B: Array) -> Array:
-    """Return a B that is nowhere worse, by passes over one model.
-
-    What a sweep over both factors needs.
-    """
+    """Return a B that is nowhere worse, by passes over one model: for sweeps over both factors."""
     B = np.maximum(B, 0)
-    return np.maximum(B + side.step(B, polish=np.zeros(B.shape[1], bool)).step, 0)
+    step = side.step(B, polish=np.zeros(B.shape[1], bool))
+    return np.maximum(B + step.step, 0)
 
 
 def minimize(side: Side, B: Array) -> Array:
     """Return argmin_(B >= 0) L(D B), one of them where there are several.
 
-    A column is done when its model promises to lower it by no more than rounding; the step that
-    showed it is taken.
+    A column has converged when its model promises a decrease no larger than rounding; that step is
+    taken.
     """
     side, B = side.start(np.maximum(B, 0))
     accuracy = 4 * float(np.finfo(B.dtype).eps)
-    open_ = np.ones(B.shape[1], bool)
-    for _ in range(STEPS):
-        found = side.step(B, polish=open_)
-        B = np.where(open_, np.maximum(B + found.step, 0), B)
-        open_ &= found.promise > accuracy * (found.scale + found.scale.mean())
-        if not open_.any():
+    active = np.ones(B.shape[1], bool)
+    for _ in range(MAX_STEPS):
+        found = side.step(B, polish=active)
+        B = np.where(active, np.maximum(B + found.step, 0), B)
+        active &= found.promise > accuracy * (found.scale + found.scale.mean())
+        if not active.any():
             break
     return B
 
@@ -264,20 +256,21 @@ def minimize(side: Side, B: Array) -> Array:
 def lowered(equations: Equations, B: Array, polish: Array) -> Step:
     """Lower the models of all columns by coordinate passes; minimize those to be polished."""
     step = np.empty_like(B)
-    promise, bend, scale = np.empty((3, B.shape[1]), B.dtype)
+    promise, curvature, scale = np.empty((3, B.shape[1]), B.dtype)
     for block, H, target in equations:
         old = B[:, block]
-        HB = times(H, B[:, block])
+        HB = times(H, old)
         new = coordinate_passes(H, target, old)
         chosen = np.flatnonzero(polish[block])
         if len(chosen):
             part = H if H.shape[2] == 1 else H[:, :, chosen]
             new[:, chosen] = active_set(part, target[:, chosen], new[:, chosen])
-        step[:, block] = s = new - old
+        s = new - old
+        step[:, block] = s
         promise[block] = (s * (target - HB)).sum(axis=0)
-        bend[block] = (s * times(H, s)).sum(axis=0)
+        curvature[block] = (s * times(H, s)).sum(axis=0)
         scale[block] = (old * HB).sum(axis=0)
-    return Step(step, promise, bend, scale)
+    return Step(step, promise, curvature, scale)
 
 
 def times(H: Array, B: Array) -> Array:
@@ -290,19 +283,19 @@ def times(H: Array, B: Array) -> Array:
 def coordinate_passes(H: Array, target: Array, B: Array) -> Array:
     """Minimize b'H b / 2 - target'b over one coordinate after the other, in all columns."""
     B = B.copy()
-    bends = bends_of(H)
-    # a slope below it is none, however little the coordinate bends
+    curvatures = diagonals(H)
+    # a gradient below it is rounding, however small the curvature
     noise = 8 * np.finfo(H.dtype).eps * np.abs(target)
-    for _ in range(PASSES):
+    for _ in range(COORDINATE_PASSES):
         for i in range(len(B)):
             if H.shape[2] == 1:
-                slope = H[i, :, 0] @ B
+                gradient = H[i, :, 0] @ B
             else:
-                slope = np.einsum("kn,kn->n", H[i], B)
-            slope -= target[i]
-            slope[np.abs(slope) <= noise[i]] = 0
-            slope /= bends[i]
-            np.maximum(B[i] - slope, 0, out=B[i])
+                gradient = np.einsum("kn,kn->n", H[i], B)
+            gradient -= target[i]
+            gradient[np.abs(gradient) <= noise[i]] = 0
+            gradient /= curvatures[i]
+            np.maximum(B[i] - gradient, 0, out=B[i])
     return B
 
 
@@ -310,54 +303,57 @@ def active_set(H: Array, target: Array, B: Array) -> Array:
     """Minimize b'H b / 2 - target'b over b >= 0 from a good guess.
 
     Lawson & Hanson (1974) in all columns at once: go to the minimum over the free coordinates or up
-    to where the first becomes zero, which is then bound; from a minimum, free the coordinate that
-    promises most.
+    to where the first becomes zero, which is then fixed; from a minimum, free the coordinate with
+    the largest predicted decrease.
     """
     B = B.copy()
     noise = 8 * np.finfo(H.dtype).eps * np.abs(target)
     free = B > 0
-    open_ = np.arange(B.shape[1])
+    active = np.arange(B.shape[1])
     for _ in range(3 * len(B)):
-        part = H if H.shape[2] == 1 else H[:, :, open_]
-        b = B[:, open_]
-        f = free[:, open_]
-        aim = target[:, open_]
-        slope = times(part, b) - aim
-        step = -solved(part, f, np.where(np.abs(slope) <= noise[:, open_], 0, slope))
-        room = np.where(step < 0, b / np.where(step < 0, -step, 1), np.inf)
-        t = np.minimum(room.min(axis=0), 1)
-        stopped = room <= t
-        B[:, open_] = b = np.where(stopped, 0, b + t * step)
+        part = H if H.shape[2] == 1 else H[:, :, active]
+        b = B[:, active]
+        f = free[:, active]
+        aim = target[:, active]
+        gradient = times(part, b) - aim
+        step = -solved(part, f, np.where(np.abs(gradient) <= noise[:, active], 0, gradient))
+        falling = step < 0
+        longest = np.where(falling, b / np.where(falling, -step, 1), np.inf)
+        t = np.minimum(longest.min(axis=0), 1)
+        stopped = longest <= t
+        b = np.where(stopped, 0, b + t * step)
+        B[:, active] = b
         f &= ~stopped
-        slope = times(part, b) - aim
-        promise = np.where(f | (slope >= 0), 0, slope * slope / bends_of(part))
+        gradient = times(part, b) - aim
+        promise = np.where(f | (gradient >= 0), 0, gradient * gradient / diagonals(part))
         best = promise.argmax(axis=0)
-        columns = np.arange(len(open_))
+        columns = np.arange(len(active))
         enough = np.finfo(H.dtype).eps * (np.abs(aim) * b).sum(axis=0)
         whole = ~stopped.any(axis=0)
         freed = whole & (promise[best, columns] > enough)
         f[best[freed], columns[freed]] = True
-        free[:, open_] = f
-        open_ = open_[~whole | freed]
-        if not len(open_):
+        free[:, active] = f
+        active = active[~whole | freed]
+        if not len(active):
             break
     return B
 
 
-def solved(H: Array, free: Array, slope: Array) -> Array:
-    """Return the steps with H step = slope in the free coordinates and zeros elsewhere."""
+def solved(H: Array, free: Array, gradient: Array) -> Array:
+    """Return the steps with H step = gradient in the free coordinates and zeros elsewhere."""
     k = len(free)
-    unit = np.where(free, 1 / np.sqrt(bends_of(H)), 0)  # in which every coordinate bends alike
+    # units in which every coordinate has the same curvature
+    unit = np.where(free, 1 / np.sqrt(diagonals(H)), 0)
     system = np.moveaxis(H * unit[:, None] * unit, 2, 0)
     # the shift settles directions that the data leave open; eps itself would blow their rounding
     # errors up to steps
     system[:, np.arange(k), np.arange(k)] += np.where(free.T, np.finfo(H.dtype).eps ** 0.5, 1)
-    return unit * np.linalg.solve(system, (unit * slope).T[:, :, None])[:, :, 0].T
+    return unit * np.linalg.solve(system, (unit * gradient).T[:, :, None])[:, :, 0].T
 
 
-def bends_of(H: Array) -> Array:
-    """Return the diagonals of H, lifted off zero.
+def diagonals(H: Array) -> Array:
+    """Return the diagonals of H, raised above zero.
 
-    A flat coordinate falls to zero by its slope, or stays without.
+    A flat coordinate then falls to zero by its gradient, or stays if that is zero.
     """
     return np.maximum(np.einsum("iin->in", H), np.finfo(H.dtype).tiny ** 0.5)

@@ -1,7 +1,4 @@
-"""Codes of rows under losses with kinks and a ridge.
-
-All rows at once, each alone, to the last digits.
-"""
+"""Codes of rows under losses with kinks and a ridge, all rows at once, to full precision."""
 
 from __future__ import annotations
 
@@ -17,21 +14,18 @@ from regfactor.problems import Data
 from regfactor.problems.layout import Dense
 from regfactor.problems.term import Term
 
-SPLITS = 100  # steps of splitting, cheap ones, which find most of the kinks
+ADMM_STEPS = 100  # cheap ones, which find most of the kinks
 RELAXATION = 1.6
 # widths of the envelopes, as shares of the typical size of the data
-SHARES = (1e-2, 1e-4, 1e-6, 1e-8)
-# of Newton's method in one envelope, and of one step
-STEPS = 60
-MAX_HALVINGS = 30
-SHEET = 500_000  # numbers of a sparse table that are held densely at once
-ROUNDING = 1e-14  # relative, of a cost
+ENVELOPE_WIDTHS = (1e-2, 1e-4, 1e-6, 1e-8)
+MAX_NEWTON_STEPS = 60  # in one envelope
+MAX_HALVINGS = 30  # of one step
+BLOCK_ELEMENTS = 500_000  # numbers of a sparse table that are held densely at once
+COST_ROUNDING = 1e-14  # relative
 
 
 def minimize_rows(data: Data, Phi: Array, C: Array, ridge: Array) -> Array:
-    """Return codes that minimize L(Phi C) + sum ridge Phi^2 / 2.
-
-    A row that was better before stays.
+    """Return codes that minimize L(Phi C) + sum ridge Phi^2 / 2; rows that do not improve stay.
 
     The proximal point method in the dual (Rockafellar 1976): the loss gives way to its Moreau
     envelope of width s at z + s y, around the last multiplier y. That is smooth, so that Newton's
@@ -39,34 +33,34 @@ def minimize_rows(data: Data, Phi: Array, C: Array, ridge: Array) -> Array:
     minimum of the loss itself.
     """
     if data.layout.sparse:
-        height = max(SHEET // data.shape[1], 1)
+        height = max(BLOCK_ELEMENTS // data.shape[1], 1)
         blocks = [slice(start, start + height) for start in range(0, data.shape[0], height)]
-        return np.concatenate(
-            [minimize_rows(_as_table(data, rows), Phi[rows], C, ridge) for rows in blocks],
-        )
+        parts = [minimize_rows(_as_table(data, rows), Phi[rows], C, ridge) for rows in blocks]
+        return np.concatenate(parts)
     exact = data.astype(np.float64)
     C64 = C.astype(np.float64)
     codes, Y = _split(exact, C64, ridge)
-    for share in SHARES:
+    for share in ENVELOPE_WIDTHS:
         near = _enveloped(exact, share, Y)
         codes = _newton(near, codes, C64, ridge)
         Y = near.gradient(codes @ C64)
-    better = _costs(exact, codes, C64, ridge) <= _costs(exact, Phi.astype(np.float64), C64, ridge)
+    before = _costs(exact, Phi.astype(np.float64), C64, ridge)
+    better = _costs(exact, codes, C64, ridge) <= before
     return np.where(better[:, None], codes, Phi).astype(Phi.dtype, copy=False)
 
 
 def _split(data: Data, C: Array, ridge: Array) -> tuple[Array, Array]:
-    """Return codes and multipliers after some steps of ADMM from zero.
-
-    One factorization serves every row.
-    """
+    """Return codes and multipliers after some steps of ADMM from zero, with one factorization."""
     rho = np.empty(data.shape[1])
     for t in data.terms:
-        rho[t.columns] = (1.0 if t.w is None else float(t.w.max()) or 1.0) / _size(t)
-    solve = (C * rho).T @ np.linalg.pinv((C * rho) @ C.T + np.diag(ridge), hermitian=True)
-    P = U = np.zeros(data.shape)
+        heaviest = 1.0 if t.w is None else float(t.w.max()) or 1.0
+        rho[t.columns] = heaviest / _size(t)
+    scaled = C * rho
+    solve = scaled.T @ np.linalg.pinv(scaled @ C.T + np.diag(ridge), hermitian=True)
+    P = np.zeros(data.shape)
+    U = P
     codes = np.zeros((data.shape[0], len(C)))
-    for _ in range(SPLITS):
+    for _ in range(ADMM_STEPS):
         relaxed = RELAXATION * data.prox(P - U, rho) + (1 - RELAXATION) * P
         codes = (relaxed + U) @ solve
         P = codes @ C
@@ -75,32 +69,26 @@ def _split(data: Data, C: Array, ridge: Array) -> tuple[Array, Array]:
 
 
 def _enveloped(data: Data, share: float, Y: Array) -> Data:
-    """Return the data under the Moreau envelopes of their losses at z + s y, s = share size / w.
-
-    Smooth ones stay.
-    """
+    """Return the data under Moreau envelopes of losses with kinks at z + s y, s = share size / w."""
 
     def one(t: Term) -> Term:
         if t.loss.smooth:
             return t
         width = share * _size(t)
         shift = width * t.in_units(t.part(Y))
-        return replace(
-            t,
-            loss=t.loss.smoothed(width),
-            offset=shift if t.offset is None else t.offset + shift,
-        )
+        return replace(t.shifted(shift), loss=t.loss.smoothed(width))
 
-    return replace(data, terms=tuple(one(t) for t in data.terms))
+    return data.mapped(one)
 
 
 def _newton(data: Data, codes: Array, C: Array, ridge: Array) -> Array:
-    """Minimize a smooth loss over every row; rows that have arrived are left alone."""
-    codes, left = codes.copy(), np.arange(len(codes))
-    for _ in range(STEPS):
-        codes[left], arrived = _newton_step(data.of_rows(left), codes[left], C, ridge)
-        left = left[~arrived]
-        if not len(left):
+    """Minimize a smooth loss over every row until it has converged."""
+    codes = codes.copy()
+    active = np.arange(len(codes))
+    for _ in range(MAX_NEWTON_STEPS):
+        codes[active], converged = _newton_step(data.of_rows(active), codes[active], C, ridge)
+        active = active[~converged]
+        if not len(active):
             break
     return codes
 
@@ -114,7 +102,7 @@ def _newton_step(data: Data, codes: Array, C: Array, ridge: Array) -> tuple[Arra
     gradient = data.gradient(Z) @ C.T + codes * ridge
     step = solve_columns(C.T, data.hessian(Z).T, ridge, gradient.T, data.layout.T).T
     costs = _costs(data, codes, C, ridge)
-    rounding = ROUNDING * np.abs(costs)
+    rounding = COST_ROUNDING * np.abs(costs)
     decrease = (gradient * step).sum(axis=1)
     new = codes.copy()
 
@@ -137,16 +125,15 @@ def _costs(data: Data, codes: Array, C: Array, ridge: Array) -> Array:
 
 def _as_table(data: Data, rows: slice) -> Data:
     """Return some rows of sparse data as a table with weight zero where nothing is stored."""
-    t = data.terms[0]
-    weighted = replace(t, w=np.ones_like(t.x)) if t.w is None else t
-    t = weighted.mapped(lambda a: scipy.sparse.csr_array(data.layout.matrix(a))[rows].toarray())
+    t = replace(data.terms[0], w=data.terms[0].weights)
+    t = t.mapped(lambda a: scipy.sparse.csr_array(data.layout.matrix(a))[rows].toarray())
     return Data((t,), t.x.shape, Dense(t.x.shape))
 
 
 def _size(t: Term) -> float:
     """Return the median nonzero distance of the data from the offset, one if all are zero."""
-    away = np.abs(t.x if t.offset is None else t.x - t.offset)
-    away = away[(away > 0) & (True if t.w is None else t.w > 0)]
-    if away.size:
-        return float(np.median(away))
+    distances = np.abs(t.target)
+    distances = distances[(distances > 0) & (t.weights > 0)]
+    if distances.size:
+        return float(np.median(distances))
     return 1.0

@@ -1,4 +1,4 @@
-"""Steps that improve one factor while the other is held; none of them ever raises the objective."""
+"""Steps that improve one factor while the other is fixed and never raise the objective."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from regfactor.penalties import (
 from regfactor.problems import Data
 from regfactor.solvers.nonnegative import Side, improve, minimize, side_of_codes, side_of_components
 
-INNER = 10  # proximal steps on one factor before the other has its turn
-STILL = 1e-11  # relative size of a step below which a proximal iteration has arrived
+PROXIMAL_STEPS = 10  # proximal steps on one factor before the other has its turn
+CONVERGED_STEP = 1e-11  # relative size of a step below which a proximal iteration has converged
 
 
 def update_codes(
@@ -34,35 +34,23 @@ def update_codes(
     C: Array,
     penalty: Penalty,
     alpha: float,
-    steps: int = INNER,
+    steps: int = PROXIMAL_STEPS,
     clock: Clock | None = None,
 ) -> Array:
-    """Return better codes for given components.
-
-    Where a clock is given, proximal steps end when its time is up.
-    """
+    """Return better codes for given components; proximal steps end when the clock expires."""
     if isinstance(penalty, OneHot):
         return assign_rows(data, Phi, C)
     _require_smooth(data)
     if isinstance(penalty, NonNegative):
         side = side_of_codes(data, C)
-    else:
-        side = None
-    if side is not None:
-        return _non_negative(side, Phi.T, steps).T
+        if side is not None:
+            return _non_negative(side, Phi.T, steps).T
     if is_ridge(penalty) and data.unbounded and not any(t.loss.rowwise for t in data.terms):
         return newton_rows(data, Phi, C, penalty, alpha)
     block = Block(lambda A: A @ C, lambda G: G @ C.T, data.row_values, data.inside, _sum_rows)
-    return proximal_steps(
-        block,
-        data,
-        Phi,
-        _require_prox(penalty),
-        alpha,
-        _curvature(data, Phi @ C, C),
-        steps,
-        clock,
-    )
+    curvature = _curvature(data, Phi @ C, C)
+    prox = _require_prox(penalty)
+    return proximal_steps(block, data, Phi, prox, alpha, curvature, steps, clock)
 
 
 def update_components(
@@ -71,12 +59,9 @@ def update_components(
     C: Array,
     penalty: Penalty,
     alpha: float,
-    steps: int = INNER,
+    steps: int = PROXIMAL_STEPS,
 ) -> Array:
-    """Return better components for given codes.
-
-    Columns alone where the penalty allows it, else all together.
-    """
+    """Return better components for given codes, column by column where the penalty allows it."""
     _require_smooth(data)
     if penalty.entrywise and not any(t.loss.rowwise for t in data.terms):
         C = C.copy()
@@ -101,20 +86,13 @@ def update_components(
         lambda Z: np.asarray(data.inside(Z).all(keepdims=True)),
         lambda A: A.sum(keepdims=True)[0],
     )
-    return proximal_steps(
-        block,
-        data,
-        C,
-        _require_prox(penalty),
-        alpha,
-        _curvature(data, Phi @ C, Phi),
-        steps,
-    )
+    curvature = _curvature(data, Phi @ C, Phi)
+    return proximal_steps(block, data, C, _require_prox(penalty), alpha, curvature, steps)
 
 
 def _non_negative(side: Side, B: Array, steps: int) -> Array:
     """Improve a factor in one sweep among many, or minimize where more steps are asked for."""
-    if steps <= INNER:
+    if steps <= PROXIMAL_STEPS:
         return improve(side, B)
     return minimize(side, B)
 
@@ -167,7 +145,7 @@ class Block:
     """One factor alone: prediction, gradient, and the parts its objective separates into."""
 
     predict: Callable[[Array], Array]
-    pull_back: Callable[[Array], Array]
+    adjoint: Callable[[Array], Array]
     values: Callable[[Array], Array]
     inside: Callable[[Array], Array]
     reduce: Callable[[Array], Array]
@@ -183,41 +161,38 @@ def proximal_steps(
     steps: int,
     clock: Clock | None = None,
 ) -> Array:
-    """Take accelerated proximal steps with restarts.
-
-    A separate part that ends worse than it began is put back.
-    """
+    """Take accelerated proximal steps with restarts; parts that end worse than before are reset."""
 
     def cost(A: Array) -> Array:
         values = block.values(block.predict(A))
         return values + alpha * _part_costs(penalty, A, len(values))
 
     first = cost(A)
-    # a searched step never gets as still
-    arrived = STILL if np.isfinite(data.curvature) else 1e3 * STILL
+    # steps of a line search never get as small
+    smallest_step = CONVERGED_STEP if np.isfinite(data.curvature) else 1e3 * CONVERGED_STEP
     curvatures = np.full(len(first), curvature, A.dtype)
     now = A
     ahead = A
     t = np.ones(len(first), A.dtype)
     for _ in range(steps):
-        G = block.pull_back(data.gradient(block.predict(ahead)))
+        G = block.adjoint(data.gradient(block.predict(ahead)))
         if np.isfinite(data.curvature):  # the bound holds everywhere: no step needs to be tried
             new = penalty.prox(ahead - G / curvatures[:, None], alpha / curvatures)
         else:
             new, curvatures = _searched_step(block, ahead, G, curvatures, penalty, alpha)
-        move = new - now
-        # a part that turned back starts afresh
-        t = np.where(block.reduce((ahead - new) * move) > 0, 1, t)
+        change = new - now
+        # a part that turned back restarts
+        t = np.where(block.reduce((ahead - new) * change) > 0, 1, t)
         t_next = (1 + np.sqrt(1 + 4 * t * t)) / 2
-        further = new + ((t - 1) / t_next)[:, None] * move
-        still = np.abs(move).max(initial=0) <= arrived * np.abs(new).max(initial=0)
+        further = new + ((t - 1) / t_next)[:, None] * change
+        converged = np.abs(change).max(initial=0) <= smallest_step * np.abs(new).max(initial=0)
         now = new
         t = t_next
         if data.unbounded:
             ahead = further
         else:
             ahead = np.where(block.inside(block.predict(further))[:, None], further, new)
-        if still or (clock is not None and clock.expired):
+        if converged or (clock is not None and clock.expired):
             break
     return np.where((cost(now) <= first)[:, None], now, A)
 
@@ -239,8 +214,8 @@ def _searched_step(
         nonlocal new
         curvatures[parts] = doubled
         new = penalty.prox(V - G / curvatures[:, None], alpha / curvatures)
-        move = new - V
-        model = value + block.reduce(G * move) + curvatures / 2 * block.reduce(move * move)
+        change = new - V
+        model = value + block.reduce(G * change) + curvatures / 2 * block.reduce(change * change)
         bounded = block.values(block.predict(new)) <= model + 1e-10 * np.abs(model)
         return np.asarray(bounded[parts])
 
@@ -249,10 +224,7 @@ def _searched_step(
 
 
 def _ridge_regression(X: Array, C: Array, ridge: Array) -> Array:
-    """Return the rows of codes that minimize |X - Phi C|^2 / 2 + ridge.
-
-    The least of them where several do.
-    """
+    """Return the (shortest) rows of codes that minimize |X - Phi C|^2 / 2 + ridge."""
     gram = C @ C.T + np.diag(ridge)
     return np.asarray((np.linalg.pinv(gram, hermitian=True) @ (C @ X.T)).T, X.dtype)
 
@@ -278,16 +250,13 @@ def _part_costs(penalty: Penalty, A: Array, parts: int) -> Array:
 
 
 def _curvature(data: Data, Z: Array, held: Array) -> float:
-    """Return a first guess of the curvature along a factor.
-
-    Steps are checked against the true objective.
-    """
-    bend = data.curvature
-    if not np.isfinite(bend):
-        bend = float(np.median(data.hessian(Z)))
+    """Return a first guess of the curvature along a factor; steps are checked anyway."""
+    curvature = data.curvature
+    if not np.isfinite(curvature):
+        curvature = float(np.median(data.hessian(Z)))
     size = float(np.linalg.norm(held, 2)) ** 2 if held.size else 0.0
-    if 0 < bend * size < np.inf:
-        return bend * size
+    if 0 < curvature * size < np.inf:
+        return curvature * size
     return 1.0
 
 
