@@ -12,7 +12,7 @@ from regfactor.series.arma.estimator import RegularizedARMA
 
 try:
     from sktime.datatypes import update_data
-    from sktime.forecasting.base import BaseForecaster
+    from sktime.forecasting.base import BaseForecaster, ForecastingHorizon
 except ImportError as error:
     raise ImportError(f"regfactor.sktime needs sktime: {install_hint('sktime')}.") from error
 
@@ -118,15 +118,12 @@ class RegularizedARMAForecaster(BaseForecaster):
 
     def _fit(self, y: Any, X: Any, fh: Any) -> Self:
         """Fit to a frame whose rows are times."""
-        model = RegularizedARMA(**self.get_params(deep=False)).fit(
-            y.to_numpy(float),
-            exog=_inputs(X),
-        )
+        rows = y.to_numpy(float)
+        self.model_ = RegularizedARMA(**self.get_params(deep=False)).fit(rows, exog=_inputs(X))
         self._cur_y = y
         self._cur_X = X
-        self.model_ = model
-        fitted = model.predict()
-        before = np.tile(np.nanmean(y.to_numpy(float), axis=0), (len(y) - len(fitted), 1))
+        fitted = self.model_.predict()
+        before = np.tile(np.nanmean(rows, axis=0), (len(rows) - len(fitted), 1))
         self._one_step = np.vstack([before, fitted])
         return self
 
@@ -154,9 +151,8 @@ class RegularizedARMAForecaster(BaseForecaster):
         steps = np.asarray(fh.to_relative(self.cutoff).to_numpy(), int)
         values = self._one_step
         if steps.max() > 0:
-            values = np.vstack(
-                [values, self.model_.forecast(int(steps.max()), exog=self._ahead(X, steps)).mean],
-            )
+            made = self.model_.forecast(int(steps.max()), exog=self._ahead(X, steps))
+            values = np.vstack([values, made.mean])
         places = len(self._one_step) - 1 + steps
         if places.min() < 0:
             raise ValueError(
@@ -196,21 +192,16 @@ class RegularizedARMAForecaster(BaseForecaster):
         """Return the inputs of every time up to the last one wanted."""
         if X is None:
             return None
-        index = self._fh_up_to(int(steps.max())).to_absolute_index(self.cutoff)
+        last = int(steps.max())
+        horizon = ForecastingHorizon(np.arange(1, last + 1), is_relative=True, freq=self._cutoff)
+        index = horizon.to_absolute_index(self.cutoff)
         missing = index.difference(X.index)
         if len(missing):
             raise ValueError(
-                f"X has no row for {missing[0]}: forecasts {int(steps.max())} steps ahead need the "
+                f"X has no row for {missing[0]}: forecasts {last} steps ahead need the "
                 "inputs of every time until then."
             )
         return _inputs(X.loc[index])
-
-    def _fh_up_to(self, last: int) -> Any:
-        return importlib.import_module("sktime.forecasting.base").ForecastingHorizon(
-            np.arange(1, last + 1),
-            is_relative=True,
-            freq=self._cutoff,
-        )
 
     def _framed(self, values: Array, fh: Any, columns: Any) -> Any:
         index = fh.get_expected_pred_idx(y=self._cur_y, cutoff=self.cutoff)

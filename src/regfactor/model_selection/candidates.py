@@ -70,7 +70,7 @@ class LabeledTask:
     def standardized(self, center: float, scale: float) -> LabeledTask:
         """Return the targets of a regression in units of `scale` from `center`."""
         if self.is_classification:
-            return LabeledTask(self.y, self.classes)
+            return self
         return LabeledTask((self.y - center) / scale, self.classes)
 
 

@@ -72,16 +72,13 @@ def _drawing(height: float) -> Iterator[tuple[Any, Any]]:
 def _svg(figure: Any) -> str:
     """Return the SVG without the header of a file."""
     buffer = io.StringIO()
-    figure.savefig(
-        buffer,
-        format="svg",
-        metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
-    )
+    unwanted = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure.savefig(buffer, format="svg", metadata=unwanted)
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
-    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
+    for size in ("width", "height"):
+        text = re.sub(rf'(<svg[^>]*?) {size}="[^"]*"', r"\1", text, count=1)
     for color, variable in VARIABLES.items():
         text = text.replace(color, f"var({variable})")
     return text.strip()
@@ -122,24 +119,27 @@ def bars(
             figure.legend(loc="outside upper left", ncols=2, fontsize=8.5)
             ends = np.maximum(ends, others)
         reach = max(float(ends.max(initial=0.0)), 1e-12)
+        look = {"va": "center", "fontsize": 8, "color": MUTED}
         for at, value, end in zip(y, sizes, ends, strict=True):
-            axes.text(
-                end + 0.02 * reach,
-                at,
-                f"{value:.0%}" if percent else number(value),
-                va="center",
-                fontsize=8,
-                color=MUTED,
-            )
+            axes.text(end + 0.02 * reach, at, _written(value, percent), **look)
         axes.set_xlim(min(float(sizes.min(initial=0)), 0), reach * 1.13)
-        axes.set_yticks(y, [short(name) for name in names])
-        axes.tick_params(axis="y", length=0, labelcolor=INK)
-        axes.grid(axis="y", visible=False)
         axes.locator_params(axis="x", nbins=6, steps=[1, 2, 5, 10])
-        if percent:
-            axes.xaxis.set_major_formatter(lambda v, _: f"{v:.0%}")
-        axes.set_xlabel(label)
+        _name_lines(axes, y, [short(name) for name in names], label, percent)
         return _svg(figure)
+
+
+def _written(value: float, percent: bool) -> str:
+    return f"{value:.0%}" if percent else number(value)
+
+
+def _name_lines(axes: Any, y: Array, names: Sequence[str], label: str, percent: bool) -> None:
+    """Name the lines at places y, and label the axis of their values."""
+    axes.set_yticks(y, names)
+    axes.tick_params(axis="y", length=0, labelcolor=INK)
+    axes.grid(axis="y", visible=False)
+    if percent:
+        axes.xaxis.set_major_formatter(lambda v, _: f"{v:.0%}")
+    axes.set_xlabel(label)
 
 
 def scores(
@@ -154,33 +154,22 @@ def scores(
     with _drawing(0.75 + 0.36 * len(names)) as (figure, axes):
         for i, (at, values) in enumerate(zip(y, folds, strict=True)):
             color = SERIES[0] if i == chosen else SERIES[5]
-            axes.scatter(
-                values,
-                np.full(len(values), at),
-                s=18,
-                color=color,
-                alpha=0.55,
-                linewidths=0,
-            )
-            axes.scatter([values.mean()], [at], marker="|", s=260, color=color, linewidths=2.5)
-            mean = f"{values.mean():.0%}" if percent else number(values.mean())
+            places = np.full(len(values), at)
+            axes.scatter(values, places, s=18, color=color, alpha=0.55, linewidths=0)
+            mean = values.mean()
+            axes.scatter([mean], [at], marker="|", s=260, color=color, linewidths=2.5)
             axes.annotate(
-                mean,
-                (values.mean(), at),
+                _written(mean, percent),
+                (mean, at),
                 xytext=(0, 9),
                 textcoords="offset points",
                 ha="center",
                 fontsize=8,
                 color=INK if i == chosen else MUTED,
             )
-        axes.set_yticks(y, names)
+        _name_lines(axes, y, names, label, percent)
         axes.set_ylim(-0.6, len(names) - 0.3)
         axes.margins(x=0.08)
-        if percent:
-            axes.xaxis.set_major_formatter(lambda v, _: f"{v:.0%}")
-        axes.tick_params(axis="y", length=0, labelcolor=INK)
-        axes.grid(axis="y", visible=False)
-        axes.set_xlabel(label)
         return _svg(figure)
 
 
@@ -209,27 +198,13 @@ def cloud(
 def _groups(axes: Any, x: Array, y: Array, groups: Array) -> None:
     names, counts = np.unique(groups, return_counts=True)
     largest = names[np.argsort(-counts, kind="stable")][: len(SERIES) - 1]
+    look = {"s": 10, "linewidths": 0}
     for color, name in zip(SERIES, sorted(largest, key=_order), strict=False):
-        axes.scatter(
-            x[groups == name],
-            y[groups == name],
-            s=10,
-            color=color,
-            alpha=0.65,
-            linewidths=0,
-            label=short(name),
-        )
+        own = groups == name
+        axes.scatter(x[own], y[own], color=color, alpha=0.65, label=short(name), **look)
     rest = ~np.isin(groups, largest)
     if rest.any():
-        axes.scatter(
-            x[rest],
-            y[rest],
-            s=10,
-            color=SERIES[5],
-            alpha=0.5,
-            linewidths=0,
-            label="others",
-        )
+        axes.scatter(x[rest], y[rest], color=SERIES[5], alpha=0.5, label="others", **look)
 
 
 def _order(name: str) -> tuple[float, str]:
@@ -279,7 +254,8 @@ def fan(
         figure.legend(loc="outside upper left", ncols=3, fontsize=8.5)
         axes.set_ylabel(short(name))
         axes.yaxis.set_major_formatter(lambda v, _: number(v, 6))
-        figure.autofmt_xdate(rotation=30) if np.asarray(times).dtype.kind == "M" else None
+        if np.asarray(times).dtype.kind == "M":
+            figure.autofmt_xdate(rotation=30)
         return _svg(figure)
 
 

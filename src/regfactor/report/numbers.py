@@ -17,10 +17,9 @@ def number(value: float, digits: int = 3) -> str:
     rounded = float(f"{value:.{digits}g}")
     if rounded and not LEAST <= abs(rounded) < MOST:
         return f"{rounded:.{digits}g}"
+    places = 0
     if rounded:
         places = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
-    else:
-        places = 0
     text = f"{rounded:,.{places}f}"
     if "." in text:
         return text.rstrip("0").rstrip(".")

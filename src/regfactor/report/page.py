@@ -56,10 +56,9 @@ class Code(Block):
     caption: str = ""
 
     def html(self, number: int) -> str:
+        head = ""
         if self.caption:
             head = f'<p class="caption">{html.escape(self.caption)}</p>'
-        else:
-            head = ""
         return f"{head}<pre><code>{html.escape(self.text)}</code></pre>"
 
 
@@ -76,18 +75,12 @@ class Grid(Block):
             bool(self.rows) and all(_is_numeric(row[j]) for row in self.rows)
             for j in range(len(self.head))
         ]
-        head = "".join(_cell("th", text, at) for text, at in zip(self.head, right, strict=True))
-        rows = "".join(
-            "<tr>"
-            + "".join(_cell("td", text, at) for text, at in zip(row, right, strict=True))
-            + "</tr>"
-            for row in self.rows
-        )
+        head = _line("th", self.head, right)
+        rows = "".join(_line("td", row, right) for row in self.rows)
+        caption = ""
         if self.caption:
             caption = f"<caption>{html.escape(self.caption)}</caption>"
-        else:
-            caption = ""
-        table = f"{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"
+        table = f"{caption}<thead>{head}</thead><tbody>{rows}</tbody>"
         return f'<div class="wide"><table>{table}</table></div>'
 
 
@@ -130,9 +123,8 @@ class Page:
 
     def html(self) -> str:
         """Return the page; it opens from a disk and asks nothing of any network."""
-        template = Template(
-            files("regfactor.report").joinpath("template.html").read_text(encoding="utf-8"),
-        )
+        source = files("regfactor.report").joinpath("template.html")
+        template = Template(source.read_text(encoding="utf-8"))
         numbers = itertools.count(1)
         sections = "\n".join(section.html(numbers) for section in self.sections if section.blocks)
         facts = "".join(
@@ -153,6 +145,10 @@ def _is_numeric(text: str) -> bool:
     return not text or text == "–" or NUMERIC.match(text) is not None
 
 
-def _cell(tag: str, text: str, right: bool) -> str:
-    at = ' class="number"' if right else ""
-    return f"<{tag}{at}>{html.escape(text)}</{tag}>"
+def _line(tag: str, texts: Sequence[str], right: Sequence[bool]) -> str:
+    """Return a line of a table, with numbers aligned right."""
+    cells = []
+    for text, at_right in zip(texts, right, strict=True):
+        at = ' class="number"' if at_right else ""
+        cells.append(f"<{tag}{at}>{html.escape(text)}</{tag}>")
+    return f"<tr>{''.join(cells)}</tr>"
