@@ -105,7 +105,7 @@ class KeywordVote(ClassifierMixin, BaseEstimator):
         return present @ (self._shares - 1 / len(self.classes_)) + self._otherwise
 
     def _table(self, X: Any, reset: bool) -> Any:
-        X = validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+        X = validated(self, X, accept_sparse="csr", reset=reset)
         if is_sparse(X):
             return scipy.sparse.csr_array(X)
         return X

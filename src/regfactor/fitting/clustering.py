@@ -64,7 +64,6 @@ def rows_of(
         estimator,
         X,
         accept_sparse="csr" if sparse else False,
-        dtype=[np.float64, np.float32],
         order="C",
         reset=reset,
     )

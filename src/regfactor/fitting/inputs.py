@@ -19,6 +19,7 @@ from regfactor.fitting.schema import AUTO, LABELS, Schema, places
 from regfactor.losses import by_columns
 from regfactor.problems.checks import IllegalValues, check_weights
 
+FLOATS = (np.float64, np.float32)  # in which tables are kept; others become the first
 ZEROS = {"missing": "missing", "observed": "observed"}
 WORDS = (
     "Leave it out or turn it into numbers; SubspaceImputer, ConvexSubspace and FactorModel take it "
@@ -89,7 +90,6 @@ def as_float_table(estimator: Any, X: Any, schema: Schema | None, reset: bool) -
         estimator,
         X,
         accept_sparse="csr",
-        dtype=[np.float64, np.float32],
         ensure_all_finite="allow-nan",
         reset=reset,
     )
@@ -211,7 +211,9 @@ def _stored_weights(X: Any, entry_weight: Any) -> Any:
     return scipy.sparse.csr_array((weights, X.indices, X.indptr), shape=X.shape)
 
 
-def validated(estimator: Any, *tables: Any, remedy: str = COMPLETE, **options: Any) -> Any:
+def validated(
+    estimator: Any, *tables: Any, remedy: str = COMPLETE, dtype: Any = FLOATS, **options: Any
+) -> Any:
     """Return tables as scikit-learn's `validate_data` does, without duplicates in sparse ones.
 
     An error names the column that holds a word or a date, and a remedy for missing entries; masked
@@ -224,7 +226,7 @@ def validated(estimator: Any, *tables: Any, remedy: str = COMPLETE, **options: A
         if _holds_other_types(table):  # some of which scikit-learn takes for numbers
             refuse_words(table, name)
     try:
-        found = validate_data(estimator, *tables, **options)
+        found = validate_data(estimator, *tables, dtype=dtype, **options)
     except (TypeError, ValueError) as error:
         missing = re.match(r"Input (\w+) contains NaN", str(error))
         if missing is not None:
@@ -319,7 +321,7 @@ def codes_of(X: Any, width: int) -> Array:
     """Return codes that are given back to a model, a row of `width` numbers each."""
     checked = check_array(
         X,
-        dtype=[np.float64, np.float32],
+        dtype=FLOATS,
         ensure_min_samples=0,
         ensure_min_features=0,
         input_name="codes",

@@ -139,7 +139,7 @@ class TwoView(Gauge):
         d = G.shape[1]
         first, second = self._norms_alone(G)
         if first + second == 0:
-            return Polar(0.0, Factors.zeros(G.shape[0], G.shape[1], G.dtype))
+            return Polar(0.0, _no_atoms(G))
         if min(first, second) == 0:
             return self._one_view(G, max(first, second))
         low = first**2 / (first + second) ** 2
@@ -153,14 +153,12 @@ class TwoView(Gauge):
             options={"xatol": 1e-6 if large else 1e-13},
         )
         if large:
-            value = spectral_norm(G * self.at(float(found.x), d).scale)
+            value = spectral_norm(G * self.at(found.x, d).scale)
         else:
             value = float(found.fun)
-        if k:
-            atoms = self._atom(G, float(found.x))
-        else:
-            atoms = Factors.zeros(G.shape[0], G.shape[1], G.dtype)
-        return Polar(value, atoms)
+        if not k:
+            return Polar(value, _no_atoms(G))
+        return Polar(value, self._atom(G, found.x))
 
     def polar_near(self, G: Array, level: float) -> Polar:
         """Return the dual norm where it may be at most a level, else a bound without a search.
@@ -170,7 +168,7 @@ class TwoView(Gauge):
         first, second = self._norms_alone(G)
         if max(first, second) <= (1 + ETA_TOLERANCE) * level:
             return self.polar(G, 0)
-        return Polar(first + second, Factors.zeros(G.shape[0], G.shape[1], G.dtype))
+        return Polar(first + second, _no_atoms(G))
 
     def _norms_alone(self, G: Array) -> tuple[float, float]:
         """Return the dual norms of each view alone."""
@@ -203,10 +201,7 @@ class TwoView(Gauge):
 
     def _views(self, Z: Array | Factors) -> tuple[Array, Array]:
         """Return each view over its bound, compressed with all inner products kept."""
-        if isinstance(Z, Factors):
-            W = np.linalg.qr(Z.codes, mode="r") @ Z.C
-        else:
-            W = Z
+        W = np.linalg.qr(Z.codes, mode="r") @ Z.C if isinstance(Z, Factors) else Z
         if W.shape[0] > W.shape[1]:
             W = np.linalg.qr(W, mode="r")
         first, second = self._split(W)
@@ -235,14 +230,15 @@ class TwoView(Gauge):
             mix = vectors[:, 0]
         c = (mix @ N) * e
         for _ in range(50):  # block power steps: each raises <G, u c'>
-            u = G @ self._on_spheres(c)
+            u = G @ self.norm.support(c)
             c = G.T @ (u / np.linalg.norm(u))
-        c = self._on_spheres(c)
+        c = self.norm.support(c)
         u = G @ c
         return Factors((u / np.linalg.norm(u))[:, None], c[None, :])
 
-    def _on_spheres(self, c: Array) -> Array:
-        return self.norm.support(c)
+
+def _no_atoms(G: Array) -> Factors:
+    return Factors.zeros(G.shape[0], G.shape[1], G.dtype)
 
 
 def _norm_of_scaled(G: Any) -> Callable[[Array], float]:
@@ -254,9 +250,9 @@ def _norm_of_scaled(G: Any) -> Callable[[Array], float]:
     rounding = 1 + 4 * G.shape[0] * np.finfo(float).eps
 
     def norm(e: Array) -> float:
-        largest = float(e.max())
+        largest = e.max()
         scaled = e / largest
-        top = float(np.linalg.eigvalsh(scaled[:, None] * squares * scaled)[-1])
+        top = np.linalg.eigvalsh(scaled[:, None] * squares * scaled)[-1]
         return size * largest * float(np.sqrt(max(top, 0.0))) * rounding
 
     return norm

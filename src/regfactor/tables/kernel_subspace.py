@@ -220,7 +220,6 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
             self,
             X,
             accept_sparse="csr",
-            dtype=[np.float64, np.float32],
             ensure_min_samples=2 if reset else 1,
             reset=reset,
         )

@@ -90,10 +90,10 @@ class Centered:
                 weights = np.ones(X.shape[0])
             return cls._of_sparse(X, weights, center, scale, eps)
         if weights is None:
-            total = float(len(X))
+            total = len(X)
             share = np.full(len(X), 1 / total)
         else:
-            total = float(weights.sum())
+            total = weights.sum()
             share = weights / total
         mean = np.zeros(X.shape[1])
         if center:
@@ -123,7 +123,7 @@ class Centered:
         Columns without absent entries are shifted themselves: only there can a mean be large
         relative to the deviation.
         """
-        total = float(w.sum())
+        total = w.sum()
         p = X.shape[1]
         stored = np.repeat(w, np.diff(X.indptr))
         full = stored_by_all(X)

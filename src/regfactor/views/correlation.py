@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from regfactor.core.loop import Solution
 from regfactor.core.params import Array
 from regfactor.fitting.base import Choice, Run
-from regfactor.fitting.inputs import codes_of
+from regfactor.fitting.inputs import FLOATS, codes_of
 from regfactor.fitting.parameters import COUNT, NON_NEGATIVE
 from regfactor.views.canonical_svd import CanonicalDirections, CanonicalPoint
 from regfactor.views.centered import EPS, degrees
@@ -86,23 +87,6 @@ class CanonicalCorrelation(TwoTableEstimator):
         self.ridge = ridge
         self.scale = scale
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Find the directions.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples, n_targets) or (n_samples,)
-            The second table.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights act as repetition counts.
-
-        Returns
-        -------
-        The estimator itself.
-        """
-        return self._fit(X, y, sample_weight)
-
     def _read(self, X: Any, y: Any, sample_weight: Any) -> CorrelationInputs:
         """Return both tables with their products.
 
@@ -112,7 +96,7 @@ class CanonicalCorrelation(TwoTableEstimator):
         if sample_weight is not None or not are_float_tables(X, y):
             tables = self._read_tables(X, y, sample_weight)
             return CorrelationInputs(tables, Products.of(tables, self.scale))
-        tables = self._as_given(X, y)
+        tables = self._float_tables(X, y)
         products = Products.of(tables, self.scale)
         if products is None:
             tables = self._read_tables(X, y, None)
@@ -133,7 +117,7 @@ class CanonicalCorrelation(TwoTableEstimator):
     ) -> Solution[CanonicalPoint]:
         point = solution.point
         tables = point.pair.tables
-        dtype = inputs.tables.X.dtype
+        as_given = partial(np.asarray, dtype=inputs.tables.X.dtype)
         point.pair.warn_if_degenerate(len(inputs.tables.Y), choice.problem.ridge)
         x = Orthonormal.of(point.A)
         y = Orthonormal.of(point.B)
@@ -146,25 +130,25 @@ class CanonicalCorrelation(TwoTableEstimator):
         x_inner = x_rotations.T @ moments.x
         y_inner = y_rotations.T @ moments.y
         x_inverse = _inverse(x_inner)
-        self.x_weights_ = (x.weights * x_signs).astype(dtype, copy=False)
-        self.y_weights_ = (y.weights * y_signs).astype(dtype, copy=False)
-        self.x_rotations_ = x_rotations.astype(dtype, copy=False)
-        self.y_rotations_ = y_rotations.astype(dtype, copy=False)
-        self.x_loadings_ = (moments.x @ x_inverse).astype(dtype, copy=False)
-        self.y_loadings_ = (moments.y @ _inverse(y_inner)).astype(dtype, copy=False)
+        self.x_weights_ = as_given(x.weights * x_signs)
+        self.y_weights_ = as_given(y.weights * y_signs)
+        self.x_rotations_ = as_given(x_rotations)
+        self.y_rotations_ = as_given(y_rotations)
+        self.x_loadings_ = as_given(moments.x @ x_inverse)
+        self.y_loadings_ = as_given(moments.y @ _inverse(y_inner))
         # roots first: squares may underflow
         norms = _roots(x_inner) * _roots(y_inner)
         self.correlations_ = moments.cross.diagonal() / np.where(norms > 0, norms, 1.0)
         x_units = tables.x_units
         y_units = tables.y_units
-        self._x_mean = x_units.mean.astype(dtype, copy=False)
-        self._x_deviation = x_units.deviation.astype(dtype, copy=False)
-        self._y_mean = y_units.mean.astype(dtype, copy=False)
-        self._y_deviation = y_units.deviation.astype(dtype, copy=False)
+        self._x_mean = as_given(x_units.mean)
+        self._x_deviation = as_given(x_units.deviation)
+        self._y_mean = as_given(y_units.mean)
+        self._y_deviation = as_given(y_units.deviation)
         coef = x_rotations @ x_inverse @ moments.x_with_y
         coef = coef * y_units.deviation / x_units.deviation[:, None]
-        self.coef_ = coef.T.astype(dtype, copy=False)
-        self.intercept_ = (y_units.mean - x_units.mean @ coef).astype(dtype, copy=False)
+        self.coef_ = as_given(coef.T)
+        self.intercept_ = as_given(y_units.mean - x_units.mean @ coef)
         return solution
 
     def transform(self, X: Any, y: Any = None) -> Any:
@@ -275,7 +259,7 @@ def _roots(G: Array) -> Array:
 
 def _second_table(y: Any, columns: int) -> Array:
     """Return the second table, or its scores, validated."""
-    Y = check_array(y, dtype=[np.float64, np.float32], ensure_2d=False, input_name="y")
+    Y = check_array(y, dtype=FLOATS, ensure_2d=False, input_name="y")
     if Y.ndim == 1:
         Y = Y[:, None]
     if Y.shape[1] != columns:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -136,22 +136,6 @@ class ReducedRankRegression(TwoTableEstimator):
         self.rank = rank
         self.alpha = alpha
         self.fit_intercept = fit_intercept
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the coefficients.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples, n_targets) or (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights act as repetition counts.
-
-        Returns
-        -------
-        The estimator itself.
-        """
-        return self._fit(X, y, sample_weight)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> TablePair:
         return self._read_tables(X, y, sample_weight)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import (
@@ -38,17 +38,33 @@ class TwoTableEstimator(
     _no_certificate = "its global optimum is known in closed form"
     _one_target: bool
 
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to two tables of the same rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            The second table.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights act as repetition counts.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_weight)
+
     def _read_tables(self, X: Any, y: Any, sample_weight: Any) -> TablePair:
         """Return both tables, validated, without the rows of weight zero."""
         if sample_weight is None and are_float_tables(X, y) and _sums_are_finite(X, y):
-            return self._as_given(X, y)
+            return self._float_tables(X, y)
         X, y = validated(
             self,
             X,
             y,
             remedy=MISSING_REMEDY,
             accept_sparse="csr",
-            dtype=[np.float64, np.float32],
             multi_output=True,
             y_numeric=True,
             ensure_min_samples=2,
@@ -67,7 +83,7 @@ class TwoTableEstimator(
         counted = weights > 0
         return TablePair(X[counted], Y[counted], weights[counted].astype(np.float64))
 
-    def _as_given(self, X: Array, y: Array) -> TablePair:
+    def _float_tables(self, X: Array, y: Array) -> TablePair:
         """Return float arrays that need no conversion."""
         self.n_features_in_ = X.shape[1]
         self._one_target = False
@@ -81,7 +97,6 @@ class TwoTableEstimator(
             X,
             remedy=MISSING_REMEDY,
             accept_sparse="csr",
-            dtype=[np.float64, np.float32],
             reset=False,
         )
 

@@ -20,7 +20,7 @@ def matching_offsets(F: Array, weights: Array, shares: Array) -> Array:
     """
     if F.shape[1] == 1:
         return np.array([-_threshold(F[:, 0], weights, shares[1])])
-    total = float(weights.sum())
+    total = weights.sum()
     spread = float(np.ptp(F)) or 1.0
     k = F.shape[1]
     features = np.full((len(F), 1), 1 / total)

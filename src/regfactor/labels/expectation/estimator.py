@@ -354,8 +354,7 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         return self._values(X), X.dtype
 
     def _as_table(self, X: Any, reset: bool) -> Any:
-        floats = [np.float64, np.float32]
-        return validated(self, X, accept_sparse="csr", dtype=floats, order="C", reset=reset)
+        return validated(self, X, accept_sparse="csr", order="C", reset=reset)
 
     def decision_function(self, X: Any) -> Array:
         """Return f.

@@ -102,7 +102,7 @@ def _mean_length(R: Any, mean: Array, weights: Array) -> float:
         squares = R.multiply(R).sum(axis=1)
     else:
         squares = np.square(R - mean).sum(axis=1)
-    square = float(weights @ squares / weights.sum()) - subtracted
+    square = weights @ squares / weights.sum() - subtracted
     if square > R.shape[1] * np.finfo(float).eps * subtracted:
         return float(np.sqrt(square))
     return 1.0

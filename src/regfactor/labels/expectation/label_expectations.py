@@ -54,10 +54,10 @@ class LabelDual:
         """Return the labels under given multipliers."""
         s = self.statements
         scores = (self.gains + s.shifts(multipliers, self.gains.shape[1])) / self.T
-        partition = self.T * float(self.weights @ log_partition(scores))
+        partition = self.T * (self.weights @ log_partition(scores))
         band = s.tolerance @ np.abs(multipliers) - s.target @ multipliers
         penalty = (multipliers / s.strength) @ multipliers / 2
-        return ExpectedLabels(multipliers, scores, partition + float(band + penalty))
+        return ExpectedLabels(multipliers, scores, partition + band + penalty)
 
     def smooth_gradient(self, labels: ExpectedLabels) -> Array:
         """Return the derivative without that of tolerance'|g|."""
@@ -120,7 +120,7 @@ def _line_search(
     def attempt(length: float) -> ExpectedLabels | None:
         trial = start + length * step
         trial = np.where(np.sign(trial) == orthant, trial, 0.0)
-        change = float(gradient @ (trial - start))
+        change = gradient @ (trial - start)
         if not change < 0:
             return None
         found = dual.at(trial)

@@ -161,21 +161,21 @@ def minimize_margins(
     w = start.w
     b = start.b
     f = start.f
-    total_weight = float(weights.plus.sum() + weights.minus.sum())
+    total_weight = weights.plus.sum() + weights.minus.sum()
     rounding = (EPS * total_weight * rows.row_length) ** 2
     first_error = None
     for _ in range(MAX_NEWTON_STEPS):
         s = margin.gradient(f, *weights)
         h = margin.hessian(f, *weights)
-        total = max(float(h.sum()), LEAST_CURVATURE * total_weight) + ridge or 1.0
-        offset_gradient = float(s.sum()) + ridge * b
+        total = max(h.sum(), LEAST_CURVATURE * total_weight) + ridge or 1.0
+        offset_gradient = s.sum() + ridge * b
         gradient = w + rows.adjoint(s - h * (offset_gradient / total))
-        squared_length = float(gradient @ gradient)
+        squared_length = gradient @ gradient
         # bounds the squared error of w, since the Hessian is at least I
         error = squared_length + offset_gradient**2 / total
         if first_error is None:
             first_error = error
-        goal = max(tol**2 * float(w @ w), rounding)
+        goal = max(tol**2 * (w @ w), rounding)
         if error <= goal:
             break
         if rows.direct:
@@ -185,12 +185,12 @@ def minimize_margins(
             share = min(FORCING, (error / first_error) ** 0.25)
             residual = max(share * np.sqrt(squared_length), np.sqrt(goal) / 2)
             step, along = _conjugate_gradients(rows, h, total, gradient, residual)
-        shift = -(offset_gradient + float(h @ along)) / total
+        shift = -(offset_gradient + h @ along) / total
         along = along + shift
-        ridge_gradient = float(w @ step) + ridge * b * shift
-        ridge_curvature = float(step @ step) + ridge * shift**2
+        ridge_gradient = w @ step + ridge * b * shift
+        ridge_curvature = step @ step + ridge * shift**2
         line = Line(margin, weights, f, along, ridge_gradient, ridge_curvature)
-        t = _step_length(line, ridge_gradient + float(s @ along))
+        t = _step_length(line, ridge_gradient + s @ along)
         if t == 0.0:
             break
         w = w + t * step
@@ -210,22 +210,22 @@ def _conjugate_gradients(
     d = np.zeros_like(gradient)
     along = np.zeros_like(h)
     r = -gradient
-    diagonal = 1 + float(h.mean()) * rows.squares
+    diagonal = 1 + h.mean() * rows.squares
     z = r / diagonal
     p = z
-    rz = float(r @ z)
+    rz = r @ z
     for _ in range(MAX_CONJUGATE_STEPS):
-        if float(r @ r) <= residual**2:
+        if r @ r <= residual**2:
             break
         q = rows.times(p)
-        Hp = p + rows.adjoint(h * (q - float(h @ q) / total))
-        step = rz / float(p @ Hp)
+        Hp = p + rows.adjoint(h * (q - h @ q / total))
+        step = rz / (p @ Hp)
         d = d + step * p
         along = along + step * q
         r = r - step * Hp
         z = r / diagonal
         previous = rz
-        rz = float(r @ z)
+        rz = r @ z
         p = z + (rz / previous) * p
     return d, along
 

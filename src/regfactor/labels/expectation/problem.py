@@ -284,9 +284,9 @@ class Expectation(Problem[ExpectationPoint]):
     def objective(self, point: ExpectationPoint, weights: MarginWeights, heat: float) -> float:
         """Return the objective; `weights` are those of the labels, `heat` is T sum_U H(p)."""
         W = point.coefficients
-        losses = float(self.margin.value(point.values, *weights).sum())
+        losses = self.margin.value(point.values, *weights).sum()
         stated = self.statements
         excess = stated.excess(stated.expected(point.labels, self.free_weights))
         missed = excess != 0  # a strength may be infinite
-        penalty = float(stated.strength[missed] @ np.square(excess[missed])) / 2
-        return float(np.vdot(W, W)) / 2 + losses - heat + penalty
+        penalty = stated.strength[missed] @ np.square(excess[missed])
+        return float((np.vdot(W, W) + penalty) / 2 + losses - heat)

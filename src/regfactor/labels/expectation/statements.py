@@ -103,7 +103,7 @@ class StatedConstraints:
                 features.append(None)
                 continue
             total = weights @ phi if constraint.relative else weights.sum()
-            features.append(phi / float(total))
+            features.append(phi / total)
         return StatedConstraints(constraints, features, classes, weights)
 
     def _pairs(self) -> Iterator[tuple[Constraint, Array | None]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.model_selection import KFold
@@ -170,24 +170,6 @@ class SNFRegressorCV(LatentRegressor):
         self.scale = scale
         self.tol = tol
         self.random_state = random_state
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Choose by labels, then fit to all.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            NaN where an input is missing.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            NaN where a target is not known.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights in fits and in errors of held-out labels; folds do not depend on them.
-
-        Returns
-        -------
-        self
-        """
-        return self._fit(X, y, sample_weight)
 
     def _read(self, X: Any, y: Any, sample_weight: Any = None) -> CandidateInputs:
         inputs = super()._read(X, y, sample_weight)

@@ -100,6 +100,24 @@ class LatentRegressor(
     _models: list[LatentModel]
     _no_certificate = "latent rows are found by descent, and the model"
 
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows of which some have targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            NaN where an input is missing; absent entries of a sparse matrix are zero.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            NaN where a target is not known.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights in fits and in errors of held-out labels; folds do not depend on them.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_weight)
+
     def transform(self, X: Any) -> Array:
         """Return the latent row of every row, each found alone; missing entries are allowed.
 
@@ -155,7 +173,6 @@ class LatentRegressor(
             self,
             X,
             accept_sparse="csr",
-            dtype=[np.float64, np.float32],
             ensure_all_finite="allow-nan",
             reset=reset,
             ensure_min_samples=2 if reset else 1,
@@ -427,23 +444,6 @@ class SNFRegressor(LatentRegressor):
         self.verbose = verbose
         self.random_state = random_state
         self.callback = callback
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows of which some have targets.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            NaN where an input is missing; absent entries of a sparse matrix are zero.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            NaN where a target is not known.
-        sample_weight : array-like of shape (n_samples,), optional
-
-        Returns
-        -------
-        self
-        """
-        return self._fit(X, y, sample_weight)
 
     def _check_labels(self, targets: Targets, counted: Array) -> None:
         targets.check_given(counted)

@@ -190,7 +190,7 @@ class Primal(Form):
             G += values @ weighted.T
             H += weighted @ view.centered[:, rows].T
             sums += weighted.sum(axis=1)
-        total = float(view.samples.sum())
+        total = view.samples.sum()
         scales = self.features.scales
         G -= np.outer(sums, sums / total)
         G *= scales[:, None] * scales
@@ -251,7 +251,7 @@ def solve_ridge(A: Array, ridge: Any, B: Array) -> Array:
     A is overwritten.
     """
     A[np.diag_indices(len(A))] += ridge
-    size = float(np.trace(A)) / max(len(A), 1)
+    size = np.trace(A) / max(len(A), 1)
     for jitter in JITTERS:
         lifted = A
         if jitter:

@@ -275,7 +275,7 @@ def minimize_keeping_sums(task: ColumnTask, U: Array) -> Array:
         multiplier = solve_semidefinite(inverse.sum(axis=0), sums)
         step = unconstrained - np.einsum("jab,b->aj", inverse, multiplier[:, 0])
         step -= step.mean(axis=1, keepdims=True)
-        decrease = float(np.vdot(gradient, step))
+        decrease = np.vdot(gradient, step)
         slack = 4 * EPS * np.abs(values).sum()
         improved = _line_search_of_sum(task, U, step, values.sum() + slack, decrease)
         if improved is None:
@@ -304,8 +304,8 @@ def _line_search_of_sum(
 
 def _inner_point(problem: Reverse) -> float:
     """Return a number inside the domain of F*."""
-    low = float(problem.potential.range.low)
-    high = float(problem.potential.range.high)
+    low = problem.potential.range.low
+    high = problem.potential.range.high
     if np.isfinite(low) and np.isfinite(high):
         return (low + high) / 2
     if np.isfinite(low):

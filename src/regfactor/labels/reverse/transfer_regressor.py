@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
@@ -66,6 +66,22 @@ class RegressionInputs:
 class TransferRegressor(MultiOutputMixin, RegressorMixin, Estimator):
     """A regressor that predicts f(x W + b), on features or on a kernel with the training rows."""
 
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows with targets, or of which some have targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            In the range of the transfer; for `ReverseRegressor`, NaN where a target is not known.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_weight)
+
     @abc.abstractmethod
     def _transfer(self) -> Potential:
         """Return the potential F of the transfer f = F'."""
@@ -91,7 +107,7 @@ class TransferRegressor(MultiOutputMixin, RegressorMixin, Estimator):
         )
 
     def _as_array(self, X: Any, reset: bool) -> Array:
-        X = validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+        X = validated(self, X, accept_sparse="csr", reset=reset)
         if is_sparse(X):
             return X.toarray()
         return X
