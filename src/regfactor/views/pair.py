@@ -179,39 +179,28 @@ def _about(shift: Array, tables: TablePair) -> tuple[Array, Array]:
 class CenteredTables:
     """Two centered tables themselves, where products of their columns would lose precision."""
 
-    x: Centered
-    y: Centered
-
-    @property
-    def x_units(self) -> ColumnUnits:
-        """The units of the columns of X."""
-        return self.x.units
-
-    @property
-    def y_units(self) -> ColumnUnits:
-        """The units of the columns of Y."""
-        return self.y.units
+    X: Any
+    Y: Array
+    x_units: ColumnUnits
+    y_units: ColumnUnits
 
     def vary(self) -> tuple[bool, bool]:
         """Return whether any column varies, in X and in Y."""
-        X = self.x.values
-        if isinstance(X, Shifted):
-            x_varies = bool(X.m.any() or X.S.data.any())
+        if isinstance(self.X, Shifted):
+            x_varies = bool(self.X.m.any() or self.X.S.data.any())
         else:
-            x_varies = bool(np.any(X))
-        return x_varies, bool(np.any(self.y.values))
+            x_varies = bool(np.any(self.X))
+        return x_varies, bool(np.any(self.Y))
 
     def cross(self, A: Array, B: Array) -> Array:
         """Return S'T of the scores S = XA and T = YB."""
-        return (self.x.values @ A).T @ (self.y.values @ B)
+        return (self.X @ A).T @ (self.Y @ B)
 
     def moments(self, A: Array, B: Array) -> ScoreMoments:
         """Return the moments of the scores S = XA and T = YB."""
-        X = self.x.values
-        Y = self.y.values
-        S = X @ A
-        T = Y @ B
-        return ScoreMoments(X.T @ S, Y.T @ T, S.T @ T, S.T @ Y)
+        S = self.X @ A
+        T = self.Y @ B
+        return ScoreMoments(self.X.T @ S, self.Y.T @ T, S.T @ T, S.T @ self.Y)
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +225,8 @@ class WhitenedPair:
         """Whiten by singular value decompositions where products lose too much precision."""
         x = Centered.of(tables.X, tables.weights, scale=scale)
         y = Centered.of(tables.Y, tables.weights, scale=scale)
-        return cls(whitener(x, ridge).A, whitener(y, ridge).A, CenteredTables(x, y))
+        centered = CenteredTables(x.values, y.values, x.units, y.units)
+        return cls(whitener(x, ridge).A, whitener(y, ridge).A, centered)
 
     def warn_if_degenerate(self, n_rows: int, ridge: float) -> None:
         """Warn of constant tables, and of correlations that are one whatever the data."""

@@ -213,12 +213,11 @@ class TwoViewSubspace(TwoViewEstimator):
                 "the second view, fit(X1, X2), or set n_first, the columns of X that are the first."
             )
         table = as_float_table(self, X, None, reset=True)
-        names = list(getattr(self, "feature_names_in_", ())) or list(
-            map(str, range(table.shape[1])),
-        )
+        d = table.shape[1]
+        names = list(getattr(self, "feature_names_in_", map(str, range(d))))
         self._second = None
         self._target = False
-        self._n_first, self._order = split_of(self.n_first, table.shape[1], names)
+        self._n_first, self._order = split_of(self.n_first, d, names)
         return self._ordered(table)
 
     def _ordered(self, table: Any) -> Any:
@@ -254,41 +253,33 @@ class TwoViewSubspace(TwoViewEstimator):
         """Return new rows of both views as one table, with NaN for a missing view."""
         if X1 is None and X2 is None:
             raise ValueError("Both views are missing: give at least one of X1 and X2.")
-        if self._second is None:
-            if X2 is None:
-                return self._ordered(as_float_table(self, X1, None, reset=False))
-            return self._parts(X1, X2)
-        first = None
-        second = None
-        if X1 is not None:
-            first = as_float_table(self, X1, None, reset=False)
-        if X2 is not None:
-            second = second_table(X2, self._second, reset=False)
-        return self._joined(first, second)
+        if self._second is None and X2 is None:
+            return self._ordered(as_float_table(self, X1, None, reset=False))
+        return self._joined(X1, X2)
 
-    def _parts(self, X1: Any, X2: Any) -> Any:
-        """Return the views of a model of one stacked table side by side, each given apart."""
+    def _joined(self, X1: Any, X2: Any) -> Any:
+        """Return both views side by side, NaN for one that is None."""
         n_second = len(self._order) - self._n_first
-        first = self._part(X1, "X1", self._n_first)
-        second = self._part(X2, "X2", n_second)
-        return self._joined(first, second)
+        first = self._view(X1, "X1", self._n_first)
+        second = self._view(X2, "X2", n_second)
+        if first is None:
+            first = np.full((second.shape[0], self._n_first), np.nan, second.dtype)
+        if second is None:
+            second = np.full((first.shape[0], n_second), np.nan, first.dtype)
+        return beside(first, second, self._whole)
 
-    def _part(self, X: Any, name: str, width: int) -> Any:
+    def _view(self, X: Any, name: str, width: int) -> Any:
+        """Return new rows of one view as numbers; None where it is missing."""
         if X is None:
             return None
+        if self._second is not None:
+            if name == "X1":
+                return as_float_table(self, X, None, reset=False)
+            return second_table(X, self._second, reset=False)
         table = second_table(X, SecondView(self.sparse_zeros), True)
         if table.shape[1] != width:
             raise ValueError(f"{name} has {table.shape[1]} columns, the view has {width}.")
         return table
-
-    def _joined(self, first: Any, second: Any) -> Any:
-        """Return both views side by side, NaN for one that is None."""
-        if first is None:
-            first = np.full((second.shape[0], self._n_first), np.nan, second.dtype)
-        if second is None:
-            n_second = len(self._order) - self._n_first
-            second = np.full((first.shape[0], n_second), np.nan, first.dtype)
-        return beside(first, second, self._whole)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
         """Fit, and return the codes of the training rows.
@@ -348,11 +339,7 @@ class TwoViewSubspace(TwoViewEstimator):
         check_is_fitted(self)
         if (X1 is None) == (X2 is None):
             raise ValueError("predict_view needs exactly one of X1 and X2, and returns the other.")
-        if self._second is None:
-            table = self._parts(X1, X2)
-        else:
-            table = self._table(X1, X2)
-        views = self._predicted(self._scored(table))
+        views = self._predicted(self._scored(self._joined(X1, X2)))
         if X2 is None:
             return views[:, self._n_first :]
         return views[:, : self._n_first]

@@ -54,6 +54,7 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
     """A model of inputs and labels side by side, which scores new rows by their inputs."""
 
     _parameter_constraints = CONVEX_LABEL_CONSTRAINTS
+    _score: Scoring
 
     @abc.abstractmethod
     def _read_labels(self, y: Any, X: Array) -> Any:
@@ -121,9 +122,8 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         return Choice(problem.at(chosen.best.value), chosen)
 
     def _publish(
-        self, choice: Choice[Any], solution: Solution[FactorPoint], inputs: TableInputs, run: Run
+        self, choice: Choice[Any], solution: Solution[FactorPoint], inputs: Any, run: Run
     ) -> Solution[FactorPoint]:
-        assert isinstance(inputs, LabelInputs)
         published = super()._publish(choice, solution, inputs, run)
         d = self._n_first
         self.label_components_ = self.components_[:, d:]
@@ -149,13 +149,10 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         """
         check_is_fitted(self)
         X = self._inputs(X, reset=False)
-        score = self._score
-        d = self._n_first
-        assert isinstance(score, Scoring)
         C = np.hstack([self.components_, self.label_components_]).astype(X.dtype)
-        table = np.hstack([X, np.full((len(X), C.shape[1] - d), np.nan, X.dtype)])
+        unknown = np.full((len(X), len(self.label_intercept_)), np.nan, X.dtype)
         intercept = np.concatenate([self.intercept_, self.label_intercept_]).astype(X.dtype)
-        return score(table, C, intercept)
+        return self._score(np.hstack([X, unknown]), C, intercept)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
         """Fit, and return the codes of the training rows by their inputs."""
@@ -188,12 +185,8 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         The same kind of table as X.
         """
         check_is_fitted(self)
-        return filled(
-            X,
-            as_float_table(self, X, None, reset=False),
-            self.inverse_transform(self.transform(X)),
-            None,
-        )
+        table = as_float_table(self, X, None, reset=False)
+        return filled(X, table, self.inverse_transform(self.transform(X)), None)
 
     def _values(self, codes: Array) -> Array:
         """Return the predictors of the label columns."""

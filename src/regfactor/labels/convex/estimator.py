@@ -14,7 +14,7 @@ from regfactor.core.params import Array
 from regfactor.fitting.labels import Labels, encode_labels, labels_of_rows, most_likely
 from regfactor.fitting.targets import Targets
 from regfactor.labels.convex.base import ConvexFactorEstimator
-from regfactor.losses import Logistic, Loss, Softmax, as_loss
+from regfactor.losses import Logistic, Softmax, as_loss
 
 
 def _gives_probabilities(estimator: Any) -> bool:
@@ -165,7 +165,16 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
         return labels
 
     def _label_columns(self, labels: Labels) -> Array:
-        return _coded(labels, self._losses[1])
+        """Return columns in the coding of the loss: one for two classes, else one for each."""
+        loss = self._losses[1]
+        columns = labels.one_hot()
+        if not loss.rowwise:
+            if columns.shape[1] == 2:
+                columns = columns[:, 1:]
+            if loss.legal(np.array([-1.0]))[0]:
+                columns = 2 * columns - 1
+        columns[~labels.labeled] = np.nan
+        return columns
 
     def _transduced(self, labels: Labels) -> Array:
         predicted = most_likely(self._values(self.codes_))
@@ -347,15 +356,3 @@ class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstima
         # at the papers' alpha the norm shrinks what little ten inputs share
         tags.regressor_tags.poor_score = True
         return tags
-
-
-def _coded(labels: Labels, loss: Loss) -> Array:
-    """Return label columns in the coding of the loss: one for two classes, else one for each."""
-    columns = labels.one_hot()
-    if not loss.rowwise:
-        if columns.shape[1] == 2:
-            columns = columns[:, 1:]
-        if loss.legal(np.array([-1.0]))[0]:
-            columns = 2 * columns - 1
-    columns[~labels.labeled] = np.nan
-    return columns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -31,18 +31,6 @@ MAX_KERNEL_ROWS = 3000  # up to which a kernel matrix is formed
 MAX_FEATURES = 3000
 # shares of the trace that are added to a matrix that rounding keeps from being positive definite
 JITTERS = (0.0, 1e-12, 1e-9, 1e-6)
-
-
-class Regression(Protocol):
-    """g(z), one column for each target, and its derivative."""
-
-    def __call__(self, Z: Array) -> Array:
-        """Return g of every row."""
-        ...
-
-    def derivatives(self, Z: Array) -> Array:
-        """dg_q/dz of every row, (rows, targets, dimensions)."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +87,9 @@ class KernelRegression:
                 alpha = self.alpha[:, some]
                 out[rows, some] = self.kernel.derivatives(tangent, alpha, Z[rows], self.references)
         return out
+
+
+Regression = FeatureRegression | KernelRegression
 
 
 class Form(abc.ABC):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import zip_longest
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from regfactor.core.loop import Iterate, Limits, Solution
+from regfactor.core.loop import Iterate, Limits
 from regfactor.core.params import Array
 from regfactor.labels.latent.estimator import SNFRegressor, clipped_range, fitted_scale
 from regfactor.labels.latent.placement import LatentModel
@@ -54,18 +55,13 @@ class Trial:
         return float(np.sqrt(spread * len(errors) / (len(errors) - 1)))
 
 
-def mean_error(trial: Trial) -> float:
-    """Return the key by which trials are sorted."""
-    return trial.mean
-
-
 def ranked(trials: list[Trial], caution: float) -> list[Trial]:
     """Return trials in the order of choice: machines first, unless the others are surely better.
 
     Then both kinds take turns: means over both are steadier than over one, since few labels give
     little evidence on either.
     """
-    trials = sorted(trials, key=mean_error)
+    trials = sorted(trials, key=attrgetter("mean"))
     machines = [trial for trial in trials if trial.candidate.machine]
     others = [trial for trial in trials if not trial.candidate.machine]
     if not machines or not others or caution == 0:
@@ -169,17 +165,11 @@ class CrossValidation:
                 if done >= stop:
                     codes.setdefault(stop, last)
 
-        self.descend(fold, setting.model, stops[-1], look)
+        limits = Limits(tol=setting.model.tol, max_iter=stops[-1], callback=look)
+        solve_within(fold.problem, limits, fold.start, setting.model._descent())
         for stop in stops:
             codes.setdefault(stop, last)
         return codes
-
-    def descend(
-        self, fold: Fold, model: SNFRegressor, stop: int, callback: Any = None
-    ) -> Solution[LatentPoint]:
-        """Return where a descent is after a number of iterations."""
-        limits = Limits(tol=model.tol, max_iter=stop, callback=callback)
-        return solve_within(fold.problem, limits, fold.start, model._descent())
 
 
 def with_ridge(model: LatentModel, problem: SNF, point: LatentPoint, ridge: float) -> LatentModel:
