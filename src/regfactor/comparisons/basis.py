@@ -13,14 +13,13 @@ import scipy.linalg
 from sklearn.utils import check_random_state, gen_batches
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array, require_count
+from regfactor.core.params import EPS, Array, require_count
 from regfactor.kernels import Kernel, Linear, Precomputed
 
 MOST_ROWS = 4000  # up to so many rows the Gram matrix is formed
 MOST_FEATURES = 3000  # up to so many features their products are formed
 LANDMARKS = 1000  # beyond MOST_ROWS
 BLOCK = 4096  # rows of a kernel that are held at once
-EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 T = TypeVar("T")
+EPS = float(np.finfo(np.float64).eps)
+SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 # Packages whose frames are skipped when a warning looks for the user's own line.
 INTERNAL_PACKAGES = {"regfactor", "sklearn", "joblib", "contextlib"}
 MIN_SIMILARITY = 0.75  # of two words, from 0 to 1, to take one for a misspelling of the other

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array, is_number
+from regfactor.core.params import EPS, Array, is_number
 from regfactor.fitting.inputs import as_float_table
 from regfactor.fitting.schema import places
 from regfactor.losses import Loss, Squared, Stacked, as_loss
@@ -20,7 +20,7 @@ from regfactor.problems import Design
 from regfactor.problems.convex import convex
 
 # relative size of numbers about their mean that are rounding
-MEAN_ROUNDING = 64 * float(np.finfo(np.float64).eps)
+MEAN_ROUNDING = 64 * EPS
 
 
 class SecondView(BaseEstimator):

@@ -11,13 +11,13 @@ import scipy.linalg
 from sklearn.utils.validation import check_consistent_length
 
 from regfactor.core.linalg import thin_svd
-from regfactor.core.params import Array
+from regfactor.core.params import EPS, Array
 from regfactor.fitting.labels import as_targets
 from regfactor.losses import potentials
 from regfactor.losses.potentials import Potential
 from regfactor.losses.transfers import TRANSFERS
 from regfactor.problems.forward import Forward
-from regfactor.solvers.glm_newton import EPS, polished, unbounded_targets
+from regfactor.solvers.glm_newton import polished, unbounded_targets
 
 SUM_TOLERANCE = 1e-6  # by which shares of a row may miss a sum of one
 

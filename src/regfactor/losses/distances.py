@@ -22,11 +22,11 @@ import scipy.linalg
 from scipy.spatial.distance import cdist
 
 from regfactor.core.linalg import is_sparse, stored_by_all
-from regfactor.core.params import Array, Interval, Params, require_positive
+from regfactor.core.params import EPS, Array, Interval, Params, require_positive
 from regfactor.losses.sums import apply_to_rows, row_sums, subtract_row
 
 # rounding that adding up rows may leave in the mean of a constant column, relative to the mean
-MEAN_ROUNDING = 64 * float(np.finfo(np.float64).eps)
+MEAN_ROUNDING = 64 * EPS
 # units of rounding of the widest column in one computed from it, such as an empty component
 MIXED_ROUNDING = 16
 DENSE_ENTRIES = 2**17  # of a block of columns of a sparse table that is made dense

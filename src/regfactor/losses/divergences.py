@@ -14,14 +14,13 @@ import numpy as np
 import scipy.special
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array, Interval, choose
+from regfactor.core.params import SMALLEST_NORMAL, Array, Interval, choose
 from regfactor.losses import potentials
 from regfactor.losses.distances import Affine, Divergence, Mahalanobis, Manhattan, SquaredDistance
 from regfactor.losses.exponentials import MAX_FINITE_EXPONENT, finite_exp
 from regfactor.losses.potentials import Potential
 from regfactor.losses.sums import apply_to_rows, row_values, x_log_x
 
-SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 CANCELED = 1e-4  # share of its terms below which a sum has lost too much precision
 # nodes and weights of the integral of (1 - s) g(s) over [0, 1]
 QUADRATURE = tuple(zip(*scipy.special.roots_sh_jacobi(4, 2, 1), strict=True))

@@ -12,7 +12,7 @@ import scipy.sparse.linalg
 
 from regfactor.core.factors import Factors
 from regfactor.core.linalg import gram, spectral_norm
-from regfactor.core.params import Array, UnsupportedProblem, require_positive
+from regfactor.core.params import SMALLEST_NORMAL, Array, UnsupportedProblem, require_positive
 from regfactor.norms import L2, Blocks
 from regfactor.penalties.factor import AtomNorms, Penalty, PowerPenalty
 from regfactor.penalties.gauges import RANK_CUT, Gauge, Polar, Trace
@@ -22,7 +22,6 @@ from regfactor.penalties.sets import UnitBall
 # keeps.
 _NEAR_END = np.concatenate([np.logspace(-12, -1, 12), np.linspace(0.2, np.pi / 4, 5)])
 ANGLES = np.concatenate([_NEAR_END, np.pi / 2 - _NEAR_END[-2::-1]])
-TINY = float(np.finfo(float).tiny)
 ETA_TOLERANCE = 1e-9
 GRAM_MARGIN = 0.02  # eta further than this from both ends is found by Gram matrices
 # smaller side of a table from which on the eta of a dual norm is searched by an iterative norm, and
@@ -103,7 +102,7 @@ class TwoView(Gauge):
             squares = np.square(right)
             first = s @ squares[:, : self.n_first].sum(axis=1) / np.cos(angle) ** 2
             second = s @ squares[:, self.n_first :].sum(axis=1) / np.sin(angle) ** 2
-            even = abs(first - second) <= ETA_TOLERANCE * max(s.sum(), TINY)
+            even = abs(first - second) <= ETA_TOLERANCE * max(s.sum(), SMALLEST_NORMAL)
             if even and s[-1] > RANK_CUT * s[0]:
                 F = self._leveled(W, left, s)
         if F is None:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array
+from regfactor.core.params import SMALLEST_NORMAL, Array
 from regfactor.losses.distances import Affine, Divergence
 from regfactor.problems.base import Problem
 
@@ -181,7 +181,7 @@ class Clusters(Clustering):
         """The spread of columns around their means, by a sample of the rows if there are many."""
         some = slice(None, None, -(-self.X.shape[0] // SAMPLED_ROWS))
         w = self.weights_at(some)
-        mass = max(float(w.sum()), np.finfo(np.float64).tiny)
+        mass = max(float(w.sum()), SMALLEST_NORMAL)
         variances = _squares(self.X[some], w, self.anchor) / mass
         means = np.abs(self.anchor)
         scale = np.sqrt(self.divergence.spread(variances))

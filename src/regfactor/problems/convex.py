@@ -11,7 +11,13 @@ import numpy as np
 from regfactor.core.batched_newton import newton_step
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Iterate, Solution, Status
-from regfactor.core.params import Array, UnsupportedProblem, is_number, require_part
+from regfactor.core.params import (
+    SMALLEST_NORMAL,
+    Array,
+    UnsupportedProblem,
+    is_number,
+    require_part,
+)
 from regfactor.losses import Loss
 from regfactor.maps import Identity, Map, RowScale
 from regfactor.penalties import Gauge, Trace
@@ -31,7 +37,6 @@ POSITIVE = (
 )
 # curvatures of the envelopes that stand for a loss with kinks
 STIFFNESSES = tuple(10.0**k for k in range(-2, 8))
-TINY = float(np.finfo(np.float64).tiny)
 # of repairs of a dual point that undo each other, and what of it is left at their end
 TURNS = 20
 ROUNDINGS = 64
@@ -464,7 +469,9 @@ class Convex(Problem[FactorPoint]):
     def _underflows(self) -> bool:
         """Whether losses are lost to underflow: data are left to explain, at no measurable loss."""
         dual = self.null.dual
-        return abs(self.null_objective()) < TINY and dual is not None and bool(dual.any())
+        return (
+            abs(self.null_objective()) < SMALLEST_NORMAL and dual is not None and bool(dual.any())
+        )
 
     def _with_last_bound(self, solution: Solution[FactorPoint]) -> Solution[FactorPoint]:
         """Return the solution with the bound of its own dual point, if that is better."""

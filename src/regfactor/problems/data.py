@@ -14,7 +14,7 @@ import scipy.sparse
 from regfactor.core.batched_newton import Expansion
 from regfactor.core.factors import Factors
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array, UnsupportedProblem
+from regfactor.core.params import EPS, Array, UnsupportedProblem
 from regfactor.losses import Loss, Squared, as_loss
 from regfactor.losses.base import EVERYTHING
 from regfactor.problems.checks import check_row_weights, check_table, check_term, entry_weights
@@ -23,7 +23,7 @@ from regfactor.problems.term import FILLER, Term
 
 SPARSE_BLOCK_ENTRIES = 200_000  # entries of a sparse table that are evaluated at once
 # relative rounding error of a sum, as a share of the sizes of its terms
-SUM_ROUNDING = 4 * float(np.finfo(np.float64).eps)
+SUM_ROUNDING = 4 * EPS
 # entries of a dense table that are expanded at once, so that temporaries stay in the cache
 DENSE_BLOCK_ENTRIES = 16_000
 

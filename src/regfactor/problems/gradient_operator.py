@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse.linalg
 
 from regfactor.core.linalg import orthonormal, top_eigenpairs
-from regfactor.core.params import Array
+from regfactor.core.params import EPS, Array
 from regfactor.problems.layout import Layout
 
 LARGEST_GRAM = 4000  # rows of a Gram matrix that is formed and factorized to prove a norm
@@ -93,7 +93,7 @@ class GradientOperator:
 
     def _norm_by_gram(self) -> float:
         gram = self.gram
-        slack = float(np.finfo(np.float64).eps) * max(self.shape) * float(np.trace(gram))
+        slack = EPS * max(self.shape) * float(np.trace(gram))
         return float(np.sqrt(np.linalg.eigvalsh(gram, UPLO="U")[-1] + 8 * slack))
 
     def norm(self, start: Array | None = None) -> float:

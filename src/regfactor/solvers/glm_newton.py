@@ -11,13 +11,12 @@ from scipy.optimize import linprog
 
 from regfactor.core.line_search import SUFFICIENT_DECREASE, backtrack
 from regfactor.core.loop import Iterate
-from regfactor.core.params import Array, UnsupportedProblem
+from regfactor.core.params import EPS, SMALLEST_NORMAL, Array, UnsupportedProblem
 from regfactor.losses import potentials
 from regfactor.losses.potentials import Potential
 from regfactor.problems.forward import Forward, ForwardPoint
 from regfactor.solvers.base import Solver
 
-EPS = float(np.finfo(np.float64).eps)
 POLISHING_STEPS = 3
 NEGLIGIBLE = 1e-9  # mean decrease along a direction of unit length that counts as zero
 
@@ -172,6 +171,6 @@ def _has_nonnegative_image(A: Array) -> bool:
     """Return whether some v has A v >= 0 and A v != 0."""
     if not A.size:
         return False
-    A = A / np.maximum(np.linalg.norm(A, axis=1, keepdims=True), np.finfo(float).tiny)
+    A = A / np.maximum(np.linalg.norm(A, axis=1, keepdims=True), SMALLEST_NORMAL)
     found = linprog(-A.mean(axis=0), A_ub=-A, b_ub=np.zeros(len(A)), bounds=(-1, 1))
     return found.x is not None and bool((A @ found.x).mean() > NEGLIGIBLE)

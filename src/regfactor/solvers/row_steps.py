@@ -9,14 +9,13 @@ import numpy as np
 import scipy.sparse
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array
+from regfactor.core.params import SMALLEST_NORMAL, Array
 from regfactor.losses.distances import Affine
 from regfactor.losses.divergences import BregmanDivergence
 from regfactor.problems.clusters import BLOCK_ENTRIES, FREE, ClusterPoint, Clusters, small_blocks
 from regfactor.solvers.nearest import Centers
 from regfactor.solvers.steps import (
     ON_CENTER,
-    SMALLEST_NORMAL,
     Assignment,
     Expectation,
     Steps,

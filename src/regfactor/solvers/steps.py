@@ -14,11 +14,10 @@ import numpy as np
 from scipy.special import logsumexp
 
 from regfactor.core.loop import Iterate
-from regfactor.core.params import Array
+from regfactor.core.params import SMALLEST_NORMAL, Array
 from regfactor.problems.clusters import ClusterPoint, Clusters
 from regfactor.problems.kernel_clusters import KernelClusters
 
-SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 ON_CENTER = 1e-11  # share of the mean divergence below which a row lies on its center
 
 

@@ -9,9 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from regfactor.core.linalg import gram, is_sparse, stored_by_all
-from regfactor.core.params import Array
-
-EPS = float(np.finfo(np.float64).eps)
+from regfactor.core.params import EPS, Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,12 +11,12 @@ import scipy.linalg
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from regfactor.core.loop import Solution
-from regfactor.core.params import Array
+from regfactor.core.params import EPS, Array
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.inputs import FLOATS, codes_of
 from regfactor.fitting.parameters import COUNT, NON_NEGATIVE
 from regfactor.views.canonical_svd import CanonicalDirections, CanonicalPoint
-from regfactor.views.centered import EPS, degrees
+from regfactor.views.centered import degrees
 from regfactor.views.pair import Products, TablePair
 from regfactor.views.two_tables import TwoTableEstimator, are_float_tables, standardized
 

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.linalg
 
 from regfactor.core.linalg import gram
-from regfactor.core.params import Array
-from regfactor.views.centered import EPS, Centered, Shifted
+from regfactor.core.params import EPS, Array
+from regfactor.views.centered import Centered, Shifted
 
 # of a factor of a Gram matrix; beyond it squares lose too much precision to cancellation
 MAX_CONDITION = 3e4

@@ -10,7 +10,7 @@ import scipy.linalg
 from sklearn.utils import check_random_state, gen_batches
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array
+from regfactor.core.params import EPS, Array
 from regfactor.fitting.kernel_blocks import check_symmetric
 from regfactor.kernels import Kernel, Linear, Precomputed
 
@@ -103,7 +103,7 @@ def _mean_length(R: Any, mean: Array, weights: Array) -> float:
     else:
         squares = np.square(R - mean).sum(axis=1)
     square = weights @ squares / weights.sum() - subtracted
-    if square > R.shape[1] * np.finfo(float).eps * subtracted:
+    if square > R.shape[1] * EPS * subtracted:
         return float(np.sqrt(square))
     return 1.0
 

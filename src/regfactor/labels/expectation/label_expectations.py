@@ -14,13 +14,12 @@ import scipy.linalg
 from scipy.optimize import fmin_l_bfgs_b
 
 from regfactor.core.line_search import SUFFICIENT_DECREASE, backtrack
-from regfactor.core.params import Array
+from regfactor.core.params import EPS, SMALLEST_NORMAL, Array
 from regfactor.labels.expectation.problem import Statements, log_partition, probabilities
 
 MAX_NEWTON_STEPS = 100
 MAX_HALVINGS = 40
 EXACT = 1e-9  # of a share: how far expectations may be from their optimum
-EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +99,7 @@ def expected_labels(dual: LabelDual, multipliers: Array, tol: float = EXACT) -> 
 def _newton_step(dual: LabelDual, labels: ExpectedLabels, gradient: Array) -> Array:
     active = (labels.multipliers != 0) | (gradient != 0)
     H = dual.hessian(labels.p)[np.ix_(active, active)]
-    scale = np.sqrt(np.maximum(np.diag(H), np.finfo(float).tiny))  # features may have any unit
+    scale = np.sqrt(np.maximum(np.diag(H), SMALLEST_NORMAL))  # features may have any unit
     H = H / np.outer(scale, scale)
     H[np.diag_indices(len(H))] += 64 * EPS * len(H)  # statements that repeat each other
     scaled = gradient[active] / scale

@@ -17,7 +17,7 @@ import scipy.linalg
 import scipy.sparse
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array
+from regfactor.core.params import EPS, Array
 from regfactor.labels.expectation.problem import Margin, MarginWeights
 
 MAX_DIRECT_FEATURES = 128  # features up to which a step is solved by a factorization
@@ -28,7 +28,6 @@ FORCING = 0.1
 POWER_STEPS = 10
 SEARCH_ACCURACY = 1e-2  # share of its first derivative at which a search along a step may stop
 FULL_STEP_ACCURACY = 0.5  # the same for a step of length one that ends before the minimum
-EPS = float(np.finfo(np.float64).eps)
 LEAST_CURVATURE = 1e-3  # of the offset, as a share of all weights: a hinge may have none
 
 

@@ -10,7 +10,7 @@ import scipy.linalg
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import gen_batches
 
-from regfactor.core.params import Array
+from regfactor.core.params import EPS, Array
 from regfactor.kernels import Gaussian
 from regfactor.labels.latent.ridge import Regression
 
@@ -24,7 +24,6 @@ MAX_NEWTON_STEPS = 60
 FIRST_DAMPING = 1e-3
 MAX_DAMPING = 1e8  # from which on a row is left where it is
 BLOCK_NUMBERS = 2_000_000  # in the derivatives that are held at once
-EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)

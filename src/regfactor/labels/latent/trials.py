@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from regfactor.core.loop import Iterate, Limits
-from regfactor.core.params import Array
+from regfactor.core.params import SMALLEST_NORMAL, Array
 from regfactor.labels.latent.estimator import SNFRegressor, clipped_range, fitted_scale
 from regfactor.labels.latent.placement import LatentModel
 from regfactor.labels.latent.problem import SNF, LatentPoint
@@ -125,7 +125,7 @@ class CrossValidation:
         self, setting: Setting, ridges: tuple[float, ...], folds: list[Array]
     ) -> dict[tuple[int, float], list[Array]]:
         """Return the squared errors of each stop and ridge, by folds."""
-        variance = np.maximum(np.nanvar(self.Y, axis=0), np.finfo(float).tiny)
+        variance = np.maximum(np.nanvar(self.Y, axis=0), SMALLEST_NORMAL)
         errors: dict[tuple[int, float], list[Array]] = {}
         codes: dict[int, Array] = {}
         for held in folds:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from regfactor.core.loop import Iterate
-from regfactor.core.params import Array
+from regfactor.core.params import EPS, Array
 from regfactor.labels.reverse.problem import Reverse, ReversePoint
 from regfactor.labels.reverse.reconstruction import (
     BOUNDARY_SHARE,
@@ -18,7 +18,6 @@ from regfactor.labels.reverse.reconstruction import (
     minimize_keeping_sums,
 )
 from regfactor.solvers.base import Solver
-from regfactor.solvers.glm_newton import EPS
 
 EDGE = 1e-9  # share of a bounded range that a start keeps from its ends
 TINY = 1e-250  # distance that a start keeps from the end of an unbounded range

@@ -9,10 +9,10 @@ import scipy.linalg
 
 from regfactor.core.batched_newton import solve_columns
 from regfactor.core.line_search import SUFFICIENT_DECREASE, backtrack, backtrack_each
-from regfactor.core.params import Array
+from regfactor.core.params import EPS, Array
 from regfactor.labels.reverse.problem import Reverse
 from regfactor.problems.layout import Dense
-from regfactor.solvers.glm_newton import EPS, POLISHING_STEPS, solve_semidefinite
+from regfactor.solvers.glm_newton import POLISHING_STEPS, solve_semidefinite
 
 MAX_CURVATURE = 1e8  # the second derivative of |t|^(4/3) is infinite at zero
 MAX_BOUNDED_CURVATURE = 1e100
