@@ -36,7 +36,7 @@ class Expansion:
     def __call__(self, X: Any, coef: Array) -> Array:
         """Return h of every row, one column for each column of `coef`."""
         if self.kernel is None:
-            return np.asarray(X @ coef)
+            return X @ coef
         h = np.empty((X.shape[0], coef.shape[1]), coef.dtype)
         for rows in gen_batches(X.shape[0], BLOCK):
             block = X[rows] if self.columns is None else X[rows][:, self.columns]
@@ -60,7 +60,7 @@ class Basis:
         """Return the coefficients in the form that `expansion` takes."""
         if self.back is None:
             return c
-        return np.asarray(self.back @ c)
+        return self.back @ c
 
     def norm(self, c: Array) -> float:
         """|h|^2 in the space of the kernel, summed over columns."""

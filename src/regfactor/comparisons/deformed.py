@@ -77,7 +77,7 @@ class DualSpace(Space):
         Z = _lu_solve(A, Z)
         G = K[rows] @ Z
         Phi, whiten = square_root((G + G.T) / 2)
-        return Phi, lambda v: np.asarray(Z @ (whiten @ v))
+        return Phi, lambda v: Z @ (whiten @ v)
 
 
 class PrimalSpace(Space):
@@ -103,13 +103,13 @@ class PrimalSpace(Space):
             total = np.asarray(F.sum(axis=0)).ravel()
             A = A - np.outer(total, total / len(rows))
             B = B - np.outer(total, Y.mean(axis=0))
-        return np.asarray(scipy.linalg.cho_solve((_cholesky(A), False), B, check_finite=False))
+        return scipy.linalg.cho_solve((_cholesky(A), False), B, check_finite=False)
 
     def features(self, rows: Array) -> tuple[Array, Callable[[Array], Array]]:
         R = _cholesky(self._quadratic)
         F = dense(self.basis.table[rows])
         Phi = scipy.linalg.solve_triangular(R, F.T, trans="T", check_finite=False).T
-        return Phi, lambda v: np.asarray(scipy.linalg.solve_triangular(R, v, check_finite=False))
+        return Phi, lambda v: scipy.linalg.solve_triangular(R, v, check_finite=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,7 @@ class IterativeSpace(Space):
     def _quadratic(self, C: Array) -> Array:
         """P C."""
         F = self.basis.table
-        return np.asarray(self.ambient * C + self.intrinsic * (F.T @ (self.form @ (F @ C))))
+        return self.ambient * C + self.intrinsic * (F.T @ (self.form @ (F @ C)))
 
     def _solve(self, apply: Callable[[Array], Array], B: Array, diagonal: Array) -> Array:
         solved = conjugate_gradients(apply, B, diagonal, self.tol, self.max_iter)
@@ -155,7 +155,7 @@ class IterativeSpace(Space):
             return h
 
         def apply(C: Array) -> Array:
-            return np.asarray(F.T @ centered(F @ C)) + count * self._quadratic(C)
+            return F.T @ centered(F @ C) + count * self._quadratic(C)
 
         diagonal = sum_of_products(F, F, axis=0) + count * self._diagonal
         return self._solve(apply, F.T @ centered(Y), diagonal)
@@ -182,13 +182,13 @@ class IterativeSpace(Space):
 def _lu_solve(A: Array, B: Array) -> Array:
     """Return the solution of A X = B, in place of both."""
     factor = scipy.linalg.lu_factor(A, overwrite_a=True, check_finite=False)
-    return np.asarray(scipy.linalg.lu_solve(factor, B, overwrite_b=True))
+    return scipy.linalg.lu_solve(factor, B, overwrite_b=True)
 
 
 def _cholesky(A: Array) -> Array:
     """Return upper R with R'R = A."""
     try:
-        return np.asarray(scipy.linalg.cholesky(A, check_finite=False))
+        return scipy.linalg.cholesky(A, check_finite=False)
     except scipy.linalg.LinAlgError as error:
         raise ValueError(
             "gamma_A is lost in rounding next to the other terms, so that the solution is not "

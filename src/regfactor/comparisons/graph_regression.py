@@ -121,7 +121,7 @@ class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
         floats = [np.float64, np.float32]
         fewest = 2 if reset else 1
         X = validated(self, X, dtype=floats, reset=reset, ensure_min_samples=fewest)
-        return np.asarray(X)
+        return X
 
     def _nearest(self, X: Array, k: int) -> tuple[Array, Array]:
         """Return squared distances and places of the nearest training rows."""
@@ -210,4 +210,4 @@ class LaplacianRegression(GraphRegressor):
         squares, places = self._nearest(X, self.n_neighbors)
         weights = np.exp(self._gamma * (squares.min(axis=1, keepdims=True) - squares))
         weights /= weights.sum(axis=1, keepdims=True)
-        return np.asarray(np.einsum("nk,nkt->nt", weights, self._G[places]))
+        return np.einsum("nk,nkt->nt", weights, self._G[places])

@@ -95,7 +95,7 @@ class HessianRegression(GraphRegressor):
         change = self._G[tangents.places[nearest]] - self._G[nearest][:, None]
         slopes = fits_of_quadratics(U)[:, : U.shape[2]] @ change
         steps = tangents.steps(X - self._X[nearest], nearest, slopes)
-        return np.asarray(self._G[nearest] + steps)
+        return self._G[nearest] + steps
 
 
 def _warn_of_copies(X: Array, tangents: Tangents) -> None:
@@ -122,7 +122,7 @@ def fits_of_quadratics(U: Array) -> Array:
     terms = np.concatenate([terms, terms[:, :, r] * terms[:, :, s]], axis=2)
     fits = np.linalg.pinv(terms, rcond=FLAT) / size
     fits[:, m:] /= size
-    return np.asarray(fits)
+    return fits
 
 
 def hessian_rows(X: Array, tangents: Tangents) -> scipy.sparse.csr_array:

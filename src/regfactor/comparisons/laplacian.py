@@ -219,7 +219,7 @@ class LaplacianRLS(LaplacianMachine):
         self._publish(space.basis, c, b, given, X.dtype)
         self.objective_ = loss + space.norm(c)
         self.n_iter_ = max(space.steps, default=1)
-        return np.asarray(table @ c + b)
+        return table @ c + b
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy of classes, or R^2 of targets."""
@@ -354,4 +354,4 @@ class LaplacianSVM(ClassifierMixin, LaplacianMachine):
         self._publish(space.basis, c, b, given, X.dtype)
         self.objective_ = float(loss.mean(axis=0).sum() + np.square(v).sum())
         self.n_iter_ = max(1, *(fit[2] for fit in fits))
-        return np.asarray(space.basis.table @ c + b)
+        return space.basis.table @ c + b

@@ -88,7 +88,7 @@ class ParallelFieldRegression(GraphRegressor):
         n = len(self._X)
         field = self._G[n:].reshape(n, self.dimension_, -1)[nearest]
         steps = self._tangents.steps(X - self._X[nearest], nearest, field)
-        return np.asarray(self._G[nearest] + steps)
+        return self._G[nearest] + steps
 
 
 def field_rows(

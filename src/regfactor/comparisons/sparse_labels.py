@@ -172,7 +172,7 @@ class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
         ndarray of shape (n_samples,)
         """
         codes = self.transform(X)
-        return np.asarray(self.classes_[self.classifier_.predict(codes)])
+        return self.classes_[self.classifier_.predict(codes)]
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
@@ -187,7 +187,7 @@ class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
         ndarray of shape (n_samples, n_classes)
         """
         codes = self.transform(X)
-        return np.asarray(self.classifier_.predict_proba(codes))
+        return self.classifier_.predict_proba(codes)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -42,7 +42,7 @@ class Tangents:
 
     def coordinates(self, X: Array, rows: slice) -> Array:
         """Return the neighbors of some rows in their frames, relative to them, (rows, k, m)."""
-        return np.asarray((X[self.places[rows]] - X[rows, None]) @ self.frames[rows])
+        return (X[self.places[rows]] - X[rows, None]) @ self.frames[rows]
 
     def steps(self, differences: Array, rows: Array, slopes: Array) -> Array:
         """Return the changes from some rows over differences, by slopes (rows, m, targets)."""
@@ -61,7 +61,7 @@ def _leading(around: Array, dimension: int) -> Array:
     count, k, d = around.shape
     if d <= k:
         vectors = np.linalg.eigh(around.transpose(0, 2, 1) @ around)[1]
-        return np.asarray(vectors[:, :, ::-1][:, :, :dimension])
+        return vectors[:, :, ::-1][:, :, :dimension]
     vectors = np.linalg.svd(around, full_matrices=False)[2].transpose(0, 2, 1)
     out = np.zeros((count, d, dimension))
     out[:, :, : min(vectors.shape[2], dimension)] = vectors[:, :, :dimension]

@@ -145,7 +145,7 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
             c[:, columns], b[columns] = found
         self._publish(basis, c, b, given, X.dtype)
         self.local_estimates_ = estimates.reshape(given.shape).astype(X.dtype)
-        return np.asarray(basis.table @ c + b)
+        return basis.table @ c + b
 
     def _estimates(self, basis: Basis, rows: Array, others: Array, Y: Array) -> Array:
         """Return z of the others from the targets Y of labeled rows, NaN where none is near."""
@@ -179,12 +179,12 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
         else:
             mean = np.zeros((1, 1, 1))
         solved = np.linalg.solve(grams, (Y - mean) * near[..., None])
-        return np.asarray(np.einsum("ij,ijk->ik", products * near, solved) + mean[:, 0])
+        return np.einsum("ij,ijk->ik", products * near, solved) + mean[:, 0]
 
 
 def _mean(basis: Basis, places: Array, products: Array, near: Array, Y: Array) -> Array:
     """Return the mean target of the near rows."""
-    return np.asarray((Y * near[..., None]).sum(axis=1) / np.maximum(near.sum(axis=1), 1)[:, None])
+    return (Y * near[..., None]).sum(axis=1) / np.maximum(near.sum(axis=1), 1)[:, None]
 
 
 def _weighted_ridge(
@@ -229,7 +229,7 @@ def _features_ridge(F: Any, Y: Array, weights: Array, center: Array) -> Array:
 
     def apply(C: Array) -> Array:
         weighted = F.T @ (weights[:, None] * (F @ C))
-        return np.asarray(C + weighted - total * np.outer(center, center @ C))
+        return C + weighted - total * np.outer(center, center @ C)
 
     diagonal = 1 + sum_of_products(F, WF, axis=0)
     solved = conjugate_gradients(apply, B, diagonal, TOL, STEPS)
@@ -245,7 +245,7 @@ def _features_ridge(F: Any, Y: Array, weights: Array, center: Array) -> Array:
 def _cholesky(A: Array) -> Callable[[Array], Array]:
     """Return what solves A x = b."""
     factor = scipy.linalg.cho_factor(A, overwrite_a=True, check_finite=False)
-    return lambda B: np.asarray(scipy.linalg.cho_solve(factor, B, check_finite=False))
+    return lambda B: scipy.linalg.cho_solve(factor, B, check_finite=False)
 
 
 def _sizes(basis: Basis) -> Array:
@@ -268,4 +268,4 @@ def _local_grams(basis: Basis, places: Array) -> Array:
     if basis.dual:
         return basis.table[places[:, :, None], places[:, None]]
     F = dense(basis.table[places.ravel()]).reshape(*places.shape, -1)
-    return np.asarray(F @ F.transpose(0, 2, 1))
+    return F @ F.transpose(0, 2, 1)

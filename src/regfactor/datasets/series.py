@@ -184,4 +184,4 @@ def _simulated(A: Array, B: Array, innovations: Array, start: Array) -> Array:
     for t in range(p, len(X)):
         for i in range(p):
             X[t] += A[i] @ X[t - 1 - i]
-    return np.asarray(X[p:])
+    return X[p:]

@@ -56,7 +56,7 @@ def correct_rows(crossed: CrossFit, task: LabeledTask) -> Array:
     """Return for each labeled row, fold by fold, whether its class was predicted."""
     classes = np.array(task.classes, dtype=object)
     predicted = classes[crossed.predictions.argmax(axis=1)]
-    return np.asarray(predicted == task.y[crossed.rows])
+    return predicted == task.y[crossed.rows]
 
 
 def class_probabilities(model: Any, X: Any, task: LabeledTask) -> Array:

@@ -120,7 +120,7 @@ def constraint_sensitivity(
             raise ValueError(f"shifts must be numbers between -1 and 1, got {shift!r}.")
     first = clone(model).fit(X, y)
     stated = first.constraints_
-    free = np.asarray(~is_labeled(y, first.unlabeled))
+    free = ~is_labeled(y, first.unlabeled)
 
     def changed_share(constraints: list[Constraint]) -> float:
         """Return the share of unlabeled rows whose class changes under other constraints."""
