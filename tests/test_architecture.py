@@ -1,4 +1,4 @@
-"""The house rules: imports go one way, nothing public is forgotten."""
+"""The rules of CONTRIBUTING.md: imports go one way, nothing public is forgotten."""
 
 import ast
 import graphlib
@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 
 import catalogue
 import regfactor
+from regfactor.fitting.base import Estimator
 from regfactor.kernels import Kernel
 from regfactor.losses import Huber, Loss
 from regfactor.losses.distances import Divergence
@@ -27,21 +28,22 @@ from regfactor.solvers.choose import solver_class
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "regfactor"
-STOREYS = [
+FAMILIES = {"tables", "clusters", "views", "labels", "series"}
+LAYERS = [  # a package imports from its own layer and the earlier ones
     {"core"},
     {"losses", "norms", "kernels", "maps"},
     {"penalties", "constraints"},
     {"problems"},
     {"solvers"},
     {"fitting"},
-    {"tables", "clusters", "views", "labels", "series"},
+    FAMILIES,
     {"model_selection", "datasets", "comparisons"},
     {"baselines", "atlas", "plots", "saving", "sktime"},
     {"report"},
     {"cli"},
     {"regfactor", "__main__"},  # the facade
 ]
-STOREY_OF = {room: height for height, rooms in enumerate(STOREYS) for room in rooms}
+LAYER_OF = {package: height for height, layer in enumerate(LAYERS) for package in layer}
 ROLES = {  # where the parts of a role are exported, and which tables of the catalogue may hold them
     "regfactor.losses": (Loss, ["LOSSES"]),
     "regfactor.losses.potentials": (Potential, ["POTENTIALS"]),
@@ -82,8 +84,8 @@ TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MOD
 every_module = pytest.mark.parametrize("name", MODULES)
 
 
-def room(name):
-    """regfactor.losses.base stands in the room losses; the package itself is its own room."""
+def package(name):
+    """The package of a module: losses for regfactor.losses.base, regfactor for itself."""
     return name.split(".")[1] if "." in name else name
 
 
@@ -125,9 +127,24 @@ def test_warnings_find_the_line_of_the_user(name):
 
 @every_module
 def test_imports_go_one_way(name):
-    assert room(name) in STOREY_OF, f"{name}: give the room {room(name)!r} its storey in STOREYS"
-    higher = {i for i in imports(name) if STOREY_OF.get(room(i), -1) > STOREY_OF[room(name)]}
-    assert not higher, f"{name} imports from above: {sorted(higher)}"
+    assert package(name) in LAYER_OF, f"{name}: add {package(name)!r} to a layer of LAYERS"
+    higher = {i for i in imports(name) if LAYER_OF.get(package(i), -1) > LAYER_OF[package(name)]}
+    assert not higher, f"{name} imports from a later layer: {sorted(higher)}"
+
+
+def family(name):
+    """The family of a module, None outside of the families; those of labels count each."""
+    parts = name.split(".")[1:]
+    if not parts or parts[0] not in FAMILIES:
+        return None
+    return ".".join(parts[:2]) if parts[0] == "labels" else parts[0]
+
+
+@every_module
+def test_families_never_import_each_other(name):
+    if family(name) is not None:
+        others = {i for i in imports(name) if family(i) not in (None, family(name))}
+        assert not others, f"{name} imports from another family: {sorted(others)}"
 
 
 def test_no_file_imports_itself_through_others():
@@ -163,7 +180,7 @@ def test_every_public_part_is_in_the_catalogue(module):
 def concrete(role):
     """The concrete classes of a role that any file of the package defines."""
     for name in MODULES:
-        if room(name) not in OPTIONAL:
+        if package(name) not in OPTIONAL:
             importlib.import_module(name)
     found = set()
     open_ = [role]
@@ -173,6 +190,35 @@ def concrete(role):
             if not inspect.isabstract(cls) and cls.__module__.startswith("regfactor."):
                 found.add(cls)
     return sorted(found, key=lambda cls: cls.__name__)
+
+
+def test_every_estimator_of_a_family_is_exported_and_in_the_catalogue():
+    estimators = [c for c in concrete(Estimator) if package(c.__module__) in FAMILIES]
+    public = {cls for cls in estimators if not cls.__name__.startswith("_")}
+    assert public
+    hidden = sorted(cls.__name__ for cls in public if cls.__name__ not in regfactor.HOMES)
+    assert not hidden, f"add to HOMES and __all__ in regfactor/__init__.py: {hidden}"
+    listed = {type(model) for model in catalogue.ESTIMATORS.values()}
+    forgotten = sorted(cls.__name__ for cls in public - listed)
+    assert not forgotten, f"add to ESTIMATORS in tests/catalogue.py: {forgotten}"
+
+
+def test_the_lists_of_public_names_agree():
+    typed = set()
+    for node in TREES["regfactor"].body:
+        if isinstance(node, ast.If):
+            for statement in node.body:
+                typed |= {f"{statement.module}.{alias.name}" for alias in statement.names}
+    homes = {f"regfactor.{home}.{name}" for name, home in regfactor.HOMES.items()}
+    assert typed == homes, "the imports under TYPE_CHECKING are not those of HOMES"
+    assert set(regfactor.HOMES) == set(regfactor.__all__), "__all__ does not list all of HOMES"
+
+
+def test_every_solver_declares_the_problem_that_it_solves():
+    for solver in concrete(Solver):
+        solves = getattr(solver, "solves", None)
+        assert solves is not None, f"{solver.__name__} has no class attribute solves"
+        assert issubclass(solves, Problem), solver.__name__
 
 
 def test_problems_name_solvers_that_exist():
@@ -209,7 +255,7 @@ def test_contributing_shows_the_code_as_it_is():
     assert inspect.getsource(Huber) in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
-def test_rooms_are_reached_from_the_package_alone():
+def test_packages_are_reached_from_the_package_alone():
     done = subprocess.run(
         [sys.executable, "-c", "import regfactor; print(regfactor.atlas.table())"],
         capture_output=True,

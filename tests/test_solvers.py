@@ -295,6 +295,11 @@ def test_a_mismatch_names_the_remedy_before_the_first_iteration(solver, problem,
 
 CONVEX = Convex(Data.of(np.eye(3), Squared()), Trace(), 1.0)
 WRONG = {
+    "a solver's name": (
+        lambda: solve(CONVEX, solver="Fista"),
+        r"solver must be a Solver.*Fista\(\)",
+    ),
+    "a solver's class": (lambda: solve(CONVEX, solver=Fista), r"solver must be.*write Fista\(\)"),
     "a table": (lambda: solve(np.eye(3)), "takes a problem.*Convex.*Factored.*got ndarray"),
     "an estimator": (lambda: solve(ConvexSubspace()), "takes a problem.*got ConvexSubspace.*fit"),
     "tol a word": (lambda: solve(CONVEX, tol="x"), "tol must be a number >= 0, got 'x'"),

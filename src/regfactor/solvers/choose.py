@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from regfactor.core.loop import Clock, Iterate, Limits, P, Record, Solution, Status, run
-from regfactor.core.params import UnsupportedProblem
+from regfactor.core.params import UnsupportedProblem, require_part
 from regfactor.problems.base import Problem
 from regfactor.solvers.base import Solver
 
@@ -61,6 +61,8 @@ def solve(
             f"Factored(...) of regfactor.problems, got {type(problem).__name__}; an estimator has "
             "fit(X) instead.",
         )
+    if solver is not None:
+        require_part("solver", solver, Solver, "regfactor.solvers.Fista()")
     limits = Limits(
         tol=tol,
         max_iter=max_iter,

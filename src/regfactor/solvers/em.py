@@ -28,6 +28,7 @@ class EM(Solver):
     grows it becomes `Lloyd`.
     """
 
+    solves = Clustering
     random_state: Any = 0
     sparse = True
 

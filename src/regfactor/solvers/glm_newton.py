@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 
 from regfactor.core.line_search import SUFFICIENT_DECREASE, backtrack
 from regfactor.core.loop import Iterate
-from regfactor.core.params import EPS, SMALLEST_NORMAL, Array, UnsupportedProblem
+from regfactor.core.params import EPS, SMALLEST_NORMAL, Array
 from regfactor.losses import potentials
 from regfactor.losses.potentials import Potential
 from regfactor.problems.forward import Forward, ForwardPoint
@@ -25,11 +25,7 @@ NEGLIGIBLE = 1e-9  # mean decrease along a direction of unit length that counts 
 class Newton(Solver):
     """Damped Newton steps, from the start that would be the minimum if F were |.|^2/2."""
 
-    def check(self, problem: Forward) -> None:
-        if not isinstance(problem, Forward):
-            raise UnsupportedProblem(
-                f"Newton solves a Forward problem, got {type(problem).__name__}.",
-            )
+    solves = Forward
 
     def iterates(
         self,

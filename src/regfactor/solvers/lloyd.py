@@ -29,6 +29,7 @@ class Lloyd(Solver):
     row that is farthest from its own center, which lowers the objective.
     """
 
+    solves = Clustering
     tol: float = 1e-4
     random_state: Any = 0
     sparse = True
