@@ -217,7 +217,7 @@ def test_a_weight_stands_for_equal_rows_in_the_p_step():
 
 
 def test_two_columns_of_scores_are_one():
-    """Softmax over two classes equals the sigmoid of their difference (spec B6)."""
+    """Softmax over two classes equals the sigmoid of their difference."""
     gains, statements = 0.5 * rng(4).normal(size=40), four_statements()
     one, gamma = solved(gains, statements, 0.2)
     both = np.column_stack([-gains / 2, gains / 2])
@@ -311,7 +311,7 @@ def test_the_f_step_finds_the_minimum(margin, kind, ridge, monkeypatch):
 
 
 def test_squared_loss_has_its_closed_form():
-    """f = K (K + I/(2C'))^-1 (2p - 1) for a centered kernel and a balanced p (spec B3)."""
+    """f = K (K + I/(2C'))^-1 (2p - 1) for a centered kernel and a balanced p."""
     X, p, C = rng(1).normal(size=(30, 4)), rng(2).random(30), 0.3
     X, p = X - X.mean(axis=0), p - p.mean() + 0.5
     K = X @ X.T
@@ -405,7 +405,7 @@ def test_above_the_critical_temperature_equal_shares_are_stable_and_below_they_s
     task = problem(X, np.full(80, -1), margin, balance, C)
     top = np.linalg.eigvalsh(task.X @ task.X.T)[-1]
     squares = margin != "logistic"
-    critical = 2 * C * top / (top + 1 / (2 * C)) if squares else C * top / (top + 4 / C)  # spec B3
+    critical = 2 * C * top / (top + 1 / (2 * C)) if squares else C * top / (top + 4 / C)
     assert critical < task.first_temperature
     direction = np.linalg.svd(task.X, full_matrices=False)[0][:, 0]
     table = CenteredRows(task.X, task.mean)

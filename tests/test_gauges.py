@@ -54,7 +54,7 @@ def two_view_polar(G, n_first, bounds):
     return np.linalg.svd(np.array(stacks), compute_uv=False)[:, 0].min()
 
 
-# The table of spec section 1, in plain numpy: value and polar of each line of the catalogue.
+# In plain numpy: value and polar of each line of the catalogue.
 COLUMN_SCALE = np.linspace(0.5, 2.0, SHAPE[1])
 PLAIN = {
     "trace": (nuclear, spectral),

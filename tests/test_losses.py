@@ -52,7 +52,7 @@ def differences(function, z, step):
     return slope
 
 
-# The table of spec section 2, by hand: a y that no z reaches.
+# A y that no z reaches, by hand.
 OUTSIDE = {
     "huber": lambda x: np.full_like(x, -0.81),
     "smoothed_l1": lambda x: np.full_like(x, 1.01),

@@ -1,4 +1,4 @@
-"""Baselines of semi-supervised regression: forms on surfaces against their oracles (spec snf A5, A9), and scale."""
+"""Baselines of semi-supervised regression: forms on surfaces against their oracles, and scale."""
 
 import tracemalloc
 

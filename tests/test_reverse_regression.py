@@ -77,7 +77,7 @@ def error(model, Y, y):
     return np.mean(np.square(model.imputed_ - Y)[np.isnan(y)])
 
 
-# Forward and reverse prediction have the same moments (spec, section 2)
+# Forward and reverse prediction have the same moments
 
 
 def equivalent(case, seed=0, n=40):
@@ -373,7 +373,7 @@ def test_unlabeled_rows_help_where_labels_are_few(transfer, noise):
         sets = [reverse_data(transfer, seed, n_labeled=8, noise=noise) for seed in range(8)]
         return np.mean([error(ReverseRegressor(transfer, mu).fit(X, y), Y, y) for X, y, Y in sets])
 
-    assert mean_error(0.1) < 0.9 * mean_error(0.0)  # spec, section 7: .156 to .136 and .093 to .067
+    assert mean_error(0.1) < 0.9 * mean_error(0.0)
 
 
 def test_a_covariance_of_residuals_helps_where_noise_is_correlated():

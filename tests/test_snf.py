@@ -1,4 +1,4 @@
-"""The profiled objective of supervised nonlinear factorization against its oracles (spec snf A1, A2, A9)."""
+"""The profiled objective of supervised nonlinear factorization against its oracles."""
 
 from dataclasses import replace
 
@@ -195,7 +195,7 @@ def minimized(p, start):
 
 
 def linear_optimum(X, D, lambda_v, lambda_z):
-    """The global minimum of degree 1 without labels, by singular values (spec A9)."""
+    """The global minimum of degree 1 without labels, by singular values."""
     t, s = np.sqrt(lambda_v * lambda_z), np.linalg.svd(X - X.mean(axis=0), compute_uv=False)
     kept = np.where(s > t, 2 * t * s - t**2, s**2)
     return kept[:D].sum() + np.square(s[D:]).sum()

@@ -147,7 +147,7 @@ def small(name, seed):
 
 
 def conic_optimum(name, X, alpha, bounds):
-    """min L(Z) + alpha/2 (tr A + s) with [[A, Z], [Z', B]] >= 0, tr B_vv <= s b_v^2 (spec 1.5)."""
+    """min L(Z) + alpha/2 (tr A + s) with [[A, Z], [Z', B]] >= 0, tr B_vv <= s b_v^2."""
     W, filled = (~np.isnan(X)).astype(float), np.nan_to_num(X)
     n, d = X.shape
     M, s = cp.Variable((n + d, n + d), PSD=True), cp.Variable()

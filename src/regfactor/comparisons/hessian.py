@@ -126,7 +126,7 @@ def fits_of_quadratics(U: Array) -> Array:
 
 
 def hessian_rows(X: Array, tangents: Tangents) -> scipy.sparse.csr_array:
-    """Return H with |H f|^2 = sum_i |Hess f (x_i)|_F^2 (spec A5)."""
+    """Return H with |H f|^2 = sum_i |Hess f (x_i)|_F^2."""
     n, k = tangents.places.shape
     m = tangents.frames.shape[2]
     r, s = np.triu_indices(m)

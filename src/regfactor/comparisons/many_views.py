@@ -33,7 +33,7 @@ class ManyViews(Gauge):
     """max over eta in the simplex of |[sqrt(eta_v) Z_v / b_v]_v|_tr.
 
     A lower bound of the norm that views induce. It is that norm for one and two views; from three
-    on it can be smaller (spec 1.6), so a solution is one of a relaxed problem. Components satisfy
+    on it can be smaller, so a solution is one of a relaxed problem. Components satisfy
     max_v sum_i |c_vi|^2 / b_v^2 <= sum_i |phi_i|^2, a bound on all atoms together.
     """
 
@@ -82,7 +82,7 @@ class ManyViews(Gauge):
         return self.shares(Z, self.eta(Z))[0]
 
     def cost(self, F: Factors) -> float:
-        """|Phi|_F max_v |C_v|_F / b_v of balanced factors: an upper bound (spec 1.5)."""
+        """|Phi|_F max_v |C_v|_F / b_v of balanced factors: an upper bound."""
         sizes = [np.linalg.norm(C) for C in self.split(F.C)]
         return float(np.linalg.norm(F.codes) * np.max(np.divide(sizes, self.bounds)))
 

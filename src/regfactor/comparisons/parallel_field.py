@@ -95,7 +95,7 @@ def field_rows(
     X: Array,
     tangents: Tangents,
 ) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
-    """Return R1 and R2, whose squared lengths at [f; v] are the two sums (spec A5)."""
+    """Return R1 and R2, whose squared lengths at [f; v] are the two sums."""
     n, k = tangents.places.shape
     m = tangents.frames.shape[2]
     own = np.broadcast_to(np.arange(n)[:, None], (n, k)).ravel()

@@ -131,10 +131,7 @@ class TwoView(Gauge):
         raise UnsupportedProblem("TwoView has no closed prox; use the solver EtaSearch.")
 
     def polar(self, G: Array, k: int = 1) -> Polar:
-        """Minimize |G E_eta| over eta: every eta gives an upper bound, the atom a lower one.
-
-        See spec 1.3.
-        """
+        """Minimize |G E_eta| over eta: every eta gives an upper bound, the atom a lower one."""
         d = G.shape[1]
         first, second = self._norms_alone(G)
         if first + second == 0:

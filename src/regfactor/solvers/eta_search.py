@@ -1,4 +1,4 @@
-"""Two views: a search over eta around a solver for the trace norm at eta (spec 4.1)."""
+"""Two views: a search over eta around a solver for the trace norm at eta."""
 
 from __future__ import annotations
 

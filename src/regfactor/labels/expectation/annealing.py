@@ -1,4 +1,4 @@
-"""Deterministic annealing: margins and label expectations in turn while T falls (spec B3)."""
+"""Deterministic annealing: margins and label expectations in turn while T falls."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Features:
     """Features R of rows, and the landmarks by which other rows get theirs.
 
     Without landmarks the features are the inputs. With the mean subtracted and divided by `length`
-    the mean of k(x, x) is one (spec B4).
+    the mean of k(x, x) is one.
     """
 
     R: Any

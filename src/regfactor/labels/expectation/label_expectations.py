@@ -40,7 +40,7 @@ class ExpectedLabels:
 class LabelDual:
     """T sum_j v_j log sum_c exp(s_jc/T) - target'g + tolerance'|g| + g^2/(2 strength), in g.
 
-    s = gains + A'g, and p = softmax(s / T) (spec B1, with its sign changed). An infinite strength
+    s = gains + A'g, and p = softmax(s / T). An infinite strength
     is a constraint.
     """
 
@@ -133,7 +133,7 @@ def _line_search(
 def bounded_quasi_newton(dual: LabelDual, multipliers: Array, tol: float) -> ExpectedLabels:
     """Minimize the dual over g = a - b with a, b >= 0, in units in which features are shares.
 
-    This is the fallback of spec B3.
+    This is the fallback where Newton's method fails.
     """
     unit = 1 / dual.statements.sizes
     tolerance = unit * dual.statements.tolerance

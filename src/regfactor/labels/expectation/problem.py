@@ -51,7 +51,7 @@ class Margin:
             return Margin(loss)
         if isinstance(loss, Logistic):
             return Margin(loss, minus=0.0)
-        if isinstance(loss, Squared):  # (1 - m)^2, equal to the squared hinge for |f| < 1 (spec B3)
+        if isinstance(loss, Squared):  # (1 - m)^2, equal to the squared hinge for |f| < 1
             return Margin(loss, factor=2.0)
         raise ValueError(
             f"{loss} is no loss of margins for ExpectationSVC; use 'squared_hinge', 'logistic', "
@@ -88,7 +88,7 @@ class Margin:
     def first_temperature(self) -> float:
         """The first temperature over C' for two classes.
 
-        It lies above L'(0)^2 / L''(0), where p = r is stable (spec B3).
+        It lies above L'(0)^2 / L''(0), where p = r is stable.
         """
         zero = np.zeros(1)
         one = np.ones(1)
@@ -211,7 +211,7 @@ class Expectation(Problem[ExpectationPoint]):
     """1/2 |f|^2 + C sum_L L(y f) + C' sum_U E_p L(y f) - T sum_U H(p) + penalties of statements.
 
     f = (X - mean) w + b in every column: one for two classes, else one for each class against the
-    rest (spec B1). `weights` act as repetition counts of rows. `free` are the unlabeled rows, to
+    rest. `weights` act as repetition counts of rows. `free` are the unlabeled rows, to
     which `statements` refer; p has a row for each of them.
     """
 
@@ -278,7 +278,7 @@ class Expectation(Problem[ExpectationPoint]):
         return MarginWeights(plus, minus)
 
     def gains(self, F: Array) -> Array:
-        """Return -g = C' (L(-f) - L(f)) of every unlabeled row (spec B1)."""
+        """Return -g = C' (L(-f) - L(f)) of every unlabeled row."""
         return self.C_unlabeled * self.margin.advantage(F[self.free])
 
     def objective(self, point: ExpectationPoint, weights: MarginWeights, heat: float) -> float:

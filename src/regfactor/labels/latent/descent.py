@@ -61,7 +61,7 @@ class LatentDescent(Solver):
 class PairSweeps(Solver):
     """Algorithm 1 of Grabocka et al. (2014): gradient steps for each column, then for the targets.
 
-    A sweep over pairs of rows, its weights held, is one gradient step for a column (spec A2). Rates
+    A sweep over pairs of rows, its weights held, is one gradient step for a column. Rates
     and shrinkage are those with which the algorithm descends in F itself:
     eta_Y/eta_X = mu lambda_W/(M lambda_V), and lambda_z is split among the steps of an epoch. The
     paper's own reading of eq. 5 has other weights.

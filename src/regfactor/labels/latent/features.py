@@ -56,7 +56,7 @@ class Product:
 class Monomials(Features):
     """phi(z).phi(y) = (z'y + 1)^degree - 1.
 
-    Monomials with exponents e are weighted by sqrt(d! / (prod e_i! (d - |e|)!)) (spec A1).
+    Monomials with exponents e are weighted by sqrt(d! / (prod e_i! (d - |e|)!)).
     """
 
     dimensions: int

@@ -105,7 +105,7 @@ class Encoder:
 class Reconstruction:
     """z = argmin |x - g(z)|^2 + lambda_z |z|^2 over observed entries of x, weights fixed.
 
-    (spec A4 (a)). It starts at the best of the latent rows of the nearest training rows and takes
+    It starts at the best of the latent rows of the nearest training rows and takes
     damped Gauss-Newton steps, for every row by itself. At a stationary point of the objective each
     training row without targets is reproduced.
     """

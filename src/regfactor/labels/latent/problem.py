@@ -40,7 +40,7 @@ class SNF(Problem[LatentPoint]):
 
     The regression of a view is min over V, b of sum_i w_i |t_i - phi(z_i) V - b|^2 + ridge |V|^2.
     The first view are the inputs, of all rows; the others are targets, which rows may lack
-    (spec A1; Grabocka et al. 2014, eq. 5, with the weight of the targets that eq. 5 lost). Missing
+    (Grabocka et al. 2014, eq. 5, with the weight of the targets that eq. 5 lost). Missing
     entries of the inputs hold their last reconstruction. With a basis P of the inputs, Z = P E is
     minimized over E, so that no latent row moves alone.
     """

@@ -140,10 +140,7 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Primal(Form):
-    """By explicit features, a block of rows at a time: O(n R^2 + n R M), without an n x R matrix.
-
-    (spec A1)
-    """
+    """By explicit features, a block of rows at a time: O(n R^2 + n R M), without an n x R matrix."""
 
     features: Features
 
@@ -191,7 +188,7 @@ class Primal(Form):
 
 @dataclass(frozen=True, eq=False)
 class Dual(Form):
-    """By the kernel of all pairs: (K + ridge/w) alpha + 1 b = T with 1'alpha = 0 (spec A1)."""
+    """By the kernel of all pairs: (K + ridge/w) alpha + 1 b = T with 1'alpha = 0."""
 
     kernel: LatentKernel
 
