@@ -356,13 +356,13 @@ def test_bad_input_is_refused_with_a_remedy(parameters, message):
     ("constraints", "classes", "message"),
     [
         ((), None, "no class is named"),
-        ((), [0, 1], "say the same of every row"),
-        (class_balance({0: 0.3, 1: 0.7}), None, "say the same of every row"),
-        (region(lambda X: X[:, 0] > 1, {0: 0.52, 1: 0.48}), None, "say the same of every row"),
+        ((), [0, 1], "are the same for every row"),
+        (class_balance({0: 0.3, 1: 0.7}), None, "are the same for every row"),
+        (region(lambda X: X[:, 0] > 1, {0: 0.52, 1: 0.48}), None, "are the same for every row"),
         (
             [class_balance({0: 0.2, 1: 0.3, 2: 0.5}), region(lambda X: X[:, 0] > 1, {0: 0.9})],
             None,
-            r"\[1, 2\] apart",
+            r"classes \[1, 2\]",
         ),
     ],
 )

@@ -37,7 +37,7 @@ class Labels:
 def is_labeled(y: Any, unlabeled: Any = None) -> Array:
     """Return whether each entry of y is a label or target.
 
-    -1, NaN, None and "" are none; where `unlabeled` is given, only that marker is. Numbers that
+    -1, NaN, None and "" mark missing ones; where `unlabeled` is given, only that does. Numbers that
     are not whole are targets of a regression, where -1 is a value like any other. The result has
     the shape of y: in rows of several targets single ones may be missing.
     """

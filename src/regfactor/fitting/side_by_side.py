@@ -54,8 +54,7 @@ class Units:
         divisor = self.divisor.astype(table.dtype)
         if not is_sparse(table):
             return table / divisor
-        data = table.data / divisor[table.indices]
-        return scipy.sparse.csr_array((data, table.indices, table.indptr), table.shape)
+        return _with_entries(table, table.data / divisor[table.indices])
 
     def weigh(self, table: Any, entries: Any) -> Any:
         """Return the weight of each entry of a table; None where all are one."""
@@ -69,7 +68,12 @@ class Units:
         data = weight[table.indices]
         if entries is not None:
             data = data * entries.data
-        return scipy.sparse.csr_array((data, table.indices, table.indptr), table.shape)
+        return _with_entries(table, data)
+
+
+def _with_entries(table: Any, data: Array) -> Any:
+    """Return a sparse table with other numbers in the same places."""
+    return scipy.sparse.csr_array((data, table.indices, table.indptr), table.shape)
 
 
 def is_vector(y: Any) -> bool:

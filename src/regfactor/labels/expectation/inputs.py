@@ -80,8 +80,8 @@ def check_symmetry(
         names = sorted(classes[[a, b]].tolist(), key=str)
         stated = ", ".join(map(str, constraints)) or "none"
         raise ValueError(
-            f"Nothing tells the classes {names} apart: no row of theirs has a label, and the "
-            f"constraints ({stated}) say the same of every row. Label some rows, or state a region "
+            f"Nothing distinguishes the classes {names}: no row of theirs has a label, and the "
+            f"constraints ({stated}) are the same for every row. Label some rows, or state a region "
             "or a labeled feature whose shares differ from those of all rows by more than its "
             "tolerance."
         )
