@@ -29,9 +29,8 @@ class Expansion:
     kernel: Kernel | None
     references: Any
     prepared: Any
-    columns: Array | None = (
-        None  # of a precomputed kernel, where not all training rows are references
-    )
+    # of a precomputed kernel, where not all training rows are references
+    columns: Array | None = None
 
     def __call__(self, X: Any, coef: Array) -> Array:
         """Return h of every row, one column for each column of `coef`."""

@@ -11,7 +11,7 @@ import scipy.sparse
 from scipy.sparse.linalg import spilu
 
 from regfactor.comparisons.graphs import Solved, ratio
-from regfactor.core.params import Array
+from regfactor.core.params import EPS, Array
 
 # what an incomplete factorization drops, and by how much it may fill
 WEAK = (1e-2, 2.0)
@@ -20,7 +20,6 @@ STRONG = (1e-5, 20.0)
 PATIENCE = 300
 LIFT = 1e-9  # of the diagonal: what is smaller is lost in an incomplete factorization anyway
 AGAIN = 50  # steps after which the residual is computed anew
-EPS = float(np.finfo(np.float64).eps)
 MOST_ROUNDING = 1e-6  # relative residual that is taken where rounding allows no less
 SMALL = 1500  # unknowns up to which a dense factorization is the faster
 LAST_RESORT = 5000  # unknowns up to which it is tried where steps do not come to an end

@@ -84,10 +84,11 @@ def squared_hinge(
 
 def _least_squares(Phi: Array, y: Array, alpha: float, intercept: bool) -> tuple[Array, float]:
     """min |y - Phi v - b|^2 + alpha |v|^2, in whichever of rows and columns there are fewer of."""
+    center = np.zeros(Phi.shape[1])
+    mean = 0.0
     if intercept:
-        center, mean = (Phi.mean(axis=0), float(y.mean()))
-    else:
-        center, mean = (np.zeros(Phi.shape[1]), 0.0)
+        center = Phi.mean(axis=0)
+        mean = float(y.mean())
     A = Phi - center
     r = y - mean
     wide = A.shape[1] > A.shape[0]
