@@ -385,14 +385,14 @@ def test_a_sparse_table_starts_like_a_dense_one(loss, monkeypatch):
     dense = first_factors(factored(Data.of(holes, loss), 3), rng)
     sparse = first_factors(factored(Data.of_sparse(X, loss), 3), rng)
     np.testing.assert_allclose(sparse.dense(), dense.dense(), rtol=1e-8)
-    monkeypatch.setattr("regfactor.solvers.starts.SMALL", 10)  # the leading triplets alone
+    monkeypatch.setattr("regfactor.solvers.starts.FULL_SVD_SIZE", 10)  # the leading triplets alone
     np.testing.assert_allclose(
         first_factors(factored(Data.of_sparse(X, loss), 3), rng).dense(), dense.dense(), rtol=1e-6
     )
 
 
 def test_leading_triplets_of_centered_and_empty_tables(monkeypatch):
-    monkeypatch.setattr("regfactor.solvers.starts.SMALL", 10)
+    monkeypatch.setattr("regfactor.solvers.starts.FULL_SVD_SIZE", 10)
     X = np.random.default_rng(0).normal(size=(20, 60))
     X -= X.mean(axis=0)
     U, s, Vt = leading_svd(X, 3)

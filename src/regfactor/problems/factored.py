@@ -42,13 +42,20 @@ class Factored(Problem[FactorPoint]):
     solvers = ("regfactor.solvers.lbfgs:Lbfgs", "regfactor.solvers.alternating:Alternating")
 
     @property
+    def extra_rows(self) -> Array:
+        """The extra components, no row where there are none."""
+        if self.extra_components is None:
+            return np.zeros((0, self.data.shape[1]), self.data.dtype)
+        return self.extra_components
+
+    @property
     def sparse(self) -> bool:
         """Whether only the observed entries of the table are held."""
         return self.data.layout.sparse
 
     @property
     def smallest_tol(self) -> float:
-        """Tolerance below which a change cannot be told from the rounding of the data."""
+        """Tolerance below which a change cannot be distinguished from rounding of the data."""
         return float(np.finfo(self.data.dtype).eps)
 
     def check(self) -> None:
@@ -84,9 +91,8 @@ class Factored(Problem[FactorPoint]):
         chosen = isinstance(self.on_codes, OneHot)
         if not restricted or chosen:
             return
-        if not all(
-            isinstance(part, NonNegative | Simplex) for part in (self.on_codes, self.on_components)
-        ):
+        penalties = (self.on_codes, self.on_components)
+        if not all(isinstance(penalty, NonNegative | Simplex) for penalty in penalties):
             raise UnsupportedProblem(
                 f"{restricted[0]} takes predictors >= 0 only, and these factors can make others. "
                 "Use on_codes=NonNegative() and on_components=NonNegative(), or a loss on the "
@@ -101,11 +107,9 @@ class Factored(Problem[FactorPoint]):
         one = len(data.terms) == 1 and not data.terms[0].loss.rowwise
         shape = (1, 1) if one else data.shape
         constant = np.full(1 if data.layout.sparse else shape, data.neutral, data.dtype)
-        return 1e-3 * abs(
-            float(data.terms[0].losses(constant).sum(dtype=np.float64))
-            if one
-            else data.value(constant),
-        )
+        if one:
+            return 1e-3 * abs(float(data.terms[0].losses(constant).sum(dtype=np.float64)))
+        return 1e-3 * abs(data.value(constant))
 
     def objective(self, F: Factors, B: Array | None = None) -> float:
         """Return the objective of given factors and free coefficients."""
@@ -113,12 +117,16 @@ class Factored(Problem[FactorPoint]):
             data = self.data
         else:
             data = self.data.shifted(self.design.D, B)
-        atoms = slice(F.rank - (0 if self.extra_components is None else len(self.extra_components)))
-        on_codes = self.on_codes.rows(F.codes[:, atoms])
-        on_components = self.on_components.value(F.C[atoms])
-        rows = data.row_values(F) + (self.alpha * on_codes if on_codes.any() else 0.0)
+        k = F.rank - len(self.extra_rows)
+        rows = data.row_values(F)
+        on_codes = self.on_codes.rows(F.codes[:, :k])
+        if on_codes.any():
+            rows = rows + self.alpha * on_codes
         total = float(rows.sum() if self.row_weights is None else self.row_weights @ rows)
-        return total + (self.alpha * on_components if on_components else 0.0)
+        on_components = self.on_components.value(F.C[:k])
+        if on_components:
+            total += self.alpha * on_components
+        return total
 
     @property
     def weighted(self) -> Data:
@@ -129,7 +137,8 @@ class Factored(Problem[FactorPoint]):
 
     def hold(self, F: Factors) -> Factors:
         """Return the factors with their known entries in place."""
-        return Factors(_held(F.codes, self.known_codes), _held(F.C, self.known_components))
+        codes = _with_known(F.codes, self.known_codes, self.known_codes)
+        return Factors(codes, _with_known(F.C, self.known_components, self.known_components))
 
     @property
     def smooth(self) -> bool:
@@ -142,18 +151,13 @@ class Factored(Problem[FactorPoint]):
         return np.concatenate([F.codes.ravel(), F.C.ravel()])
 
     def unpack(self, packed: Array) -> Factors:
-        """Return the factors that a vector stands for."""
+        """Return the factors of a packed vector."""
         n, d = self.data.shape
-        return Factors(
-            packed[: n * self.rank].reshape(n, -1),
-            packed[n * self.rank :].reshape(-1, d),
-        )
+        codes = packed[: n * self.rank].reshape(n, -1)
+        return Factors(codes, packed[n * self.rank :].reshape(-1, d))
 
     def value_and_gradient(self, packed: Array) -> tuple[float, Array]:
-        """Return the objective and its gradient at packed factors.
-
-        Known entries have gradient zero.
-        """
+        """Return the objective and its gradient at packed factors, zero at known entries."""
         F = self.hold(self.unpack(packed))
         assert isinstance(self.on_codes, Smooth) and isinstance(self.on_components, Smooth)
         layout = self.data.layout
@@ -161,21 +165,15 @@ class Factored(Problem[FactorPoint]):
         rows = 1.0 if self.row_weights is None else self.row_weights[:, None]
         on_codes = layout.times(g, F.C.T) + self.alpha * rows * self.on_codes.gradient(F.codes)
         on_components = layout.adjoint(F.codes, g) + self.alpha * self.on_components.gradient(F.C)
-        return self.objective(F), self.pack(
-            Factors(
-                _zero_known(on_codes, self.known_codes),
-                _zero_known(on_components, self.known_components),
-            ),
+        gradient = Factors(
+            _with_known(on_codes, self.known_codes, 0),
+            _with_known(on_components, self.known_components, 0),
         )
+        return self.objective(F), self.pack(gradient)
 
 
-def _held(A: Array, known: Array | None) -> Array:
+def _with_known(A: Array, known: Array | None, value: Any) -> Array:
+    """Return A with a value at the known entries."""
     if known is None:
         return A
-    return np.where(np.isnan(known), A, known)
-
-
-def _zero_known(G: Array, known: Array | None) -> Any:
-    if known is None:
-        return G
-    return np.where(np.isnan(known), G, 0)
+    return np.where(np.isnan(known), A, value)

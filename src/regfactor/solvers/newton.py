@@ -16,7 +16,8 @@ from regfactor.penalties import Free, SquaredL2
 from regfactor.problems import Data, Factored
 from regfactor.solvers.starts import loss_of_means
 
-SHARE = 1e-3  # of the excess of column means: the least excess against which a change is measured
+# share of the excess of column means: the least excess against which a change is measured
+SMALLEST_EXCESS = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +27,8 @@ class State:
     D and E are given, and have no columns and rows where they are absent.
     """
 
+    D: Array
+    E: Array
     Phi: Array
     C: Array
     A: Array
@@ -56,12 +59,12 @@ def newton_sweeps(problem: Factored, start: FactorPoint) -> Iterator[Iterate[Fac
     The pass over the data that tests a step gives the derivatives of the next one, so that a sweep
     costs two passes. A change is measured against the excess of the objective over what the data
     alone allow: half a deviance. Where the fit is nearly perfect a share of the excess of column
-    means stands in, which is in the units of the data too.
+    means takes its place, which is in the units of the data too.
     """
     whole = problem.weighted
     least = whole.infimum
     state = _started(problem, start)
-    floor = max(SHARE * (loss_of_means(whole) - least), _rounding(problem.data, state.at))
+    floor = max(SMALLEST_EXCESS * (loss_of_means(whole) - least), _rounding(problem.data, state.at))
     while True:
         objective = _objective(problem, state)
         yield Iterate(_point(problem, state), objective, scale=max(objective - least, floor))
@@ -70,61 +73,51 @@ def newton_sweeps(problem: Factored, start: FactorPoint) -> Iterator[Iterate[Fac
 
 
 def _rounding(data: Data, at: Expansion) -> float:
-    """Return the excess that is rounding alone.
-
-    Of residuals squared, else of the terms of a likelihood.
-    """
+    """Return the rounding error of the excess: of squared residuals or of log-likelihoods."""
     eps = float(np.finfo(data.dtype).eps)
     if data.quadratic:
-        return (16 * eps) ** 2 * float(
-            sum(np.square(t.x).sum(dtype=np.float64) for t in data.terms),
-        )
+        squares = sum(np.square(t.x).sum(dtype=np.float64) for t in data.terms)
+        return (16 * eps) ** 2 * float(squares)
     return max(1e-9, 16 * eps) * float(np.abs(at[0]).sum(dtype=np.float64))
 
 
 def _started(problem: Factored, start: FactorPoint) -> State:
-    D, E = _given(problem)
-    F = start.factors.astype(problem.data.dtype)
+    data = problem.data
+    E = problem.extra_rows
+    if problem.design is None:
+        D = np.zeros((data.shape[0], 0), data.dtype)
+    else:
+        D = problem.design.D
+    F = start.factors.astype(data.dtype)
     B = start.coefficients
     k = F.rank - len(E)
     if B is None:
         B = np.zeros((D.shape[1], F.shape[1]), D.dtype)
     else:
         B = B.astype(D.dtype, copy=False)
-    Phi = F.codes[:, :k]
     C = F.C[:k]
-    A = F.codes[:, k:]
-    at = problem.data.expansion(
-        problem.data.layout.apply(np.hstack([Phi, A, D]), np.vstack([C, E, B])),
-    )
-    return State(
-        Phi,
-        C,
-        A,
-        B,
-        at,
-        (np.empty_like(at[0]), np.empty_like(at[1]), np.empty_like(at[2])),
-    )
+    at = data.expansion(data.layout.apply(np.hstack([F.codes, D]), np.vstack([C, E, B])))
+    spare = (np.empty_like(at[0]), np.empty_like(at[1]), np.empty_like(at[2]))
+    return State(D, E, F.codes[:, :k], C, F.codes[:, k:], B, at, spare)
 
 
 def _improved_components(problem: Factored, state: State) -> State:
     """Take a Newton step in the columns of [C; B]."""
-    D, E = _given(problem)
     data = problem.data
     weights = _entry_weights(problem)
     k = len(state.C)
-    held = np.hstack([state.Phi, D])
-    ridge = _ridge(problem, problem.on_components, k, D.shape[1])
+    fixed = np.hstack([state.Phi, state.D])
+    ridge = _ridge(problem, problem.on_components, k, len(state.B))
     if problem.design is not None:
         ridge[k:] = problem.design.strengths
 
     def expand(CB: Array) -> Expansion:
-        P = data.layout.apply(np.hstack([held, state.A]), np.vstack([CB, E]))
+        P = data.layout.apply(np.hstack([fixed, state.A]), np.vstack([CB, state.E]))
         return _weigh(data.expansion(P, state.spare), weights)
 
     CB = np.vstack([state.C, state.B])
     at = _weigh(state.at, weights)
-    CB, new = improve_columns(expand, at, held, CB, ridge, data.layout)
+    CB, new = improve_columns(expand, at, fixed, CB, ridge, data.layout)
     new = _weigh(new, None if weights is None else 1 / weights)
     return replace(state, C=CB[:k], B=CB[k:], at=new, spare=state.at)
 
@@ -132,34 +125,30 @@ def _improved_components(problem: Factored, state: State) -> State:
 def _improved_codes(problem: Factored, state: State) -> State:
     """Take a Newton step in the rows of [Phi, A].
 
-    A row's weight is in its penalty too, so that it plays no part.
+    A row's weight multiplies its penalty too, so that it cancels.
     """
-    D, E = _given(problem)
     data = problem.data
     k = len(state.C)
-    held = np.vstack([state.C, E])
+    fixed = np.vstack([state.C, state.E])
 
     def expand(codes: Array) -> Expansion:
-        P = data.layout.apply(np.hstack([codes.T, D]), np.vstack([held, state.B]))
+        P = data.layout.apply(np.hstack([codes.T, state.D]), np.vstack([fixed, state.B]))
         return _turned(data.expansion(P, state.spare))
 
     codes = np.hstack([state.Phi, state.A]).T
-    ridge = _ridge(problem, problem.on_codes, k, len(E))
-    turned = np.ascontiguousarray(held.T)
+    ridge = _ridge(problem, problem.on_codes, k, len(state.E))
+    turned = np.ascontiguousarray(fixed.T)
     codes, new = improve_columns(expand, _turned(state.at), turned, codes, ridge, data.layout.T)
     return replace(state, Phi=codes[:k].T, A=codes[k:].T, at=_turned(new), spare=state.at)
 
 
 def _balanced(problem: Factored, state: State) -> State:
-    """Return the same Z in the factors of least ridges.
-
-    Free terms hold what they can, the rest is balanced.
-    """
-    if not (
-        isinstance(problem.on_codes, SquaredL2) and isinstance(problem.on_components, SquaredL2)
-    ):
+    """Return the same Z in the factors of least ridges: as much as possible in the free terms."""
+    penalties = (problem.on_codes, problem.on_components)
+    if not all(isinstance(penalty, SquaredL2) for penalty in penalties):
         return state
-    D, E = _given(problem)
+    D = state.D
+    E = state.E
     Phi = state.Phi
     C = state.C
     A = state.A
@@ -181,31 +170,15 @@ def _balanced(problem: Factored, state: State) -> State:
 
 
 def _objective(problem: Factored, state: State) -> float:
-    rows = problem.data.layout.row_sums(state.at[0]) + problem.alpha * problem.on_codes.rows(
-        state.Phi,
-    )
+    on_codes = problem.on_codes.rows(state.Phi)
+    rows = problem.data.layout.row_sums(state.at[0]) + problem.alpha * on_codes
     total = float(rows.sum() if problem.row_weights is None else problem.row_weights @ rows)
     return total + problem.alpha * problem.on_components.value(state.C)
 
 
 def _point(problem: Factored, state: State) -> FactorPoint:
-    E = _given(problem)[1]
-    F = Factors(np.hstack([state.Phi, state.A]), np.vstack([state.C, E]))
+    F = Factors(np.hstack([state.Phi, state.A]), np.vstack([state.C, state.E]))
     return FactorPoint(F, None if problem.design is None else state.B)
-
-
-def _given(problem: Factored) -> tuple[Array, Array]:
-    """Return D and E, with no column and no row where there is none."""
-    (n, d) = problem.data.shape
-    dtype = problem.data.dtype
-    if problem.design is None:
-        D = np.zeros((n, 0), dtype)
-    else:
-        D = problem.design.D
-    return D, np.zeros(
-        (0, d),
-        dtype,
-    ) if problem.extra_components is None else problem.extra_components
 
 
 def _ridge(problem: Factored, penalty: object, k: int, free: int) -> Array:
@@ -214,16 +187,15 @@ def _ridge(problem: Factored, penalty: object, k: int, free: int) -> Array:
 
 
 def _entry_weights(problem: Factored) -> Array | None:
-    """Return the weights of rows as numbers for the entries."""
-    rows = problem.row_weights
+    """Return the weights of rows, spread over their entries."""
     data = problem.data
-    if rows is None:
+    if problem.row_weights is None:
         return None
-    return data.layout.spread_rows(rows.astype(data.dtype))
+    return data.layout.spread_rows(problem.row_weights.astype(data.dtype))
 
 
 def _weigh(at: Expansion, weights: Array | None) -> Expansion:
-    """Multiply an expansion by weights where it stands."""
+    """Multiply an expansion by weights in place."""
     if weights is not None:
         for part in at:
             part *= weights
@@ -231,5 +203,5 @@ def _weigh(at: Expansion, weights: Array | None) -> Expansion:
 
 
 def _turned(at: Expansion) -> Expansion:
-    """Return an expansion for the turned layout, in which a sparse table keeps its order."""
+    """Return an expansion for the transposed layout; a sparse table keeps its order."""
     return at[0].T, at[1].T, at[2].T

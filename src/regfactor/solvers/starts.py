@@ -13,15 +13,13 @@ from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.linalg import orthonormal, thin_svd
 from regfactor.core.params import Array
 from regfactor.losses import KL, Gamma, Ordinal, Poisson, Squared
-from regfactor.losses.base import EVERYTHING
 from regfactor.penalties import Constraint, NonNegative, OneHot, Simplex
 from regfactor.problems import Data, Factored
 from regfactor.problems.layout import Layout
 
-SMALL = 500  # rows or columns up to which the leading singular vectors are taken from a whole SVD
-# directions beside those wanted, and products with X' X, of a rough SVD
-BESIDE = 5
-POWERS = 2
+FULL_SVD_SIZE = 500  # rows or columns up to which leading singular vectors come from a whole SVD
+OVERSAMPLING = 5  # additional directions of a rough SVD
+POWER_ITERATIONS = 2  # products with X' X of a rough SVD
 IMPUTATIONS = 3  # SVDs of a table with missing entries, each of which fills them for the next
 
 
@@ -42,32 +40,24 @@ def first_factors(problem: Factored, rng: np.random.Generator) -> Factors:
     F = Factors(U * root, root[:, None] * Vt)
     if isinstance(problem.on_codes, NonNegative) or isinstance(problem.on_components, NonNegative):
         if not F.rank:  # an all-zero table has no atom to begin with
-            F = Factors(np.zeros((data.shape[0], k)), np.zeros((k, data.shape[1]))).astype(
-                data.dtype,
-            )
+            n, d = data.shape
+            F = Factors(np.zeros((n, k), data.dtype), np.zeros((k, d), data.dtype))
         F = _positive(F)
-    return problem.hold(
-        Factors(_feasible(problem.on_codes, F.codes), _feasible(problem.on_components, F.C)),
-    )
+    codes = _feasible(problem.on_codes, F.codes)
+    return problem.hold(Factors(codes, _feasible(problem.on_components, F.C)))
 
 
 def first_point(problem: Factored) -> FactorPoint:
-    """Return factors and free coefficients near the data in units of the predictor.
+    """Return factors and free coefficients near the data, by regressions and then an SVD.
 
-    Regressions, then an SVD.
-
-    Singular values are shortened by that of the first atom left out, as if it were noise; where the
-    loss is quadratic by alpha, which is exact.
+    Both are in units of the predictor. Singular values are reduced by that of the first atom left
+    out, as if it were noise; where the loss is quadratic by alpha, which is exact.
     """
-    layout = problem.data.layout
     data = problem.data
-    k = problem.rank
+    layout = data.layout
     y = _response(problem.weighted)
     w = _weights(problem)
-    if problem.extra_components is None:
-        E = np.zeros((0, data.shape[1]), data.dtype)
-    else:
-        E = problem.extra_components
+    E = problem.extra_rows
     B = None
     rest = y
     if problem.design is not None:
@@ -75,14 +65,15 @@ def first_point(problem: Factored) -> FactorPoint:
         rest = rest - layout.apply(problem.design.D, B)
     A = np.zeros((data.shape[0], 0), data.dtype)
     if len(E):
-        A = _regressed(np.ascontiguousarray(E.T), None if w is None else w.T, rest.T, layout.T).T
+        w_turned = None if w is None else w.T
+        A = _regressed(np.ascontiguousarray(E.T), w_turned, rest.T, layout.T).T
         rest = rest - layout.apply(A, E)
     root = np.ones((data.shape[0], 1), data.dtype)
     if problem.row_weights is not None:
         root = np.sqrt(problem.row_weights).astype(data.dtype)[:, None]
     if w is not None:
         rest = np.where(w > 0, rest, 0) * layout.spread_rows(root[:, 0])
-    if k:
+    if problem.rank:
         F = _shortened(problem, layout.matrix(rest), root)
     else:
         F = Factors.zeros(*data.shape, data.dtype)
@@ -91,35 +82,33 @@ def first_point(problem: Factored) -> FactorPoint:
     if not data.unbounded:
         base = np.average(y, axis=0, weights=w) if B is None else B[0]
         codes, C, A = _inside(codes, C, A, E, base, B is not None)
-    return FactorPoint(Factors(np.hstack([codes, A]), np.vstack([C, E])).astype(data.dtype), B)
+    F = Factors(np.hstack([codes, A]), np.vstack([C, E]))
+    return FactorPoint(F.astype(data.dtype), B)
 
 
 def _shortened(problem: Factored, rest: Any, root: Array) -> Factors:
     """Return the leading atoms of what is left to explain, less what noise or the penalty takes."""
     k = problem.rank
     data = problem.data
-    exact = data.quadratic and all(t.w is None for t in data.terms) and not data.layout.sparse
-    U, s, Vt = (leading_svd if exact else rough_svd)(rest, k)
-    if exact:
+    if data.quadratic and data.complete:
+        U, s, Vt = leading_svd(rest, k)
         s = np.maximum(s - problem.alpha, 0)
     else:
+        U, s, Vt = rough_svd(rest, k)
         s = np.sqrt(np.maximum(s[:k] ** 2 - s[k:].max(initial=0) ** 2, 0))
     half = np.sqrt(s)
+    found = len(s)
     codes = np.zeros((data.shape[0], k), data.dtype)
     C = np.zeros((k, data.shape[1]), data.dtype)
-    codes[:, : len(s)] = U[:, : len(s)] * half / root
-    C[: len(s)] = half[:, None] * Vt[: len(s)]
+    codes[:, :found] = U[:, :found] * half / root
+    C[:found] = half[:, None] * Vt[:found]
     return Factors(codes, C)
 
 
 def _response(data: Data) -> Array:
-    """Return the data in units of the predictor, at the entries.
-
-    Log counts, else one Newton step from a constant.
-    """
-    y = np.empty(data.terms[0].x.shape if data.layout.sparse else data.shape, data.dtype)
+    """Return the data in units of the predictor: log counts, or a Newton step from a constant."""
+    y = np.empty(data.entries_shape, data.dtype)
     for t in data.terms:
-        at = ... if t.columns is EVERYTHING else (slice(None), t.columns)
         if isinstance(t.loss, Poisson):
             z = np.log(t.x + 0.5 * _unit(data.only(t)))
         elif isinstance(t.loss, Gamma):  # around the mean m of a column: -1/m + (x - m)/m^2
@@ -128,18 +117,17 @@ def _response(data: Data) -> Array:
         else:
             zero = np.zeros((1,) * t.x.ndim, data.dtype)  # one predictor serves all entries
             z = -t.loss.gradient(zero, t.x) / t.loss.hessian(zero, t.x)
-        y[at] = z if t.offset is None else z - t.offset
+        if t.offset is not None:
+            z = z - t.offset
+        y[..., t.columns] = z
     return y
 
 
 def _unit(data: Data) -> Array:
-    """Return what a count of one is, at the entries.
-
-    One, or where data are smaller the mean of a column's positive.
-    """
+    """Return a count of one at the entries: one, or a column's mean positive datum if smaller."""
     t = data.terms[0]
     layout = data.layout
-    positive = (t.x > 0) * (t.x.dtype.type(1) if t.w is None else t.w)
+    positive = (t.x > 0) * t.weights
     total = layout.column_sums(positive * t.x)
     weight = layout.column_sums(positive)
     overall = total.sum() / weight.sum() if weight.any() else 1.0
@@ -148,38 +136,33 @@ def _unit(data: Data) -> Array:
 
 
 def column_means(data: Data) -> tuple[Array, Array]:
-    """Return the weight of every column and its mean, zero where nothing is observed.
-
-    For one loss on all columns.
-    """
+    """Return the weight and the mean of every column under one loss, zero if never observed."""
     t = data.terms[0]
-    layout = data.layout
-    weight = layout.column_sums(
-        np.broadcast_to(t.x.dtype.type(1) if t.w is None else t.w, t.x.shape),
-    )
-    return weight, _mean(layout.column_sums(t.x if t.w is None else t.w * t.x), weight)
+    weight = data.layout.column_sums(t.weights)
+    return weight, _ratio(data.layout.column_sums(t.weigh(t.x)), weight)
 
 
 def loss_of_means(data: Data) -> float:
-    """Return the loss of the best intercepts where nothing is added to them.
-
-    -sum_j w_j f*(0; mean_j) + constant.
+    """-sum_j w_j f*(0; mean_j) + constant: the loss of the best intercepts alone.
 
     Losses are linear in the datum, but for x^2/2 in some: then the spread around the means, which
-    does not cancel. Under the squared loss offsets may be added: they are taken off the data.
+    does not cancel, is added. Under the squared loss offsets are subtracted from the data.
     """
     loss = 0.0
     for part in map(data.only, data.terms):
         (t,) = part.terms
         if isinstance(t.loss, Squared) and t.offset is not None:
-            t = replace(t, x=t.x - t.offset)
+            t = replace(t, x=t.target)
             part = replace(part, terms=(t,))
         weight, means = column_means(part)
         seen = weight > 0
-        loss -= float(weight[seen] @ t.loss.conjugate(np.zeros_like(means[seen]), means[seen]))
+        observed = means[seen]
+        loss -= float(weight[seen] @ t.loss.conjugate(np.zeros_like(observed), observed))
         if isinstance(t.loss, Squared | Ordinal):
-            apart = np.square(t.x - part.layout.spread(means))
-            loss += float((apart if t.w is None else t.w * apart).sum(dtype=np.float64)) / 2
+            squares = np.square(t.x - part.layout.spread(means))
+            if t.w is not None:
+                squares = t.w * squares
+            loss += float(squares.sum(dtype=np.float64)) / 2
     return loss
 
 
@@ -193,13 +176,11 @@ def _weights(problem: Factored) -> Array | None:
 
 
 def _regressed(D: Array, w: Array | None, y: Array, layout: Layout) -> Array:
-    """Return the weighted least squares coefficients of every column of y on D.
-
-    Zero where nothing is observed.
-    """
+    """Return weighted least squares coefficients of every column of y on D, zero if unobserved."""
     if w is None and not layout.sparse:
         return np.asarray(np.linalg.pinv(D.astype(np.float64)) @ y, y.dtype)
-    w = np.ones_like(y) if w is None else w
+    if w is None:
+        w = np.ones_like(y)
     return solve_columns(D, w, np.zeros(D.shape[1], D.dtype), layout.adjoint(D, w * y), layout)
 
 
@@ -213,33 +194,34 @@ def _inside(
 ) -> tuple[Array, Array, Array]:
     """Return factors shortened until every predictor is negative.
 
-    Without an intercept the first atom is the base.
-
-    The base is negative: in every column the mean of the data in units of the predictor.
+    The base is negative: in every column the mean of the data in units of the predictor. Without an
+    intercept the first atom is the base.
     """
-    moving = slice(0 if intercept else 1, None)
+    moving = slice(None)
     if not intercept:
+        moving = slice(1, None)
         level = np.sqrt(np.abs(base).max())
         codes[:, 0] = level
         C[0] = base / level
     Z = codes[:, moving] @ C[moving] + A @ E
-    most = float((Z / -base).max())
-    share = 1.0 if most <= 0.9 else 0.9 / most
-    codes[:, moving] *= np.sqrt(share)
-    C[moving] *= np.sqrt(share)
+    largest = float((Z / -base).max())
+    share = 1.0 if largest <= 0.9 else 0.9 / largest
+    root = np.sqrt(share)
+    codes[:, moving] *= root
+    C[moving] *= root
     return codes, C, A * share
 
 
 def rough_svd(X: Any, k: int) -> tuple[Array, Array, Array]:
     """Return k or more leading singular triplets by a randomized range (Halko et al. 2011).
 
-    Only products of X' X meet the random numbers, so that a row twice and a row of weight two begin
-    alike.
+    The random numbers are only multiplied by X' X, so that a repeated row and a row of weight two
+    have the same start.
     """
     n, d = X.shape
-    width = min(k + BESIDE, n, d)
+    width = min(k + OVERSAMPLING, n, d)
     probe = np.random.default_rng(0).standard_normal((d, width)).astype(X.dtype)
-    for _ in range(POWERS):
+    for _ in range(POWER_ITERATIONS):
         probe = orthonormal(X.T @ (X @ probe))
     Q = orthonormal(X @ probe)
     U, s, Vt = thin_svd(np.asarray(X.T @ Q).T)
@@ -247,59 +229,48 @@ def rough_svd(X: Any, k: int) -> tuple[Array, Array, Array]:
 
 
 def working_response(data: Data) -> Any:
-    """Return one Newton step from a constant predictor: the data in its units.
-
-    At holes the constant, or nothing.
-    """
-    Z = np.full(
-        data.terms[0].x.shape if data.layout.sparse else data.shape,
-        data.neutral,
-        data.dtype,
-    )
-    bend = data.hessian(Z)
-    return data.layout.matrix(
-        Z - np.where(bend > 0, data.gradient(Z) / np.where(bend > 0, bend, 1), 0),
-    )
+    """Return the data in units of the predictor: one Newton step from a constant."""
+    Z = np.full(data.entries_shape, data.neutral, data.dtype)
+    return data.layout.matrix(Z - _ratio(data.gradient(Z), data.hessian(Z)))
 
 
 def predicts_data(problem: Factored) -> bool:
     """Whether both factors are non-negative and their product is in the units of the data."""
-    penalties = isinstance(problem.on_codes, NonNegative) and isinstance(
-        problem.on_components,
-        NonNegative,
-    )
-    return penalties and all(isinstance(t.loss, Squared | KL) for t in problem.data.terms)
+    penalties = (problem.on_codes, problem.on_components)
+    if not all(isinstance(penalty, NonNegative) for penalty in penalties):
+        return False
+    return all(isinstance(t.loss, Squared | KL) for t in problem.data.terms)
 
 
 def leading_svd(X: Any, k: int) -> tuple[Array, Array, Array]:
     """Return the k leading singular triplets of an array or of a linear operator."""
     n, d = X.shape
-    if min(n, d) > SMALL and 4 * k < min(n, d):
+    size = min(n, d)
+    if size > FULL_SVD_SIZE and 4 * k < size:
         # ones would miss a centered table
         probe = np.random.default_rng(0).standard_normal(max(n, d)).astype(X.dtype)
         if not np.any(X @ probe[:d]):
             return np.eye(n, k, dtype=X.dtype), np.zeros(k, X.dtype), np.eye(k, d, dtype=X.dtype)
-        U, s, Vt = svds(X, k=k, v0=probe[: min(n, d)])
+        U, s, Vt = svds(X, k=k, v0=probe[:size])
         return U[:, ::-1], s[::-1], Vt[::-1]
-    U, s, Vt = thin_svd(X if isinstance(X, np.ndarray) else X @ np.eye(X.shape[1], dtype=X.dtype))
+    if not isinstance(X, np.ndarray):
+        X = X @ np.eye(d, dtype=X.dtype)
+    U, s, Vt = thin_svd(X)
     return U[:, :k], s[:k], Vt[:k]
 
 
 def imputed_svd(data: Data, k: int) -> tuple[Array, Array, Array]:
     """Return the leading singular triplets of the data's non-negative part.
 
-    A sparse table stays sparse.
-
-    Holes begin as row effect times column mean, and are filled again by the triplets found
-    (Troyanskaya et al. 2001).
+    Missing entries start as row effect times column mean, and are filled again by the triplets
+    found (Troyanskaya et al. 2001). A sparse table stays sparse.
     """
-    x, w = _positive_part(data)
+    x = data.collect(lambda t: np.maximum(t.target, 0))
+    w = data.collect(lambda t: t.weights)
     layout = data.layout
-    columns = _mean(layout.column_sums(w * x), layout.column_sums(w)).astype(x.dtype)
-    rows = _mean(layout.row_sums(w * x), layout.row_sums(w * layout.spread(columns))).astype(
-        x.dtype,
-    )
-    F = Factors(rows[:, None], columns[None])
+    columns = _ratio(layout.column_sums(w * x), layout.column_sums(w)).astype(x.dtype)
+    rows = _ratio(layout.row_sums(w * x), layout.row_sums(w * layout.spread(columns)))
+    F = Factors(rows.astype(x.dtype)[:, None], columns[None])
     whole = not layout.sparse and bool((w > 0).all())
     for _ in range(1 if whole else IMPUTATIONS):
         beyond = np.where(w > 0, x - layout.apply(F.codes, F.C), 0)
@@ -308,26 +279,18 @@ def imputed_svd(data: Data, k: int) -> tuple[Array, Array, Array]:
     return U, s, Vt
 
 
-def _positive_part(data: Data) -> tuple[Array, Array]:
-    """Return max(x - offset, 0) and the weights at the entries of a table."""
-    x = data.collect(lambda t: np.maximum(t.x if t.offset is None else t.x - t.offset, 0))
-    return x, data.collect(lambda t: t.weights)
-
-
 def _sum(layout: Layout, entries: Array, F: Factors) -> Any:
-    """Return the matrix of entries plus Z.
-
-    An array, or a linear operator if the layout is sparse.
-    """
+    """Return the matrix of entries plus Z, a linear operator if the layout is sparse."""
     if not layout.sparse:
         return entries + F.dense()
-    return aslinearoperator(layout.matrix(entries)) + aslinearoperator(F.codes) @ aslinearoperator(
-        F.C,
-    )
+    product = aslinearoperator(F.codes) @ aslinearoperator(F.C)
+    return aslinearoperator(layout.matrix(entries)) + product
 
 
-def _mean(total: Array, weight: Array) -> Array:
-    return np.where(weight > 0, total / np.where(weight > 0, weight, 1), 0)
+def _ratio(numerator: Array, denominator: Array) -> Array:
+    """Return a quotient, zero where the denominator is not positive."""
+    positive = denominator > 0
+    return np.where(positive, numerator / np.where(positive, denominator, 1), 0)
 
 
 def _positive(F: Factors) -> Factors:
