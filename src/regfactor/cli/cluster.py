@@ -52,12 +52,12 @@ def run(job: Job, path: Path, clusters: int | None, divergence: str) -> None:
     if clusters is not None and not 1 <= clusters <= different:
         raise BadInput(
             f"--clusters is {clusters}; it must lie between 1 and {different}, the number of "
-            "different rows.",
+            "different rows."
         )
     if different < 3 and clusters is None:
         raise BadInput(
             f"{path.name} has {different} different rows, too few to find groups in; give "
-            "--clusters.",
+            "--clusters."
         )
     model = BregmanKMeans(8, divergence=divergence, n_init=5, random_state=job.settings.seed)
     with job.console.progress("choosing the number of clusters"), quiet():
@@ -188,11 +188,7 @@ def _written(seen: Understood, model: Any, E: Any) -> Any:
 
 
 def _page(
-    job: Job,
-    seen: Understood,
-    model: Any,
-    E: Any,
-    said: tuple[str, dict[int, float], float, str],
+    job: Job, seen: Understood, model: Any, E: Any, said: tuple[str, dict[int, float], float, str]
 ) -> Page:
     lead, tried, stability, divergence = said
     k = model.n_clusters
@@ -221,7 +217,7 @@ def _page(
                 Text(
                     "k-means finds groups in any table, also in one without any. Round, separate "
                     "clouds in the figure and a silhouette above about 0.5 speak for real groups; "
-                    "a silhouette below 0.25 speaks against them.",
+                    "a silhouette below 0.25 speaks against them."
                 ),
             ],
         ),
@@ -239,12 +235,12 @@ def _result(seen: Understood, model: Any, E: Any, tried: dict[int, float]) -> li
             Figure(
                 cloud(x, y, groups, ("first principal direction", "second")),
                 "Rows on the plane in which they differ most, by cluster.",
-            ),
+            )
         )
     if tried:
         svg = bars([f"{k} clusters" for k in tried], list(tried.values()), "mean silhouette")
         blocks.append(
-            Figure(svg, "How well rows lie in their clusters, for each number of clusters."),
+            Figure(svg, "How well rows lie in their clusters, for each number of clusters.")
         )
     numbers = seen.of_kind(NUMBER)[:8]
     if numbers:
@@ -254,7 +250,7 @@ def _result(seen: Understood, model: Any, E: Any, tried: dict[int, float]) -> li
             for g, row in zip(groups.index, groups.to_numpy(), strict=True)
         ]
         blocks.append(
-            Grid(("cluster", "rows", *numbers), lines, "Means of the numbers in each cluster."),
+            Grid(("cluster", "rows", *numbers), lines, "Means of the numbers in each cluster.")
         )
     names = seen.of_kind(CATEGORY, FLAG)[:6]
     if names:
@@ -267,7 +263,7 @@ def _result(seen: Understood, model: Any, E: Any, tried: dict[int, float]) -> li
                 ("cluster", *names),
                 lines,
                 ("The most frequent value in each cluster, and its share."),
-            ),
+            )
         )
     return blocks
 
@@ -302,5 +298,5 @@ def _code(job: Job, seen: Understood, model: Any, divergence: str) -> str:
             f"model = BregmanKMeans({model.n_clusters}, divergence={divergence!r}, n_init=5, "
             f"random_state={job.settings.seed}).fit(E)",
             "print(model.labels_ + 1)",
-        ],
+        ]
     )

@@ -66,10 +66,7 @@ def run(job: Job, path: Path) -> None:
         return
     clean = X.mask(found.flagged)
     model = SubspaceImputer(
-        loss="auto",
-        alpha="auto",
-        debias="prior",
-        random_state=job.settings.seed,
+        loss="auto", alpha="auto", debias="prior", random_state=job.settings.seed
     )
     rows = fitted_rows(job, X)
     job.fit("filling missing cells", model, clean.iloc[rows])
@@ -77,12 +74,7 @@ def run(job: Job, path: Path) -> None:
         ranges = ranges_of(clean)
         predicted, clipped = within_range(model.complete(clean), missing, ranges)
     filled = Filled(
-        predicted.where(missing, X),
-        missing,
-        found.flagged,
-        clipped,
-        found.heavy_tailed,
-        predicted,
+        predicted.where(missing, X), missing, found.flagged, clipped, found.heavy_tailed, predicted
     )
     with job.console.progress("trying it on hidden cells"):
         hidden = hide_and_fill(clean.iloc[rows], model, job.settings.seed)
@@ -94,12 +86,7 @@ def run(job: Job, path: Path) -> None:
 def _finish_whole(job: Job, seen: Understood, found: TableOutliers) -> None:
     """Write a table without missing cells, which needs no model, with its outliers named."""
     filled = Filled(
-        seen.data,
-        seen.data.isna(),
-        found.flagged,
-        0,
-        found.heavy_tailed,
-        found.expected,
+        seen.data, seen.data.isna(), found.flagged, 0, found.heavy_tailed, found.expected
     )
     _say(job, filled)
     job.console.say(WHOLE)
@@ -139,9 +126,7 @@ def ranges_of(X: Any) -> dict[str, tuple[float, float, bool]]:
 
 
 def within_range(
-    predicted: Any,
-    missing: Any,
-    ranges: Mapping[str, tuple[float, float, bool]],
+    predicted: Any, missing: Any, ranges: Mapping[str, tuple[float, float, bool]]
 ) -> tuple[Any, int]:
     """Return predictions clipped to the observed range, rounded where all values are integers.
 
@@ -194,7 +179,7 @@ def _say(job: Job, filled: Filled, hidden: HiddenCells | None = None, model: Any
             remedy = ""
         job.console.note(
             f"Column {name!r} has heavy tails: more than {HEAVY_TAILED_SHARE:.0%} of its cells lie "
-            f"far off, so none of them is flagged{remedy}.",
+            f"far off, so none of them is flagged{remedy}."
         )
     job.console.record |= {
         "filled": missing,
@@ -221,12 +206,7 @@ def _lead(filled: Filled) -> str:
 
 
 def _page(
-    job: Job,
-    seen: Understood,
-    filled: Filled,
-    hidden: HiddenCells,
-    model: Any,
-    rows: Array,
+    job: Job, seen: Understood, filled: Filled, hidden: HiddenCells, model: Any, rows: Array
 ) -> Page:
     missing = int(filled.missing.to_numpy().sum())
     flags = int(filled.flagged.to_numpy().sum())
@@ -246,10 +226,7 @@ def _page(
         repeat_section(job, _code(job, seen, filled, model, rows)),
     ]
     return Page(
-        f"{seen.table.path.name}, completed",
-        f"{_lead(filled)} {hidden.sentence}",
-        facts,
-        sections,
+        f"{seen.table.path.name}, completed", f"{_lead(filled)} {hidden.sentence}", facts, sections
     )
 
 
@@ -294,18 +271,18 @@ def _story(filled: Filled, model: Any, rows: Array) -> str:
         f"Every row is described by {count(model.codes_.shape[1], 'pattern')} that the table's "
         "columns share, and each missing cell is predicted from the observed cells of its row "
         "through them. Numbers, flags and categories are each fitted in their own way. The "
-        f"strength of the smoothing (alpha = {model.alpha_:.4g}) was chosen by cells held out.",
+        f"strength of the smoothing (alpha = {model.alpha_:.4g}) was chosen by cells held out."
     ]
     if flags:
         parts.append(
             f"{count(flags, 'cell')} disagreed grossly with all others in their rows. They are "
             "kept in the table, named in its last column, and were set aside when missing cells "
-            "were filled.",
+            "were filled."
         )
     if filled.clipped:
         parts.append(
             f"{count(filled.clipped, 'prediction')} beyond the range of the observed values "
-            "went to its end.",
+            "went to its end."
         )
     return " ".join(parts)
 
@@ -314,7 +291,7 @@ def _result(seen: Understood, filled: Filled) -> list[Any]:
     missing = filled.missing.mean().sort_values(ascending=False)
     missing = missing[missing > 0]
     blocks: list[Any] = [
-        Text("Observed cells are as they were, to the letter; only empty ones changed."),
+        Text("Observed cells are as they were, to the letter; only empty ones changed.")
     ]
     if len(missing):
         svg = bars(

@@ -38,7 +38,7 @@ def run(job: Job, path: Path, views: str) -> None:
     seen = job.understand(table)
     _require_numbers(seen, [*first, *second])
     seen = seen.without(
-        {c.name: "in no view" for c in seen.inputs if c.name not in (*first, *second)},
+        {c.name: "in no view" for c in seen.inputs if c.name not in (*first, *second)}
     )
     kept, wrong = without_outliers(job, seen)
     frame = seen.frame.assign(**kept)
@@ -48,11 +48,11 @@ def run(job: Job, path: Path, views: str) -> None:
         if empty.any():
             raise BadInput(
                 f"Column {names[int(empty.argmax())]!r} has no value in any row; leave it out of "
-                "--views.",
+                "--views."
             )
     if not any(np.nanstd(X, axis=0).any() for X in tables):
         raise BadInput(
-            "Nothing differs between the rows of either view; there is nothing to denoise.",
+            "Nothing differs between the rows of either view; there is nothing to denoise."
         )
     model = TwoViewSubspace(alpha="auto", random_state=job.settings.seed)
     job.fit("fitting two views", model, *tables)
@@ -93,7 +93,7 @@ def _views(text: str, names: list[str]) -> tuple[list[str], list[str]]:
     if len(parts) != 2:
         raise BadInput(
             f"--views {text!r} must name two spans of columns, counted from 0, such as 0:20,20:40, "
-            "or by the names of the first and the last of each, such as height:waist,pressure:age.",
+            "or by the names of the first and the last of each, such as height:waist,pressure:age."
         )
     first, second = (_span(text, part, names) for part in parts)
     if set(first) & set(second):
@@ -114,12 +114,12 @@ def _span(text: str, part: str, names: list[str]) -> range:
             wrong = unknown[0] if unknown else part
             raise BadInput(
                 f"--views {text!r}: there is no column {wrong!r}{nearest(wrong, names)} Name two "
-                "spans, such as height:waist,pressure:age, or 0:20,20:40 counted from 0.",
+                "spans, such as height:waist,pressure:age, or 0:20,20:40 counted from 0."
             )
         span = range(names.index(ends[0]), names.index(ends[1]) + 1)
     if not len(span) or span.stop > len(names):
         raise BadInput(
-            f"--views {text!r}: {part} is no span of the {len(names)} columns of the table.",
+            f"--views {text!r}: {part} is no span of the {len(names)} columns of the table."
         )
     return span
 
@@ -134,7 +134,7 @@ def _require_numbers(seen: Understood, names: list[str]) -> None:
     if wrong:
         raise BadInput(
             f"Views hold numbers only, and these columns do not: {listed(wrong)}. Numbers in "
-            "--views count from 0.",
+            "--views count from 0."
         )
 
 
@@ -200,7 +200,7 @@ def _page(
                 columns,
                 np.where(spread > 0, change / np.where(spread > 0, spread, 1), 0).tolist(),
                 strict=True,
-            ),
+            )
         )
     ordered = sorted(moved, key=lambda name: -moved[name])
     missing = int(sum(np.isnan(X).sum() for X in tables))
@@ -225,7 +225,7 @@ def _page(
             [
                 Text(
                     "Every cell of the views was replaced by its reconstruction, missing cells "
-                    "included; other columns are as they were.",
+                    "included; other columns are as they were."
                 ),
                 Figure(svg, "How much each column was changed (root mean square)."),
             ],
@@ -238,7 +238,7 @@ def _page(
                 Text(
                     "A column that is changed by nearly one standard deviation is one that the "
                     "others say nothing about: it was shrunk to its mean. Structure that one view "
-                    "alone has counts as noise in part.",
+                    "alone has counts as noise in part."
                 ),
             ],
         ),
@@ -248,10 +248,7 @@ def _page(
 
 
 def _code(
-    job: Job,
-    seen: Understood,
-    names: tuple[list[str], list[str]],
-    wrong: list[tuple[int, str]],
+    job: Job, seen: Understood, names: tuple[list[str], list[str]], wrong: list[tuple[int, str]]
 ) -> str:
     return "\n".join(
         [
@@ -266,5 +263,5 @@ def _code(
             "model.fit(first, second)",
             "clean_first, clean_second = model.denoise(first, second)",
             "print(model.certificate_)",
-        ],
+        ]
     )

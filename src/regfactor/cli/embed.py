@@ -35,7 +35,7 @@ def run(job: Job, path: Path, dimensions: int) -> None:
         raise BadInput(f"{path.name} has no observed cell.")
     if not varied(seen).inputs:
         raise BadInput(
-            f"All columns of {path.name} are constant: there is nothing to embed rows by.",
+            f"All columns of {path.name} are constant: there is nothing to embed rows by."
         )
     X, wrong = without_outliers(job, seen)
     rows = fitted_rows(job, X)
@@ -48,7 +48,7 @@ def run(job: Job, path: Path, dimensions: int) -> None:
             f"The columns share {count(rank, 'pattern')} only, so that each row has {rank} "
             f"numbers, not {dimensions}."
             if rank
-            else "The columns share no pattern beyond noise: there is nothing to embed rows by.",
+            else "The columns share no pattern beyond noise: there is nothing to embed rows by."
         )
     shares = _shares(model)
     lead = "The columns share no pattern beyond noise."
@@ -66,10 +66,7 @@ def run(job: Job, path: Path, dimensions: int) -> None:
     }
     page = _page(job, seen, model, codes, (lead, wrong))
     job.finish(
-        _written(seen, codes),
-        page,
-        model,
-        {"columns": seen.kinds, "dimensions": dimensions},
+        _written(seen, codes), page, model, {"columns": seen.kinds, "dimensions": dimensions}
     )
 
 
@@ -90,11 +87,7 @@ def _written(seen: Understood, codes: Array) -> Any:
 
 
 def _page(
-    job: Job,
-    seen: Understood,
-    model: Any,
-    codes: Array,
-    said: tuple[str, list[tuple[int, str]]],
+    job: Job, seen: Understood, model: Any, codes: Array, said: tuple[str, list[tuple[int, str]]]
 ) -> Page:
     lead, wrong = said
     rank = model.codes_.shape[1]
@@ -110,22 +103,19 @@ def _page(
             colors = seen.frame[groups].astype(object).fillna("missing")
         svg = cloud(codes[:, 0], codes[:, 1], colors, ("code 1", "code 2"))
         blocks.append(
-            Figure(svg, f"Rows by their first two codes{color}. Rows that lie together are alike."),
+            Figure(svg, f"Rows by their first two codes{color}. Rows that lie together are alike.")
         )
     if rank:
         svg = bars(
-            [f"pattern {j + 1}" for j in range(rank)],
-            shares,
-            "share of the strength",
-            percent=True,
+            [f"pattern {j + 1}" for j in range(rank)], shares, "share of the strength", percent=True
         )
         blocks.append(Figure(svg, "How strong the patterns are."))
         blocks.append(_loadings(model))
     else:
         blocks.append(
             Note(
-                "No pattern was found that predicts cells better than the means of the columns do.",
-            ),
+                "No pattern was found that predicts cells better than the means of the columns do."
+            )
         )
     story = (
         "The table was approximated by as few shared patterns as its cells bear out; their number "
@@ -187,5 +177,5 @@ def _code(job: Job, seen: Understood, wrong: list[tuple[int, str]]) -> str:
             f'model = ConvexSubspace("auto", "auto", random_state={job.settings.seed}).fit(X)',
             "codes = model.transform(X)",
             "print(model.certificate_)",
-        ],
+        ]
     )

@@ -57,11 +57,11 @@ def run(
     names, X = _values(job, seen, clock)
     if len(X) < MIN_FITTED_ROWS:
         raise BadInput(
-            f"{path.name} has {len(X)} rows; a forecast needs at least {MIN_FITTED_ROWS}.",
+            f"{path.name} has {len(X)} rows; a forecast needs at least {MIN_FITTED_ROWS}."
         )
     if horizon > 10 * len(X):
         raise BadInput(
-            f"--horizon is {horizon}, more than ten times the {len(X)} rows that are known.",
+            f"--horizon is {horizon}, more than ten times the {len(X)} rows that are known."
         )
     orders = Orders(*given)
     season = clock.season if orders.season is None else orders.season
@@ -127,7 +127,7 @@ def _values(job: Job, seen: Understood, clock: Clock) -> tuple[list[str], Array]
     if not names:
         raise BadInput(
             f"{seen.table.path.name} has no column of numbers that changes, so there is nothing to "
-            "forecast.",
+            "forecast."
         )
     values = seen.frame[names].to_numpy(dtype=float, na_value=np.nan)
     X = values[clock.order]
@@ -136,11 +136,7 @@ def _values(job: Job, seen: Understood, clock: Clock) -> tuple[list[str], Array]
 
 
 def _compared(
-    job: Job,
-    orders: Orders,
-    season: int | None,
-    X: Array,
-    asked: tuple[int, float],
+    job: Job, orders: Orders, season: int | None, X: Array, asked: tuple[int, float]
 ) -> BacktestChoice:
     """Choose the orders that were not given by backtests; note what cannot be fitted."""
     most = len(X) // 2
@@ -151,7 +147,7 @@ def _compared(
     if open_ and not any(c.season for c in compared.errors):
         job.console.note(
             f"{count(len(X), 'row')} of {X.shape[1]} series are too few to fit a season of "
-            f"{orders.season} rows, so that none was compared.",
+            f"{orders.season} rows, so that none was compared."
         )
     return compared
 
@@ -279,8 +275,8 @@ def _page(
         result.append(Text(f"{len(names) - SHOWN} more series are in the table only."))
     trust: list[Any] = [
         (Note if tried is not None and _doubtful(tried, level) else Text)(
-            _sentence(tried, level, names),
-        ),
+            _sentence(tried, level, names)
+        )
     ]
     if tried is not None:
         lines = [
@@ -291,8 +287,8 @@ def _page(
     trust.append(
         Text(
             "A forecast goes on as the past did: it knows nothing of a change of rules. It looks "
-            f"back {count(model.p_, 'step')}, and sees no season that is longer.",
-        ),
+            f"back {count(model.p_, 'step')}, and sees no season that is longer."
+        )
     )
     sections = [
         Section("What was done", [Text(story), *_choice(compared), *notes(job)]),
@@ -326,7 +322,7 @@ def _choice(compared: BacktestChoice) -> list[Any]:
     return [
         Text(
             "Models were compared by forecasts from earlier times, before the end of the series "
-            "on which the one taken was tried. Errors are in standard deviations of the series.",
+            "on which the one taken was tried. Errors are in standard deviations of the series."
         ),
         Grid(("model", "mean error on earlier rows"), lines),
     ]
@@ -374,5 +370,5 @@ def _code(seen: Understood, names: list[str], made: tuple[Any, Any, float], cloc
             f"half = {widening!r} * (ahead.upper - ahead.mean)",
             "print(ahead.mean, ahead.mean - half, ahead.mean + half)",
             "print(model.certificate_)",
-        ],
+        ]
     )

@@ -118,8 +118,8 @@ def half_width(done: Labeled) -> float | None:
     errors = np.sort(
         np.abs(
             _learned(done)[done.crossed.rows]
-            - (done.crossed.predictions * done.unit.scale + done.unit.center),
-        ),
+            - (done.crossed.predictions * done.unit.scale + done.unit.center)
+        )
     )
     k = int(np.ceil(LEVEL * (len(errors) + 1)))
     if k <= len(errors):
@@ -163,10 +163,7 @@ def page(job: Job, done: Labeled) -> Page:
     ]
     title = f"{done.seen.table.path.name}: {target.name} labeled"
     return Page(
-        title,
-        f"{lead(done)} {contest.verdict}",
-        facts,
-        [s for s in sections if s is not None],
+        title, f"{lead(done)} {contest.verdict}", facts, [s for s in sections if s is not None]
     )
 
 
@@ -225,25 +222,23 @@ def _result(done: Labeled) -> list[Any]:
                 f"{np.mean(done.predicted.probabilities[new] >= HIGH_PROBABILITY):.0%} of the rows "
                 f"are labeled with a probability of {HIGH_PROBABILITY:.0%} or more; look at the "
                 "others first.",
-            ),
+            )
         )
     else:
         blocks.append(
-            Figure(histogram(done.predicted.values[new], target.name), "What was filled in."),
+            Figure(histogram(done.predicted.values[new], target.name), "What was filled in.")
         )
         if done.predicted.limits is not None:
             width = np.median((done.predicted.limits.upper - done.predicted.limits.lower)[new])
             blocks.append(
                 Text(
                     f"Every filled row has a {LEVEL:.0%} interval; the median width is "
-                    f"{number(width)}.",
-                ),
+                    f"{number(width)}."
+                )
             )
         else:
             blocks.append(
-                Note(
-                    f"There are too few labels for {LEVEL:.0%} intervals: at least 10 are needed."
-                ),
+                Note(f"There are too few labels for {LEVEL:.0%} intervals: at least 10 are needed.")
             )
     if done.contest.comparison is not None:
         blocks.append(_scores(done))
@@ -259,11 +254,7 @@ def _scores(done: Labeled) -> Figure:
     sign = 1 if done.target.is_classification else -_unit(done)
     values = [sign * c.folds for c in contest.candidates if c.folds is not None]
     svg = scores(
-        [c.name for c in contest.candidates],
-        values,
-        contest.chosen,
-        label,
-        percent=sign == 1,
+        [c.name for c in contest.candidates], values, contest.chosen, label, percent=sign == 1
     )
     if done.target.is_classification:
         better = "further right"
@@ -298,7 +289,7 @@ def _statements(done: Labeled) -> Section | None:
             Grid(head, lines),
             Text(
                 "A wrong share is the main risk: the model follows what is stated. 'expected' is "
-                "the mean probability, 'predicted' the share of rows with that label.",
+                "the mean probability, 'predicted' the share of rows with that label."
             ),
         ],
     )
@@ -310,37 +301,37 @@ def _trust(done: Labeled) -> list[Any]:
     if not t:
         return [
             Note(
-                f"{done.contest.why_not} Nothing is known about errors; look at some rows by hand.",
-            ),
+                f"{done.contest.why_not} Nothing is known about errors; look at some rows by hand."
+            )
         ]
     blocks: list[Any] = [Text(_skill(done))]
     if target.is_classification and t["sure"]:
         blocks.append(
             Text(
                 f"Where it claimed a probability of {HIGH_PROBABILITY:.0%} or more "
-                f"({count(t['sure'], 'row')}), {t['sure_right']:.0%} were right.",
-            ),
+                f"({count(t['sure'], 'row')}), {t['sure_right']:.0%} were right."
+            )
         )
     if not target.is_classification and done.predicted.limits is not None:
         blocks.append(
             Text(
                 f"Intervals are made of errors on unseen labels (CV+): about {LEVEL:.0%} of rows "
                 f"like the labeled ones lie within, and at least {2 * LEVEL - 1:.0%} are "
-                "guaranteed to.",
-            ),
+                "guaranteed to."
+            )
         )
     if t["labels"] < FEW_LABELS:
         blocks.append(
             Note(
-                f"All this rests on {count(t['labels'], 'label')}; with so few, numbers are rough.",
-            ),
+                f"All this rests on {count(t['labels'], 'label')}; with so few, numbers are rough."
+            )
         )
     blocks.append(
         Text(
             "It holds for rows like those with a label. If labels were given to special rows (the "
             "easy ones, the recent ones), the others may fare worse, and this report cannot see "
-            "it. The model was chosen by the same folds, so the numbers are a little too good.",
-        ),
+            "it. The model was chosen by the same folds, so the numbers are a little too good."
+        )
     )
     return blocks
 

@@ -19,16 +19,14 @@ OUTPUT: dict[str, Any] = {
         Annotated[
             Path | None,
             typer.Option(
-                help="Folder of the results, in place of the input's.",
-                rich_help_panel=FILES,
+                help="Folder of the results, in place of the input's.", rich_help_panel=FILES
             ),
         ],
         None,
     ),
     "force": (
         Annotated[
-            bool,
-            typer.Option("--force", help="Replace results that exist.", rich_help_panel=FILES),
+            bool, typer.Option("--force", help="Replace results that exist.", rich_help_panel=FILES)
         ],
         False,
     ),
@@ -46,8 +44,7 @@ OUTPUT: dict[str, Any] = {
     ),
     "json": (
         Annotated[
-            bool,
-            typer.Option("--json", help="Print the result as JSON.", rich_help_panel=FILES),
+            bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=FILES)
         ],
         False,
     ),
@@ -127,7 +124,7 @@ TEXT: dict[str, Any] = {
             ),
         ],
         None,
-    ),
+    )
 }
 
 

@@ -52,8 +52,8 @@ def certificate_section(model: Any) -> Section:
                 Text(
                     f"{type(model).__name__} is a convex problem, which scikit-learn solves to its "
                     "own tolerance: no other start would give another result. It comes without a "
-                    "certificate.",
-                ),
+                    "certificate."
+                )
             ],
         )
     if certificate is None:
@@ -63,15 +63,15 @@ def certificate_section(model: Any) -> Section:
                 Text(
                     f"{type(model).__name__} is solved by local search: there is no proof that no "
                     "better solution of the same problem exists. Other seeds (--seed) show how "
-                    "much hangs on the start.",
-                ),
+                    "much hangs on the start."
+                )
             ],
         )
     blocks: list[Any] = [
         Text(plain_certificate(model)),
         Text(
             "That is a proof about the optimization, not about the world: it does not say that "
-            "the model suits the data. For that, see how far to trust it.",
+            "the model suits the data. For that, see how far to trust it."
         ),
         Text(f"In numbers: {certificate}"),
     ]
@@ -84,9 +84,8 @@ def certificate_section(model: Any) -> Section:
     if len(gaps) > 2:
         blocks.append(
             Figure(
-                convergence(*zip(*gaps, strict=True)),
-                "How the gap to the global optimum closed.",
-            ),
+                convergence(*zip(*gaps, strict=True)), "How the gap to the global optimum closed."
+            )
         )
     return Section("Is it the best fit?", blocks)
 
@@ -123,7 +122,7 @@ def repeat_section(job: Job, code: str) -> Section:
             Code(wrapped(code.strip()), "In Python:"),
             Text(
                 f"With regfactor {version('regfactor')} and scikit-learn "
-                f"{version('scikit-learn')}, seed {job.settings.seed}.",
+                f"{version('scikit-learn')}, seed {job.settings.seed}."
             ),
         ],
     )

@@ -50,7 +50,7 @@ def run(job: Job, model_path: Path, path: Path) -> None:
     """Score new rows, and write them with a report."""
     if not model_path.is_file():
         raise BadInput(
-            f"There is no model {model_path}; `--save MODEL.skops` of another command writes one.",
+            f"There is no model {model_path}; `--save MODEL.skops` of another command writes one."
         )
     try:
         model = load(model_path)
@@ -60,7 +60,7 @@ def run(job: Job, model_path: Path, path: Path) -> None:
         raise
     except DAMAGED as error:
         raise BadInput(
-            f"{model_path} is not a complete model file: {' '.join(str(error).split())}.",
+            f"{model_path} is not a complete model file: {' '.join(str(error).split())}."
         ) from error
     info = getattr(model, "regfactor_info_", None)
     info = info if isinstance(info, dict) else {}
@@ -72,7 +72,7 @@ def run(job: Job, model_path: Path, path: Path) -> None:
     ):
         raise BadInput(
             f"{model_path.name} holds a {type(model).__name__} that no command has saved; in "
-            "Python, regfactor.load opens it.",
+            "Python, regfactor.load opens it."
         )
     job.outputs.inputs.append(model_path)
     table = job.read(path)
@@ -84,11 +84,7 @@ def run(job: Job, model_path: Path, path: Path) -> None:
 
 
 def _page(
-    job: Job,
-    paths: tuple[Path, Path],
-    command: str,
-    info: dict[str, Any],
-    result: tuple[str, int],
+    job: Job, paths: tuple[Path, Path], command: str, info: dict[str, Any], result: tuple[str, int]
 ) -> Page:
     (model_path, path) = paths
     (said, rows) = result
@@ -107,8 +103,7 @@ def _page(
         Section("The data as understood", [Text(data)]),
         Section("How far to trust it", [Text(trust)]),
         Section(
-            "Repeat it",
-            [Code(job.command_line, "On the command line:"), Code(code, "In Python:")],
+            "Repeat it", [Code(job.command_line, "On the command line:"), Code(code, "In Python:")]
         ),
     ]
     facts = [(f"{rows:,}", "rows scored"), (command, "the command that fitted the model")]
@@ -129,9 +124,7 @@ def _scored(command: str, model: Any, info: dict[str, Any], table: Table) -> tup
     if command == "denoise":
         first, second = info["views"]
         for columns, Z in zip(
-            (first, second),
-            model.denoise(X[first].to_numpy(), X[second].to_numpy()),
-            strict=True,
+            (first, second), model.denoise(X[first].to_numpy(), X[second].to_numpy()), strict=True
         ):
             for name, column in zip(columns, Z.T, strict=True):
                 out[name] = out[name] if table.text else out[name].astype(float)
@@ -204,8 +197,7 @@ def _known(column: Any, table: Table) -> Any:
     if not table.text:
         return column.notna().to_numpy()
     return np.array(
-        [str(v).strip().lower() not in table.reading.markers for v in column],
-        dtype=bool,
+        [str(v).strip().lower() not in table.reading.markers for v in column], dtype=bool
     )
 
 
