@@ -28,8 +28,10 @@ Source = Annotated[
 ]
 
 
-def _command(name: str) -> Any:
-    return importlib.import_module(f"regfactor.cli.{name}")
+def _run(command: str, settings: Settings, *arguments: Any) -> None:
+    """Import the module of a command, and run it."""
+    with running(command, settings) as job:
+        importlib.import_module(f"regfactor.cli.{command}").run(job, *arguments)
 
 
 def _show_version(wanted: bool) -> None:
@@ -58,8 +60,7 @@ def regfactor(
 @sharing(FITTING, OUTPUT)
 def complete(table: Source, settings: Settings) -> None:
     """Fill the missing cells of a table, and flag gross outliers."""
-    with running("complete", settings) as job:
-        _command("complete").run(job, table)
+    _run("complete", settings, table)
 
 
 @app.command()
@@ -93,8 +94,7 @@ def label(
     classes: Annotated[str | None, typer.Option(help="All classes, separated by commas.")] = None,
 ) -> None:
     """Fill the missing labels or numbers of a column, and report whether unlabeled rows helped."""
-    with running("label", settings) as job:
-        _command("label").run(job, table, target, task, unlabeled, tuple(constraint or ()), classes)
+    _run("label", settings, table, target, task, unlabeled, tuple(constraint or ()), classes)
 
 
 @app.command()
@@ -119,8 +119,7 @@ def cluster(
     empty category becomes a category of its own, '(missing)'. `regfactor complete` fills them
     better.
     """
-    with running("cluster", settings) as job:
-        _command("cluster").run(job, table, clusters, divergence)
+    _run("cluster", settings, table, clusters, divergence)
 
 
 @app.command()
@@ -131,8 +130,7 @@ def embed(
     dimensions: Annotated[int, typer.Option(help="Numbers for each row.", min=1)] = 2,
 ) -> None:
     """Describe every row by a few numbers; missing cells are allowed."""
-    with running("embed", settings) as job:
-        _command("embed").run(job, table, dimensions)
+    _run("embed", settings, table, dimensions)
 
 
 @app.command()
@@ -152,8 +150,7 @@ def denoise(
     settings: Settings,
 ) -> None:
     """Clean two views of the same rows by what they share; missing cells and views are filled."""
-    with running("denoise", settings) as job:
-        _command("denoise").run(job, table, views)
+    _run("denoise", settings, table, views)
 
 
 @app.command()
@@ -197,8 +194,7 @@ def forecast(
     ] = None,
 ) -> None:
     """Forecast several series together, with intervals."""
-    with running("forecast", settings) as job:
-        _command("forecast").run(job, series, horizon, level, time, (lags, difference, season))
+    _run("forecast", settings, series, horizon, level, time, lags, difference, season)
 
 
 @app.command()
@@ -214,15 +210,13 @@ def score(
     settings: Settings,
 ) -> None:
     """Apply a saved model to new rows: fill, label, cluster, embed, denoise or forecast them."""
-    with running("score", settings) as job:
-        _command("score").run(job, model, rows)
+    _run("score", settings, model, rows)
 
 
 @app.command()
 def atlas(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Show which classical algorithm is which factor model."""
-    with running("atlas", Settings(json=json)) as job:
-        _command("atlas").run(job)
+    _run("atlas", Settings(json=json))
 
 
 @app.command()
@@ -237,5 +231,4 @@ def reproduce(
     jobs: Annotated[int, typer.Option(help="Processes.", min=1)] = 1,
 ) -> None:
     """Run an experiment of the papers again (from a checkout of the source)."""
-    with running("reproduce", Settings()) as job:
-        _command("reproduce").run(job, experiment, quick, splits, jobs)
+    _run("reproduce", Settings(), experiment, quick, splits, jobs)

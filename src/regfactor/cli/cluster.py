@@ -14,18 +14,13 @@ from sklearn.pipeline import make_pipeline
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, Understood
 from regfactor.cli.encode import encoder, encoder_code, encoder_imports, plain, rows_of, varied
 from regfactor.cli.errors import BadInput, count, listed
-from regfactor.cli.job import Job, free_name, quiet
+from regfactor.cli.job import Job, quiet
 from regfactor.cli.outliers import without_outliers
-from regfactor.cli.report_sections import (
-    certificate_section,
-    data_section,
-    notes,
-    reading_code,
-    repeat_section,
-)
+from regfactor.cli.report_sections import Report
+from regfactor.cli.tables import Table
 from regfactor.clusters.kmeans import BregmanKMeans
 from regfactor.core.params import Array
-from regfactor.report import Figure, Grid, Note, Page, Section, Text, number
+from regfactor.report import Figure, Grid, Note, Text, number
 from regfactor.report.figures import bars, cloud
 
 MOST_CLUSTERS = 10
@@ -35,6 +30,11 @@ DOUBTFUL = 0.25
 CLEAR = 0.5
 RUNS = 5  # with other seeds, to see what hangs on the start
 SAME = 1 - 1e-9  # agreement of partitions that differ by rounding at most
+TRUST = (
+    "k-means finds groups in any table, also in one without any. Round, separate clouds in the "
+    "figure and a silhouette above about 0.5 speak for real groups; a silhouette below 0.25 speaks "
+    "against them."
+)
 
 
 def run(job: Job, path: Path, clusters: int | None, divergence: str) -> None:
@@ -42,13 +42,12 @@ def run(job: Job, path: Path, clusters: int | None, divergence: str) -> None:
     seen = _suited(varied(job.understand(job.read(path), tell=False)), divergence)
     seen.require(1, "cluster")
     job.tell(seen)
-    _tell_ones(job, seen, divergence)
+    _note_ones(job, seen, divergence)
     encode = encoder(seen, scale=divergence == "squared")
     E = rows_of(encode.fit_transform(plain(without_outliers(job, seen)[0])))
+    different = E.shape[0]
     if not hasattr(E, "tocsr"):
         different = len(np.unique(E, axis=0))
-    else:
-        different = E.shape[0]
     if clusters is not None and not 1 <= clusters <= different:
         raise BadInput(
             f"--clusters is {clusters}; it must lie between 1 and {different}, the number of "
@@ -60,22 +59,18 @@ def run(job: Job, path: Path, clusters: int | None, divergence: str) -> None:
             "--clusters."
         )
     model = BregmanKMeans(8, divergence=divergence, n_init=5, random_state=job.settings.seed)
-    with job.console.progress("choosing the number of clusters"), quiet():
-        if clusters is not None:
-            tried = {}
-        else:
+    tried = {}
+    if clusters is None:
+        with job.console.progress("choosing the number of clusters"), quiet():
             tried = _silhouettes(model, E, min(MOST_CLUSTERS, different - 1), job.settings.seed)
-    if clusters is not None:
-        k = clusters
-    else:
-        k = max(tried, key=lambda k: tried[k])
+    k = clusters or max(tried, key=lambda k: tried[k])
     job.fit(f"finding {k} clusters", model.set_params(n_clusters=k), E)
     with job.console.progress("trying other starts"), quiet():
         stability = _stability(model, E, job.settings.seed)
     sizes = np.bincount(model.labels_, minlength=k)
-    lead = (
-        f"{count(k, 'cluster')} of {_sizes(sizes)} rows. {_stable(stability, k)}{_real(tried, k)}"
-    )
+    doubt = _real(tried, k)
+    evidence = f"{_stable(stability, k)}{doubt}"
+    lead = f"{count(k, 'cluster')} of {_sizes(sizes)} rows. {evidence}"
     job.console.say(lead)
     job.console.record |= {
         "clusters": k,
@@ -84,9 +79,29 @@ def run(job: Job, path: Path, clusters: int | None, divergence: str) -> None:
         "stability": stability,
         "objective": model.objective_,
     }
-    page = _page(job, seen, model, E, (lead, tried, stability, divergence))
-    info = {"columns": seen.kinds}
-    job.finish(_written(seen, model, E), page, make_pipeline(encode, model), info)
+    facts = [(str(k), "clusters"), (f"{stability:.2f}", "agreement of other starts (1 = the same)")]
+    if tried:
+        facts.append((f"{tried[k]:.2f}", "mean silhouette"))
+    verdict = Note(evidence) if doubt else Text(evidence)
+    report = Report(
+        title=", clustered",
+        lead=lead,
+        facts=facts,
+        story=[Text(_story(k, tried, divergence))],
+        result=_result(seen, model, E, tried),
+        trust=[verdict, Text(TRUST)],
+        imports=[encoder_imports(seen), "from regfactor import BregmanKMeans"],
+        code=[
+            encoder_code(seen, divergence == "squared"),
+            f"model = BregmanKMeans({k}, divergence={divergence!r}, n_init=5, "
+            f"random_state={job.settings.seed}).fit(E)",
+            "print(model.labels_ + 1)",
+        ],
+        model=model,
+    )
+    out = with_clusters(seen.table, model.labels_, model.transform(E))
+    page = report.page(job, seen)
+    job.finish(out, page, make_pipeline(encode, model), {"columns": seen.kinds})
 
 
 def _suited(seen: Understood, divergence: str) -> Understood:
@@ -97,23 +112,21 @@ def _suited(seen: Understood, divergence: str) -> Understood:
     if divergence == "squared":
         return seen
     if divergence == "bernoulli":
-        others = {
-            c.name: f"neither 0/1 nor two words, which {divergence} needs"
-            for c in seen.inputs
-            if c.kind == TEXT or (c.kind == CATEGORY and c.levels != 2)
-        }
+        why = f"neither 0/1 nor two words, which {divergence} needs"
+        others = [c.name for c in seen.inputs if c.kind == CATEGORY and c.levels != 2]
+        others += seen.of_kind(TEXT)
     else:
-        others = {
-            name: f"no number, which {divergence} needs"
-            for name in seen.of_kind(CATEGORY, FLAG, TEXT)
-        }
-    return seen.without(others)
+        why = f"no number, which {divergence} needs"
+        others = seen.of_kind(CATEGORY, FLAG, TEXT)
+    return seen.without(dict.fromkeys(others, why))
 
 
-def _tell_ones(job: Job, seen: Understood, divergence: str) -> None:
+def _note_ones(job: Job, seen: Understood, divergence: str) -> None:
     """Note which of two words was encoded as 1."""
+    if divergence == "squared":
+        return
     ones: dict[str, list[str]] = {}
-    for name in seen.of_kind(CATEGORY) if divergence != "squared" else ():
+    for name in seen.of_kind(CATEGORY):
         ones.setdefault(max(map(str, seen.frame[name].dropna().unique())), []).append(name)
     if ones:
         words = "; ".join(f"{word!r} in {listed(names)}" for word, names in ones.items())
@@ -178,93 +191,53 @@ def _real(tried: dict[int, float], k: int) -> str:
     )
 
 
-def _written(seen: Understood, model: Any, E: Any) -> Any:
-    out = seen.table.raw.copy()
-    names = list(out.columns)
-    distances = model.transform(E)[np.arange(E.shape[0]), model.labels_]
-    out[free_name("cluster", names)] = model.labels_ + 1
-    out[free_name("cluster_distance", names)] = seen.table.column(distances)
-    return out
+def with_clusters(table: Table, labels: Array, distances: Array) -> Any:
+    """Return the user's table with the cluster of each row and the distance to its center."""
+    own = distances[np.arange(len(labels)), labels]
+    return table.with_columns({"cluster": labels + 1, "cluster_distance": table.column(own)})
 
 
-def _page(
-    job: Job, seen: Understood, model: Any, E: Any, said: tuple[str, dict[int, float], float, str]
-) -> Page:
-    lead, tried, stability, divergence = said
-    k = model.n_clusters
-    if not tried:
-        how = "The number was given."
-    else:
-        how = f"{k} was chosen by silhouettes among 2 to {max(tried)}."
-    story = (
-        f"Rows were put into {count(k, 'cluster')} so that they lie as near as possible to the "
-        f"center of their own ({divergence} divergence; numbers "
-        f"{'scaled to the same spread' if divergence == 'squared' else 'as they are'}, missing "
-        f"cells at the median). {how}"
-    )
-    facts = [(str(k), "clusters"), (f"{stability:.2f}", "agreement of other starts (1 = the same)")]
+def _story(k: int, tried: dict[int, float], divergence: str) -> str:
+    how = "The number was given."
     if tried:
-        facts.append((f"{tried[k]:.2f}", "mean silhouette"))
-    sections = [
-        Section("What was done", [Text(story), *notes(job)]),
-        data_section(seen),
-        Section("The result", _result(seen, model, E, tried)),
-        certificate_section(model),
-        Section(
-            "How far to trust it",
-            [
-                (Note if _real(tried, k) else Text)(_stable(stability, k) + _real(tried, k)),
-                Text(
-                    "k-means finds groups in any table, also in one without any. Round, separate "
-                    "clouds in the figure and a silhouette above about 0.5 speak for real groups; "
-                    "a silhouette below 0.25 speaks against them."
-                ),
-            ],
-        ),
-        repeat_section(job, _code(job, seen, model, divergence)),
-    ]
-    return Page(f"{seen.table.path.name}, clustered", lead, facts, sections)
+        how = f"{k} was chosen by silhouettes among 2 to {max(tried)}."
+    scaling = "scaled to the same spread" if divergence == "squared" else "as they are"
+    return (
+        f"Rows were put into {count(k, 'cluster')} so that they lie as near as possible to the "
+        f"center of their own ({divergence} divergence; numbers {scaling}, missing cells at the "
+        f"median). {how}"
+    )
 
 
 def _result(seen: Understood, model: Any, E: Any, tried: dict[int, float]) -> list[Any]:
     blocks: list[Any] = []
+    labels = model.labels_ + 1
     if E.shape[1] > 1 and E.shape[0] > 2:
         x, y = _plane(E).T
-        groups = [f"cluster {g + 1}" for g in model.labels_]
-        blocks.append(
-            Figure(
-                cloud(x, y, groups, ("first principal direction", "second")),
-                "Rows on the plane in which they differ most, by cluster.",
-            )
-        )
+        groups = [f"cluster {g}" for g in labels]
+        svg = cloud(x, y, groups, ("first principal direction", "second"))
+        blocks.append(Figure(svg, "Rows on the plane in which they differ most, by cluster."))
     if tried:
         svg = bars([f"{k} clusters" for k in tried], list(tried.values()), "mean silhouette")
-        blocks.append(
-            Figure(svg, "How well rows lie in their clusters, for each number of clusters.")
-        )
+        caption = "How well rows lie in their clusters, for each number of clusters."
+        blocks.append(Figure(svg, caption))
     numbers = seen.of_kind(NUMBER)[:8]
     if numbers:
-        groups = seen.frame[numbers].groupby(model.labels_ + 1).mean()
+        means = seen.frame[numbers].groupby(labels).mean()
         lines = [
-            (str(g), f"{np.sum(model.labels_ + 1 == g):,}", *(number(v) for v in row))
-            for g, row in zip(groups.index, groups.to_numpy(), strict=True)
+            (str(g), f"{np.sum(labels == g):,}", *map(number, row))
+            for g, row in zip(means.index, means.to_numpy(), strict=True)
         ]
-        blocks.append(
-            Grid(("cluster", "rows", *numbers), lines, "Means of the numbers in each cluster.")
-        )
+        head = ("cluster", "rows", *numbers)
+        blocks.append(Grid(head, lines, "Means of the numbers in each cluster."))
     names = seen.of_kind(CATEGORY, FLAG)[:6]
     if names:
         lines = [
             (str(g), *(_most_frequent(part[n]) for n in names))
-            for g, part in seen.frame.groupby(model.labels_ + 1)
+            for g, part in seen.frame.groupby(labels)
         ]
-        blocks.append(
-            Grid(
-                ("cluster", *names),
-                lines,
-                ("The most frequent value in each cluster, and its share."),
-            )
-        )
+        caption = "The most frequent value in each cluster, and its share."
+        blocks.append(Grid(("cluster", *names), lines, caption))
     return blocks
 
 
@@ -283,20 +256,3 @@ def _plane(E: Any) -> Array:
         else:
             reduce = PCA(2, random_state=0)
         return np.asarray(reduce.fit_transform(E))
-
-
-def _code(job: Job, seen: Understood, model: Any, divergence: str) -> str:
-    return "\n".join(
-        [
-            "import numpy as np",
-            "import pandas as pd",
-            encoder_imports(seen),
-            "from regfactor import BregmanKMeans",
-            "",
-            reading_code(seen),
-            encoder_code(seen, divergence == "squared"),
-            f"model = BregmanKMeans({model.n_clusters}, divergence={divergence!r}, n_init=5, "
-            f"random_state={job.settings.seed}).fit(E)",
-            "print(model.labels_ + 1)",
-        ]
-    )

@@ -5,7 +5,6 @@ And what is left out.
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ import numpy as np
 from regfactor.cli.checks import check_finite, check_spread
 from regfactor.cli.dates import are_dates, are_periods
 from regfactor.cli.errors import BadInput, count, listed
-from regfactor.cli.tables import Table
+from regfactor.cli.tables import Table, pandas
 from regfactor.core.params import Array
 
 # kinds that models take
@@ -185,7 +184,7 @@ def understand(table: Table, wishes: Wishes | None = None) -> Understood:
         column, typed_ = _infer(table, name, wishes)
         columns.append(column)
         series[name] = typed_
-    pd = importlib.import_module("pandas")
+    pd = pandas()
     return Understood(table, pd.DataFrame(series), tuple(columns), wishes.target)
 
 
@@ -229,7 +228,7 @@ def _cells(table: Table, name: str) -> Any:
     series = table.raw[name]
     if not table.text and not _holds_strings(series):
         return series
-    pd = importlib.import_module("pandas")
+    pd = pandas()
     strings = series.astype(object)
     stripped = np.array([s.strip() if isinstance(s, str) else "" for s in strings], dtype=object)
     holes = np.array([s.lower() in table.reading.markers for s in stripped], dtype=bool)
@@ -264,7 +263,7 @@ def _as_numbers(strings: Array, separator: str) -> Array | None:
         strings = np.array(
             [s.replace(",", ".") if s.count(",") == 1 else s for s in strings], dtype=object
         )
-    numbers = importlib.import_module("pandas").to_numeric(strings, errors="coerce")
+    numbers = pandas().to_numeric(strings, errors="coerce")
     numbers = np.asarray(numbers, dtype=float)
     if np.isnan(numbers).all():
         return None
@@ -367,7 +366,7 @@ def _string_kind(name: str, cells: Any, rows: int, wanted: bool) -> str:
 
 
 def _texts(table: Table, name: str) -> Any:
-    pd = importlib.import_module("pandas")
+    pd = pandas()
     cells = table.raw[name]
     if not table.text and not _holds_strings(cells):
         raise BadInput(f"Column {name!r} holds {cells.dtype}, not text; leave out --text {name!r}.")
@@ -379,7 +378,7 @@ def _texts(table: Table, name: str) -> Any:
 
 def typed(cells: Any, kind: str) -> Any:
     """Return cells in the type that models take for a kind."""
-    pd = importlib.import_module("pandas")
+    pd = pandas()
     if kind == NUMBER:
         return pd.Series(cells.to_numpy(dtype=float, na_value=np.nan))
     if kind == FLAG:
@@ -403,7 +402,7 @@ def forced(table: Table, kinds: Mapping[str, str], absent: Collection[str] = ())
 
     Columns in `absent` may be missing.
     """
-    pd = importlib.import_module("pandas")
+    pd = pandas()
     out = {}
     for name, kind in kinds.items():
         if name in absent and name not in table.names:

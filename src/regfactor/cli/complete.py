@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, Understood
+from regfactor.cli.columns import FLAG, NUMBER, Understood
 from regfactor.cli.errors import BadInput, count
-from regfactor.cli.job import Job, free_name
+from regfactor.cli.job import Job
 from regfactor.cli.outliers import (
     TableOutliers,
     find_outliers,
@@ -20,35 +20,50 @@ from regfactor.cli.outliers import (
     outlier_code,
     search_code,
 )
-from regfactor.cli.report_sections import (
-    certificate_section,
-    data_section,
-    gap_fact,
-    notes,
-    reading_code,
-    repeat_section,
-)
-from regfactor.cli.tables import Table
+from regfactor.cli.report_sections import Report, gap_fact, typed_code
+from regfactor.cli.tables import Table, add_columns
 from regfactor.core.params import Array
 from regfactor.model_selection.hidden_cells import HiddenCells, hide_and_fill
-from regfactor.report import Figure, Grid, Page, Section, Text, number
+from regfactor.report import Figure, Grid, Text, number
 from regfactor.report.figures import bars
 from regfactor.tables.imputer import SubspaceImputer
 from regfactor.tables.outliers import HEAVY_TAILED_SHARE, MAX_FITTED_ROWS
 
 WHOLE = "A whole table needs no model; --save MODEL.skops fits and keeps one, for new rows."
 
+MAX_LISTED_OUTLIERS = 20
+
 
 @dataclass(frozen=True, eq=False)
 class Filled:
-    """A completed table: the typed frame, which cells were missing, which were flagged."""
+    """A completed table: the typed frame, its missing cells, outliers, and predicted cells."""
 
     frame: Any
     missing: Any
-    flagged: Any
-    clipped: int
-    heavy: list[str]
+    outliers: TableOutliers
     expected: Any
+    clipped: int = 0
+
+    @property
+    def n_missing(self) -> int:
+        """Number of cells that were filled."""
+        return int(self.missing.to_numpy().sum())
+
+    @property
+    def flagged(self) -> list[tuple[int, str]]:
+        """Row and column of the gross outliers."""
+        return flagged_cells(self.outliers.flagged)
+
+    @property
+    def lead(self) -> str:
+        """The result in a sentence."""
+        first = "Nothing was missing"
+        if self.n_missing:
+            first = f"{count(self.n_missing, 'missing cell')} filled"
+        second = "no gross outliers found"
+        if self.flagged:
+            second = f"{count(len(self.flagged), 'gross outlier')} flagged"
+        return f"{first}, {second}."
 
 
 def run(job: Job, path: Path) -> None:
@@ -73,42 +88,60 @@ def run(job: Job, path: Path) -> None:
     with job.console.progress("filling missing cells"):
         ranges = ranges_of(clean)
         predicted, clipped = within_range(model.complete(clean), missing, ranges)
-    filled = Filled(
-        predicted.where(missing, X), missing, found.flagged, clipped, found.heavy_tailed, predicted
-    )
+    filled = Filled(predicted.where(missing, X), missing, found, predicted, clipped)
     with job.console.progress("trying it on hidden cells"):
         hidden = hide_and_fill(clean.iloc[rows], model, job.settings.seed)
-    _say(job, filled, hidden, model)
-    page = _page(job, seen, filled, hidden, model, rows)
-    job.finish(written(seen, filled), page, model, {"columns": seen.kinds, "ranges": ranges})
+    _print(job, filled, hidden, model)
+    size = missing.to_numpy().size
+    report = Report(
+        title=", completed",
+        lead=f"{filled.lead} {hidden.sentence}",
+        facts=[
+            (
+                f"{filled.n_missing:,}",
+                f"missing cells filled ({filled.n_missing / size:.1%} of the cells)",
+            ),
+            (f"{len(filled.flagged):,}", "gross outliers flagged"),
+            (str(model.codes_.shape[1]), "patterns found"),
+            gap_fact(model),
+        ],
+        story=[Text(_story(filled, model))],
+        result=_result(seen, filled),
+        trust=_trust(hidden),
+        imports=["from regfactor import SubspaceImputer"],
+        code=_code(job, seen, filled, rows),
+        model=model,
+    )
+    info = {"columns": seen.kinds, "ranges": ranges}
+    job.finish(written(seen.table, filled), report.page(job, seen), model, info)
 
 
 def _finish_whole(job: Job, seen: Understood, found: TableOutliers) -> None:
     """Write a table without missing cells, which needs no model, with its outliers named."""
-    filled = Filled(
-        seen.data, seen.data.isna(), found.flagged, 0, found.heavy_tailed, found.expected
-    )
-    _say(job, filled)
+    filled = Filled(seen.data, seen.data.isna(), found, found.expected)
+    _print(job, filled)
     job.console.say(WHOLE)
+    looked = "There are too few numbers to tell outliers by."
     if found.judged:
         looked = (
             f"Cells of {count(len(found.judged), 'column')} of numbers were compared with a robust "
             "fit to all of them."
         )
-    else:
-        looked = "There are too few numbers to tell outliers by."
-    sections = [
-        Section("What was done", [Text(f"{WHOLE} {looked}"), *notes(job)]),
-        data_section(seen),
-        Section("The result", _result(seen, filled)),
-        repeat_section(job, search_code(job, seen, found)),
-    ]
-    facts = [
-        ("0", "missing cells"),
-        (f"{len(flagged_cells(found.flagged)):,}", ("gross outliers flagged")),
-    ]
-    page = Page(f"{seen.table.path.name}, completed", _lead(filled), facts, sections)
-    job.finish(written(seen, filled), page)
+    imports, code = search_code(job, seen, found)
+    report = Report(
+        title=", completed",
+        lead=filled.lead,
+        facts=[
+            ("0", "missing cells"),
+            (f"{len(filled.flagged):,}", "gross outliers flagged"),
+        ],
+        story=[Text(f"{WHOLE} {looked}")],
+        result=_result(seen, filled),
+        trust=[],
+        imports=imports,
+        code=code,
+    )
+    job.finish(written(seen.table, filled), report.page(job, seen))
 
 
 def ranges_of(X: Any) -> dict[str, tuple[float, float, bool]]:
@@ -116,12 +149,9 @@ def ranges_of(X: Any) -> dict[str, tuple[float, float, bool]]:
     found = {}
     for name in X.columns:
         if X[name].dtype.kind == "f":
-            seen = X[name].dropna().to_numpy()
-            found[str(name)] = (
-                float(seen.min()),
-                float(seen.max()),
-                bool(np.all(seen == np.rint(seen))),
-            )
+            values = X[name].dropna().to_numpy()
+            whole = bool(np.all(values == np.rint(values)))
+            found[str(name)] = (float(values.min()), float(values.max()), whole)
     return found
 
 
@@ -144,16 +174,21 @@ def within_range(
     return out, moved
 
 
-def written(seen: Understood, filled: Filled) -> Any:
+def written(table: Table, filled: Filled) -> Any:
     """Return the user's table with missing cells filled, other cells unchanged, and flags."""
-    out = seen.table.raw.copy()
-    for name in filled.missing.columns:
-        at = np.flatnonzero(filled.missing[name].to_numpy())
+    out = fill_missing(table, filled.frame, filled.missing)
+    flagged = filled.outliers.flagged
+    names = np.array(flagged.columns, dtype=object)
+    return add_columns(out, {"flagged": ["; ".join(names[row]) for row in flagged.to_numpy()]})
+
+
+def fill_missing(table: Table, values: Any, missing: Any) -> Any:
+    """Return the user's table with its missing cells filled, and other cells unchanged."""
+    out = table.raw.copy()
+    for name in missing.columns:
+        at = np.flatnonzero(missing[name].to_numpy())
         if len(at):
-            fill(out, name, at, filled.frame[name].iloc[at], seen.table)
-    names = np.array(filled.flagged.columns, dtype=object)
-    cells = ["; ".join(names[row]) for row in filled.flagged.to_numpy()]
-    out[free_name("flagged", list(out.columns))] = cells
+            fill(out, name, at, values[name].iloc[at], table)
     return out
 
 
@@ -164,70 +199,31 @@ def fill(out: Any, name: str, at: Array, values: Any, table: Table) -> None:
     out[name] = column if table.text else column.astype(out[name].dtype)
 
 
-def _say(job: Job, filled: Filled, hidden: HiddenCells | None = None, model: Any = None) -> None:
-    missing = int(filled.missing.to_numpy().sum())
-    flags = int(filled.flagged.to_numpy().sum())
-    job.console.say(_lead(filled))
-    certificate = None if model is None else str(model.certificate_)
-    if hidden is not None and certificate is not None:
+def _print(job: Job, filled: Filled, hidden: HiddenCells | None = None, model: Any = None) -> None:
+    job.console.say(filled.lead)
+    record = {
+        "filled": filled.n_missing,
+        "flagged": len(filled.flagged),
+        "flagged_cells": filled.flagged,
+        "certificate": None,
+        "relative_gap": None,
+        "hidden": None,
+    }
+    if hidden is not None:
+        record["certificate"] = str(model.certificate_)
+        record["relative_gap"] = model.relative_gap_
+        record["hidden"] = _hidden_record(hidden)
         job.console.say(hidden.sentence)
-        job.console.say(certificate)
-    for name in filled.heavy:
+        job.console.say(str(model.certificate_))
+    for name in filled.outliers.heavy_tailed:
+        remedy = ""
         if filled.frame[name].min() > 0:
             remedy = "; its logarithm may suit better"
-        else:
-            remedy = ""
         job.console.note(
             f"Column {name!r} has heavy tails: more than {HEAVY_TAILED_SHARE:.0%} of its cells lie "
             f"far off, so none of them is flagged{remedy}."
         )
-    job.console.record |= {
-        "filled": missing,
-        "flagged": flags,
-        "flagged_cells": flagged_cells(filled.flagged),
-        "certificate": certificate,
-        "relative_gap": None if model is None else model.relative_gap_,
-        "hidden": None if hidden is None else _hidden_record(hidden),
-    }
-
-
-def _lead(filled: Filled) -> str:
-    missing = int(filled.missing.to_numpy().sum())
-    flags = int(filled.flagged.to_numpy().sum())
-    if missing:
-        first = f"{count(missing, 'missing cell')} filled"
-    else:
-        first = "Nothing was missing"
-    if flags:
-        second = f"{count(flags, 'gross outlier')} flagged"
-    else:
-        second = "no gross outliers found"
-    return f"{first}, {second}."
-
-
-def _page(
-    job: Job, seen: Understood, filled: Filled, hidden: HiddenCells, model: Any, rows: Array
-) -> Page:
-    missing = int(filled.missing.to_numpy().sum())
-    flags = int(filled.flagged.to_numpy().sum())
-    size = filled.missing.to_numpy().size
-    facts = [
-        (f"{missing:,}", f"missing cells filled ({missing / size:.1%} of the cells)"),
-        (f"{flags:,}", "gross outliers flagged"),
-        (str(model.codes_.shape[1]), "patterns found"),
-        gap_fact(model),
-    ]
-    sections = [
-        Section("What was done", [Text(_story(filled, model, rows)), *notes(job)]),
-        data_section(seen),
-        Section("The result", _result(seen, filled)),
-        certificate_section(model),
-        _hidden_section(hidden),
-        repeat_section(job, _code(job, seen, filled, model, rows)),
-    ]
-    return Page(
-        f"{seen.table.path.name}, completed", f"{_lead(filled)} {hidden.sentence}", facts, sections
-    )
+    job.console.record |= record
 
 
 def _hidden_record(hidden: HiddenCells) -> dict[str, Any]:
@@ -243,7 +239,7 @@ def _hidden_record(hidden: HiddenCells) -> dict[str, Any]:
     return {"cells": hidden.n_cells, "columns": columns}
 
 
-def _hidden_section(hidden: HiddenCells) -> Section:
+def _trust(hidden: HiddenCells) -> list[Any]:
     """Return how far to trust the filled cells, with a bar for each column."""
     blocks: list[Any] = [Text(hidden.sentence)]
     if hidden.columns:
@@ -262,20 +258,19 @@ def _hidden_section(hidden: HiddenCells) -> Section:
             "out from the table alone."
         )
         blocks += [Figure(svg, caption), Text(warning)]
-    return Section("How far to trust it", blocks)
+    return blocks
 
 
-def _story(filled: Filled, model: Any, rows: Array) -> str:
-    flags = int(filled.flagged.to_numpy().sum())
+def _story(filled: Filled, model: Any) -> str:
     parts = [
         f"Every row is described by {count(model.codes_.shape[1], 'pattern')} that the table's "
         "columns share, and each missing cell is predicted from the observed cells of its row "
         "through them. Numbers, flags and categories are each fitted in their own way. The "
         f"strength of the smoothing (alpha = {model.alpha_:.4g}) was chosen by cells held out."
     ]
-    if flags:
+    if filled.flagged:
         parts.append(
-            f"{count(flags, 'cell')} disagreed grossly with all others in their rows. They are "
+            f"{count(len(filled.flagged), 'cell')} disagreed grossly with all others in their rows. They are "
             "kept in the table, named in its last column, and were set aside when missing cells "
             "were filled."
         )
@@ -294,49 +289,26 @@ def _result(seen: Understood, filled: Filled) -> list[Any]:
         Text("Observed cells are as they were, to the letter; only empty ones changed.")
     ]
     if len(missing):
-        svg = bars(
-            list(missing.index),
-            missing.to_numpy(),
-            "share of the cells that were missing",
-            percent=True,
-        )
+        axis = "share of the cells that were missing"
+        svg = bars(list(missing.index), missing.to_numpy(), axis, percent=True)
         blocks.append(Figure(svg, "Where cells were missing."))
-    cells = flagged_cells(filled.flagged)
+    cells = filled.flagged
     if cells:
-        lines = [
-            (
-                str(i + 1),
-                name,
-                number(seen.data[name].iloc[i], 6),
-                number(filled.expected[name].iloc[i], 4),
-            )
-            for i, name in cells[:20]
-        ]
-        blocks.append(Grid(("row", "column", "value", "expected"), lines, _more(cells)))
+        lines = []
+        for i, name in cells[:MAX_LISTED_OUTLIERS]:
+            value = number(seen.data[name].iloc[i], 6)
+            lines.append((str(i + 1), name, value, number(filled.expected[name].iloc[i], 4)))
+        caption = "Gross outliers."
+        if len(cells) > MAX_LISTED_OUTLIERS:
+            caption = f"The first {MAX_LISTED_OUTLIERS} of {len(cells)} gross outliers."
+        blocks.append(Grid(("row", "column", "value", "expected"), lines, caption))
     return blocks
 
 
-def _more(cells: list[Any]) -> str:
-    if len(cells) > 20:
-        return f"The first 20 of {len(cells)} gross outliers."
-    return "Gross outliers."
-
-
-def _code(job: Job, seen: Understood, filled: Filled, model: Any, rows: Array) -> str:
+def _code(job: Job, seen: Understood, filled: Filled, rows: Array) -> list[str]:
     """Return Python code that produces the written table, except for the names of flagged cells."""
-    kinds = {
-        name: {FLAG: "boolean", CATEGORY: "category", NUMBER: "float"}[kind]
-        for name, kind in seen.kinds.items()
-    }
-    lines = [
-        "import numpy as np",
-        "import pandas as pd",
-        "from regfactor import SubspaceImputer",
-        "",
-        reading_code(seen),
-    ]
-    lines += [f"observed = frame[{list(kinds)!r}].astype({kinds!r})", "X = observed.copy()"]
-    lines += outlier_code(flagged_cells(filled.flagged), "X")
+    lines = [typed_code(seen, "observed"), "X = observed.copy()"]
+    lines += outlier_code(filled.flagged, "X")
     learned = "X"
     if len(rows) < len(seen.frame):
         lines += [
@@ -354,25 +326,17 @@ def _code(job: Job, seen: Understood, filled: Filled, model: Any, rows: Array) -
         "print(model.certificate_)",
     ]
     if filled.clipped:
-        names = seen.of_kind(NUMBER)
         lines += [
             "",
             "# no further than what was observed",
-            f"numbers = {names!r}",
+            f"numbers = {seen.of_kind(NUMBER)!r}",
             "completed[numbers] = completed[numbers].clip(X[numbers].min(), X[numbers].max(), "
             "axis=1)",
         ]
-    return "\n".join([*lines, *_ending_code(seen, filled)])
-
-
-def _ending_code(seen: Understood, filled: Filled) -> list[str]:
-    """Return the lines that put predictions into missing cells only, written as the column is."""
-    ranges = ranges_of(seen.data.mask(filled.flagged))
+    ranges = ranges_of(seen.data.mask(filled.outliers.flagged))
     whole = [
         name for name, (_, _, is_whole) in ranges.items() if is_whole and filled.missing[name].any()
     ]
-    flags = seen.of_kind(FLAG)
-    lines = []
     if whole:
         lines += [
             "",
@@ -385,6 +349,7 @@ def _ending_code(seen: Understood, filled: Filled) -> list[str]:
         "# observed cells as they were, outliers too",
         "completed = completed.where(observed.isna(), observed)",
     ]
+    flags = seen.of_kind(FLAG)
     if flags:
         lines += [
             f"flags = {flags!r}",

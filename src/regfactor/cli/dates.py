@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Iterable
 from datetime import date
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from regfactor.cli.errors import BadInput
+from regfactor.cli.tables import pandas
 
 ISO = re.compile(r"\d{4}-\d{1,2}(-\d{1,2})?([T ].*)?$")
 MONTH = re.compile(r"\d{4}-\d{2}$")
@@ -55,7 +55,7 @@ def are_periods(words: Iterable[str]) -> bool:
 
 def parsed(values: Any, name: str, known_form: str | None = None) -> tuple[Any, str | None]:
     """Return dates as an index, and the format in which they are written (None for 2024-01-31)."""
-    pd = importlib.import_module("pandas")
+    pd = pandas()
     known = [v for v in values if isinstance(v, str)]
     if known and all(NAMED.match(v) for v in known):
         short = [f"{v[:3]} {v[-4:]}" if isinstance(v, str) else None for v in values]
@@ -96,7 +96,7 @@ def odd_date(values: Any, known_form: str | None = None) -> int | None:
 
     None where all are, or too few.
     """
-    pd = importlib.import_module("pandas")
+    pd = pandas()
     words = np.array([isinstance(v, str) for v in values], dtype=bool)
     kinds = (ISO, OTHER, QUARTER, NAMED)
     alike = sum(any(kind.match(v) for kind in kinds) for v in values[words])
@@ -138,7 +138,7 @@ def _no_dates(values: Any, name: str, known_form: str | None) -> BadInput:
         like = "2024-01-31 or 31.01.2024"
     else:
         like = f"{date(2024, 1, 31):{known_form}}, as in the fit"
-    first = int(np.argmax(importlib.import_module("pandas").notna(values)))
+    first = int(np.argmax(pandas().notna(values)))
     return BadInput(
         f"The time column {name!r} holds no dates of one form, like {like}; it has "
         f"{values[first]!r} in row {first + 1}. Correct them, or name another column by --time."

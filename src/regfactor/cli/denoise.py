@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,43 +14,40 @@ from regfactor.cli.complete import fill
 from regfactor.cli.errors import BadInput, count, listed, nearest
 from regfactor.cli.job import Job, quiet
 from regfactor.cli.outliers import outlier_code, without_outliers
-from regfactor.cli.report_sections import (
-    certificate_section,
-    data_section,
-    gap_fact,
-    notes,
-    reading_code,
-    repeat_section,
-)
+from regfactor.cli.report_sections import Report, gap_fact
+from regfactor.cli.tables import Table
 from regfactor.core.params import Array
-from regfactor.report import Figure, Page, Section, Text
+from regfactor.report import Figure, Text
 from regfactor.report.figures import bars
 from regfactor.views.two_view import TwoViewSubspace
 
 SPAN = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*$")
 HIDDEN = 0.1
 MOST = 0.9  # share of the strength that the strongest patterns carry
+RESULT = (
+    "Every cell of the views was replaced by its reconstruction, missing cells included; other "
+    "columns are as they were."
+)
+TRUST = (
+    "A column that is changed by nearly one standard deviation is one that the others say nothing "
+    "about: it was shrunk to its mean. Structure that one view alone has counts as noise in part."
+)
 
 
-def run(job: Job, path: Path, views: str) -> None:
+def run(job: Job, path: Path, spans: str) -> None:
     """Denoise a table, and write it with a report."""
     table = job.read(path)
-    first, second = _views(views, table.names)
+    views = _views(spans, table.names)
+    names = [*views[0], *views[1]]
     seen = job.understand(table)
-    _require_numbers(seen, [*first, *second])
-    seen = seen.without(
-        {c.name: "in no view" for c in seen.inputs if c.name not in (*first, *second)}
-    )
+    _require_numbers(seen, names)
+    seen = seen.without({c.name: "in no view" for c in seen.inputs if c.name not in names})
     kept, wrong = without_outliers(job, seen)
     frame = seen.frame.assign(**kept)
-    tables = [frame[names].to_numpy(dtype=float, na_value=np.nan) for names in (first, second)]
-    for names, X in zip((first, second), tables, strict=True):
-        empty = np.isnan(X).all(axis=0)
-        if empty.any():
-            raise BadInput(
-                f"Column {names[int(empty.argmax())]!r} has no value in any row; leave it out of "
-                "--views."
-            )
+    empty = [name for name in names if frame[name].isna().all()]
+    if empty:
+        raise BadInput(f"Column {empty[0]!r} has no value in any row; leave it out of --views.")
+    tables = [frame[view].to_numpy(dtype=float, na_value=np.nan) for view in views]
     if not any(np.nanstd(X, axis=0).any() for X in tables):
         raise BadInput(
             "Nothing differs between the rows of either view; there is nothing to denoise."
@@ -59,32 +57,63 @@ def run(job: Job, path: Path, views: str) -> None:
     clean = model.denoise(*tables)
     with job.console.progress("trying it on hidden cells"), quiet():
         gain = _gain(model, tables, job.settings.seed)
+    rank = model.codes_.shape[1]
+    certificate = str(model.certificate_)
     lead = (
-        f"{count(len(tables[0]), 'row')} of two views ({len(first)} and {len(second)} columns) "
-        f"cleaned by {count(model.codes_.shape[1], 'shared pattern')}{_strongest(model)}. "
-        f"{_sentence(gain)}"
+        f"{count(len(tables[0]), 'row')} of two views ({len(views[0])} and {len(views[1])} columns)"
+        f" cleaned by {count(rank, 'shared pattern')}{_strongest(model)}. {_sentence(gain)}"
     )
     job.console.say(lead)
-    job.console.say(str(model.certificate_))
+    job.console.say(certificate)
     job.console.record |= {
-        "patterns": model.codes_.shape[1],
+        "patterns": rank,
         "view_weight": model.view_weight_,
         "gain": gain,
-        "certificate": str(model.certificate_),
+        "certificate": certificate,
     }
+    missing = sum(int(np.isnan(X).sum()) for X in tables)
+    story = (
+        f"Both views (columns {listed(views[0], 3)} and {listed(views[1], 3)}) were rebuilt from "
+        "one set of patterns; what they cannot express is treated as noise and left out. Each "
+        "view has its own bound, so that neither can drown the other. The strength (alpha = "
+        f"{model.alpha_:.4g}) was chosen by cells held out."
+    )
+    report = Report(
+        title=", denoised",
+        lead=lead,
+        facts=[
+            (str(rank), "shared patterns"),
+            (f"{missing:,}", "missing cells filled"),
+            (f"{model.view_weight_[0]:.0%}", "weight of the first view"),
+            gap_fact(model),
+        ],
+        story=[Text(story)],
+        result=[Text(RESULT), _changes(names, np.hstack(tables), np.hstack(clean))],
+        trust=[Text(_sentence(gain)), Text(TRUST)],
+        imports=["from regfactor import TwoViewSubspace"],
+        code=[
+            *outlier_code(wrong, "frame"),
+            f"first, second = frame[{views[0]!r}], frame[{views[1]!r}]",
+            f'model = TwoViewSubspace(alpha="auto", random_state={job.settings.seed})',
+            "model.fit(first, second)",
+            "clean_first, clean_second = model.denoise(first, second)",
+            "print(model.certificate_)",
+        ],
+        model=model,
+    )
+    info = {"views": list(views), "columns": dict.fromkeys(names, NUMBER)}
+    job.finish(with_views(table, views, clean), report.page(job, seen), model, info)
+
+
+def with_views(table: Table, views: Sequence[list[str]], clean: Sequence[Any]) -> Any:
+    """Return the user's table with the columns of both views replaced."""
     out = table.raw.copy()
-    for names, X in zip((first, second), clean, strict=True):
+    for names, X in zip(views, clean, strict=True):
         for name, column in zip(names, np.asarray(X).T, strict=True):
             if not table.text:
                 out[name] = out[name].astype(float)
             fill(out, name, np.arange(len(column)), column, table)
-    page = _page(job, seen, model, (first, second), tables, clean, (lead, gain, wrong))
-    job.finish(
-        out,
-        page,
-        model,
-        {"views": [first, second], "columns": {n: NUMBER for n in [*first, *second]}},
-    )
+    return out
 
 
 def _views(text: str, names: list[str]) -> tuple[list[str], list[str]]:
@@ -181,87 +210,12 @@ def _sentence(gain: float | None) -> str:
     )
 
 
-def _page(
-    job: Job,
-    seen: Understood,
-    model: Any,
-    names: tuple[list[str], list[str]],
-    tables: list[Array],
-    clean: Any,
-    said: tuple[str, float | None, list[tuple[int, str]]],
-) -> Page:
-    lead, gain, wrong = said
-    moved: dict[str, float] = {}
-    for columns, X, Z in zip(names, tables, clean, strict=True):
-        spread = np.nanstd(X, axis=0)
-        change = np.sqrt(np.nanmean(np.square(X - Z), axis=0))
-        moved |= dict(
-            zip(
-                columns,
-                np.where(spread > 0, change / np.where(spread > 0, spread, 1), 0).tolist(),
-                strict=True,
-            )
-        )
-    ordered = sorted(moved, key=lambda name: -moved[name])
-    missing = int(sum(np.isnan(X).sum() for X in tables))
-    facts = [
-        (str(model.codes_.shape[1]), "shared patterns"),
-        (f"{missing:,}", "missing cells filled"),
-        (f"{model.view_weight_[0]:.0%}", "weight of the first view"),
-        gap_fact(model),
-    ]
-    story = (
-        f"Both views (columns {listed(names[0], 3)} and {listed(names[1], 3)}) were rebuilt from "
-        "one set of patterns; what they cannot express is treated as noise and left out. Each "
-        "view has its own bound, so that neither can drown the other. The strength (alpha = "
-        f"{model.alpha_:.4g}) was chosen by cells held out."
-    )
-    svg = bars(ordered, [moved[n] for n in ordered], "change, in standard deviations of the column")
-    sections = [
-        Section("What was done", [Text(story), *notes(job)]),
-        data_section(seen),
-        Section(
-            "The result",
-            [
-                Text(
-                    "Every cell of the views was replaced by its reconstruction, missing cells "
-                    "included; other columns are as they were."
-                ),
-                Figure(svg, "How much each column was changed (root mean square)."),
-            ],
-        ),
-        certificate_section(model),
-        Section(
-            "How far to trust it",
-            [
-                Text(_sentence(gain)),
-                Text(
-                    "A column that is changed by nearly one standard deviation is one that the "
-                    "others say nothing about: it was shrunk to its mean. Structure that one view "
-                    "alone has counts as noise in part."
-                ),
-            ],
-        ),
-        repeat_section(job, _code(job, seen, names, wrong)),
-    ]
-    return Page(f"{seen.table.path.name}, denoised", lead, facts, sections)
-
-
-def _code(
-    job: Job, seen: Understood, names: tuple[list[str], list[str]], wrong: list[tuple[int, str]]
-) -> str:
-    return "\n".join(
-        [
-            "import numpy as np",
-            "import pandas as pd",
-            "from regfactor import TwoViewSubspace",
-            "",
-            reading_code(seen),
-            *outlier_code(wrong, "frame"),
-            f"first, second = frame[{names[0]!r}], frame[{names[1]!r}]",
-            f'model = TwoViewSubspace(alpha="auto", random_state={job.settings.seed})',
-            "model.fit(first, second)",
-            "clean_first, clean_second = model.denoise(first, second)",
-            "print(model.certificate_)",
-        ]
-    )
+def _changes(names: list[str], X: Array, clean: Array) -> Figure:
+    """Return a bar for each column: its root mean square change relative to its spread."""
+    spread = np.nanstd(X, axis=0)
+    change = np.sqrt(np.nanmean(np.square(X - clean), axis=0))
+    moved = np.where(spread > 0, change / np.where(spread > 0, spread, 1), 0)
+    order = np.argsort(-moved, kind="stable")
+    ordered = [names[j] for j in order]
+    svg = bars(ordered, moved[order].tolist(), "change, in standard deviations of the column")
+    return Figure(svg, "How much each column was changed (root mean square).")

@@ -7,23 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, Understood
+from regfactor.cli.columns import CATEGORY, FLAG, Understood
 from regfactor.cli.encode import varied
 from regfactor.cli.errors import BadInput, count
-from regfactor.cli.job import Job, free_name
+from regfactor.cli.job import Job
 from regfactor.cli.outliers import fitted_rows, outlier_code, without_outliers
-from regfactor.cli.report_sections import (
-    certificate_section,
-    data_section,
-    gap_fact,
-    notes,
-    reading_code,
-    repeat_section,
-)
+from regfactor.cli.report_sections import Report, gap_fact, typed_code
+from regfactor.cli.tables import Table
 from regfactor.core.params import Array
-from regfactor.report import Figure, Grid, Note, Page, Section, Text
+from regfactor.report import Figure, Grid, Note, Text
 from regfactor.report.figures import bars, cloud
 from regfactor.tables.subspace import ConvexSubspace
+
+TRUST = (
+    "Codes are shrunk toward zero, the more the fewer cells a row has. Patterns of similar "
+    "strength can turn into each other when rows are added; their plane is steadier than each "
+    "of them."
+)
 
 
 def run(job: Job, path: Path, dimensions: int) -> None:
@@ -43,31 +43,44 @@ def run(job: Job, path: Path, dimensions: int) -> None:
     job.fit("finding patterns", model, X.iloc[rows])
     codes = np.asarray(model.transform(X))[:, :dimensions]
     rank = model.codes_.shape[1]
-    if rank < dimensions:
-        job.console.note(
-            f"The columns share {count(rank, 'pattern')} only, so that each row has {rank} "
-            f"numbers, not {dimensions}."
-            if rank
-            else "The columns share no pattern beyond noise: there is nothing to embed rows by."
-        )
     shares = _shares(model)
-    lead = "The columns share no pattern beyond noise."
     if rank:
         lead = (
             f"Each of {count(len(X), 'row')} has {codes.shape[1]} of {count(rank, 'pattern')}, "
             f"with {shares[:dimensions].sum():.0%} of the strength of all."
         )
+        lacking = (
+            f"The columns share {count(rank, 'pattern')} only, so that each row has {rank} "
+            f"numbers, not {dimensions}."
+        )
+    else:
+        lead = "The columns share no pattern beyond noise."
+        lacking = "The columns share no pattern beyond noise: there is nothing to embed rows by."
+    if rank < dimensions:
+        job.console.note(lacking)
+    certificate = str(model.certificate_)
     job.console.say(lead)
-    job.console.say(str(model.certificate_))
-    job.console.record |= {
-        "patterns": rank,
-        "shares": shares,
-        "certificate": str(model.certificate_),
-    }
-    page = _page(job, seen, model, codes, (lead, wrong))
-    job.finish(
-        _written(seen, codes), page, model, {"columns": seen.kinds, "dimensions": dimensions}
+    job.console.say(certificate)
+    job.console.record |= {"patterns": rank, "shares": shares, "certificate": certificate}
+    report = Report(
+        title=", embedded",
+        lead=lead,
+        facts=[(str(rank), "patterns found"), gap_fact(model)],
+        story=[Text(_story(model))],
+        result=_result(seen, model, codes),
+        trust=[Text(TRUST)],
+        imports=["from regfactor import ConvexSubspace"],
+        code=[
+            typed_code(seen, "X"),
+            *outlier_code(wrong, "X"),
+            f'model = ConvexSubspace("auto", "auto", random_state={job.settings.seed}).fit(X)',
+            "codes = model.transform(X)",
+            "print(model.certificate_)",
+        ],
+        model=model,
     )
+    info = {"columns": seen.kinds, "dimensions": dimensions}
+    job.finish(with_codes(seen.table, codes), report.page(job, seen), model, info)
 
 
 def _shares(model: Any) -> Array:
@@ -78,21 +91,23 @@ def _shares(model: Any) -> Array:
     return squares
 
 
-def _written(seen: Understood, codes: Array) -> Any:
-    out = seen.table.raw.copy()
-    names = list(out.columns)
-    for j, column in enumerate(codes.T):
-        out[free_name(f"code_{j + 1}", names)] = seen.table.column(column)
-    return out
+def with_codes(table: Table, codes: Array) -> Any:
+    """Return the user's table with the codes of its rows."""
+    return table.with_columns(
+        {f"code_{j}": table.column(column) for j, column in enumerate(codes.T, 1)}
+    )
 
 
-def _page(
-    job: Job, seen: Understood, model: Any, codes: Array, said: tuple[str, list[tuple[int, str]]]
-) -> Page:
-    lead, wrong = said
-    rank = model.codes_.shape[1]
-    shares = _shares(model)
-    facts = [(str(rank), "patterns found"), gap_fact(model)]
+def _story(model: Any) -> str:
+    return (
+        "The table was approximated by as few shared patterns as its cells bear out; their number "
+        f"({model.codes_.shape[1]}) and the strength of the smoothing (alpha = {model.alpha_:.4g}) "
+        "were found by cells held out. A row's codes say how much of each pattern it has. Holes "
+        "need no filling: a row is scored by the cells it has."
+    )
+
+
+def _result(seen: Understood, model: Any, codes: Array) -> list[Any]:
     blocks: list[Any] = []
     if codes.shape[1] > 1:
         groups = _groups(seen)
@@ -105,38 +120,13 @@ def _page(
         blocks.append(
             Figure(svg, f"Rows by their first two codes{color}. Rows that lie together are alike.")
         )
-    if rank:
-        svg = bars(
-            [f"pattern {j + 1}" for j in range(rank)], shares, "share of the strength", percent=True
-        )
-        blocks.append(Figure(svg, "How strong the patterns are."))
-        blocks.append(_loadings(model))
-    else:
-        blocks.append(
-            Note(
-                "No pattern was found that predicts cells better than the means of the columns do."
-            )
-        )
-    story = (
-        "The table was approximated by as few shared patterns as its cells bear out; their number "
-        f"({rank}) and the strength of the smoothing (alpha = {model.alpha_:.4g}) were found by "
-        "cells held out. A row's codes say how much of each pattern it has. Holes need no "
-        "filling: a row is scored by the cells it has."
-    )
-    trust = (
-        "Codes are shrunk toward zero, the more the fewer cells a row has. Patterns of similar "
-        "strength can turn into each other when rows are added; their plane is steadier than each "
-        "of them."
-    )
-    sections = [
-        Section("What was done", [Text(story), *notes(job)]),
-        data_section(seen),
-        Section("The result", blocks),
-        certificate_section(model),
-        Section("How far to trust it", [Text(trust)]),
-        repeat_section(job, _code(job, seen, wrong)),
-    ]
-    return Page(f"{seen.table.path.name}, embedded", lead, facts, sections)
+    shares = _shares(model)
+    if not len(shares):
+        text = "No pattern was found that predicts cells better than the means of the columns do."
+        return [*blocks, Note(text)]
+    names = [f"pattern {j + 1}" for j in range(len(shares))]
+    svg = bars(names, shares, "share of the strength", percent=True)
+    return [*blocks, Figure(svg, "How strong the patterns are."), _loadings(model)]
 
 
 def _groups(seen: Understood) -> str | None:
@@ -158,24 +148,3 @@ def _loadings(model: Any) -> Grid:
         top = np.argsort(-np.abs(row))[:4]
         lines.append((f"pattern {j + 1}", ", ".join(f"{names[i]} ({row[i]:+.2f})" for i in top)))
     return Grid(("pattern", "made of"), lines, "The columns that weigh most in each pattern.")
-
-
-def _code(job: Job, seen: Understood, wrong: list[tuple[int, str]]) -> str:
-    kinds = {
-        name: {FLAG: "boolean", CATEGORY: "category", NUMBER: "float"}[kind]
-        for name, kind in seen.kinds.items()
-    }
-    return "\n".join(
-        [
-            "import numpy as np",
-            "import pandas as pd",
-            "from regfactor import ConvexSubspace",
-            "",
-            reading_code(seen),
-            f"X = frame[{list(kinds)!r}].astype({kinds!r})",
-            *outlier_code(wrong, "X"),
-            f'model = ConvexSubspace("auto", "auto", random_state={job.settings.seed}).fit(X)',
-            "codes = model.transform(X)",
-            "print(model.certificate_)",
-        ]
-    )

@@ -10,19 +10,12 @@ import numpy as np
 
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, TIMES, Understood
 from regfactor.cli.errors import BadInput, count, listed
-from regfactor.cli.job import Job, free_name, pandas
-from regfactor.cli.report_sections import (
-    certificate_section,
-    data_section,
-    gap_fact,
-    notes,
-    reading_code,
-    repeat_section,
-)
-from regfactor.cli.tables import Table
+from regfactor.cli.job import Job
+from regfactor.cli.report_sections import Report, gap_fact
+from regfactor.cli.tables import Table, free_name, pandas
 from regfactor.cli.times import Clock, clock_of
 from regfactor.core.params import Array
-from regfactor.report import Figure, Grid, Note, Page, Section, Text, number
+from regfactor.report import Figure, Grid, Note, Text, number
 from regfactor.report.figures import fan
 from regfactor.series.backtest import (
     MIN_FITTED_ROWS,
@@ -35,18 +28,13 @@ from regfactor.series.backtest import (
     widened,
 )
 
-SHOWN = 6  # series that are drawn
+MAX_DRAWN_SERIES = 6
 
 
 def run(
-    job: Job,
-    path: Path,
-    horizon: int,
-    level: float,
-    time: str | None,
-    given: tuple[int | None, ...],
+    job: Job, path: Path, horizon: int, level: float, time: str | None, *given: int | None
 ) -> None:
-    """Forecast a series, and write it with a report."""
+    """Forecast a series, and write it with a report; `given` are its `Orders`."""
     if not 0 < level < 1:
         raise BadInput(f"--level must lie between 0 and 1, not {level:g}.")
     seen = job.understand(job.read(path), tell=False)
@@ -66,17 +54,20 @@ def run(
     orders = Orders(*given)
     season = clock.season if orders.season is None else orders.season
     with job.console.progress("comparing models on the past"):
-        compared = _compared(job, orders, season, X, (horizon, level))
+        compared = _compared(job, orders, season, X, horizon, level)
         tried = evaluate_candidate(compared, X, horizon, level, season)
     model = _fitted(job, compared, X)
     ahead = widened(model.forecast(horizon, level=level), compared.widening)
-    ahead_of = (
+    evaluation = _sentence(tried, level, names)
+    lead = (
         f"{len(names)} series forecast {count(horizon, 'step')} ahead, from {count(len(X), 'row')}."
+        f" {evaluation}"
     )
-    lead = f"{ahead_of} {_sentence(tried, level, names)}"
+    certificate = str(model.certificate_)
+    chosen = _chosen(compared, model)
     job.console.say(lead)
-    job.console.say(_taken(compared, model))
-    job.console.say(str(model.certificate_))
+    job.console.say(chosen)
+    job.console.say(certificate)
     job.console.record |= {
         "series": names,
         "horizon": horizon,
@@ -86,25 +77,47 @@ def run(
         "d": model.d,
         "season": season,
         "radius": model.radius_,
-        "certificate": str(model.certificate_),
+        "certificate": certificate,
         "widening": compared.widening,
         "compared": {str(c): error for c, error in compared.errors.items()},
         "tried": None if tried is None else _record(tried),
     }
-    out = frame_of(clock, names, ahead, seen.table)
-    page = _page(job, seen, (model, compared), clock, (names, X, ahead), (lead, tried, level))
-    freq = getattr(clock.index, "freqstr", None)
+    facts = [
+        (str(horizon), "steps ahead"),
+        (f"{model.p_} and {model.q_}", "lags of values and of shocks"),
+    ]
+    if tried is not None:
+        facts.append((f"{tried.coverage:.0%}", f"of past values within {level:.0%} intervals"))
+    report = Report(
+        title=", forecast",
+        lead=lead,
+        facts=[*facts, gap_fact(model)],
+        story=[Text(_story(model, chosen, compared.widening, X)), *_choice(compared)],
+        result=_result(clock, names, X, ahead),
+        trust=_trust(tried, evaluation, names, model.p_, level),
+        imports=["from regfactor import RegularizedARMA"],
+        code=[
+            *_sorting_code(clock, seen.table),
+            f"model = RegularizedARMA(p={model.p_}, d={model.d})",
+            f"model.fit(frame[{names!r}].to_numpy(dtype=float))",
+            f"ahead = model.forecast({horizon}, level={level})",
+            f"half = {compared.widening!r} * (ahead.upper - ahead.mean)",
+            "print(ahead.mean, ahead.mean - half, ahead.mean + half)",
+            "print(model.certificate_)",
+        ],
+        model=model,
+    )
     info = {
-        "columns": {n: NUMBER for n in names},
+        "columns": dict.fromkeys(names, NUMBER),
         "horizon": horizon,
         "level": level,
         "time": clock.name,
         "form": clock.form,
-        "freq": freq,
+        "freq": getattr(clock.index, "freqstr", None),
         "rows": len(X),
         "widening": compared.widening,
     }
-    job.finish(out, page, model, info)
+    job.finish(frame_of(clock, names, ahead, seen.table), report.page(job, seen), model, info)
 
 
 def _record(tried: Evaluation) -> dict[str, Any]:
@@ -136,13 +149,13 @@ def _values(job: Job, seen: Understood, clock: Clock) -> tuple[list[str], Array]
 
 
 def _compared(
-    job: Job, orders: Orders, season: int | None, X: Array, asked: tuple[int, float]
+    job: Job, orders: Orders, season: int | None, X: Array, horizon: int, level: float
 ) -> BacktestChoice:
     """Choose the orders that were not given by backtests; note what cannot be fitted."""
     most = len(X) // 2
     if orders.lags is not None and orders.lags > most:
         raise BadInput(f"--lags is {orders.lags}; {count(len(X), 'row')} allow {most} at most.")
-    compared = choose_candidate(arma_candidates(orders, season, X.shape), X, *asked)
+    compared = choose_candidate(arma_candidates(orders, season, X.shape), X, horizon, level)
     open_ = orders.lags is None and orders.season is not None and orders.season > 1
     if open_ and not any(c.season for c in compared.errors):
         job.console.note(
@@ -155,44 +168,34 @@ def _compared(
 def _fitted(job: Job, compared: BacktestChoice, X: Array) -> Any:
     """Return the model that was taken, fitted to all rows.
 
-    Say in terms of this command where it was damped.
+    Note in terms of this command where it was damped.
     """
     model = compared.best.model()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The autoregression has spectral radius")
         job.fit("fitting", model, X)
     if model.scaled_:
-        if compared.errors or model.d:
-            remedy = ""
-        else:
+        remedy = ""
+        if not compared.errors and not model.d:
             remedy = " --difference 1 forecasts changes in place of values."
         job.console.note(f"Undamped, the model would grow without bound, so it was damped.{remedy}")
     return model
 
 
-def _taken(compared: BacktestChoice, model: Any) -> str:
+def _chosen(compared: BacktestChoice, model: Any) -> str:
     """Return which model was chosen, and among how many."""
     found = f" ({model.p_})" if compared.best.lags is None else ""
+    among = ""
     if compared.errors:
         among = f", the lowest backtest error of {len(compared.errors)} models on earlier rows"
-    else:
-        among = ""
     return f"Taken: {compared.best}{found}{among}."
-
-
-def _gain(tried: Evaluation) -> float:
-    """Return by which share errors are smaller than those of the simple forecast."""
-    return 1 - float(np.mean(tried.errors / np.maximum(tried.naive_errors, 1e-300)))
 
 
 def _sentence(tried: Evaluation | None, level: float, names: list[str]) -> str:
     if tried is None:
         return "The series is too short to try forecasts on its past."
-    gain = _gain(tried)
-    if gain > 0:
-        better = f"{gain:.0%} smaller than"
-    else:
-        better = f"{-gain:.0%} larger than"
+    gain = 1 - float(np.mean(tried.errors / np.maximum(tried.naive_errors, 1e-300)))
+    better = f"{gain:.0%} smaller than" if gain > 0 else f"{-gain:.0%} larger than"
     average = ", on average over the series" if len(names) > 1 else ""
     promised = ", fewer than promised" if tried.coverage < level else ""
     return (
@@ -212,11 +215,6 @@ def _worse(tried: Evaluation, names: list[str]) -> str:
     if worse and len(names) > 1:
         return f" They were no smaller for {listed(worse, 5)}."
     return ""
-
-
-def _doubtful(tried: Evaluation, level: float) -> bool:
-    """Return whether intervals covered too little, or errors were not below the naive ones."""
-    return tried.coverage < level or bool(np.any(tried.errors >= tried.naive_errors))
 
 
 def frame_of(clock: Clock, names: list[str], ahead: Any, table: Table) -> Any:
@@ -239,77 +237,57 @@ def _spelled(index: Any, form: str | None) -> list[str]:
     return words
 
 
-def _page(
-    job: Job,
-    seen: Understood,
-    taken: tuple[Any, BacktestChoice],
-    clock: Clock,
-    what: tuple[list[str], Array, Any],
-    said: tuple[str, Evaluation | None, float],
-) -> Page:
-    (model, compared) = taken
-    (names, X, ahead) = what
-    (lead, tried, level) = said
-    facts = [
-        (str(len(ahead)), "steps ahead"),
-        (f"{model.p_} and {model.q_}", "lags of values and of shocks"),
-    ]
-    if tried is not None:
-        facts.append((f"{tried.coverage:.0%}", f"of past values within {level:.0%} intervals"))
-    facts.append(gap_fact(model))
-    story = (
+def _story(model: Any, chosen: str, widening: float, X: Array) -> str:
+    wider = ""
+    if widening > 1:
+        wider = f", and by a factor of {number(widening)} more, as errors on earlier rows asked for"
+    missing = int(np.isnan(X).sum())
+    filled = ""
+    if missing:
+        filled = f" Filled on the way: {count(missing, 'missing value')} of the past."
+    return (
         "All series were forecast together, each from the past of all, by a vector autoregression "
         f"with a moving average of {count(model.q_, 'lag')}, solved as one convex problem. "
-        f"{_taken(compared, model)} Intervals are those of Gaussian shocks, widened for what is "
-        f"not known of the coefficients{_wider(compared)}."
+        f"{chosen} Intervals are those of Gaussian shocks, widened for what is not known of the "
+        f"coefficients{wider}.{filled}"
     )
-    if np.isnan(X).any():
-        story += (
-            f" Filled on the way: {count(int(np.isnan(X).sum()), 'missing value')} of the past."
-        )
-    result: list[Any] = [
-        Figure(_drawn(clock, X[:, j], ahead, j, name, level), f"{name}: observed and forecast.")
-        for j, name in enumerate(names[:SHOWN])
-    ]
-    if len(names) > SHOWN:
-        result.append(Text(f"{len(names) - SHOWN} more series are in the table only."))
-    trust: list[Any] = [
-        (Note if tried is not None and _doubtful(tried, level) else Text)(
-            _sentence(tried, level, names)
-        )
-    ]
-    if tried is not None:
-        lines = [
-            (n, number(a), number(b))
-            for n, a, b in zip(names[:30], tried.errors, tried.naive_errors, strict=False)
-        ]
-        trust.append(Grid(("series", "mean error", f"of {tried.naive}"), lines))
-    trust.append(
-        Text(
-            "A forecast goes on as the past did: it knows nothing of a change of rules. It looks "
-            f"back {count(model.p_, 'step')}, and sees no season that is longer."
-        )
+
+
+def _result(clock: Clock, names: list[str], X: Array, ahead: Any) -> list[Any]:
+    """Return a figure for each of the first series: its last values and its forecasts."""
+    blocks: list[Any] = []
+    horizon = len(ahead)
+    last = clock.index[-max(4 * horizon, 40) :]
+    future = clock.ahead(horizon)
+    if isinstance(last, pandas().PeriodIndex):
+        last = last.to_timestamp()
+        future = future.to_timestamp()
+    for j, name in enumerate(names[:MAX_DRAWN_SERIES]):
+        observed = (last, X[-len(last) :, j])
+        expected = (future, ahead.mean[:, j], ahead.lower[:, j], ahead.upper[:, j])
+        svg = fan(observed, expected, name, ahead.level)
+        blocks.append(Figure(svg, f"{name}: observed and forecast."))
+    if len(names) > MAX_DRAWN_SERIES:
+        blocks.append(Text(f"{len(names) - MAX_DRAWN_SERIES} more series are in the table only."))
+    return blocks
+
+
+def _trust(
+    tried: Evaluation | None, evaluation: str, names: list[str], lags: int, level: float
+) -> list[Any]:
+    horizon = Text(
+        "A forecast goes on as the past did: it knows nothing of a change of rules. It looks "
+        f"back {count(lags, 'step')}, and sees no season that is longer."
     )
-    sections = [
-        Section("What was done", [Text(story), *_choice(compared), *notes(job)]),
-        data_section(seen),
-        Section("The result", result),
-        certificate_section(model),
-        Section("How far to trust it", trust),
-        repeat_section(job, _code(seen, names, (model, ahead, compared.widening), clock)),
+    if tried is None:
+        return [Text(evaluation), horizon]
+    doubtful = tried.coverage < level or bool(np.any(tried.errors >= tried.naive_errors))
+    lines = [
+        (n, number(a), number(b))
+        for n, a, b in zip(names[:30], tried.errors, tried.naive_errors, strict=False)
     ]
-    return Page(f"{seen.table.path.name}, forecast", lead, facts, sections)
-
-
-def _wider(compared: BacktestChoice) -> str:
-    """Return by how much intervals were widened after errors on earlier rows.
-
-    Nothing where they held enough.
-    """
-    factor = compared.widening
-    if factor > 1:
-        return f", and by a factor of {number(factor)} more, as errors on earlier rows asked for"
-    return ""
+    errors = Grid(("series", "mean error", f"of {tried.naive}"), lines)
+    return [Note(evaluation) if doubtful else Text(evaluation), errors, horizon]
 
 
 def _choice(compared: BacktestChoice) -> list[Any]:
@@ -328,47 +306,12 @@ def _choice(compared: BacktestChoice) -> list[Any]:
     ]
 
 
-def _drawn(clock: Clock, seen: Array, ahead: Any, j: int, name: str, level: float) -> str:
-    pd = pandas()
-    h = len(ahead)
-    last = clock.index[-max(4 * h, 40) :]
-    future = clock.ahead(h)
-    if isinstance(last, pd.PeriodIndex):
-        last = last.to_timestamp()
-        future = future.to_timestamp()
-    return fan(
-        (last, seen[-len(last) :]),
-        (future, ahead.mean[:, j], ahead.lower[:, j], ahead.upper[:, j]),
-        name,
-        level,
-    )
-
-
-def _code(seen: Understood, names: list[str], made: tuple[Any, Any, float], clock: Clock) -> str:
-    model, ahead, widening = made
-    lines = [
-        "import numpy as np",
-        "import pandas as pd",
-        "from regfactor import RegularizedARMA",
-        "",
-        reading_code(seen),
-    ]
-    if clock.name in seen.table.names:
-        # quarters are in order as they are spelled
-        dated = clock.form is not None and "%q" not in clock.form
-        if dated:
-            key = f", key=lambda t: pd.to_datetime(t, format={clock.form!r})"
-        else:
-            key = ""
-        lines.append(f"frame = frame.sort_values({clock.name!r}{key})")
-    return "\n".join(
-        [
-            *lines,
-            f"model = RegularizedARMA(p={model.p_}, d={model.d})",
-            f"model.fit(frame[{names!r}].to_numpy(dtype=float))",
-            f"ahead = model.forecast({len(ahead)}, level={ahead.level})",
-            f"half = {widening!r} * (ahead.upper - ahead.mean)",
-            "print(ahead.mean, ahead.mean - half, ahead.mean + half)",
-            "print(model.certificate_)",
-        ]
-    )
+def _sorting_code(clock: Clock, table: Table) -> list[str]:
+    """Return the line that puts rows in the order of their times, where a column holds them."""
+    if clock.name not in table.names:
+        return []
+    key = ""
+    # quarters are in order as they are spelled
+    if clock.form is not None and "%q" not in clock.form:
+        key = f", key=lambda t: pd.to_datetime(t, format={clock.form!r})"
+    return [f"frame = frame.sort_values({clock.name!r}{key})"]

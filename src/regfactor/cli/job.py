@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import shlex
 import sys
 import warnings
@@ -25,7 +24,7 @@ from regfactor.cli.errors import (
     listed,
 )
 from regfactor.cli.outputs import RENAMED, Outputs
-from regfactor.cli.tables import Reading, Table, read
+from regfactor.cli.tables import Reading, Table, pandas, read
 from regfactor.fitting.fallback import fit_or_default
 from regfactor.report.page import Page
 from regfactor.saving import UntrustedModel, save
@@ -256,15 +255,3 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-def free_name(name: str, taken: Sequence[str]) -> str:
-    """Return a name for a new column that the table does not have."""
-    while name in taken:
-        name += "_"
-    return name
-
-
-def pandas() -> Any:
-    """Import pandas when it is needed."""
-    return importlib.import_module("pandas")

@@ -14,8 +14,8 @@ from regfactor.cli import label_report
 from regfactor.cli.columns import Understood
 from regfactor.cli.complete import fill
 from regfactor.cli.encode import encoder, features, plain, rows_of, varied
-from regfactor.cli.job import Job, free_name
-from regfactor.cli.labeled import Labeled, Predicted, Unit
+from regfactor.cli.job import Job
+from regfactor.cli.labeled import Labeled, Predicted, Unit, add_labels
 from regfactor.cli.statements import Statement, constraints, parse
 from regfactor.cli.targets import Target, target_of
 from regfactor.core.params import Array
@@ -72,7 +72,7 @@ def run(
         "scale": done.unit.scale,
         "half_width": half,
         "level": LEVEL,
-        "spelled": [_plain(v) for v in spellings(table.raw[name], target)],
+        "spelled": [_as_python(label) for label in spellings(table.raw[name], target)],
     }
     job.finish(_written(done), label_report.page(job, done), done.model, info)
 
@@ -191,13 +191,10 @@ def _predicted(
     if task.is_classification:
         P = class_probabilities(model, X, task)
         return Predicted(P.argmax(axis=1), probabilities=P.max(axis=1))
-    values = np.asarray(model.predict(X)) * unit.scale + unit.center
-    limits = None
-    if crossed is not None:
-        limits = intervals(crossed, task, X)
+    limits = None if crossed is None else intervals(crossed, task, X)
     if limits is not None:
         limits = limits.in_units(unit.center, unit.scale)
-    return Predicted(values, limits=limits)
+    return Predicted(unit.restore(np.asarray(model.predict(X))), limits=limits)
 
 
 def _written(done: Labeled) -> Any:
@@ -208,41 +205,23 @@ def _written(done: Labeled) -> Any:
     at = np.flatnonzero(~target.labeled)
     if target.is_classification:
         spelled = spellings(table.raw[target.name], target)
-        new = [spelled[j] for j in done.predicted.values[at]]
-        fill_classes(out, target.name, at, new)
+        labels = [spelled[j] for j in done.predicted.values[at]]
+        column = out[target.name].astype(object)
+        # a last None keeps the array one-dimensional whatever the labels are
+        column.iloc[at] = np.array([*labels, None], dtype=object)[:-1]
+        if hasattr(out[target.name].dtype, "categories"):
+            column = column.infer_objects()
+        out[target.name] = column
     else:
         fill(out, target.name, at, done.predicted.values[at], table)
-    names = list(out.columns)
-    out[free_name(f"{target.name}_given", names)] = target.labeled
-    extra: dict[str, Array] = {}
-    if done.predicted.probabilities is not None:
-        extra["probability"] = done.predicted.probabilities
-    if done.predicted.limits is not None:
-        extra["lower"] = done.predicted.limits.lower
-        extra["upper"] = done.predicted.limits.upper
-    for end, values in extra.items():
-        cells = [
-            None if given else table.cell(float(v))
-            for v, given in zip(values, target.labeled, strict=True)
-        ]
-        out[free_name(f"{target.name}_{end}", names)] = cells
+    add_labels(out, target.name, target.labeled, done.predicted.details, table)
     return out
 
 
-def _plain(value: Any) -> Any:
+def _as_python(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return value
-
-
-def fill_classes(out: Any, name: str, at: Array, new: list[Any]) -> None:
-    """Write labels into some cells, in the type of the column where it can hold them."""
-    column = out[name].astype(object)
-    column.iloc[at] = np.array([*new, None], dtype=object)[:-1]
-    if hasattr(out[name].dtype, "categories"):
-        out[name] = column.infer_objects()
-    else:
-        out[name] = column
 
 
 def spellings(raw: Any, target: Target) -> list[Any]:

@@ -10,7 +10,6 @@ import numpy as np
 from regfactor.cli.columns import NUMBER, Understood
 from regfactor.cli.errors import count
 from regfactor.cli.job import Job, quiet
-from regfactor.cli.report_sections import reading_code
 from regfactor.core.params import Array
 from regfactor.tables.outliers import MAX_FITTED_ROWS, gross_outliers
 
@@ -83,28 +82,23 @@ def outlier_code(cells: list[tuple[int, str]], frame: str) -> list[str]:
     ]
 
 
-def search_code(job: Job, seen: Understood, found: TableOutliers) -> str:
-    """Return the Python code that finds the same outliers, or that reads the table."""
+def search_code(job: Job, seen: Understood, found: TableOutliers) -> tuple[list[str], list[str]]:
+    """Return the imports and the lines of Python that find the same outliers, empty without any."""
     if not found.judged:
-        return f"import numpy as np\nimport pandas as pd\n\n{reading_code(seen)}"
+        return [], []
     rows = ""
     if len(seen.frame) > MAX_FITTED_ROWS:
         rows = (
             f", rows=np.sort(np.random.default_rng({job.settings.seed}).choice("
             f"len(values), {MAX_FITTED_ROWS}, replace=False))"
         )
-    return "\n".join(
-        [
-            "import numpy as np",
-            "import pandas as pd",
-            "from regfactor.tables.outliers import gross_outliers",
-            "",
-            reading_code(seen),
-            f"values = frame[{found.judged!r}].astype(float)",
-            f"found = gross_outliers(values, random_state={job.settings.seed}{rows})",
-            "print(found.flagged.sum(axis=0))",
-        ]
-    )
+    imports = ["from regfactor.tables.outliers import gross_outliers"]
+    lines = [
+        f"values = frame[{found.judged!r}].astype(float)",
+        f"found = gross_outliers(values, random_state={job.settings.seed}{rows})",
+        "print(found.flagged.sum(axis=0))",
+    ]
+    return imports, lines
 
 
 def flagged_cells(flagged: Any) -> list[tuple[int, str]]:

@@ -2,18 +2,70 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
 from regfactor.cli.code import wrapped
-from regfactor.cli.columns import TIMES, Understood
+from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TIMES, Understood
 from regfactor.cli.errors import count
 from regfactor.cli.job import Job
-from regfactor.report import Code, Figure, Grid, Note, Section, Text, at_most
+from regfactor.report import Code, Figure, Grid, Note, Page, Section, Text, at_most
 from regfactor.report.figures import convergence
 
 MOST_COLUMNS = 40
+DTYPES = {FLAG: "boolean", CATEGORY: "category", NUMBER: "float"}
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """The parts of a report that differ from command to command.
+
+    `model` is None where none was fitted; `code` are the lines of Python after those that read the
+    table, and `imports` the lines before them.
+    """
+
+    title: str
+    lead: str
+    facts: list[tuple[str, str]]
+    story: list[Any]
+    result: list[Any]
+    trust: list[Any]
+    imports: list[str]
+    code: list[str]
+    model: Any = None
+    about_data: str = ""
+    after_result: Section | None = None
+
+    def page(self, job: Job, seen: Understood) -> Page:
+        """Return the page, with the sections that all reports share."""
+        sections = [
+            Section("What was done", [*self.story, *notes(job)]),
+            data_section(seen, self.about_data),
+            Section("The result", self.result),
+        ]
+        if self.after_result is not None:
+            sections.append(self.after_result)
+        if self.model is not None:
+            sections.append(certificate_section(self.model))
+        if self.trust:
+            sections.append(Section("How far to trust it", self.trust))
+        sections.append(repeat_section(job, python_code(seen, self.imports, self.code)))
+        return Page(f"{seen.table.path.name}{self.title}", self.lead, self.facts, sections)
+
+
+def python_code(seen: Understood, imports: list[str], lines: list[str]) -> str:
+    """Return a program that imports what it needs, reads the table and goes on with some lines."""
+    start = ["import numpy as np", "import pandas as pd", *imports, ""]
+    return "\n".join([*start, reading_code(seen), *lines])
+
+
+def typed_code(seen: Understood, variable: str) -> str:
+    """Return the line that takes the inputs from the frame in their types."""
+    dtypes = {name: DTYPES[kind] for name, kind in seen.kinds.items()}
+    return f"{variable} = frame[{list(dtypes)!r}].astype({dtypes!r})"
 
 
 def data_section(seen: Understood, more: str = "") -> Section:
@@ -45,28 +97,8 @@ def data_section(seen: Understood, more: str = "") -> Section:
 def certificate_section(model: Any) -> Section:
     """Return what is proven of a fit, in plain words."""
     certificate = getattr(model, "certificate_", None)
-    if certificate is None and type(model).__module__.startswith("sklearn."):
-        return Section(
-            "Is it the best fit?",
-            [
-                Text(
-                    f"{type(model).__name__} is a convex problem, which scikit-learn solves to its "
-                    "own tolerance: no other start would give another result. It comes without a "
-                    "certificate."
-                )
-            ],
-        )
     if certificate is None:
-        return Section(
-            "Is it the best fit?",
-            [
-                Text(
-                    f"{type(model).__name__} is solved by local search: there is no proof that no "
-                    "better solution of the same problem exists. Other seeds (--seed) show how "
-                    "much hangs on the start."
-                )
-            ],
-        )
+        return Section("Is it the best fit?", [Text(_without_certificate(model))])
     blocks: list[Any] = [
         Text(plain_certificate(model)),
         Text(
@@ -88,6 +120,19 @@ def certificate_section(model: Any) -> Section:
             )
         )
     return Section("Is it the best fit?", blocks)
+
+
+def _without_certificate(model: Any) -> str:
+    name = type(model).__name__
+    if type(model).__module__.startswith("sklearn."):
+        return (
+            f"{name} is a convex problem, which scikit-learn solves to its own tolerance: no other "
+            "start would give another result. It comes without a certificate."
+        )
+    return (
+        f"{name} is solved by local search: there is no proof that no better solution of the same "
+        "problem exists. Other seeds (--seed) show how much hangs on the start."
+    )
 
 
 def plain_certificate(model: Any) -> str:
@@ -113,8 +158,6 @@ def gap_fact(model: Any) -> tuple[str, str]:
 
 def repeat_section(job: Job, code: str) -> Section:
     """Return the command and the Python code that give the same result."""
-    from importlib.metadata import version
-
     return Section(
         "Repeat it",
         [

@@ -15,7 +15,7 @@ import io
 import re
 import warnings
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -107,6 +107,10 @@ class Table:
             return [self.cell(float(v)) for v in numbers]
         return numbers
 
+    def with_columns(self, new: Mapping[str, Any]) -> Any:
+        """Return the table with new columns, under names that it does not have."""
+        return add_columns(self.raw.copy(), new)
+
     def place(self, name: str, what: str = "column") -> int:
         """Return where a column stands; raise, with the nearest name, where there is none."""
         if name not in self.names:
@@ -115,6 +119,26 @@ class Table:
                 f" Its columns are {listed(self.names)}."
             )
         return self.names.index(name)
+
+
+def add_columns(frame: Any, new: Mapping[str, Any]) -> Any:
+    """Add columns to a table, under names that it does not have, and return it."""
+    taken = list(frame.columns)
+    for name, cells in new.items():
+        frame[free_name(name, taken)] = cells
+    return frame
+
+
+def free_name(name: str, taken: Sequence[str]) -> str:
+    """Return a name for a new column that the table does not have."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def pandas() -> Any:
+    """Import pandas when it is needed."""
+    return importlib.import_module("pandas")
 
 
 def spell(value: Any, decimal: str = ".") -> str:
@@ -252,7 +276,7 @@ def _first_row(buffer: io.StringIO, separator: str, path: Path) -> list[str]:
 
 
 def _rows(buffer: io.StringIO, names: list[str], separator: str, path: Path) -> Any:
-    pd = importlib.import_module("pandas")
+    pd = pandas()
     start = buffer.tell()
     try:
         with warnings.catch_warnings():
@@ -332,7 +356,7 @@ def _of_binary(path: Path) -> Table:
     if path.suffix.lower() == ".npz":
         frame, notes = _of_arrays(path)
         return Table(path, frame, False, notes=notes)
-    pd = importlib.import_module("pandas")
+    pd = pandas()
     pa = importlib.import_module("pyarrow")
     if path.suffix.lower() == ".parquet":
         reader = pd.read_parquet
@@ -381,11 +405,11 @@ def _of_arrays(path: Path) -> tuple[Any, tuple[str, ...]]:
     notes = (
         f"Of {path.name} only {name} and vectors of its length are read, without {listed(others)}.",
     )
-    return importlib.import_module("pandas").DataFrame(columns | vectors), notes if others else ()
+    return pandas().DataFrame(columns | vectors), notes if others else ()
 
 
 def _frame(rows: Sequence[Any], names: list[str]) -> Any:
-    return importlib.import_module("pandas").DataFrame(rows, columns=names)
+    return pandas().DataFrame(rows, columns=names)
 
 
 def _is_number(text: str) -> bool:

@@ -10,7 +10,8 @@ import numpy as np
 from regfactor.cli.columns import CATEGORY, DATE, ID, MANY, PROSE, SAID, Understood
 from regfactor.cli.dates import QUARTER, odd_cell, odd_date, parsed
 from regfactor.cli.errors import BadInput
-from regfactor.cli.job import Job, pandas
+from regfactor.cli.job import Job
+from regfactor.cli.tables import pandas
 from regfactor.series.arma.forecast import Times
 
 CALENDAR = ("MS", "ME", "QS", "QE", "YS", "YE")  # rules of dates that have no even step
