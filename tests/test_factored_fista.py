@@ -165,7 +165,7 @@ def test_claimed_bounds_hold_when_recomputed_from_scratch():
 
 @pytest.mark.parametrize("loss", [Squared(), Logistic()], ids=str)
 def test_sweeps_may_begin_on_some_rows_of_a_tall_table(loss, monkeypatch):
-    monkeypatch.setattr(atoms, "SAMPLE", 30)
+    monkeypatch.setattr(atoms, "SAMPLE_ROWS", 30)
     dense, sparse = problems(loss, True, n=150)
     found = solve(sparse, tol=1e-6, solver=FactoredFista(tol=1e-6))
     assert found.objective == pytest.approx(optimum(dense).objective, rel=2e-6)

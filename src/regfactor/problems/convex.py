@@ -27,19 +27,25 @@ from regfactor.problems.design import Design
 from regfactor.problems.gradient_operator import GradientOperator
 from regfactor.problems.term import Term
 
-# cached, and the same for every alpha
-STRENGTHLESS = ("null", "_null_norm", "_majorant", "_null_objective", "floor", "_least_above")
-# instead of factors of predictors < 0
-NEGATIVE = "loss='gamma_log', or ExponentialFamilyPCA(family='gamma')"
-POSITIVE = (
+# names of cached properties that are the same for every alpha
+INDEPENDENT_OF_ALPHA = (
+    "null",
+    "_null_norm",
+    "_majorant",
+    "_null_objective",
+    "floor",
+    "_least_above",
+)
+# what to use instead for predictors < 0 and for predictors >= 0
+NEGATIVE_REMEDY = "loss='gamma_log', or ExponentialFamilyPCA(family='gamma')"
+POSITIVE_REMEDY = (
     "FactorModel with on_codes=NonNegative() and on_components=NonNegative(), or a loss on the "
     "whole line"
 )
-# curvatures of the envelopes that stand for a loss with kinks
-STIFFNESSES = tuple(10.0**k for k in range(-2, 8))
-# of repairs of a dual point that undo each other, and what of it is left at their end
-TURNS = 20
-ROUNDINGS = 64
+# curvatures of the envelopes that approximate a loss with kinks
+ENVELOPE_CURVATURES = tuple(10.0**k for k in range(-2, 8))
+MAX_REPAIR_ROUNDS = 20  # of a dual point under constraints of both its rows and its columns
+REPAIR_ROUNDING = 64  # rounding errors that may be left at their end
 
 
 @dataclass(frozen=True)
@@ -82,9 +88,10 @@ class Convex(Problem[FactorPoint]):
         if not self.data.unbounded:
             restricted = {str(t.loss): t.loss for t in self.data.terms if not t.loss.unbounded}
             below = any(loss.link_domain.high == 0 for loss in restricted.values())
+            remedy = NEGATIVE_REMEDY if below else POSITIVE_REMEDY
             raise UnsupportedProblem(
                 f"{', '.join(sorted(restricted))} restricts the predictor, and no gauge can keep Z "
-                f"there. Use {NEGATIVE if below else POSITIVE}.",
+                f"there. Use {remedy}.",
             )
         self.gauge.check(self.shape[1])
 
@@ -114,20 +121,19 @@ class Convex(Problem[FactorPoint]):
         """Return the same problem at another strength, with what was computed of Z = 0."""
         other = replace(self, alpha=alpha)
         other.__dict__.update(
-            {name: self.__dict__[name] for name in STRENGTHLESS if name in self.__dict__},
+            {name: self.__dict__[name] for name in INDEPENDENT_OF_ALPHA if name in self.__dict__},
         )
         return other
 
     def of_rows(self, rows: Array) -> Convex:
         """Return the problem of some rows of a sparse table, with alpha scaled to their number."""
-        scale = self.map.diagonal
-        return replace(
-            self,
-            data=self.data.of_rows(rows),
-            alpha=self.alpha * float(np.sqrt(len(rows) / self.data.shape[0])),
-            map=RowScale(np.ravel(scale)[rows]) if np.ndim(scale) else self.map,
-            design=None if self.design is None else replace(self.design, D=self.design.D[rows]),
-        )
+        alpha = self.alpha * float(np.sqrt(len(rows) / self.data.shape[0]))
+        part = replace(self, data=self.data.of_rows(rows), alpha=alpha)
+        if np.ndim(self.map.diagonal):
+            part = replace(part, map=RowScale(np.ravel(self.map.diagonal)[rows]))
+        if self.design is not None:
+            part = replace(part, design=replace(self.design, D=self.design.D[rows]))
+        return part
 
     def astype(self, dtype: type) -> Convex:
         """Return the same problem in another precision."""
@@ -136,17 +142,29 @@ class Convex(Problem[FactorPoint]):
 
     def predictor(self, Z: Array | Factors, B: Array | None) -> Array:
         """map(Z) + D B at the entries of the table."""
-        mapped = self.mapped(Z)
-        layout = self.data.layout
+        return self.predictor_from(self.mapped(Z), B)
+
+    def predictor_from(self, mapped: Array, B: Array | None) -> Array:
+        """map(Z) + D B for a given map(Z)."""
         if self.design is None or B is None:
             return mapped
-        return mapped + layout.apply(self.design.D, B)
+        return mapped + self.data.layout.apply(self.design.D, B)
+
+    def ridge_cost(self, B: Array | None) -> float:
+        """(ridge/2) |B|^2."""
+        if self.design is None or B is None:
+            return 0.0
+        return self.design.cost(B)
 
     def mapped(self, Z: Array | Factors) -> Array:
         """map(Z) at the entries of the table."""
-        if self.data.layout.sparse:
-            return self.data.layout.entries(self.map.of_factors(Z) if isinstance(Z, Factors) else Z)
-        return self.map(Z.dense() if isinstance(Z, Factors) else Z)
+        if isinstance(Z, Factors):
+            if not self.sparse:
+                return self.map(Z.dense())
+            Z = self.map.of_factors(Z)
+        elif not self.sparse:
+            return self.map(Z)
+        return self.data.layout.entries(Z)
 
     def best_coefficients(self, Z: Array | Factors, B: Array | None = None) -> Array | None:
         """Return the best B for a given Z, starting from B."""
@@ -163,28 +181,26 @@ class Convex(Problem[FactorPoint]):
         # the loss couples columns of B, which must then move together
         if any(t.loss.rowwise for t in data.terms):
             return self.design.profile_jointly(
-                lambda B: data.value_and_gradient(mapped + data.layout.apply(D, B)),
+                lambda B: data.value_and_gradient(self.predictor_from(mapped, B)),
                 B,
             )
 
         def evaluate(B: Array) -> tuple[Array, Array, Array]:
-            P = mapped + data.layout.apply(D, B)
+            P = self.predictor_from(mapped, B)
             return data.column_values(P), data.gradient(P), data.hessian(P)
 
         return self.design.profile(evaluate, B, self._majorant, data.layout, data.quadratic)
 
     def coefficients_step(self, mapped: Array, B: Array | None) -> Array | None:
-        """Return B after one Newton step at given map(Z).
-
-        The best B where the loss is quadratic.
-        """
-        if self.design is None or B is None:
+        """Return B after one Newton step at given map(Z), which is exact for quadratic losses."""
+        design = self.design
+        if design is None or B is None:
             return None
-        layout = self.data.layout
-        P = mapped + layout.apply(self.design.D, B)
+        P = self.predictor_from(mapped, B)
         g = self.data.gradient(P)
         h = self.data.hessian(P)
-        return self.design.kept(newton_step(g, h, self.design.D, B, self.design.strengths, layout))
+        B = newton_step(g, h, design.D, B, design.strengths, self.data.layout)
+        return design.kept(B)
 
     @cached_property
     def _majorant(self) -> Array:
@@ -198,8 +214,7 @@ class Convex(Problem[FactorPoint]):
         """Return f(Z) = min_B L + ridge, its gradient in Z (sparse for sparse data) and that B."""
         B = self.best_coefficients(Z, B0)
         value, g = self.data.value_and_gradient(self.predictor(Z, B))
-        ridge = 0.0 if self.design is None or B is None else self.design.cost(B)
-        return value + ridge, self._adjoint(g), B
+        return value + self.ridge_cost(B), self._adjoint(g), B
 
     def _adjoint(self, entries: Array) -> Any:
         return self.map.adjoint(self.data.layout.matrix(entries))
@@ -208,14 +223,11 @@ class Convex(Problem[FactorPoint]):
         """Return the objective of given factors, an upper bound of the optimum by construction."""
         if B is None and self.data.smooth:
             B = self.best_coefficients(F)
-        ridge = 0.0 if self.design is None or B is None else self.design.cost(B)
-        return self.data.value(self.predictor(F, B)) + ridge + self.alpha * self.gauge.cost(F)
+        loss = self.data.value(self.predictor(F, B)) + self.ridge_cost(B)
+        return loss + self.alpha * self.gauge.cost(F)
 
     def dual_point(self, Z: Array | Factors, B: Array | None) -> Array:
-        """Return the gradient of L at a point, by entries.
-
-        The dual point that belongs to it at the optimum.
-        """
+        """Return the gradient of L at a point, by entries: at the optimum, the dual solution."""
         return self.data.gradient(self.predictor(Z, B))
 
     def bound(self, Y: Array) -> Bound:
@@ -229,18 +241,16 @@ class Convex(Problem[FactorPoint]):
         return self._bound(Y, *self.dual_norm(Y))
 
     def _bound(self, Y: Array, norm: float, rigorous: bool) -> Bound:
-        longest = min(2.0, self.alpha / norm if norm > 0 else 1.0)
-        return Bound(
-            self._best_scale(Y, self.data.max_feasible_scale(Y, longest)),
-            rigorous and not self._coupled,
-        )
+        longest = min(2.0, self.alpha / norm) if norm > 0 else 1.0
+        value = self._best_scale(Y, self.data.max_feasible_scale(Y, longest))
+        return Bound(value, rigorous and not self._coupled)
 
     def dual_norm(self, Y: Array) -> tuple[float, bool]:
         """Return |||map*(Y)|||_* rounded up, and whether that is proven.
 
-        An iteration serves a large sparse table.
+        The norm of a large sparse table is found by an iteration.
         """
-        if self.data.layout.sparse and isinstance(self.gauge, Trace):
+        if self.sparse and isinstance(self.gauge, Trace):
             return self.gradient_operator(Y).norm_and_proof()
         polar = self.gauge.polar(self._adjoint(Y), 0)
         return polar.value, polar.rigorous
@@ -248,47 +258,39 @@ class Convex(Problem[FactorPoint]):
     def gradient_operator(self, Y: Array) -> GradientOperator:
         """Return map*(Y) in the scale of the gauge, as an operator that is never formed."""
         rows = self.map.diagonal
-        return GradientOperator(
-            self.data.layout,
-            Y,
-            np.ravel(rows) if np.ndim(rows) else rows,
-            self.gauge.scale,
-        )
+        if np.ndim(rows):
+            rows = np.ravel(rows)
+        return GradientOperator(self.data.layout, Y, rows, self.gauge.scale)
 
     def feasible(self, Y: Array) -> Array:
-        """Return a dual point moved into the domain of L* and freed of D.
-
-        Only its dual norm may still be too large.
-        """
-        return self._annihilated(
-            self.data.feasible(np.nan_to_num(Y, nan=0.0, posinf=0.0, neginf=0.0)),
-        )
+        """Return a dual point in the domain of L* with D'Y = 0, up to its dual norm feasible."""
+        finite = np.nan_to_num(Y, nan=0.0, posinf=0.0, neginf=0.0)
+        return self._annihilated(self.data.feasible(finite))
 
     def level(self, Y: Array, target: float) -> float:
         """Return the largest dual norm at which a feasible Y, scaled, proves an optimum >= target.
 
         The dual value of s Y is concave in s; its parabola at s = 1 (exact for quadratic losses)
-        tells the least s. Zero if no scale will do.
+        gives the least s. Zero if no scale will do.
         """
-        at = (0.96, 0.98, 1.0)
-        low, middle, high = (self.dual_value(s, Y) for s in at)
+        low = self.dual_value(0.96, Y)
+        middle = self.dual_value(0.98, Y)
+        high = self.dual_value(1.0, Y)
         if not np.isfinite(low + middle + high):
             return 0.0
-        bend = (low - 2 * middle + high) / 0.02**2
-        slope = (high - low) / 0.04 + 0.02 * bend  # at s = 1
-        miss = target - high
-        if bend >= 0:  # a line, up to rounding
-            if slope > 0:
-                least = 1 + miss / slope
-            elif miss <= 0:
-                least = 0.0
-            else:
-                least = np.inf
-        else:
-            root = slope**2 + 2 * bend * miss
-            least = 1 - (slope - np.sqrt(root)) / bend if root >= 0 else np.inf
-        most = self.data.max_feasible_scale(Y, 2.0)
-        if least <= most:
+        curvature = (low - 2 * middle + high) / 0.02**2
+        derivative = (high - low) / 0.04 + 0.02 * curvature  # at s = 1
+        shortfall = target - high
+        discriminant = derivative**2 + 2 * curvature * shortfall
+        least = np.inf
+        if curvature < 0:
+            if discriminant >= 0:
+                least = 1 - (derivative - np.sqrt(discriminant)) / curvature
+        elif derivative > 0:  # a line, up to rounding
+            least = 1 + shortfall / derivative
+        elif shortfall <= 0:
+            least = 0.0
+        if least <= self.data.max_feasible_scale(Y, 2.0):
             return float(self.alpha / max(least, 0.5))
         return 0.0
 
@@ -298,22 +300,26 @@ class Convex(Problem[FactorPoint]):
         They are the ends, one, and the top of the parabola through three points, which is exact for
         quadratic losses.
         """
-        v = [self.data.infimum, self.dual_value(longest / 2, Y), self.dual_value(longest, Y)]
-        tries = [1.0] if longest > 1 else []
-        bend = v[0] - 2 * v[1] + v[2]
-        if np.isfinite(bend) and bend < 0:
-            tries.append(float(np.clip(longest / 2 * (1 + (v[0] - v[2]) / (2 * bend)), 0, longest)))
-        values = [*v, *(self.dual_value(s, Y) for s in tries)]
+        half = longest / 2
+        low = self.data.infimum
+        middle = self.dual_value(half, Y)
+        high = self.dual_value(longest, Y)
+        values = [low, middle, high]
+        if longest > 1:
+            values.append(self.dual_value(1.0, Y))
+        curvature = low - 2 * middle + high
+        if np.isfinite(curvature) and curvature < 0:
+            top = half * (1 + (low - high) / (2 * curvature))
+            values.append(self.dual_value(float(np.clip(top, 0, longest)), Y))
         # overflow makes a dual value NaN, which proves nothing
         return max((value for value in values if not np.isnan(value)), default=-np.inf)
 
     def dual_value(self, s: float, Y: Array) -> float:
         """Return the dual objective of s Y for a feasible Y."""
-        if self.design is None:
-            cost = 0.0
-        else:
-            cost = s * s * self.design.dual_cost(Y, self.data.layout)
-        return -self.data.conjugate(s * Y) - cost
+        value = -self.data.conjugate(s * Y)
+        if self.design is not None:
+            value -= s * s * self.design.dual_cost(Y, self.data.layout)
+        return value
 
     @property
     def _coupled(self) -> bool:
@@ -321,31 +327,39 @@ class Convex(Problem[FactorPoint]):
         return self.design is not None and any(t.loss.rowwise for t in self.data.terms)
 
     def _annihilated(self, Y: Array) -> Array:
-        """Return a dual point in the domain of L* freed of D.
+        """Return a dual point in the domain of L* with D'Y = 0.
 
-        Where rows of it are constrained too, one repair undoes a little of the other, so they take
-        turns: what is left falls by some ten times in each. A column that has left the domain, as
-        one of data at an end of their range does under offsets, is leveled instead.
+        A column that leaves the domain, as one of data at an end of their range does under offsets,
+        is shrunk instead.
         """
-        if self.design is None:
+        design = self.design
+        data = self.data
+        if design is None:
             return Y
-        if self._coupled and self._never_chosen.any():
-            Y = self.data.feasible(np.where(self.data.layout.spread(self._never_chosen), 0, Y))
-        given = Y
-        Y = self.design.annihilate(Y, self.data.dual_slack(Y), self.data.layout)
-        if not self._coupled and (stuck := self.data.infeasible_columns(Y)).any():
-            Y = np.where(
-                self.data.layout.spread(stuck),
-                self.design.shrunk_to_orthogonal(given, self.data.layout),
-                Y,
-            )
-        for _ in range(TURNS if self._coupled else 0):
-            inside = self.data.feasible(Y)
-            if np.abs(inside - Y).max(initial=0) <= ROUNDINGS * np.finfo(Y.dtype).eps * np.abs(
-                Y,
-            ).max(initial=0):
+        if self._coupled:
+            return self._annihilated_in_rounds(design, Y)
+        annihilated = design.annihilate(Y, data.dual_slack(Y), data.layout)
+        infeasible = data.infeasible_columns(annihilated)
+        if not infeasible.any():
+            return annihilated
+        shrunk = design.shrunk_to_orthogonal(Y, data.layout)
+        return np.where(data.layout.spread(infeasible), shrunk, annihilated)
+
+    def _annihilated_in_rounds(self, design: Design, Y: Array) -> Array:
+        """Return a dual point whose rows are constrained too, with D'Y = 0.
+
+        Each of the two repairs undoes a little of the other, by some ten times less in each round.
+        """
+        data = self.data
+        if self._never_chosen.any():
+            Y = data.feasible(np.where(data.layout.spread(self._never_chosen), 0, Y))
+        Y = design.annihilate(Y, data.dual_slack(Y), data.layout)
+        for _ in range(MAX_REPAIR_ROUNDS):
+            inside = data.feasible(Y)
+            rounding = REPAIR_ROUNDING * np.finfo(Y.dtype).eps * np.abs(Y).max(initial=0)
+            if np.abs(inside - Y).max(initial=0) <= rounding:
                 break
-            Y = self.design.annihilate(inside, self.data.dual_slack(inside), self.data.layout)
+            Y = design.annihilate(inside, data.dual_slack(inside), data.layout)
         return Y
 
     @cached_property
@@ -371,7 +385,7 @@ class Convex(Problem[FactorPoint]):
         # at a kink the gradient is not one number: take that of Moreau envelopes, ever nearer to
         # the loss
         B = None
-        for stiffness in np.array(STIFFNESSES) / self.data.size:
+        for stiffness in np.array(ENVELOPE_CURVATURES) / self.data.size:
             V, B = self.prox(F.dense(), stiffness, B)
         return FactorPoint(F, B, -stiffness * V)
 
@@ -387,19 +401,17 @@ class Convex(Problem[FactorPoint]):
     def floor(self) -> float:
         """The smallest scale against which a gap is measured: a share of the objective of Z = 0.
 
-        Where offsets alone explain the table that is nothing, and the least loss that means
-        anything stands in.
+        Where offsets alone explain the table that is zero, and the smallest meaningful loss takes
+        its place.
         """
         return max(1e-3 * abs(self.null_objective()), self.data.smallest_loss())
 
     def gap_scale(self, objective: float) -> float:
-        """Return the size of an objective beside which a gap must be small.
+        """Return the scale of a gap: the objective's size, or its excess over the least loss.
 
-        Its own, or what is above the least loss.
-
-        The likelihood of large counts is a number so far below zero that beside it any fit would be
-        near the best. On observed entries alone, where the last digits take long, a hundred times
-        as much is allowed.
+        The likelihood of large counts is so far below zero that relative to it any fit would be
+        near the best. On observed entries alone, where high precision takes long, the scale may be
+        a hundred times as large.
         """
         size = max(abs(objective), self.floor)
         least = self.data.infimum
@@ -415,30 +427,27 @@ class Convex(Problem[FactorPoint]):
     @cached_property
     def _null_norm(self) -> tuple[Array, float, bool]:
         """The feasible dual point of Z = 0, its dual norm, and whether that is proven."""
-        assert self.null.dual is not None
-        Y = self.feasible(self.null.dual)
+        Y = self.feasible(self.null_dual)
         return Y, *self.dual_norm(Y)
 
-    def alpha_max(self) -> float:
-        """Return the alpha from which on Z = 0 is optimal.
+    @property
+    def null_dual(self) -> Array:
+        """The dual point of Z = 0."""
+        assert self.null.dual is not None
+        return self.null.dual
 
-        The dual norm of the gradient there, rounded up.
-        """
-        if self.data.layout.sparse and isinstance(self.gauge, Trace):
-            assert self.null.dual is not None
-            return self.gradient_operator(self.feasible(self.null.dual)).norm()
+    def alpha_max(self) -> float:
+        """Return the dual norm of the gradient at zero, from which on Z = 0 is optimal."""
+        if self.sparse and isinstance(self.gauge, Trace):
+            return self.gradient_operator(self.feasible(self.null_dual)).norm()
         return self._null_norm[1]
 
     def null_bound(self) -> Bound:
-        """Return the lower bound of the optimum that Z = 0 gives.
-
-        From a cruder norm where the table is sparse.
-        """
-        assert self.null.dual is not None
+        """Return the lower bound of the optimum by Z = 0, with a cruder norm if sparse."""
         if "_null_norm" in self.__dict__:
             return self._bound(*self._null_norm)
-        Y = self.feasible(self.null.dual)
-        if not self.data.layout.sparse:
+        Y = self.feasible(self.null_dual)
+        if not self.sparse:
             polar = self.gauge.polar_near(self._adjoint(Y), self.alpha)
             return self._bound(Y, polar.value, polar.rigorous)
         return self._bound(Y, self.gradient_operator(Y).frobenius, isinstance(self.gauge, Trace))
@@ -531,11 +540,12 @@ class Convex(Problem[FactorPoint]):
             h = data.hessian(V)
             values = data.column_values(V) + layout.column_sums(rho_ * np.square(gap)) / 2
             with np.errstate(invalid="ignore"):
-                bend = np.where(np.isinf(h), rho_, rho_ * h / (h + rho_))
-            return values, rho_ * gap, bend
+                curvature = np.where(np.isinf(h), rho_, rho_ * h / (h + rho_))
+            return values, rho_ * gap, curvature
 
         B = self.design.profile(evaluate, B, rho_, layout, data.quadratic)
-        return data.prox(A + layout.apply(D, B), rho_) - layout.apply(D, B), B
+        shift = layout.apply(D, B)
+        return data.prox(A + shift, rho_) - shift, B
 
 
 def convex(

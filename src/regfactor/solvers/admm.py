@@ -194,11 +194,7 @@ class Splitting:
         Z = self.W * self.e
         if problem.data.smooth:
             B = problem.best_coefficients(Z, B)
-        if problem.design is None or B is None:
-            ridge = 0.0
-        else:
-            ridge = problem.design.cost(B)
-        loss = problem.data.value(problem.predictor(Z, B)) + ridge
+        loss = problem.data.value(problem.predictor(Z, B)) + problem.ridge_cost(B)
         if loss + cost > enough:
             return None
         U, s, Vt = np.linalg.svd(self.W, full_matrices=False)

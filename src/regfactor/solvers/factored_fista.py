@@ -1,6 +1,4 @@
-"""Convex problems through factors.
-
-Proximal steps on low rank + sparse, where the n x d matrix is never formed.
+"""Convex problems through factors: proximal steps on low rank + sparse matrices, never formed.
 
 Proximal gradient (FISTA with restarts) in the space of Z, with Z, its momentum and its gradient
 held as factors and entries. Each singular value thresholding is one subspace iteration on a block
@@ -35,23 +33,21 @@ WEAK_ALPHA = 1e-3
 FEW_MISSING = 0.3  # share of missing entries up to which ADMM may still be faster
 MANY_MISSING = 0.2  # share of missing entries from which on only the observed ones are held
 # first step in units of 1 / mean curvature: a mask acts on incoherent matrices like its density
-STEP = 0.6
-MANY = 100  # entries in a row that stand for all of them
-FADING = 0.95
-# sweeps at the start, at most, and the relative fall of the objective that ends them
-SWEEPS = 6
-ENOUGH = 1e-2
-LIMITED_SWEEPS = 50  # the same where the rank is limited, and they end by the tolerance
-SHORTENINGS = (
-    30  # of the first atoms, by halves: losses of an exponential do not bear large predictors
-)
-SAMPLE = 50_000  # rows of a tall table on which the sweeps begin
-SPARE = 8  # directions carried beside those of the atoms
+FIRST_STEP = 0.6
+REPRESENTATIVE_ENTRIES = 100  # entries in a row that represent all of them
+CURVATURE_DECAY = 0.95  # of the greatest curvature met, in each step
+MAX_SWEEPS = 6  # at the start
+SMALLEST_DECREASE = 1e-2  # relative decrease of the objective below which sweeps end
+MAX_LIMITED_SWEEPS = 50  # the same where the rank is limited, and they end by the tolerance
+# of the first atoms: losses with an exponential do not allow large predictors
+MAX_HALVINGS = 30
+SAMPLE_ROWS = 50_000  # rows of a tall table on which the sweeps begin
+SPARE_DIRECTIONS = 8  # directions carried in addition to those of the atoms
 MARGIN = 0.99  # share of the tolerance that is aimed at; the rest is for rounding
-ROUNDING = 50  # rounding errors that a rise of the objective may be
+MAX_ROUNDING = 50  # rounding errors that a rise of the objective may be
 # relative rise of the objective that in single precision may come from rounding of the step
 SMALL_RISE = 1e-3
-PATIENCE = 10  # examinations without a fall of the objective after which nothing is left to gain
+PATIENCE = 10  # examinations without a decrease of the objective after which it has converged
 SINGLE_PATIENCE = 2  # the same in single precision, after which double precision goes on
 
 
@@ -89,17 +85,13 @@ def splits_better(problem: Convex) -> bool:
     closed = all(t.loss.of_residual for t in data.terms) and not data.quadratic
     if closed and data.observed.mean() > 1 - FEW_MISSING:
         return True
-    assert problem.null.dual is not None
-    weak = problem.alpha < WEAK_ALPHA * problem.gradient_operator(problem.null.dual).frobenius
+    weak = problem.alpha < WEAK_ALPHA * problem.gradient_operator(problem.null_dual).frobenius
     return weak and bool(np.prod(data.shape) < HUGE_TABLE)
 
 
 @dataclass
 class FactoredFista(Solver):
-    """Accelerated proximal gradient in factors for the trace norm.
-
-    Proves the level that a gap of `tol` needs.
-    """
+    """Accelerated proximal gradient in factors for the trace norm, with a proof of gap `tol`."""
 
     tol: float = 1e-4
     max_rank: int | None = None
@@ -113,11 +105,10 @@ class FactoredFista(Solver):
         super().check(problem)
         why = _obstacle(problem)
         if why is not None:
-            held = (
-                "; a sparse table has no other solver: give it as a dense one with NaN"
-                * problem.data.layout.sparse
-            )
-            raise UnsupportedProblem(f"FactoredFista needs {why}{held}.")
+            remedy = ""
+            if problem.sparse:
+                remedy = "; a sparse table has no other solver: give it as a dense one with NaN"
+            raise UnsupportedProblem(f"FactoredFista needs {why}{remedy}.")
 
     @classmethod
     def for_limits(cls, limits: Limits) -> FactoredFista:
@@ -215,7 +206,7 @@ class Descent:
         self.block = self._topped(self.now.F.C.T, self.now.F.rank)
         self.exhausted = False
         self.examined = 0
-        self.still = 0
+        self.stalled = 0
         self.examined_at = self.now.objective
 
     @property
@@ -226,14 +217,11 @@ class Descent:
     @property
     def rounding(self) -> float:
         """Return the relative rise of the objective that may be rounding."""
-        return ROUNDING * float(np.finfo(self.problem.data.dtype).eps)
+        return MAX_ROUNDING * float(np.finfo(self.problem.data.dtype).eps)
 
     @np.errstate(over="ignore", invalid="ignore")  # a step too far is taken back
     def step(self) -> None:
-        """Take one proximal gradient step from the point ahead.
-
-        Step back and shorten when the objective rises.
-        """
+        """Take one proximal gradient step, or shorten it where the objective rises."""
         b = self.momentum
         now = self.now
         last = self.last
@@ -246,17 +234,19 @@ class Descent:
             B = None
         else:
             B = _beyond(now.B, last.B, b)
-        value, g = self.problem.data.value_and_gradient(self._predictor(mapped, B))
+        value, g = self.problem.data.value_and_gradient(self.problem.predictor_from(mapped, B))
         F, self.block = self._threshold(ahead, self.problem.gradient_operator(g))
         new = self._spot(F, B)
         products = self._products(F)
         move = np.array([1, -(1 + b), b])
-        bend = self._bend(new, value + self._ridge(B), g, mapped, float(move @ products @ move))
+        curvature = self._curvature_along(
+            new, value + self.problem.ridge_cost(B), g, mapped, float(move @ products @ move)
+        )
         if not new.objective <= now.objective * (1 + self.rounding):
             self.exhausted = new.objective <= now.objective * (1 + SMALL_RISE)
-            self._fall_back(bend)
+            self._fall_back(curvature)
             return
-        self._lengthen(bend)
+        self._lengthen(curvature)
         self._accelerate(turned=float(move @ products @ (1, -1, 0)) < 0)
         self.last = now
         self.now = new
@@ -283,7 +273,7 @@ class Descent:
         self.known = np.full((2, 2), inner_product(F, F))
         self.t = 1.0
         self.momentum = 0.0
-        self.still = 0
+        self.stalled = 0
         self.examined_at = self.now.objective
 
     def refine(self) -> None:
@@ -291,18 +281,16 @@ class Descent:
         now = self.now
         self.problem = self.problem.astype(np.float64)
         self.block = orthonormal(self.block.astype(np.float64))
-        self._restart(
-            self._unit(now.F.astype(np.float64)),
-            None if now.B is None else now.B.astype(np.float64),
-        )
+        B = None if now.B is None else now.B.astype(np.float64)
+        self._restart(self._unit(now.F.astype(np.float64)), B)
 
     def examine(self) -> Iterate[FactorPoint]:
         """Return the current point, with a bound if one that meets the tolerance is proven."""
         problem = self.problem
         now = self.now
-        Y = problem.feasible(problem.data.gradient(self._predictor(now.mapped, now.B)))
+        Y = problem.feasible(problem.data.gradient(self.problem.predictor_from(now.mapped, now.B)))
         bound = self._bound(Y)
-        fall = self.examined_at - now.objective
+        decrease = self.examined_at - now.objective
         self.examined_at = now.objective
         limited = self.solver.max_rank is not None and now.F.rank >= self.solver.max_rank
         least = 1e-15
@@ -313,20 +301,22 @@ class Descent:
         elif self.single:
             least = float(np.finfo(np.float32).eps)
             patience = SINGLE_PATIENCE
-        self.still = self.still + 1 if fall <= least * abs(now.objective) else 0
+        if decrease <= least * abs(now.objective):
+            self.stalled += 1
+        else:
+            self.stalled = 0
         F = Factors(now.F.Phi, now.F.C * self.e)
         refined = self.problem.data.dtype != self.dtype
-        told = {"rank": F.rank, "step": self.tau * self.curvature}
         return Iterate(
             FactorPoint(F, now.B, Y).astype(self.dtype),
             now.objective,
             bound.value,
             bound.rigorous,
-            self.still >= patience,
+            self.stalled >= patience,
             limited,
             self.solver.every,
             stage=int(refined),
-            info=told,
+            info={"rank": F.rank, "step": self.tau * self.curvature},
         )
 
     def _bound(self, Y: Array) -> Bound:
@@ -340,11 +330,10 @@ class Descent:
         G = self.problem.gradient_operator(Y)
         problem = self.problem
         size = problem.gap_scale(now.objective)
-        rounding = ROUNDING * float(np.finfo(self.dtype).eps)
-        target = (
-            now.objective - max(MARGIN * self.solver.tol - rounding, 0.5 * self.solver.tol) * size
-        )
-        level = problem.level(Y, target)
+        rounding = MAX_ROUNDING * float(np.finfo(self.dtype).eps)
+        tol = self.solver.tol
+        gap = max(MARGIN * tol - rounding, 0.5 * tol) * size
+        level = problem.level(Y, now.objective - gap)
         self.examined += 1
         hopeful = level > 0 and np.linalg.norm(G @ self.block, 2) <= level
         if not hopeful and (self.examined > 1 or min(G.shape) > LARGEST_EIGH):
@@ -354,9 +343,8 @@ class Descent:
         gram = G.gram
         if hopeful and is_below(gram, level, max(G.shape)):
             return Bound(problem.dual_value(self.alpha / level, Y), True)
-        self.block = G.directions(gram, min(self.block.shape[1], len(gram)), self.random).astype(
-            self.block.dtype,
-        )
+        block = G.directions(gram, min(self.block.shape[1], len(gram)), self.random)
+        self.block = block.astype(self.block.dtype)
         return Bound(-np.inf, True)
 
     @np.errstate(over="ignore", invalid="ignore")
@@ -364,15 +352,12 @@ class Descent:
         """Return the result of alternating sweeps, or the start itself where that is better."""
         if start is None or not start.factors.rank:
             null = self.problem.null
-            start = FactorPoint(self._atoms_of_gradient(), null.coefficients)
-            swept = self._swept(start.factors, start.coefficients)
+            swept = self._swept(self._atoms_of_gradient(), null.coefficients)
             if np.isfinite(swept.objective):
                 return swept
             return self._spot(null.factors, null.coefficients)
-        given = self._spot(
-            self._unit(Factors(start.factors.codes, start.factors.C / self.e)),
-            start.coefficients,
-        )
+        F = Factors(start.factors.codes, start.factors.C / self.e)
+        given = self._spot(self._unit(F), start.coefficients)
         swept = self._swept(rebalance(given.F), given.B)
         if swept.objective < given.objective:
             return swept
@@ -380,58 +365,45 @@ class Descent:
 
     def _atoms_of_gradient(self) -> Factors:
         """Return leading directions of the gradient at zero, short enough to lower the loss."""
-        dual = self.problem.null.dual
-        assert dual is not None
-        G = self.problem.gradient_operator(dual.astype(np.float32))
+        G = self.problem.gradient_operator(self.problem.null_dual.astype(np.float32))
         F = first_atoms(G, self.alpha, self.curvature, self.solver.max_rank, self.random)
         if np.isfinite(self.problem.data.curvature):
             return F
-        for _ in range(SHORTENINGS):
+        for _ in range(MAX_HALVINGS):
             if self._spot(F, self.problem.null.coefficients).value <= self.problem.null_objective():
                 break
             F = 0.5 * F
         return F
 
     def _swept(self, F: Factors, B: Array | None) -> Spot:
-        """Return the spot to which sweeps lead.
-
-        In single precision, since it is only a start and half the work.
-        """
+        """Return the spot to which sweeps lead, in single precision: it is only a start."""
         problem = self.problem.astype(np.float32)
         point = FactorPoint(F, B).astype(np.float32)
         n = problem.data.shape[0]
-        most = SWEEPS
+        most = MAX_SWEEPS
         # components of a tall table are those of a part of it
-        if problem.data.layout.sparse and n > 4 * SAMPLE:
-            rows = np.sort(self.random.choice(n, SAMPLE, replace=False))
-            part = FactorPoint(
-                Factors(point.factors.codes[rows], point.factors.C),
-                point.coefficients,
-            )
-            part = self._sweeps(problem.of_rows(rows), part, SWEEPS)
+        if problem.data.layout.sparse and n > 4 * SAMPLE_ROWS:
+            rows = np.sort(self.random.choice(n, SAMPLE_ROWS, replace=False))
+            F = Factors(point.factors.codes[rows], point.factors.C)
+            part = FactorPoint(F, point.coefficients)
+            part = self._sweeps(problem.of_rows(rows), part, MAX_SWEEPS)
             most = 1
-            point = FactorPoint(
-                Factors(np.zeros((n, part.factors.rank), np.float32), part.factors.C),
-                part.coefficients,
-            )
+            F = Factors(np.zeros((n, part.factors.rank), np.float32), part.factors.C)
+            point = FactorPoint(F, part.coefficients)
         point = self._sweeps(problem, point, most).astype(self.problem.data.dtype)
         return self._spot(self._unit(point.factors), point.coefficients)
 
     def _sweeps(self, problem: Convex, point: FactorPoint, most: int) -> FactorPoint:
         before = np.inf
-        enough = ENOUGH
+        enough = SMALLEST_DECREASE
         # sweeps are all that is needed where no atoms have to be found
         if self.solver.max_rank is not None:
-            most = LIMITED_SWEEPS
-            enough = min(ENOUGH, self.solver.tol)
+            most = MAX_LIMITED_SWEEPS
+            enough = min(SMALLEST_DECREASE, self.solver.tol)
         for _ in range(most):
-            point = FactorPoint(
-                *sweep(problem, point.factors, point.coefficients, self.e, problem.alpha),
-            )
-            after = problem.objective(
-                Factors(point.factors.Phi, point.factors.C * self.e),
-                point.coefficients,
-            )
+            F, B = sweep(problem, point.factors, point.coefficients, self.e, problem.alpha)
+            point = FactorPoint(F, B)
+            after = problem.objective(Factors(F.Phi, F.C * self.e), B)
             if not after < (1 - enough) * before:
                 break
             before = after
@@ -446,19 +418,18 @@ class Descent:
         return Factors((Q @ U[:, :k]) * s[:k], np.ascontiguousarray(Vt[:k] @ P.T))
 
     def _products(self, F: Factors) -> Array:
-        """Return the inner products of a new, the current and the last Z.
-
-        Those without the new one are known.
-        """
+        """Return the inner products of a new, the current and the last Z."""
         now = self.now.F
         last = self.last.F
-        own = inner_product(F, F)
-        ahead = inner_product(F, now)
-        behind = ahead if last is now else inner_product(F, last)
-        known = np.full((2, 2), self.known[0, 0]) if last is now else self.known
-        return np.block(
-            [[np.array([[own, ahead, behind]])], [np.array([[ahead], [behind]]), known]],
-        )
+        products = np.empty((3, 3))
+        products[0] = inner_product(F, F)
+        products[0, 1:] = inner_product(F, now)
+        products[1:, 1:] = self.known[0, 0]
+        if last is not now:
+            products[0, 2] = inner_product(F, last)
+            products[1:, 1:] = self.known
+        products[1:, 0] = products[0, 1:]
+        return products
 
     def _threshold(self, V: Mix, G: GradientOperator) -> tuple[Factors, Array]:
         """Return the prox of the trace norm at V - tau G in the block, and the next block."""
@@ -478,17 +449,11 @@ class Descent:
         if self.solver.max_rank is not None:
             k = min(k, self.solver.max_rank)
         basis = Q @ Vt.T
-        F = Factors(
-            (left @ U[:, :k]) * (s[:k] - tau * self.alpha),
-            np.ascontiguousarray(basis[:, :k].T),
-        )
-        return F, self._topped(basis, k)
+        codes = (left @ U[:, :k]) * (s[:k] - tau * self.alpha)
+        return Factors(codes, np.ascontiguousarray(basis[:, :k].T)), self._topped(basis, k)
 
     def _threshold_all(self, W: Array) -> tuple[Factors, Array] | None:
-        """Return the same of W in a block of all directions by its Gram matrix.
-
-        None where that has lost too much.
-        """
+        """Return the prox of W in all directions by its Gram matrix, None if that is inexact."""
         t = self.tau * self.alpha
         if W.dtype != np.float64 or not t > GRAM_LIMIT * np.linalg.norm(W):
             return None
@@ -500,7 +465,7 @@ class Descent:
 
     def _topped(self, basis: Array, atoms: int) -> Array:
         """Return a basis with more directions than atoms, random ones where there are too few."""
-        width = min(atoms + SPARE + atoms // 4, *self.problem.shape)
+        width = min(atoms + SPARE_DIRECTIONS + atoms // 4, *self.problem.shape)
         if basis.shape[1] >= width:
             return np.ascontiguousarray(basis[:, :width])
         more = self.random.normal(size=(len(basis), width - basis.shape[1])).astype(basis.dtype)
@@ -509,35 +474,37 @@ class Descent:
     def _spot(self, F: Factors, B: Array | None) -> Spot:
         mapped = self._mapped(F)
         B = self.problem.coefficients_step(mapped, B)
-        value = self.problem.data.value(self._predictor(mapped, B)) + self._ridge(B)
+        value = self.problem.data.value(
+            self.problem.predictor_from(mapped, B)
+        ) + self.problem.ridge_cost(B)
         size = float(np.linalg.norm(F.codes, axis=0).sum(dtype=np.float64))
         return Spot(F, mapped, B, value, value + self.alpha * size)
 
-    def _bend(self, new: Spot, value: float, g: Array, mapped: Array, length: float) -> float:
+    def _curvature_along(
+        self, new: Spot, value: float, g: Array, mapped: Array, length: float
+    ) -> float:
         """Return the curvature of the loss along the move just made, of a given squared length."""
         excess = new.value - value - float(np.vdot(g, new.mapped - mapped))
         if not np.isfinite(excess):
             return 4 * self.steepest
-        if length > self.rounding * self.known[0, 0] and excess > max(1e-12, self.rounding) * abs(
-            value,
-        ):
+        smallest = max(1e-12, self.rounding) * abs(value)
+        if length > self.rounding * self.known[0, 0] and excess > smallest:
             return 2 * excess / length
-        # Both are differences that rounding has eaten. In single precision that begins long before
-        # the end, and steps would be too long or too short from there on.
+        # Both are differences lost to cancellation. In single precision that begins long before the
+        # end, and steps would be too long or too short from there on.
         self.exhausted = True
         return self.steepest if self.single else 0.0
 
-    def _lengthen(self, bend: float) -> None:
-        """Set the step by the greatest curvature met, of which the memory fades.
-
-        Steep directions are few but stay.
-        """
-        self.steepest = max(bend, FADING * self.steepest)
+    def _lengthen(self, curvature: float) -> None:
+        """Set the step by the greatest curvature met, which decays slowly."""
+        self.steepest = max(curvature, CURVATURE_DECAY * self.steepest)
         self.tau = min(0.95 / self.steepest, 1.2 * self.tau)
 
-    def _fall_back(self, bend: float) -> None:
-        """Begin afresh from the best spot; if momentum was not to blame, with a shorter step."""
-        self.steepest = max(bend, self.steepest if self.momentum else 2 * self.steepest)
+    def _fall_back(self, curvature: float) -> None:
+        """Restart from the best spot; if there was no momentum, with a shorter step."""
+        if not self.momentum:
+            self.steepest *= 2
+        self.steepest = max(curvature, self.steepest)
         self.tau = min(0.9 / self.steepest, self.tau)
         self.t = 1.0
         self.momentum = 0.0
@@ -550,44 +517,26 @@ class Descent:
         self.momentum = (t - 1) / self.t
 
     def _first_step(self) -> float:
-        """Return a step in units of 1 / mean curvature.
-
-        The fewer entries in a row, the less they stand for all.
-        """
+        """Return a step in units of 1 / mean curvature, shorter for few entries in a row."""
         data = self.problem.data
         seen = sum(t.x.size if t.w is None else np.count_nonzero(t.w) for t in data.terms)
-        return float(min(STEP, seen / max(data.shape) / MANY))
+        return float(min(FIRST_STEP, seen / max(data.shape) / REPRESENTATIVE_ENTRIES))
 
     def _mean_curvature(self, point: FactorPoint) -> float:
-        """Return the curvature of the loss at a point, over all n d entries.
-
-        At least a tenth of its bound.
-        """
+        """Return the mean curvature of the loss over all entries, at least a tenth of its bound."""
         data = self.problem.data
         F = Factors(point.factors.codes, point.factors.C / self.e)
-        h = float(
-            data.hessian(self._predictor(self._mapped(F), point.coefficients)).sum(
-                dtype=np.float64
-            ),
-        )
+        h = data.hessian(self.problem.predictor_from(self._mapped(F), point.coefficients))
+        total = float(h.sum(dtype=np.float64))
         most = float(data.majorant().sum(dtype=np.float64))
         scale = float(np.mean(np.square(self.e)) * np.mean(np.square(self.problem.map.diagonal)))
         cells = float(np.prod(self.problem.shape))
-        return max(h, most / 10 if np.isfinite(most) else 0.0) / cells * scale
+        if np.isfinite(most):
+            total = max(total, most / 10)
+        return max(total, 0.0) / cells * scale
 
     def _mapped(self, F: Factors) -> Array:
         return self.problem.mapped(Factors(F.Phi, F.C * self.e))
-
-    def _predictor(self, mapped: Array, B: Array | None) -> Array:
-        design = self.problem.design
-        if design is None or B is None:
-            return mapped
-        return mapped + self.problem.data.layout.apply(design.D, B)
-
-    def _ridge(self, B: Array | None) -> float:
-        if self.problem.design is None or B is None:
-            return 0.0
-        return self.problem.design.cost(B)
 
 
 def _beyond(now: Array, last: Array, share: float) -> Array:

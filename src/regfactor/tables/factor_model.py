@@ -21,7 +21,7 @@ from regfactor.losses import Loss
 from regfactor.losses.bregman import Bregman
 from regfactor.penalties import Free, Gauge, OneHot, Penalty, SquaredL2, induced
 from regfactor.problems import Convex, Factored
-from regfactor.problems.convex import NEGATIVE, convex
+from regfactor.problems.convex import NEGATIVE_REMEDY, convex
 from regfactor.problems.data import data_of
 
 
@@ -258,7 +258,7 @@ def _refuse_negative(loss: Loss, width: int) -> None:
     for _, part in loss.parts(width):
         if part.link_domain.high == 0:
             raise UnsupportedProblem(
-                f"{part} takes predictors < 0 only, which these factors leave: use {NEGATIVE}.",
+                f"{part} takes predictors < 0 only, which these factors leave: use {NEGATIVE_REMEDY}.",
             )
 
 
