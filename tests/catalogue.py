@@ -212,7 +212,13 @@ def draw_potential(potential, seed=0, shape=(40, 4)):
     random = rng(seed)
     if isinstance(potential, potentials.MultinomialEntropy):
         return random.dirichlet(np.full(shape[-1], 2.0), shape[:-1])
-    low, high = potential.domain.low, potential.domain.high
+    return draw_inside(potential.domain, random, shape)
+
+
+def draw_inside(domain, random, shape):
+    """Points in the interior of an interval."""
+    low = domain.low
+    high = domain.high
     if np.isfinite(low) and np.isfinite(high):
         return random.uniform(low + 0.02 * (high - low), high - 0.02 * (high - low), shape)
     if low == 0:
