@@ -29,10 +29,12 @@ from regfactor.losses import (
 EVALUATED = {name: loss for name, loss in LOSSES.items() if name not in COMPOSITE}
 SMOOTH = {name: loss for name, loss in EVALUATED.items() if loss.smooth}
 PROXIMABLE = {name: loss for name, loss in EVALUATED.items() if loss.proximable}
+ELEMENTWISE = {name: loss for name, loss in EVALUATED.items() if not loss.rowwise}
 EXPONENTIAL = ("poisson", "gamma_log")  # infinite from a link of about 710 on
 ENDING_LINK = ("kl", "gamma")
 
 every_loss = pytest.mark.parametrize("loss", cases(EVALUATED))
+every_elementwise_loss = pytest.mark.parametrize("loss", cases(ELEMENTWISE))
 every_smooth_loss = pytest.mark.parametrize("loss", cases(SMOOTH))
 every_proximable_loss = pytest.mark.parametrize("loss", cases(PROXIMABLE))
 
@@ -50,6 +52,11 @@ def differences(function, z, step):
         move[j] = step
         slope[:, j] = (function(z + move) - function(z - move)).sum(axis=-1) / (2 * step)
     return slope
+
+
+def is_unbounded(loss):
+    _, x = draw(loss)
+    return not any(np.isfinite(end).any() for end in loss.dual_domain(x))
 
 
 # A y that no z reaches, by hand.
@@ -123,8 +130,19 @@ def test_conjugate_is_infinite_outside_its_domain(name):
     assert np.all(total(loss, loss.conjugate(OUTSIDE[name](x), x)) == np.inf)
 
 
-def test_only_the_squared_loss_has_an_unbounded_conjugate():
-    assert set(EVALUATED) - set(OUTSIDE) == {"squared"}
+@every_elementwise_loss
+def test_dual_domain_is_where_the_conjugate_is_finite(loss):
+    _, x = draw(loss)
+    for end, step in zip(loss.dual_domain(x), (-0.01, 0.01), strict=True):
+        end = np.broadcast_to(end, x.shape)
+        beyond = np.where(np.isfinite(end), end + step, 1000 * step)
+        infinite = loss.conjugate(beyond, x) == np.inf
+        np.testing.assert_array_equal(infinite, np.isfinite(end))
+
+
+def test_losses_with_an_outside_have_a_bounded_dual_domain():
+    whole = [name for name, loss in ELEMENTWISE.items() if is_unbounded(loss)]
+    assert "squared" in whole and not set(whole) & set(OUTSIDE)
 
 
 @every_smooth_loss
