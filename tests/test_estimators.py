@@ -27,6 +27,7 @@ from regfactor import (
     SubspaceImputer,
     baselines,
 )
+from regfactor.fitting.factor_estimator import FactorEstimator
 from regfactor.kernels import Precomputed
 from regfactor.losses import Gamma, Huber
 from regfactor.norms import L2, LInf, Lp
@@ -141,6 +142,43 @@ def test_transform_reproduces_the_codes_row_by_row(fitted, model, kind):
     for rows in (slice(0, 1), slice(7, 12), [30, 2]):
         np.testing.assert_allclose(fit.transform(X[rows]), fit.codes_[rows], atol=1e-5 * size)
     np.testing.assert_array_equal(fit.components_, before)
+
+
+# Models of one table without targets; others reproduce codes_ only together with their labels.
+UNSUPERVISED = [
+    name
+    for name, model in ESTIMATORS.items()
+    if isinstance(model, FactorEstimator) and not get_tags(model).target_tags.required
+]
+
+
+COMPLETING = ("SubspaceImputer",)  # transform returns a table, not codes
+
+
+def exact(name):
+    """An estimator of the catalogue with a small tolerance, the first of two views given."""
+    model = clone(ESTIMATORS[name]).set_params(**EXACT)
+    if "n_first" in model.get_params():
+        model.set_params(n_first=5)
+    return model
+
+
+@pytest.mark.parametrize("name", [name for name in UNSUPERVISED if name not in COMPLETING])
+def test_transform_reproduces_the_codes_of_every_factor_estimator(name):
+    X = table()
+    fit = exact(name).fit(X)
+    size = np.abs(fit.codes_).max()
+    assert size > 0
+    np.testing.assert_allclose(fit.transform(X), fit.codes_, atol=1e-5 * size)
+
+
+@pytest.mark.parametrize("name", UNSUPERVISED)
+def test_a_weight_acts_as_repetition_in_every_factor_estimator(name):
+    X = table(holes=0.1, n=15)
+    weights = np.arange(15) % 4
+    weighted = exact(name).fit(X, sample_weight=weights)
+    repeated = exact(name).fit(np.repeat(X, weights, axis=0))
+    assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-6)
 
 
 @every_fit
