@@ -78,7 +78,7 @@ def _with_entries(table: Any, data: Array) -> Any:
 
 def is_vector(y: Any) -> bool:
     """Return whether y has one number for each row and no columns."""
-    return not is_sparse(y) and np.ndim(y) == 1
+    return not is_sparse(y) and np.asarray(y).ndim == 1
 
 
 def second_table(y: Any, estimator: Any, reset: bool) -> Any:
