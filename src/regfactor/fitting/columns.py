@@ -44,7 +44,7 @@ class Cells:
     levels: tuple[Any, ...] = ()
 
     @property
-    def holes(self) -> Array:
+    def missing(self) -> Array:
         """Mask of the cells that are missing."""
         return np.isnan(self.values)
 
@@ -112,8 +112,8 @@ class ArrayTable(Table):
     def filled(self, fills: Mapping[int, Array]) -> Array:
         out = self.array.copy()
         for j, values in fills.items():
-            holes = self.cells(j).holes
-            out[holes, j] = _as_stored(values, out.dtype, out[~holes, j])
+            missing = self.cells(j).missing
+            out[missing, j] = _as_stored(values, out.dtype, out[~missing, j])
         return out
 
 
@@ -152,7 +152,7 @@ class PandasTable(Table):
         out = self.frame.copy()
         for j, values in fills.items():
             series = _dense(self.frame.iloc[:, j]).copy()
-            holes = series.isna().to_numpy()
+            missing = series.isna().to_numpy()
             if _is_categorical(series.dtype):
                 series = series.cat.add_categories(
                     [v for v in dict.fromkeys(values) if v not in series.cat.categories],
@@ -161,9 +161,9 @@ class PandasTable(Table):
                 values = _as_stored(
                     values,
                     _numpy_type(series.dtype),
-                    series.to_numpy(dtype=object)[~holes],
+                    series.to_numpy(dtype=object)[~missing],
                 )
-            series.iloc[np.flatnonzero(holes)] = values
+            series.iloc[np.flatnonzero(missing)] = values
             out.isetitem(j, series)
         return out
 
@@ -205,13 +205,13 @@ class PolarsTable(Table):
         changed = []
         for j, values in fills.items():
             series = self.frame[self.names[j]]
-            holes = self.cells(j).holes
-            whole = np.full(len(holes), None, object)
-            whole[holes] = _as_stored(values, series.clear().to_numpy().dtype, whole[:0]).tolist()
+            missing = self.cells(j).missing
+            whole = np.full(len(missing), None, object)
+            whole[missing] = _as_stored(values, series.clear().to_numpy().dtype, whole[:0]).tolist()
             new = type(series)(series.name, whole.tolist())
             known = str(series.dtype) != "Null"
             changed.append(
-                series.zip_with(type(series)(~holes), new.cast(series.dtype)) if known else new,
+                series.zip_with(type(series)(~missing), new.cast(series.dtype)) if known else new,
             )
         return self.frame.with_columns(changed)
 
@@ -235,7 +235,7 @@ class Codec(abc.ABC):
 
     @abc.abstractmethod
     def decode(self, predicted: Array) -> Array:
-        """Return the cells that predictions stand for."""
+        """Return the cells that predictions represent."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -441,8 +441,8 @@ def _positions(cells: Cells, codec: Line | OneHot | Steps) -> Array:
     """Return the positions of labels among the levels of the fit, NaN for unknown ones."""
     place = {level: float(j) for j, level in enumerate(codec.levels)}
     table = np.array([*(place.get(level, np.nan) for level in cells.levels), np.nan])
-    out = table[np.where(cells.holes, len(cells.levels), np.nan_to_num(cells.values)).astype(int)]
-    unseen = np.unique(cells.values[np.isnan(out) & ~cells.holes]).astype(int)
+    out = table[np.where(cells.missing, len(cells.levels), np.nan_to_num(cells.values)).astype(int)]
+    unseen = np.unique(cells.values[np.isnan(out) & ~cells.missing]).astype(int)
     if len(unseen):
         labels = [cells.levels[j] for j in unseen[:5]]
         warn(

@@ -139,9 +139,9 @@ class Schema:
         columns = self._columns(table)
         spans = _spans(self.codecs)
         fills = {
-            j: codec.decode(predicted[cells.holes, at])
+            j: codec.decode(predicted[cells.missing, at])
             for j, (codec, cells, at) in enumerate(zip(self.codecs, columns, spans, strict=True))
-            if cells.holes.any()
+            if cells.missing.any()
         }
         return table.filled(fills)
 
@@ -296,7 +296,7 @@ def _label_codec(cells: Cells, loss: Any) -> Codec:
     name = cells.name
     kind = cells.kind
     levels = cells.levels
-    occur = tuple(np.unique(cells.values[~cells.holes]).astype(int).tolist())
+    occur = tuple(np.unique(cells.values[~cells.missing]).astype(int).tolist())
     seen = [levels[j] for j in occur]
     if len(seen) < 2 and (loss == AUTO or kind in LABELS):
         # a logistic loss would send its offset to infinity; with nothing seen at all the first

@@ -88,7 +88,7 @@ def second_table(y: Any, estimator: Any, reset: bool) -> Any:
     return as_float_table(estimator, y, None, reset)
 
 
-def beside(first: Any, second: Any, dense: bool) -> Any:
+def hstack_tables(first: Any, second: Any, dense: bool) -> Any:
     """Return both tables as one in the precision of the first.
 
     It is sparse where one of them is, unless it has to be dense.

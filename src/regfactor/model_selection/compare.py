@@ -76,7 +76,7 @@ class Comparison:
         if high < 0:
             return f"The unlabeled rows hurt: the {score} changed by {size}."
         return (
-            f"Whether the unlabeled rows help cannot be told from {n} folds: "
+            f"Whether the unlabeled rows help cannot be decided from {n} folds: "
             f"the {score} changed by {size}."
         )
 

@@ -223,7 +223,7 @@ class FactorModel(FactorEstimator):
         """Return the convex form, or None; say what is wrong where parts contradict each other."""
         if self.gauge is not None and (self.on_codes is not None or self.on_components is not None):
             raise ValueError(
-                "Give either a gauge or factor penalties: a gauge already stands for two of them.",
+                "Give either a gauge or factor penalties: a gauge already represents two of them.",
             )
         if self.gauge is not None and self.rank is not None:
             raise ValueError(

@@ -16,7 +16,7 @@ from regfactor.fitting.inputs import as_float_table, names_of, row_weights
 from regfactor.fitting.side_by_side import (
     SecondView,
     Units,
-    beside,
+    hstack_tables,
     is_vector,
     loss_pair,
     second_table,
@@ -204,7 +204,7 @@ class TwoViewSubspace(TwoViewEstimator):
         second = second_table(y, self._second, reset=True)
         self._n_first = first.shape[1]
         self._order = np.arange(first.shape[1] + second.shape[1])
-        return beside(first, second, self._whole)
+        return hstack_tables(first, second, self._whole)
 
     def _read_stacked(self, X: Any) -> Any:
         if self.n_first is None:
@@ -266,7 +266,7 @@ class TwoViewSubspace(TwoViewEstimator):
             first = np.full((second.shape[0], self._n_first), np.nan, second.dtype)
         if second is None:
             second = np.full((first.shape[0], n_second), np.nan, first.dtype)
-        return beside(first, second, self._whole)
+        return hstack_tables(first, second, self._whole)
 
     def _view(self, X: Any, name: str, width: int) -> Any:
         """Return new rows of one view as numbers; None where it is missing."""

@@ -31,7 +31,7 @@ def null_solution(problem: Factored) -> Solution[FactorPoint]:
 def deviance_explained(data: Data, loss: float, rows: Array | None, levels: bool) -> float:
     """1 - deviance / deviance of intercepts alone; zero where intercepts are perfect.
 
-    `loss` is that of the fit, and `levels` tells whether rows have free levels.
+    `loss` is that of the fit, and `levels` states whether rows have free levels.
     """
     weighted = weighted_rows(data, rows)
     if _at_ends(weighted):

@@ -27,7 +27,7 @@ NO_DIVISION_BY_ZERO = 1e-300
 
 @dataclass(frozen=True, eq=False)
 class ObservationModel:
-    """A family, and what a training table tells of its columns.
+    """A family, and what a training table shows of its columns.
 
     A row of counts given their total is a row of Poisson counts with a free level, which has the
     same likelihood and separates entries.
