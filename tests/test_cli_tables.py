@@ -13,10 +13,10 @@ from regfactor.cli.columns import (
     EMPTY,
     FLAG,
     FLAGS,
+    FREE_TEXT,
     ID,
     NUMBER,
     ONE,
-    PROSE,
     TEXT,
     Wishes,
     forced,
@@ -161,7 +161,7 @@ def test_columns_are_taken_for_what_they_hold(tmp_path):
         "waist": NUMBER,
         "smokes": FLAG,
         "size": CATEGORY,
-        "notes": PROSE,
+        "notes": FREE_TEXT,
         "visit": DATE,
         "empty": EMPTY,
     }
@@ -270,9 +270,9 @@ def test_a_number_that_may_mark_missing_cells_is_told(tmp_path):
     said = " ".join(done.err.split())
     assert (
         done.code == 0
-        and "-99 stands 20 times in column 'age'" in said
+        and "-99 occurs 20 times in column 'age'" in said
         and "add --missing -99" in said
     )
-    assert "99 stands 14 times in column 'rating'" in said and "nines" not in said
+    assert "99 occurs 14 times in column 'rating'" in said and "nines" not in said
     assert "Column 'age' has heavy tails" in said  # of negative numbers there is no logarithm
     assert "logarithm" not in said.split("Column 'age' has heavy tails")[1].split("note:")[0]

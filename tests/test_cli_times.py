@@ -72,11 +72,11 @@ def quarters(between):
         (lambda f: f.assign(month=[f"May {1900 + i}" for i in range(80)]), "May 1980", ""),
         (lambda f: f.assign(month=np.arange(1900, 1980)), "1980", ""),
         (lambda f: f.assign(month=f["month"].str[:7]), "2018-09", ""),
-        (lambda f: f.drop(columns="month"), "81", "No column tells the times of the rows"),
+        (lambda f: f.drop(columns="month"), "81", "No column holds the times of the rows"),
         (
             lambda f: f.assign(month=[f"shop {i}" for i in range(80)]),
             "81",
-            "No column tells the times of the rows",
+            "No column holds the times of the rows",
         ),
         (lambda f: f.assign(month=[*range(0, 158, 2), 157]), "81", "rule"),
         (

@@ -39,9 +39,9 @@ TRUST = (
 
 def run(job: Job, path: Path, clusters: int | None, divergence: str) -> None:
     """Cluster a table, and write it with a report."""
-    seen = _suited(varied(job.understand(job.read(path), tell=False)), divergence)
+    seen = _suited(varied(job.understand(job.read(path), show=False)), divergence)
     seen.require(1, "cluster")
-    job.tell(seen)
+    job.show_columns(seen)
     _note_ones(job, seen, divergence)
     encode = encoder(seen, scale=divergence == "squared")
     E = rows_of(encode.fit_transform(plain(without_outliers(job, seen)[0])))

@@ -25,8 +25,8 @@ CATEGORY = "category"
 TEXT = "text"
 DATE = "date"
 ID = "id"
-PROSE = "free text"
-MANY = "many values"
+FREE_TEXT = "free text"
+MANY_VALUES = "many values"
 EMPTY = "empty"
 OTHER = "other"
 ONE = "one value"
@@ -47,12 +47,12 @@ GROUPED = {
     ",": re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d+)?"),  # 18,654.98
 }
 TIMES = "times of the rows"  # why a column is no input of a forecast
-SAID = "as you said"  # why a column is left out by --ignore
+IGNORED_BY_USER = "as you said"  # why a column is left out by --ignore
 WHY = {
     DATE: "dates",
     ID: "names rows",
-    PROSE: "free text",
-    MANY: "too many different values for categories",
+    FREE_TEXT: "free text",
+    MANY_VALUES: "too many different values for categories",
     EMPTY: "no value in any row",
     OTHER: "neither numbers nor text",
     ONE: "one value only, so that blanks may mean no",
@@ -198,10 +198,10 @@ def _infer(table: Table, name: str, wishes: Wishes) -> tuple[Column, Any]:
     missing = int(cells.isna().sum())
     kind = _kind(table, name, cells, missing, wanted)
     why = WHY.get(kind, "")
-    if kind == PROSE and wishes.words:
+    if kind == FREE_TEXT and wishes.words:
         why += f"; --text {name} would use it"
     if name in wishes.ignore:
-        why = SAID
+        why = IGNORED_BY_USER
     elif wanted and why and name != wishes.target and not (kind == DATE and wishes.times):
         raise BadInput(f"Column {name!r} cannot be used: {_refusal(kind, cells)}.")
     if kind == NUMBER and not why and name != wishes.target:
@@ -218,7 +218,7 @@ def _refusal(kind: str, cells: Any) -> str:
             "it holds dates, and models take numbers, flags and categories. Write it as a number, "
             "such as days"
         )
-    if kind in (MANY, ID, PROSE):
+    if kind in (MANY_VALUES, ID, FREE_TEXT):
         return f"{WHY[kind]} ({cells.nunique()} in {len(cells)} rows)"
     return WHY[kind]
 
@@ -284,20 +284,19 @@ def _ungrouped(strings: Array, mark: str) -> Array:
 def _refuse_mixed(table: Table, name: str, strings: Array, holes: Array, numbers: Array) -> None:
     """Raise for text among numbers; a few numbers among categories are categories."""
     odd = np.isnan(numbers)
+    if not odd.any():
+        return
+    share = (~odd).mean()
     different = len(np.unique(numbers[~odd]))
-    if odd.any() and different > 2 and (~odd).mean() >= min(MOSTLY, 1 - 1 / (len(numbers) + 1)):
-        raise _text_among_numbers(table, name, strings, np.flatnonzero(~holes)[odd])
-    if odd.any() and different > min(MOST_LEVELS, len(strings) / 2) and (~odd).mean() > 0.5:
-        raise _text_among_numbers(table, name, strings, np.flatnonzero(~holes)[odd])
-
-
-def _text_among_numbers(table: Table, name: str, strings: Array, at: Array) -> BadInput:
-    cell = strings[at[0]]
-    return BadInput(
-        f"Column {name!r} of {table.path.name} holds numbers, but {len(at)} of its cells do not, "
-        f"such as {cell!r} in row {at[0] + 1}. Correct it; or, if it marks a missing value, add "
-        f"--missing {cell!r}; or leave the column out by --ignore {name!r}."
-    )
+    mostly = different > 2 and share >= min(MOSTLY, 1 - 1 / (len(numbers) + 1))
+    if mostly or (different > min(MOST_LEVELS, len(strings) / 2) and share > 0.5):
+        at = np.flatnonzero(~holes)[odd]
+        cell = strings[at[0]]
+        raise BadInput(
+            f"Column {name!r} of {table.path.name} holds numbers, but {len(at)} of its cells do "
+            f"not, such as {cell!r} in row {at[0] + 1}. Correct it; or, if it marks a missing "
+            f"value, add --missing {cell!r}; or leave the column out by --ignore {name!r}."
+        )
 
 
 def _kind(table: Table, name: str, cells: Any, missing: int, wanted: bool) -> str:
@@ -359,10 +358,10 @@ def _string_kind(name: str, cells: Any, rows: int, wanted: bool) -> str:
         return DATE
     words = np.mean([v.count(" ") + 1 for v in values])
     if words >= 3:
-        return PROSE
+        return FREE_TEXT
     if different >= 0.95 * len(values):
         return ID
-    return MANY
+    return MANY_VALUES
 
 
 def _texts(table: Table, name: str) -> Any:

@@ -37,11 +37,11 @@ def run(
     """Forecast a series, and write it with a report; `given` are its `Orders`."""
     if not 0 < level < 1:
         raise BadInput(f"--level must lie between 0 and 1, not {level:g}.")
-    seen = job.understand(job.read(path), tell=False)
+    seen = job.understand(job.read(path), show=False)
     clock = clock_of(job, seen, time)
     others = {n: "no number" for n in seen.of_kind(CATEGORY, TEXT)}
     seen = seen.without({**others, clock.name: TIMES})
-    job.tell(seen)
+    job.show_columns(seen)
     names, X = _values(job, seen, clock)
     if len(X) < MIN_FITTED_ROWS:
         raise BadInput(

@@ -88,16 +88,16 @@ class Job:
             raise BadInput(f"--format is csv or parquet, not {chosen!r}.")
         return chosen
 
-    def understand(self, table: Table, target: str | None = None, tell: bool = True) -> Understood:
+    def understand(self, table: Table, target: str | None = None, show: bool = True) -> Understood:
         """Determine the kinds of the columns, and print them."""
         s = self.settings
         reads = self.command in READS_TEXT, self.command in READS_TIMES
         seen = understand(table, Wishes(target, s.text, s.ignore, s.use, *reads))
-        if tell:
-            self.tell(seen)
+        if show:
+            self.show_columns(seen)
         return seen
 
-    def tell(self, seen: Understood, target: str | None = None) -> None:
+    def show_columns(self, seen: Understood, target: str | None = None) -> None:
         """Print the kinds of the columns, and the target."""
         rows = len(seen.frame)
         table = seen.table
@@ -174,7 +174,7 @@ def running(command: str, settings: Settings) -> Iterator[Job]:
     job = Job(command, settings, console, outputs)
     code = DONE
     try:
-        with _heard(job):
+        with _warnings_as_notes(job):
             yield job
         code = DONE if job.converged else NOT_CONVERGED
         console.finish(code)
@@ -215,7 +215,7 @@ def _of_an_estimator(error: BaseException) -> bool:
 
 
 @contextlib.contextmanager
-def _heard(job: Job) -> Iterator[None]:
+def _warnings_as_notes(job: Job) -> Iterator[None]:
     """Turn warnings into notes."""
 
     def show(message: Any, category: Any, *args: Any, **kwargs: Any) -> None:

@@ -53,11 +53,11 @@ def run(
     """Label a table, and write it with a report."""
     statements = [parse(text) for text in stated]
     table = job.read(path)
-    seen = job.understand(table, name, tell=False)
+    seen = job.understand(table, name, show=False)
     named = [c.strip() for c in (classes or "").split(",") if c.strip()]
     stated_labels = [s.label for s in statements]
     target = target_of(seen, name, task, unlabeled, named, stated_labels)
-    job.tell(seen, target.sentence())
+    job.show_columns(seen, target.sentence())
     seen = varied(seen)
     seen.require(1, "label")
     done = _labeled(job, seen, target, statements)

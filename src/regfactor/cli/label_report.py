@@ -10,14 +10,9 @@ from regfactor.cli.encode import encoder_code, encoder_imports
 from regfactor.cli.errors import count
 from regfactor.cli.job import Job
 from regfactor.cli.labeled import Labeled
-from regfactor.cli.report_sections import (
-    certificate_section,
-    data_section,
-    notes,
-    reading_code,
-    repeat_section,
-)
-from regfactor.model_selection.cross_conformal import LEVEL, correct_rows
+from regfactor.cli.report_sections import Report
+from regfactor.core.params import Array
+from regfactor.model_selection.cross_conformal import LEVEL, CrossFit, correct_rows
 from regfactor.report import Figure, Grid, Note, Page, Section, Text, number
 from regfactor.report.figures import bars, histogram, scores
 
@@ -37,13 +32,13 @@ def say(job: Job, done: Labeled) -> None:
     console.record |= {
         "target": done.target.name,
         "task": done.target.task,
-        "labeled": int(done.target.labeled.sum()),
-        "filled": int((~done.target.labeled).sum()),
+        "labeled": done.target.n_labeled,
+        "filled": done.target.n_unlabeled,
         "classes": done.target.classes or None,
         "model": type(model).__name__,
         "verdict": done.contest.verdict,
         "scores": {
-            c.name: None if c.folds is None else c.folds * _unit(done)
+            c.name: None if c.folds is None else c.folds * done.unit.scale
             for c in done.contest.candidates
         },
         "certificate": str(model.certificate_) if hasattr(model, "certificate_") else None,
@@ -53,13 +48,11 @@ def say(job: Job, done: Labeled) -> None:
 
 def lead(done: Labeled) -> str:
     """Return what was done and how well it does, in a sentence or two."""
-    new = int((~done.target.labeled).sum())
-    old = int(done.target.labeled.sum())
-    winner = done.contest.winner
+    target = done.target
     how = f" {_skill(done)}" if done.crossed is not None else ""
     return (
-        f"{count(new, 'row')} labeled from {count(old, 'label')} in {done.target.name!r} by "
-        f"{winner.name}.{how}"
+        f"{count(target.n_unlabeled, 'row')} labeled from {count(target.n_labeled, 'label')} in "
+        f"{target.name!r} by {done.contest.winner.name}.{how}"
     )
 
 
@@ -81,13 +74,12 @@ def trust(done: Labeled) -> dict[str, Any]:
     if done.crossed is None:
         return {}
     rows = done.crossed.rows
-    said = done.crossed.predictions
     target = done.target
-    y = _learned(done)
+    y = target.y[done.learned][rows]
     if target.is_classification:
         hits = correct_rows(done.crossed, target.of_rows(done.learned))
-        sure = said.max(axis=1) >= HIGH_PROBABILITY
-        common = max(np.mean(y[rows] == name) for name in target.classes)
+        sure = done.crossed.predictions.max(axis=1) >= HIGH_PROBABILITY
+        common = max(np.mean(y == name) for name in target.classes)
         return {
             "labels": len(rows),
             "accuracy": float(hits.mean()),
@@ -95,52 +87,41 @@ def trust(done: Labeled) -> dict[str, Any]:
             "sure": int(sure.sum()),
             "sure_right": float(hits[sure].mean()) if sure.any() else None,
         }
-    errors = np.abs(y[rows] - (said * done.unit.scale + done.unit.center))
-    simple = np.abs(y[rows] - np.median(y[rows]))
+    errors = _held_out_errors(done, done.crossed)
+    simple = np.abs(y - np.median(y))
+    limits = done.predicted.limits
     return {
         "labels": len(rows),
         "error": float(errors.mean()),
         "simple_error": float(simple.mean()),
-        "interval": None
-        if done.predicted.limits is None
-        else float(np.median(done.predicted.limits.upper - done.predicted.limits.lower)),
+        "interval": None if limits is None else float(np.median(limits.upper - limits.lower)),
     }
 
 
-def _learned(done: Labeled) -> Any:
-    return done.target.y[done.learned]
+def _held_out_errors(done: Labeled, crossed: CrossFit) -> Array:
+    """Return the absolute errors of a regression on held-out labels, in units of the table."""
+    y = done.target.y[done.learned]
+    return np.abs(y[crossed.rows] - done.unit.restore(crossed.predictions))
 
 
 def half_width(done: Labeled) -> float | None:
     """Return the LEVEL quantile of the errors on held-out labels, for intervals of new rows."""
     if done.target.is_classification or done.crossed is None:
         return None
-    errors = np.sort(
-        np.abs(
-            _learned(done)[done.crossed.rows]
-            - (done.crossed.predictions * done.unit.scale + done.unit.center)
-        )
-    )
+    errors = np.sort(_held_out_errors(done, done.crossed))
     k = int(np.ceil(LEVEL * (len(errors) + 1)))
     if k <= len(errors):
         return float(errors[k - 1])
     return None
 
 
-def _unit(done: Labeled) -> float:
-    if not done.target.is_classification:
-        return done.unit.scale
-    return 1.0
-
-
 def page(job: Job, done: Labeled) -> Page:
     """Return the report."""
     target = done.target
-    contest = done.contest
     t = trust(done)
     facts = [
-        (f"{int((~target.labeled).sum()):,}", "rows labeled"),
-        (f"{int(target.labeled.sum()):,}", "labels given"),
+        (f"{target.n_unlabeled:,}", "rows labeled"),
+        (f"{target.n_labeled:,}", "labels given"),
     ]
     if t and target.is_classification:
         facts += [
@@ -152,19 +133,20 @@ def page(job: Job, done: Labeled) -> Page:
             (number(t["error"]), "mean error on unseen labels"),
             (number(t["simple_error"]), "by always predicting the median"),
         ]
-    sections = [
-        Section("What was done", [Text(_story(done)), *notes(job)]),
-        data_section(done.seen, f"The target is {target.sentence()}."),
-        Section("The result", _result(done)),
-        _statements(done),
-        certificate_section(done.model[-1]),
-        Section("How far to trust it", _trust(done)),
-        repeat_section(job, _code(job, done)),
-    ]
-    title = f"{done.seen.table.path.name}: {target.name} labeled"
-    return Page(
-        title, f"{lead(done)} {contest.verdict}", facts, [s for s in sections if s is not None]
+    report = Report(
+        title=f": {target.name} labeled",
+        lead=f"{lead(done)} {done.contest.verdict}",
+        facts=facts,
+        story=[Text(_story(done))],
+        result=_result(done),
+        trust=_trust(done),
+        imports=_imports(done),
+        code=_code(done),
+        model=done.model[-1],
+        about_data=f"The target is {target.sentence()}.",
+        after_result=_statements(done),
     )
+    return report.page(job, done.seen)
 
 
 def _story(done: Labeled) -> str:
@@ -249,19 +231,16 @@ def _scores(done: Labeled) -> Figure:
     contest = done.contest
     if done.target.is_classification:
         label = "share right"
+        better = "further right"
+        sign = 1.0
     else:
         label = "mean absolute error"
-    sign = 1 if done.target.is_classification else -_unit(done)
-    values = [sign * c.folds for c in contest.candidates if c.folds is not None]
-    svg = scores(
-        [c.name for c in contest.candidates], values, contest.chosen, label, percent=sign == 1
-    )
-    if done.target.is_classification:
-        better = "further right"
-    else:
         better = "further left"
+        sign = -done.unit.scale
+    names = [c.name for c in contest.candidates]
+    values = [sign * c.folds for c in contest.candidates if c.folds is not None]
     return Figure(
-        svg,
+        scores(names, values, contest.chosen, label, percent=sign == 1),
         f"Each dot is a part of the labels on which a model was tried, each bar the mean; {better} "
         "is better.",
     )
@@ -336,24 +315,21 @@ def _trust(done: Labeled) -> list[Any]:
     return blocks
 
 
-def _code(job: Job, done: Labeled) -> str:
+def _imports(done: Labeled) -> list[str]:
+    model = type(done.contest.winner.model)
+    module = "sklearn.linear_model" if model.__module__.startswith("sklearn") else "regfactor"
+    imports = [encoder_imports(done.seen), f"from {module} import {model.__name__}"]
+    if done.statements:
+        imports.append("from regfactor.constraints import class_balance, labeled_feature")
+    return imports
+
+
+def _code(done: Labeled) -> list[str]:
     """Return Python code that fits the same model."""
     target = done.target
-    seen = done.seen
     winner = done.contest.winner
-    if type(winner.model).__module__.startswith("sklearn"):
-        module = "sklearn.linear_model"
-    else:
-        module = "regfactor"
-    lines = [
-        "import numpy as np",
-        "import pandas as pd",
-        encoder_imports(seen),
-        f"from {module} import {type(winner.model).__name__}",
-    ]
-    if done.statements:
-        lines.append("from regfactor.constraints import class_balance, labeled_feature")
-    lines += ["", reading_code(seen), encoder_code(seen), f"y = frame[{target.name!r}]"]
+    back = ""
+    lines = [encoder_code(done.seen), f"y = frame[{target.name!r}]"]
     if target.is_classification:
         lines += [
             "y = y.astype(object).where(y.notna(), None).to_numpy()",
@@ -364,17 +340,18 @@ def _code(job: Job, done: Labeled) -> str:
             f"y = ((y - {done.unit.center!r}) / {done.unit.scale!r}).to_numpy()",
             "labeled = ~np.isnan(y)",
         ]
+        back = f" * {done.unit.scale!r} + {done.unit.center!r}"
     if done.statements:
         lines += [f"constraints = {_constraint_code(done)}"]
     if len(done.learned) < len(target.y):
         lines.append(f"# the command fitted {len(done.learned)} rows, drawn at random, for speed")
     rows = "E, y" if winner.unlabeled else "E[labeled], y[labeled]"
-    if target.is_classification:
-        back = ""
-    else:
-        back = f" * {done.unit.scale!r} + {done.unit.center!r}"
-    lines += ["", f"model = {winner.code}.fit({rows})", f"filled = model.predict(E){back}"]
-    return "\n".join(lines)
+    return [
+        *lines,
+        "",
+        f"model = {winner.code}.fit({rows})",
+        f"filled = model.predict(E){back}",
+    ]
 
 
 def _constraint_code(done: Labeled) -> str:

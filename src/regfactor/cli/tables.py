@@ -215,7 +215,7 @@ def _of_text(path: Path, reading: Reading) -> Table:
     notes = []
     if reading.header:
         names = [name.strip() or f"unnamed_{j + 1}" for j, name in enumerate(first)]
-        if len(names) == len(set(names)) and all(_is_number(name) for name in names):
+        if len(names) == len(set(names)) and all(is_number(name) for name in names):
             notes.append(
                 f"The first row ({listed(names, 4)}) was taken for the names of the columns; if it "
                 "is data, add --no-header."
@@ -412,7 +412,8 @@ def _frame(rows: Sequence[Any], names: list[str]) -> Any:
     return pandas().DataFrame(rows, columns=names)
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Return whether a string spells a number."""
     try:
         float(text)
     except ValueError:

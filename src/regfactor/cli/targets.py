@@ -10,6 +10,7 @@ import numpy as np
 from regfactor.cli.checks import check_finite
 from regfactor.cli.columns import FLAG, MOST_LEVELS, NUMBER, Understood
 from regfactor.cli.errors import BadInput, listed, nearest
+from regfactor.cli.tables import is_number
 from regfactor.core.params import Array
 from regfactor.model_selection.candidates import LabeledTask
 
@@ -32,15 +33,23 @@ class Target(LabeledTask):
             return CLASSIFICATION
         return REGRESSION
 
+    @property
+    def n_labeled(self) -> int:
+        """Number of rows with a label."""
+        return int(self.labeled.sum())
+
+    @property
+    def n_unlabeled(self) -> int:
+        """Number of rows without one."""
+        return len(self.labeled) - self.n_labeled
+
     def sentence(self) -> str:
         """Return how many labels there are, and how they are read."""
-        n = int(self.labeled.sum())
-        rest = int((~self.labeled).sum())
         why = f" ({self.why})" if self.why else ""
         if not self.is_classification:
-            return f"{self.name}: {n} numbers, {rest} missing{why}"
+            return f"{self.name}: {self.n_labeled} numbers, {self.n_unlabeled} missing{why}"
         classes = f"{len(self.classes)} classes ({listed(self.classes, 5)})"
-        return f"{self.name}: {n} labels of {classes}, {rest} missing{why}"
+        return f"{self.name}: {self.n_labeled} labels of {classes}, {self.n_unlabeled} missing{why}"
 
 
 def target_of(
@@ -108,7 +117,7 @@ def _numbers(name: str, spelled: Array) -> Array:
     try:
         y = np.array([np.nan if v is None else float(v) for v in spelled])
     except ValueError as error:
-        at, odd = next((i, v) for i, v in enumerate(spelled) if v is not None and not _is_number(v))
+        at, odd = next((i, v) for i, v in enumerate(spelled) if v is not None and not is_number(v))
         raise BadInput(
             f"A regression needs numbers, and the target {name!r} holds {odd!r} in row {at + 1}. "
             "Correct it, or take the labels for classes: --task classification."
@@ -174,18 +183,10 @@ def _exact(value: Any) -> str:
 def _same(value: str, marker: str) -> bool:
     if value == marker.strip():
         return True
-    return _is_number(value) and _is_number(marker) and float(value) == float(marker)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return is_number(value) and is_number(marker) and float(value) == float(marker)
 
 
 def _order(label: str) -> tuple[float, str]:
-    if _is_number(label):
+    if is_number(label):
         return (float(label), "")
     return (np.inf, label)

@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.cli.columns import CATEGORY, DATE, ID, MANY, PROSE, SAID, Understood
+from regfactor.cli.columns import (
+    CATEGORY,
+    DATE,
+    FREE_TEXT,
+    ID,
+    IGNORED_BY_USER,
+    MANY_VALUES,
+    Understood,
+)
 from regfactor.cli.dates import QUARTER, odd_cell, odd_date, parsed
 from regfactor.cli.errors import BadInput
 from regfactor.cli.job import Job
@@ -87,10 +95,10 @@ def _dated(seen: Understood) -> str | None:
 
     Raise for one that would be it but for a few cells.
     """
-    whole = [c for c in seen.columns if not c.missing and c.why != SAID]
+    whole = [c for c in seen.columns if not c.missing and c.why != IGNORED_BY_USER]
     name = next((c.name for c in whole if c.kind == DATE), None)
     for c in whole if name is None else ():
-        if c.kind in (CATEGORY, ID, MANY, PROSE):
+        if c.kind in (CATEGORY, ID, MANY_VALUES, FREE_TEXT):
             cells = seen.frame[c.name].to_numpy(dtype=object)
         else:
             cells = ()
