@@ -1,6 +1,7 @@
 """The rules of CONTRIBUTING.md: imports go one way, nothing public is forgotten."""
 
 import ast
+import dataclasses
 import graphlib
 import importlib
 import inspect
@@ -9,11 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
 import catalogue
 import regfactor
+from regfactor.core.params import UnsupportedProblem
 from regfactor.fitting.base import Estimator
 from regfactor.kernels import Kernel
 from regfactor.losses import Huber, Loss
@@ -24,7 +27,7 @@ from regfactor.norms import Norm
 from regfactor.penalties import Gauge, Penalty
 from regfactor.problems.base import Problem
 from regfactor.solvers.base import Solver
-from regfactor.solvers.choose import solver_class
+from regfactor.solvers.choose import solve, solver_class
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "regfactor"
@@ -252,7 +255,33 @@ def test_every_public_name_is_in_the_readme():
 
 
 def test_contributing_shows_the_code_as_it_is():
-    assert inspect.getsource(Huber) in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert inspect.getsource(Huber) in guide
+    command = (PACKAGE / "cli" / "app.py").read_text(encoding="utf-8")
+    shown = guide.partition("```python\n@app.command()")[2].partition("```")[0]
+    assert "def embed" in shown and shown in command
+
+
+def test_the_examples_of_contributing_run():
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    names = {"__name__": "contributing"}
+    for block in re.findall(r"```python\n(from .*?)```", guide, re.DOTALL):
+        exec(block, names)
+    X = np.random.default_rng(0).normal(size=(20, 4)) * [3.0, 3.0, 3.0, 0.01]
+    model = names["ColumnSelection"](alpha=2.0).fit(X)
+    np.testing.assert_array_equal(
+        np.any(model.inverse_transform(model.codes_), axis=0), [1, 1, 1, 0]
+    )
+    np.testing.assert_allclose(model.transform(X), model.codes_, atol=1e-2)
+    ridged = catalogue.PROBLEMS["forward_sigmoid"]
+    descent = names["GradientDescent"]()
+    found = solve(ridged, solver=descent, tol=1e-12, max_iter=20_000)
+    assert found.objective == pytest.approx(solve(ridged).objective, rel=1e-6)
+    free = dataclasses.replace(ridged, ridge=0 * ridged.ridge)
+    with pytest.raises(UnsupportedProblem, match="ridge; use Newton"):
+        solve(free, solver=descent)
+    with pytest.raises(UnsupportedProblem, match="solves a Forward problem"):
+        solve(catalogue.PROBLEMS["squared"], solver=descent)
 
 
 def test_packages_are_reached_from_the_package_alone():
