@@ -1,4 +1,4 @@
-"""Regularized factor models: one objective for incomplete, corrupted and mixed tables, solved with a proof."""
+"""Regularized factor models: one objective for many kinds of tables, solved with a proof."""
 
 from importlib import import_module
 from importlib.metadata import version

@@ -24,7 +24,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 Source = Annotated[
-    Path, typer.Argument(metavar="TABLE", help="CSV, Parquet, Feather or NPZ.", show_default=False)
+    Path,
+    typer.Argument(metavar="TABLE", help="CSV, Parquet, Feather or NPZ.", show_default=False),
 ]
 
 
@@ -68,7 +69,8 @@ def complete(table: Source, settings: Settings) -> None:
 def label(
     table: Source,
     target: Annotated[
-        str, typer.Option(help="Column whose empty cells are to be filled.", show_default=False)
+        str,
+        typer.Option(help="Column whose empty cells are to be filled.", show_default=False),
     ],
     settings: Settings,
     task: Annotated[
@@ -78,7 +80,8 @@ def label(
     unlabeled: Annotated[
         str | None,
         typer.Option(
-            metavar="VALUE", help="What marks a row without a label, besides an empty cell."
+            metavar="VALUE",
+            help="What marks a row without a label, besides an empty cell.",
         ),
     ] = None,
     constraint: Annotated[
@@ -103,13 +106,14 @@ def cluster(
     table: Source,
     settings: Settings,
     clusters: Annotated[
-        int | None, typer.Option(help="How many; otherwise by silhouettes, 2 to 10.")
+        int | None,
+        typer.Option(help="How many; otherwise by silhouettes, 2 to 10."),
     ] = None,
     divergence: Annotated[
         str,
         typer.Option(
             help="squared; or kl, itakura_saito, ... on numbers as they are; or bernoulli, "
-            "on 0/1 and columns of two words."
+            "on 0/1 and columns of two words.",
         ),
     ] = "squared",
 ) -> None:
@@ -157,18 +161,21 @@ def denoise(
 @sharing(FITTING, OUTPUT)
 def forecast(
     series: Annotated[
-        Path, typer.Argument(metavar="SERIES", help="Rows are times.", show_default=False)
+        Path,
+        typer.Argument(metavar="SERIES", help="Rows are times.", show_default=False),
     ],
     settings: Settings,
     horizon: Annotated[int, typer.Option(help="How many times ahead.", min=1)] = 12,
     level: Annotated[float, typer.Option(help="Share of what comes that intervals hold.")] = 0.9,
     time: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Of the times; otherwise the one of dates.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="Of the times; otherwise the one of dates."),
     ] = None,
     lags: Annotated[
         int | None,
         typer.Option(
-            help="How many rows back the model looks; otherwise the lowest backtest error.", min=0
+            help="How many rows back the model looks; otherwise the lowest backtest error.",
+            min=0,
         ),
     ] = None,
     difference: Annotated[
@@ -201,7 +208,8 @@ def forecast(
 @sharing(OUTPUT)
 def score(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A file of --save.", show_default=False)
+        Path,
+        typer.Argument(metavar="MODEL", help="A file of --save.", show_default=False),
     ],
     rows: Annotated[
         Path,
@@ -222,10 +230,12 @@ def atlas(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = Fa
 @app.command()
 def reproduce(
     experiment: Annotated[
-        str, typer.Argument(metavar="ID", help="Such as aistats-1; `list` names all.")
+        str,
+        typer.Argument(metavar="ID", help="Such as aistats-1; `list` names all."),
     ],
     quick: Annotated[
-        bool, typer.Option("--quick", help="Two splits: does everything run?")
+        bool,
+        typer.Option("--quick", help="Two splits: does everything run?"),
     ] = False,
     splits: Annotated[int | None, typer.Option(help="Splits of each data set.", min=1)] = None,
     jobs: Annotated[int, typer.Option(help="Processes.", min=1)] = 1,

@@ -81,7 +81,10 @@ def run(job: Job, path: Path) -> None:
         return
     clean = X.mask(found.flagged)
     model = SubspaceImputer(
-        loss="auto", alpha="auto", debias="prior", random_state=job.settings.seed
+        loss="auto",
+        alpha="auto",
+        debias="prior",
+        random_state=job.settings.seed,
     )
     rows = fitted_rows(job, X)
     job.fit("filling missing cells", model, clean.iloc[rows])
@@ -131,10 +134,7 @@ def _finish_whole(job: Job, seen: Understood, found: TableOutliers) -> None:
     report = Report(
         title=", completed",
         lead=filled.lead,
-        facts=[
-            ("0", "missing cells"),
-            (f"{len(filled.flagged):,}", "gross outliers flagged"),
-        ],
+        facts=[("0", "missing cells"), (f"{len(filled.flagged):,}", "gross outliers flagged")],
         story=[Text(f"{WHOLE} {looked}")],
         result=_result(seen, filled),
         trust=[],
@@ -156,7 +156,9 @@ def ranges_of(X: Any) -> dict[str, tuple[float, float, bool]]:
 
 
 def within_range(
-    predicted: Any, missing: Any, ranges: Mapping[str, tuple[float, float, bool]]
+    predicted: Any,
+    missing: Any,
+    ranges: Mapping[str, tuple[float, float, bool]],
 ) -> tuple[Any, int]:
     """Return predictions clipped to the observed range, rounded where all values are integers.
 
@@ -221,7 +223,7 @@ def _print(job: Job, filled: Filled, hidden: HiddenCells | None = None, model: A
             remedy = "; its logarithm may suit better"
         job.console.note(
             f"Column {name!r} has heavy tails: more than {HEAVY_TAILED_SHARE:.0%} of its cells lie "
-            f"far off, so none of them is flagged{remedy}."
+            f"far off, so none of them is flagged{remedy}.",
         )
     job.console.record |= record
 
@@ -266,18 +268,18 @@ def _story(filled: Filled, model: Any) -> str:
         f"Every row is described by {count(model.codes_.shape[1], 'pattern')} that the table's "
         "columns share, and each missing cell is predicted from the observed cells of its row "
         "through them. Numbers, flags and categories are each fitted in their own way. The "
-        f"strength of the smoothing (alpha = {model.alpha_:.4g}) was chosen by cells held out."
+        f"strength of the smoothing (alpha = {model.alpha_:.4g}) was chosen by cells held out.",
     ]
     if filled.flagged:
         parts.append(
-            f"{count(len(filled.flagged), 'cell')} disagreed grossly with all others in their rows. They are "
-            "kept in the table, named in its last column, and were set aside when missing cells "
-            "were filled."
+            f"{count(len(filled.flagged), 'cell')} disagreed grossly with all others in their "
+            "rows. They are kept in the table, named in its last column, and were set aside when "
+            "missing cells were filled.",
         )
     if filled.clipped:
         parts.append(
             f"{count(filled.clipped, 'prediction')} beyond the range of the observed values "
-            "went to its end."
+            "went to its end.",
         )
     return " ".join(parts)
 
@@ -286,7 +288,7 @@ def _result(seen: Understood, filled: Filled) -> list[Any]:
     missing = filled.missing.mean().sort_values(ascending=False)
     missing = missing[missing > 0]
     blocks: list[Any] = [
-        Text("Observed cells are as they were, to the letter; only empty ones changed.")
+        Text("Observed cells are as they were, to the letter; only empty ones changed."),
     ]
     if len(missing):
         axis = "share of the cells that were missing"

@@ -56,8 +56,9 @@ class Console:
         if self.as_json:
             print(
                 json.dumps(
-                    plain({**self.record, "notes": self.notes, "exit": code}), allow_nan=False
-                )
+                    plain({**self.record, "notes": self.notes, "exit": code}),
+                    allow_nan=False,
+                ),
             )
 
     @contextlib.contextmanager

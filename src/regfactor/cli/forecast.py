@@ -32,7 +32,12 @@ MAX_DRAWN_SERIES = 6
 
 
 def run(
-    job: Job, path: Path, horizon: int, level: float, time: str | None, *given: int | None
+    job: Job,
+    path: Path,
+    horizon: int,
+    level: float,
+    time: str | None,
+    *given: int | None,
 ) -> None:
     """Forecast a series, and write it with a report; `given` are its `Orders`."""
     if not 0 < level < 1:
@@ -45,11 +50,11 @@ def run(
     names, X = _values(job, seen, clock)
     if len(X) < MIN_FITTED_ROWS:
         raise BadInput(
-            f"{path.name} has {len(X)} rows; a forecast needs at least {MIN_FITTED_ROWS}."
+            f"{path.name} has {len(X)} rows; a forecast needs at least {MIN_FITTED_ROWS}.",
         )
     if horizon > 10 * len(X):
         raise BadInput(
-            f"--horizon is {horizon}, more than ten times the {len(X)} rows that are known."
+            f"--horizon is {horizon}, more than ten times the {len(X)} rows that are known.",
         )
     orders = Orders(*given)
     season = clock.season if orders.season is None else orders.season
@@ -140,7 +145,7 @@ def _values(job: Job, seen: Understood, clock: Clock) -> tuple[list[str], Array]
     if not names:
         raise BadInput(
             f"{seen.table.path.name} has no column of numbers that changes, so there is nothing to "
-            "forecast."
+            "forecast.",
         )
     values = seen.frame[names].to_numpy(dtype=float, na_value=np.nan)
     X = values[clock.order]
@@ -149,7 +154,12 @@ def _values(job: Job, seen: Understood, clock: Clock) -> tuple[list[str], Array]
 
 
 def _compared(
-    job: Job, orders: Orders, season: int | None, X: Array, horizon: int, level: float
+    job: Job,
+    orders: Orders,
+    season: int | None,
+    X: Array,
+    horizon: int,
+    level: float,
 ) -> BacktestChoice:
     """Choose the orders that were not given by backtests; note what cannot be fitted."""
     most = len(X) // 2
@@ -160,7 +170,7 @@ def _compared(
     if open_ and not any(c.season for c in compared.errors):
         job.console.note(
             f"{count(len(X), 'row')} of {X.shape[1]} series are too few to fit a season of "
-            f"{orders.season} rows, so that none was compared."
+            f"{orders.season} rows, so that none was compared.",
         )
     return compared
 
@@ -273,11 +283,15 @@ def _result(clock: Clock, names: list[str], X: Array, ahead: Any) -> list[Any]:
 
 
 def _trust(
-    tried: Evaluation | None, evaluation: str, names: list[str], lags: int, level: float
+    tried: Evaluation | None,
+    evaluation: str,
+    names: list[str],
+    lags: int,
+    level: float,
 ) -> list[Any]:
     horizon = Text(
         "A forecast goes on as the past did: it knows nothing of a change of rules. It looks "
-        f"back {count(lags, 'step')}, and sees no season that is longer."
+        f"back {count(lags, 'step')}, and sees no season that is longer.",
     )
     if tried is None:
         return [Text(evaluation), horizon]
@@ -300,7 +314,7 @@ def _choice(compared: BacktestChoice) -> list[Any]:
     return [
         Text(
             "Models were compared by forecasts from earlier times, before the end of the series "
-            "on which the one taken was tried. Errors are in standard deviations of the series."
+            "on which the one taken was tried. Errors are in standard deviations of the series.",
         ),
         Grid(("model", "mean error on earlier rows"), lines),
     ]

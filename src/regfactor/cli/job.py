@@ -102,7 +102,7 @@ class Job:
         rows = len(seen.frame)
         table = seen.table
         self.console.say(
-            f"Read {table.path.name}: {count(rows, 'row')}, {count(len(table.names), 'column')}."
+            f"Read {table.path.name}: {count(rows, 'row')}, {count(len(table.names), 'column')}.",
         )
         self.console.lines([*seen.lines(), *([("target", target)] if target else [])])
         for name in seen.of_kind(NUMBER):
@@ -110,7 +110,7 @@ class Job:
             if mark is not None:
                 self.console.note(
                     f"{mark[0]} occurs {mark[1]} times in column {name!r}, far from all its other "
-                    f"numbers; if it marks missing cells, add --missing {mark[0]}."
+                    f"numbers; if it marks missing cells, add --missing {mark[0]}.",
                 )
         self.console.record["columns"] = {
             c.name: {"kind": c.kind, "missing": c.missing, "ignored": c.why or None}
@@ -118,12 +118,17 @@ class Job:
         }
 
     def finish(
-        self, frame: Any, page: Page, model: Any = None, info: dict[str, Any] | None = None
+        self,
+        frame: Any,
+        page: Page,
+        model: Any = None,
+        info: dict[str, Any] | None = None,
     ) -> None:
         """Write the table, the report and the model, all or none, and print where they are."""
         table = self.files["table"]
         self.outputs.write(
-            table, lambda p: write_frame(frame, p, table.suffix == ".parquet", self.separator)
+            table,
+            lambda p: write_frame(frame, p, table.suffix == ".parquet", self.separator),
         )
         self.outputs.write(self.files["report"], lambda p: _write_text(p, page.html()))
         if "model" in self.files and model is not None:
@@ -210,7 +215,7 @@ def _of_an_estimator(error: BaseException) -> bool:
     else:
         module = ""
     return module.startswith("regfactor.") and not module.startswith(
-        ("regfactor.cli", "regfactor.report")
+        ("regfactor.cli", "regfactor.report"),
     )
 
 

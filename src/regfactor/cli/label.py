@@ -95,7 +95,7 @@ def _labeled(job: Job, seen: Understood, target: Target, statements: list[Statem
     if len(rows) < len(task.y):
         job.console.note(
             f"The model was fitted to {len(rows):,} of {len(task.y):,} rows, drawn at random; "
-            "every row was labeled."
+            "every row was labeled.",
         )
     fitted_task = task.of_rows(rows)
     model = _fitted(job, result.winner, X[rows], fitted_task)
@@ -130,12 +130,17 @@ def _unit_of(target: Target) -> Unit:
 
 
 def _expectation(
-    statements: list[Statement], target: Target, places: dict[str, int], seed: int
+    statements: list[Statement],
+    target: Target,
+    places: dict[str, int],
+    seed: int,
 ) -> Candidate:
     from regfactor.labels.expectation.estimator import ExpectationSVC
 
     model = ExpectationSVC(
-        constraints(statements, places), classes=target.classes, random_state=seed
+        constraints(statements, places),
+        classes=target.classes,
+        random_state=seed,
     )
     return Candidate(
         "expectations",
@@ -146,7 +151,11 @@ def _expectation(
 
 
 def _warn_of_statements(
-    job: Job, stated: CrossFit, supervised: Candidate, X: Any, task: LabeledTask
+    job: Job,
+    stated: CrossFit,
+    supervised: Candidate,
+    X: Any,
+    task: LabeledTask,
 ) -> None:
     """Note if labels are predicted better without the statements, which are followed anyway."""
     with_them = correct_rows(stated, task).mean()
@@ -155,7 +164,7 @@ def _warn_of_statements(
         job.console.note(
             f"On held-out labels {supervised.name} without the statements is right in "
             f"{without:.0%}, with them in {with_them:.0%}. They were followed, as they were given: "
-            "check their shares, or leave --constraint out."
+            "check their shares, or leave --constraint out.",
         )
 
 
@@ -167,7 +176,7 @@ def _warn_of_one_class(job: Job, predicted: Array, target: Target) -> None:
         job.console.note(
             f"All {len(predicted):,} rows were labeled {target.classes[predicted[0]]!r}: the "
             "columns and the labels given do not separate the classes. Label some more rows of "
-            "the others before you use this."
+            "the others before you use this.",
         )
 
 
@@ -185,7 +194,11 @@ def _fitted(job: Job, winner: Candidate, X: Any, task: LabeledTask) -> Any:
 
 
 def _predicted(
-    model: Any, X: Any, task: LabeledTask, crossed: CrossFit | None, unit: Unit
+    model: Any,
+    X: Any,
+    task: LabeledTask,
+    crossed: CrossFit | None,
+    unit: Unit,
 ) -> Predicted:
     """Return the predictions of every row: classes with probabilities, or numbers with limits."""
     if task.is_classification:

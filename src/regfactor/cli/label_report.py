@@ -119,10 +119,7 @@ def page(job: Job, done: Labeled) -> Page:
     """Return the report."""
     target = done.target
     t = trust(done)
-    facts = [
-        (f"{target.n_unlabeled:,}", "rows labeled"),
-        (f"{target.n_labeled:,}", "labels given"),
-    ]
+    facts = [(f"{target.n_unlabeled:,}", "rows labeled"), (f"{target.n_labeled:,}", "labels given")]
     if t and target.is_classification:
         facts += [
             (f"{t['accuracy']:.0%}", "right on unseen labels"),
@@ -204,23 +201,25 @@ def _result(done: Labeled) -> list[Any]:
                 f"{np.mean(done.predicted.probabilities[new] >= HIGH_PROBABILITY):.0%} of the rows "
                 f"are labeled with a probability of {HIGH_PROBABILITY:.0%} or more; look at the "
                 "others first.",
-            )
+            ),
         )
     else:
         blocks.append(
-            Figure(histogram(done.predicted.values[new], target.name), "What was filled in.")
+            Figure(histogram(done.predicted.values[new], target.name), "What was filled in."),
         )
         if done.predicted.limits is not None:
             width = np.median((done.predicted.limits.upper - done.predicted.limits.lower)[new])
             blocks.append(
                 Text(
                     f"Every filled row has a {LEVEL:.0%} interval; the median width is "
-                    f"{number(width)}."
-                )
+                    f"{number(width)}.",
+                ),
             )
         else:
             blocks.append(
-                Note(f"There are too few labels for {LEVEL:.0%} intervals: at least 10 are needed.")
+                Note(
+                    f"There are too few labels for {LEVEL:.0%} intervals: at least 10 are needed."
+                ),
             )
     if done.contest.comparison is not None:
         blocks.append(_scores(done))
@@ -268,7 +267,7 @@ def _statements(done: Labeled) -> Section | None:
             Grid(head, lines),
             Text(
                 "A wrong share is the main risk: the model follows what is stated. 'expected' is "
-                "the mean probability, 'predicted' the share of rows with that label."
+                "the mean probability, 'predicted' the share of rows with that label.",
             ),
         ],
     )
@@ -280,37 +279,37 @@ def _trust(done: Labeled) -> list[Any]:
     if not t:
         return [
             Note(
-                f"{done.contest.why_not} Nothing is known about errors; look at some rows by hand."
-            )
+                f"{done.contest.why_not} Nothing is known about errors; look at some rows by hand.",
+            ),
         ]
     blocks: list[Any] = [Text(_skill(done))]
     if target.is_classification and t["sure"]:
         blocks.append(
             Text(
                 f"Where it claimed a probability of {HIGH_PROBABILITY:.0%} or more "
-                f"({count(t['sure'], 'row')}), {t['sure_right']:.0%} were right."
-            )
+                f"({count(t['sure'], 'row')}), {t['sure_right']:.0%} were right.",
+            ),
         )
     if not target.is_classification and done.predicted.limits is not None:
         blocks.append(
             Text(
                 f"Intervals are made of errors on unseen labels (CV+): about {LEVEL:.0%} of rows "
                 f"like the labeled ones lie within, and at least {2 * LEVEL - 1:.0%} are "
-                "guaranteed to."
-            )
+                "guaranteed to.",
+            ),
         )
     if t["labels"] < FEW_LABELS:
         blocks.append(
             Note(
-                f"All this rests on {count(t['labels'], 'label')}; with so few, numbers are rough."
-            )
+                f"All this rests on {count(t['labels'], 'label')}; with so few, numbers are rough.",
+            ),
         )
     blocks.append(
         Text(
             "It holds for rows like those with a label. If labels were given to special rows (the "
             "easy ones, the recent ones), the others may fare worse, and this report cannot see "
-            "it. The model was chosen by the same folds, so the numbers are a little too good."
-        )
+            "it. The model was chosen by the same folds, so the numbers are a little too good.",
+        ),
     )
     return blocks
 
@@ -346,12 +345,7 @@ def _code(done: Labeled) -> list[str]:
     if len(done.learned) < len(target.y):
         lines.append(f"# the command fitted {len(done.learned)} rows, drawn at random, for speed")
     rows = "E, y" if winner.unlabeled else "E[labeled], y[labeled]"
-    return [
-        *lines,
-        "",
-        f"model = {winner.code}.fit({rows})",
-        f"filled = model.predict(E){back}",
-    ]
+    return [*lines, "", f"model = {winner.code}.fit({rows})", f"filled = model.predict(E){back}"]
 
 
 def _constraint_code(done: Labeled) -> str:

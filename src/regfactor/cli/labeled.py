@@ -61,7 +61,11 @@ class Labeled:
 
 
 def add_labels(
-    out: Any, target: str, given: Array, details: Mapping[str, Array], table: Table
+    out: Any,
+    target: str,
+    given: Array,
+    details: Mapping[str, Array],
+    table: Table,
 ) -> None:
     """Add which labels were given, and the details of the others, as columns after the target."""
     new: dict[str, Any] = {f"{target}_given": given}

@@ -19,14 +19,16 @@ OUTPUT: dict[str, Any] = {
         Annotated[
             Path | None,
             typer.Option(
-                help="Folder of the results, in place of the input's.", rich_help_panel=FILES
+                help="Folder of the results, in place of the input's.",
+                rich_help_panel=FILES,
             ),
         ],
         None,
     ),
     "force": (
         Annotated[
-            bool, typer.Option("--force", help="Replace results that exist.", rich_help_panel=FILES)
+            bool,
+            typer.Option("--force", help="Replace results that exist.", rich_help_panel=FILES),
         ],
         False,
     ),
@@ -44,7 +46,8 @@ OUTPUT: dict[str, Any] = {
     ),
     "json": (
         Annotated[
-            bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=FILES)
+            bool,
+            typer.Option("--json", help="Print the result as JSON.", rich_help_panel=FILES),
         ],
         False,
     ),
@@ -124,7 +127,7 @@ TEXT: dict[str, Any] = {
             ),
         ],
         None,
-    )
+    ),
 }
 
 

@@ -24,13 +24,15 @@ def run(job: Job, experiment: str, quick: bool, splits: int | None, jobs: int) -
         words += ["--quick"] if quick else []
         words += ["--splits", str(splits)] if splits is not None else []
     code = subprocess.run(
-        [sys.executable, "-m", "experiments", *words], cwd=folder, check=False
+        [sys.executable, "-m", "experiments", *words],
+        cwd=folder,
+        check=False,
     ).returncode
     if code == INTERRUPTED:
         raise KeyboardInterrupt
     if code == 2:
         raise BadInput(
-            f"the experiments do not take {experiment!r}; `regfactor reproduce list` names them."
+            f"the experiments do not take {experiment!r}; `regfactor reproduce list` names them.",
         )
     # otherwise cells failed: the others are kept, and the same command goes on
     job.converged = code == DONE
@@ -44,5 +46,5 @@ def source() -> Path:
             return folder
     raise BadInput(
         "the experiments are not part of the installed package: run this in a checkout of the "
-        "source of regfactor."
+        "source of regfactor.",
     )

@@ -52,7 +52,10 @@ class ClusterInputs:
 
 
 class BregmanKMeans(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, ClusterEstimator
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    ClusterEstimator,
 ):
     """min over labels z and centers m of sum_i w_i D(x_i, m_{z_i}): k-means under a divergence.
 
@@ -188,7 +191,7 @@ class BregmanKMeans(
             raise UnsupportedProblem(
                 "k-means in the feature space of a kernel needs divergence='squared', got "
                 f"{self.divergence!r}. To cluster rows of the kernel matrix as features under it, "
-                "leave kernel=None and fit on as_kernel(kernel).resolved(X).gram(X)."
+                "leave kernel=None and fit on as_kernel(kernel).resolved(X).gram(X).",
             )
         X = rows_of(self, X, divergence, reset=True)
         w = weights_of(X, sample_weight)
@@ -212,7 +215,11 @@ class BregmanKMeans(
         return solve_from(problem, run.remaining(), self._starts(problem, inputs, run))
 
     def _publish(
-        self, choice: Choice[Any], solution: Solution[Any], inputs: ClusterInputs, run: Run
+        self,
+        choice: Choice[Any],
+        solution: Solution[Any],
+        inputs: ClusterInputs,
+        run: Run,
     ) -> Solution[Any]:
         self.labels_ = solution.point.labels
         self._n_features_out = self.n_clusters
@@ -236,13 +243,16 @@ class BregmanKMeans(
         return replace(solution, objective=self.inertia_ + cost)
 
     def _publish_kernel(
-        self, problem: KernelClusters, solution: Solution[Any], kernel: KernelRows
+        self,
+        problem: KernelClusters,
+        solution: Solution[Any],
+        kernel: KernelRows,
     ) -> Solution[Any]:
         objective = solution.objective
         if objective < -MAX_NEGATIVE * float(problem.weights @ np.abs(problem.diagonal)):
             warn(
                 "The kernel is not positive semidefinite: squared distances from the centers sum "
-                f"to {objective:.3g}, and inertia_ is 0. Labels minimize that sum all the same."
+                f"to {objective:.3g}, and inertia_ is 0. Labels minimize that sum all the same.",
             )
         centers, _ = problem.centers(problem.memberships(self.labels_))
         self._centers = kernel.scoring(centers.compact())
@@ -251,7 +261,10 @@ class BregmanKMeans(
         return solution
 
     def _starts(
-        self, problem: Clusters | KernelClusters, inputs: ClusterInputs, run: Run
+        self,
+        problem: Clusters | KernelClusters,
+        inputs: ClusterInputs,
+        run: Run,
     ) -> Iterator[ClusterPoint]:
         """Yield the first centers or labels, checked where they are given."""
         for _ in range(self._count_starts()):
@@ -276,7 +289,7 @@ class BregmanKMeans(
         if not np.isfinite(M).all():
             row, column = np.argwhere(~np.isfinite(M))[0]
             raise ValueError(
-                f"init must be finite: center {row} has {M[row, column]} in column {column}."
+                f"init must be finite: center {row} has {M[row, column]} in column {column}.",
             )
         check_domain(M, problem.divergence, what="init")
         return M
@@ -305,7 +318,7 @@ class BregmanKMeans(
             raise AttributeError(
                 "With a kernel, centers lie in its feature space and have no coordinates, so there "
                 "is no cluster_centers_: transform(X) gives the divergences from them, predict(X) "
-                "the nearest."
+                "the nearest.",
             )
         return self._placed
 

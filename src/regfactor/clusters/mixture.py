@@ -167,7 +167,9 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
         return solve_from(soft, run.remaining(), points)
 
     def _find_sharpness(
-        self, problem: Clusters, hard: Iterable[Solution[ClusterPoint]]
+        self,
+        problem: Clusters,
+        hard: Iterable[Solution[ClusterPoint]],
     ) -> tuple[float, Iterable[Solution[ClusterPoint]]]:
         """Return the sharpness and the hard clusterings, all found at once where it needs them."""
         if not is_option(self.sharpness, "auto"):
@@ -183,7 +185,11 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
         return 1.0, solutions
 
     def _publish(
-        self, choice: Choice[Any], solution: Solution[Any], inputs: Clusters, run: Run
+        self,
+        choice: Choice[Any],
+        solution: Solution[Any],
+        inputs: Clusters,
+        run: Run,
     ) -> Solution[Any]:
         point = solution.point
         dtype = inputs.X.dtype
@@ -212,7 +218,7 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
             remedy = "Give a larger one."
         warn(
             f"The means of all {len(M)} components coincide: at sharpness={self.sharpness_:.3g} "
-            f"rows are as good as one cluster. {remedy}"
+            f"rows are as good as one cluster. {remedy}",
         )
 
     def score_samples(self, X: Any) -> Array:

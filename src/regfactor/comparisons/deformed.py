@@ -124,7 +124,9 @@ class IterativeSpace(Space):
         """Nearly the diagonal of P: exactly for M = I, and M is replaced by its mean diagonal."""
         trace = self.form.L.diagonal().mean() ** self.form.degree
         return self.ambient + self.intrinsic * trace * sum_of_products(
-            self.basis.table, self.basis.table, axis=0
+            self.basis.table,
+            self.basis.table,
+            axis=0,
         )
 
     def _quadratic(self, C: Array) -> Array:

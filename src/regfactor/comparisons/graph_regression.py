@@ -177,10 +177,7 @@ class LaplacianRegression(GraphRegressor):
     array([0., 1., 2., 3., 4.])
     """
 
-    _parameter_constraints = {
-        **GraphRegressor._parameter_constraints,
-        "penalty": [FINITE_POSITIVE],
-    }
+    _parameter_constraints = {**GraphRegressor._parameter_constraints, "penalty": [FINITE_POSITIVE]}
 
     def __init__(
         self,

@@ -57,10 +57,7 @@ class HessianRegression(GraphRegressor):
     True
     """
 
-    _parameter_constraints = {
-        **GraphRegressor._parameter_constraints,
-        "penalty": [FINITE_POSITIVE],
-    }
+    _parameter_constraints = {**GraphRegressor._parameter_constraints, "penalty": [FINITE_POSITIVE]}
 
     def __init__(
         self,

@@ -59,7 +59,11 @@ class Local(Solver):
             last = iterate.objective
 
     def reached(
-        self, problem: Convex, F: Factors, B: Array | None, last: float
+        self,
+        problem: Convex,
+        F: Factors,
+        B: Array | None,
+        last: float,
     ) -> Iterate[FactorPoint]:
         """Return an iterate, settled unless the objective has fallen enough from the last one."""
         objective = problem.objective(F, B)

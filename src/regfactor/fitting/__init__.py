@@ -1,1 +1,1 @@
-"""The one way through a fit: inputs, labels, the shared estimator, selection, scoring, certificate."""
+"""The one way through a fit: inputs, labels, the shared estimator, selection, scoring."""

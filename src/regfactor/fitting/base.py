@@ -98,7 +98,11 @@ class Estimator(BaseEstimator, abc.ABC):
 
     @abc.abstractmethod
     def _publish(
-        self, choice: Choice[Any], solution: Solution[Any], inputs: Any, run: Run
+        self,
+        choice: Choice[Any],
+        solution: Solution[Any],
+        inputs: Any,
+        run: Run,
     ) -> Solution[Any]:
         """Set the fitted attributes of the family; return the solution as it was published."""
 
@@ -135,7 +139,10 @@ class Estimator(BaseEstimator, abc.ABC):
         self._certificate = None
         if solution.bound > -np.inf:
             self._certificate = Certificate(
-                solution.objective, solution.bound, solution.rigorous, solution.floor
+                solution.objective,
+                solution.bound,
+                solution.rigorous,
+                solution.floor,
             )
         complaint = self._complaint(solution)
         if complaint is not None:

@@ -19,7 +19,7 @@ def no_certificate(estimator: object, why: str, locally: bool) -> AttributeError
         return AttributeError(f"This {name} has no duality gap: {why}.")
     return AttributeError(
         f"This {name} was solved locally: {why} has no convex form, so there is no duality gap. "
-        "Models with a gauge, such as gauge=Trace(), have one."
+        "Models with a gauge, such as gauge=Trace(), have one.",
     )
 
 
@@ -39,7 +39,7 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """Return the gap over the objective, or over a thousandth of the null objective where that is larger."""
+        """Return the gap over the objective, or over a thousandth of the null objective."""
         return relative(self.gap, self.objective, self.floor)
 
     def __str__(self) -> str:

@@ -57,16 +57,14 @@ def is_non_negative(divergence: Any) -> bool:
 
 
 def rows_of(
-    estimator: Any, X: Any, divergence: Divergence, reset: bool, sparse: bool = True
+    estimator: Any,
+    X: Any,
+    divergence: Divergence,
+    reset: bool,
+    sparse: bool = True,
 ) -> Any:
     """Return legal rows as floats: an array in C order, or CSR, with absent entries as zeros."""
-    X = validated(
-        estimator,
-        X,
-        accept_sparse="csr" if sparse else False,
-        order="C",
-        reset=reset,
-    )
+    X = validated(estimator, X, accept_sparse="csr" if sparse else False, order="C", reset=reset)
     with naming_columns_in_errors(names_of(estimator, None, X.shape[1])):
         check_domain(X, divergence)
     return X
@@ -81,7 +79,10 @@ def weights_of(X: Any, sample_weight: Any) -> Array | None:
 
 
 def check_domain(
-    X: Any, divergence: Divergence, advice: str | None = None, what: str = "data"
+    X: Any,
+    divergence: Divergence,
+    advice: str | None = None,
+    what: str = "data",
 ) -> None:
     """Raise for numbers outside the domain of a divergence: which column, how many, what to do."""
     domain = divergence.finite_domain(X.dtype)
@@ -108,7 +109,7 @@ def _check_sums(X: Any, divergence: Divergence, what: str) -> None:
         at = int(errors.argmax())
         raise ValueError(
             f"{named(divergence)} needs rows of {what} that sum to one, row {at} sums to "
-            f"{sums[at]:g}; divide by it."
+            f"{sums[at]:g}; divide by it.",
         )
 
 

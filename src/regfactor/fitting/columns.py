@@ -374,7 +374,7 @@ def _refusal_of_objects(name: Any, values: Array, rows: Array) -> ValueError:
     return ValueError(
         f"Column {name!r} holds {most}, but row {row} holds {reprlib.repr(values[row])}. Correct "
         "that value, mark it as missing (NaN or None), or convert the whole column to strings if "
-        "it holds categories."
+        "it holds categories.",
     )
 
 
@@ -447,7 +447,7 @@ def _positions(cells: Cells, codec: Line | OneHot | Steps) -> Array:
         labels = [cells.levels[j] for j in unseen[:5]]
         warn(
             f"Column {cells.name!r} has categories that were not there in fit: {labels}; they are "
-            "taken for missing."
+            "taken for missing.",
         )
     return np.asarray(out)
 

@@ -127,7 +127,7 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estim
         if not isinstance(problem, Convex):
             if auto:
                 raise UnsupportedProblem(
-                    "alpha='auto' needs a convex model: leave rank=None and use gauge=Trace()."
+                    "alpha='auto' needs a convex model: leave rank=None and use gauge=Trace().",
                 )
             return Choice(problem)
         if auto:
@@ -162,7 +162,7 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estim
                 remedy = "lower it, or use alpha='auto'"
             warn(
                 f"{type(self).__name__} has no component, since alpha is not below alpha_max_: "
-                f"{remedy}."
+                f"{remedy}.",
             )
 
     def __sklearn_tags__(self) -> Tags:
@@ -241,7 +241,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         if self._score is None:
             raise ValueError(
                 f"{type(self).__name__}: the norm on the codes couples rows, so none can be scored "
-                "alone."
+                "alone.",
             )
         components = self.components_.astype(table.dtype)
         return self._score(table, components, self.intercept_.astype(table.dtype))
@@ -317,7 +317,11 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         return None
 
     def _publish(
-        self, choice: Choice[Any], solution: Solution[FactorPoint], inputs: TableInputs, run: Run
+        self,
+        choice: Choice[Any],
+        solution: Solution[FactorPoint],
+        inputs: TableInputs,
+        run: Run,
     ) -> Solution[FactorPoint]:
         problem = choice.problem
         point = solution.point
@@ -376,7 +380,11 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         return published
 
     def _scored_codes(
-        self, problem: Convex | Factored, score: Scoring, inputs: TableInputs, clock: Clock
+        self,
+        problem: Convex | Factored,
+        score: Scoring,
+        inputs: TableInputs,
+        clock: Clock,
     ) -> Array:
         """Return the codes of all rows, scored alone, starting from those of the solver."""
         C = self.components_
@@ -387,7 +395,11 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         return score(inputs.table, C, self.intercept_, inputs.entries, self.codes_, clock)
 
     def _debias(
-        self, problem: Convex, point: FactorPoint, inputs: TableInputs, chosen: Selection | None
+        self,
+        problem: Convex,
+        point: FactorPoint,
+        inputs: TableInputs,
+        chosen: Selection | None,
     ) -> None:
         """Refit the codes with almost no penalty; a rank chosen by held-out entries refits all.
 

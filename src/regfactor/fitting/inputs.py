@@ -46,7 +46,7 @@ def schema_of(X: Any, loss: Any) -> Schema | None:
         if is_option(loss, AUTO):
             raise ValueError(
                 "loss='auto' reads the loss off the type of each column, and a sparse matrix has "
-                "none: name a loss, such as 'squared', or give a frame or a dense array."
+                "none: name a loss, such as 'squared', or give a frame or a dense array.",
             )
         return None
     _refuse_empty_frame(X)
@@ -76,7 +76,7 @@ def _refuse_empty_frame(X: Any) -> None:
     if _is_frame(X) and not all(X.shape):
         raise ValueError(
             f"X has {X.shape[0]} rows and {X.shape[1]} columns (found 0 sample(s) or 0 "
-            "feature(s)); at least one of each is required."
+            "feature(s)); at least one of each is required.",
         )
 
 
@@ -86,13 +86,7 @@ def as_float_table(estimator: Any, X: Any, schema: Schema | None, reset: bool) -
         validate_data(estimator, X, skip_check_array=True, reset=reset)
         return schema.encode(X)
     zeros = choose(estimator.sparse_zeros, ZEROS, "sparse_zeros")
-    X = validated(
-        estimator,
-        X,
-        accept_sparse="csr",
-        ensure_all_finite="allow-nan",
-        reset=reset,
-    )
+    X = validated(estimator, X, accept_sparse="csr", ensure_all_finite="allow-nan", reset=reset)
     if is_sparse(X):
         X = _observed(X, zeros)
     else:
@@ -127,7 +121,7 @@ def _check_sizes(X: Any, names: Sequence[Any] | None, fitting: bool) -> None:
         j = int(illegal.argmax())
         raise ValueError(
             f"Column {_name(names, j)!r} of X holds values of size {sizes[j]:.3g}, whose squares "
-            f"{X.dtype} cannot hold; scale it, for instance by its standard deviation."
+            f"{X.dtype} cannot hold; scale it, for instance by its standard deviation.",
         )
     if not fitting or bytes_ < 8:
         return
@@ -138,7 +132,7 @@ def _check_sizes(X: Any, names: Sequence[Any] | None, fitting: bool) -> None:
         j = int(far.argmax())
         warn(
             f"Column {_name(names, j)!r} of X varies by {spread[j]:.2g} around {high[j]:.2g}, "
-            "which loses precision to cancellation; subtract its mean first."
+            "which loses precision to cancellation; subtract its mean first.",
         )
 
 
@@ -191,7 +185,7 @@ def entry_weights(X: Any, entry_weight: Any, schema: Schema | None) -> Any:
         weights = schema.spread(weights)
     if weights.shape != X.shape:
         raise ValueError(
-            f"entry_weight has shape {weights.shape}, the table {X.shape}; they must agree."
+            f"entry_weight has shape {weights.shape}, the table {X.shape}; they must agree.",
         )
     check_weights(weights, ~np.isnan(X), "entry_weight")
     return weights
@@ -212,7 +206,11 @@ def _stored_weights(X: Any, entry_weight: Any) -> Any:
 
 
 def validated(
-    estimator: Any, *tables: Any, remedy: str = COMPLETE, dtype: Any = FLOATS, **options: Any
+    estimator: Any,
+    *tables: Any,
+    remedy: str = COMPLETE,
+    dtype: Any = FLOATS,
+    **options: Any,
 ) -> Any:
     """Return tables as scikit-learn's `validate_data` does, without duplicates in sparse ones.
 
@@ -231,7 +229,7 @@ def validated(
         missing = re.match(r"Input (\w+) contains NaN", str(error))
         if missing is not None:
             raise ValueError(
-                f"{missing[0]}, and {type(estimator).__name__} requires complete rows: {remedy}."
+                f"{missing[0]}, and {type(estimator).__name__} requires complete rows: {remedy}.",
             ) from None
         if isinstance(error, TypeError) or re.search("string to float|a sequence", str(error)):
             for table, name in named:
@@ -274,7 +272,7 @@ def refuse_words(table: Any, table_name: str = "X", remedy: str = WORDS) -> None
         if isinstance(odd, complex | np.complexfloating):
             raise ValueError(
                 f"Complex data not supported: {place} holds {odd}. Use real and imaginary parts "
-                "as two columns."
+                "as two columns.",
             )
         if remedy is WORDS and not isinstance(odd, str):
             remedy = DATES if _is_time(odd) else OBJECTS
@@ -282,7 +280,7 @@ def refuse_words(table: Any, table_name: str = "X", remedy: str = WORDS) -> None
         if isinstance(odd, str):
             shown = repr(str(odd))
         raise ValueError(
-            f"{place} holds {shown}, which is no number. {remedy.format(column=column)}"
+            f"{place} holds {shown}, which is no number. {remedy.format(column=column)}",
         )
 
 
@@ -330,7 +328,7 @@ def codes_of(X: Any, width: int) -> Array:
     if codes.shape[1] != width:
         raise ValueError(
             f"Expected codes of {width} components for each row, got {codes.shape}: give "
-            "transform(X)."
+            "transform(X).",
         )
     return codes
 
@@ -350,14 +348,14 @@ def warn_of_empty(X: Any, names: Sequence[Any] | None = None) -> None:
         have = "row has" if len(rows) == 1 else "rows have"
         warn(
             f"{len(rows)} {have} no observed entry ({_some(rows)}); the model cannot learn from "
-            "them."
+            "them.",
         )
     if columns:
         known = list(dict.fromkeys(_name(names, j) for j in columns))
         warn(
             f"These columns have no observed entry: {_some(known)}. The model cannot learn from "
             "them, and completes them by the prediction at 0: 0 under the squared loss, the first "
-            "level for categories."
+            "level for categories.",
         )
 
 

@@ -58,7 +58,7 @@ class ImplicitCenters:
         if not isinstance(self.kernel, POINTWISE):
             raise UnsupportedProblem(
                 f"Distances from centers need k(x, x), which {self.kernel} does not give for new "
-                "rows; predict() works without it, and inertia_ is that of the training rows."
+                "rows; predict() works without it, and inertia_ is that of the training rows.",
             )
         own = diagonal(self.kernel, less_origin(X, self.origin))
         return np.maximum(self.relative(X) + own[:, None] / 2, 0).astype(X.dtype)
@@ -131,7 +131,7 @@ def check_affinities(K: Any, first: int = 0) -> None:
         raise ValueError(
             f"Affinities must not be negative; that of rows {first + int(i)} and {int(j)} is "
             f"{K.min():g}. Use 'rbf', or 'poly' of an even degree; a linear kernel is not an "
-            "affinity."
+            "affinity.",
         )
 
 
@@ -147,7 +147,7 @@ def degrees_of(rows: Callable[[Any], Any], weights: Array) -> Array:
         isolated = int(np.argmin(degrees))
         raise ValueError(
             f"Row {isolated} has no affinity to any row, so it has no degree; remove it, or lower "
-            "gamma."
+            "gamma.",
         )
     return degrees
 
@@ -177,6 +177,6 @@ def check_labels(init: Any, n: int, k: int) -> Array:
         raise ValueError(
             "In the feature space of a kernel init must be a name, or hold a label from 0 to "
             f"{k - 1} for each of the {n} rows, since centers have no coordinates; got shape "
-            f"{labels.shape} and type {labels.dtype}."
+            f"{labels.shape} and type {labels.dtype}.",
         )
     return labels.astype(np.int32)

@@ -46,7 +46,7 @@ def is_labeled(y: Any, unlabeled: Any = None) -> Array:
     if unlabeled is not None and not _is_missing(unlabeled):
         if missing.any():
             raise ValueError(
-                f"y holds NaN or None next to the marker unlabeled={unlabeled!r}. {REMEDY}."
+                f"y holds NaN or None next to the marker unlabeled={unlabeled!r}. {REMEDY}.",
             )
         return ~_equal(y, unlabeled)
     if unlabeled is not None or y.ndim > 1 or _is_continuous(y, missing):
@@ -54,7 +54,7 @@ def is_labeled(y: Any, unlabeled: Any = None) -> Array:
     marked = _equal(y, -1)
     if marked.any() and missing.any():
         raise ValueError(
-            f"y holds both -1 and NaN or None, and either may mark unlabeled rows. {REMEDY}."
+            f"y holds both -1 and NaN or None, and either may mark unlabeled rows. {REMEDY}.",
         )
     return ~(marked | missing | _equal(y, ""))
 
@@ -73,14 +73,15 @@ def encode_labels(y: Any, unlabeled: Any = None, classes: Iterable[Any] | None =
         odd = next(value for value in given if not float(value).is_integer())
         raise ValueError(
             f"Unknown label type: continuous. y holds {odd!r}; classes are whole numbers or "
-            "strings."
+            "strings.",
         )
     found, positions = _unique(given)
     if unlabeled is None and classes is None:
         _warn_of_marker(found)
     if unlabeled is None and classes is None and found.tolist() == [1] and _equal(y, -1).any():
         raise ValueError(
-            f"y holds only 1 and -1, and -1 marks unlabeled rows, which leaves one class. {REMEDY}."
+            "y holds only 1 and -1, and -1 marks unlabeled rows, which leaves one class. "
+            f"{REMEDY}.",
         )
     codes = np.full(len(y), -1)
     if classes is None:
@@ -106,7 +107,7 @@ def _warn_of_marker(found: Array) -> None:
         warn(
             "The string '-1' in y is taken for a class: among strings, unlabeled rows are None, "
             "NaN or ''. If it marks unlabeled rows, set unlabeled='-1'; if it is a class, set "
-            "unlabeled=''."
+            "unlabeled=''.",
         )
 
 
@@ -117,13 +118,13 @@ def as_targets(y: Any) -> Array:
         y = np.where(_missing(y), np.nan, y)
     if y.ndim not in (1, 2):
         raise ValueError(
-            f"y must hold one row of targets for each row, got an array of shape {y.shape}."
+            f"y must hold one row of targets for each row, got an array of shape {y.shape}.",
         )
     try:
         targets = y.astype(np.float32 if y.dtype == np.float32 else np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"y must hold numbers, with NaN where a target is missing: {error}"
+            f"y must hold numbers, with NaN where a target is missing: {error}",
         ) from error
     if np.isinf(targets).any():
         raise ValueError("y holds infinity; a missing target is NaN.")
@@ -134,7 +135,7 @@ def as_labels(y: Any) -> Array:
     """Return y as an array, a single column as a vector; strings and None in a list stay apart."""
     if y is None:
         raise ValueError(
-            "y is missing: this needs labels or targets, with unlabeled rows marked in y."
+            "y is missing: this needs labels or targets, with unlabeled rows marked in y.",
         )
     array = np.asarray(y)
     if array.dtype.kind in "US" and isinstance(y, list | tuple):
@@ -149,7 +150,7 @@ def labels_of_rows(y: Any, X: Any, estimator: Any) -> Array:
     """Return one label, or marker, for each row of X."""
     if y is None:
         raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is None."
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None.",
         )
     if np.asarray(y).ndim == 2:
         y = column_or_1d(y, warn=True)

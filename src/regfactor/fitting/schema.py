@@ -153,10 +153,8 @@ class Schema:
                 f"The table has {len(table.names)} columns, in fit it had {len(names)}: {names}.",
             )
         numbered = list(range(len(names)))
-        if table.names != names and numbered not in (
-            names,
-            table.names,
-        ):  # arrays have no names to compare
+        # arrays have no names to compare
+        if table.names != names and numbered not in (names, table.names):
             wrong = [
                 f"{found!r} instead of {name!r}"
                 for found, name in zip(table.names, names, strict=True)
@@ -232,7 +230,7 @@ def _require_numbers(columns: list[Cells], loss: Any) -> None:
     if labels:
         raise ValueError(
             f"loss={loss!r} on all columns needs numbers, but {', '.join(labels)} hold categories "
-            "or text. Use loss='auto', or give losses by column: {column: loss}."
+            "or text. Use loss='auto', or give losses by column: {column: loss}.",
         )
 
 
@@ -246,7 +244,7 @@ def _require_kind(cells: Cells, codec: Codec) -> None:
     if not same and (codec.kind, cells.kind) != (Kind.NUMBER, Kind.BOOLEAN):
         raise ValueError(
             f"Column {cells.name!r} is {cells.kind.value}, in fit it was {codec.kind.value}; "
-            "convert it."
+            "convert it.",
         )
     ordered = codec.kind is Kind.ORDERED and cells.kind is Kind.ORDERED
     if (
@@ -257,7 +255,7 @@ def _require_kind(cells: Cells, codec: Codec) -> None:
     ):
         raise ValueError(
             f"Column {cells.name!r} has the levels {list(cells.levels)}, in fit it had "
-            f"{list(codec.levels)}; convert it to the type that it had in fit."
+            f"{list(codec.levels)}; convert it to the type that it had in fit.",
         )
 
 
@@ -266,13 +264,13 @@ def _codec(cells: Cells, loss: Any, rows: int) -> Codec:
     if cells.kind is Kind.EMPTY:
         raise ValueError(
             f"Column {cells.name!r} has neither a value nor a type that says what belongs there; "
-            "drop it."
+            "drop it.",
         )
     if cells.kind is Kind.TEXT and len(cells.levels) > min(MOST_LABELS, rows / 2):
         raise ValueError(
             f"Column {cells.name!r} holds {len(cells.levels)} different strings in {rows} rows: "
             "too many to be categories. Drop it, or convert it to numbers or to a categorical "
-            "type."
+            "type.",
         )
     if cells.kind is Kind.NUMBER:
         if loss == AUTO:
@@ -308,7 +306,7 @@ def _label_codec(cells: Cells, loss: Any) -> Codec:
             raise ValueError(
                 f"Column {name!r} is an unordered category, which takes the losses 'auto', "
                 f"'logistic', 'softmax' or a hinge, not {loss!r}. If its categories have an order, "
-                "make it an ordered type."
+                "make it an ordered type.",
             )
         coding = Line if len(seen) == 2 and not loss.rowwise else OneHot
         return coding(name, kind, loss, tuple(seen))
@@ -319,7 +317,7 @@ def _label_codec(cells: Cells, loss: Any) -> Codec:
     if loss.rowwise or (len(levels) > 2 and isinstance(loss, Logistic | Margin)):
         raise ValueError(
             f"Column {name!r} has {len(levels)} ordered levels, which {loss} cannot take; use "
-            "'ordinal'."
+            "'ordinal'.",
         )
     return Line(name, kind, loss, levels)
 

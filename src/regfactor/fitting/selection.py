@@ -105,7 +105,10 @@ Trials = Callable[[Convex, Data, FactorPoint], list[Trial]]
 
 
 def select_alpha(
-    problem: Convex, rule: str, debias: bool | str, validation: Validation
+    problem: Convex,
+    rule: str,
+    debias: bool | str,
+    validation: Validation,
 ) -> Selection:
     """Choose the strength of a gauge; with `debias`, by the predictions of debiased factors.
 
@@ -149,7 +152,7 @@ def select_prior(problem: Convex, max_rank: int | None, validation: Validation) 
     if any(t.loss.rowwise for t in problem.data.terms):
         raise UnsupportedProblem(
             "debias='prior' holds out single entries, which a loss of whole rows does not allow; "
-            "use True or False."
+            "use True or False.",
         )
     fitted, held = _parted(problem, validation)
     solution = solve_within(fitted, validation.limits(tol=ROUGH, max_rank=max_rank))
@@ -255,7 +258,7 @@ class _Refits:
         warn(
             f"debias=True suits this table badly: held-out entries are predicted worse by {kept} "
             f"(mean loss {chosen.loss:.3g}) than by the penalized fit (at most {plain.loss:.3g}). "
-            "Use debias='prior', or debias=False."
+            "Use debias='prior', or debias=False.",
         )
 
 

@@ -98,7 +98,7 @@ def hstack_tables(first: Any, second: Any, dense: bool) -> Any:
         return np.hstack([first, second.astype(first.dtype, copy=False)])
     if dense:
         return np.hstack(
-            [with_missing_as_nan(first), with_missing_as_nan(second).astype(first.dtype)]
+            [with_missing_as_nan(first), with_missing_as_nan(second).astype(first.dtype)],
         )
     parts = [_as_sparse(first), _as_sparse(second)]
     return scipy.sparse.csr_array(scipy.sparse.hstack(parts, format="csr", dtype=first.dtype))
@@ -133,7 +133,7 @@ def split_of(n_first: Any, d: int, names: list[str]) -> tuple[int, Array]:
         count = round(n_first if float(n_first).is_integer() else n_first * d)
     elif isinstance(n_first, str) or not hasattr(n_first, "__iter__"):
         raise ValueError(
-            f"n_first must be a count, a share, or a list of columns, got {n_first!r}."
+            f"n_first must be a count, a share, or a list of columns, got {n_first!r}.",
         )
     else:
         chosen = np.unique(np.asarray(places(list(n_first), names), int))
@@ -142,7 +142,7 @@ def split_of(n_first: Any, d: int, names: list[str]) -> tuple[int, Array]:
     if not 0 < count < d:
         raise ValueError(
             f"n_first={n_first!r} gives the first view {count} of {d} columns; both views need "
-            "some."
+            "some.",
         )
     return count, order
 

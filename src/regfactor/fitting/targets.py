@@ -55,7 +55,7 @@ class Targets:
             raise ValueError(
                 "Input y contains NaN in every row of positive weight of target column "
                 f"{self.names[int(np.argmin(given))]}: there is nothing to learn it from. Give at "
-                "least one value, or leave the column out."
+                "least one value, or leave the column out.",
             )
 
     def completed(self, predicted: Array, dtype: Any) -> Array:
@@ -69,12 +69,12 @@ def _check_kind(dtype: Any) -> None:
     if dtype.kind == "c":
         raise ValueError(
             "Complex data not supported: y holds complex numbers. Use their real and imaginary "
-            "parts as two target columns."
+            "parts as two target columns.",
         )
     if dtype.kind in "mM":
         raise ValueError(
             f"y holds dates or durations ({dtype}), and targets are numbers. Convert them first, "
-            "for instance to days since the first date."
+            "for instance to days since the first date.",
         )
 
 
@@ -158,11 +158,11 @@ class ForwardModel:
         if self.alpha == 0:
             raise ValueError(
                 f"Target {name}: values at the ends {allowed} of the range can be separated from "
-                "the rest by the inputs, so that the loss has no minimum. Use alpha > 0."
+                "the rest by the inputs, so that the loss has no minimum. Use alpha > 0.",
             )
         raise ValueError(
             f"Target {name}: all values lie at one end of the range {allowed}, so that no finite "
-            "intercept is best. Leave the target out, or use fit_intercept=False."
+            "intercept is best. Leave the target out, or use fit_intercept=False.",
         )
 
     def linear(self, W: Array) -> LinearModel:
@@ -207,7 +207,7 @@ def check_range(targets: Targets, potential: Potential, positive: bool = False) 
             f"Target column {targets.names[j]} holds {value:g}, outside the range "
             f"{potential.range} of {_described(potential)}{limit}. Shift or scale this target, or "
             "choose a transfer with a range that holds it: 'identity', 'cube' and "
-            "'relaxed_sigmoid' take all numbers."
+            "'relaxed_sigmoid' take all numbers.",
         )
     if isinstance(potential, potentials.Softmax):
         _check_shares(Y, potential)

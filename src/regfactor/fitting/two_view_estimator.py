@@ -46,7 +46,7 @@ class TwoViewEstimator(ConvexEstimator):
         if len(self.bounds) != 2 or not all(is_number(bound) for bound in self.bounds):
             raise ValueError(
                 "bounds must be a pair of positive numbers, one for each view, "
-                f"got {self.bounds!r}."
+                f"got {self.bounds!r}.",
             )
         return float(self.bounds[0]), float(self.bounds[1])
 
@@ -66,7 +66,11 @@ class TwoViewEstimator(ConvexEstimator):
         return self._units.weight
 
     def _publish(
-        self, choice: Choice[Any], solution: Solution[FactorPoint], inputs: TableInputs, run: Run
+        self,
+        choice: Choice[Any],
+        solution: Solution[FactorPoint],
+        inputs: TableInputs,
+        run: Run,
     ) -> Solution[FactorPoint]:
         problem = choice.problem
         if isinstance(problem.gauge, TwoView):

@@ -255,13 +255,13 @@ class Mahalanobis(Affine):
         if S.shape != (n_features, n_features):
             raise ValueError(
                 f"Mahalanobis needs a covariance of shape {(n_features, n_features)} for rows of "
-                f"{n_features} features, got {S.shape}."
+                f"{n_features} features, got {S.shape}.",
             )
         positive = np.isfinite(S).all() and np.allclose(S, S.T) and np.linalg.eigvalsh(S)[0] > 0
         if not positive:
             raise ValueError(
                 "The covariance of Mahalanobis must be symmetric and positive definite; add a "
-                "small multiple of the identity, or leave it out to fit it."
+                "small multiple of the identity, or leave it out to fit it.",
             )
 
     def base(self, X: Array, anchor: Array) -> Array:

@@ -217,7 +217,11 @@ def contest(
         warnings.simplefilter("ignore")  # of trial fits; the final one reports its own
         for candidate in semi:
             result = compare_with_supervised(
-                candidate.model, X, task.y, cv=task.n_folds, scoring=scoring
+                candidate.model,
+                X,
+                task.y,
+                cv=task.n_folds,
+                scoring=scoring,
             )
             comparisons.append(_in_units(result, task, scale))
             tried.append(replace(candidate, folds=result.semi_supervised))
@@ -239,7 +243,11 @@ def _preference(candidate: Candidate, position: int) -> tuple[float, bool, int]:
 
 
 def contest_of_two(
-    stated: Candidate, supervised: Candidate, X: Any, task: LabeledTask, random_state: int
+    stated: Candidate,
+    supervised: Candidate,
+    X: Any,
+    task: LabeledTask,
+    random_state: int,
 ) -> Contest:
     """Compare a model that the user asked for, which is taken in any case, with labels alone."""
     why_not = too_few_labels(task)
@@ -249,7 +257,11 @@ def contest_of_two(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = compare_with_supervised(
-            stated.model, X[rows], task.y[rows], cv=task.n_folds, supervised=supervised.model
+            stated.model,
+            X[rows],
+            task.y[rows],
+            cv=task.n_folds,
+            supervised=supervised.model,
         )
     both = [
         replace(stated, folds=result.semi_supervised),
@@ -310,7 +322,10 @@ def _scores(candidate: Candidate, X: Any, task: LabeledTask) -> Array:
 
 
 def sample_rows(
-    task: LabeledTask, random_state: int, max_labeled: int, max_unlabeled: int
+    task: LabeledTask,
+    random_state: int,
+    max_labeled: int,
+    max_unlabeled: int,
 ) -> Array:
     """Return some rows with a label and some without, in their order; no class is lost."""
     random = np.random.default_rng(random_state)

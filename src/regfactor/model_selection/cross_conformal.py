@@ -1,4 +1,4 @@
-"""Intervals that cover a stated share of new rows, from errors on labels held out in folds (CV+)."""
+"""Intervals that cover a stated share of new rows, from errors on held-out labels (CV+)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLOCK_ELEMENTS = 4_000_000  # numbers that are held at once
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
-    """A model for each fold, the labeled rows that it was not fitted to, and its predictions there."""
+    """A model for each fold, the labeled rows of that fold, and its predictions there."""
 
     models: list[Any]
     tests: list[Array]
@@ -80,7 +80,10 @@ class Intervals:
 
 
 def intervals(
-    crossed: CrossFit, task: LabeledTask, X: Any, level: float = LEVEL
+    crossed: CrossFit,
+    task: LabeledTask,
+    X: Any,
+    level: float = LEVEL,
 ) -> Intervals | None:
     """Return limits for each row of X; None if there are too few labels for the level.
 

@@ -1,4 +1,4 @@
-"""How well missing cells are filled: known cells are hidden, filled, and compared with the truth."""
+"""Errors of filled cells: known cells are hidden, filled, and compared with the truth."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ class HiddenCells:
             return "There were too few cells to hide some and evaluate how well they are filled."
         if self.mean_gain <= 0:
             return (
-                f"On {self.n_cells} known cells that were hidden, it did no better than the mean or "
-                "the most frequent value of the column: the columns carry little information about "
-                "each other."
+                f"On {self.n_cells} known cells that were hidden, it did no better than the mean "
+                "or the most frequent value of the column: the columns carry little information "
+                "about each other."
             )
         return (
             f"On {self.n_cells} known cells that were hidden, errors were {self.mean_gain:.0%} "
@@ -107,7 +107,10 @@ def hide_and_fill(X: Any, imputer: Any, random_state: int) -> HiddenCells:
     columns = {}
     for j in usable:
         columns[str(X.columns[j])] = _column_error(
-            X.iloc[:, j], masked.iloc[:, j], filled.iloc[:, j], hidden[:, j]
+            X.iloc[:, j],
+            masked.iloc[:, j],
+            filled.iloc[:, j],
+            hidden[:, j],
         )
     return HiddenCells(int(hidden.sum()), columns)
 

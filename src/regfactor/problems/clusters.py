@@ -82,7 +82,7 @@ class Clustering(Problem[ClusterPoint]):
         k = self.n_clusters
         if n_samples < k:
             raise ValueError(
-                f"n_samples={n_samples} should be >= n_clusters={k}; lower n_clusters."
+                f"n_samples={n_samples} should be >= n_clusters={k}; lower n_clusters.",
             )
         codes = self.codes
         if codes is None:
@@ -90,7 +90,7 @@ class Clustering(Problem[ClusterPoint]):
         if codes.shape != (n_samples,) or codes.min() < FREE or codes.max() >= k:
             raise ValueError(
                 f"codes must hold a cluster from 0 to {k - 1}, or {FREE}, for each of "
-                f"{n_samples} rows."
+                f"{n_samples} rows.",
             )
 
     @cached_property

@@ -347,7 +347,7 @@ class Data:
         return strips
 
     def newton_displacement(self, P: Array) -> Array:
-        """Return the displacement to the predictor that fits best, or a Newton step if none does."""
+        """Return the displacement to the best predictor, or a Newton step if there is none."""
 
         def one(t: Term) -> Array:
             z = t.legal(t.at(P))

@@ -96,9 +96,11 @@ class Evaluation:
 
 
 def arma_candidates(
-    orders: Orders, season: int | None, shape: tuple[int, ...]
+    orders: Orders,
+    season: int | None,
+    shape: tuple[int, ...],
 ) -> list[ArmaCandidate]:
-    """Return lags by BIC and lags of a season, of values and of changes, where they are not given."""
+    """Return lags by BIC and of a season, of values and of changes, where they are not given."""
     differences = (0, 1) if orders.difference is None else (orders.difference,)
     if orders.lags is not None:
         return [ArmaCandidate(orders.lags, difference) for difference in differences]
@@ -113,7 +115,10 @@ def arma_candidates(
 
 
 def choose_candidate(
-    candidates: Sequence[ArmaCandidate], X: Array, horizon: int, level: float
+    candidates: Sequence[ArmaCandidate],
+    X: Array,
+    horizon: int,
+    level: float,
 ) -> BacktestChoice:
     """Return the candidate with the lowest error, on rows before those of the evaluation."""
     candidates, origins = _split(candidates, len(X), horizon)
@@ -158,7 +163,11 @@ def widened(forecast: Forecast, factor: float) -> Forecast:
 
 
 def evaluate_candidate(
-    choice: BacktestChoice, X: Array, horizon: int, level: float, season: int | None
+    choice: BacktestChoice,
+    X: Array,
+    horizon: int,
+    level: float,
+    season: int | None,
 ) -> Evaluation | None:
     """Forecast the end of a series from earlier rows, and compare; None if it is too short."""
     candidate = choice.best
@@ -194,7 +203,9 @@ def evaluate_candidate(
 
 
 def _split(
-    candidates: Sequence[ArmaCandidate], n_rows: int, horizon: int
+    candidates: Sequence[ArmaCandidate],
+    n_rows: int,
+    horizon: int,
 ) -> tuple[Sequence[ArmaCandidate], list[int]]:
     """Return the candidates that can be compared, and the origins of the evaluation.
 
@@ -230,9 +241,13 @@ def _varies(past: Array) -> bool:
 
 
 def _forecasts(
-    candidate: ArmaCandidate, X: Array, origins: Sequence[int] | Array, steps: int, level: float
+    candidate: ArmaCandidate,
+    X: Array,
+    origins: Sequence[int] | Array,
+    steps: int,
+    level: float,
 ) -> Forecast:
-    """Return the forecasts from all origins, each by a fit to the rows before it, one after another."""
+    """Return the forecasts from all origins, each by a fit to the rows before it."""
     forecasts = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of past fits; the final one reports its own

@@ -240,7 +240,11 @@ class Descent:
         products = self._products(F)
         move = np.array([1, -(1 + b), b])
         curvature = self._curvature_along(
-            new, value + self.problem.ridge_cost(B), g, mapped, float(move @ products @ move)
+            new,
+            value + self.problem.ridge_cost(B),
+            g,
+            mapped,
+            float(move @ products @ move),
         )
         if not new.objective <= now.objective * (1 + self.rounding):
             self.exhausted = new.objective <= now.objective * (1 + SMALL_RISE)
@@ -475,13 +479,18 @@ class Descent:
         mapped = self._mapped(F)
         B = self.problem.coefficients_step(mapped, B)
         value = self.problem.data.value(
-            self.problem.predictor_from(mapped, B)
+            self.problem.predictor_from(mapped, B),
         ) + self.problem.ridge_cost(B)
         size = float(np.linalg.norm(F.codes, axis=0).sum(dtype=np.float64))
         return Spot(F, mapped, B, value, value + self.alpha * size)
 
     def _curvature_along(
-        self, new: Spot, value: float, g: Array, mapped: Array, length: float
+        self,
+        new: Spot,
+        value: float,
+        g: Array,
+        mapped: Array,
+        length: float,
     ) -> float:
         """Return the curvature of the loss along the move just made, of a given squared length."""
         excess = new.value - value - float(np.vdot(g, new.mapped - mapped))

@@ -165,8 +165,8 @@ class KLSide(Side):
 
         With r = max(-dz/z) over entries with x > 0, -log(1 + t dz/z) <= -t dz/z + (dz/z)^2 (-log(1
         - r t) - r t) / r^2. Summed over a column with weights x, this is least at t = promise /
-        (curvature + r promise): the damped Newton step (Tran-Dinh, Kyrillidis & Cevher 2015), with r in
-        place of the Newton decrement, which is larger.
+          (curvature + r promise): the damped Newton step (Tran-Dinh, Kyrillidis & Cevher 2015),
+          with r in place of the Newton decrement, which is larger.
         """
         relative = self.predict(-whole.step)
         relative /= Z

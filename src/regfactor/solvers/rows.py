@@ -69,7 +69,7 @@ def _split(data: Data, C: Array, ridge: Array) -> tuple[Array, Array]:
 
 
 def _enveloped(data: Data, share: float, Y: Array) -> Data:
-    """Return the data under Moreau envelopes of losses with kinks at z + s y, s = share size / w."""
+    """Return the data under Moreau envelopes of losses at z + s y, s = share size / w."""
 
     def one(t: Term) -> Term:
         if t.loss.smooth:

@@ -163,7 +163,11 @@ class FactorModel(FactorEstimator):
         return self._fit(X, sample_weight, entry_weight)
 
     def _publish(
-        self, choice: Choice[Any], solution: Solution[Any], inputs: TableInputs, run: Run
+        self,
+        choice: Choice[Any],
+        solution: Solution[Any],
+        inputs: TableInputs,
+        run: Run,
     ) -> Solution[Any]:
         published = super()._publish(choice, solution, inputs, run)
         self.is_convex_ = isinstance(choice.problem, Convex)
@@ -180,14 +184,14 @@ class FactorModel(FactorEstimator):
         if gauge is not None and rows is not None and np.isnan(gauge.power):
             raise UnsupportedProblem(
                 f"{gauge} sorts rows into blocks, in which sample_weight cannot act as repetition "
-                "counts; leave it out, or use a norm of one block."
+                "counts; leave it out, or use a norm of one block.",
             )
         if gauge is not None:
             return convex(X, loss, gauge, self._strength, rows, entries)
         if self.rank is None:
             raise UnsupportedProblem(
                 f"on_codes={on_codes} and on_components={on_components} induce no known gauge, so "
-                "the model needs a rank. Give rank=..., or use gauge=Trace()."
+                "the model needs a rank. Give rank=..., or use gauge=Trace().",
             )
         if self.alpha:
             _warn_without_minimum(on_codes, on_components)
@@ -228,7 +232,7 @@ class FactorModel(FactorEstimator):
         if self.gauge is not None and self.rank is not None:
             raise ValueError(
                 "A gauge finds the rank by itself: leave rank=None, or replace the gauge by "
-                "penalties."
+                "penalties.",
             )
         gauge: Gauge | None = None
         if self.gauge is not None:
@@ -239,7 +243,7 @@ class FactorModel(FactorEstimator):
             raise UnsupportedProblem(
                 f"require='global', but on_codes={on_codes} with on_components={on_components} and "
                 f"rank={self.rank} has no known convex form. Use gauge=Trace(), or SquaredL2() on "
-                "both factors with rank=None."
+                "both factors with rank=None.",
             )
         return gauge
 
@@ -258,7 +262,8 @@ def _refuse_negative(loss: Loss, width: int) -> None:
     for _, part in loss.parts(width):
         if part.link_domain.high == 0:
             raise UnsupportedProblem(
-                f"{part} takes predictors < 0 only, which these factors leave: use {NEGATIVE_REMEDY}.",
+                f"{part} takes predictors < 0 only, which these factors leave: use "
+                f"{NEGATIVE_REMEDY}.",
             )
 
 
@@ -273,7 +278,7 @@ def _warn_without_minimum(on_codes: Penalty, on_components: Penalty) -> None:
             warn(
                 f"With {held}={sides[held]} and {grows}={sides[grows]} there is no minimum: one "
                 "factor shrinks, the other grows, and the penalty tends to zero. Give "
-                f"{grows}=SquaredL2(), or {grows}=UnitBall()."
+                f"{grows}=SquaredL2(), or {grows}=UnitBall().",
             )
 
 

@@ -38,7 +38,10 @@ class GrossOutliers:
 
 
 def gross_outliers(
-    X: Any, random_state: Any = None, rows: Array | None = None, callback: Any = None
+    X: Any,
+    random_state: Any = None,
+    rows: Array | None = None,
+    callback: Any = None,
 ) -> GrossOutliers:
     """Return which cells of a numeric table lie grossly off a robust fit to all of them.
 

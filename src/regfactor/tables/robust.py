@@ -127,7 +127,11 @@ class RobustSubspace(ConvexEstimator):
         return self._fit(X, sample_weight)
 
     def _publish(
-        self, choice: Choice[Any], solution: Solution[Any], inputs: TableInputs, run: Run
+        self,
+        choice: Choice[Any],
+        solution: Solution[Any],
+        inputs: TableInputs,
+        run: Run,
     ) -> Solution[Any]:
         published = super()._publish(choice, solution, inputs, run)
         self.beta_ = self._beta
@@ -179,7 +183,7 @@ class RobustSubspace(ConvexEstimator):
             if isinstance(self.alpha, str):
                 raise ValueError(
                     "beta='auto' follows from alpha, and alpha='auto' from beta: give one as a "
-                    "number."
+                    "number.",
                 )
             return float(self.alpha / np.sqrt(max(n, d)))
         return float(self.beta)

@@ -170,7 +170,11 @@ class ConvexSubspace(ConvexEstimator):
         return self._convex(X, rows, entries, Trace())
 
     def _publish(
-        self, choice: Choice[Any], solution: Solution[Any], inputs: TableInputs, run: Run
+        self,
+        choice: Choice[Any],
+        solution: Solution[Any],
+        inputs: TableInputs,
+        run: Run,
     ) -> Solution[Any]:
         published = super()._publish(choice, solution, inputs, run)
         self.singular_values_ = self._sizes

@@ -48,7 +48,9 @@ class CanonicalSvd(Solver):
     solves = CanonicalDirections
 
     def iterates(
-        self, problem: CanonicalDirections, start: CanonicalPoint | None
+        self,
+        problem: CanonicalDirections,
+        start: CanonicalPoint | None,
     ) -> Iterator[Iterate[CanonicalPoint]]:
         """Yield the optimum."""
         pair = None

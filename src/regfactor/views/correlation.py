@@ -105,7 +105,11 @@ class CanonicalCorrelation(TwoTableEstimator):
     def _state(self, inputs: CorrelationInputs) -> CanonicalDirections:
         ridge = self.ridge * degrees(inputs.tables.total)
         return CanonicalDirections(
-            inputs.tables, inputs.products, self.n_components, ridge, self.scale
+            inputs.tables,
+            inputs.products,
+            self.n_components,
+            ridge,
+            self.scale,
         )
 
     def _publish(
@@ -264,6 +268,6 @@ def _second_table(y: Any, columns: int) -> Array:
         Y = Y[:, None]
     if Y.shape[1] != columns:
         raise ValueError(
-            f"y has {Y.shape[1]} columns, but {columns} are expected: as many as in fit."
+            f"y has {Y.shape[1]} columns, but {columns} are expected: as many as in fit.",
         )
     return Y

@@ -10,13 +10,7 @@ import scipy.linalg
 
 from regfactor.core.linalg import gram, is_sparse
 from regfactor.core.params import Array, warn
-from regfactor.views.centered import (
-    Centered,
-    ColumnUnits,
-    Shifted,
-    degrees,
-    varies,
-)
+from regfactor.views.centered import Centered, ColumnUnits, Shifted, degrees, varies
 from regfactor.views.whitening import cholesky_whitener, whitener
 
 BLOCK_ROWS = 640  # a block of both tables fits into cache
@@ -167,7 +161,11 @@ def _about(shift: Array, tables: TablePair) -> tuple[Array, Array]:
         block[:, p:-1] = tables.Y[rows]
         block[:, -1] = 1.0
         block = scipy.linalg.blas.dger(
-            -1.0, shifts, ones[: len(block)], a=block.T, overwrite_a=True
+            -1.0,
+            shifts,
+            ones[: len(block)],
+            a=block.T,
+            overwrite_a=True,
         ).T
         if tables.weights is not None:
             block *= np.sqrt(tables.weights[rows])[:, None]
@@ -234,12 +232,12 @@ class WhitenedPair:
             if not table_varies:
                 warn(
                     f"All columns of {name} are constant, so that it correlates with nothing and "
-                    "is of no use here; predictions are the mean of y."
+                    "is of no use here; predictions are the mean of y.",
                 )
         x_rank = self.A.shape[1]
         y_rank = self.B.shape[1]
         if ridge == 0 and min(x_rank, y_rank) > 0 and x_rank + y_rank >= n_rows:
             warn(
                 f"The tables have ranks {x_rank} and {y_rank} on {n_rows} rows: some correlations "
-                "are 1 whatever the data; set ridge > 0."
+                "are 1 whatever the data; set ridge > 0.",
             )

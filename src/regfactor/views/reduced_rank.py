@@ -54,7 +54,9 @@ class TruncatedRidge(Solver):
     solves = ReducedRank
 
     def iterates(
-        self, problem: ReducedRank, start: ReducedRankPoint | None
+        self,
+        problem: ReducedRank,
+        start: ReducedRankPoint | None,
     ) -> Iterator[Iterate[ReducedRankPoint]]:
         """Yield the optimum."""
         tables = problem.tables

@@ -92,13 +92,7 @@ class TwoTableEstimator(
     def _rows(self, X: Any) -> Any:
         """Return new rows of the first table, validated."""
         check_is_fitted(self)
-        return validated(
-            self,
-            X,
-            remedy=MISSING_REMEDY,
-            accept_sparse="csr",
-            reset=False,
-        )
+        return validated(self, X, remedy=MISSING_REMEDY, accept_sparse="csr", reset=False)
 
     def predict(self, X: Any) -> Array:
         """Predict the second table.

@@ -190,7 +190,11 @@ class TwoViewSubspace(TwoViewEstimator):
         return units(self._losses, views, rows, self.fit_intercept)
 
     def _publish(
-        self, choice: Choice[Any], solution: Solution[FactorPoint], inputs: TableInputs, run: Run
+        self,
+        choice: Choice[Any],
+        solution: Solution[FactorPoint],
+        inputs: TableInputs,
+        run: Run,
     ) -> Solution[FactorPoint]:
         self.scale_ = self._units.divisor
         return super()._publish(choice, solution, inputs, run)
@@ -210,7 +214,8 @@ class TwoViewSubspace(TwoViewEstimator):
         if self.n_first is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give "
-                "the second view, fit(X1, X2), or set n_first, the columns of X that are the first."
+                "the second view, fit(X1, X2), or set n_first, the columns of X that are the "
+                "first.",
             )
         table = as_float_table(self, X, None, reset=True)
         d = table.shape[1]

@@ -91,7 +91,7 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         )
         if not counts.labeled_rows > 0:
             raise ValueError(
-                "No row of positive weight has a label; there is nothing to learn from."
+                "No row of positive weight has a label; there is nothing to learn from.",
             )
         widths = [X.shape[1], Y.shape[1]]
         return Units(np.ones(sum(widths)), np.repeat(self._weights(counts), widths))
@@ -122,7 +122,11 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         return Choice(problem.at(chosen.best.value), chosen)
 
     def _publish(
-        self, choice: Choice[Any], solution: Solution[FactorPoint], inputs: Any, run: Run
+        self,
+        choice: Choice[Any],
+        solution: Solution[FactorPoint],
+        inputs: Any,
+        run: Run,
     ) -> Solution[FactorPoint]:
         published = super()._publish(choice, solution, inputs, run)
         d = self._n_first

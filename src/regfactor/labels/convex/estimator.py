@@ -159,7 +159,7 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
         if len(labels.classes) < 2:
             raise ValueError(
                 "A classifier needs labels of at least two classes, "
-                f"got {len(labels.classes)} class."
+                f"got {len(labels.classes)} class.",
             )
         self.classes_ = labels.classes
         return labels

@@ -84,7 +84,9 @@ class Annealing(Solver):
         return falling[-1:]
 
     def iterates(
-        self, problem: Expectation, start: ExpectationPoint | None
+        self,
+        problem: Expectation,
+        start: ExpectationPoint | None,
     ) -> Iterator[Iterate[ExpectationPoint]]:
         rows = CenteredRows(problem.X, problem.mean)
         state = _first_state(problem, offset_ridge(problem, rows))
@@ -162,12 +164,20 @@ def _finished(problem: Expectation, rows: CenteredRows, state: State, tol: float
 
 
 def _fitted_columns(
-    problem: Expectation, rows: CenteredRows, state: State, tol: float
+    problem: Expectation,
+    rows: CenteredRows,
+    state: State,
+    tol: float,
 ) -> list[LinearDecision]:
     """Return every column of f at its minimum: given p, they are independent."""
     return [
         minimize_margins(
-            rows, problem.margin, state.weights.column(c), decision, tol, state.offset_ridge
+            rows,
+            problem.margin,
+            state.weights.column(c),
+            decision,
+            tol,
+            state.offset_ridge,
         )
         for c, decision in enumerate(state.decisions)
     ]

@@ -39,11 +39,7 @@ from regfactor.labels.expectation.problem import (
     by_class,
     probabilities,
 )
-from regfactor.labels.expectation.statements import (
-    StatedConstraints,
-    as_constraints,
-    check_labels,
-)
+from regfactor.labels.expectation.statements import StatedConstraints, as_constraints, check_labels
 from regfactor.losses import as_loss
 from regfactor.solvers.choose import solve_within
 
@@ -263,11 +259,21 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         given = X if hasattr(X, "shape") else table
         names = getattr(self, "feature_names_in_", None)
         stated = StatedConstraints.of(
-            constraints, given, names, labels.classes, free, weights[free]
+            constraints,
+            given,
+            names,
+            labels.classes,
+            free,
+            weights[free],
         )
         kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0)
         features = Features.of(
-            table, counted, weights[counted], kernel, self.landmarks, self.random_state
+            table,
+            counted,
+            weights[counted],
+            kernel,
+            self.landmarks,
+            self.random_state,
         )
         return ExpectationInputs(table, labels, weights, counted, free, stated, features, margin)
 
@@ -295,7 +301,10 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         return problem
 
     def _solve(
-        self, problem: Expectation, inputs: ExpectationInputs, run: Run
+        self,
+        problem: Expectation,
+        inputs: ExpectationInputs,
+        run: Run,
     ) -> Solution[ExpectationPoint]:
         solver = Annealing(float(self.tol), bool(self.annealing))
         return solve_within(problem, run.remaining(), solver=solver)

@@ -57,14 +57,19 @@ class Features:
 
     @staticmethod
     def of(
-        table: Any, rows: Array, weights: Array, kernel: Kernel, landmarks: Any, random_state: Any
+        table: Any,
+        rows: Array,
+        weights: Array,
+        kernel: Kernel,
+        landmarks: Any,
+        random_state: Any,
     ) -> Features:
         """Return the features of some rows of a table, which have weights."""
         precomputed = isinstance(kernel, Precomputed)
         if precomputed and table.shape[0] != table.shape[1]:
             raise ValueError(
                 "A precomputed kernel needs the square matrix of the training rows, got shape "
-                f"{table.shape}."
+                f"{table.shape}.",
             )
         X = table
         if len(rows) < table.shape[0]:
@@ -109,7 +114,10 @@ def _mean_length(R: Any, mean: Array, weights: Array) -> float:
 
 
 def _features(
-    X: Any, kernel: Kernel, landmarks: int | str | None, random_state: Any
+    X: Any,
+    kernel: Kernel,
+    landmarks: int | str | None,
+    random_state: Any,
 ) -> tuple[Any, Landmarks | None]:
     """Return features of the rows and their landmarks; None for inputs as they are."""
     if isinstance(kernel, Linear):
@@ -132,7 +140,8 @@ def _features(
     keep = values > EIGENVALUE_CUT * max(values[-1], 0.0)
     if not keep.any():
         raise ValueError(
-            f"The kernel {kernel} has no positive eigenvalue on these rows: it is no inner product."
+            f"The kernel {kernel} has no positive eigenvalue on these rows: it is no inner "
+            "product.",
         )
     root = np.sqrt(values[keep])
     vectors = vectors[:, keep]

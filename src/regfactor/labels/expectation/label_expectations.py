@@ -109,7 +109,10 @@ def _newton_step(dual: LabelDual, labels: ExpectedLabels, gradient: Array) -> Ar
 
 
 def _line_search(
-    dual: LabelDual, labels: ExpectedLabels, gradient: Array, step: Array
+    dual: LabelDual,
+    labels: ExpectedLabels,
+    gradient: Array,
+    step: Array,
 ) -> ExpectedLabels | None:
     """Return the first of ever shorter steps that lowers the dual as its gradient predicts."""
     start = labels.multipliers

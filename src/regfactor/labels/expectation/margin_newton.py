@@ -199,7 +199,11 @@ def minimize_margins(
 
 
 def _conjugate_gradients(
-    rows: CenteredRows, h: Array, total: float, gradient: Array, residual: float
+    rows: CenteredRows,
+    h: Array,
+    total: float,
+    gradient: Array,
+    residual: float,
 ) -> tuple[Array, Array]:
     """Return d with |(I + X'(D - hh'/total)X) d + gradient| <= residual, and X d.
 

@@ -189,13 +189,14 @@ class SNFRegressorCV(LatentRegressor):
         if complete < MIN_LABELS:
             raise ValueError(
                 f"SNFRegressorCV needs at least {MIN_LABELS} rows with all their targets to choose "
-                f"by, got {complete} labeled sample(s). Give more targets, or use SNFRegressor."
+                f"by, got {complete} labeled sample(s). Give more targets, or use SNFRegressor.",
             )
         if self.cv is None:
             return
         if not isinstance(self.cv, int | np.integer) or not 2 <= self.cv <= complete:
             raise ValueError(
-                f"cv must be a whole number from 2 to the {complete} labeled rows, got {self.cv!r}."
+                f"cv must be a whole number from 2 to the {complete} labeled rows, got "
+                f"{self.cv!r}.",
             )
 
     def _state(self, inputs: CandidateInputs) -> SNF:
@@ -230,19 +231,28 @@ class SNFRegressorCV(LatentRegressor):
         return [complete[held] for _, held in folds]
 
     def _chosen(
-        self, candidate: Candidate, inputs: CandidateInputs, validation: CrossValidation
+        self,
+        candidate: Candidate,
+        inputs: CandidateInputs,
+        validation: CrossValidation,
     ) -> ChosenSNF:
         """Return the problem of a candidate with all targets."""
         model = inputs.settings[candidate.setting].model
         return ChosenSNF.of(validation.fold(model, NO_ROWS), model, candidate.stop)
 
     def _solve(
-        self, problem: ChosenSNF, inputs: CandidateInputs, run: Run
+        self,
+        problem: ChosenSNF,
+        inputs: CandidateInputs,
+        run: Run,
     ) -> Solution[LatentPoint]:
         return problem.solved()
 
     def _latent_models(
-        self, choice: Choice[Any], solution: Solution[LatentPoint], inputs: Any
+        self,
+        choice: Choice[Any],
+        solution: Solution[LatentPoint],
+        inputs: Any,
     ) -> list[LatentModel]:
         """Return the best candidates; those that differ in the ridge alone share a descent."""
         trials = choice.selection.trials
@@ -263,7 +273,11 @@ class SNFRegressorCV(LatentRegressor):
         return averaged
 
     def _publish(
-        self, choice: Choice[Any], solution: Solution[LatentPoint], inputs: Any, run: Run
+        self,
+        choice: Choice[Any],
+        solution: Solution[LatentPoint],
+        inputs: Any,
+        run: Run,
     ) -> Solution[LatentPoint]:
         trials = choice.selection.trials
         self.cv_results_ = [described(trial, inputs.settings) for trial in trials]

@@ -201,7 +201,7 @@ class LatentRegressor(
         empty = np.isnan(X[counted]).all(axis=0)
         if empty.any():
             raise ValueError(
-                f"Input column {int(np.argmax(empty))} of X has no value in any row; leave it out."
+                f"Input column {int(np.argmax(empty))} of X has no value in any row; leave it out.",
             )
         return LatentInputs(
             X,
@@ -219,7 +219,10 @@ class LatentRegressor(
 
     @abc.abstractmethod
     def _latent_models(
-        self, choice: Choice[SNF], solution: Solution[LatentPoint], inputs: LatentInputs
+        self,
+        choice: Choice[SNF],
+        solution: Solution[LatentPoint],
+        inputs: LatentInputs,
     ) -> list[LatentModel]:
         """Return the models whose predictions are averaged; the first one is the solution."""
 
@@ -488,12 +491,12 @@ class SNFRegressor(LatentRegressor):
         """Raise if parameters do not fit together, or not the shape of the inputs."""
         if self.solver == "paper" and self.back_constraint is not None:
             raise ValueError(
-                "solver='paper' moves latent rows freely; it needs back_constraint=None."
+                "solver='paper' moves latent rows freely; it needs back_constraint=None.",
             )
         if self.n_components > shape[1]:
             raise ValueError(
                 f"n_components must be a share in (0, 1] or a whole number from 1 to the {shape[1]}"
-                f" inputs, got {self.n_components!r}."
+                f" inputs, got {self.n_components!r}.",
             )
         if self.kernel != "rbf":  # which may have too many terms
             polynomial_form(shape[0], self._n_dimensions(shape[1]), self._degree)
@@ -518,7 +521,10 @@ class SNFRegressor(LatentRegressor):
         return solve_within(problem, run.remaining(), start, self._descent())
 
     def _latent_models(
-        self, choice: Choice[SNF], solution: Solution[LatentPoint], inputs: LatentInputs
+        self,
+        choice: Choice[SNF],
+        solution: Solution[LatentPoint],
+        inputs: LatentInputs,
     ) -> list[LatentModel]:
         return [choice.problem.model(solution.point)]
 

@@ -140,7 +140,7 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Primal(Form):
-    """By explicit features, a block of rows at a time: O(n R^2 + n R M), without an n x R matrix."""
+    """By explicit features in blocks of rows: O(n R^2 + n R M), without an n x R matrix."""
 
     features: Features
 
@@ -221,7 +221,7 @@ def polynomial_form(n: int, dimensions: int, degree: int) -> Form:
         raise ValueError(
             f"A polynomial of degree {degree} in {dimensions} latent dimensions has {size} terms, "
             f"more than the {MAX_FEATURES} that are held for more than {MAX_KERNEL_ROWS} rows. "
-            "Lower degree or n_components."
+            "Lower degree or n_components.",
         )
     return Dual(LatentPolynomial(degree))
 

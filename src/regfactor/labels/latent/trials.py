@@ -106,7 +106,10 @@ class CrossValidation:
     seed: int
 
     def trials(
-        self, settings: list[Setting], ridges: tuple[float, ...], folds: list[Array]
+        self,
+        settings: list[Setting],
+        ridges: tuple[float, ...],
+        folds: list[Array],
     ) -> list[Trial]:
         """Return all candidates with their errors on all folds."""
         weights = self.samples[np.concatenate(folds)]
@@ -122,7 +125,10 @@ class CrossValidation:
         return trials
 
     def errors(
-        self, setting: Setting, ridges: tuple[float, ...], folds: list[Array]
+        self,
+        setting: Setting,
+        ridges: tuple[float, ...],
+        folds: list[Array],
     ) -> dict[tuple[int, float], list[Array]]:
         """Return the squared errors of each stop and ridge, by folds."""
         variance = np.maximum(np.nanvar(self.Y, axis=0), SMALLEST_NORMAL)

@@ -156,5 +156,5 @@ def warn_if_merged(codes: Array, nearest: Array, found: Array, sharpness: float)
         warn(
             f"Soft classes ran into each other: {after:.0%} of the labeled rows are most probable "
             f"in their own class, and {before:.0%} were nearest to its center before. Use "
-            f"assignment='hard', or raise sharpness (now {sharpness:.3g})."
+            f"assignment='hard', or raise sharpness (now {sharpness:.3g}).",
         )

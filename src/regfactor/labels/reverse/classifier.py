@@ -237,7 +237,11 @@ class ReverseClassifier(ClassifierMixin, Estimator):
             return self._read_kernel(X, labels, w, divergence)
 
     def _read_kernel(
-        self, X: Any, labels: Labels, w: Array | None, divergence: Divergence
+        self,
+        X: Any,
+        labels: Labels,
+        w: Array | None,
+        divergence: Divergence,
     ) -> ClassInputs:
         kernel = self._kernel(X)
         implicit = isinstance(divergence, SquaredDistance)
@@ -321,7 +325,11 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         return sharpness_of(own, problem.mass, len(D))
 
     def _publish(
-        self, choice: Choice[Any], solution: Solution[Any], inputs: ClassInputs, run: Run
+        self,
+        choice: Choice[Any],
+        solution: Solution[Any],
+        inputs: ClassInputs,
+        run: Run,
     ) -> Solution[Any]:
         problem = choice.problem
         point = solution.point
@@ -376,7 +384,7 @@ class ReverseClassifier(ClassifierMixin, Estimator):
             raise ValueError(
                 f"Classes {names} have no labeled row of positive weight, and {free} unlabeled "
                 "rows are too few to find them in; leave them out of classes, or label a row of "
-                "each."
+                "each.",
             )
 
     def _context(self, inputs: ClassInputs) -> AbstractContextManager[Any]:

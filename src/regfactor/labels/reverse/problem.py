@@ -47,7 +47,7 @@ class Reverse(Problem[ReversePoint]):
         if self.on_simplex and not self.intercept and not self.known.all():
             raise ValueError(
                 "Under softmax the rows of targets must keep their sum: leave the last column of "
-                "free targets out, and use an intercept in its place."
+                "free targets out, and use an intercept in its place.",
             )
 
     @property

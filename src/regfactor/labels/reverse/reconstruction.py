@@ -207,7 +207,12 @@ class ColumnTask:
         return self.layout.adjoint(self.D, g)
 
     def _line_search(
-        self, B: Array, values: Array, step: Array, decrease: Array, size: Array
+        self,
+        B: Array,
+        values: Array,
+        step: Array,
+        decrease: Array,
+        size: Array,
     ) -> SearchedColumns:
         """Halve the steps of columns until each lowers its value, up to rounding."""
         B_new = B.copy()
@@ -288,7 +293,11 @@ def minimize_keeping_sums(task: ColumnTask, U: Array) -> Array:
 
 
 def _line_search_of_sum(
-    task: ColumnTask, U: Array, step: Array, value: float, decrease: float
+    task: ColumnTask,
+    U: Array,
+    step: Array,
+    value: float,
+    decrease: float,
 ) -> Array | None:
     """Return U after the first of ever shorter steps that lowers the sum of all columns."""
 

@@ -196,7 +196,10 @@ class ReverseRegressor(TransferRegressor):
         return solution
 
     def _publish_reverse(
-        self, problem: Reverse, point: ReversePoint, inputs: RegressionInputs
+        self,
+        problem: Reverse,
+        point: ReversePoint,
+        inputs: RegressionInputs,
     ) -> Array:
         """Set targets, components and offset; return the targets in double precision.
 
@@ -222,7 +225,11 @@ class ReverseRegressor(TransferRegressor):
         return Z
 
     def _fit_forward(
-        self, problem: Reverse, Z: Array, inputs: RegressionInputs, run: Run
+        self,
+        problem: Reverse,
+        Z: Array,
+        inputs: RegressionInputs,
+        run: Run,
     ) -> Status:
         """Fit the forward model to the completed targets, each as the nearest in the range."""
         allowed = inputs.potential.range
@@ -248,7 +255,7 @@ def _warn_of_edge(problem: Reverse, point: ReversePoint) -> None:
     if distances.min() < EDGE * distances.mean():
         warn(
             f"Some z_i U lies at the edge of the range {allowed} of the transfer, where the fit is "
-            "unstable; another transfer may suit these inputs better."
+            "unstable; another transfer may suit these inputs better.",
         )
 
 
@@ -258,5 +265,5 @@ def _check_domain(X: Array, potential: Potential) -> None:
     if not legal.all():
         raise ValueError(
             f"Input column {int(np.argmin(legal))} holds numbers outside {potential.domain}, the "
-            f"inputs that {potential} takes. Choose another transfer, or transform the inputs."
+            f"inputs that {potential} takes. Choose another transfer, or transform the inputs.",
         )

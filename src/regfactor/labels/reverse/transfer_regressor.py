@@ -59,7 +59,12 @@ class RegressionInputs:
         """The forward model of the given targets."""
         Y = self.targets.table
         return ForwardModel(
-            self.features, Y, self.weights, self.potential, self.alpha, self.fit_intercept
+            self.features,
+            Y,
+            self.weights,
+            self.potential,
+            self.alpha,
+            self.fit_intercept,
         )
 
 
@@ -103,7 +108,14 @@ class TransferRegressor(MultiOutputMixin, RegressorMixin, Estimator):
             table = kernel.gram(X)
         table = table.astype(np.float64, copy=False)
         return RegressionInputs(
-            X, targets, weights, potential, table, kernel, self.alpha, self.fit_intercept
+            X,
+            targets,
+            weights,
+            potential,
+            table,
+            kernel,
+            self.alpha,
+            self.fit_intercept,
         )
 
     def _as_array(self, X: Any, reset: bool) -> Array:
@@ -149,7 +161,7 @@ class TransferRegressor(MultiOutputMixin, RegressorMixin, Estimator):
             warn(
                 "Some rows lie so far outside the training rows that exp(x W) exceeds "
                 f"exp({MAX_EXPONENT:g}), at which it is cut off; scale the inputs as in the "
-                "training rows, or raise alpha."
+                "training rows, or raise alpha.",
             )
         return np.asarray(self._potential.transfer(Z), X.dtype)
 

@@ -164,7 +164,7 @@ def _inferred_frequency(index: Any) -> Any:
     if freq is None:
         raise ValueError(
             "The times of the series have no regular frequency, so the future has no index. Give "
-            "the table a DatetimeIndex with a frequency (asfreq), or a PeriodIndex."
+            "the table a DatetimeIndex with a frequency (asfreq), or a PeriodIndex.",
         )
     return freq
 

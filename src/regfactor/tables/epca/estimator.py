@@ -300,7 +300,7 @@ class ExponentialFamilyPCA(FactorTransformer):
         check_is_fitted(self)
         if self._kernel is not None:
             raise ValueError(
-                "The table of a kernel model is a Gram matrix, which has no entries to fill."
+                "The table of a kernel model is a Gram matrix, which has no entries to fill.",
             )
         rows = self._new_rows(X, offset)
         table = rows.table
@@ -341,12 +341,16 @@ class ExponentialFamilyPCA(FactorTransformer):
         if self._certificate is None:
             raise AttributeError(
                 f"This {type(self).__name__} was solved locally, at a given number of components, "
-                "so there is no duality gap: n_components=None has a convex form and is certified."
+                "so there is no duality gap: n_components=None has a convex form and is certified.",
             )
         return self._certificate
 
     def _read(
-        self, X: Any, sample_weight: Any = None, entry_weight: Any = None, offset: Any = None
+        self,
+        X: Any,
+        sample_weight: Any = None,
+        entry_weight: Any = None,
+        offset: Any = None,
     ) -> EpcaInputs:
         loss = as_family(self.family, self.trials)
         check_form(self.n_components, self.row_offset, loss)
@@ -379,7 +383,8 @@ class ExponentialFamilyPCA(FactorTransformer):
         if is_option(rank, "auto"):
             rank = min(MAX_AUTO_COMPONENTS, *inputs.data.shape)
         levels = is_option(self.row_offset, "fit") or isinstance(
-            inputs.observation.loss, Multinomial
+            inputs.observation.loss,
+            Multinomial,
         )
         return factored_problem(inputs, self._strength, rank, self.fit_intercept, levels)
 
@@ -403,7 +408,10 @@ class ExponentialFamilyPCA(FactorTransformer):
         return Choice(problem, selections)
 
     def _solve(
-        self, problem: Convex | Factored, inputs: EpcaInputs, run: Run
+        self,
+        problem: Convex | Factored,
+        inputs: EpcaInputs,
+        run: Run,
     ) -> Solution[FactorPoint]:
         warn_of_empty(inputs.learned.table)
         if isinstance(problem, Convex):
@@ -413,7 +421,11 @@ class ExponentialFamilyPCA(FactorTransformer):
         return solve_within(problem, run.remaining(), first_point(problem))
 
     def _publish(
-        self, choice: Choice[Any], solution: Solution[FactorPoint], inputs: EpcaInputs, run: Run
+        self,
+        choice: Choice[Any],
+        solution: Solution[FactorPoint],
+        inputs: EpcaInputs,
+        run: Run,
     ) -> Solution[FactorPoint]:
         problem = choice.problem
         fit = fit_rows(inputs, problem, solution.point, self.fit_intercept)
@@ -469,7 +481,7 @@ class ExponentialFamilyPCA(FactorTransformer):
         if offset is None and self._offset_given:
             warn(
                 "The model was fitted with offset=..., and none is given for these rows: zero is "
-                "assumed, an exposure of one. Pass their offset."
+                "assumed, an exposure of one. Pass their offset.",
             )
         return WeightedTable(table, offset=as_offset(offset, table, self._observation.loss))
 

@@ -28,7 +28,10 @@ class FittedValues:
 
 
 def fitted_values(
-    fit: FittedRows, inputs: EpcaInputs, problem: Convex | Factored, fit_intercept: bool
+    fit: FittedRows,
+    inputs: EpcaInputs,
+    problem: Convex | Factored,
+    fit_intercept: bool,
 ) -> FittedValues:
     """Return the values of a fit on the rows that were learned from."""
     learned = inputs.learned

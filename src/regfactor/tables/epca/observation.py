@@ -57,7 +57,7 @@ class ObservationModel:
         total, weight, observed, positive = _column_statistics(training)
         if not weight.any():
             raise ValueError(
-                "Every entry of the table is missing or has weight zero; there is nothing to fit."
+                "Every entry of the table is missing or has weight zero; there is nothing to fit.",
             )
         overall = total.sum() / max(weight.sum(), NO_DIVISION_BY_ZERO)
         means = np.where(weight > 0, total / np.where(weight > 0, weight, 1), overall)
@@ -152,7 +152,9 @@ class ObservationModel:
         known = held.layout.row_sums(held.observed) > 0
         total = np.where(known, 0, self.means.sum())
         means = np.where(
-            (counts > 0)[:, None], self.fitted.predict(Z), total[:, None] * self.predict(Z)
+            (counts > 0)[:, None],
+            self.fitted.predict(Z),
+            total[:, None] * self.predict(Z),
         )
         return means.astype(table.dtype)
 

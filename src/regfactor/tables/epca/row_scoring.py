@@ -74,7 +74,10 @@ class RowScoring:
         return found[:, :k] @ self.rotation.astype(dtype), found[:, k:].sum(axis=1)
 
     def with_centered_levels(
-        self, data: Data, level: Array, weights: Array
+        self,
+        data: Data,
+        level: Array,
+        weights: Array,
     ) -> tuple[RowScoring, Array]:
         """Return the same scoring with levels of mean zero, and these levels.
 
@@ -139,7 +142,10 @@ class FittedRows:
 
 
 def fit_rows(
-    inputs: EpcaInputs, problem: Convex | Factored, point: FactorPoint, fit_intercept: bool
+    inputs: EpcaInputs,
+    problem: Convex | Factored,
+    point: FactorPoint,
+    fit_intercept: bool,
 ) -> FittedRows:
     """Return all rows scored exactly under the components of a point, then balanced with them."""
     given = inputs.given
@@ -157,7 +163,9 @@ def fit_rows(
 
 
 def _scoring_at(
-    inputs: EpcaInputs, problem: Convex | Factored, point: FactorPoint
+    inputs: EpcaInputs,
+    problem: Convex | Factored,
+    point: FactorPoint,
 ) -> tuple[RowScoring, Array]:
     """Return the scoring under the components of a point, and its codes as a start."""
     loss = inputs.observation.loss
