@@ -140,6 +140,19 @@ def test_dual_domain_is_where_the_conjugate_is_finite(loss):
         np.testing.assert_array_equal(infinite, np.isfinite(end))
 
 
+@every_elementwise_loss
+@pytest.mark.parametrize("far", [-600.0, 600.0])
+def test_fenchel_young_holds_far_away_at_the_ends_of_the_dual_domain(loss, far):
+    """A dual domain that is too wide fails here, where <z, y> outgrows the loss."""
+    _, x = draw(loss)
+    z = np.full_like(x, far)
+    if not loss.link_domain.contains(z).all():
+        return
+    for y in (loss.feasible(z, x), loss.feasible(-z, x)):
+        terms = np.stack([loss.value(z, x), loss.conjugate(y, x), -z * y])
+        assert (terms.sum(axis=0) >= -1e-12 * np.abs(terms).sum(axis=0)).all()
+
+
 def test_losses_with_an_outside_have_a_bounded_dual_domain():
     whole = [name for name, loss in ELEMENTWISE.items() if is_unbounded(loss)]
     assert "squared" in whole and not set(whole) & set(OUTSIDE)
