@@ -221,8 +221,8 @@ def test_the_verdict_follows_the_numbers():
         ).verdict
 
     assert "helped" in verdict(0.1, 0.12, 0.11) and "hurt" in verdict(-0.1, -0.12, -0.11)
-    assert "cannot be told" in verdict(0.1, -0.12, 0.11)
-    assert "cannot be told" in verdict(0.1)  # one fold shows no variance
+    assert "cannot be decided" in verdict(0.1, -0.12, 0.11)
+    assert "cannot be decided" in verdict(0.1)  # one fold shows no variance
 
 
 def test_the_table_is_readable_and_becomes_a_frame():

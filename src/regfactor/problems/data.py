@@ -47,7 +47,8 @@ class Data:
 
         Weights are those of rows (n,) or of entries (n, d).
         """
-        loss = as_loss(loss)
+        if not isinstance(loss, Loss):
+            loss = as_loss(loss)
         observed = ~np.isnan(X)
         check_table(X, observed)
         w = entry_weights(observed, weights, X.dtype)
@@ -74,7 +75,8 @@ class Data:
 
         Weights are those of rows (n,) or of entries.
         """
-        loss = as_loss(loss)
+        if not isinstance(loss, Loss):
+            loss = as_loss(loss)
         pattern = Pattern.of(X)
         observed = np.ones((X.nnz, 1), bool)
         check_table(X.data[:, None], observed)

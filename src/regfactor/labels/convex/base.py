@@ -194,7 +194,7 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
 
     def _values(self, codes: Array) -> Array:
         """Return the predictors of the label columns."""
-        return codes @ self.label_components_ + self.label_intercept_
+        return np.asarray(codes) @ self.label_components_ + self.label_intercept_
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

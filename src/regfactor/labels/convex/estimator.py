@@ -207,7 +207,8 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        return self.classes_[most_likely(self._values(self.transform(X)))]
+        values = self._values(self.transform(X))
+        return self.classes_[most_likely(values)]
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
@@ -346,7 +347,8 @@ class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstima
         -------
         ndarray of shape (n_samples,) or (n_samples, n_targets)
         """
-        found = self._losses[1].predict(self._values(self.transform(X)))
+        values = self._values(self.transform(X))
+        found = self._losses[1].predict(values)
         if self._flat:
             return found[:, 0]
         return found
