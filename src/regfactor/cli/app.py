@@ -90,7 +90,7 @@ def label(
             metavar="FEATURE=LABEL:SHARE[+-TOL]",
             help=(
                 "What is known of unlabeled rows: of those with the word, flag or category "
-                "FEATURE, a SHARE is LABEL; 'all' stands for all rows. May be repeated."
+                "FEATURE, a SHARE is LABEL; 'all' means all rows. May be repeated."
             ),
         ),
     ] = None,

@@ -85,7 +85,7 @@ class Column(NamedTuple):
 class Understood:
     """A table with its columns typed: numbers are floats, flags booleans, categories categorical.
 
-    Holes are NaN.
+    Missing cells are NaN.
     """
 
     table: Table

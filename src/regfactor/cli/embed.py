@@ -102,8 +102,8 @@ def _story(model: Any) -> str:
     return (
         "The table was approximated by as few shared patterns as its cells bear out; their number "
         f"({model.codes_.shape[1]}) and the strength of the smoothing (alpha = {model.alpha_:.4g}) "
-        "were found by cells held out. A row's codes say how much of each pattern it has. Holes "
-        "need no filling: a row is scored by the cells it has."
+        "were found by cells held out. A row's codes say how much of each pattern it has. "
+        "Missing cells need no filling: a row is scored by the cells it has."
     )
 
 

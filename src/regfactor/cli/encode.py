@@ -90,7 +90,7 @@ def _one_hot() -> OneHotEncoder:
 def _binary() -> Pipeline:
     """Return a transformer of two words to 0 and 1, in the order of the alphabet.
 
-    Holes become the commoner one.
+    Missing cells become the more frequent one.
     """
     return make_pipeline(
         SimpleImputer(missing_values=NONE, strategy="most_frequent"),

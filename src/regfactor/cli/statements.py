@@ -64,7 +64,7 @@ def constraints(statements: list[Statement], places: dict[str, int]) -> list[Any
             raise BadInput(
                 f"--constraint names the feature {s.feature!r}, and there is no such word, flag or "
                 f"category{nearest(s.feature, places)} Words come from --text columns, categories "
-                "are written column=value, and 'all' stands for all rows.",
+                "are written column=value, and 'all' means all rows.",
             )
         merged.setdefault((s.feature, s.tolerance), {})[s.label] = s.share
     words: list[str] = [""] * (max(places.values(), default=-1) + 1)

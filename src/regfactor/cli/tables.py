@@ -54,7 +54,7 @@ class Reading:
 class Table:
     """A table as it stands in a file.
 
-    `text` tells that its cells are strings, of which some mark a hole.
+    `text` means that its cells are strings, of which some mark missing cells.
     """
 
     path: Path

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sklearn.utils.validation import check_is_fitted
-
 from regfactor.core.loop import relative
 
 
@@ -55,26 +53,3 @@ class Certificate:
             f"The objective {self.objective:.6g} is at most {gap:.2g} above the global optimum "
             f"({share}); the lower bound {self.bound:.6g} is {kind}."
         )
-
-
-class Uncertified:
-    """A model without a certificate: reading one says why."""
-
-    _locally = True  # False for an optimum that is global without a bound
-    _why = "the model"
-
-    @property
-    def certificate_(self) -> Certificate:
-        """There is none; reading it says why."""
-        check_is_fitted(self)
-        raise no_certificate(self, self._why, self._locally)
-
-    @property
-    def gap_(self) -> float:
-        """There is none; reading it says why."""
-        return self.certificate_.gap
-
-    @property
-    def relative_gap_(self) -> float:
-        """There is none; reading it says why."""
-        return self.certificate_.relative_gap

@@ -54,7 +54,7 @@ class Design:
         return float(self.strengths @ np.square(B, dtype=np.float64).sum(axis=1)) / 2
 
     def regress(self, R: Array) -> Array:
-        """Return argmin_B |R - D B|^2 / 2 + cost(B) for a table without holes.
+        """Return argmin_B |R - D B|^2 / 2 + cost(B) for a complete table.
 
         The shortest where it is not unique.
         """

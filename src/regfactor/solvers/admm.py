@@ -24,7 +24,7 @@ CHANGES = 60
 SPARE = 5  # columns of the block beyond the rank, in which new directions grow
 # steps after which the block is made exact again: what it misses is missed by the dual point too
 REFRESH = 40
-# a block pays in tables of so many columns, as long as so many blocks fit beside each other
+# a block pays in tables of so many columns, as long as so many blocks fit next to each other
 WIDE = 64
 NARROW = 3
 # of so many examinations, one compares the two kinds of dual point, and one looks at the loss step

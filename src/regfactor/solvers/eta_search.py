@@ -248,7 +248,7 @@ class _InFactors:
 class _Best:
     """When an inner problem is solved well enough to move eta.
 
-    Its error is small beside that of eta.
+    Its error is small relative to that of eta.
 
     That of eta is counted from the least objective so far: right after a move, the current one is
     far too large.
