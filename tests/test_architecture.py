@@ -71,6 +71,7 @@ ON_REQUEST = {  # solvers that no problem names
 UNTRIED = {  # latent rows: problems that only their estimators state, tried in test_snf
     "ChosenSNF",
     "LatentDescent",
+    "MemberFits",  # of pools, tried in test_pool
     "PairSweeps",
     "SNF",
 }
