@@ -91,7 +91,7 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         )
         if not counts.labeled_rows > 0:
             raise ValueError(
-                "No row of positive weight has a label; there is nothing to learn from.",
+                "No row of positive weight has a label; there is nothing to learn from."
             )
         widths = [X.shape[1], Y.shape[1]]
         return Units(np.ones(sum(widths)), np.repeat(self._weights(counts), widths))

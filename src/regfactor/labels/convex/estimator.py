@@ -21,7 +21,7 @@ def _gives_probabilities(estimator: Any) -> bool:
     if isinstance(as_loss(estimator.loss), Logistic | Softmax):
         return True
     raise AttributeError(
-        f"loss={estimator.loss!r} has no probabilities; use 'logistic' or 'softmax'.",
+        f"loss={estimator.loss!r} has no probabilities; use 'logistic' or 'softmax'."
     )
 
 
@@ -83,6 +83,12 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
     alpha_, alpha_max_, objective_, gap_, relative_gap_ : float
     certificate_ : Certificate
         `str(certificate_)` states in one sentence how far the fit can be from the optimum.
+
+    See Also
+    --------
+    ConvexFactorRegressor : The same model with numbers for targets.
+    TwoViewSubspace : Two tables in place of inputs and labels.
+    ReverseClassifier : Reconstructs inputs from labels instead of from shared codes.
 
     Notes
     -----
@@ -159,7 +165,7 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
         if len(labels.classes) < 2:
             raise ValueError(
                 "A classifier needs labels of at least two classes, "
-                f"got {len(labels.classes)} class.",
+                f"got {len(labels.classes)} class."
             )
         self.classes_ = labels.classes
         return labels
@@ -258,6 +264,12 @@ class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstima
         The targets of every training row; given ones are kept.
     alpha_, alpha_max_, objective_, gap_, relative_gap_ : float
     certificate_ : Certificate
+
+    See Also
+    --------
+    ConvexFactorClassifier : The same model with classes for labels.
+    SNFRegressor : Latent rows that reconstruct inputs and targets nonlinearly, found locally.
+    ReverseRegressor : Reconstructs inputs from targets instead of from shared codes.
 
     Notes
     -----

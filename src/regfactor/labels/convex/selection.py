@@ -51,7 +51,7 @@ def _held_rows(data: Data, n_first: int, random: np.random.Generator) -> Array:
     labeled = np.flatnonzero(known.any(axis=1))
     if len(labeled) < 2:
         raise ValueError(
-            "alpha='auto' holds out labels, and there is only one labeled row; give a number.",
+            "alpha='auto' holds out labels, and there is only one labeled row; give a number."
         )
     drawn = random.permutation(labeled)[: max(1, round(HELD_OUT * len(labeled)))]
     held = np.zeros(len(known), bool)

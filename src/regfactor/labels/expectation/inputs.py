@@ -31,12 +31,12 @@ def known_labels(
     if not len(labels.classes):
         raise ValueError(
             "No row has a label, and no class is named. State what is expected of classes: "
-            "constraints=[...].",
+            "constraints=[...]."
         )
     if len(labels.classes) < 2:
         raise ValueError(
             f"A classifier needs at least two classes, got 1 class, {labels.classes.tolist()[0]!r};"
-            " name all: classes=[...].",
+            " name all: classes=[...]."
         )
     return labels
 
@@ -45,7 +45,7 @@ def _ordered(labels: set[Any]) -> list[Any]:
     if len({isinstance(label, str) for label in labels}) > 1:
         raise ValueError(
             "Labels of y and of the constraints mix strings and numbers: "
-            f"{sorted(map(str, labels))}.",
+            f"{sorted(map(str, labels))}."
         )
     return sorted(labels)
 
@@ -73,7 +73,7 @@ def check_symmetry(
     if not problem.uses_unlabeled and len(known) < 2:
         raise ValueError(
             f"Rows of positive weight have labels of {len(known)} class, and no unlabeled row "
-            "counts: at least two are needed.",
+            "counts: at least two are needed."
         )
     silent = np.setdiff1d(np.arange(problem.n_classes), known)
     if len(silent) < 2:
@@ -88,5 +88,5 @@ def check_symmetry(
             f"Nothing distinguishes the classes {names}: no row of theirs has a label, and the "
             f"constraints ({stated}) are the same for every row. Label some rows, or state a "
             "region or a labeled feature whose shares differ from those of all rows by more than "
-            "its tolerance.",
+            "its tolerance."
         )

@@ -69,7 +69,7 @@ class Features:
         if precomputed and table.shape[0] != table.shape[1]:
             raise ValueError(
                 "A precomputed kernel needs the square matrix of the training rows, got shape "
-                f"{table.shape}.",
+                f"{table.shape}."
             )
         X = table
         if len(rows) < table.shape[0]:
@@ -140,8 +140,7 @@ def _features(
     keep = values > EIGENVALUE_CUT * max(values[-1], 0.0)
     if not keep.any():
         raise ValueError(
-            f"The kernel {kernel} has no positive eigenvalue on these rows: it is no inner "
-            "product.",
+            f"The kernel {kernel} has no positive eigenvalue on these rows: it is no inner product."
         )
     root = np.sqrt(values[keep])
     vectors = vectors[:, keep]

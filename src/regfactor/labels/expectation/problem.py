@@ -55,7 +55,7 @@ class Margin:
             return Margin(loss, factor=2.0)
         raise ValueError(
             f"{loss} is no loss of margins for ExpectationSVC; use 'squared_hinge', 'logistic', "
-            "'squared' or 'hinge'.",
+            "'squared' or 'hinge'."
         )
 
     def value(self, f: Array, plus: Array, minus: Array) -> Array:

@@ -98,7 +98,7 @@ class StatedConstraints:
             if not phi.any():
                 warn(
                     f"The constraint on {constraint} has no effect: no unlabeled row belongs to "
-                    "it. It is left out.",
+                    "it. It is left out."
                 )
                 features.append(None)
                 continue
@@ -189,7 +189,7 @@ class StatedConstraints:
             f"{len(missed)} of {len(report)} stated expectations do not hold; the worst is "
             f"{worst.label!r} among {worst.constraint}: stated {worst.target:.3g} ± "
             f"{worst.tolerance:.3g}, found {worst.expected:.3g}. They may contradict each other or "
-            "the labels; see constraint_report_, widen tolerances, or raise penalty.",
+            "the labels; see constraint_report_, widen tolerances, or raise penalty."
         )
 
     def balance(self, default: Array) -> Array:
@@ -219,7 +219,7 @@ def as_constraints(constraints: Any) -> tuple[Constraint, ...]:
         if not isinstance(constraint, Constraint):
             raise ValueError(
                 f"constraints holds {constraint!r}; make constraints by class_balance, "
-                "labeled_feature, region or expectation of regfactor.constraints.",
+                "labeled_feature, region or expectation of regfactor.constraints."
             )
     return found
 
@@ -232,12 +232,12 @@ def check_labels(constraints: tuple[Constraint, ...], classes: Array) -> None:
         if unknown:
             raise ValueError(
                 f"The constraint on {constraint} names {unknown}, and the classes are {known}; "
-                "name all classes by classes=[...], or correct the label.",
+                "name all classes by classes=[...], or correct the label."
             )
         total = sum(constraint.targets.values())
         complete = constraint.relative and len(constraint.targets) == len(known)
         if complete and abs(total - 1) > ROUNDING:
             raise ValueError(
                 f"The constraint on {constraint} gives shares of all classes that sum to "
-                f"{total:g}, not to one.",
+                f"{total:g}, not to one."
             )

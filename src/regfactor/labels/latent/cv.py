@@ -189,14 +189,13 @@ class SNFRegressorCV(LatentRegressor):
         if complete < MIN_LABELS:
             raise ValueError(
                 f"SNFRegressorCV needs at least {MIN_LABELS} rows with all their targets to choose "
-                f"by, got {complete} labeled sample(s). Give more targets, or use SNFRegressor.",
+                f"by, got {complete} labeled sample(s). Give more targets, or use SNFRegressor."
             )
         if self.cv is None:
             return
         if not isinstance(self.cv, int | np.integer) or not 2 <= self.cv <= complete:
             raise ValueError(
-                f"cv must be a whole number from 2 to the {complete} labeled rows, got "
-                f"{self.cv!r}.",
+                f"cv must be a whole number from 2 to the {complete} labeled rows, got {self.cv!r}."
             )
 
     def _state(self, inputs: CandidateInputs) -> SNF:

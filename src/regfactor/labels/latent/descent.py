@@ -74,7 +74,7 @@ class PairSweeps(Solver):
         super().check(problem)
         if problem.basis is not None:
             raise UnsupportedProblem(
-                "solver='paper' moves latent rows freely. Use back_constraint=None.",
+                "solver='paper' moves latent rows freely. Use back_constraint=None."
             )
 
     def iterates(self, problem: SNF, start: LatentPoint | None) -> Iterator[Iterate[LatentPoint]]:

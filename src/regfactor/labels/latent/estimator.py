@@ -201,7 +201,7 @@ class LatentRegressor(
         empty = np.isnan(X[counted]).all(axis=0)
         if empty.any():
             raise ValueError(
-                f"Input column {int(np.argmax(empty))} of X has no value in any row; leave it out.",
+                f"Input column {int(np.argmax(empty))} of X has no value in any row; leave it out."
             )
         return LatentInputs(
             X,
@@ -354,6 +354,11 @@ class SNFRegressor(LatentRegressor):
     history_ : list of Record
     solver_ : str
 
+    See Also
+    --------
+    SNFRegressorCV : Chooses the parameters by cross-validation on the labeled rows.
+    ConvexFactorRegressor : Linear latent rows of inputs and targets, at the global optimum.
+
     Notes
     -----
     A missing input is filled by its mean, then after every 15 iterations by what the latent
@@ -491,12 +496,12 @@ class SNFRegressor(LatentRegressor):
         """Raise if parameters do not fit together, or not the shape of the inputs."""
         if self.solver == "paper" and self.back_constraint is not None:
             raise ValueError(
-                "solver='paper' moves latent rows freely; it needs back_constraint=None.",
+                "solver='paper' moves latent rows freely; it needs back_constraint=None."
             )
         if self.n_components > shape[1]:
             raise ValueError(
                 f"n_components must be a share in (0, 1] or a whole number from 1 to the {shape[1]}"
-                f" inputs, got {self.n_components!r}.",
+                f" inputs, got {self.n_components!r}."
             )
         if self.kernel != "rbf":  # which may have too many terms
             polynomial_form(shape[0], self._n_dimensions(shape[1]), self._degree)

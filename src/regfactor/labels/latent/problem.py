@@ -106,7 +106,7 @@ class SNF(Problem[LatentPoint]):
 
     def regressions(self, Z: Array) -> list[Regression]:
         """Return the regression of every view."""
-        return [view.form.fitted(view.of_rows(Z), view) for view in self.views]
+        return [view.fitted(Z) for view in self.views]
 
     def completed(self, parameters: Array) -> SNF:
         """Return the problem with missing inputs replaced by their reconstruction.
@@ -123,7 +123,7 @@ class SNF(Problem[LatentPoint]):
             targets = X[np.ix_(rows, columns)]
             view = replace(self.views[0], targets=targets, samples=self.samples[rows])
             empty = np.setdiff1d(np.arange(len(X)), rows)
-            X[np.ix_(empty, columns)] = view.form.fitted(Z[rows], view)(Z[empty])
+            X[np.ix_(empty, columns)] = view.fitted(Z[rows])(Z[empty])
         if self.basis is not None:
             # Latent rows follow completed entries, and both could grow without bound.
             X = np.clip(X, self.inputs.min(axis=0), self.inputs.max(axis=0))

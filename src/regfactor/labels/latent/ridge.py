@@ -122,6 +122,10 @@ class View:
             return Z
         return Z[self.rows]
 
+    def fitted(self, Z: Array) -> Regression:
+        """Return the regression of the targets on the latent rows of this view, out of all."""
+        return self.form.fitted(self.of_rows(Z), self)
+
     @cached_property
     def mean(self) -> Array:
         """The weighted mean of the targets."""
@@ -221,7 +225,7 @@ def polynomial_form(n: int, dimensions: int, degree: int) -> Form:
         raise ValueError(
             f"A polynomial of degree {degree} in {dimensions} latent dimensions has {size} terms, "
             f"more than the {MAX_FEATURES} that are held for more than {MAX_KERNEL_ROWS} rows. "
-            "Lower degree or n_components.",
+            "Lower degree or n_components."
         )
     return Dual(LatentPolynomial(degree))
 

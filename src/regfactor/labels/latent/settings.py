@@ -43,7 +43,7 @@ def checked_ridges(ridges: Any) -> tuple[float, ...]:
     if table.ndim != 1 or not len(table) or not all(is_number(r) and 0 < r < np.inf for r in table):
         raise ValueError(
             "ridges must be a sequence of positive finite numbers, such as (0.1, 1.0), got "
-            f"{ridges!r}.",
+            f"{ridges!r}."
         )
     return tuple(dict.fromkeys(ridges))
 
@@ -57,7 +57,7 @@ def checked_settings(
     settings = list(settings) if isinstance(settings, Iterable) else []
     if not settings or not all(isinstance(setting, Mapping) for setting in settings):
         raise ValueError(
-            "settings must be a list of dicts with parameters of SNFRegressor, at least one.",
+            "settings must be a list of dicts with parameters of SNFRegressor, at least one."
         )
     checked = []
     for i, setting in enumerate(settings):
@@ -87,7 +87,7 @@ def _check_name(name: Any) -> None:
     choices = f"A setting may contain: {', '.join(sorted(TRIED))}."
     if name in SHARED:
         raise ValueError(
-            f"{name} is the same for all settings: give it to SNFRegressorCV. {choices}",
+            f"{name} is the same for all settings: give it to SNFRegressorCV. {choices}"
         )
     if name in UNUSED:
         raise ValueError(f"{name} has no use while settings are tried: leave it out. {choices}")
@@ -101,10 +101,10 @@ def _checked_stops(max_iter: Any) -> tuple[int, ...]:
         stops = list(max_iter)
     if not stops or not all(isinstance(stop, int | np.integer) and stop >= 0 for stop in stops):
         raise ValueError(
-            f"max_iter must be a whole number >= 0, or one or more of them, got {max_iter!r}.",
+            f"max_iter must be a whole number >= 0, or one or more of them, got {max_iter!r}."
         )
     if len(stops) > 1 and any(stop % STRETCH for stop in stops):
         raise ValueError(
-            f"Several max_iter of a setting must be multiples of {STRETCH}, got {sorted(stops)}.",
+            f"Several max_iter of a setting must be multiples of {STRETCH}, got {sorted(stops)}."
         )
     return tuple(sorted(set(stops)))

@@ -89,8 +89,8 @@ class Fold:
         """Return the targets of some rows by a regression of the given ones on latent rows."""
         scaled = np.empty((len(rows), len(self.low)))
         for view in self.problem.views[1:]:
-            view = replace(view, ridge=ridge)
-            scaled[:, view.columns] = view.form.fitted(view.of_rows(Z), view)(Z[rows])
+            regression = replace(view, ridge=ridge).fitted(Z)
+            scaled[:, view.columns] = regression(Z[rows])
         return np.clip(self.target_scale.inverse_transform(scaled), self.low, self.high)
 
 
@@ -180,8 +180,5 @@ class CrossValidation:
 
 def with_ridge(model: LatentModel, problem: SNF, point: LatentPoint, ridge: float) -> LatentModel:
     """Return the model of a point with its targets regressed anew, with another ridge."""
-    regressions = []
-    for view in problem.views[1:]:
-        view = replace(view, ridge=ridge)
-        regressions.append(view.form.fitted(view.of_rows(point.rows), view))
+    regressions = [replace(view, ridge=ridge).fitted(point.rows) for view in problem.views[1:]]
     return replace(model, targets=regressions)
