@@ -1,4 +1,4 @@
-"""Classes by their centers: weights of labeled and free rows, the sharpness, scores of rows."""
+"""Classes of rows by their centers: nearest ones, probabilities, and the start of a mixture."""
 
 from __future__ import annotations
 
@@ -13,44 +13,16 @@ from regfactor.core.params import Array, warn
 from regfactor.fitting.kernel_blocks import ImplicitCenters
 from regfactor.kernels import Kernel
 from regfactor.losses.distances import ScaledDistance
-from regfactor.problems.clusters import FREE, SAMPLED_ROWS, ClusterPoint, Clusters
+from regfactor.problems.clusters import FREE, ClusterPoint, Clusters
+from regfactor.problems.kernel_clusters import KernelClusters
 from regfactor.solvers.choose import solve_within
+from regfactor.solvers.em import soft_start
 from regfactor.solvers.nearest import Centers
 from regfactor.solvers.steps import log_joint
 
 DIAGONAL_ITERATIONS = 9  # before a covariance is fitted
 # share of labeled rows, of those right before, below which soft classes have merged
 MERGED = 0.8
-
-
-@dataclass(frozen=True, eq=False)
-class Balance:
-    """mu, weights relative to labeled rows, and the factor that makes the sum objective (26)."""
-
-    mu: float
-    weights: Array | None
-    factor: float
-
-    @staticmethod
-    def of(codes: Array, w: Array | None, mu: float | None) -> Balance:
-        """Return the weights for mu; None is T_u / T_l, by which all rows count alike."""
-        labeled = codes != FREE
-        if w is None:
-            total = float(len(codes))
-            labeled_mass = float(labeled.sum())
-        else:
-            total = float(w.sum())
-            labeled_mass = float(w[labeled].sum())
-        free_mass = 0.0 if labeled.all() else max(total - labeled_mass, 0.0)
-        if not (labeled_mass > 0 and free_mass > 0):  # one sum is empty, the other a mean
-            share = 1.0 if labeled_mass > 0 or mu is None else mu
-            return Balance(1.0 if mu is None else mu, w, share / total)
-        if mu is None:
-            return Balance(free_mass / labeled_mass, w, 1 / labeled_mass)
-        relative = np.where(labeled, 1.0, mu * labeled_mass / free_mass)
-        if w is not None:
-            relative *= w
-        return Balance(mu, relative, 1 / labeled_mass)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,30 +91,42 @@ def diagonal_start(problem: Clusters, start: ClusterPoint) -> ClusterPoint:
     return ClusterPoint(solution.point.centers)
 
 
-def sharpness_of_rows(problem: Clusters, point: ClusterPoint) -> float:
-    """Return the automatic sharpness, by a sample of the rows where there are many."""
+def start_of_mixture(problem: Clusters | KernelClusters, hard: ClusterPoint) -> ClusterPoint:
+    """Return labels as a mixture, in which a class without a row keeps a share."""
+    if isinstance(problem, KernelClusters):
+        return ClusterPoint(memberships=memberships_of(problem, hard))
+    return soft_start(problem, hard)
+
+
+def memberships_of(problem: KernelClusters, point: ClusterPoint) -> Array:
+    """Return the memberships of a point, those of its labels where it has none."""
+    if point.memberships is not None:
+        return point.memberships
     assert point.labels is not None
-    some = slice(None, None, -(-problem.X.shape[0] // SAMPLED_ROWS))
-    own = Centers.of(problem, point).own(problem.X[some], point.labels[some])
-    return sharpness_of(own, problem.weights_at(some), problem.X.shape[1])
+    return problem.memberships(point.labels)
 
 
-def sharpness_of(costs: Array, weights: Array, dimension: int) -> float:
-    """Return the rho for which costs D are as spread as under exp(-rho D), whatever their unit.
+def kernel_divergences(problem: KernelClusters, point: ClusterPoint) -> Array:
+    """D_ij in feature space."""
+    centers, inner = problem.centers(memberships_of(problem, point))
+    return np.maximum(problem.distances(centers, inner), 0)
 
-    There D is about gamma distributed with rate rho and shape half the dimension that the data
-    fill, so that rho is mean / variance, and at most dimension / (2 mean).
-    """
-    if not weights.any():
-        return 1.0
-    mean = float(np.average(costs, weights=weights))
-    if mean <= 0:
-        return 1.0
-    variance = float(np.average(np.square(costs - mean), weights=weights))
-    most = dimension / (2 * mean)
-    if variance > 0:
-        return min(mean / variance, most)
-    return most
+
+def nearest_classes(problem: Clusters | KernelClusters, point: ClusterPoint) -> Array:
+    """Return the nearest center of every training row, known classes aside."""
+    if isinstance(problem, KernelClusters):
+        return kernel_divergences(problem, point).argmin(axis=1)
+    return Centers.of(problem, point).nearest(problem.X)[0]
+
+
+def log_joint_of_rows(problem: Clusters | KernelClusters, point: ClusterPoint) -> Array:
+    """log p_j - sharpness D_ij of the training rows."""
+    if isinstance(problem, KernelClusters):
+        D = kernel_divergences(problem, point)
+    else:
+        D = Centers.of(problem, point).between(problem.X).astype(np.float64, copy=False)
+    assert point.shares is not None
+    return log_joint(D, point.shares, point.sharpness)
 
 
 def warn_if_merged(codes: Array, nearest: Array, found: Array, sharpness: float) -> None:

@@ -12,37 +12,39 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils import Tags, check_consistent_length, column_or_1d
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.blas import one_thread
 from regfactor.core.loop import Limits, Solution
-from regfactor.core.params import Array, choose, is_option
+from regfactor.core.params import Array
 from regfactor.fitting.base import Choice, Estimator, Run
-from regfactor.fitting.clustering import check_domain, rows_of, weights_of
+from regfactor.fitting.clustering import check_domain
+from regfactor.fitting.inputs import row_weights, validated
 from regfactor.fitting.kernel_blocks import ImplicitCenters, KernelRows, degrees_of, kernel_rows
-from regfactor.fitting.labels import Labels, encode_labels
+from regfactor.fitting.labels import Labels, encode_labels, labels_of_rows
 from regfactor.fitting.parameters import AUTO, NON_NEGATIVE, POSITIVE, RUN_CONSTRAINTS
-from regfactor.kernels import Kernel, as_kernel, is_pairwise, takes_sparse
+from regfactor.kernels import as_kernel, is_pairwise, takes_sparse
 from regfactor.labels.reverse.assignment import (
-    Balance,
     ClassCenters,
     KernelFeatures,
     diagonal_start,
-    sharpness_of,
-    sharpness_of_rows,
+    kernel_divergences,
+    log_joint_of_rows,
+    memberships_of,
+    nearest_classes,
+    start_of_mixture,
     warn_if_merged,
 )
 from regfactor.losses.distances import Divergence, SquaredDistance
 from regfactor.losses.divergences import TRANSFER_DIVERGENCES, as_divergence
-from regfactor.problems.clusters import ClusterPoint, Clusters
+from regfactor.losses.potentials import Potential
+from regfactor.problems.clusters import FREE, SAMPLED_ROWS, ClusterPoint, Clusters
 from regfactor.problems.kernel_clusters import KernelClusters
 from regfactor.solvers.choose import solve_from, solve_within
-from regfactor.solvers.em import soft_start
 from regfactor.solvers.nearest import Centers
 from regfactor.solvers.seeding import first_point
-from regfactor.solvers.steps import log_joint
 
 SINGLE_THREAD_ENTRIES = 2**14  # of a table for whose products BLAS starts no second thread
 HARD_ITERATIONS = 10  # before the soft ones
@@ -50,6 +52,38 @@ ADVICE = (
     "Use a transfer that takes all real numbers, such as 'identity' or 'sigmoid', or transform "
     "these columns."
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Balance:
+    """mu, weights relative to labeled rows, and the factor that makes the sum objective (26)."""
+
+    mu: float
+    weights: Array | None
+    factor: float
+
+    @staticmethod
+    def of(codes: Array, w: Array | None, mu: float | str) -> Balance:
+        """Return the weights for mu; "balanced" is T_u / T_l, by which all rows count alike."""
+        labeled = codes != FREE
+        if w is None:
+            total = float(len(codes))
+            labeled_mass = float(labeled.sum())
+        else:
+            total = float(w.sum())
+            labeled_mass = float(w[labeled].sum())
+        free_mass = 0.0 if labeled.all() else max(total - labeled_mass, 0.0)
+        balanced = isinstance(mu, str)
+        if not (labeled_mass > 0 and free_mass > 0):  # one sum is empty, the other a mean
+            mu = 1.0 if balanced else float(mu)
+            share = 1.0 if labeled_mass > 0 else mu
+            return Balance(mu, w, share / total)
+        if balanced:
+            return Balance(free_mass / labeled_mass, w, 1 / labeled_mass)
+        relative = np.where(labeled, 1.0, float(mu) * labeled_mass / free_mass)
+        if w is not None:
+            relative *= w
+        return Balance(float(mu), relative, 1 / labeled_mass)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +194,7 @@ class ReverseClassifier(ClassifierMixin, Estimator):
 
     _no_certificate = "classes of unlabeled rows are found by local search, and the model"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "transfer": [StrOptions({*TRANSFER_DIVERGENCES}), Potential, Divergence],
         "assignment": [StrOptions({"hard", "soft"})],
         "unlabeled_weight": [NON_NEGATIVE, StrOptions({"balanced"})],
         "sharpness": [POSITIVE, AUTO],
@@ -226,15 +261,19 @@ class ReverseClassifier(ClassifierMixin, Estimator):
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> ClassInputs:
         divergence = _divergence(self.transfer)
-        X = rows_of(self, X, SquaredDistance(), reset=True)
-        labels = self._labels(X, y)
-        w = weights_of(X, sample_weight)
-        self._check_classes(labels, w)
-        if self.kernel is None and not self.normalized_cut:
+        X = validated(self, X, accept_sparse="csr", order="C")
+        labels = encode_labels(labels_of_rows(y, X, self), self.unlabeled, self.classes)
+        w = row_weights(X, sample_weight)
+        if w is not None:
+            w = w.astype(np.float64)
+        _check_classes(labels, w)
+        if self.kernel is not None or self.normalized_cut:
+            with _threads(X):
+                return self._read_kernel(X, labels, w, divergence)
+        if not isinstance(divergence, SquaredDistance):  # which takes every number
             check_domain(X, divergence, ADVICE)
-            return ClassInputs(X, labels, divergence, self._balance(labels, w))
-        with _threads(X):
-            return self._read_kernel(X, labels, w, divergence)
+        balance = Balance.of(labels.codes, w, self.unlabeled_weight)
+        return ClassInputs(X, labels, divergence, balance)
 
     def _read_kernel(
         self,
@@ -243,7 +282,8 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         w: Array | None,
         divergence: Divergence,
     ) -> ClassInputs:
-        kernel = self._kernel(X)
+        name = "rbf" if self.kernel is None else self.kernel  # the affinity of cuts
+        kernel = as_kernel(name, self.gamma, self.degree, self.coef0).resolved(X)
         implicit = isinstance(divergence, SquaredDistance)
         rows = None
         features = None
@@ -261,13 +301,8 @@ class ReverseClassifier(ClassifierMixin, Estimator):
                 features = KernelFeatures(kernel, X, kernel.prepare(X))
                 table = np.ascontiguousarray(kernel.gram(X))
             check_domain(table, divergence, ADVICE)
-        balance = self._balance(labels, w)
+        balance = Balance.of(labels.codes, w, self.unlabeled_weight)
         return ClassInputs(table, labels, divergence, balance, rows, features, degrees, ones)
-
-    def _balance(self, labels: Labels, w: Array | None) -> Balance:
-        if isinstance(self.unlabeled_weight, str):
-            return Balance.of(labels.codes, w, None)
-        return Balance.of(labels.codes, w, float(self.unlabeled_weight))
 
     def _state(self, inputs: ClassInputs) -> Clusters | KernelClusters:
         k = len(inputs.labels.classes)
@@ -306,23 +341,25 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         hard = solve_from(problem, limits, starts).point
         sharpness = self._find_sharpness(problem, hard)
         soft = problem.softened(sharpness)
-        solution = solve_within(soft, run.remaining(), _soft_start(problem, hard))
-        joint = _log_joint(soft, solution.point)
-        nearest = _nearest(problem, hard)
+        solution = solve_within(soft, run.remaining(), start_of_mixture(problem, hard))
+        joint = log_joint_of_rows(soft, solution.point)
+        nearest = nearest_classes(problem, hard)
         warn_if_merged(problem.codes, nearest, joint.argmax(axis=1), sharpness)
         labels = problem.restrict(joint, slice(None)).argmax(axis=1)
         return replace(solution, point=replace(solution.point, labels=labels))
 
     def _find_sharpness(self, problem: Clusters | KernelClusters, point: ClusterPoint) -> float:
-        """Return the sharpness, the automatic one from labels and their centers."""
-        if not is_option(self.sharpness, "auto"):
+        """Return the sharpness, the automatic one by a sample of the rows where there are many."""
+        if not isinstance(self.sharpness, str):
             return float(self.sharpness)
         assert point.labels is not None
-        if isinstance(problem, Clusters):
-            return sharpness_of_rows(problem, point)
-        D = _kernel_divergences(problem, point)
-        own = D[np.arange(len(D)), point.labels]
-        return sharpness_of(own, problem.mass, len(D))
+        if isinstance(problem, KernelClusters):
+            D = kernel_divergences(problem, point)
+            own = D[np.arange(len(D)), point.labels]
+            return sharpness_of(own, problem.mass, len(D))
+        some = slice(None, None, -(-problem.X.shape[0] // SAMPLED_ROWS))
+        own = Centers.of(problem, point).own(problem.X[some], point.labels[some])
+        return sharpness_of(own, problem.weights_at(some), problem.X.shape[1])
 
     def _publish(
         self,
@@ -349,43 +386,13 @@ class ReverseClassifier(ClassifierMixin, Estimator):
             if point.covariance is not None:
                 self.covariance_ = point.covariance.astype(dtype)
         else:
-            found, _ = problem.centers(_memberships(problem, point))
+            found, _ = problem.centers(memberships_of(problem, point))
             if point.memberships is None:
                 found = found.compact()
             centers = inputs.kernel.scoring(found, self.normalized_cut)
         prior = None if self.assignment == "hard" else point.shares
         self._model = ClassCenters(centers, self.sharpness_, prior, inputs.features)
         return solution
-
-    def _kernel(self, X: Any) -> Kernel:
-        """Return the kernel, or the affinity of cuts without one."""
-        kernel = "rbf" if self.kernel is None else self.kernel
-        return as_kernel(kernel, self.gamma, self.degree, self.coef0).resolved(X)
-
-    def _labels(self, X: Any, y: Any) -> Labels:
-        if y is None:
-            raise ValueError("ReverseClassifier requires y to be passed, but the target y is None.")
-        if np.asarray(y).ndim == 2:
-            y = column_or_1d(y, warn=True)
-        labels = encode_labels(y, self.unlabeled, self.classes)
-        check_consistent_length(X, labels.codes)
-        if not len(labels.classes):
-            raise ValueError("No row has a label. Label some, or name the classes: classes=[...].")
-        return labels
-
-    def _check_classes(self, labels: Labels, w: Array | None) -> None:
-        """Raise if there are too few unlabeled rows to find the classes without a label in."""
-        counted = np.ones(len(labels.codes), bool) if w is None else w > 0
-        free = int(np.count_nonzero(~labels.labeled & counted))
-        known = np.unique(labels.codes[labels.labeled & counted])
-        missing = np.setdiff1d(np.arange(len(labels.classes)), known)
-        if len(missing) > free:
-            names = labels.classes[missing].tolist()
-            raise ValueError(
-                f"Classes {names} have no labeled row of positive weight, and {free} unlabeled "
-                "rows are too few to find them in; leave them out of classes, or label a row of "
-                "each.",
-            )
 
     def _context(self, inputs: ClassInputs) -> AbstractContextManager[Any]:
         return _threads(inputs.table)
@@ -422,7 +429,7 @@ class ReverseClassifier(ClassifierMixin, Estimator):
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
-        X = rows_of(self, X, SquaredDistance(), reset=False)
+        X = validated(self, X, accept_sparse="csr", order="C", reset=False)
         if self.kernel is None:
             check_domain(X, _divergence(self.transfer), ADVICE)
         return X
@@ -450,43 +457,42 @@ def _threads(X: Any) -> AbstractContextManager[Any]:
 
 def _divergence(transfer: Any) -> Divergence:
     """Return the divergence of a transfer."""
-    if not isinstance(transfer, str):
-        return as_divergence(transfer)
-    return choose(transfer, TRANSFER_DIVERGENCES, "transfer")
+    if isinstance(transfer, str):
+        return TRANSFER_DIVERGENCES[transfer]
+    return as_divergence(transfer)
 
 
-def _memberships(problem: KernelClusters, point: ClusterPoint) -> Array:
-    if point.memberships is not None:
-        return point.memberships
-    assert point.labels is not None
-    return problem.memberships(point.labels)
+def _check_classes(labels: Labels, w: Array | None) -> None:
+    """Raise if there is no class, or too few unlabeled rows to find those without a label in."""
+    if not len(labels.classes):
+        raise ValueError("No row has a label. Label some, or name the classes: classes=[...].")
+    codes = labels.codes
+    if w is not None:
+        codes = codes[w > 0]
+    counts = np.bincount(codes - FREE, minlength=len(labels.classes) + 1)
+    free = int(counts[0])
+    missing = np.flatnonzero(counts[1:] == 0)
+    if len(missing) > free:
+        names = labels.classes[missing].tolist()
+        raise ValueError(
+            f"Classes {names} have no labeled row of positive weight, and {free} unlabeled rows "
+            "are too few to find them in; leave them out of classes, or label a row of each.",
+        )
 
 
-def _kernel_divergences(problem: KernelClusters, point: ClusterPoint) -> Array:
-    """D_ij in feature space."""
-    centers, inner = problem.centers(_memberships(problem, point))
-    return np.maximum(problem.distances(centers, inner), 0)
+def sharpness_of(costs: Array, weights: Array, dimension: int) -> float:
+    """Return the rho for which costs D are as spread as under exp(-rho D), whatever their unit.
 
-
-def _nearest(problem: Clusters | KernelClusters, point: ClusterPoint) -> Array:
-    """Return the nearest center of every row, known classes aside."""
-    if isinstance(problem, KernelClusters):
-        return _kernel_divergences(problem, point).argmin(axis=1)
-    return Centers.of(problem, point).nearest(problem.X)[0]
-
-
-def _log_joint(problem: Clusters | KernelClusters, point: ClusterPoint) -> Array:
-    """log p_j - sharpness D_ij of the training rows."""
-    if isinstance(problem, KernelClusters):
-        D = _kernel_divergences(problem, point)
-    else:
-        D = Centers.of(problem, point).between(problem.X).astype(np.float64, copy=False)
-    assert point.shares is not None
-    return log_joint(D, point.shares, point.sharpness)
-
-
-def _soft_start(problem: Clusters | KernelClusters, hard: ClusterPoint) -> ClusterPoint:
-    """Return the mixture that starts from labels."""
-    if isinstance(problem, KernelClusters):
-        return ClusterPoint(memberships=_memberships(problem, hard))
-    return soft_start(problem, hard)
+    There D is about gamma distributed with rate rho and shape half the dimension that the data
+    fill, so that rho is mean / variance, and at most dimension / (2 mean).
+    """
+    if not weights.any():
+        return 1.0
+    mean = float(np.average(costs, weights=weights))
+    if mean <= 0:
+        return 1.0
+    variance = float(np.average(np.square(costs - mean), weights=weights))
+    most = dimension / (2 * mean)
+    if variance > 0:
+        return min(mean / variance, most)
+    return most
