@@ -19,10 +19,10 @@ from regfactor.labels.reverse.reconstruction import (
 )
 from regfactor.solvers.base import Solver
 
-EDGE = 1e-9  # share of a bounded range that a start keeps from its ends
-TINY = 1e-250  # distance that a start keeps from the end of an unbounded range
+MIN_EDGE_SHARE = 1e-9  # of a bounded range, that a start keeps from its ends
+MIN_EDGE_DISTANCE = 1e-250  # that a start keeps from the end of an unbounded range
 HALF_STEP_ACCURACY = 1e-6  # share of the divergence that one half of a sweep leaves to the next
-LEAST_MARGIN = 1e-9  # of rows of unit length in a half space, below which it is not open
+MIN_MARGIN = 1e-9  # of rows of unit length in a half space, below which it is not open
 
 
 class NoHalfSpace(ValueError):
@@ -150,11 +150,12 @@ def half_space(Y: Array) -> Array:
     lengths[lengths == 0] = 1
     A = np.unique(Y / lengths, axis=0)
     n, k = A.shape
+    # over (u, margin): the largest margin <= y_i.u / |y_i|
     cost = np.append(np.zeros(k), -1.0)
-    above = np.column_stack([-A, np.ones(n)])
+    excess = np.column_stack([-A, np.ones(n)])
     bounds = [(-1, 1)] * k + [(None, 1)]
-    found = linprog(cost, A_ub=above, b_ub=np.zeros(n), bounds=bounds)
-    if found.x is None or not found.x[k] > LEAST_MARGIN:
+    found = linprog(cost, A_ub=excess, b_ub=np.zeros(n), bounds=bounds)
+    if found.x is None or not found.x[k] > MIN_MARGIN:
         raise NoHalfSpace("no direction u has y_i.u > 0 for all of them")
     return found.x[:k]
 
@@ -170,7 +171,7 @@ def _interior_components(problem: Reverse, D: Array, X: Array, w: Array) -> Arra
     That is the mean of the inputs as intercept, or in every row where targets sum to one; else a
     direction of targets in which all rows lie on one side.
     """
-    mean = _off_the_edge(problem, problem.potential.transfer((w @ X / w.sum())[None])[0])
+    mean = _inside_range(problem, problem.potential.transfer((w @ X / w.sum())[None])[0])
     if problem.intercept:
         return np.vstack([np.zeros((D.shape[1] - 1, len(mean))), mean])
     if problem.on_simplex:
@@ -183,16 +184,18 @@ def _interior_components(problem: Reverse, D: Array, X: Array, w: Array) -> Arra
     t = D @ direction
     width = high if low == 0 else -low
     longest = BOUNDARY_SHARE * width / t.max()
-    return np.outer(direction, np.clip(mean / (w @ t / w.sum()), -longest, longest))
+    lengths = np.clip(mean / (w @ t / w.sum()), -longest, longest)
+    return np.outer(direction, lengths)
 
 
-def _off_the_edge(problem: Reverse, t: Array) -> Array:
+def _inside_range(problem: Reverse, t: Array) -> Array:
     """Return a point inside the range of f, whose ends large inputs reach in floating point."""
     low = problem.potential.range.low
     high = problem.potential.range.high
     if not np.isfinite(high - low):
-        return np.clip(t, low + TINY, high - TINY)
-    t = np.clip(t, low + EDGE * (high - low), high - EDGE * (high - low))
+        return np.clip(t, low + MIN_EDGE_DISTANCE, high - MIN_EDGE_DISTANCE)
+    distance = MIN_EDGE_SHARE * (high - low)
+    t = np.clip(t, low + distance, high - distance)
     if problem.on_simplex:
         return t / t.sum()
     return t

@@ -25,7 +25,7 @@ from regfactor.losses.transfers import as_transfer
 from regfactor.solvers.choose import solve_within
 
 SHRINKAGE = 1e-3  # of the covariance towards the mean variance
-EDGE = 1e-8  # share of the mean of z U below which its least entry is at the edge of the domain
+EDGE_SHARE = 1e-8  # of the mean distance of z U from the edge, at which its least entry is there
 FORWARD_TOL = 1e-10
 MAX_FORWARD_STEPS = 1000
 
@@ -252,7 +252,7 @@ def _warn_of_edge(problem: Reverse, point: ReversePoint) -> None:
     allowed = problem.potential.range
     T = problem.reconstruction(point)[problem.weights > 0]
     distances = np.minimum(T - allowed.low, allowed.high - T)
-    if distances.min() < EDGE * distances.mean():
+    if distances.min() < EDGE_SHARE * distances.mean():
         warn(
             f"Some z_i U lies at the edge of the range {allowed} of the transfer, where the fit is "
             "unstable; another transfer may suit these inputs better.",
