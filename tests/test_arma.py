@@ -26,7 +26,7 @@ from regfactor.penalties import Rows, Trace
 from regfactor.problems import Convex, Data, Design
 from regfactor.series.arma.estimator import RegularizedARMA
 from regfactor.series.arma.forecast import Times
-from regfactor.series.arma.kalman import NO_MEMORY, MovingAverage
+from regfactor.series.arma.kalman import MovingAverage
 from regfactor.series.arma.model import radius, regressors
 from regfactor.series.arma.problem import lag_sums
 from regfactor.solvers import Fista, solve
@@ -387,9 +387,9 @@ def average(q=2, n=2, seed=0):
 def test_the_filter_predicts_as_the_whole_covariance_does(q, cuts):
     random, ma, N, n = np.random.default_rng(1), average(q), 9, 2
     R, noise = random.normal(size=(N, n)), random.uniform(0.5, 2, size=(N, n))
-    memory, errors = NO_MEMORY, []
+    past, errors = None, []
     for rows, variances in zip(np.split(R, cuts), np.split(noise, cuts), strict=True):
-        part, memory = ma.filter(rows, variances, memory)
+        part, past = ma.filter(rows, variances, past)
         errors.append(part)
     G = covariance(ma.covariances, N + 4, np.vstack([noise, np.ones((4, n))]))
 
@@ -399,7 +399,7 @@ def test_the_filter_predicts_as_the_whole_covariance_does(q, cuts):
 
     expected = [R[t] - (told(t, 1) if t else 0) for t in range(N)]
     np.testing.assert_allclose(np.vstack(errors), expected, atol=1e-10)
-    np.testing.assert_allclose(ma.forecast(memory, 4), told(N, 4).reshape(4, n), atol=1e-10)
+    np.testing.assert_allclose(past.rows(4), told(N, 4).reshape(4, n), atol=1e-10)
 
 
 @pytest.mark.parametrize("q", [1, 2, 3])
@@ -552,7 +552,7 @@ def test_filters_of_other_losses_forecast_as_their_solution_does(loss):
     ).fit(X)
     problem = stated(X, 0, 2, model.lam_, 0.0, loss=model._model.loss)
     W = tight(problem, 1e-8, Fista()).point.factors.dense()
-    means = model._model.errors.forecast(model._past.memory, 3)
+    means = model._past.errors.rows(3)
     np.testing.assert_allclose(means[:2], moving_average_forecasts(problem, W), atol=2e-3)
     expected = np.exp(means + model._model.shift) if loss == "poisson" else means
     np.testing.assert_allclose(model.forecast(3).mean, expected, rtol=1e-6)
@@ -608,7 +608,7 @@ def test_inputs_act_with_their_lags():
     future = np.array([[1.0], [0.0], [2.0]])
     by_hand, last, inputs = [], X[-1], np.vstack([U[-1:], future])
     for h in range(3):
-        ma = model._model.errors.forecast(model._past.memory, 3)[h]
+        ma = model._past.errors.rows(3)[h]
         last = (
             model.ar_[0] @ last
             + model.exog_[0] @ inputs[h + 1]

@@ -281,27 +281,25 @@ class RegularizedARMA(Estimator):
         if np.isnan(levels).any():
             levels = interpolated(levels)
         series = Series.of(levels, inputs.U, self.d)
-        return ArmaProblem.of(series, self._specification(p, lags, inputs.loss))
-
-    def _specification(self, p: int, lags: int, loss: Loss) -> Specification:
-        return Specification(
+        specification = Specification(
             p=p,
             q=min(p, 2) if isinstance(self.q, str) else self.q,
             d=self.d,
             exog_lags=lags,
-            loss=loss,
+            loss=inputs.loss,
             ridge=self.ridge,
             intercept=self.intercept,
             standardize=self.standardize,
             shocks=self.shocks,
         )
+        return ArmaProblem.of(series, specification)
 
     def _choose(self, problem: ArmaProblem, inputs: SeriesInputs, run: Run) -> Choice[ArmaProblem]:
-        given = problem.specification
         if isinstance(self.p, str):
-            p = choose_order(problem, run.clock)
-            if p != given.p:
-                chosen = self._specification(p, given.exog_lags, given.loss)
+            chosen = replace(problem.specification, p=choose_order(problem, run.clock))
+            if isinstance(self.q, str):
+                chosen = replace(chosen, q=min(chosen.p, chosen.q))
+            if chosen != problem.specification:
                 problem = ArmaProblem.of(problem.series, chosen)
         automatic = isinstance(self.shrinkage, str)
         shrinkage = DEFAULT_SHRINKAGE if automatic else float(self.shrinkage)
@@ -328,6 +326,7 @@ class RegularizedARMA(Estimator):
         fitted = FittedModel.of(problem, solution.point, self.max_radius)
         model = fitted.model
         self._model = model
+        self._n_inputs = model.exog.shape[2]
         self._past = fitted.past
         self._freedom = problem.freedom
         self._times = inputs.times
@@ -337,9 +336,7 @@ class RegularizedARMA(Estimator):
         self.exog_ = model.exog
         self.ma_ = model.ma
         self.kappa_ = fitted.kappa
-        self.intercept_ = np.zeros(len(model.spread))
-        if model.intercept is not None:
-            self.intercept_ = model.intercept
+        self.intercept_ = model.intercept
         self.p_ = specification.p
         self.q_ = specification.q
         self.lam_ = float(problem.alpha)
@@ -385,7 +382,7 @@ class RegularizedARMA(Estimator):
         """
         check_is_fitted(self)
         require_at_least("horizon", horizon, 1)
-        U = self._as_inputs(exog, horizon)
+        U = as_inputs(exog, horizon, self._n_inputs)
         mean = self._model.forecast(self._past, U, horizon).astype(self._dtype)
         if level is None:
             return Forecast(mean, times=self._times)
@@ -424,7 +421,7 @@ class RegularizedARMA(Estimator):
             seen = self._fitted + self.residuals_
         else:
             seen = self._as_series(X, reset=False)
-            U = self._as_inputs(exog, len(seen))
+            U = as_inputs(exog, len(seen), self._n_inputs)
             predicted = self._model.advance(self._past, seen, U).predicted
         observed = ~np.isnan(seen)
         unexplained = np.square(seen - predicted)[observed].sum()
@@ -448,7 +445,7 @@ class RegularizedARMA(Estimator):
         """
         check_is_fitted(self)
         rows = self._as_series(X, reset=False)
-        U = self._as_inputs(exog, len(rows))
+        U = as_inputs(exog, len(rows), self._n_inputs)
         times = self._times.followed(X)
         self._past = self._model.advance(self._past, rows, U).past
         self._times = times
@@ -470,7 +467,7 @@ class RegularizedARMA(Estimator):
         values, vectors = np.linalg.eigh(self.sigma_)
         root = vectors * np.sqrt(np.maximum(values, 0))
         innovations = random.standard_normal((n_paths, horizon, len(root))) @ root.T
-        U = self._as_inputs(exog, horizon)
+        U = as_inputs(exog, horizon, self._n_inputs)
         return self._model.paths(self._past, U, innovations).astype(self._dtype)
 
     def impulse_response(self, horizon: int = 10) -> Array:
@@ -511,9 +508,6 @@ class RegularizedARMA(Estimator):
             self._dtype = X.dtype
         return np.asarray(X, np.float64)
 
-    def _as_inputs(self, exog: Any, rows: int) -> Array:
-        return as_inputs(exog, rows, self._model.exog.shape[2])
-
     def _was_fitted(self, X: Any) -> bool:
         """Return whether X is the series of the fit, judged by its observed rows with history."""
         try:
@@ -532,9 +526,6 @@ class RegularizedARMA(Estimator):
                 f"{what} needs a loss of residuals, such as 'squared'; {self._model.loss} has "
                 "none.",
             )
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_model")
 
     def __sklearn_tags__(self) -> Tags:
         """Declare that missing entries are accepted."""

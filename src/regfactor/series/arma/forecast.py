@@ -56,7 +56,7 @@ class Times:
             name = "x0" if X.name is None else X.name
             return Times("pandas", [name], X.index, length)
         n = np.shape(X)[1] if np.ndim(X) > 1 else 1
-        return Times("numpy", [f"x{i}" for i in range(n)], None, length)
+        return Times("numpy", list(map("x{}".format, range(n))), None, length)
 
     def followed(self, X: Any) -> Times:
         """Return the labels after more rows."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from regfactor.core.params import Array
 from regfactor.losses import Loss, Squared
-from regfactor.series.arma.kalman import NO_MEMORY, Memory, MovingAverage
+from regfactor.series.arma.kalman import MovingAverage, Prediction
 
 TINY = 1e-12  # residual, in units of the spread, below which its weight is the curvature at zero
 
@@ -60,12 +60,12 @@ def radius(ar: Array) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """The end of a series: last rows and inputs, last levels before differencing, the filter."""
+    """The end of a series: last rows and inputs, last levels before differencing, errors to come."""
 
     X: Array
     U: Array
     levels: Array
-    memory: Memory
+    errors: Prediction
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class Varma:
 
     ar: Array  # (p, n, n)
     exog: Array  # (lags + 1, n, k)
-    intercept: Array | None
+    intercept: Array
     errors: MovingAverage
     loss: Loss
     spread: Array
@@ -99,17 +99,6 @@ class Varma:
     def start(self) -> int:
         """Number of earlier rows that a row needs."""
         return max(len(self.ar), len(self.exog) - 1)
-
-    @cached_property
-    def coef(self) -> Array:
-        """The coefficients by regressors, as `regressors` orders them."""
-        n = len(self.spread)
-        rows = [np.zeros((0, n)), *self.ar.transpose(0, 2, 1)]
-        if self.exog.shape[2]:
-            rows.extend(self.exog.transpose(0, 2, 1))
-        if self.intercept is not None:
-            rows.append(self.intercept[None])
-        return np.vstack(rows)
 
     @cached_property
     def noise(self) -> Array:
@@ -127,9 +116,14 @@ class Varma:
 
     def linear(self, X: Array, U: Array) -> Array:
         """Return the part of every row that its history, inputs and the intercept explain."""
-        lags = len(self.exog) - 1
-        D = regressors(X, U, len(self.ar), lags, self.intercept is not None)
-        return np.asarray(D @ self.coef)
+        start = self.start
+        T = len(X)
+        total = np.tile(self.intercept, (T - start, 1))
+        for i, A in enumerate(self.ar, start=1):
+            total += X[start - i : T - i] @ A.T
+        for i, E in enumerate(self.exog):
+            total += U[start - i : T - i] @ E.T
+        return total
 
     def working(self, z: Array, x: Array) -> tuple[Array, Array]:
         """Return x and noise for which squared loss has the gradient of the loss at predictor z."""
@@ -157,11 +151,9 @@ class Varma:
 
         `smoothed` are the predictors with all innovations.
         """
-        X = series.X
-        U = series.U
-        seen, noise = self.working(smoothed, X[self.start :])
-        errors, memory = self.errors.filter(seen - self.linear(X, U), noise, NO_MEMORY)
-        return seen - errors, self._past(X, U, series.levels, memory)
+        seen, noise = self.working(smoothed, series.X[self.start :])
+        errors, ahead = self.errors.filter(seen - self.linear(series.X, series.U), noise)
+        return seen - errors, self._past(series.X, series.U, series.levels, ahead)
 
     def advance(self, past: Past, levels: Array, U: Array) -> Advance:
         """Let new rows pass through the filter; missing entries are completed by predictions."""
@@ -188,17 +180,17 @@ class Varma:
         linear = self.linear(all_X, all_U)
         if isinstance(self.loss, Squared):
             noise = np.broadcast_to(self.noise, X.shape)
-            errors, memory = self.errors.filter(X - linear, noise, past.memory)
+            errors, ahead = self.errors.filter(X - linear, noise, past.errors)
         else:
-            z = linear + self.errors.forecast(past.memory, 1)
+            z = linear + past.errors.rows(1)
             seen, noise = self.working(z, X)
-            _, memory = self.errors.filter(seen - linear, noise, past.memory)
+            _, ahead = self.errors.filter(seen - linear, noise, past.errors)
             errors = X - self.mean(z)
-        return Advance(levels - errors, levels, self._past(all_X, all_U, all_levels, memory))
+        return Advance(levels - errors, levels, self._past(all_X, all_U, all_levels, ahead))
 
-    def _past(self, X: Array, U: Array, levels: Array, memory: Memory) -> Past:
+    def _past(self, X: Array, U: Array, levels: Array, errors: Prediction) -> Past:
         rows = len(X) - self.start
-        return Past(X[rows:], U[rows:], levels[len(levels) - self.d :], memory)
+        return Past(X[rows:], U[rows:], levels[len(levels) - self.d :], errors)
 
     def forecast(self, past: Past, U: Array, horizon: int) -> Array:
         """Return the means of the next rows, given their inputs."""
@@ -208,7 +200,7 @@ class Varma:
         """Return levels (m, h, n) that follow the past under given innovations v."""
         m, horizon, n = innovations.shape
         start = self.start
-        errors = innovations + self.errors.forecast(past.memory, horizon)
+        errors = innovations + past.errors.rows(horizon)
         for j, theta in enumerate(self.ma[: horizon - 1], start=1):
             errors[:, j:] += innovations[:, :-j] @ theta.T
         # Regressors of the times to come without their history, which follows step by step.
@@ -221,7 +213,11 @@ class Varma:
             for i, A in enumerate(self.ar):
                 z = z + X[:, start + t - 1 - i] @ A.T
             X[:, start + t] = self.mean(z)
-        return integrated(X[:, start:], past.levels, self.d)
+        levels = X[:, start:]
+        for order in reversed(range(self.d)):
+            last = np.diff(past.levels, n=order, axis=0)[-1]
+            levels = last + np.cumsum(levels, axis=1)
+        return levels
 
     def responses(self, horizon: int) -> Array:
         """Return Psi_0..Psi_horizon: the effect of an innovation on the levels so much later."""
@@ -236,19 +232,3 @@ class Varma:
         for _ in range(self.d):
             psi = np.cumsum(psi, axis=0)
         return psi
-
-    def damped(self, factor: float) -> Varma:
-        """Return the model with all companion eigenvalues multiplied by a factor.
-
-        That multiplies ar_i by its i-th power.
-        """
-        powers = factor ** np.arange(1, len(self.ar) + 1)
-        return replace(self, ar=self.ar * powers[:, None, None])
-
-
-def integrated(X: Array, levels: Array, d: int) -> Array:
-    """Return the levels that follow the last levels when their d-th differences are X (m, h, n)."""
-    for order in reversed(range(d)):
-        last = np.diff(levels, n=order, axis=0)[-1]
-        X = last + np.cumsum(X, axis=1)
-    return X

@@ -60,22 +60,20 @@ class Units:
             spread = np.where(deviation > 0, deviation, spread)
         return Units(center, np.where(spread > 0, spread, 1.0))
 
-    def standardized(self, X: Array) -> Array:
-        """Return a table in these units."""
-        return np.asarray((X - self.center) / self.spread)
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ArmaProblem(Convex):
     """L(Y; D B + S(W)) + (ridge/2) |B|^2 + alpha |||W|||, with the series it was stated for.
 
     D holds past rows, inputs and ones; columns of the series and of the inputs are in their units.
+    The predictor has the units of the series, or none under a link.
     """
 
     series: Series
     specification: Specification
     units: Units
     input_units: Units
+    predictor_units: Units
     # the first for squared loss, the second for the others
     solvers = (
         "regfactor.solvers.douglas_rachford:DouglasRachford",
@@ -89,15 +87,15 @@ class ArmaProblem(Convex):
         robust = loss.of_residual and not isinstance(loss, Squared)
         units = Units.of(series.X, specification, robust)
         input_units = Units.of(series.U, specification)
-        X = units.standardized(series.X)
-        D = regressors(
-            X,
-            input_units.standardized(series.U),
-            specification.p,
-            specification.exog_lags,
-            specification.intercept,
-        )
-        Y = X if loss.of_residual else series.X
+        X = (series.X - units.center) / units.spread
+        U = (series.U - input_units.center) / input_units.spread
+        lags = specification.exog_lags
+        D = regressors(X, U, specification.p, lags, specification.intercept)
+        Y = X
+        predictor_units = units
+        if not loss.of_residual:
+            Y = series.X
+            predictor_units = Units(np.zeros_like(units.center), np.ones_like(units.spread))
         design = None
         if D.shape[1]:
             held = D.shape[1] - specification.intercept
@@ -114,6 +112,7 @@ class ArmaProblem(Convex):
             specification=specification,
             units=units,
             input_units=input_units,
+            predictor_units=predictor_units,
         )
 
     def shrunk(self, shrinkage: float) -> ArmaProblem:
@@ -122,48 +121,32 @@ class ArmaProblem(Convex):
             shrinkage = max(shrinkage, 1.0)
         return self.at(shrinkage * self.alpha_max() or 1.0)
 
-    @property
-    def predictor_units(self) -> Units:
-        """Units of the predictor: those of the series, or none under a link."""
-        if self.specification.loss.of_residual:
-            return self.units
-        return Units(np.zeros_like(self.units.center), np.ones_like(self.units.spread))
-
     def smoothed(self, point: FactorPoint) -> Array:
         """Return the predictor with all innovations, in the units of the data."""
         units = self.predictor_units
         return self.predictor(point.factors, point.coefficients) * units.spread + units.center
 
-    def lag_sums(self, point: FactorPoint) -> Array:
-        """Return kappa, zero for shocks, which leave no moving average."""
-        q = self.specification.q
-        if self.specification.shocks:
-            n = self.data.shape[1]
-            return np.zeros((q + 1, n, n))
-        return lag_sums(point.factors.dense(), q)
-
     def model(self, B: Array | None, kappa: Array) -> Varma:
         """Return the model with coefficients B and lag sums kappa, in the units of the data."""
+        specification = self.specification
         n = self.data.shape[1]
         k = self.series.U.shape[1]
-        p = self.specification.p
+        p = specification.p
         if B is None:
             B = np.zeros((0, n))
-        units = self.predictor_units
-        out = units.spread[:, None]
-        ar = B[: p * n].reshape(p, n, n).transpose(0, 2, 1) * out / self.units.spread
-        exog = np.zeros((1, n, 0))
-        if k:
-            inputs = B[p * n : len(B) - self.specification.intercept].reshape(-1, k, n)
-            exog = inputs.transpose(0, 2, 1) * out / self.input_units.spread
-        intercept = None
-        if self.specification.intercept:
-            intercept = B[-1] * units.spread + units.center
+        center = self.predictor_units.center
+        spread = self.predictor_units.spread
+        out = spread[:, None]
+        ar = B[: p * n].reshape(p, n, n).mT * out / self.units.spread
+        inputs = B[p * n : p * n + (specification.exog_lags + 1) * k]
+        exog = inputs.reshape(specification.exog_lags + 1, k, n).mT * out / self.input_units.spread
+        intercept = np.zeros(n)
+        if specification.intercept:
+            intercept = B[-1] * spread + center
             intercept = intercept - ar.sum(axis=0) @ self.units.center
             intercept = intercept - exog.sum(axis=0) @ self.input_units.center
-        errors = MovingAverage(kappa / self.alpha * out * units.spread)
-        loss = self.specification.loss
-        return Varma(ar, exog, intercept, errors, loss, units.spread, self.specification.d)
+        errors = MovingAverage(kappa / self.alpha * out * spread)
+        return Varma(ar, exog, intercept, errors, specification.loss, spread, specification.d)
 
     @property
     def freedom(self) -> float:
@@ -205,26 +188,35 @@ class FittedModel:
     def of(problem: ArmaProblem, point: FactorPoint, max_radius: float | None) -> FittedModel:
         """Return the model of a solution, stabilized if its spectral radius is too large."""
         series = problem.series
-        of_residual = problem.specification.loss.of_residual
-        kappa = problem.lag_sums(point)
+        specification = problem.specification
+        of_residual = specification.loss.of_residual
+        kappa = lag_sums(point.factors.dense(), specification.q)
+        if specification.shocks:  # which leave no moving average
+            kappa = np.zeros_like(kappa)
         model = problem.model(point.coefficients, kappa)
         estimated = radius(model.ar)
         limit = max_radius if max_radius is not None and of_residual else np.inf
         scaled = estimated > limit
         if scaled:
-            model = stabilized(model, series, limit / estimated)
+            model = stabilized(model, problem, limit / estimated)
         predictors, past = model.begin(series, problem.smoothed(point))
         if not of_residual:
             model = replace(model, shift=unbiased_shift(model, predictors, series.X))
         return FittedModel(model, kappa, model.mean(predictors), past, estimated, scaled)
 
 
-def stabilized(model: Varma, series: Series, factor: float) -> Varma:
-    """Return the model with its roots scaled; the intercept takes up what that does to the mean."""
-    damped = model.damped(factor)
-    if model.intercept is None:
+def stabilized(model: Varma, problem: ArmaProblem, factor: float) -> Varma:
+    """Return the model with all companion eigenvalues multiplied by a factor.
+
+    That multiplies ar_i by its i-th power; the intercept takes up what that does to the mean.
+    """
+    powers = factor ** np.arange(1, len(model.ar) + 1)
+    damped = replace(model, ar=model.ar * powers[:, None, None])
+    if not problem.specification.intercept:
         return damped
-    moved = model.linear(series.X, series.U) - damped.linear(series.X, series.U)
+    X = problem.series.X
+    U = problem.series.U
+    moved = model.linear(X, U) - damped.linear(X, U)
     return replace(damped, intercept=model.intercept + moved.mean(axis=0))
 
 
