@@ -17,17 +17,17 @@ from regfactor.core.loop import Iterate, Limits, relative
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.maps import Identity, Lags
 from regfactor.penalties import Gauge, Trace
-from regfactor.problems import Convex, Design
+from regfactor.problems import Convex
 from regfactor.solvers.base import Solver
 
 # penalties, free of scale: the first finds W quickly, the later one its proof
-FIRST = 0.3
-LATER = 0.05
-SWITCH = 20
-PLAIN = 50  # steps before extrapolation
-SAFE = 4.0  # growth of the squared residual at which an extrapolated point is given up
-REGULARIZED = 1e-9  # of the extrapolation's normal equations
-CLOSER = 0.8  # of the tolerance, once the cheap gap was met and the proof was not
+FIRST_PENALTY = 0.3
+LATER_PENALTY = 0.05
+SWITCH_STEP = 20
+PLAIN_STEPS = 50  # before extrapolation
+MAX_GROWTH = 4.0  # of the squared residual, beyond which an extrapolated point is given up
+RIDGE_SHARE = 1e-9  # of the trace, on the diagonal of the extrapolation's normal equations
+TIGHTENING = 0.8  # of the tolerance, once the cheap gap was met and the proof was not
 
 
 @dataclass
@@ -81,7 +81,8 @@ class DouglasRachford(Solver):
             state.advance(self.every)
             close = state.relative_gap() <= tol
             yield state.iterate(close)
-            tol = CLOSER * tol if close else tol
+            if close:
+                tol *= TIGHTENING
 
 
 class _Reflections:
@@ -91,102 +92,96 @@ class _Reflections:
         self.problem = problem
         self.settings = settings
         self.Y = -problem.data.gradient(np.zeros(problem.data.shape, problem.data.dtype))
-        self.regression = Regression(problem.design, len(self.Y))
-        self.extrapolation = Extrapolation(settings.memory)
+        # the ridge regression on D is Q diag(e) Q', by factorizations alone
+        self.Q = np.zeros((len(self.Y), 0))
+        self.e = np.zeros((0, 1))
+        if problem.design is not None:
+            self.Q, roots, _ = np.linalg.svd(problem.design.factors[0], full_matrices=False)
+            self.e = np.minimum(np.square(roots), 1.0)[:, None]
         self.X = start.dense()
         self.taken = 0
-        self.safe: tuple[Array, float] | None = None
+        self.extrapolation: Extrapolation | None = None
+        self.plain_step: tuple[Array, float] | None = None
         self.least = np.inf
         self.bound = -np.inf
-        self._penalize(FIRST)
+        self._penalize(FIRST_PENALTY)
 
     def _penalize(self, rho: float) -> None:
         self.rho = rho
         c = self.problem.map.norm2 / rho
-        left = 1 - self.regression.e
-        self.plain = 1 / (1 + c)
-        self.inside = (left / (1 + c * left) - self.plain)[:, None]
+        left = 1 - self.e
+        self.outside = 1 / (1 + c)
+        self.inside = left / (1 + c * left) - self.outside
 
     def advance(self, steps: int) -> None:
         """Take some steps; the last leaves W, its image and r of the same point."""
+        problem = self.problem
         for _ in range(steps):
             if self.taken:
                 self._move()
             self.taken += 1
-            if self.taken == SWITCH:  # the multiplier rho (X - W) survives
-                self.X = self.W + (self.X - self.W) * (self.rho / LATER)
-                self._penalize(LATER)
-            self._evaluate()
-
-    def _evaluate(self) -> None:
-        self.shrunk = shrink(self.problem.gauge, self.X, float(self.problem.alpha / self.rho))
-        self.W = self.shrunk.W
-        self.x = self.Y - self.problem.map(2 * self.W - self.X)
-        Q = self.regression.Q
-        self.r = (self.plain * self.x + Q @ (self.inside * (Q.T @ self.x))) / self.rho
+            if self.taken == SWITCH_STEP:  # the multiplier rho (X - W) survives
+                self.X = self.W + (self.X - self.W) * (self.rho / LATER_PENALTY)
+                self._penalize(LATER_PENALTY)
+            self.shrunk = shrink(problem.gauge, self.X, float(problem.alpha / self.rho))
+            self.W = self.shrunk.W
+            self.x = self.Y - problem.map(2 * self.W - self.X)
+            within = self.Q @ (self.inside * (self.Q.T @ self.x))
+            self.r = (self.outside * self.x + within) / self.rho
 
     def _move(self) -> None:
         residual = self.problem.map.adjoint(self.r)
         residual += self.W
         residual -= self.X
         relaxed = self.X + self.settings.relaxation * residual
-        if self.taken < PLAIN:
+        if self.taken < PLAIN_STEPS:
             self.X = relaxed
             return
         size = float(np.vdot(residual, residual))
-        if self.safe is not None and size > SAFE * self.safe[1]:
-            self.X = self.safe[0]
-            self.safe = None
-            self.extrapolation = Extrapolation(self.settings.memory)
+        if self.plain_step is not None and size > MAX_GROWTH * self.plain_step[1]:
+            self.X = self.plain_step[0]
+            self.plain_step = None
+            self.extrapolation = None
             return
-        self.safe = relaxed, size
+        self.plain_step = relaxed, size
+        if self.extrapolation is None:
+            self.extrapolation = Extrapolation(self.settings.memory)
         self.X = self.extrapolation(self.X, residual)
 
     def relative_gap(self) -> float:
         """Return the gap of the best W and the best dual point so far, in closed form."""
-        R = self.Y - self.problem.map(self.W)
         problem = self.problem
-        self.objective = (
-            float(np.vdot(R, self.regression.left(R))) / 2 + problem.alpha * self.shrunk.cost
-        )
-        # the exact step's residual is a better dual point than that of W: rho r = M x', of what it
-        # leaves of x
-        L = self.rho * self.r
-        bound = self._dual(L, self.x - problem.map.norm2 * self.r)
-        self.R = R
+        self.R = self.Y - problem.map(self.W)
+        left = self.R - self.Q @ (self.e * (self.Q.T @ self.R))
+        self.objective = float(np.vdot(self.R, left)) / 2 + problem.alpha * self.shrunk.cost
+        self.least = min(self.least, self.objective)
+        # the exact step's residual is a better dual point than that of W: rho r is what the
+        # regression leaves of x'; its best multiple inside the gauge's dual ball counts
+        dual = self.rho * self.r
+        quadratic = float(np.vdot(self.x - problem.map.norm2 * self.r, dual))
+        linear = float(np.vdot(self.Y, dual))
+        norm = problem.gauge.polar(problem.map.adjoint(dual), 0).value
+        bound = 0.0
+        if norm > 0 and quadratic > 0:
+            longest = problem.alpha / norm
+            s = float(np.clip(linear / quadratic, -longest, longest))
+            bound = s * linear - s * s * quadratic / 2
         if bound >= self.bound:
             self.bound = bound
-            self.dual = L
-        self.least = min(self.least, self.objective)
+            self.dual = dual
         return relative(self.least - self.bound, self.least, problem.floor)
-
-    def _dual(self, L: Array, R: Array) -> float:
-        """Return the best dual value of a multiple of L = M R inside the gauge's dual ball."""
-        quadratic = float(np.vdot(R, L))
-        linear = float(np.vdot(self.Y, L))
-        norm = self.problem.gauge.polar(self.problem.map.adjoint(L), 0).value
-        if norm == 0 or quadratic <= 0:
-            return 0.0
-        longest = self.problem.alpha / norm
-        s = float(np.clip(linear / quadratic, -longest, longest))
-        return s * linear - s * s * quadratic / 2
 
     def iterate(self, close: bool) -> Iterate[FactorPoint]:
         """Return the point; close to the optimum, with the problem's own objective and bound."""
         F = self.shrunk.factors()
-        steps = self.settings.every
-        B = self.regression.best_coefficients(self.R)
+        B = None if self.problem.design is None else self.problem.design.regress(self.R)
         point = FactorPoint(F, B, -self.dual)
+        steps = self.settings.every
         if not close:
             return Iterate(point, self.objective, steps=steps)
+        objective = self.problem.objective(F, B)
         bound = self.problem.bound(-self.dual)
-        return Iterate(
-            point,
-            self.problem.objective(F, B),
-            bound.value,
-            bound.rigorous,
-            steps=steps,
-        )
+        return Iterate(point, objective, bound.value, bound.rigorous, steps=steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,21 +193,6 @@ class Shrunk:
     factors: Callable[[], Factors]
 
 
-def eigh(G: Array) -> tuple[Array, Array]:
-    """Return rising eigenvalues and eigenvectors of a small matrix.
-
-    LAPACK's own call costs half of numpy's.
-    """
-    if G.dtype != np.float64:
-        return np.linalg.eigh(G)
-    values, V, info = scipy.linalg.lapack.dsyevd(G, lower=1, overwrite_a=1)
-    if info:
-        raise np.linalg.LinAlgError(
-            "The eigenvalues of a Gram matrix did not converge; scale the data.",
-        )
-    return values, V
-
-
 def shrink(gauge: Gauge, X: Array, t: float) -> Shrunk:
     """Return the prox of the gauge at X.
 
@@ -220,7 +200,16 @@ def shrink(gauge: Gauge, X: Array, t: float) -> Shrunk:
     """
     size = gauge.scale
     if isinstance(gauge, Trace) and X.shape[0] >= X.shape[1]:
-        squares, V = eigh(X.T @ X)
+        G = X.T @ X
+        info = 0
+        if G.dtype == np.float64:  # LAPACK's own call costs half of numpy's
+            squares, V, info = scipy.linalg.lapack.dsyevd(G, lower=1, overwrite_a=1)
+        else:
+            squares, V = np.linalg.eigh(G)
+        if info:
+            raise np.linalg.LinAlgError(
+                "The eigenvalues of a Gram matrix did not converge; scale the data.",
+            )
         cut = t / size
         if cut * cut > GRAM_LIMIT**2 * squares[-1]:  # else the Gram matrix has lost what is cut
             first = int(squares.searchsorted(cut * cut, side="right"))
@@ -234,30 +223,6 @@ def shrink(gauge: Gauge, X: Array, t: float) -> Shrunk:
             )
     F = gauge.prox(X, t)
     return Shrunk(F.dense(), gauge.cost(F), lambda: F)
-
-
-class Regression:
-    """Ridge regression on a design.
-
-    D (D'D + ridge)^-1 D' = Q diag(e) Q', by factorizations alone.
-    """
-
-    def __init__(self, design: Design | None, n: int) -> None:
-        self.design = design
-        U, s, Vt = (design or Design(np.zeros((n, 0)))).factors
-        self.coefficients = (Vt.T / s) @ U.T
-        self.Q, roots, _ = np.linalg.svd(U, full_matrices=False)
-        self.e = np.minimum(np.square(roots), 1.0)
-
-    def left(self, R: Array) -> Array:
-        """Return M R, what the regression leaves of R."""
-        return R - self.Q @ (self.e[:, None] * (self.Q.T @ R))
-
-    def best_coefficients(self, R: Array) -> Array | None:
-        """Return the coefficients of the regression of R."""
-        if self.design is None:
-            return None
-        return self.coefficients @ R
 
 
 class Extrapolation:
@@ -284,7 +249,7 @@ class Extrapolation:
             return X + residual
         k = self.held
         products = self.products[:k, :k]
-        firm = products + (REGULARIZED * np.trace(products) + np.finfo(f.dtype).tiny) * np.eye(k)
+        firm = products + (RIDGE_SHARE * np.trace(products) + np.finfo(f.dtype).tiny) * np.eye(k)
         weights = np.linalg.solve(firm, self.changes[0, :k] @ f.astype(np.float32)).astype(
             np.float32,
         )
