@@ -60,7 +60,7 @@ def radius(ar: Array) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """The end of a series: last rows and inputs, last levels before differencing, errors to come."""
+    """The end of a series: last rows, inputs and levels before differencing, errors to come."""
 
     X: Array
     U: Array
