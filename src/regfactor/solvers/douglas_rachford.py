@@ -88,6 +88,8 @@ class DouglasRachford(Solver):
 class _Reflections:
     """X, W = prox(X) and the residual direction r of the exact step from 2 W - X."""
 
+    W: Array
+
     def __init__(self, problem: Convex, start: Factors, settings: DouglasRachford) -> None:
         self.problem = problem
         self.settings = settings
