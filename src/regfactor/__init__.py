@@ -108,9 +108,11 @@ def __getattr__(name: str) -> Any:
     """Import a name when it is first used, so that an estimator loads only its own family."""
     if name in PACKAGES:
         return import_module(f"regfactor.{name}")
-    if name in HOMES:
-        return getattr(import_module(f"regfactor.{HOMES[name]}"), name)
-    raise AttributeError(f"module 'regfactor' has no attribute {name!r}")
+    if name not in HOMES:
+        raise AttributeError(f"module 'regfactor' has no attribute {name!r}")
+    found = getattr(import_module(f"regfactor.{HOMES[name]}"), name)
+    globals()[name] = found  # found there from now on, without this function
+    return found
 
 
 def __dir__() -> list[str]:
