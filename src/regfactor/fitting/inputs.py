@@ -31,6 +31,8 @@ COMPLETE = (
     "fill the missing entries before, by SubspaceImputer(loss='auto', alpha='auto') for instance, "
     "or leave these rows out"
 )
+# names of types, one a line, that are no real numbers
+OTHER_TYPES = re.compile("^(date|time|period|duration|complex)", re.MULTILINE)
 # sizes whose squares, and sums of them, neither overflow nor underflow
 LARGEST = {8: 1e150, 4: 1e18}
 SMALLEST = {8: 1e-150, 4: 1e-18}
@@ -49,18 +51,18 @@ def schema_of(X: Any, loss: Any) -> Schema | None:
                 "none: name a loss, such as 'squared', or give a frame or a dense array.",
             )
         return None
-    _refuse_empty_frame(X)
-    if _waits(loss, X):
+    if _is_frame(X):
+        _refuse_empty_frame(X)
+    open_losses = loss == AUTO if isinstance(loss, str) else _leaves_losses_open(loss, X)
+    if open_losses:
         return Schema.of(X, loss)
     if hasattr(X, "columns") and any(cells.kind in LABELS for cells in as_table(X).columns()):
         return Schema.of(X, loss)
     return None
 
 
-def _waits(loss: Any, X: Any) -> bool:
-    """Return whether the loss of some column is left to what the column holds."""
-    if isinstance(loss, str):
-        return loss == AUTO
+def _leaves_losses_open(loss: Any, X: Any) -> bool:
+    """Return whether losses by columns leave that of some column to what the column holds."""
     groups = by_columns(loss)
     if groups is None:
         return False
@@ -71,11 +73,11 @@ def _waits(loss: Any, X: Any) -> bool:
     return len(stated) < len(names)
 
 
-def _refuse_empty_frame(X: Any) -> None:
+def _refuse_empty_frame(X: Any, name: str = "X") -> None:
     """Raise for a frame without rows or columns."""
-    if _is_frame(X) and not all(X.shape):
+    if not all(X.shape):
         raise ValueError(
-            f"X has {X.shape[0]} rows and {X.shape[1]} columns (found 0 sample(s) or 0 "
+            f"{name} has {X.shape[0]} rows and {X.shape[1]} columns (found 0 sample(s) or 0 "
             "feature(s)); at least one of each is required.",
         )
 
@@ -217,14 +219,13 @@ def validated(
     An error names the column that holds a word or a date, and a remedy for missing entries; masked
     entries are missing.
     """
-    tables = tuple(unmasked(table) for table in tables)
-    named = list(zip(tables, "Xy", strict=False))
-    _refuse_empty_frame(tables[0])
-    for table, name in named:
-        if _holds_other_types(table):  # some of which scikit-learn takes for numbers
-            refuse_words(table, name)
+    named = dict(zip("Xy", tables, strict=False))
+    for name, table in named.items():
+        if isinstance(table, np.ma.MaskedArray):
+            named[name] = unmasked(table)
+        _refuse_other_types(table, name)
     try:
-        found = validate_data(estimator, *tables, dtype=dtype, **options)
+        found = validate_data(estimator, *named.values(), dtype=dtype, **options)
     except (TypeError, ValueError) as error:
         missing = re.match(r"Input (\w+) contains NaN", str(error))
         if missing is not None:
@@ -232,7 +233,7 @@ def validated(
                 f"{missing[0]}, and {type(estimator).__name__} requires complete rows: {remedy}.",
             ) from None
         if isinstance(error, TypeError) or re.search("string to float|a sequence", str(error)):
-            for table, name in named:
+            for name, table in named.items():
                 refuse_words(table, name)
         raise
     if not isinstance(found, tuple):
@@ -248,13 +249,14 @@ def _is_frame(table: Any) -> bool:
     return hasattr(table, "columns") and hasattr(table, "dtypes")
 
 
-def _holds_other_types(table: Any) -> bool:
-    """Return whether a type of a table is that of dates, durations, periods or complex numbers."""
+def _refuse_other_types(table: Any, name: str) -> None:
+    """Raise for types of which scikit-learn takes some for numbers, and for an empty frame."""
+    kinds = [getattr(table, "dtype", "")]
     if _is_frame(table):
-        kinds = set(table.dtypes)
-    else:
-        kinds = {getattr(table, "dtype", "")}
-    return any(re.match("date|time|period|duration|complex", str(kind).lower()) for kind in kinds)
+        _refuse_empty_frame(table, name)
+        kinds = list(table.dtypes)
+    if OTHER_TYPES.search("\n".join(map(str, kinds)).lower()):
+        refuse_words(table, name)
 
 
 def refuse_words(table: Any, table_name: str = "X", remedy: str = WORDS) -> None:

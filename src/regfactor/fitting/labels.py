@@ -15,6 +15,7 @@ REMEDY = (
     "Name the marker: unlabeled=-1, or unlabeled=float('nan') when -1 is a class "
     "(None counts as NaN)"
 )
+COMPARABLE_KINDS = ("iuf", "US", "b")  # of numpy's types
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def is_labeled(y: Any, unlabeled: Any = None) -> Array:
                 f"y holds NaN or None next to the marker unlabeled={unlabeled!r}. {REMEDY}.",
             )
         return ~_equal(y, unlabeled)
-    if unlabeled is not None or y.ndim > 1 or _is_continuous(y, missing):
+    if unlabeled is not None or y.ndim > 1 or _is_continuous(y[~missing]):
         return ~missing
     marked = _equal(y, -1)
     if marked.any() and missing.any():
@@ -69,20 +70,21 @@ def encode_labels(y: Any, unlabeled: Any = None, classes: Iterable[Any] | None =
         raise ValueError(f"y must hold one label for each row, got an array of shape {y.shape}.")
     labeled = is_labeled(y, unlabeled)
     given = y[labeled]
-    if _is_continuous(given, np.zeros(len(given), bool)):
+    if _is_continuous(given):
         odd = next(value for value in given if not float(value).is_integer())
         raise ValueError(
             f"Unknown label type: continuous. y holds {odd!r}; classes are whole numbers or "
             "strings.",
         )
-    found, positions = _unique(given)
+    if given.dtype == object:
+        if len({isinstance(value, str) for value in given}) > 1:
+            raise ValueError("y mixes strings and numbers as labels; use one kind.")
+        given = np.array(given.tolist())
+    if given.dtype.kind == "f" and np.isinf(given).any():
+        raise ValueError("y holds infinity, which is not a class.")
+    found, positions = np.unique(given, return_inverse=True)
     if unlabeled is None and classes is None:
-        _warn_of_marker(found)
-    if unlabeled is None and classes is None and found.tolist() == [1] and _equal(y, -1).any():
-        raise ValueError(
-            "y holds only 1 and -1, and -1 marks unlabeled rows, which leaves one class. "
-            f"{REMEDY}.",
-        )
+        _check_marker(y, found.tolist())
     codes = np.full(len(y), -1)
     if classes is None:
         codes[labeled] = positions
@@ -98,12 +100,17 @@ def encode_labels(y: Any, unlabeled: Any = None, classes: Iterable[Any] | None =
     return Labels(known, codes)
 
 
-def _warn_of_marker(found: Array) -> None:
-    """Warn of the class "-1" among strings, which numpy makes of a marker -1.
+def _check_marker(y: Array, found: list[Any]) -> None:
+    """Raise or warn where -1, which marks unlabeled rows, may be meant as a class.
 
-    Where "1" is the only other class, it is a class.
+    Among strings numpy makes the class "-1" of it; where "1" is the only other class, it is one.
     """
-    if found.dtype.kind in "US" and "-1" in found and set(found.tolist()) != {"-1", "1"}:
+    if found == [1] and _equal(y, -1).any():
+        raise ValueError(
+            "y holds only 1 and -1, and -1 marks unlabeled rows, which leaves one class. "
+            f"{REMEDY}.",
+        )
+    if "-1" in found and found != ["-1", "1"]:
         warn(
             "The string '-1' in y is taken for a class: among strings, unlabeled rows are None, "
             "NaN or ''. If it marks unlabeled rows, set unlabeled='-1'; if it is a class, set "
@@ -188,35 +195,18 @@ def _equal(y: Array, marker: Any) -> Array:
 
     Numbers do not equal strings, nor booleans numbers.
     """
-    numeric = is_number(marker)
     if y.dtype != object:
-        kinds = "US"
-        if numeric:
-            kinds = "iuf"
-        elif isinstance(marker, bool | np.bool_):
-            kinds = "b"
-        if y.dtype.kind in kinds:
-            return y == marker
+        for kinds in COMPARABLE_KINDS:
+            if y.dtype.kind in kinds and np.asarray(marker).dtype.kind in kinds:
+                return y == marker
         return np.zeros(y.shape, bool)
+    numeric = is_number(marker)
     hits = [is_number(v) == numeric and not _is_missing(v) and bool(v == marker) for v in y.ravel()]
     return np.array(hits, bool).reshape(y.shape)
 
 
-def _is_continuous(y: Array, missing: Array) -> bool:
-    """Return whether some entry that is not missing is a number that is not whole."""
-    values = y[~missing]
+def _is_continuous(values: Array) -> bool:
+    """Return whether some entry is a number that is not whole."""
     if values.dtype == object:
         values = np.array([float(v) for v in values if is_number(v)])
     return values.dtype.kind == "f" and bool(np.any(values != np.floor(values)))
-
-
-def _unique(given: Array) -> tuple[Array, Array]:
-    """Return sorted classes and positions among them."""
-    if given.dtype == object:
-        kinds = {isinstance(v, str) for v in given}
-        if len(kinds) > 1:
-            raise ValueError("y mixes strings and numbers as labels; use one kind.")
-        given = np.array(given.tolist())
-    if given.dtype.kind == "f" and np.isinf(given).any():
-        raise ValueError("y holds infinity, which is not a class.")
-    return np.unique(given, return_inverse=True)
