@@ -14,9 +14,8 @@ from regfactor.comparisons.basis import Basis
 from regfactor.comparisons.targets import TARGETS, Known, known
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array
+from regfactor.fitting.base import all_or_nothing
 from regfactor.fitting.inputs import validated
-from regfactor.fitting.parameters import check_parameters
-from regfactor.fitting.rollback import all_or_nothing
 from regfactor.kernels import Kernel, as_kernel, is_pairwise, takes_sparse
 
 
@@ -39,7 +38,6 @@ class KernelMachine(BaseEstimator, abc.ABC):
         self
         """
         with all_or_nothing(self):
-            check_parameters(self)
             classes = self._holds_classes()
             X = self._inputs(X, reset=True)
             given = known(y, X, self.unlabeled, classes)

@@ -17,9 +17,9 @@ from regfactor.comparisons.graph_solvers import solve_definite
 from regfactor.comparisons.graphs import NeighborGraph, Solved
 from regfactor.comparisons.targets import TARGETS, Known, known
 from regfactor.core.params import Array, warn
+from regfactor.fitting.base import all_or_nothing
 from regfactor.fitting.inputs import validated
-from regfactor.fitting.parameters import COUNT, FINITE_POSITIVE, check_parameters
-from regfactor.fitting.rollback import all_or_nothing
+from regfactor.fitting.parameters import COUNT, FINITE_POSITIVE
 from regfactor.kernels import widths
 
 # of the form's own diagonal, whatever its units: lifts what neither a target nor the form holds
@@ -57,7 +57,6 @@ class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
         self
         """
         with all_or_nothing(self):
-            check_parameters(self)
             X = self._inputs(X, reset=True)
             given = known(y, X, None, TARGETS)
             Q = self._form(X.astype(np.float64))
@@ -177,7 +176,11 @@ class LaplacianRegression(GraphRegressor):
     array([0., 1., 2., 3., 4.])
     """
 
-    _parameter_constraints = {**GraphRegressor._parameter_constraints, "penalty": [FINITE_POSITIVE]}
+    _parameter_constraints = {
+        **GraphRegressor._parameter_constraints,
+        "penalty": [FINITE_POSITIVE],
+        "normalized": ["boolean"],
+    }
 
     def __init__(
         self,

@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor.constraints import Constraint, LabeledFeature, Region
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array
+from regfactor.fitting.base import all_or_nothing
 from regfactor.fitting.inputs import validated
 from regfactor.fitting.labels import encode_labels
-from regfactor.fitting.rollback import all_or_nothing
 from regfactor.labels.expectation.statements import as_constraints, check_labels
 
 

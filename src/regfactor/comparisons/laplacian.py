@@ -38,6 +38,9 @@ class LaplacianMachine(KernelMachine):
         "gamma_A": [FINITE_POSITIVE],
         "gamma_I": [FINITE_NON_NEGATIVE],
         "laplacian_degree": [COUNT],
+        "normalized": ["boolean"],
+        "average": ["boolean"],
+        "fit_intercept": ["boolean"],
         "max_iter": [COUNT],
         "tol": [FINITE_POSITIVE],
     }

@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.comparisons.targets import labels_of
 from regfactor.core.params import Array
+from regfactor.fitting.base import all_or_nothing
 from regfactor.fitting.inputs import validated
-from regfactor.fitting.parameters import COUNT, FINITE_POSITIVE, check_parameters
-from regfactor.fitting.rollback import all_or_nothing
+from regfactor.fitting.parameters import COUNT, FINITE_POSITIVE
 
 
 def _gives_probabilities(estimator: Any) -> bool:
@@ -111,7 +111,6 @@ class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
         self
         """
         with all_or_nothing(self):
-            check_parameters(self)
             if y is None:
                 raise ValueError(
                     f"{type(self).__name__} requires y to be passed, but the target y is None.",

@@ -13,8 +13,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.params import Array, choose, require_count, require_not_negative
+from regfactor.fitting.base import all_or_nothing
 from regfactor.fitting.inputs import validated
-from regfactor.fitting.rollback import all_or_nothing
 from regfactor.kernels import Gaussian
 from regfactor.series.arma.model import radius, regressors
 
@@ -108,6 +108,8 @@ class HannanRissanen(Forecaster):
     >>> HannanRissanen(p=1, q=1).fit(make_varma(random_state=0)).forecast(3).shape
     (3, 3)
     """
+
+    _parameter_constraints = {"intercept": ["boolean"]}
 
     def __init__(
         self,

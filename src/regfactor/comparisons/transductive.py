@@ -89,6 +89,7 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
         "local": [StrOptions({"ridge", "mean"})],
         "n_neighbors": [COUNT, None],
         "radius": [FINITE_POSITIVE, None],
+        "fit_intercept": ["boolean"],
     }
 
     def __init__(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import abc
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -22,7 +23,6 @@ from regfactor.core.loop import Clock, Limits, Record, Solution, relative
 from regfactor.core.params import warn
 from regfactor.fitting.certificate import Certificate, no_certificate
 from regfactor.fitting.parameters import check_parameters
-from regfactor.fitting.rollback import all_or_nothing
 from regfactor.problems.base import Problem
 from regfactor.solvers.choose import solve_within
 
@@ -76,8 +76,15 @@ class Estimator(BaseEstimator, abc.ABC):
     def _fit(self, *data: Any, **more: Any) -> Self:
         """Fit to data; a failure at any step leaves the estimator as it was."""
         with all_or_nothing(self):
-            check_parameters(self)
-            run = Run(self._limits(), Clock(self.time_limit), check_random_state(self.random_state))
+            limits = Limits(
+                tol=self.tol,
+                max_iter=self.max_iter,
+                time_limit=self.time_limit,
+                max_rank=getattr(self, "max_rank", None),
+                callback=self.callback,
+                progress=print_progress if self.verbose else None,
+            )
+            run = Run(limits, Clock(self.time_limit), check_random_state(self.random_state))
             inputs = self._read(*data, **more)
             with self._context(inputs):
                 problem = self._state(inputs)
@@ -117,17 +124,6 @@ class Estimator(BaseEstimator, abc.ABC):
     def _solve(self, problem: Any, inputs: Any, run: Run) -> Solution[Any]:
         """Return the solution; families with several starts or a start of their own override it."""
         return solve_within(problem, run.remaining())
-
-    def _limits(self) -> Limits:
-        """Return the limits that the parameters set."""
-        return Limits(
-            tol=self.tol,
-            max_iter=self.max_iter,
-            time_limit=self.time_limit,
-            max_rank=getattr(self, "max_rank", None),
-            callback=self.callback,
-            progress=print_progress if self.verbose else None,
-        )
 
     def _record(self, solution: Solution[Any]) -> None:
         """Set what every run reports, and warn if it did not converge."""
@@ -183,6 +179,26 @@ class Estimator(BaseEstimator, abc.ABC):
     def relative_gap_(self) -> float:
         """The gap as a share of the objective."""
         return self.certificate_.relative_gap
+
+
+@contextmanager
+def all_or_nothing(estimator: Any) -> Iterator[None]:
+    """Check the parameters, remove what an earlier fit learned, restore it if the block raises.
+
+    Fits replace what they learned before and never write into it, so that the attributes alone need
+    be kept.
+    """
+    check_parameters(estimator)
+    before = dict(vars(estimator))
+    for name in before:
+        if name.endswith("_") and not name.startswith("_"):  # this fit may not set all of them
+            del vars(estimator)[name]
+    try:
+        yield
+    except BaseException:  # an interrupt by the user too
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 def print_progress(record: Record) -> None:

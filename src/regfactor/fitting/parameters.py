@@ -65,7 +65,7 @@ def check_parameters(estimator: Any) -> None:
 
 @cache
 def _constraints(kind: Any) -> dict[str, list[Any]]:
-    declared: dict[str, list[Any]] = kind._parameter_constraints
+    declared: dict[str, list[Any]] = getattr(kind, "_parameter_constraints", {})
     return {name: [make_constraint(c) for c in allowed] for name, allowed in declared.items()}
 
 
