@@ -157,7 +157,12 @@ def solve_columns(D: Array, h: Array, ridge: Array, gradient: Array, layout: Lay
     if not m:
         return step
     upper = np.triu_indices(m)
-    pairs = _products(D, *upper)
+    pairs = np.empty((len(D), len(upper[0])), D.dtype)
+    # by blocks of rows: of a tall D the products are the largest array
+    height = max(1, BLOCK_ELEMENTS // pairs.shape[1])
+    for start in range(0, len(D), height):
+        rows = slice(start, start + height)
+        np.multiply(D[rows][:, upper[0]], D[rows][:, upper[1]], out=pairs[rows])
     # the position of each entry of the symmetric Hessian among the pairs
     position = np.zeros((m, m), int)
     position[upper] = np.arange(len(upper[0]))
@@ -174,16 +179,6 @@ def solve_columns(D: Array, h: Array, ridge: Array, gradient: Array, layout: Lay
         right = gradient[:, block].T[:, :, None]
         step[:, block] = np.linalg.solve(H + jitter[:, None, None] * eye, right)[:, :, 0].T
     return step
-
-
-def _products(D: Array, first: Array, second: Array) -> Array:
-    """Return products of columns, by blocks of rows: of a tall D they are the largest array."""
-    out = np.empty((len(D), len(first)), D.dtype)
-    height = max(1, BLOCK_ELEMENTS // max(len(first), 1))
-    for start in range(0, len(D), height):
-        rows = slice(start, start + height)
-        np.multiply(D[rows][:, first], D[rows][:, second], out=out[rows])
-    return out
 
 
 def _with_ridge(evaluate: Evaluate, B: Array, ridge: Array) -> tuple[Array, Array, Array]:

@@ -107,7 +107,7 @@ class Solution(Generic[P]):
     @property
     def relative_gap(self) -> float:
         """The gap as a share of the objective, or of `floor` where the objective is smaller."""
-        return relative(self.gap, self.objective, self.floor)
+        return relative(self.objective - self.bound, self.objective, self.floor)
 
 
 @dataclass(frozen=True)
@@ -138,12 +138,12 @@ class Limits:
             )
 
 
+@dataclass(frozen=True)
 class Clock:
     """The time left of a limit that several steps of a fit share."""
 
-    def __init__(self, time_limit: float | None) -> None:
-        self.time_limit = time_limit
-        self.started = time.perf_counter()
+    time_limit: float | None
+    started: float = field(default_factory=time.perf_counter)
 
     @property
     def left(self) -> float | None:
@@ -155,7 +155,7 @@ class Clock:
     def half(self) -> Clock:
         """Return a clock of half the time that is left, for one of two steps."""
         if self.left is None:
-            return Clock(None)
+            return self
         return Clock(self.left / 2)
 
     @property
@@ -176,8 +176,11 @@ def relative(gap: float, objective: float, floor: float) -> float:
 
 @dataclass
 class _Best(Generic[P]):
-    """The best point of the current stage and the best bound."""
+    """The best point of the current stage and the best bound, and what ends a run."""
 
+    tol: float
+    floor: float
+    scale: Callable[[float], float] | None
     point: P | None = None
     objective: float = np.inf
     bound: float = -np.inf
@@ -185,8 +188,8 @@ class _Best(Generic[P]):
     stage: int = 0
     n_iter: int = 0
 
-    def update(self, iterate: Iterate[P]) -> float:
-        """Take an iterate in; return by how much it lowered the objective."""
+    def update(self, iterate: Iterate[P]) -> Status | None:
+        """Take an iterate in; return the status that it ends the run with, None to go on."""
         # another stage has another objective: the old best point is not comparable
         if iterate.stage != self.stage:
             self.stage = iterate.stage
@@ -200,7 +203,26 @@ class _Best(Generic[P]):
             self.bound = iterate.bound
             self.rigorous = iterate.rigorous
         self.n_iter += iterate.steps
-        return decrease
+        if not np.isfinite(iterate.objective):
+            return Status.DIVERGED
+        if self.bound > -np.inf:
+            gap = self.objective - self.bound
+            share = relative(gap, self.objective, self.floor)
+            if share <= self.tol and (
+                self.scale is None or gap <= self.tol * self.scale(self.objective)
+            ):
+                return Status.CERTIFIED if share > -CONTRADICTION else Status.DIVERGED
+            if not iterate.settled:
+                return None
+            return Status.RANK_LIMIT if iterate.rank_limited else Status.STALLED
+        # Without a bound the change is judged; the first iterate of a stage has none (inf).
+        if iterate.scale is None:
+            change = relative(abs(decrease), iterate.objective, self.floor)
+        else:
+            change = relative(abs(decrease), iterate.scale, 0.0)
+        if iterate.settled or change <= self.tol:
+            return Status.SETTLED
+        return None
 
 
 def run(
@@ -223,7 +245,7 @@ def run(
     iterates, each of which may be several steps of its solver; a callback that returns a true
     value ends the run.
     """
-    best: _Best[P] = _Best()
+    best: _Best[P] = _Best(tol, floor, scale)
     history: list[Record] = []
     started = time.perf_counter()
     status = Status.FINISHED
@@ -239,14 +261,13 @@ def run(
                 raise
             status = Status.DIVERGED
             break
-        decrease = best.update(iterate)
+        ended = best.update(iterate)
         seconds = time.perf_counter() - started
         record = Record(best.n_iter, iterate.objective, best.bound, seconds, iterate.info)
         history.append(record)
         if progress is not None:
             progress(record)
         stopped = callback is not None and bool(callback(iterate))
-        ended = _ended(iterate, best, decrease, tol, floor, scale)
         if ended is None and stopped:
             ended = Status.STOPPED
         if ended is None and best.n_iter >= max_iter:
@@ -273,36 +294,3 @@ def run(
         floor=floor,
         solver=solver,
     )
-
-
-def _ended(
-    iterate: Iterate[P],
-    best: _Best[P],
-    decrease: float,
-    tol: float,
-    floor: float,
-    scale: Callable[[float], float] | None,
-) -> Status | None:
-    """Return the status that the current iterate ends the run with; None to go on."""
-    if not np.isfinite(iterate.objective):
-        return Status.DIVERGED
-    if best.bound > -np.inf:
-        gap = best.objective - best.bound
-        share = relative(gap, best.objective, floor)
-        if share <= tol and (scale is None or gap <= tol * scale(best.objective)):
-            if share > -CONTRADICTION:
-                return Status.CERTIFIED
-            return Status.DIVERGED
-        if not iterate.settled:
-            return None
-        if iterate.rank_limited:
-            return Status.RANK_LIMIT
-        return Status.STALLED
-    # Without a bound the change is judged; the first iterate of a stage has none (inf).
-    if iterate.scale is None:
-        change = relative(abs(decrease), iterate.objective, floor)
-    else:
-        change = relative(abs(decrease), iterate.scale, 0.0)
-    if iterate.settled or change <= tol:
-        return Status.SETTLED
-    return None

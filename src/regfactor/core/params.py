@@ -57,11 +57,9 @@ class Params:
                 own[name].set_params(**{inner: value})
             else:
                 setattr(self, name, value)
-        self.__post_init__()
+        if hasattr(self, "__post_init__"):
+            self.__post_init__()
         return self
-
-    def __post_init__(self) -> None:
-        """Validate the parameters; parts with something to check override this."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -34,8 +34,8 @@ from regfactor.losses.margin import Margin
 from regfactor.penalties import Trace
 from regfactor.problems import Convex, Data, Design
 from regfactor.problems.checks import IllegalValues, check_term
+from regfactor.problems.data import FILLER
 from regfactor.problems.layout import Dense
-from regfactor.problems.term import FILLER
 
 AUTO = "auto"
 MOST_LABELS = 50  # distinct strings up to which a column of text is taken for categories

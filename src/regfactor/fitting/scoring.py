@@ -14,7 +14,6 @@ from regfactor.core.params import Array
 from regfactor.losses import Loss
 from regfactor.penalties import Constraint, OneHot, Penalty, SquaredL2
 from regfactor.problems import Data
-from regfactor.problems.data import data_of
 from regfactor.solvers.rows import minimize_rows
 from regfactor.solvers.updates import is_ridge, update_codes
 
@@ -82,7 +81,7 @@ class Scoring:
 
     def _data(self, X: Any, entries: Any, intercept: Array) -> Data:
         if is_sparse(X):
-            data = data_of(X, self.loss, self._stored_weights(X, entries))
+            data = Data.of(X, self.loss, self._stored_weights(X, entries))
             return data.shifted(np.ones((X.shape[0], 1), X.dtype), intercept[None])
         weights = np.broadcast_to(np.asarray(self.weight, X.dtype), X.shape)
         if entries is not None:

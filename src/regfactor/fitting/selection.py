@@ -149,7 +149,7 @@ def select_alpha(
 
 def select_prior(problem: Convex, max_rank: int | None, validation: Validation) -> Selection:
     """Choose the strength of the prior of the codes at a given strength of the gauge."""
-    if any(t.loss.rowwise for t in problem.data.terms):
+    if problem.data.rowwise:
         raise UnsupportedProblem(
             "debias='prior' holds out single entries, which a loss of whole rows does not allow; "
             "use True or False.",

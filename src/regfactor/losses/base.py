@@ -24,12 +24,18 @@ class Loss(Params, abc.ABC):
 
     domain: Interval = Interval()
     link_domain: Interval = Interval()
+    # whether the predictor may be any real number: follows from the link domain
+    unbounded: bool = True
     smooth: bool = True
     rowwise: bool = False
     proximable: bool = True
     # a function of z - x: offsets of the data do not matter to its scale
     of_residual: bool = False
     curvature: float = np.inf
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.unbounded = bool(np.isinf(cls.link_domain.low) and np.isinf(cls.link_domain.high))
 
     @abc.abstractmethod
     def value(self, z: Array, x: Array) -> Array:
@@ -88,11 +94,6 @@ class Loss(Params, abc.ABC):
     def domain_text(self) -> str:
         """The legal data, as shown in error messages."""
         return str(self.domain)
-
-    @property
-    def unbounded(self) -> bool:
-        """Whether the predictor may be any real number."""
-        return bool(np.isinf(self.link_domain.low) and np.isinf(self.link_domain.high))
 
     def parts(self, d: int) -> list[tuple[Any, Loss]]:
         """Return pairs (columns, loss) that cover d columns."""

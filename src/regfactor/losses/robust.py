@@ -38,12 +38,14 @@ class Residual(Loss):
 
 
 @dataclass
-class Squared(Residual):
+class Squared(Loss):
     """(z - x)^2 / 2."""
 
+    of_residual = True
     curvature = 1.0
 
-    def penalty(self, r: Array) -> Array:
+    def value(self, z: Array, x: Array) -> Array:
+        r = z - x
         return r * r / 2
 
     def gradient(self, z: Array, x: Array) -> Array:
@@ -52,14 +54,17 @@ class Squared(Residual):
     def hessian(self, z: Array, x: Array) -> Array:
         return np.ones_like(z)
 
-    def penalty_conjugate(self, y: Array) -> Array:
-        return y * y / 2
+    def conjugate(self, y: Array, x: Array) -> Array:
+        return y * y / 2 + x * y
 
     def inverse_gradient(self, y: Array, x: Array) -> Array:
         return y + x
 
     def dual_domain(self, x: Array) -> tuple[float, float]:
         return -np.inf, np.inf
+
+    def feasible(self, y: Array, x: Array) -> Array:
+        return y
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
         return x + (a - x) * (w / (1 + w))
@@ -183,6 +188,7 @@ class Robust(Loss):
             raise ValueError(f"Robust wraps an elementwise Loss, got {self.loss!r}.")
         self.domain = self.loss.domain
         self.link_domain = self.loss.link_domain
+        self.unbounded = self.loss.unbounded
         self.smooth = self.loss.smooth
         self.curvature = self.loss.curvature
         self.of_residual = self.loss.of_residual

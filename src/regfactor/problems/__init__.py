@@ -2,9 +2,8 @@
 
 from regfactor.problems.clusters import ClusterPoint, Clusters
 from regfactor.problems.convex import Bound, Convex
-from regfactor.problems.data import Data
+from regfactor.problems.data import Data, Term
 from regfactor.problems.design import Design
 from regfactor.problems.factored import Factored
-from regfactor.problems.term import Term
 
 __all__ = ["Bound", "ClusterPoint", "Clusters", "Convex", "Data", "Design", "Factored", "Term"]

@@ -22,10 +22,9 @@ from regfactor.losses import Loss
 from regfactor.maps import Identity, Map, RowScale
 from regfactor.penalties import Gauge, Trace
 from regfactor.problems.base import Problem
-from regfactor.problems.data import Data, data_of
+from regfactor.problems.data import Data, Term
 from regfactor.problems.design import Design
 from regfactor.problems.gradient_operator import GradientOperator
-from regfactor.problems.term import Term
 
 # names of cached properties that are the same for every alpha
 INDEPENDENT_OF_ALPHA = (
@@ -561,7 +560,7 @@ def convex(
 
     In a norm of power p on the codes, w equal rows count like one that is w^(1/p) times as long.
     """
-    data = data_of(X, loss, entries)
+    data = Data.of(X, loss, entries)
     if rows is None:
         return Convex(data, gauge, alpha, design=design)
     if np.isfinite(gauge.power):

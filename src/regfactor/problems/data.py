@@ -1,9 +1,9 @@
-"""The data of a problem, and the sums of losses over its terms and their observed entries."""
+"""The data of a problem: terms, each a loss on some columns, and sums over their entries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import itemgetter
 from typing import Any
@@ -13,59 +13,212 @@ import scipy.sparse
 
 from regfactor.core.batched_newton import Expansion
 from regfactor.core.factors import Factors
-from regfactor.core.linalg import is_sparse
 from regfactor.core.params import EPS, Array, UnsupportedProblem
 from regfactor.losses import Loss, Squared, as_loss
 from regfactor.losses.base import EVERYTHING
 from regfactor.problems.checks import check_row_weights, check_table, check_term, entry_weights
 from regfactor.problems.layout import Dense, Layout, Pattern
-from regfactor.problems.term import FILLER, Term
 
 SPARSE_BLOCK_ENTRIES = 200_000  # entries of a sparse table that are evaluated at once
 # relative rounding error of a sum, as a share of the sizes of its terms
 SUM_ROUNDING = 4 * EPS
 # entries of a dense table that are expanded at once, so that temporaries stay in the cache
 DENSE_BLOCK_ENTRIES = 16_000
+# the value at missing entries: inside the domain of every loss, so that nothing there is infinite
+FILLER = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """A loss on some columns, with data x, weights w and an offset of the predictor.
+
+    Weights None are all one; an entry of weight zero is missing.
+    """
+
+    loss: Loss
+    columns: Any
+    x: Array
+    w: Array | None = None
+    offset: Array | None = None
+
+    def at(self, Z: Array) -> Array:
+        """Return the predictors of this term, of missing entries inside the link domain."""
+        z = self.part(Z)
+        if self.offset is not None:
+            z = z + self.offset
+        if self.w is None or self.loss.unbounded:
+            return z
+        return self.legal(z)
+
+    def part(self, entries: Array) -> Array:
+        """Return the entries of this term's columns; of a sparse table, those of its stretch."""
+        if self.columns is EVERYTHING:
+            return entries
+        return entries[..., self.columns]
+
+    @property
+    def weights(self) -> Array:
+        """Return the weight of each entry."""
+        if self.w is None:
+            return np.ones_like(self.x)
+        return np.broadcast_to(self.w, self.x.shape)
+
+    @property
+    def target(self) -> Array:
+        """x - offset."""
+        if self.offset is None:
+            return self.x
+        return self.x - self.offset
+
+    @property
+    def size(self) -> float:
+        """Return the median distance of the observed data from the offset; one instead of zero."""
+        distances = np.abs(self.target)
+        if self.w is not None:
+            distances = distances[self.w > 0]
+        return float(np.median(distances)) or 1.0
+
+    def shifted(self, by: Array) -> Term:
+        """Return this term with something added to its offset."""
+        if self.offset is not None:
+            by = self.offset + by
+        return replace(self, offset=by)
+
+    def losses(self, Z: Array) -> Array:
+        """Return the weighted loss of each entry."""
+        return self.weigh(self.loss.value(self.at(Z), self.x))
+
+    def weigh(self, values: Array) -> Array:
+        """Return the values times their weights; zero where missing, whatever the value."""
+        if self.w is None:
+            return values
+        return self.w * np.where(self.w > 0, values, 0)
+
+    def feasible_scales(self, Y: Array, most: float) -> Array:
+        """Return the largest s <= most of each entry such that s Y is in the domain of L*."""
+        y = self.in_units(self.part(Y))
+        low, high = self.loss.dual_domain(self.x)
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            scales = np.where(most * y < low, low / y, most)
+            return np.where(most * y > high, high / y, scales)
+
+    def in_units(self, y: Array) -> Array:
+        """Return y per unit of weight, zero at missing entries."""
+        if self.w is None:
+            return y
+        observed = self.w > 0
+        return np.where(observed, y / np.where(observed, self.w, 1), 0)
+
+    def legal(self, z: Array) -> Array:
+        """Return z with missing entries moved into the link domain."""
+        if self.w is None:
+            return z
+        domain = self.loss.link_domain
+        safe = domain.low + 1 if np.isfinite(domain.low) else domain.high - 1
+        return np.where((self.w > 0) | domain.contains(z), z, safe)
+
+    def stretches(self, length: int) -> tuple[Term, ...]:
+        """Return the same vector of entries in stretches that share its arrays."""
+        places = [slice(start, start + length) for start in range(0, self.x.size, length)]
+        return tuple(replace(self.mapped(itemgetter(at)), columns=at) for at in places)
+
+    def astype(self, dtype: Any) -> Term:
+        """Return the same term in another precision."""
+        return self.mapped(lambda a: a.astype(dtype, copy=False))
+
+    def mapped(self, of: Callable[[Array], Array]) -> Term:
+        """Return this term with every array replaced by a function of it."""
+        w = None if self.w is None else of(self.w)
+        offset = None if self.offset is None else of(self.offset)
+        return Term(self.loss, self.columns, of(self.x), w, offset)
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """All terms of a table: L(Z) = sum over observed entries of w f(z; x)."""
+    """All terms of a table: L(Z) = sum over observed entries of w f(z; x).
+
+    Attributes
+    ----------
+    complete : bool
+        Whether every entry is observed and none is weighted.
+    smooth : bool
+        Whether every loss has a gradient everywhere.
+    quadratic : bool
+        Whether every loss is quadratic in the predictor: one Newton step is exact.
+    unbounded : bool
+        Whether every loss takes predictors on the whole line.
+    rowwise : bool
+        Whether a loss couples the entries of a row.
+    """
 
     terms: tuple[Term, ...]
     shape: tuple[int, int]
     layout: Layout
+    dtype: Any = field(init=False)
+    complete: bool = field(init=False)
+    smooth: bool = field(init=False)
+    quadratic: bool = field(init=False)
+    unbounded: bool = field(init=False)
+    rowwise: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        complete = not self.layout.sparse
+        smooth = True
+        quadratic = True
+        unbounded = True
+        rowwise = False
+        for t in self.terms:
+            complete = complete and t.w is None
+            smooth = smooth and t.loss.smooth
+            quadratic = quadratic and isinstance(t.loss, Squared)
+            unbounded = unbounded and t.loss.unbounded
+            rowwise = rowwise or t.loss.rowwise
+        self.__dict__.update(
+            dtype=self.terms[0].x.dtype,
+            complete=complete,
+            smooth=smooth,
+            quadratic=quadratic,
+            unbounded=unbounded,
+            rowwise=rowwise,
+        )
 
     @staticmethod
     def of(
-        X: Array,
+        X: Any,
         loss: Loss | str,
-        weights: Array | None = None,
+        weights: Any = None,
         offset: Array | None = None,
     ) -> Data:
-        """Return the data of a table with NaN at missing entries.
+        """Return the data of a table with NaN at missing entries; absent ones if it is sparse.
 
         Weights are those of rows (n,) or of entries (n, d).
         """
-        if not isinstance(loss, Loss):
-            loss = as_loss(loss)
+        if scipy.sparse.issparse(X):
+            return Data.of_sparse(X, loss, weights)
+        loss = as_loss(loss)
         observed = ~np.isnan(X)
-        check_table(X, observed)
-        w = entry_weights(observed, weights, X.dtype)
-        if observed.all():
-            filled = X
-        else:
+        if X.ndim != 2 or not observed.any() or np.isinf(X).any():
+            check_table(X, observed)
+        filled = X
+        w = None
+        if not observed.all():
             filled = np.where(observed, X, X.dtype.type(FILLER))
+            w = observed.astype(X.dtype)
+        if weights is not None:
+            w = entry_weights(observed, weights, X.dtype)
         if offset is not None:
             offset = np.broadcast_to(np.asarray(offset, X.dtype), X.shape)
-        whole = Term(loss, EVERYTHING, filled, w, offset)
         terms = []
         for columns, part in loss.parts(X.shape[1]):
-            term = whole.mapped(itemgetter((slice(None), columns)))
-            term = replace(term, loss=part, columns=columns)
-            places = np.arange(X.shape[1])[columns].tolist()
-            check_term(part, term.x, observed[:, columns], Dense(term.x.shape), places)
-            check_row_weights(part, term.w)
+            term = Term(part, columns, filled, w, offset)
+            seen = observed
+            if columns is not EVERYTHING:
+                term = term.mapped(itemgetter((slice(None), columns)))
+                seen = observed[:, columns]
+            if part.rowwise or not (part.legal(term.x) | ~seen).all():
+                places = np.arange(X.shape[1])[columns].tolist()
+                check_term(part, term.x, seen, Dense(term.x.shape), places)
+                check_row_weights(part, term.w)
             terms.append(term)
         return Data(tuple(terms), X.shape, Dense(X.shape))
 
@@ -75,8 +228,7 @@ class Data:
 
         Weights are those of rows (n,) or of entries.
         """
-        if not isinstance(loss, Loss):
-            loss = as_loss(loss)
+        loss = as_loss(loss)
         pattern = Pattern.of(X)
         observed = np.ones((X.nnz, 1), bool)
         check_table(X.data[:, None], observed)
@@ -118,11 +270,6 @@ class Data:
         if self.layout.sparse:
             return self.terms[0].x.shape
         return self.shape
-
-    @property
-    def dtype(self) -> Any:
-        """Return the precision of the data."""
-        return self.terms[0].x.dtype
 
     @property
     def T(self) -> Data:
@@ -173,7 +320,7 @@ class Data:
 
         Entries of a row whose columns have the same group describe one cell, and stay together.
         """
-        if any(t.loss.rowwise for t in self.terms):
+        if self.rowwise:
             raise UnsupportedProblem(
                 "Single entries cannot be held out under a loss of whole rows, so that 'auto' "
                 "cannot choose: give alpha (and the rank) a number.",
@@ -208,21 +355,6 @@ class Data:
         return Data(terms, shape, Dense(shape))
 
     @property
-    def complete(self) -> bool:
-        """Whether every entry is observed and none is weighted."""
-        return not self.layout.sparse and all(t.w is None for t in self.terms)
-
-    @property
-    def smooth(self) -> bool:
-        """Whether every loss has a gradient everywhere."""
-        return all(t.loss.smooth for t in self.terms)
-
-    @property
-    def quadratic(self) -> bool:
-        """Whether every loss is quadratic in the predictor: one Newton step is exact."""
-        return all(isinstance(t.loss, Squared) for t in self.terms)
-
-    @property
     def curvature(self) -> float:
         """Return an upper bound of the curvature of L, infinite where there is none."""
         return max(
@@ -249,7 +381,10 @@ class Data:
     def value(self, Z: Array | Factors) -> float:
         """L(Z)."""
         Z = self.layout.entries(Z)
-        return float(sum(t.losses(t.part(Z)).sum(dtype=np.float64) for t in self._pieces))
+        total = 0.0
+        for t in self._pieces:
+            total += float(t.weigh(t.loss.value(t.at(Z), t.x)).sum(dtype=np.float64))
+        return total
 
     def smallest_loss(self) -> float:
         """Return the smallest loss that differs from zero: a share of that of predictors of zero.
@@ -259,12 +394,12 @@ class Data:
         """
         total = 0.0
         for t in self._pieces:
-            zero = np.zeros_like(t.x)
+            share = 1e-9
+            z = np.zeros_like(t.x)
             if t.loss.of_residual:
-                smallest = 1e-24 * t.losses(zero)
-            else:
-                smallest = 1e-9 * t.weigh(t.loss.value(zero, t.x))
-            total += float(np.abs(smallest).sum(dtype=np.float64))
+                share = 1e-24
+                z = z if t.offset is None else t.offset
+            total += share * float(np.abs(t.weigh(t.loss.value(z, t.x))).sum(dtype=np.float64))
         return total
 
     def column_values(self, Z: Array | Factors) -> Array:
@@ -284,12 +419,15 @@ class Data:
 
     def _values(self, Z: Array | Factors) -> Array:
         Z = self.layout.entries(Z)
-        return self.collect(lambda t: t.losses(t.part(Z)))
+        return self.collect(lambda t: t.losses(Z))
 
     def gradient(self, Z: Array | Factors) -> Array:
         """dL/dZ, zero at missing entries."""
         Z = self.layout.entries(Z)
-        return self.collect(lambda t: t.weigh(t.loss.gradient(t.legal(t.at(Z)), t.x)))
+        whole: Any = None
+        for t in self._pieces:
+            whole = self._with(whole, t, t.weigh(t.loss.gradient(t.at(Z), t.x)))
+        return whole
 
     def value_and_gradient(self, Z: Array | Factors) -> tuple[float, Array]:
         """L(Z) and its gradient."""
@@ -299,7 +437,10 @@ class Data:
     def hessian(self, Z: Array | Factors) -> Array:
         """Return the second derivative of L in each entry, zero where missing."""
         Z = self.layout.entries(Z)
-        return self.collect(lambda t: t.weigh(t.loss.hessian(t.legal(t.at(Z)), t.x)))
+        whole: Any = None
+        for t in self._pieces:
+            whole = self._with(whole, t, t.weigh(t.loss.hessian(t.at(Z), t.x)))
+        return whole
 
     def expansion(self, Z: Array | Factors, out: Expansion | None = None) -> Expansion:
         """Return loss (infinite outside a link domain), gradient and second derivative by entries.
@@ -329,11 +470,7 @@ class Data:
     @cached_property
     def infimum(self) -> float:
         """-L*(0), rounded down: the least that L could be with a free predictor in each entry."""
-        total = 0.0
-        for _, t in self._strips:
-            parts = t.weigh(t.loss.conjugate(np.zeros_like(t.x), t.x))
-            total += float((parts + SUM_ROUNDING * np.abs(parts)).sum(dtype=np.float64))
-        return -total
+        return -self.conjugate(np.zeros(self.entries_shape, self.dtype))
 
     @cached_property
     def _strips(self) -> list[tuple[Any, Term]]:
@@ -350,19 +487,20 @@ class Data:
 
     def newton_displacement(self, P: Array) -> Array:
         """Return the displacement to the best predictor, or a Newton step if there is none."""
-
-        def one(t: Term) -> Array:
-            z = t.legal(t.at(P))
+        whole: Any = None
+        for t in self._pieces:
+            z = t.at(P)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                best = t.loss.inverse_gradient(np.zeros_like(z), t.x) - z
-            h = t.loss.hessian(z, t.x)
-            newton = -t.loss.gradient(z, t.x) / np.where((h > 0) & np.isfinite(h), h, 1)
-            displacement = np.where(np.isfinite(best), best, newton)
-            if t.w is None:
-                return displacement
-            return np.where(t.w > 0, displacement, 0)
-
-        return self.collect(one)
+                displacement = t.loss.inverse_gradient(np.zeros_like(z), t.x) - z
+            found = np.isfinite(displacement)
+            if not found.all():
+                h = t.loss.hessian(z, t.x)
+                newton = -t.loss.gradient(z, t.x) / np.where((h > 0) & np.isfinite(h), h, 1)
+                displacement = np.where(found, displacement, newton)
+            if t.w is not None:
+                displacement = np.where(t.w > 0, displacement, 0)
+            whole = self._with(whole, t, displacement)
+        return whole
 
     def majorant(self) -> Array:
         """Return a bound of the second derivative of each entry, infinite where there is none."""
@@ -387,7 +525,11 @@ class Data:
     def feasible(self, Y: Array) -> Array:
         """Return Y moved into the domain of L*."""
         Y = self.layout.entries(Y)
-        return self.collect(lambda t: t.weigh(t.loss.feasible(t.in_units(t.part(Y)), t.x)))
+        whole: Any = None
+        for t in self._pieces:
+            y = t.loss.feasible(t.in_units(t.part(Y)), t.x)
+            whole = self._with(whole, t, t.weigh(y))
+        return whole
 
     def dual_slack(self, Y: Array) -> Array:
         """Return how far each entry of Y can move within the domain of L*.
@@ -395,45 +537,35 @@ class Data:
         That is at most the curvature where L has gradient Y.
         """
         Y = self.layout.entries(Y)
-
-        def one(t: Term) -> Array:
+        if self.quadratic:
+            return self.hessian(Y)
+        whole: Any = None
+        for t in self._pieces:
             y = t.in_units(t.part(Y))
             low, high = t.loss.dual_domain(t.x)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                curvature = t.loss.hessian(t.legal(t.loss.inverse_gradient(y, t.x)), t.x)
-            inside = np.minimum(y - low, high - y)
-            return t.weigh(np.maximum(np.fmin(curvature, inside), 0))
-
-        return self.collect(one)
+                z = t.loss.inverse_gradient(y, t.x)
+                curvature = t.loss.hessian(z if t.loss.unbounded else t.legal(z), t.x)
+            slack = np.maximum(np.fmin(curvature, np.minimum(y - low, high - y)), 0)
+            whole = self._with(whole, t, t.weigh(slack))
+        return whole
 
     def max_feasible_scale(self, Y: Array, most: float = 1.0) -> float:
         """Return the largest s <= most such that s Y is in the domain of L*."""
-        Y = self.layout.entries(Y)
         least = float(most)
-        for t in self._pieces:
-            scales = t.feasible_scales(t.part(Y), most)
-            if scales is not None:
-                least = min(least, float(np.nanmin(scales, initial=most)))
+        if not self.quadratic:
+            Y = self.layout.entries(Y)
+            for t in self._pieces:
+                least = min(least, float(np.nanmin(t.feasible_scales(Y, most), initial=most)))
         return max(least, 0.0)
 
     def infeasible_columns(self, Y: Array) -> Array:
         """Return the columns of which less than half of Y is in the domain of L*."""
-        if all(t.whole_line for t in self.terms):
+        if self.quadratic:
             return np.zeros(self.shape[1], bool)
         Y = self.layout.entries(Y)
-
-        def one(t: Term) -> Array:
-            scales = t.feasible_scales(t.part(Y), 1.0)
-            if scales is None:
-                return np.zeros_like(t.x)
-            return (scales < 0.5).astype(t.x.dtype)
-
-        return self.layout.column_sums(self.collect(one)) > 0
-
-    @property
-    def unbounded(self) -> bool:
-        """Whether every loss takes predictors on the whole line."""
-        return all(t.loss.unbounded for t in self.terms)
+        outside = self.collect(lambda t: (t.feasible_scales(Y, 1.0) < 0.5).astype(t.x.dtype))
+        return self.layout.column_sums(outside) > 0
 
     @property
     def neutral(self) -> float:
@@ -457,43 +589,42 @@ class Data:
     def prox(self, A: Array, rho: float | Array) -> Array:
         """argmin_Z L(Z) + sum (rho/2) (Z - A)^2 for one rho, one per column or one per entry."""
         rho = np.asarray(rho, A.dtype)
-
-        def one(t: Term) -> Array:
-            a = t.at(A)
+        whole: Any = None
+        for t in self._pieces:
+            a = t.part(A)
+            if t.offset is not None:
+                a = a + t.offset
             r = rho
             if rho.ndim > 0 and rho.shape[-1] != 1:
-                r = rho[..., t.columns]
+                r = t.part(rho)
             if t.w is None:
                 z = t.loss.prox(a, r, t.x)
             else:
                 observed = t.w > 0
-                z = t.loss.prox(t.legal(a), r / np.where(observed, t.w, 1), t.x)
+                z = a if t.loss.unbounded else t.legal(a)
+                z = t.loss.prox(z, r / np.where(observed, t.w, 1), t.x)
                 z = np.where(observed, z, a)
-            if t.offset is None:
-                return z
-            return z - t.offset
-
-        return self.collect(one)
+            if t.offset is not None:
+                z = z - t.offset
+            whole = self._with(whole, t, z)
+        return whole
 
     def predict(self, Z: Array) -> Array:
         """Return the predictions in the units of the data."""
-        return self.collect(lambda t: t.loss.predict(t.legal(t.at(Z))))
+        return self.collect(lambda t: t.loss.predict(t.at(Z)))
 
     def collect(self, of: Callable[[Term], Array]) -> Array:
         """Return a function of every term, in the columns of the term."""
-        pieces = self._pieces
-        first = of(pieces[0])
-        if pieces[0].columns is EVERYTHING:
-            return first
-        whole = np.empty(self.entries_shape, first.dtype)
-        whole[..., pieces[0].columns] = first
-        for t in pieces[1:]:
-            whole[..., t.columns] = of(t)
+        whole: Any = None
+        for t in self._pieces:
+            whole = self._with(whole, t, of(t))
         return whole
 
-
-def data_of(X: Any, loss: Loss, weights: Any = None) -> Data:
-    """Return the data of a dense table with NaN, or of a sparse one: absent means unobserved."""
-    if is_sparse(X):
-        return Data.of_sparse(X, loss, weights)
-    return Data.of(X, loss, weights)
+    def _with(self, whole: Array | None, term: Term, part: Array) -> Array:
+        """Return an array of all entries with those of a term in their place."""
+        if term.columns is EVERYTHING:
+            return part
+        if whole is None:
+            whole = np.empty(self.entries_shape, part.dtype)
+        whole[..., term.columns] = part
+        return whole

@@ -103,13 +103,8 @@ class Factored(Problem[FactorPoint]):
     def floor(self) -> float:
         """The smallest scale against which a change is measured."""
         data = self.data
-        # then a single predictor serves all entries
-        one = len(data.terms) == 1 and not data.terms[0].loss.rowwise
-        shape = (1, 1) if one else data.shape
-        constant = np.full(1 if data.layout.sparse else shape, data.neutral, data.dtype)
-        if one:
-            return 1e-3 * abs(float(data.terms[0].losses(constant).sum(dtype=np.float64)))
-        return 1e-3 * abs(data.value(constant))
+        constant = np.asarray(data.neutral, data.dtype)
+        return 1e-3 * abs(data.value(np.broadcast_to(constant, data.entries_shape)))
 
     def objective(self, F: Factors, B: Array | None = None) -> float:
         """Return the objective of given factors and free coefficients."""

@@ -363,11 +363,7 @@ def _in_factors(problem: Convex) -> bool:
     data = problem.data
     if data.layout.sparse:
         return True
-    able = (
-        data.smooth
-        and problem.map.diagonal is not None
-        and not any(t.loss.rowwise for t in data.terms)
-    )
+    able = data.smooth and problem.map.diagonal is not None and not data.rowwise
     closed = all(t.loss.of_residual for t in data.terms)
     return able and not closed and bool(np.prod(data.shape) >= LARGE)
 
@@ -397,7 +393,7 @@ def with_slack_used(problem: Convex, point: FactorPoint) -> FactorPoint:
     F = point.factors
     data = problem.data
     assert isinstance(gauge, TwoView)
-    if not F.rank or not data.smooth or any(t.loss.rowwise for t in data.terms):
+    if not F.rank or not data.smooth or data.rowwise:
         return point
     if problem.design is not None and point.coefficients is not None:
         data = data.shifted(problem.design.D, point.coefficients)

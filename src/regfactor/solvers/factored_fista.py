@@ -57,7 +57,7 @@ def _obstacle(problem: Convex) -> str | None:
         return f"the gauge Trace(), not {problem.gauge}"
     if problem.map.diagonal is None:
         return f"a map that multiplies entries, not {problem.map}"
-    if any(t.loss.rowwise for t in problem.data.terms):
+    if problem.data.rowwise:
         return "elementwise losses, not one that couples whole rows"
     if not problem.data.smooth:
         return (

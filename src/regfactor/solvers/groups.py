@@ -12,7 +12,7 @@ from regfactor.losses import Absolute, Squared
 from regfactor.losses.distances import weighted_median
 from regfactor.penalties import Free, OneHot
 from regfactor.problems import Factored
-from regfactor.problems.term import Term
+from regfactor.problems.data import Term
 
 
 def has_constants(problem: Factored) -> bool:

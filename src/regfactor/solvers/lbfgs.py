@@ -40,7 +40,7 @@ class Lbfgs(Solver):
 
     def suits(self, problem: Factored, limits: Limits) -> bool:
         """Losses that couple the columns of a row have no faster solver."""
-        return problem.smooth and any(t.loss.rowwise for t in problem.data.terms)
+        return problem.smooth and problem.data.rowwise
 
     def iterates(
         self,

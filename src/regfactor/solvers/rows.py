@@ -11,8 +11,8 @@ from regfactor.core.batched_newton import solve_columns
 from regfactor.core.line_search import SUFFICIENT_DECREASE, backtrack_each
 from regfactor.core.params import Array
 from regfactor.problems import Data
+from regfactor.problems.data import Term
 from regfactor.problems.layout import Dense
-from regfactor.problems.term import Term
 
 ADMM_STEPS = 100  # cheap ones, which find most of the kinks
 RELAXATION = 1.6

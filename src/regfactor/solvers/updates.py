@@ -40,12 +40,13 @@ def update_codes(
     """Return better codes for given components; proximal steps end when the clock expires."""
     if isinstance(penalty, OneHot):
         return assign_rows(data, Phi, C)
-    _require_smooth(data)
+    if not data.smooth:
+        raise _kinked(data)
     if isinstance(penalty, NonNegative):
         side = side_of_codes(data, C)
         if side is not None:
             return _non_negative(side, Phi.T, steps).T
-    if is_ridge(penalty) and data.unbounded and not any(t.loss.rowwise for t in data.terms):
+    if is_ridge(penalty) and data.unbounded and not data.rowwise:
         return newton_rows(data, Phi, C, penalty, alpha)
     block = Block(lambda A: A @ C, lambda G: G @ C.T, data.row_values, data.inside, _sum_rows)
     curvature = _curvature(data, Phi @ C, C)
@@ -62,8 +63,9 @@ def update_components(
     steps: int = PROXIMAL_STEPS,
 ) -> Array:
     """Return better components for given codes, column by column where the penalty allows it."""
-    _require_smooth(data)
-    if penalty.entrywise and not any(t.loss.rowwise for t in data.terms):
+    if not data.smooth:
+        raise _kinked(data)
+    if penalty.entrywise and not data.rowwise:
         C = C.copy()
         for t in data.terms:
             if data.layout.sparse and is_ridge(penalty):  # columns as they stand: nothing is turned
@@ -267,14 +269,13 @@ def is_ridge(penalty: Penalty) -> bool:
     )
 
 
-def _require_smooth(data: Data) -> None:
-    if not data.smooth:
-        kinked = next(t.loss for t in data.terms if not t.loss.smooth)
-        raise UnsupportedProblem(
-            f"Factor updates need a smooth loss, and {kinked} has kinks. Use 'huber' or "
-            "'smoothed_l1' for 'absolute', 'smoothed_hinge' for 'hinge', or the convex problem "
-            "(gauge=Trace()).",
-        )
+def _kinked(data: Data) -> UnsupportedProblem:
+    kinked = next(t.loss for t in data.terms if not t.loss.smooth)
+    return UnsupportedProblem(
+        f"Factor updates need a smooth loss, and {kinked} has kinks. Use 'huber' or "
+        "'smoothed_l1' for 'absolute', 'smoothed_hinge' for 'hinge', or the convex problem "
+        "(gauge=Trace()).",
+    )
 
 
 def _require_prox(penalty: Penalty) -> Proximable:

@@ -20,9 +20,8 @@ from regfactor.fitting.selection import select_rank
 from regfactor.losses import Loss
 from regfactor.losses.bregman import Bregman
 from regfactor.penalties import Free, Gauge, OneHot, Penalty, SquaredL2, induced
-from regfactor.problems import Convex, Factored
+from regfactor.problems import Convex, Data, Factored
 from regfactor.problems.convex import NEGATIVE_REMEDY, convex
-from regfactor.problems.data import data_of
 
 
 class FactorModel(FactorEstimator):
@@ -199,7 +198,7 @@ class FactorModel(FactorEstimator):
             _refuse_negative(loss, X.shape[1])
         rank = 1 if isinstance(self.rank, str) else self.rank
         return Factored(
-            data_of(X, loss, entries),
+            Data.of(X, loss, entries),
             on_codes,
             on_components,
             rank,

@@ -21,8 +21,8 @@ from regfactor.fitting.scoring import Scoring
 from regfactor.losses import Absolute, Loss, Robust, Stacked
 from regfactor.penalties import Trace
 from regfactor.problems import Convex, Factored
+from regfactor.problems.data import FILLER
 from regfactor.problems.layout import Pattern
-from regfactor.problems.term import FILLER
 
 
 class RobustSubspace(ConvexEstimator):
