@@ -138,12 +138,12 @@ class Limits:
             )
 
 
-@dataclass(frozen=True)
 class Clock:
     """The time left of a limit that several steps of a fit share."""
 
-    time_limit: float | None
-    started: float = field(default_factory=time.perf_counter)
+    def __init__(self, time_limit: float | None) -> None:
+        self.time_limit = time_limit
+        self.started = time.perf_counter()
 
     @property
     def left(self) -> float | None:

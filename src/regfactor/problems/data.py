@@ -195,7 +195,8 @@ class Data:
         """
         if scipy.sparse.issparse(X):
             return Data.of_sparse(X, loss, weights)
-        loss = as_loss(loss)
+        if not isinstance(loss, Loss):
+            loss = as_loss(loss)
         observed = ~np.isnan(X)
         if X.ndim != 2 or not observed.any() or np.isinf(X).any():
             check_table(X, observed)
@@ -228,7 +229,8 @@ class Data:
 
         Weights are those of rows (n,) or of entries.
         """
-        loss = as_loss(loss)
+        if not isinstance(loss, Loss):
+            loss = as_loss(loss)
         pattern = Pattern.of(X)
         observed = np.ones((X.nnz, 1), bool)
         check_table(X.data[:, None], observed)
