@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 
-from regfactor import ReverseRegressor
+from regfactor import ReverseClassifier, ReverseRegressor
 from regfactor.losses import potentials
 from regfactor.losses.transfers import as_transfer
 from regfactor.model_selection import (
@@ -203,6 +203,27 @@ def test_regression_has_nan_for_unknown_targets_and_minus_one_is_a_value():
         )
         == 5
     )
+
+
+def test_a_supervised_twin_sees_rows_with_all_targets_alone():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(60, 3))
+    Y = X @ random.normal(size=(3, 2))
+    Y[40:] = NAN
+    Y[30:40, 1] = NAN
+    result = compare_with_supervised(ReverseRegressor(), X, Y, supervised=Ridge(1e-6))
+    assert (result.n_labeled, result.n_unlabeled) == (40, 20)
+    np.testing.assert_allclose(result.supervised, 1)
+
+
+def test_the_marker_of_an_estimator_in_a_pipeline_is_found():
+    X, y = moons(100, labels=30)
+    named = np.where(y == -1, "?", np.where(y == 1, "-1", "1"))
+    reverse = ReverseClassifier(unlabeled="?", random_state=0)
+    result = compare_with_supervised(make_pipeline(StandardScaler(), reverse), X, named)
+    assert (result.n_labeled, result.n_unlabeled) == (30, 70)
+    search = GridSearchCV(reverse, {"transfer": ["identity"]}, cv=LabeledKFold(2, unlabeled="?"))
+    assert compare_with_supervised(search, X, named).n_labeled == 30
 
 
 def test_every_training_set_of_the_estimator_has_the_unlabeled_rows():

@@ -37,6 +37,7 @@ OWN_PACKAGES = (
     "series",
     "comparisons",
     "constraints",
+    "model_selection",
 )
 PLAIN_DATA = frozenset(
     {"numpy.dtype", "scipy.sparse._csr.csr_array", "scipy.sparse._csc.csc_array"},

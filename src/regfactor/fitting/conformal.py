@@ -19,7 +19,7 @@ from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from regfactor.core.params import Array
 
@@ -139,8 +139,9 @@ def coverage_range(n: int, level: float, confidence: float = 0.9) -> tuple[float
     if rank > n:
         return 1.0, 1.0
     tail = (1 - confidence) / 2
-    coverage = beta(rank, n + 1 - rank)
-    return float(coverage.ppf(tail)), float(coverage.ppf(1 - tail))
+    low = betaincinv(rank, n + 1 - rank, tail)
+    high = betaincinv(rank, n + 1 - rank, 1 - tail)
+    return float(low), float(high)
 
 
 def adaptive_scores(

@@ -121,6 +121,7 @@ def _check_marker(y: Array, found: list[Any]) -> None:
 def as_targets(y: Any) -> Array:
     """Return the targets of a regression as floats, NaN where they are missing; float32 stays."""
     y = as_labels(y)
+    _check_kind(y.dtype)
     if y.dtype == object:
         y = np.where(_missing(y), np.nan, y)
     if y.ndim not in (1, 2):
@@ -171,6 +172,20 @@ def most_likely(scores: Array) -> Array:
     if scores.shape[1] == 1:
         return (scores[:, 0] > 0).astype(int)
     return scores.argmax(axis=1)
+
+
+def _check_kind(dtype: Any) -> None:
+    """Raise for complex numbers, and for dates, which numpy would turn into nanoseconds."""
+    if dtype.kind == "c":
+        raise ValueError(
+            "Complex data not supported: y holds complex numbers. Use their real and imaginary "
+            "parts as two target columns.",
+        )
+    if dtype.kind in "mM":
+        raise ValueError(
+            f"y holds dates or durations ({dtype}), and targets are numbers. Convert them first, "
+            "for instance to days since the first date.",
+        )
 
 
 def _is_missing(value: Any) -> bool:

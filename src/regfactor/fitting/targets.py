@@ -36,12 +36,10 @@ class Targets:
         """Return the targets of the rows of X."""
         if y is None:
             raise ValueError("This regressor requires y to be passed, but the target y is None.")
-        given = np.asarray(y)
-        _check_kind(given.dtype)
         Y = as_targets(y)
         check_consistent_length(X, Y)
         table = Y.reshape(len(Y), -1).astype(np.float64)
-        return Targets(table, _column_names(y, table.shape[1]), given.shape, Y.dtype)
+        return Targets(table, _column_names(y, table.shape[1]), np.shape(y), Y.dtype)
 
     @property
     def flat(self) -> bool:
@@ -62,20 +60,6 @@ class Targets:
         """Return y with predicted targets in place of missing ones, at least of this precision."""
         table = np.where(np.isnan(self.table), predicted, self.table)
         return table.astype(np.result_type(self.dtype, dtype)).reshape(self.shape)
-
-
-def _check_kind(dtype: Any) -> None:
-    """Raise for complex numbers, and for dates, which numpy would turn into nanoseconds."""
-    if dtype.kind == "c":
-        raise ValueError(
-            "Complex data not supported: y holds complex numbers. Use their real and imaginary "
-            "parts as two target columns.",
-        )
-    if dtype.kind in "mM":
-        raise ValueError(
-            f"y holds dates or durations ({dtype}), and targets are numbers. Convert them first, "
-            "for instance to days since the first date.",
-        )
 
 
 def _column_names(y: Any, count: int) -> list[str]:

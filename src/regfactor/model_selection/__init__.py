@@ -1,12 +1,16 @@
-"""Evidence from few labels: folds over labeled rows, supervised twins, estimates of a loss."""
+"""Evidence from few labels: folds, supervised twins, estimates of a loss, conformal sets."""
 
 from regfactor.model_selection.compare import Comparison, compare_with_supervised
+from regfactor.model_selection.conformal import Conformal
 from regfactor.model_selection.folds import LabeledKFold
+from regfactor.model_selection.held_out import Coverage
 from regfactor.model_selection.sensitivity import Sensitivity, constraint_sensitivity
 from regfactor.model_selection.variance import LossEstimate, ModelSpan, labeled_loss
 
 __all__ = [
     "Comparison",
+    "Conformal",
+    "Coverage",
     "LabeledKFold",
     "LossEstimate",
     "ModelSpan",

@@ -14,8 +14,8 @@ from sklearn.metrics import check_scoring
 from sklearn.utils import _safe_indexing, indexable
 
 from regfactor.core.params import Array, optional
-from regfactor.fitting.labels import as_labels, as_targets, is_labeled
 from regfactor.model_selection.folds import LabeledKFold
+from regfactor.model_selection.labeled_rows import LabeledRows, takes_unlabeled_rows
 
 CONFIDENCE = 0.95
 NEGATIVE_PREFIX = "negative "
@@ -156,37 +156,32 @@ def compare_with_supervised(
         raise ValueError(
             f"cv must be a whole number >= 2 or a splitter such as LabeledKFold(5), got {cv!r}.",
         )
-    marker = getattr(estimator, "unlabeled", None)
-    if is_regressor(estimator):
-        labels = as_targets(y)
-        if marker is None:
-            marker = float("nan")  # any number, -1 included, is a target
-    else:
-        labels = as_labels(y)
-    X, labels = indexable(X, labels)
-    known = is_labeled(labels, marker)
-    labeled = known if known.ndim == 1 else np.asarray(known.any(axis=1))
+    labels = LabeledRows.of(y, estimator)
+    X, _ = indexable(X, labels.y)
     folds = cv
     if isinstance(cv, numbers.Integral):
-        folds = LabeledKFold(int(cv), shuffle=True, random_state=0, unlabeled=marker)
+        folds = LabeledKFold(int(cv), shuffle=True, random_state=0, unlabeled=labels.marker)
     twin = estimator if supervised is None else supervised
+    known = labels.labeled
+    if supervised is not None and not takes_unlabeled_rows(supervised):
+        known = labels.complete  # of several targets none may be missing
     score = check_scoring(estimator, scoring=scoring)
 
     def tested(model: Any, rows: Array, test: Array, what: str) -> float:
-        fitted = _fitted(clone(model), _safe_indexing(X, rows), labels[rows], what)
-        return float(score(fitted, _safe_indexing(X, test), labels[test]))
+        fitted = _fitted(clone(model), _safe_indexing(X, rows), labels.of_rows(rows), what)
+        return float(score(fitted, _safe_indexing(X, test), labels.of_rows(test)))
 
     without = []
     with_unlabeled = []
-    for fold, (train, test) in enumerate(folds.split(X, labels)):
-        known_rows = train[labeled[train]]
+    for fold, (train, test) in enumerate(folds.split(X, labels.y)):
+        known_rows = train[known[train]]
         without.append(tested(twin, known_rows, test, f"the supervised twin on fold {fold}"))
         with_unlabeled.append(tested(estimator, train, test, f"the estimator on fold {fold}"))
     return Comparison(
         np.array(without),
         np.array(with_unlabeled),
-        int(labeled.sum()),
-        int((~labeled).sum()),
+        int(labels.labeled.sum()),
+        int((~labels.labeled).sum()),
         _score_name(estimator, scoring),
     )
 
@@ -195,19 +190,12 @@ def _fitted(model: Any, X: Any, y: Any, what: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=SELF_TRAINING_WARNING)
-            return model.fit(X, _plain(y))
+            return model.fit(X, y)
     except Exception as error:
         error.add_note(
             f"While fitting {what}, {len(y)} rows. Another twin can be given as supervised=.",
         )
         raise
-
-
-def _plain(y: Array) -> Array:
-    """Return labels as an array of their own type, not of objects, if none is missing."""
-    if y.dtype == object and not any(v is None or v != v for v in y.ravel()):
-        return np.array(y.tolist())
-    return y
 
 
 def _score_name(estimator: Any, scoring: Any) -> str:
