@@ -16,6 +16,11 @@ from regfactor.comparisons.local_descent import Local, Staged
 from regfactor.comparisons.many_views import ManyViews, SimplexSearch
 from regfactor.labels.expectation.annealing import Annealing
 from regfactor.labels.expectation.problem import Expectation, Margin, Statements
+from regfactor.labels.latent.descent import LatentDescent, PairSweeps
+from regfactor.labels.latent.features import Monomials
+from regfactor.labels.latent.placement import LinearBasis
+from regfactor.labels.latent.problem import SNF, views_of
+from regfactor.labels.latent.ridge import Primal
 from regfactor.labels.reverse.alternating import ReverseAlternating
 from regfactor.labels.reverse.problem import Reverse
 from regfactor.losses import distances, divergences, potentials
@@ -356,6 +361,15 @@ def _forward(potential, targets):
     return Forward.of(X, targets, np.ones(len(X)), potential, 0.1 * np.eye(3))
 
 
+def _latent_rows(basis):
+    X = rng(16).normal(size=(20, 4))
+    Y = X[:, :1] + 0.1 * rng(17).normal(size=(20, 1))
+    Y[8:] = np.nan
+    ones = np.ones(20)
+    views = views_of(X, Y, ones, (1.0, 1.0), 1.0, lambda rows: Primal(Monomials(2, 2)))
+    return SNF(views, 0.5, ones, 2, basis=basis)
+
+
 _ONES = problems.Design.intercept(14)
 _RIDGE = {"on_codes": penalties.SquaredL2(), "on_components": penalties.SquaredL2(), "rank": 5}
 _POSITIVE = {"on_codes": penalties.NonNegative(), "on_components": penalties.NonNegative()}
@@ -413,6 +427,8 @@ PROBLEMS = {
     "arma": ArmaProblem.of(
         Series.of(rng(12).normal(size=(25, 2)), np.zeros((25, 0))), Specification(1, 1)
     ),
+    "latent_rows": _latent_rows(basis=None),
+    "latent_basis": _latent_rows(basis=LinearBasis(np.zeros(4))),
     "clusters": Clusters(_BLOBS, None, SquaredDistance(), 3),
     "clusters_known": Clusters(
         _BLOBS, None, Manhattan(), 3, np.repeat([0, 1, 2, -1], [1, 1, 1, 27])
@@ -445,6 +461,8 @@ SOLVERS = {
     "Newton": SolverCase(Newton(), descends=True),
     "ReverseAlternating": SolverCase(ReverseAlternating(), descends=True),
     "Annealing": SolverCase(Annealing(SOLVER_TOL), descends=True),
+    "LatentDescent": SolverCase(LatentDescent(20_000), descends=True),
+    "PairSweeps": SolverCase(PairSweeps(0.02), descends=True, optimal=False),
     "Lloyd": SolverCase(Lloyd(SOLVER_TOL), descends=True),
     "EM": SolverCase(EM(), descends=True),
     "CanonicalSvd": SolverCase(CanonicalSvd()),

@@ -68,12 +68,9 @@ ON_REQUEST = {  # solvers that no problem names
     "Staged": "a comparison",
     "SimplexSearch": "a comparison",
 }
-UNTRIED = {  # latent rows: problems that only their estimators state, tried in test_snf
-    "ChosenSNF",
-    "LatentDescent",
+UNTRIED = {
+    "ChosenSNF",  # SNF with the start and limits of cross-validation, tried in test_snf
     "MemberFits",  # of pools, tried in test_pool
-    "PairSweeps",
-    "SNF",
 }
 
 
