@@ -15,6 +15,10 @@ import pytest
 from console import command, labeled, people, process, refused, table  # noqa: F401
 
 import regfactor
+from regfactor.cli.console import Console
+from regfactor.cli.errors import BadInput
+from regfactor.cli.job import Job, Settings
+from regfactor.cli.options import READING, WRITING
 from regfactor.cli.outputs import Outputs
 
 ROOT = os.geteuid() == 0 if hasattr(os, "geteuid") else False
@@ -295,6 +299,32 @@ def test_a_model_that_is_none_is_refused_and_runs_nothing(tmp_path):
         command("score", tmp_path / "m.skops", tmp_path / "t.csv"), "was not opened", "os.system"
     )
     assert not (tmp_path / "executed").exists() and not (tmp_path / "t.score.csv").exists()
+
+
+@pytest.mark.parametrize("words", [["cluster"], ["label", "--target", "y"]], ids=lambda w: w[0])
+def test_text_without_a_word_that_two_rows_share_is_refused(tmp_path, words):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 2)).round(3), columns=["x", "y"])
+    frame["id"] = [f"row{i}" for i in range(60)]
+    frame.loc[50:, "y"] = np.nan
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    done = command(words[0], "t.csv", *words[1:], "--text", "id", cwd=tmp_path)
+    refused(done, "No word of column 'id'", "leave out --text 'id'")
+
+
+def test_a_command_that_only_prints_plans_no_files(tmp_path):
+    (tmp_path / "t.csv").write_text("x\n1\n2\n")
+    (tmp_path / "t.show.csv").write_text("of the user")
+    job = Job("show", Settings(), Console(False), Outputs())
+    small = job.read(tmp_path / "t.csv")
+    assert len(small.raw) == 2 and not job.files and not job.outputs.planned
+    with pytest.raises(BadInput, match="exists already"):
+        job.plan(small)
+
+
+def test_options_of_reading_are_apart_from_those_of_writing():
+    assert set(READING) == {"json", "encoding", "header", "missing"}
+    assert set(WRITING) == {"out", "force", "format"}
 
 
 def test_files_appear_together_or_not_at_all(tmp_path):

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from regfactor.cli.job import Settings, running
-from regfactor.cli.options import FITTING, OUTPUT, TEXT, sharing
+from regfactor.cli.options import FITTING, READING, TEXT, WRITING, sharing
 
 EXITS = (
     "Exit codes: 0 done, 2 bad input (nothing is written), 3 not converged (the result is "
@@ -58,14 +58,14 @@ def regfactor(
 
 
 @app.command()
-@sharing(FITTING, OUTPUT)
+@sharing(FITTING, READING, WRITING)
 def complete(table: Source, settings: Settings) -> None:
     """Fill the missing cells of a table, and flag gross outliers."""
     _run("complete", settings, table)
 
 
 @app.command()
-@sharing(TEXT, FITTING, OUTPUT)
+@sharing(TEXT, FITTING, READING, WRITING)
 def label(
     table: Source,
     target: Annotated[
@@ -101,7 +101,7 @@ def label(
 
 
 @app.command()
-@sharing(TEXT, FITTING, OUTPUT)
+@sharing(TEXT, FITTING, READING, WRITING)
 def cluster(
     table: Source,
     settings: Settings,
@@ -127,7 +127,7 @@ def cluster(
 
 
 @app.command()
-@sharing(FITTING, OUTPUT)
+@sharing(FITTING, READING, WRITING)
 def embed(
     table: Source,
     settings: Settings,
@@ -138,7 +138,7 @@ def embed(
 
 
 @app.command()
-@sharing(FITTING, OUTPUT)
+@sharing(FITTING, READING, WRITING)
 def denoise(
     table: Source,
     views: Annotated[
@@ -158,7 +158,7 @@ def denoise(
 
 
 @app.command()
-@sharing(FITTING, OUTPUT)
+@sharing(FITTING, READING, WRITING)
 def forecast(
     series: Annotated[
         Path,
@@ -205,7 +205,7 @@ def forecast(
 
 
 @app.command()
-@sharing(OUTPUT)
+@sharing(READING, WRITING)
 def score(
     model: Annotated[
         Path,

@@ -39,7 +39,9 @@ TRUST = (
 
 def run(job: Job, path: Path, clusters: int | None, divergence: str) -> None:
     """Cluster a table, and write it with a report."""
-    seen = _suited(varied(job.understand(job.read(path), show=False)), divergence)
+    table = job.read(path)
+    job.plan(table)
+    seen = _suited(varied(job.understand(table, show=False)), divergence)
     seen.require(1, "cluster")
     job.show_columns(seen)
     _note_ones(job, seen, divergence)

@@ -69,6 +69,7 @@ class Filled:
 def run(job: Job, path: Path) -> None:
     """Complete a table, and write it with a report."""
     table = job.read(path)
+    job.plan(table)
     seen = job.understand(table)
     seen.require(2, "complete")
     X = seen.data

@@ -37,6 +37,7 @@ TRUST = (
 def run(job: Job, path: Path, spans: str) -> None:
     """Denoise a table, and write it with a report."""
     table = job.read(path)
+    job.plan(table)
     views = _views(spans, table.names)
     names = [*views[0], *views[1]]
     seen = job.understand(table)

@@ -28,7 +28,9 @@ TRUST = (
 
 def run(job: Job, path: Path, dimensions: int) -> None:
     """Embed the rows of a table, and write them with a report."""
-    seen = job.understand(job.read(path))
+    table = job.read(path)
+    job.plan(table)
+    seen = job.understand(table)
     seen.require(2, "embed")
     X = seen.data
     if X.isna().to_numpy().all():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, Understood
-from regfactor.cli.errors import listed
+from regfactor.cli.errors import BadInput, listed
 from regfactor.core.params import warn
 
 MOST_WORDS = 2000
+WORD = re.compile(r"\b\w\w+\b")  # as TfidfVectorizer reads it
 NONE = "(missing)"
 
 
@@ -72,15 +74,26 @@ def encoder(seen: Understood, scale: bool = True) -> ColumnTransformer:
     if seen.of_kind(CATEGORY):
         parts.append(("category", _one_hot() if scale else _binary(), seen.of_kind(CATEGORY)))
     least = 2 if len(seen.frame) >= 50 else 1
-    parts += [
-        (
-            f"text{j}",
-            TfidfVectorizer(max_features=MOST_WORDS, min_df=least, sublinear_tf=True),
-            name,
-        )
-        for j, name in enumerate(seen.of_kind(TEXT))
-    ]
+    for j, name in enumerate(seen.of_kind(TEXT)):
+        if least > 1:
+            _require_repeated_words(seen.frame[name], name)
+        words = TfidfVectorizer(max_features=MOST_WORDS, min_df=least, sublinear_tf=True)
+        parts.append((f"text{j}", words, name))
     return ColumnTransformer(parts)
+
+
+def _require_repeated_words(texts: Any, name: str) -> None:
+    """Raise if no word occurs in two rows of a column, as in one of names."""
+    known: set[str] = set()
+    for text in texts:
+        words = set(WORD.findall(text.lower()))
+        if known & words:
+            return
+        known |= words
+    raise BadInput(
+        f"No word of column {name!r} occurs in more than one row, so that rows cannot be compared "
+        f"by it; leave out --text {name!r}.",
+    )
 
 
 def _one_hot() -> OneHotEncoder:

@@ -42,7 +42,9 @@ def run(
     """Forecast a series, and write it with a report; `given` are its `Orders`."""
     if not 0 < level < 1:
         raise BadInput(f"--level must lie between 0 and 1, not {level:g}.")
-    seen = job.understand(job.read(path), show=False)
+    table = job.read(path)
+    job.plan(table)
+    seen = job.understand(table, show=False)
     clock = clock_of(job, seen, time)
     others = {n: "no number" for n in seen.of_kind(CATEGORY, TEXT)}
     seen = seen.without({**others, clock.name: TIMES})

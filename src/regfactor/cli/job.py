@@ -66,27 +66,27 @@ class Job:
     files: dict[str, Path] = field(default_factory=dict)
 
     def read(self, path: Path) -> Table:
-        """Read the table of the command, and plan the files that it will write."""
+        """Read the table of the command."""
         s = self.settings
         table = read(path, Reading(s.encoding, s.header, s.missing))
         self.outputs.inputs.append(path)
-        self.separator = table.separator
-        folder = path.parent if s.out is None else s.out
-        ending = self._format(table)
-        self.files["table"] = self.outputs.plan(folder / f"{table.stem}.{self.command}.{ending}")
-        self.files["report"] = self.outputs.plan(folder / f"{table.stem}.{self.command}.html")
-        if s.save is not None:
-            self.files["model"] = self.outputs.plan(s.save, RENAMED)
         for note in table.notes:
             self.console.note(note)
         self.console.record |= {"command": self.command, "input": str(path), "rows": len(table.raw)}
         return table
 
-    def _format(self, table: Table) -> str:
-        chosen = self.settings.format or ("parquet" if table.columnar else "csv")
-        if chosen not in ("csv", "parquet"):
-            raise BadInput(f"--format is csv or parquet, not {chosen!r}.")
-        return chosen
+    def plan(self, table: Table) -> None:
+        """Plan the files of `finish`; raise, before any work, if one cannot be written."""
+        s = self.settings
+        ending = s.format or ("parquet" if table.columnar else "csv")
+        if ending not in ("csv", "parquet"):
+            raise BadInput(f"--format is csv or parquet, not {ending!r}.")
+        self.separator = table.separator
+        folder = table.path.parent if s.out is None else s.out
+        self.files["table"] = self.outputs.plan(folder / f"{table.stem}.{self.command}.{ending}")
+        self.files["report"] = self.outputs.plan(folder / f"{table.stem}.{self.command}.html")
+        if s.save is not None:
+            self.files["model"] = self.outputs.plan(s.save, RENAMED)
 
     def understand(self, table: Table, target: str | None = None, show: bool = True) -> Understood:
         """Determine the kinds of the columns, and print them."""

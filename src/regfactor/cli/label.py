@@ -53,6 +53,7 @@ def run(
     """Label a table, and write it with a report."""
     statements = [parse(text) for text in stated]
     table = job.read(path)
+    job.plan(table)
     seen = job.understand(table, name, show=False)
     named = [c.strip() for c in (classes or "").split(",") if c.strip()]
     stated_labels = [s.label for s in statements]

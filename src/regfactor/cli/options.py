@@ -14,36 +14,7 @@ from regfactor.cli.job import Settings
 
 FILES = "Files"
 COLUMNS = "Columns"
-OUTPUT: dict[str, Any] = {
-    "out": (
-        Annotated[
-            Path | None,
-            typer.Option(
-                help="Folder of the results, in place of the input's.",
-                rich_help_panel=FILES,
-            ),
-        ],
-        None,
-    ),
-    "force": (
-        Annotated[
-            bool,
-            typer.Option("--force", help="Replace results that exist.", rich_help_panel=FILES),
-        ],
-        False,
-    ),
-    "format": (
-        Annotated[
-            str | None,
-            typer.Option(
-                help=(
-                    "csv or parquet; otherwise Parquet for Parquet and Feather, CSV for the others."
-                ),
-                rich_help_panel=FILES,
-            ),
-        ],
-        None,
-    ),
+READING: dict[str, Any] = {
     "json": (
         Annotated[
             bool,
@@ -75,6 +46,37 @@ OUTPUT: dict[str, Any] = {
                     "null. May be repeated."
                 ),
                 rich_help_panel=COLUMNS,
+            ),
+        ],
+        None,
+    ),
+}
+WRITING: dict[str, Any] = {
+    "out": (
+        Annotated[
+            Path | None,
+            typer.Option(
+                help="Folder of the results, in place of the input's.",
+                rich_help_panel=FILES,
+            ),
+        ],
+        None,
+    ),
+    "force": (
+        Annotated[
+            bool,
+            typer.Option("--force", help="Replace results that exist.", rich_help_panel=FILES),
+        ],
+        False,
+    ),
+    "format": (
+        Annotated[
+            str | None,
+            typer.Option(
+                help=(
+                    "csv or parquet; otherwise Parquet for Parquet and Feather, CSV for the others."
+                ),
+                rich_help_panel=FILES,
             ),
         ],
         None,

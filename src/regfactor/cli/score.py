@@ -75,6 +75,7 @@ def run(job: Job, model_path: Path, path: Path) -> None:
         )
     job.outputs.inputs.append(model_path)
     table = job.read(path)
+    job.plan(table)
     out, result = _scored(model, info, table)
     rows = len(table.raw)
     command = info["command"]
