@@ -27,7 +27,7 @@ from regfactor.norms import Norm
 from regfactor.penalties import Gauge, Penalty
 from regfactor.problems.base import Problem
 from regfactor.solvers.base import Solver
-from regfactor.solvers.choose import solve, solver_class
+from regfactor.solvers.choose import solve
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "regfactor"
@@ -220,6 +220,12 @@ def test_every_solver_declares_the_problem_that_it_solves():
         solves = getattr(solver, "solves", None)
         assert solves is not None, f"{solver.__name__} has no class attribute solves"
         assert issubclass(solves, Problem), solver.__name__
+
+
+def solver_class(name):
+    """The class that a problem names by "package.module:Class"."""
+    module, _, own = name.partition(":")
+    return getattr(importlib.import_module(module), own)
 
 
 def test_problems_name_solvers_that_exist():

@@ -73,6 +73,8 @@ class FactorPoint:
 
     def astype(self, dtype: Any) -> Self:
         """Return the same point in another precision."""
+        if self.factors.C.dtype == dtype:
+            return self
         coefficients = self.coefficients
         if coefficients is not None:
             coefficients = coefficients.astype(dtype, copy=False)

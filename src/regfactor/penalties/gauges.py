@@ -74,6 +74,12 @@ class Gauge(Params, abc.ABC):
     def factored(self) -> tuple[Penalty, Penalty]:
         """Return the penalties on codes and components that induce this norm."""
 
+    def without_column_scale(self) -> tuple[Gauge, Array | float]:
+        """Return a gauge with a prox and the column scale e such that |||Z||| = gauge(Z / e)."""
+        if isinstance(self, Trace) and np.ndim(self.scale):
+            return Trace(), np.asarray(self.scale)
+        return self, 1.0
+
     @property
     def T(self) -> Gauge:
         """The same norm of the transpose."""

@@ -8,7 +8,7 @@ from typing import ClassVar, Generic, Self
 
 import numpy as np
 
-from regfactor.core.loop import Iterate, P, Solution
+from regfactor.core.loop import Iterate, Limits, P, Solution
 
 
 class Problem(abc.ABC, Generic[P]):
@@ -17,8 +17,8 @@ class Problem(abc.ABC, Generic[P]):
     Attributes
     ----------
     solvers : tuple of str
-        Classes of solvers, "package.module:Class", in order of preference. `solve` takes the first
-        that suits the problem; they are imported only then, since solvers import problems.
+        Classes of solvers, "package.module:Class", in order of preference. They are imported only
+        when one is chosen, since solvers import problems.
     floor : float
         The smallest scale against which gaps and changes are measured.
     smallest_tol : float
@@ -43,6 +43,10 @@ class Problem(abc.ABC, Generic[P]):
     def sparse(self) -> bool:
         """Whether only the observed entries of a table are held."""
         return False
+
+    def candidates(self, limits: Limits) -> tuple[str, ...]:
+        """Return the solvers to try, in order of preference: by default all."""
+        return self.solvers
 
     def check(self) -> None:  # noqa: B027  # many problems accept every data they can be stated with
         """Raise, before any work, if parts do not fit together."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
+import scipy.optimize
 
 from regfactor.core.batched_newton import newton_step
 from regfactor.core.factors import FactorPoint, Factors
-from regfactor.core.loop import Iterate, Solution, Status
+from regfactor.core.loop import Iterate, Limits, Solution, Status
 from regfactor.core.params import (
     SMALLEST_NORMAL,
     Array,
@@ -19,15 +20,25 @@ from regfactor.core.params import (
     require_part,
 )
 from regfactor.losses import Loss
-from regfactor.maps import Identity, Map, RowScale
-from regfactor.penalties import Gauge, Trace
+from regfactor.maps import Identity, Lags, Map, RowScale
+from regfactor.penalties import Gauge, Trace, TwoView
 from regfactor.problems.base import Problem
 from regfactor.problems.data import Data, Term
 from regfactor.problems.design import Design
 from regfactor.problems.gradient_operator import GradientOperator
 
+ETA_SEARCH = "regfactor.solvers.eta_search:EtaSearch"
+CLOSED_FORM = "regfactor.solvers.closed_form:ClosedForm"
+PURSUIT = "regfactor.solvers.pursuit:Pursuit"
+FACTORED_FISTA = "regfactor.solvers.factored_fista:FactoredFista"
+DOUGLAS_RACHFORD = "regfactor.solvers.douglas_rachford:DouglasRachford"
+ADMM = "regfactor.solvers.admm:Admm"
+FISTA = "regfactor.solvers.fista:Fista"
+LARGE_TABLE = 10_000  # entries from which on proximal steps in factors are the fastest
+CONSTANT = 1e-12  # relative spread below which numbers are the same
 # names of cached properties that are the same for every alpha
 INDEPENDENT_OF_ALPHA = (
+    "row_curvature",
     "null",
     "_null_norm",
     "_majorant",
@@ -64,15 +75,51 @@ class Convex(Problem[FactorPoint]):
     alpha: float
     map: Map = field(default_factory=Identity)
     design: Design | None = None
-    solvers: ClassVar[tuple[str, ...]] = (
-        "regfactor.solvers.eta_search:EtaSearch",
-        "regfactor.solvers.closed_form:ClosedForm",
-        "regfactor.solvers.pursuit:Pursuit",
-        "regfactor.solvers.factored_fista:FactoredFista",
-        "regfactor.solvers.douglas_rachford:DouglasRachford",
-        "regfactor.solvers.admm:Admm",
-        "regfactor.solvers.fista:Fista",
+    solvers = (
+        ETA_SEARCH,
+        CLOSED_FORM,
+        PURSUIT,
+        FACTORED_FISTA,
+        DOUGLAS_RACHFORD,
+        ADMM,
+        FISTA,
     )
+    smallest_tol = 0.0
+
+    def candidates(self, limits: Limits) -> tuple[str, ...]:
+        """Return the solvers to try, the fastest for this problem first."""
+        if isinstance(self.gauge, TwoView):
+            return (ETA_SEARCH,)
+        if limits.max_rank is not None or self.sparse:
+            return (FACTORED_FISTA,)
+        if isinstance(self.map, Lags):
+            return DOUGLAS_RACHFORD, FISTA
+        names = []
+        if self.row_curvature is not None:
+            names.append(CLOSED_FORM)
+        if not self.data.smooth:
+            names.append(PURSUIT)
+        elif np.prod(self.data.shape) >= LARGE_TABLE:
+            names.append(FACTORED_FISTA)
+        splits = self.data.proximable and self.map.diagonal is not None
+        names.append(ADMM if splits else FISTA)
+        return tuple(names)
+
+    @cached_property
+    def row_curvature(self) -> float | Array | None:
+        """The curvature of a quadratic loss in Z, if it is one number or one for each row."""
+        data = self.data
+        scale = self.map.diagonal
+        if scale is None or not data.quadratic or data.layout.sparse:
+            return None
+        if data.complete and np.ndim(scale) == 0:
+            return float(scale) ** 2
+        h = data.hessian(np.zeros(data.shape, data.dtype)) * np.square(scale)
+        if np.ptp(h, axis=1).max() > CONSTANT * h.max():
+            return None
+        if np.ptp(h) <= CONSTANT * h.max():
+            return float(h[0, 0])
+        return np.asarray(h[:, 0])
 
     def check(self) -> None:
         """Raise, before any work, for parts that do not fit."""
@@ -136,12 +183,17 @@ class Convex(Problem[FactorPoint]):
 
     def astype(self, dtype: type) -> Convex:
         """Return the same problem in another precision."""
+        if dtype == self.data.dtype:
+            return self
         design = None if self.design is None else self.design.astype(dtype)
         return replace(self, data=self.data.astype(dtype), design=design)
 
     def predictor(self, Z: Array | Factors, B: Array | None) -> Array:
         """map(Z) + D B at the entries of the table."""
-        return self.predictor_from(self.mapped(Z), B)
+        mapped = self.mapped(Z)
+        if self.design is None or B is None:
+            return mapped
+        return mapped + self.data.layout.apply(self.design.D, B)
 
     def predictor_from(self, mapped: Array, B: Array | None) -> Array:
         """map(Z) + D B for a given map(Z)."""
@@ -153,16 +205,14 @@ class Convex(Problem[FactorPoint]):
         """(ridge/2) |B|^2."""
         if self.design is None or B is None:
             return 0.0
-        return self.design.cost(B)
+        return float(self.design.strengths @ np.square(B, dtype=np.float64).sum(axis=1)) / 2
 
     def mapped(self, Z: Array | Factors) -> Array:
         """map(Z) at the entries of the table."""
+        if not self.data.layout.sparse:
+            return self.map(Z.dense() if isinstance(Z, Factors) else Z)
         if isinstance(Z, Factors):
-            if not self.sparse:
-                return self.map(Z.dense())
             Z = self.map.of_factors(Z)
-        elif not self.sparse:
-            return self.map(Z)
         return self.data.layout.entries(Z)
 
     def best_coefficients(self, Z: Array | Factors, B: Array | None = None) -> Array | None:
@@ -170,40 +220,63 @@ class Convex(Problem[FactorPoint]):
         if self.design is None:
             return None
         mapped = self.mapped(Z)
-        D = self.design.D
         data = self.data
         if data.quadratic and data.complete:
             return self.design.regress(-data.gradient(mapped))
         if B is None:
-            B = np.zeros((D.shape[1], data.shape[1]), D.dtype)
-
-        # the loss couples columns of B, which must then move together
-        if any(t.loss.rowwise for t in data.terms):
-            return self.design.profile_jointly(
-                lambda B: data.value_and_gradient(self.predictor_from(mapped, B)),
-                B,
-            )
+            B = self.design.no_coefficients(data.shape[1])
+        if data.quadratic:
+            # in single precision another step takes off the rounding of the first
+            for _ in range(2 if B.dtype == np.float32 else 1):
+                B = self.coefficients_step(mapped, B)
+            return B
+        if data.rowwise:
+            return self._joint_coefficients(self.design, mapped, B)
 
         def evaluate(B: Array) -> tuple[Array, Array, Array]:
             P = self.predictor_from(mapped, B)
             return data.column_values(P), data.gradient(P), data.hessian(P)
 
-        return self.design.profile(evaluate, B, self._majorant, data.layout, data.quadratic)
+        return self.design.minimize(evaluate, B, self._majorant, data.layout)
+
+    @cached_property
+    def _majorant(self) -> Array:
+        return self.data.majorant()
 
     def coefficients_step(self, mapped: Array, B: Array | None) -> Array | None:
         """Return B after one Newton step at given map(Z), which is exact for quadratic losses."""
         design = self.design
         if design is None or B is None:
             return None
-        P = self.predictor_from(mapped, B)
-        g = self.data.gradient(P)
-        h = self.data.hessian(P)
-        B = newton_step(g, h, design.D, B, design.strengths, self.data.layout)
-        return design.kept(B)
+        layout = self.data.layout
+        P = mapped + layout.apply(design.D, B)
+        B = newton_step(
+            self.data.gradient(P),
+            self.data.hessian(P),
+            design.D,
+            B,
+            design.strengths,
+            layout,
+        )
+        return design.kept(B) if design.columns is not None else B
 
-    @cached_property
-    def _majorant(self) -> Array:
-        return self.data.majorant()
+    def _joint_coefficients(self, design: Design, mapped: Array, B: Array) -> Array:
+        """Return the best B at given map(Z) for a loss that couples its columns."""
+
+        def value_and_gradient(flat: Array) -> tuple[float, Array]:
+            trial = design.kept(flat.reshape(B.shape).astype(B.dtype))
+            value, g = self.data.value_and_gradient(self.predictor_from(mapped, trial))
+            slope = design.D.T @ g + design.strengths[:, None] * trial
+            return value + self.ridge_cost(trial), design.kept(slope).ravel().astype(np.float64)
+
+        flat, _, _ = scipy.optimize.fmin_l_bfgs_b(
+            value_and_gradient,
+            B.ravel(),
+            factr=10.0,
+            pgtol=1e-10,
+            maxiter=500,
+        )
+        return design.kept(np.asarray(flat, B.dtype).reshape(B.shape))
 
     def evaluate(
         self,
@@ -213,10 +286,7 @@ class Convex(Problem[FactorPoint]):
         """Return f(Z) = min_B L + ridge, its gradient in Z (sparse for sparse data) and that B."""
         B = self.best_coefficients(Z, B0)
         value, g = self.data.value_and_gradient(self.predictor(Z, B))
-        return value + self.ridge_cost(B), self._adjoint(g), B
-
-    def _adjoint(self, entries: Array) -> Any:
-        return self.map.adjoint(self.data.layout.matrix(entries))
+        return value + self.ridge_cost(B), self.map.adjoint(self.data.layout.matrix(g)), B
 
     def objective(self, F: Factors, B: Array | None = None) -> float:
         """Return the objective of given factors, an upper bound of the optimum by construction."""
@@ -240,18 +310,37 @@ class Convex(Problem[FactorPoint]):
         return self._bound(Y, *self.dual_norm(Y))
 
     def _bound(self, Y: Array, norm: float, rigorous: bool) -> Bound:
-        longest = min(2.0, self.alpha / norm) if norm > 0 else 1.0
-        value = self._best_scale(Y, self.data.max_feasible_scale(Y, longest))
-        return Bound(value, rigorous and not self._coupled)
+        """Return the bound of a feasible Y of given dual norm: the greatest dual value of s Y.
 
-    def dual_norm(self, Y: Array) -> tuple[float, bool]:
+        The scales s tried are the ends, one, and the top of the parabola through three points,
+        which is exact for quadratic losses.
+        """
+        longest = min(2.0, self.alpha / norm) if norm > 0 else 1.0
+        longest = self.data.max_feasible_scale(Y, longest)
+        half = longest / 2
+        low = self.data.infimum
+        middle = self.dual_value(half, Y)
+        high = self.dual_value(longest, Y)
+        values = [-np.inf, low, middle, high]
+        if longest > 1:
+            values.append(self.dual_value(1.0, Y))
+        curvature = low - 2 * middle + high
+        if np.isfinite(curvature) and curvature < 0:
+            top = half * (1 + (low - high) / (2 * curvature))
+            values.append(self.dual_value(float(np.clip(top, 0, longest)), Y))
+        # overflow makes a dual value NaN, which proves nothing
+        best = float(np.fmax.reduce(values))
+        return Bound(best, rigorous and (self.design is None or not self.data.rowwise))
+
+    def dual_norm(self, Y: Array, level: float | None = None) -> tuple[float, bool]:
         """Return |||map*(Y)|||_* rounded up, and whether that is proven.
 
-        The norm of a large sparse table is found by an iteration.
+        A norm above a level may be cruder; that of a large sparse table is found by an iteration.
         """
-        if self.sparse and isinstance(self.gauge, Trace):
+        if self.data.layout.sparse and isinstance(self.gauge, Trace):
             return self.gradient_operator(Y).norm_and_proof()
-        polar = self.gauge.polar(self._adjoint(Y), 0)
+        G = self.map.adjoint(self.data.layout.matrix(Y))
+        polar = self.gauge.polar(G, 0) if level is None else self.gauge.polar_near(G, level)
         return polar.value, polar.rigorous
 
     def gradient_operator(self, Y: Array) -> GradientOperator:
@@ -262,9 +351,26 @@ class Convex(Problem[FactorPoint]):
         return GradientOperator(self.data.layout, Y, rows, self.gauge.scale)
 
     def feasible(self, Y: Array) -> Array:
-        """Return a dual point in the domain of L* with D'Y = 0, up to its dual norm feasible."""
-        finite = np.nan_to_num(Y, nan=0.0, posinf=0.0, neginf=0.0)
-        return self._annihilated(self.data.feasible(finite))
+        """Return a dual point in the domain of L* with D'Y = 0, up to its dual norm feasible.
+
+        A column that leaves the domain, as one of data at an end of their range does under offsets,
+        is shrunk instead.
+        """
+        design = self.design
+        data = self.data
+        Y = data.feasible(np.nan_to_num(Y, nan=0.0, posinf=0.0, neginf=0.0))
+        if design is None:
+            return Y
+        if data.rowwise:
+            return self._annihilated_in_rounds(design, Y)
+        annihilated = design.annihilate(Y, data.dual_slack(Y), data.layout)
+        if data.quadratic:
+            return annihilated
+        infeasible = data.infeasible_columns(annihilated)
+        if not infeasible.any():
+            return annihilated
+        shrunk = design.shrunk_to_orthogonal(Y, data.layout)
+        return np.where(data.layout.spread(infeasible), shrunk, annihilated)
 
     def level(self, Y: Array, target: float) -> float:
         """Return the largest dual norm at which a feasible Y, scaled, proves an optimum >= target.
@@ -293,56 +399,12 @@ class Convex(Problem[FactorPoint]):
             return float(self.alpha / max(least, 0.5))
         return 0.0
 
-    def _best_scale(self, Y: Array, longest: float) -> float:
-        """Return the greatest dual value of s Y over the scales tried.
-
-        They are the ends, one, and the top of the parabola through three points, which is exact for
-        quadratic losses.
-        """
-        half = longest / 2
-        low = self.data.infimum
-        middle = self.dual_value(half, Y)
-        high = self.dual_value(longest, Y)
-        values = [low, middle, high]
-        if longest > 1:
-            values.append(self.dual_value(1.0, Y))
-        curvature = low - 2 * middle + high
-        if np.isfinite(curvature) and curvature < 0:
-            top = half * (1 + (low - high) / (2 * curvature))
-            values.append(self.dual_value(float(np.clip(top, 0, longest)), Y))
-        # overflow makes a dual value NaN, which proves nothing
-        return max((value for value in values if not np.isnan(value)), default=-np.inf)
-
     def dual_value(self, s: float, Y: Array) -> float:
         """Return the dual objective of s Y for a feasible Y."""
         value = -self.data.conjugate(s * Y)
         if self.design is not None:
             value -= s * s * self.design.dual_cost(Y, self.data.layout)
         return value
-
-    @property
-    def _coupled(self) -> bool:
-        """Whether both rows and columns of the dual point are constrained."""
-        return self.design is not None and any(t.loss.rowwise for t in self.data.terms)
-
-    def _annihilated(self, Y: Array) -> Array:
-        """Return a dual point in the domain of L* with D'Y = 0.
-
-        A column that leaves the domain, as one of data at an end of their range does under offsets,
-        is shrunk instead.
-        """
-        design = self.design
-        data = self.data
-        if design is None:
-            return Y
-        if self._coupled:
-            return self._annihilated_in_rounds(design, Y)
-        annihilated = design.annihilate(Y, data.dual_slack(Y), data.layout)
-        infeasible = data.infeasible_columns(annihilated)
-        if not infeasible.any():
-            return annihilated
-        shrunk = design.shrunk_to_orthogonal(Y, data.layout)
-        return np.where(data.layout.spread(infeasible), shrunk, annihilated)
 
     def _annihilated_in_rounds(self, design: Design, Y: Array) -> Array:
         """Return a dual point whose rows are constrained too, with D'Y = 0.
@@ -403,7 +465,7 @@ class Convex(Problem[FactorPoint]):
         Where offsets alone explain the table that is zero, and the smallest meaningful loss takes
         its place.
         """
-        return max(1e-3 * abs(self.null_objective()), self.data.smallest_loss())
+        return max(1e-3 * abs(self._null_objective), self.data.smallest_loss())
 
     def gap_scale(self, objective: float) -> float:
         """Return the scale of a gap: the objective's size, or its excess over the least loss.
@@ -421,7 +483,7 @@ class Convex(Problem[FactorPoint]):
 
     @cached_property
     def _least_above(self) -> float:
-        return max(1e-3 * (self.null_objective() - self.data.infimum), self.data.smallest_loss())
+        return max(1e-3 * (self._null_objective - self.data.infimum), self.data.smallest_loss())
 
     @cached_property
     def _null_norm(self) -> tuple[Array, float, bool]:
@@ -437,24 +499,23 @@ class Convex(Problem[FactorPoint]):
 
     def alpha_max(self) -> float:
         """Return the dual norm of the gradient at zero, from which on Z = 0 is optimal."""
-        if self.sparse and isinstance(self.gauge, Trace):
+        if self.data.layout.sparse and isinstance(self.gauge, Trace):
             return self.gradient_operator(self.feasible(self.null_dual)).norm()
         return self._null_norm[1]
 
-    def null_bound(self) -> Bound:
-        """Return the lower bound of the optimum by Z = 0, with a cruder norm if sparse."""
-        if "_null_norm" in self.__dict__:
-            return self._bound(*self._null_norm)
-        Y = self.feasible(self.null_dual)
-        if not self.sparse:
-            polar = self.gauge.polar_near(self._adjoint(Y), self.alpha)
-            return self._bound(Y, polar.value, polar.rigorous)
-        return self._bound(Y, self.gradient_operator(Y).frobenius, isinstance(self.gauge, Trace))
-
     def first_iterates(self) -> tuple[Iterate[FactorPoint]]:
         """Return Z = 0 with its certificate, which is complete from alpha_max on."""
-        bound = self.null_bound()
-        return (Iterate(self.null, self.null_objective(), bound.value, bound.rigorous, steps=0),)
+        if "_null_norm" in self.__dict__:
+            Y, norm, rigorous = self._null_norm
+        else:
+            Y = self.feasible(self.null_dual)
+            if self.data.layout.sparse:
+                norm = self.gradient_operator(Y).frobenius
+                rigorous = isinstance(self.gauge, Trace)
+            else:
+                norm, rigorous = self.dual_norm(Y, self.alpha)
+        bound = self._bound(Y, norm, rigorous)
+        return (Iterate(self.null, self._null_objective, bound.value, bound.rigorous, steps=0),)
 
     def finished(
         self,
@@ -469,17 +530,11 @@ class Convex(Problem[FactorPoint]):
             solution = self._in_double(solution, tol)
         if given.data.layout is not self.data.layout:
             solution = self._with_dense_dual(solution)
-        if self._underflows:
+        dual = self.null.dual
+        # losses are lost to underflow where data are left to explain at no measurable loss
+        if abs(self._null_objective) < SMALLEST_NORMAL and dual is not None and dual.any():
             solution = replace(solution, status=Status.STALLED)
         return solution
-
-    @property
-    def _underflows(self) -> bool:
-        """Whether losses are lost to underflow: data are left to explain, at no measurable loss."""
-        dual = self.null.dual
-        return (
-            abs(self.null_objective()) < SMALLEST_NORMAL and dual is not None and bool(dual.any())
-        )
 
     def _with_last_bound(self, solution: Solution[FactorPoint]) -> Solution[FactorPoint]:
         """Return the solution with the bound of its own dual point, if that is better."""
@@ -523,28 +578,38 @@ class Convex(Problem[FactorPoint]):
 
         B minimizes the Moreau envelope of L, which is smooth even where L has kinks.
         """
-        if self.design is None:
-            return self.data.prox(A, rho), None
-        D = self.design.D
-        layout = self.data.layout
         data = self.data
+        design = self.design
+        if design is None:
+            return data.prox(A, rho), None
+        layout = data.layout
+        rho = np.broadcast_to(np.asarray(rho, A.dtype), A.shape)
         if B is None:
-            B = np.zeros((D.shape[1], data.shape[1]), D.dtype)
-        rho_ = np.broadcast_to(np.asarray(rho, A.dtype), A.shape)
+            B = design.no_coefficients(data.shape[1])
+        if data.quadratic:
+            for _ in range(2 if B.dtype == np.float32 else 1):
+                _, g, h = self._envelope(A + layout.apply(design.D, B), rho)
+                B = newton_step(g, h, design.D, B, design.strengths, layout)
+                if design.columns is not None:
+                    B = design.kept(B)
+        else:
 
-        def evaluate(B: Array) -> tuple[Array, Array, Array]:
-            shifted = A + layout.apply(D, B)
-            V = data.prox(shifted, rho_)
-            gap = shifted - V
-            h = data.hessian(V)
-            values = data.column_values(V) + layout.column_sums(rho_ * np.square(gap)) / 2
-            with np.errstate(invalid="ignore"):
-                curvature = np.where(np.isinf(h), rho_, rho_ * h / (h + rho_))
-            return values, rho_ * gap, curvature
+            def evaluate(B: Array) -> tuple[Array, Array, Array]:
+                V, g, h = self._envelope(A + layout.apply(design.D, B), rho)
+                costs = layout.column_sums(np.square(g) / rho) / 2
+                return data.column_values(V) + costs, g, h
 
-        B = self.design.profile(evaluate, B, rho_, layout, data.quadratic)
-        shift = layout.apply(D, B)
-        return data.prox(A + shift, rho_) - shift, B
+            B = design.minimize(evaluate, B, rho, layout)
+        shift = layout.apply(design.D, B)
+        return data.prox(A + shift, rho) - shift, B
+
+    def _envelope(self, A: Array, rho: Array) -> tuple[Array, Array, Array]:
+        """Return the prox of L at A, and gradient and curvature of its Moreau envelope there."""
+        V = self.data.prox(A, rho)
+        h = self.data.hessian(V)
+        with np.errstate(invalid="ignore"):
+            curvature = np.where(np.isinf(h), rho, rho * h / (h + rho))
+        return V, rho * (A - V), curvature
 
 
 def convex(

@@ -149,6 +149,8 @@ class Data:
         Whether every loss takes predictors on the whole line.
     rowwise : bool
         Whether a loss couples the entries of a row.
+    proximable : bool
+        Whether every loss has an elementwise prox.
     """
 
     terms: tuple[Term, ...]
@@ -160,6 +162,7 @@ class Data:
     quadratic: bool = field(init=False)
     unbounded: bool = field(init=False)
     rowwise: bool = field(init=False)
+    proximable: bool = field(init=False)
 
     def __post_init__(self) -> None:
         complete = not self.layout.sparse
@@ -167,12 +170,14 @@ class Data:
         quadratic = True
         unbounded = True
         rowwise = False
+        proximable = True
         for t in self.terms:
             complete = complete and t.w is None
             smooth = smooth and t.loss.smooth
             quadratic = quadratic and isinstance(t.loss, Squared)
             unbounded = unbounded and t.loss.unbounded
             rowwise = rowwise or t.loss.rowwise
+            proximable = proximable and t.loss.proximable
         self.__dict__.update(
             dtype=self.terms[0].x.dtype,
             complete=complete,
@@ -180,6 +185,7 @@ class Data:
             quadratic=quadratic,
             unbounded=unbounded,
             rowwise=rowwise,
+            proximable=proximable,
         )
 
     @staticmethod

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.optimize
 
-from regfactor.core.batched_newton import Evaluate, minimize_columns, newton_step, solve_columns
+from regfactor.core.batched_newton import Evaluate, minimize_columns, solve_columns
 from regfactor.core.params import Array
 from regfactor.problems.layout import Layout
 
@@ -34,7 +32,7 @@ class Design:
         """Return a column of ones: one free offset for each column of the table."""
         return Design(np.ones((n, 1), dtype))
 
-    @property
+    @cached_property
     def strengths(self) -> Array:
         """Return the ridge of each row of B."""
         return np.broadcast_to(np.asarray(self.ridge, self.D.dtype), (self.D.shape[1],))
@@ -49,9 +47,9 @@ class Design:
             return B
         return np.where(self.columns, B, 0)
 
-    def cost(self, B: Array) -> float:
-        """Return the ridge penalty."""
-        return float(self.strengths @ np.square(B, dtype=np.float64).sum(axis=1)) / 2
+    def no_coefficients(self, d: int) -> Array:
+        """Return B = 0 for a table of d columns."""
+        return np.zeros((self.D.shape[1], d), self.D.dtype)
 
     def regress(self, R: Array) -> Array:
         """Return argmin_B |R - D B|^2 / 2 + cost(B) for a complete table.
@@ -69,46 +67,12 @@ class Design:
         kept = s > max(extended.shape) * np.finfo(s.dtype).eps * s.max(initial=0)
         return U[: len(self.D), kept], s[kept], Vt[kept]
 
-    def profile(
-        self,
-        evaluate: Evaluate,
-        B: Array,
-        majorant: Array,
-        layout: Layout,
-        quadratic: bool,
-    ) -> Array:
-        """Minimize over B.
+    def minimize(self, evaluate: Evaluate, B: Array, majorant: Array, layout: Layout) -> Array:
+        """Minimize over B, each column of the table by itself.
 
         `evaluate` returns the loss of D @ B by columns, its gradient and curvature by entries.
         """
-        # one step is exact and needs no trial; in single precision another takes off its rounding
-        if quadratic:
-            for _ in range(2 if B.dtype == np.float32 else 1):
-                _, g, h = evaluate(B)
-                B = self.kept(newton_step(g, h, self.D, B, self.strengths, layout))
-            return B
         return self.kept(minimize_columns(evaluate, self.D, B, self.strengths, majorant, layout))
-
-    def profile_jointly(self, evaluate: Callable[[Array], tuple[float, Array]], B: Array) -> Array:
-        """Minimize over all of B at once, for a loss that couples its columns.
-
-        `evaluate` gives it and its gradient.
-        """
-
-        def value_and_gradient(flat: Array) -> tuple[float, Array]:
-            trial = self.kept(flat.reshape(B.shape).astype(B.dtype))
-            value, g = evaluate(trial)
-            slope = self.D.T @ g + self.strengths[:, None] * trial
-            return value + self.cost(trial), self.kept(slope).ravel().astype(np.float64)
-
-        flat, _, _ = scipy.optimize.fmin_l_bfgs_b(
-            value_and_gradient,
-            B.ravel(),
-            factr=10.0,
-            pgtol=1e-10,
-            maxiter=500,
-        )
-        return self.kept(np.asarray(flat, B.dtype).reshape(B.shape))
 
     def annihilate(self, Y: Array, h: Array, layout: Layout) -> Array:
         """Return Y - H D (D'HD)^-1 D'Y over the free rows, so that D'Y = 0 there.

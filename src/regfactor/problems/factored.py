@@ -11,11 +11,15 @@ from typing import Any
 import numpy as np
 
 from regfactor.core.factors import FactorPoint, Factors
+from regfactor.core.loop import Limits
 from regfactor.core.params import Array, UnsupportedProblem, is_number, require_part
 from regfactor.penalties import Free, NonNegative, OneHot, Penalty, Simplex, Smooth
 from regfactor.problems.base import Problem
 from regfactor.problems.data import Data
 from regfactor.problems.design import Design
+
+LBFGS = "regfactor.solvers.lbfgs:Lbfgs"
+ALTERNATING = "regfactor.solvers.alternating:Alternating"
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +43,13 @@ class Factored(Problem[FactorPoint]):
     row_weights: Array | None = None
     design: Design | None = None
     extra_components: Array | None = None
-    solvers = ("regfactor.solvers.lbfgs:Lbfgs", "regfactor.solvers.alternating:Alternating")
+    solvers = (LBFGS, ALTERNATING)
+
+    def candidates(self, limits: Limits) -> tuple[str, ...]:
+        """Return the one solver: losses that couple the columns of a row have no faster one."""
+        if self.smooth and self.data.rowwise:
+            return (LBFGS,)
+        return (ALTERNATING,)
 
     @property
     def extra_rows(self) -> Array:

@@ -17,7 +17,6 @@ from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.penalties import Trace
 from regfactor.problems import Bound, Convex
 from regfactor.solvers.base import Solver
-from regfactor.solvers.fista import without_column_scale
 
 RATIO = 3.0  # residuals further apart than this make the penalty change
 CHANGES = 60
@@ -87,21 +86,25 @@ class Splitting:
     def __init__(self, problem: Convex, start: FactorPoint, relaxation: float) -> None:
         self.problem = problem
         self.relaxation = relaxation
-        self.gauge, self.e = without_column_scale(problem.gauge)
+        self.gauge, self.e = problem.gauge.without_column_scale()
         self.s = self.e * problem.map.diagonal
         self.F = Factors(start.factors.Phi, start.factors.C / self.e)
         self.Q = self.F.dense()
         self.B = start.coefficients
         self.W = self.Q
-        (self.rho, self.least) = self._first_penalty()
+        # rho by the size of a Newton step from zero
+        null = problem.predictor(problem.null.factors, problem.null.coefficients)
+        step = problem.data.newton_displacement(null) / self.s
+        size = self.gauge.polar(step, 0).value
+        self.rho = float(30 * problem.alpha / size) if size > 0 else 1.0
+        self.least = 0.1 * float(np.linalg.norm(step))
         self.changes = 0
         self.examined = 0
         self.use_gradient = False
         self.use_loss_step = False
         self.svt = Thresholding()
-        if start.dual is not None:
-            dual = start.dual
-        else:
+        dual = start.dual
+        if dual is None:
             dual = problem.dual_point(self.Z, self.B)
         self.U = -dual * self.s / self.rho
 
@@ -123,7 +126,7 @@ class Splitting:
         Z = self.Z
         dual = self.dual
         self.problem = problem
-        self.gauge, self.e = without_column_scale(problem.gauge)
+        self.gauge, self.e = problem.gauge.without_column_scale()
         self.s = self.e * problem.map.diagonal
         self.Q = Z / self.e
         self.F = Factors(self.F.Phi, np.asarray(np.linalg.lstsq(self.F.Phi, self.Q, rcond=None)[0]))
@@ -134,7 +137,10 @@ class Splitting:
         """Take some steps, then balance the residuals."""
         for _ in range(steps):
             last = self.Q
-            self.W = self._loss_step()
+            A = self.Q - self.U
+            A *= self.s
+            P, self.B = self.problem.prox(A, self.rho / np.square(self.s), self.B)
+            self.W = P / self.s
             relaxed = self.relaxation * self.W
             relaxed += (1 - self.relaxation) * last
             relaxed += self.U
@@ -231,12 +237,6 @@ class Splitting:
             return bounds[self.use_gradient]
         return self.problem.bound(self.problem.dual_point(Z, B) if self.use_gradient else self.dual)
 
-    def _loss_step(self) -> Array:
-        A = self.Q - self.U
-        A *= self.s
-        P, self.B = self.problem.prox(A, self.rho / np.square(self.s), self.B)
-        return P / self.s
-
     def _gauge_step(self, W: Array) -> Factors:
         """Return the prox of the gauge; of the trace norm in the block of the last step."""
         t = float(self.problem.alpha / self.rho)
@@ -267,20 +267,6 @@ class Splitting:
         self.rho = self.rho * factor
         self.U = self.U / factor
 
-    def _first_penalty(self) -> tuple[float, float]:
-        """Return rho by the size of a Newton step from zero, and a tenth of its norm."""
-        null = self.problem.null
-        way = (
-            self.problem.data.newton_displacement(
-                self.problem.predictor(null.factors, null.coefficients),
-            )
-            / self.s
-        )
-        size = self.gauge.polar(way, 0).value
-        return (float(30 * self.problem.alpha / size) if size > 0 else 1.0), 0.1 * float(
-            np.linalg.norm(way),
-        )
-
 
 class Thresholding:
     """Singular value thresholding in a block of right singular vectors kept between steps.
@@ -301,20 +287,20 @@ class Thresholding:
 
     def __call__(self, W: Array, t: float) -> tuple[Array, Array, Array]:
         """Return left vectors, values - t and right vectors of the singular values of W above t."""
-        values, V = self._leading(W, t)
-        k = int((values > t).sum())
-        self.block = V[:, : k + SPARE]
-        return W @ (V[:, :k] / values[:k]), values[:k] - t, V[:, :k]
-
-    def _leading(self, W: Array, t: float) -> tuple[Array, Array]:
         self.age += 1
+        exact = True
         if self.age < REFRESH and W.shape[1] >= max(WIDE, NARROW * self.block.shape[1]):
             Q, _ = np.linalg.qr(W.T @ (W @ self.block))
             values, T = spectrum(W @ Q)
-            if values[-2] <= t:  # else the block may be too narrow for all that is above t
-                return values, Q @ T
-        self.age = 0
-        return spectrum(W)
+            V = Q @ T
+            # else the block may be too narrow for all that is above t
+            exact = not values[-2] <= t
+        if exact:
+            self.age = 0
+            values, V = spectrum(W)
+        k = int((values > t).sum())
+        self.block = V[:, : k + SPARE]
+        return W @ (V[:, :k] / values[:k]), values[:k] - t, V[:, :k]
 
 
 def spectrum(W: Array) -> tuple[Array, Array]:

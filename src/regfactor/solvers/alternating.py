@@ -64,9 +64,6 @@ class Alternating(Solver):
     def for_limits(cls, limits: Limits) -> Alternating:
         return cls(limits.random_state)
 
-    def suits(self, problem: Factored, limits: Limits) -> bool:
-        return True
-
     def iterates(
         self,
         problem: Factored,

@@ -49,8 +49,8 @@ class Solver(Params, abc.ABC):
             return False
         return True
 
-    def suits(self, problem: Any, limits: Limits) -> bool:
-        """Return whether to take this solver before those that a problem names after it."""
+    def suits(self, problem: Any) -> bool:
+        """Return whether to take this solver before the candidates after it."""
         return self.accepts(problem)
 
     def prepare(self, problem: Any) -> Any:

@@ -137,25 +137,18 @@ def solve_from(
 
 
 def choose_solver(problem: Problem[Any], limits: Limits | None = None) -> Solver:
-    """Return the first solver that suits a problem, of those it names."""
+    """Return the first candidate that suits a problem, or else the last."""
     limits = limits or Limits()
-    for name in problem.solvers:
-        solver = solver_class(name).for_limits(limits)
-        if solver.suits(problem, limits):
-            return solver
-    raise UnsupportedProblem(
-        f"None of the solvers of {type(problem).__name__} suits it: {', '.join(problem.solvers)}.",
-    )
+    names = problem.candidates(limits)
+    for name in names:
+        module, _, own = name.partition(":")
+        solver: Solver = getattr(import_module(module), own).for_limits(limits)
+        if name is names[-1] or solver.suits(problem):
+            break
+    return solver
 
 
 def prepared(problem: Stated) -> Stated:
     """Return a problem in the layout that its solver will use."""
     ready: Stated = choose_solver(problem).prepare(problem)
     return ready
-
-
-def solver_class(name: str) -> type[Solver]:
-    """Return the class that a problem names by "package.module:Class"."""
-    module, _, own = name.partition(":")
-    found: type[Solver] = getattr(import_module(module), own)
-    return found

@@ -8,14 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from regfactor.core.factors import FactorPoint
-from regfactor.core.loop import Iterate, Limits
-from regfactor.core.params import Array, UnsupportedProblem
-from regfactor.losses import Squared
+from regfactor.core.loop import Iterate
+from regfactor.core.params import UnsupportedProblem
 from regfactor.penalties import Columns, Rows, Trace
 from regfactor.problems import Convex
 from regfactor.solvers.base import Solver
-
-CONSTANT = 1e-12  # relative spread below which numbers are the same
 
 
 def has_closed_form(problem: Convex) -> bool:
@@ -29,26 +26,8 @@ def has_closed_form(problem: Convex) -> bool:
         return False
     if design is not None and not (isinstance(gauge, Trace) and not np.any(design.strengths)):
         return False
-    h = curvature(problem)
+    h = problem.row_curvature
     return h is not None and (np.ndim(h) == 0 or isinstance(gauge, Rows))
-
-
-def curvature(problem: Convex) -> float | Array | None:
-    """Return the curvature of the loss in Z if it is one number, or one for each row.
-
-    None otherwise.
-    """
-    scale = problem.map.diagonal
-    if scale is None or not all(isinstance(t.loss, Squared) for t in problem.data.terms):
-        return None
-    if problem.data.complete and np.ndim(scale) == 0:
-        return float(scale) ** 2
-    h = problem.data.hessian(np.zeros(problem.data.shape, problem.data.dtype)) * np.square(scale)
-    if np.ptp(h, axis=1).max() > CONSTANT * h.max():
-        return None
-    if np.ptp(h) <= CONSTANT * h.max():
-        return float(h[0, 0])
-    return np.asarray(h[:, 0])
 
 
 @dataclass
@@ -66,16 +45,13 @@ class ClosedForm(Solver):
                 "Use Admm.",
             )
 
-    def suits(self, problem: Convex, limits: Limits) -> bool:
-        return limits.max_rank is None and not problem.sparse and has_closed_form(problem)
-
     def iterates(
         self,
         problem: Convex,
         start: FactorPoint | None,
     ) -> Iterator[Iterate[FactorPoint]]:
         """Yield the solution."""
-        h = curvature(problem)
+        h = problem.row_curvature
         assert h is not None
         # a row with nothing observed stays zero
         h = np.where(h > 0, h, 1.0) if isinstance(h, np.ndarray) else h

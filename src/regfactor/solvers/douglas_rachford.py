@@ -66,9 +66,6 @@ class DouglasRachford(Solver):
     def for_limits(cls, limits: Limits) -> DouglasRachford:
         return cls(limits.tol)
 
-    def suits(self, problem: Convex, limits: Limits) -> bool:
-        return isinstance(problem.map, Lags) and self.accepts(problem)
-
     def iterates(
         self,
         problem: Convex,

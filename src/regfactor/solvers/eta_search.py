@@ -57,16 +57,13 @@ class EtaSearch(Solver):
         solver: Solver = Admm()
         if problem.data.layout.sparse:
             solver = FactoredFista()
-        elif not all(t.loss.proximable for t in problem.data.terms):
+        elif not problem.data.proximable:
             solver = Fista()
         solver.check(inner)
 
     @classmethod
     def for_limits(cls, limits: Limits) -> EtaSearch:
         return cls(tol=limits.tol, random_state=limits.random_state)
-
-    def suits(self, problem: Convex, limits: Limits) -> bool:
-        return isinstance(problem.gauge, TwoView)
 
     def prepare(self, problem: Convex) -> Convex:
         """Return a large problem with many missing entries on its observed entries alone."""
@@ -121,7 +118,7 @@ class EtaSearch(Solver):
                 start,
                 FactoredFista(SHARE * self.tol, random_state=self.random_state),
             )
-        if all(t.loss.proximable for t in problem.data.terms):
+        if problem.data.proximable:
             return _Split(problem, start, self)
         return _Steps(problem, start, self.every)
 

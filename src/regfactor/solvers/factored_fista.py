@@ -21,12 +21,12 @@ from regfactor.core.loop import Iterate, Limits
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.penalties import Trace
 from regfactor.problems import Bound, Convex
+from regfactor.problems.convex import LARGE_TABLE
 from regfactor.problems.gradient_operator import LARGEST_EIGH, GradientOperator
 from regfactor.solvers.admm import spectrum
 from regfactor.solvers.base import Solver
 from regfactor.solvers.sweeps import first_atoms, sweep
 
-LARGE_TABLE = 10_000  # entries from which on proximal steps in factors are the fastest
 HUGE_TABLE = 10_000_000  # entries from which on no other solver is considered
 # alpha over the Euclidean norm of the gradient at zero, below which nearly all ranks are used
 WEAK_ALPHA = 1e-3
@@ -114,12 +114,8 @@ class FactoredFista(Solver):
     def for_limits(cls, limits: Limits) -> FactoredFista:
         return cls(limits.tol, limits.max_rank, random_state=limits.random_state)
 
-    def suits(self, problem: Convex, limits: Limits) -> bool:
-        if limits.max_rank is not None or problem.sparse:
-            return True
-        if np.prod(problem.data.shape) < LARGE_TABLE or not self.accepts(problem):
-            return False
-        return not splits_better(self.prepare(problem))
+    def suits(self, problem: Convex) -> bool:
+        return self.accepts(problem) and not splits_better(self.prepare(problem))
 
     def prepare(self, problem: Convex) -> Convex:
         """Return a large problem with many missing entries on its observed entries alone."""

@@ -9,9 +9,8 @@ import numpy as np
 
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.line_search import backtrack
-from regfactor.core.loop import Iterate, Limits
+from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
-from regfactor.penalties import Gauge, Trace
 from regfactor.problems import Convex
 from regfactor.solvers.base import Solver
 
@@ -41,9 +40,6 @@ class Fista(Solver):
                 f"Fista needs a gauge with a prox, which {problem.gauge} has not. Use EtaSearch.",
             )
 
-    def suits(self, problem: Convex, limits: Limits) -> bool:
-        return True
-
     def iterates(
         self,
         problem: Convex,
@@ -65,7 +61,7 @@ class FistaState:
         self._begin(start.factors)
 
     def _begin(self, Z: Factors) -> None:
-        self.gauge, self.e = without_column_scale(self.problem.gauge)
+        self.gauge, self.e = self.problem.gauge.without_column_scale()
         self.F = Factors(Z.Phi, Z.C / self.e)
         self.Q = self.F.dense()
         self.V = self.Q
@@ -130,13 +126,6 @@ class FistaState:
             bound.rigorous,
             steps=steps,
         )
-
-
-def without_column_scale(gauge: Gauge) -> tuple[Gauge, Array | float]:
-    """Return a gauge with a prox and the column scale e such that |||Z||| = gauge(Z / e)."""
-    if isinstance(gauge, Trace) and np.ndim(gauge.scale):
-        return Trace(), np.asarray(gauge.scale)
-    return gauge, 1.0
 
 
 def _first_curvature(problem: Convex, e: Array | float) -> float:

@@ -38,10 +38,6 @@ class Lbfgs(Solver):
     def for_limits(cls, limits: Limits) -> Lbfgs:
         return cls(random_state=limits.random_state)
 
-    def suits(self, problem: Factored, limits: Limits) -> bool:
-        """Losses that couple the columns of a row have no faster solver."""
-        return problem.smooth and problem.data.rowwise
-
     def iterates(
         self,
         problem: Factored,

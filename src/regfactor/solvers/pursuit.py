@@ -82,9 +82,6 @@ class Pursuit(Solver):
     def for_limits(cls, limits: Limits) -> Pursuit:
         return cls(limits.tol)
 
-    def suits(self, problem: Convex, limits: Limits) -> bool:
-        return limits.max_rank is None and self.accepts(problem)
-
     def iterates(
         self,
         problem: Convex,

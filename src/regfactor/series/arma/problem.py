@@ -74,11 +74,6 @@ class ArmaProblem(Convex):
     units: Units
     input_units: Units
     predictor_units: Units
-    # the first for squared loss, the second for the others
-    solvers = (
-        "regfactor.solvers.douglas_rachford:DouglasRachford",
-        "regfactor.solvers.fista:Fista",
-    )
 
     @staticmethod
     def of(series: Series, specification: Specification) -> ArmaProblem:
