@@ -275,12 +275,36 @@ def test_classes_are_filled_with_probabilities(labeled):  # noqa: F811
     scored = command("score", model, labeled, "--json")
     assert scored.code == 0 and scored.record["fitted_by"] == "label"
     again = cells(labeled.with_name("people.score.csv"))
-    assert (again["risk"] == after["risk"]).all() and (
-        again["risk_probability"] == after["risk_probability"]
-    ).all()
+    for name in ("risk", "risk_probability", "risk_set"):
+        assert (again[name] == after[name]).all()
+    assert (after["risk_set"][given] == "").all()
+    sets = [cell.split("|") for cell in after["risk_set"][~given]]
+    assert all(label in names for label, names in zip(after["risk"][~given], sets, strict=True))
+    assert np.mean([label in names for label, names in zip(truth[~given], sets, strict=True)]) > 0.8
+    assert "set of classes that holds its own" in page_text(labeled)
     scope = {}
     exec(code_of(labeled.with_name("people.label.html")), scope)
     assert (np.asarray(scope["filled"])[~given] == after["risk"][~given]).all()
+
+
+def page_text(path):
+    page = path.with_name(f"{path.stem}.label.html").read_text(encoding="utf-8")
+    return " ".join(page.split())
+
+
+@pytest.mark.parametrize("target", ["risk", "cost"])
+def test_sets_and_intervals_of_too_few_labels_are_not_given(labeled, target):  # noqa: F811
+    frame = cells(labeled)
+    for at in np.flatnonzero(frame[target] != "")[8:]:
+        frame.loc[at, target] = ""
+    frame.to_csv(labeled, index=False)
+    other = {"risk": "cost", "cost": "risk"}[target]
+    done = command("label", labeled, "--target", target, "--ignore", other)
+    assert done.code == 0, done
+    names = list(cells(labeled.with_name("people.label.csv")).columns)
+    assert not {f"{target}_set", f"{target}_lower"} & set(names)
+    said = "cannot be given with 8 labels: at level 0.9 at least 9 are needed"
+    assert said in page_text(labeled)
 
 
 def test_numbers_are_filled_with_intervals_that_hold(labeled):  # noqa: F811
@@ -304,7 +328,9 @@ def test_numbers_are_filled_with_intervals_that_hold(labeled):  # noqa: F811
     ).all()
     assert command("score", model, labeled).code == 0
     again = cells(labeled.with_name("people.score.csv"))
-    np.testing.assert_allclose(again["cost"][new].astype(float), said, rtol=1e-5)
+    for name in ("cost", "cost_lower", "cost_upper"):
+        found = again[name][new].astype(float)
+        np.testing.assert_allclose(found, after[name][new].astype(float), rtol=1e-12)
     scope = {}
     exec(code_of(labeled.with_name("people.label.html")), scope)
     np.testing.assert_allclose(np.asarray(scope["filled"])[new], said, rtol=1e-4)

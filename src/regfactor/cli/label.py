@@ -15,7 +15,14 @@ from regfactor.cli.columns import Understood
 from regfactor.cli.complete import fill
 from regfactor.cli.encode import encoder, features, plain, rows_of, varied
 from regfactor.cli.job import Job
-from regfactor.cli.labeled import Labeled, Predicted, Unit, add_labels
+from regfactor.cli.labeled import (
+    LEVEL,
+    HeldOutLabels,
+    Labeled,
+    Unit,
+    add_labels,
+    predict_rows,
+)
 from regfactor.cli.statements import Statement, constraints, parse
 from regfactor.cli.targets import Target, target_of
 from regfactor.core.params import Array
@@ -27,14 +34,7 @@ from regfactor.model_selection.candidates import (
     default_candidates,
     sample_rows,
 )
-from regfactor.model_selection.cross_conformal import (
-    LEVEL,
-    CrossFit,
-    class_probabilities,
-    correct_rows,
-    cross_fit,
-    intervals,
-)
+from regfactor.model_selection.conformal import Conformal
 
 # rows that the final model is fitted to; every row is labeled
 MAX_FITTED_LABELED = 20_000
@@ -63,7 +63,6 @@ def run(
     seen.require(1, "label")
     done = _labeled(job, seen, target, statements)
     label_report.say(job, done)
-    half = label_report.half_width(done)
     info = {
         "columns": seen.kinds,
         "target": name,
@@ -71,11 +70,11 @@ def run(
         "classes": target.classes,
         "center": done.unit.center,
         "scale": done.unit.scale,
-        "half_width": half,
         "level": LEVEL,
         "spelled": [_as_python(label) for label in spellings(table.raw[name], target)],
     }
-    job.finish(_written(done), label_report.page(job, done), done.model, info)
+    model = make_pipeline(done.encoder, done.model)
+    job.finish(_written(done), label_report.page(job, done), model, info)
 
 
 def _labeled(job: Job, seen: Understood, target: Target, statements: list[Statement]) -> Labeled:
@@ -99,14 +98,15 @@ def _labeled(job: Job, seen: Understood, target: Target, statements: list[Statem
             "every row was labeled.",
         )
     fitted_task = task.of_rows(rows)
-    model = _fitted(job, result.winner, X[rows], fitted_task)
-    crossed = None
-    if result.comparison is not None:
-        with job.console.progress("evaluating it on held-out labels"):
-            crossed = cross_fit(result.winner, X[rows], fitted_task)
-            if statements:
-                _warn_of_statements(job, crossed, result.candidates[-1], X[rows], fitted_task)
-    predicted = _predicted(model, X, fitted_task, crossed, unit)
+    calibrate = result.comparison is not None
+    model = _fitted(job, result.winner, X[rows], fitted_task, calibrate)
+    held_out = None
+    if calibrate:
+        y = fitted_task.y[result.winner.rows(fitted_task)]
+        held_out = HeldOutLabels.of(model, y, unit)
+    if held_out is not None and statements:
+        _warn_of_statements(job, held_out, result.candidates[-1], X[rows], fitted_task)
+    predicted = predict_rows(model, X, unit)
     if target.is_classification:
         _warn_of_one_class(job, predicted.values[~target.labeled], target)
     return Labeled(
@@ -114,9 +114,10 @@ def _labeled(job: Job, seen: Understood, target: Target, statements: list[Statem
         target=target,
         statements=statements,
         contest=result,
-        model=make_pipeline(encode, model),
+        encoder=encode,
+        model=model,
         predicted=predicted,
-        crossed=crossed,
+        held_out=held_out,
         learned=rows,
         unit=unit,
     )
@@ -153,14 +154,18 @@ def _expectation(
 
 def _warn_of_statements(
     job: Job,
-    stated: CrossFit,
+    stated: HeldOutLabels,
     supervised: Candidate,
     X: Any,
     task: LabeledTask,
 ) -> None:
     """Note if labels are predicted better without the statements, which are followed anyway."""
-    with_them = correct_rows(stated, task).mean()
-    without = correct_rows(cross_fit(supervised, X, task), task).mean()
+    with_them = stated.correct.mean()
+    without = HeldOutLabels.of(
+        _calibrated(supervised, X, task),
+        task.y[supervised.rows(task)],
+        Unit(),
+    ).correct.mean()
     if without > with_them:
         job.console.note(
             f"On held-out labels {supervised.name} without the statements is right in "
@@ -173,42 +178,44 @@ def _warn_of_one_class(job: Job, predicted: Array, target: Target) -> None:
     """Note if all rows are put in one class though several are known."""
     if len(predicted) < 2 or len(target.classes) < 2:
         return
-    if len(np.unique(predicted)) == 1:
+    if len(set(predicted)) == 1:
         job.console.note(
-            f"All {len(predicted):,} rows were labeled {target.classes[predicted[0]]!r}: the "
+            f"All {len(predicted):,} rows were labeled {predicted[0]!r}: the "
             "columns and the labels given do not separate the classes. Label some more rows of "
             "the others before you use this.",
         )
 
 
-def _fitted(job: Job, winner: Candidate, X: Any, task: LabeledTask) -> Any:
+def _fitted(job: Job, winner: Candidate, X: Any, task: LabeledTask, calibrate: bool) -> Any:
     """Return the final model; whether it converged decides the exit code."""
     iterates = "callback" in winner.model.get_params()
     with job.console.progress(f"fitting {winner.name}") as report:
         if iterates:
             winner = replace(winner, model=clone(winner.model).set_params(callback=report))
-        model = winner.fit(X, task)
+        if calibrate:
+            model = _calibrated(winner, X, task)
+            parts = [model.estimator, model.estimator_, *model.estimators_]
+        else:
+            model = winner.fit(X, task)
+            parts = [model]
     if iterates:
-        model.set_params(callback=None)
-        job.converged &= model.status_.converged
+        job.converged &= parts[int(calibrate)].status_.converged
+        for part in parts:
+            part.set_params(callback=None)
     return model
 
 
-def _predicted(
-    model: Any,
-    X: Any,
-    task: LabeledTask,
-    crossed: CrossFit | None,
-    unit: Unit,
-) -> Predicted:
-    """Return the predictions of every row: classes with probabilities, or numbers with limits."""
-    if task.is_classification:
-        P = class_probabilities(model, X, task)
-        return Predicted(P.argmax(axis=1), probabilities=P.max(axis=1))
-    limits = None if crossed is None else intervals(crossed, task, X)
-    if limits is not None:
-        limits = limits.in_units(unit.center, unit.scale)
-    return Predicted(unit.restore(np.asarray(model.predict(X))), limits=limits)
+def _calibrated(candidate: Candidate, X: Any, task: LabeledTask) -> Conformal:
+    """Return a candidate with sets or intervals by cross-validation over the labels."""
+    model = Conformal(
+        candidate.model,
+        LEVEL,
+        n_folds=task.n_folds,
+        unlabeled=float("nan"),
+        random_state=0,
+    )
+    rows = candidate.rows(task)
+    return model.fit(X[rows], task.y[rows])
 
 
 def _written(done: Labeled) -> Any:
@@ -217,9 +224,10 @@ def _written(done: Labeled) -> Any:
     table = done.seen.table
     out = table.raw.copy()
     at = np.flatnonzero(~target.labeled)
+    spelled: dict[str, Any] = {}
     if target.is_classification:
-        spelled = spellings(table.raw[target.name], target)
-        labels = [spelled[j] for j in done.predicted.values[at]]
+        spelled = dict(zip(target.classes, spellings(table.raw[target.name], target), strict=True))
+        labels = [spelled[name] for name in done.predicted.values[at]]
         column = out[target.name].astype(object)
         # a last None keeps the array one-dimensional whatever the labels are
         column.iloc[at] = np.array([*labels, None], dtype=object)[:-1]
@@ -228,7 +236,7 @@ def _written(done: Labeled) -> Any:
         out[target.name] = column
     else:
         fill(out, target.name, at, done.predicted.values[at], table)
-    add_labels(out, target.name, target.labeled, done.predicted.details, table)
+    add_labels(out, target.name, target.labeled, done.predicted.details(spelled), table)
     return out
 
 

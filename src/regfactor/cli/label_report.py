@@ -9,10 +9,9 @@ import numpy as np
 from regfactor.cli.encode import encoder_code, encoder_imports
 from regfactor.cli.errors import count
 from regfactor.cli.job import Job
-from regfactor.cli.labeled import Labeled
+from regfactor.cli.labeled import LEVEL, Labeled
 from regfactor.cli.report_sections import Report
-from regfactor.core.params import Array
-from regfactor.model_selection.cross_conformal import LEVEL, CrossFit, correct_rows
+from regfactor.fitting.conformal import too_few_labels_message
 from regfactor.report import Figure, Grid, Note, Page, Section, Text, number
 from regfactor.report.figures import bars, histogram, scores
 
@@ -23,7 +22,7 @@ HIGH_PROBABILITY = 0.9
 def say(job: Job, done: Labeled) -> None:
     """Print the result, and add it to the record."""
     console = job.console
-    model = done.model[-1]
+    model = done.winner
     console.say(lead(done))
     console.say(done.contest.verdict)
     report = getattr(model, "constraint_report_", None)
@@ -49,7 +48,7 @@ def say(job: Job, done: Labeled) -> None:
 def lead(done: Labeled) -> str:
     """Return what was done and how well it does, in a sentence or two."""
     target = done.target
-    how = f" {_skill(done)}" if done.crossed is not None else ""
+    how = f" {_skill(done)}" if done.held_out is not None else ""
     return (
         f"{count(target.n_unlabeled, 'row')} labeled from {count(target.n_labeled, 'label')} in "
         f"{target.name!r} by {done.contest.winner.name}.{how}"
@@ -71,48 +70,31 @@ def _skill(done: Labeled) -> str:
 
 def trust(done: Labeled) -> dict[str, Any]:
     """Return the errors on labeled rows that were held out."""
-    if done.crossed is None:
+    held_out = done.held_out
+    if held_out is None:
         return {}
-    rows = done.crossed.rows
-    target = done.target
-    y = target.y[done.learned][rows]
-    if target.is_classification:
-        hits = correct_rows(done.crossed, target.of_rows(done.learned))
-        sure = done.crossed.predictions.max(axis=1) >= HIGH_PROBABILITY
-        common = max(np.mean(y == name) for name in target.classes)
+    y = held_out.y
+    if done.target.is_classification:
+        hits = held_out.correct
+        sure = held_out.predictions.max(axis=1) >= HIGH_PROBABILITY
+        common = max(np.mean(y == name) for name in done.target.classes)
+        sets = done.predicted.sets
         return {
-            "labels": len(rows),
+            "labels": len(y),
             "accuracy": float(hits.mean()),
             "commonest": float(common),
             "sure": int(sure.sum()),
             "sure_right": float(hits[sure].mean()) if sure.any() else None,
+            "set_size": None if sets is None else float(np.mean([len(own) for own in sets])),
         }
-    errors = _held_out_errors(done, done.crossed)
     simple = np.abs(y - np.median(y))
     limits = done.predicted.limits
     return {
-        "labels": len(rows),
-        "error": float(errors.mean()),
+        "labels": len(y),
+        "error": float(held_out.errors.mean()),
         "simple_error": float(simple.mean()),
         "interval": None if limits is None else float(np.median(limits.upper - limits.lower)),
     }
-
-
-def _held_out_errors(done: Labeled, crossed: CrossFit) -> Array:
-    """Return the absolute errors of a regression on held-out labels, in units of the table."""
-    y = done.target.y[done.learned]
-    return np.abs(y[crossed.rows] - done.unit.restore(crossed.predictions))
-
-
-def half_width(done: Labeled) -> float | None:
-    """Return the LEVEL quantile of the errors on held-out labels, for intervals of new rows."""
-    if done.target.is_classification or done.crossed is None:
-        return None
-    errors = np.sort(_held_out_errors(done, done.crossed))
-    k = int(np.ceil(LEVEL * (len(errors) + 1)))
-    if k <= len(errors):
-        return float(errors[k - 1])
-    return None
 
 
 def page(job: Job, done: Labeled) -> Page:
@@ -139,7 +121,7 @@ def page(job: Job, done: Labeled) -> Page:
         trust=_trust(done),
         imports=_imports(done),
         code=_code(done),
-        model=done.model[-1],
+        model=done.winner,
         about_data=f"The target is {target.sentence()}.",
         after_result=_statements(done),
     )
@@ -167,62 +149,74 @@ def _story(done: Labeled) -> str:
 
 
 def _result(done: Labeled) -> list[Any]:
-    new = ~done.target.labeled
-    target = done.target
-    blocks: list[Any] = []
-    if target.is_classification:
-        shares = [
-            float(np.mean(done.predicted.values[new] == j)) for j in range(len(target.classes))
-        ]
-        given = [
-            float(np.mean(target.y[target.labeled] == c)) if target.labeled.any() else 0.0
-            for c in target.classes
-        ]
-        svg = bars(
-            target.classes,
-            shares,
-            "share of the rows",
-            marks=given if target.labeled.any() else None,
-            mark_label="among the labels given",
-            value_label="among the rows labeled",
-            percent=True,
-        )
-        blocks.append(Figure(svg, "How often each class was said."))
-        assert done.predicted.probabilities is not None
-        svg = histogram(
-            done.predicted.probabilities[new],
-            "probability of the class that was said",
-            span=(0.0, 1.0),
-        )
-        blocks.append(
-            Figure(
-                svg,
-                "How sure the model is. "
-                f"{np.mean(done.predicted.probabilities[new] >= HIGH_PROBABILITY):.0%} of the rows "
-                f"are labeled with a probability of {HIGH_PROBABILITY:.0%} or more; look at the "
-                "others first.",
-            ),
-        )
+    if done.target.is_classification:
+        blocks = _classes_result(done)
     else:
-        blocks.append(
-            Figure(histogram(done.predicted.values[new], target.name), "What was filled in."),
-        )
-        if done.predicted.limits is not None:
-            width = np.median((done.predicted.limits.upper - done.predicted.limits.lower)[new])
-            blocks.append(
-                Text(
-                    f"Every filled row has a {LEVEL:.0%} interval; the median width is "
-                    f"{number(width)}.",
-                ),
-            )
-        else:
-            blocks.append(
-                Note(
-                    f"There are too few labels for {LEVEL:.0%} intervals: at least 10 are needed."
-                ),
-            )
+        blocks = _numbers_result(done)
     if done.contest.comparison is not None:
         blocks.append(_scores(done))
+    return blocks
+
+
+def _classes_result(done: Labeled) -> list[Any]:
+    target = done.target
+    new = ~target.labeled
+    shares = [float(np.mean(done.predicted.values[new] == name)) for name in target.classes]
+    marks = None
+    if target.labeled.any():
+        given = target.y[target.labeled]
+        marks = [float(np.mean(given == name)) for name in target.classes]
+    shown = bars(
+        target.classes,
+        shares,
+        "share of the rows",
+        marks=marks,
+        mark_label="among the labels given",
+        value_label="among the rows labeled",
+        percent=True,
+    )
+    assert done.predicted.probabilities is not None
+    probabilities = done.predicted.probabilities[new]
+    sure = np.mean(probabilities >= HIGH_PROBABILITY)
+    caption = (
+        f"How sure the model is. {sure:.0%} of the rows are labeled with a probability of "
+        f"{HIGH_PROBABILITY:.0%} or more; look at the others first."
+    )
+    axis = "probability of the predicted class"
+    blocks: list[Any] = [
+        Figure(shown, "How often each class was predicted."),
+        Figure(histogram(probabilities, axis, span=(0.0, 1.0)), caption),
+    ]
+    if done.predicted.sets is not None:
+        sizes = np.array([len(names) for names in done.predicted.sets])[new]
+        blocks.append(
+            Text(
+                f"Every filled row has a set of classes that holds its own in {LEVEL:.0%} of the "
+                f"rows; {np.mean(sizes == 1):.0%} of the sets are a single class.",
+            ),
+        )
+    elif done.why_no_limits:
+        blocks.append(Note(done.why_no_limits))
+    return blocks
+
+
+def _numbers_result(done: Labeled) -> list[Any]:
+    new = ~done.target.labeled
+    shown = histogram(done.predicted.values[new], done.target.name)
+    blocks: list[Any] = [Figure(shown, "What was filled in.")]
+    if done.predicted.limits is not None:
+        lower, upper = done.predicted.limits
+        width = np.median((upper - lower)[new])
+        blocks.append(
+            Text(
+                f"Every filled row has a {LEVEL:.0%} interval; the median width is "
+                f"{number(width)}.",
+            ),
+        )
+    elif done.why_no_limits:
+        blocks.append(Note(done.why_no_limits))
+    else:
+        blocks.append(Note(too_few_labels_message("An interval", done.target.n_labeled, LEVEL)))
     return blocks
 
 
@@ -246,7 +240,7 @@ def _scores(done: Labeled) -> Figure:
 
 
 def _statements(done: Labeled) -> Section | None:
-    report = getattr(done.model[-1], "constraint_report_", None)
+    report = getattr(done.winner, "constraint_report_", None)
     if report is None or not done.statements:
         return None
     lines = [
@@ -290,12 +284,12 @@ def _trust(done: Labeled) -> list[Any]:
                 f"({count(t['sure'], 'row')}), {t['sure_right']:.0%} were right.",
             ),
         )
-    if not target.is_classification and done.predicted.limits is not None:
+    if done.predicted.limits is not None or done.predicted.sets is not None:
+        what = "Sets" if target.is_classification else "Intervals"
         blocks.append(
             Text(
-                f"Intervals are made of errors on unseen labels (CV+): about {LEVEL:.0%} of rows "
-                f"like the labeled ones lie within, and at least {2 * LEVEL - 1:.0%} are "
-                "guaranteed to.",
+                f"{what} are made of errors on unseen labels (CV+), for rows like the labeled "
+                f"ones. {done.model.coverage_}",
             ),
         )
     if t["labels"] < FEW_LABELS:
@@ -350,7 +344,7 @@ def _code(done: Labeled) -> list[str]:
 
 def _constraint_code(done: Labeled) -> str:
     parts = []
-    for c in done.model[-1].constraints_:
+    for c in done.winner.constraints_:
         column = getattr(c, "column", None)
         if column is None:
             place = "class_balance("

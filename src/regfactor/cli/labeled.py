@@ -6,13 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from sklearn.base import is_classifier
+
 from regfactor.cli.columns import Understood
 from regfactor.cli.statements import Statement
 from regfactor.cli.tables import Table, add_columns
 from regfactor.cli.targets import Target
 from regfactor.core.params import Array
+from regfactor.fitting.conformal import Interval
 from regfactor.model_selection.candidates import Contest
-from regfactor.model_selection.cross_conformal import CrossFit, Intervals
+from regfactor.model_selection.conformal import Conformal
+
+LEVEL = 0.9  # of sets and intervals
+SET_SEPARATOR = "|"
 
 
 @dataclass(frozen=True)
@@ -29,20 +36,80 @@ class Unit:
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """Predictions of all rows: positions of classes with their probabilities, or numbers."""
+    """Predictions of rows: classes with probabilities and sets, or numbers with limits.
+
+    Sets and limits are None where there are too few labels for them.
+    """
 
     values: Array
     probabilities: Array | None = None
-    limits: Intervals | None = None
+    sets: list[list[str]] | None = None
+    limits: Interval | None = None
+
+    def details(self, spelled: Mapping[str, Any]) -> dict[str, list[Any]]:
+        """Return the columns that a labeled table gets next to its target."""
+        columns: dict[str, list[Any]] = {}
+        if self.probabilities is not None:
+            columns["probability"] = self.probabilities.tolist()
+        if self.sets is not None:
+            columns["set"] = [_joined(names, spelled) for names in self.sets]
+        if self.limits is not None:
+            columns["lower"] = self.limits.lower.tolist()
+            columns["upper"] = self.limits.upper.tolist()
+        return columns
+
+
+def _joined(names: list[str], spelled: Mapping[str, Any]) -> str:
+    return SET_SEPARATOR.join(str(spelled[name]) for name in names)
+
+
+def predict_rows(model: Any, X: Any, unit: Unit) -> Predicted:
+    """Return the predictions of a model, with sets or limits where it is calibrated."""
+    calibrated = isinstance(model, Conformal) and not model.why_not()
+    if is_classifier(model):
+        P = model.predict_proba(X)
+        classes = np.array([str(name) for name in model.classes_], dtype=object)
+        sets = None
+        if calibrated:
+            sets = [classes[own].tolist() for own in model.predict_set(X)]
+        return Predicted(classes[P.argmax(axis=1)], P.max(axis=1), sets)
+    limits = None
+    if calibrated:
+        lower, upper = model.predict_interval(X)
+        limits = Interval(unit.restore(lower), unit.restore(upper))
+    return Predicted(unit.restore(np.asarray(model.predict(X))), limits=limits)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutLabels:
+    """Labels in the table that the model was not fitted to, and its predictions of them.
+
+    Predictions are probabilities of `classes`, or numbers in the units of the table.
+    """
+
+    y: Array
+    predictions: Array
+    classes: Array | None = None
+
+    @staticmethod
+    def of(model: Conformal, y: Array, unit: Unit) -> HeldOutLabels:
+        """Return the held-out labels of a calibrated model; y is what it was fitted to."""
+        given = y[model.held_out_rows_]
+        predictions = model.held_out_predictions_
+        if is_classifier(model):
+            return HeldOutLabels(given, predictions, model.classes_)
+        return HeldOutLabels(unit.restore(given), unit.restore(predictions[:, 0]))
 
     @property
-    def details(self) -> dict[str, Array]:
-        """Columns that a labeled table gets next to its target."""
-        if self.probabilities is not None:
-            return {"probability": self.probabilities}
-        if self.limits is not None:
-            return {"lower": self.limits.lower, "upper": self.limits.upper}
-        return {}
+    def correct(self) -> Array:
+        """Whether each label was predicted."""
+        assert self.classes is not None
+        return np.asarray(self.classes[self.predictions.argmax(axis=1)] == self.y)
+
+    @property
+    def errors(self) -> Array:
+        """Absolute errors of a regression."""
+        return np.abs(self.y - self.predictions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,24 +120,39 @@ class Labeled:
     target: Target
     statements: list[Statement]
     contest: Contest
-    model: Any
+    encoder: Any
+    model: Any  # the winner, or Conformal around it
     predicted: Predicted
-    crossed: CrossFit | None
+    held_out: HeldOutLabels | None
     learned: Array  # rows that the model was fitted to
     unit: Unit
+
+    @property
+    def winner(self) -> Any:
+        """The fitted winner itself."""
+        if isinstance(self.model, Conformal):
+            return self.model.estimator_
+        return self.model
+
+    @property
+    def why_no_limits(self) -> str:
+        """Why there are no sets or intervals; empty if there are."""
+        if isinstance(self.model, Conformal):
+            return self.model.why_not()
+        return ""
 
 
 def add_labels(
     out: Any,
     target: str,
     given: Array,
-    details: Mapping[str, Array],
+    details: Mapping[str, list[Any]],
     table: Table,
 ) -> None:
     """Add which labels were given, and the details of the others, as columns after the target."""
     new: dict[str, Any] = {f"{target}_given": given}
     for end, values in details.items():
-        cells = [table.cell(float(v)) for v in values]
+        cells = [table.cell(value) for value in values]
         new[f"{target}_{end}"] = [
             None if known else cell for cell, known in zip(cells, given, strict=True)
         ]

@@ -19,7 +19,7 @@ from regfactor.cli.encode import plain, warn_of_unseen
 from regfactor.cli.errors import BadInput, count
 from regfactor.cli.forecast import frame_of
 from regfactor.cli.job import Job
-from regfactor.cli.labeled import add_labels
+from regfactor.cli.labeled import Unit, add_labels, predict_rows
 from regfactor.cli.report_sections import notes
 from regfactor.cli.tables import Table, pandas
 from regfactor.cli.times import Clock, parsed_times
@@ -45,7 +45,7 @@ NEEDED = {
     "complete": {"columns", "ranges"},
     "cluster": {"columns"},
     "embed": {"columns", "dimensions"},
-    "label": {"columns", "target", "task", "classes", "center", "scale", "half_width", "spelled"},
+    "label": {"columns", "target", "task", "classes", "center", "scale", "spelled"},
     "denoise": {"columns", "views"},
     "forecast": {"columns", "horizon", "level", "time", "freq", "rows"},
 }
@@ -153,23 +153,18 @@ def _label(model: Any, info: dict[str, Any], rows: Any, table: Table) -> tuple[A
     else:
         known = np.zeros(len(out), bool)
         column = pandas().Series([None] * len(out), dtype=object)
-    details: dict[str, Any] = {}
+    unit = Unit(info["center"], info["scale"])
+    predicted = predict_rows(model[-1], model[:-1].transform(rows), unit)
+    spelled = dict(zip(info["classes"], info["spelled"], strict=True))
     if info["task"] == "classification":
-        P = model.predict_proba(rows)
-        spelled = dict(zip(info["classes"], info["spelled"], strict=True))
-        names = [spelled[str(model.classes_[j])] for j in P.argmax(axis=1)]
+        names = [spelled[name] for name in predicted.values]
         labels = [str(v) if table.text else v for v in names]
-        details["probability"] = P.max(axis=1)
     else:
-        values = model.predict(rows) * info["scale"] + info["center"]
-        labels = [table.cell(float(v)) for v in values]
-        half = info["half_width"]
-        if half is not None:
-            details = {"lower": values - half, "upper": values + half}
+        labels = [table.cell(float(v)) for v in predicted.values]
     # a last None keeps the array one-dimensional whatever the labels are
     column.iloc[np.flatnonzero(~known)] = np.array([*labels, None], dtype=object)[:-1][~known]
     out[target] = column.infer_objects()
-    add_labels(out, target, known, details, table)
+    add_labels(out, target, known, predicted.details(spelled), table)
     return out, f"{count(int((~known).sum()), 'row')} labeled in {target!r}."
 
 

@@ -91,11 +91,15 @@ class Candidate:
             return float("nan")
         return float(self.folds.mean())
 
+    def rows(self, task: LabeledTask) -> Array:
+        """Return the rows that the model is fitted to: all, or the labeled ones alone."""
+        if self.unlabeled:
+            return np.arange(len(task.y))
+        return np.flatnonzero(task.labeled)
+
     def fit(self, X: Any, task: LabeledTask) -> Any:
-        """Return a fitted clone: on all rows, or on the labeled ones alone."""
-        rows = np.arange(len(task.y))
-        if not self.unlabeled:
-            rows = np.flatnonzero(task.labeled)
+        """Return a fitted clone."""
+        rows = self.rows(task)
         y = task.y[rows]
         if y.dtype == object and all(value is not None for value in y):
             y = y.astype(str)
