@@ -223,7 +223,13 @@ def validated(
     for name, table in named.items():
         if isinstance(table, np.ma.MaskedArray):
             named[name] = unmasked(table)
-        _refuse_other_types(table, name)
+        kinds = [getattr(table, "dtype", "")]
+        if _is_frame(table):
+            _refuse_empty_frame(table, name)
+            kinds = list(table.dtypes)
+        # scikit-learn takes some of these for numbers
+        if OTHER_TYPES.search("\n".join(map(str, kinds)).lower()):
+            refuse_words(table, name)
     try:
         found = validate_data(estimator, *named.values(), dtype=dtype, **options)
     except (TypeError, ValueError) as error:
@@ -247,16 +253,6 @@ def validated(
 def _is_frame(table: Any) -> bool:
     """Return whether a table names its columns and their types, as frames of pandas and polars."""
     return hasattr(table, "columns") and hasattr(table, "dtypes")
-
-
-def _refuse_other_types(table: Any, name: str) -> None:
-    """Raise for types of which scikit-learn takes some for numbers, and for an empty frame."""
-    kinds = [getattr(table, "dtype", "")]
-    if _is_frame(table):
-        _refuse_empty_frame(table, name)
-        kinds = list(table.dtypes)
-    if OTHER_TYPES.search("\n".join(map(str, kinds)).lower()):
-        refuse_words(table, name)
 
 
 def refuse_words(table: Any, table_name: str = "X", remedy: str = WORDS) -> None:

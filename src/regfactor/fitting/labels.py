@@ -43,7 +43,11 @@ def is_labeled(y: Any, unlabeled: Any = None) -> Array:
     the shape of y: in rows of several targets single ones may be missing.
     """
     y = as_labels(y)
-    missing = _missing(y)
+    missing = np.zeros(y.shape, bool)
+    if y.dtype.kind == "f":
+        missing = np.isnan(y)
+    elif y.dtype == object:
+        missing = _missing_objects(y)
     if unlabeled is not None and not _is_missing(unlabeled):
         if missing.any():
             raise ValueError(
@@ -83,39 +87,42 @@ def encode_labels(y: Any, unlabeled: Any = None, classes: Iterable[Any] | None =
     if given.dtype.kind == "f" and np.isinf(given).any():
         raise ValueError("y holds infinity, which is not a class.")
     found, positions = np.unique(given, return_inverse=True)
-    if unlabeled is None and classes is None:
-        _check_marker(y, found.tolist())
     codes = np.full(len(y), -1)
-    if classes is None:
-        codes[labeled] = positions
-        return Labels(found, codes)
-    known = np.asarray(list(classes))
-    if known.ndim != 1 or len(set(known.tolist())) < len(known):
-        raise ValueError(f"classes must name each class once, got {classes!r}.")
-    place = {label: j for j, label in enumerate(known.tolist())}
-    strange = [label for label in found.tolist() if label not in place]
-    if strange:
-        raise ValueError(f"y holds labels that are not among classes={known.tolist()}: {strange}.")
-    codes[labeled] = np.array([place[label] for label in found.tolist()], int)[positions]
-    return Labels(known, codes)
-
-
-def _check_marker(y: Array, found: list[Any]) -> None:
-    """Raise or warn where -1, which marks unlabeled rows, may be meant as a class.
-
-    Among strings numpy makes the class "-1" of it; where "1" is the only other class, it is one.
-    """
-    if found == [1] and _equal(y, -1).any():
+    if classes is not None:
+        known = _distinct(classes)
+        codes[labeled] = _places_among(known, found.tolist())[positions]
+        return Labels(known, codes)
+    codes[labeled] = positions
+    if unlabeled is None and found.tolist() == [1] and _equal(y, -1).any():
         raise ValueError(
             "y holds only 1 and -1, and -1 marks unlabeled rows, which leaves one class. "
             f"{REMEDY}.",
         )
-    if "-1" in found and found != ["-1", "1"]:
+    # numpy makes it of the marker -1 among strings; where "1" is the only other class, it is one
+    if unlabeled is None and "-1" in found.tolist() and found.tolist() != ["-1", "1"]:
         warn(
             "The string '-1' in y is taken for a class: among strings, unlabeled rows are None, "
             "NaN or ''. If it marks unlabeled rows, set unlabeled='-1'; if it is a class, set "
             "unlabeled=''.",
         )
+    return Labels(found, codes)
+
+
+def _distinct(classes: Iterable[Any]) -> Array:
+    """Return the classes that are named, each once."""
+    known = np.asarray(list(classes))
+    if known.ndim != 1 or len(set(known.tolist())) < len(known):
+        raise ValueError(f"classes must name each class once, got {classes!r}.")
+    return known
+
+
+def _places_among(known: Array, found: list[Any]) -> Array:
+    """Return the positions of found labels among known classes."""
+    place = {label: j for j, label in enumerate(known.tolist())}
+    strange = [label for label in found if label not in place]
+    if strange:
+        raise ValueError(f"y holds labels that are not among classes={known.tolist()}: {strange}.")
+    return np.array([place[label] for label in found], int)
 
 
 def as_targets(y: Any) -> Array:
@@ -123,7 +130,7 @@ def as_targets(y: Any) -> Array:
     y = as_labels(y)
     _check_kind(y.dtype)
     if y.dtype == object:
-        y = np.where(_missing(y), np.nan, y)
+        y = np.where(_missing_objects(y), np.nan, y)
     if y.ndim not in (1, 2):
         raise ValueError(
             f"y must hold one row of targets for each row, got an array of shape {y.shape}.",
@@ -197,11 +204,7 @@ def _is_missing(value: Any) -> bool:
     )
 
 
-def _missing(y: Array) -> Array:
-    if y.dtype.kind == "f":
-        return np.isnan(y)
-    if y.dtype != object:
-        return np.zeros(y.shape, bool)
+def _missing_objects(y: Array) -> Array:
     return np.array([_is_missing(value) for value in y.ravel()], bool).reshape(y.shape)
 
 

@@ -23,7 +23,7 @@ from scipy.spatial.distance import cdist
 
 from regfactor.core.linalg import is_sparse, stored_by_all
 from regfactor.core.params import EPS, Array, Interval, Params, require_positive
-from regfactor.losses.sums import apply_to_rows, row_sums, subtract_row
+from regfactor.losses.sums import row_sums, subtract_row
 
 # rounding that adding up rows may leave in the mean of a constant column, relative to the mean
 MEAN_ROUNDING = 64 * EPS
@@ -45,11 +45,7 @@ class Divergence(Params, abc.ABC):
     """
 
     covariance: Array | None = None
-
-    @property
-    def adaptive(self) -> bool:
-        """Whether `refitted` fits a parameter to the clusters."""
-        return False
+    adaptive: bool = False
 
     @property
     def domain(self) -> Interval:
@@ -59,9 +55,6 @@ class Divergence(Params, abc.ABC):
     def finite_domain(self, dtype: Any) -> Interval:
         """Return where numbers of some precision may lie for their divergences to be finite."""
         return self.domain
-
-    def check(self, n_features: int) -> None:  # noqa: B027  # most divergences take any width
-        """Raise if a parameter does not fit rows of so many numbers."""
 
     @property
     def additive(self) -> bool:
@@ -182,9 +175,7 @@ class Affine(Divergence):
 class SquaredDistance(Affine):
     """D = |x - m|^2 / 2: k-means."""
 
-    @property
-    def additive(self) -> bool:
-        return True
+    additive = True
 
     def base(self, X: Any, anchor: Array) -> Array:
         if not is_sparse(X):
@@ -197,26 +188,24 @@ class SquaredDistance(Affine):
 
     def values(self, X: Array) -> Array:
         if is_sparse(X):
-            return apply_to_rows(_half_squares, X)
-        return _half_squares(X)
+            return np.asarray(row_sums(X, np.square(X.data, dtype=np.float64)) / 2)
+        return np.asarray(np.einsum("ij,ij->i", X, X) / 2)
 
     def center_gradients(self, M: Array, anchor: Array) -> tuple[Array, Array]:
         moved = M - anchor
-        return moved, _half_squares(moved)
+        return moved, np.einsum("ij,ij->i", moved, moved) / 2
 
 
 @dataclass
 class ScaledDistance(SquaredDistance):
     """D = sum_j (x_j - m_j)^2 / (2 variance_j)."""
 
+    additive = False  # every column has its own F
     variance: Array
 
-    @property
-    def additive(self) -> bool:
-        return False  # every column has its own F
-
     def values(self, X: Array) -> Array:
-        return _half_squares(X / np.sqrt(self.variance))
+        scaled = X / np.sqrt(self.variance)
+        return np.asarray(np.einsum("ij,ij->i", scaled, scaled) / 2)
 
     def center_gradients(self, M: Array, anchor: Array) -> tuple[Array, Array]:
         moved = M - anchor
@@ -243,26 +232,7 @@ class Mahalanobis(Affine):
         require_positive(self, shrinkage=self.shrinkage)
         if not (np.isfinite(self.scale) & (np.asarray(self.scale) > 0)).all():
             raise ValueError(f"Mahalanobis needs scale > 0 and finite, got {self.scale!r}.")
-
-    @property
-    def adaptive(self) -> bool:
-        return self.covariance is None
-
-    def check(self, n_features: int) -> None:
-        if self.covariance is None:
-            return
-        S = np.asarray(self.covariance)
-        if S.shape != (n_features, n_features):
-            raise ValueError(
-                f"Mahalanobis needs a covariance of shape {(n_features, n_features)} for rows of "
-                f"{n_features} features, got {S.shape}.",
-            )
-        positive = np.isfinite(S).all() and np.allclose(S, S.T) and np.linalg.eigvalsh(S)[0] > 0
-        if not positive:
-            raise ValueError(
-                "The covariance of Mahalanobis must be symmetric and positive definite; add a "
-                "small multiple of the identity, or leave it out to fit it.",
-            )
+        self.adaptive = self.covariance is None
 
     def base(self, X: Array, anchor: Array) -> Array:
         return self.values(X - anchor)
@@ -333,13 +303,29 @@ class Mahalanobis(Affine):
         return np.asarray(scipy.linalg.cho_solve((self._root, True), B, check_finite=False))
 
 
+def check_covariance(covariance: Array, n_features: int) -> None:
+    """Raise unless a covariance of rows of so many numbers is one."""
+    S = np.asarray(covariance)
+    if S.shape != (n_features, n_features):
+        raise ValueError(
+            f"Mahalanobis needs a covariance of shape {(n_features, n_features)} for rows of "
+            f"{n_features} features, got {S.shape}.",
+        )
+    positive = np.isfinite(S).all() and np.allclose(S, S.T) and np.linalg.eigvalsh(S)[0] > 0
+    if not positive:
+        raise ValueError(
+            "The covariance of Mahalanobis must be symmetric and positive definite; add a small "
+            "multiple of the identity, or leave it out to fit it.",
+        )
+
+
 @dataclass
 class FittedMahalanobis(Mahalanobis):
     """`Mahalanobis` at a covariance that was fitted, and is fitted again."""
 
-    @property
-    def adaptive(self) -> bool:
-        return True
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.adaptive = True
 
     def refitted(self, statistics: Array, moved: Array, masses: Array) -> Mahalanobis:
         return Mahalanobis(self.shrinkage).refitted(statistics, moved, masses)
@@ -398,8 +384,3 @@ def _dense_columns(X: Any) -> Iterator[tuple[slice, Array]]:
     for start in range(0, X.shape[1], width):
         at = slice(start, start + width)
         yield at, X[:, at].toarray()
-
-
-def _half_squares(X: Array) -> Array:
-    """|x|^2 / 2 of every row."""
-    return np.asarray(np.einsum("ij,ij->i", X, X) / 2)

@@ -11,11 +11,11 @@ import numpy as np
 
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import SMALLEST_NORMAL, Array
-from regfactor.losses.distances import Affine, Divergence
+from regfactor.losses.distances import Affine, Divergence, check_covariance
 from regfactor.problems.base import Problem
 
 FREE = -1  # the code of a row whose cluster is not known
-SPARSE_BLOCK_ROWS = 4096
+UNCOPIED_ROWS = 4096  # of a block that is read as it is
 BLOCK_ENTRIES = 2**17  # of a block of which copies are made, in float64 or dense
 SAMPLED_ROWS = 5000  # from which the variance of the data is estimated
 MAX_SCREENED_COLUMNS = 4096  # up to which scores in float32 decide for most rows
@@ -139,8 +139,10 @@ class Clusters(Clustering):
     factor: float = 1.0
 
     def check(self) -> None:
-        self.check_codes(self.X.shape[0])
-        self.divergence.check(self.X.shape[1])
+        n, d = self.X.shape
+        self.check_codes(n)
+        if self.divergence.covariance is not None:
+            check_covariance(self.divergence.covariance, d)
 
     def softened(self, sharpness: float, factor: float | None = None) -> Clusters:
         """Return the mixture of some sharpness on the same rows; sums that were found stay."""
@@ -153,36 +155,35 @@ class Clusters(Clustering):
         return soft
 
     @cached_property
+    def row_weights(self) -> Array:
+        """The weight of each row, ones where none are given."""
+        if self.weights is None:
+            return np.ones(self.X.shape[0])
+        return self.weights
+
+    @cached_property
     def mass(self) -> float:
         """The total weight."""
-        if self.weights is None:
-            return float(self.X.shape[0])
-        return float(self.weights.sum())
+        return float(self.row_weights.sum())
 
     @cached_property
     def anchor(self) -> Array:
         """The mean of the rows."""
-        n = self.X.shape[0]
         total = np.zeros(self.X.shape[1])
-        for start in range(0, n, SPARSE_BLOCK_ROWS):
-            at = slice(start, min(start + SPARSE_BLOCK_ROWS, n))
-            weights = np.ones(at.stop - start) if self.weights is None else self.weights[at]
-            total += weights @ self.X[at]
+        for at, X in row_blocks(self.X, UNCOPIED_ROWS, keep_sparse=True):
+            total += self.row_weights[at] @ X
         return total / self.mass
-
-    def weights_at(self, at: Any) -> Array:
-        """Return the weights of some rows, by a slice or by places."""
-        if self.weights is None:
-            return np.ones(self.X.shape[0])[at]
-        return self.weights[at]
 
     @cached_property
     def spread(self) -> Spread:
         """The spread of columns around their means, by a sample of the rows if there are many."""
         some = slice(None, None, -(-self.X.shape[0] // SAMPLED_ROWS))
-        w = self.weights_at(some)
-        mass = max(float(w.sum()), SMALLEST_NORMAL)
-        variances = _squares(self.X[some], w, self.anchor) / mass
+        w = self.row_weights[some]
+        if is_sparse(self.X):
+            squares = _sparse_squares(self.X[some], w, self.anchor)
+        else:
+            squares = w @ np.square(self.X[some] - self.anchor)
+        variances = squares / max(float(w.sum()), SMALLEST_NORMAL)
         means = np.abs(self.anchor)
         scale = np.sqrt(self.divergence.spread(variances))
         return Spread(
@@ -191,20 +192,15 @@ class Clusters(Clustering):
             bool((means <= NEAR_MEAN * np.sqrt(variances)).all()),
         )
 
-    @property
-    def far(self) -> bool:
-        """Whether rows lie so far from the origin that products are taken from their mean."""
-        return self.spread.far
-
     @cached_property
     def sizes(self) -> Array | None:
         """|x| of every row where scores in float32 may decide for rows in float64; else None."""
         X = self.X
-        affine = isinstance(self.divergence, Affine) and not is_sparse(X) and not self.far
+        affine = isinstance(self.divergence, Affine) and not is_sparse(X) and not self.spread.far
         many = self.n_clusters >= MIN_SCREENED_CENTERS and X.shape[1] <= MAX_SCREENED_COLUMNS
         if not affine or not many or X.dtype != np.float64:
             return None
-        squares = [np.einsum("ij,ij->i", block, block) for _, block in small_blocks(X)]
+        squares = [np.einsum("ij,ij->i", block, block) for _, block in row_blocks(X)]
         with np.errstate(over="ignore"):  # there float64 decides
             return np.sqrt(np.concatenate(squares)).astype(np.float32)
 
@@ -221,7 +217,7 @@ class Clusters(Clustering):
     def _base(self, divergence: Divergence) -> Array | None:
         if not isinstance(divergence, Affine):
             return None
-        blocks = readable_blocks(self.X, divergence)
+        blocks = row_blocks(self.X, keep_sparse=divergence.additive)
         return np.concatenate([divergence.base(X, self.anchor) for _, X in blocks])
 
     @cached_property
@@ -229,9 +225,9 @@ class Clusters(Clustering):
         """The sums over rows that the objective needs of the data besides the labels."""
         total = np.zeros(())
         if isinstance(self.divergence, Affine):
-            for at, X in readable_blocks(self.X, self.divergence):
+            for at, X in row_blocks(self.X, keep_sparse=self.divergence.additive):
                 w = None if self.weights is None else self.weights[at]
-                total = total + self.divergence.statistics(X, w, self.anchor, self.far)
+                total = total + self.divergence.statistics(X, w, self.anchor, self.spread.far)
         eps = float(np.finfo(self.X.dtype).eps)
         return self.divergence.without_rounding(total, self.anchor, self.mass, eps)
 
@@ -262,35 +258,33 @@ class Clusters(Clustering):
         return np.bincount(labels, self.weights, minlength=self.n_clusters).astype(np.float64)
 
 
-def blocks(X: Any, rows: int) -> Iterator[tuple[slice, Array]]:
-    """Yield slices of rows with the dense rows."""
-    for start in range(0, X.shape[0], rows):
-        at = slice(start, min(start + rows, X.shape[0]))
-        if is_sparse(X):
-            yield at, X[at].toarray()
-        else:
-            yield at, X[at]
+def row_blocks(
+    X: Any,
+    rows: int | None = None,
+    among: Array | None = None,
+    keep_sparse: bool = False,
+) -> Iterator[tuple[Any, Any]]:
+    """Yield blocks of rows, dense unless `keep_sparse`, with their slices or places.
+
+    Without a number of rows, blocks are such that copies of them may be made. `among` are places of
+    rows to which the blocks are limited.
+    """
+    n = X.shape[0] if among is None else len(among)
+    keep_sparse = keep_sparse and is_sparse(X)
+    if rows is None:
+        rows = UNCOPIED_ROWS if keep_sparse else max(BLOCK_ENTRIES // X.shape[1], 16)
+    for start in range(0, n, rows):
+        at: Any = slice(start, min(start + rows, n))
+        if among is not None:
+            at = among[at]
+        block = X[at]
+        if is_sparse(X) and not keep_sparse:
+            block = block.toarray()
+        yield at, block
 
 
-def small_blocks(X: Any) -> Iterator[tuple[slice, Array]]:
-    """Yield blocks of which copies may be made."""
-    return blocks(X, max(BLOCK_ENTRIES // X.shape[1], 16))
-
-
-def readable_blocks(X: Any, divergence: Divergence) -> Iterator[tuple[slice, Any]]:
-    """Yield blocks of rows as a divergence reads them: sparse if it can, else dense and small."""
-    if not (is_sparse(X) and divergence.additive):
-        yield from small_blocks(X)
-        return
-    for start in range(0, X.shape[0], SPARSE_BLOCK_ROWS):
-        at = slice(start, min(start + SPARSE_BLOCK_ROWS, X.shape[0]))
-        yield at, X[at]
-
-
-def _squares(X: Any, w: Array, anchor: Array) -> Array:
-    """Return the sums of w (x - a)^2 over the rows, absent entries of a sparse table as zeros."""
-    if not is_sparse(X):
-        return np.asarray(w @ np.square(X - anchor))
+def _sparse_squares(X: Any, w: Array, anchor: Array) -> Array:
+    """Return the sums of w (x - a)^2 over the rows, absent entries as zeros."""
     d = X.shape[1]
     stored = np.repeat(w, np.diff(X.indptr))
     absent = np.maximum(w.sum() - np.bincount(X.indices, stored, minlength=d), 0)

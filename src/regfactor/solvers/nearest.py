@@ -6,7 +6,6 @@ maxima are taken along the axis that vectorizes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,14 +18,7 @@ from regfactor.core.linalg import is_sparse, stored_by_all
 from regfactor.core.params import Array
 from regfactor.losses.distances import Affine, Divergence
 from regfactor.losses.divergences import named
-from regfactor.problems.clusters import (
-    BLOCK_ENTRIES,
-    ClusterPoint,
-    Clusters,
-    blocks,
-    readable_blocks,
-    small_blocks,
-)
+from regfactor.problems.clusters import BLOCK_ENTRIES, ClusterPoint, Clusters, row_blocks
 
 MIN_ROW_SEARCH = 128  # centers from which on a row of scores is searched as it stands
 MAX_SINGLE = 1e37  # up to which nothing overflows in float32
@@ -57,19 +49,20 @@ class Centers:
     def of(cls, problem: Clusters, point: ClusterPoint) -> Centers:
         """Return the centers of a point."""
         assert point.centers is not None
-        return cls(problem.divergence_at(point), point.centers, problem.anchor, problem.far)
+        far = problem.spread.far
+        return cls(problem.divergence_at(point), point.centers, problem.anchor, far)
 
     def between(self, X: Any) -> Array:
         """D(x_i, m_j) of all rows and centers."""
         out = np.empty((X.shape[0], len(self.M)), X.dtype)
-        for at, block in readable_blocks(X, self.divergence):
+        for at, block in row_blocks(X, keep_sparse=self.divergence.additive):
             out[at] = self.divergence.between(block, self.M, self.anchor)
         return out
 
     def own(self, X: Any, labels: Array) -> Array:
         """D(x_i, m_{z_i}) of every row and its own center."""
         out = np.empty(X.shape[0])
-        for at, block in readable_blocks(X, self.divergence):
+        for at, block in row_blocks(X, keep_sparse=self.divergence.additive):
             if is_sparse(block):  # compared with all centers as it stands
                 D = self.divergence.between(block, self.M, self.anchor)
                 out[at] = np.take_along_axis(D, labels[at, None].astype(np.intp), 1)[:, 0]
@@ -100,11 +93,17 @@ class Centers:
         """Return the label of every row, and the sum of w (D(x || anchor) - D(x || own center)).
 
         With `sizes`, the |x| of rows in float64, scores are taken in float32, and again in float64
-        for rows whose label that leaves in doubt. Labels are the same, twice as fast; the sum then
-        follows from `gain` only.
+        for rows whose label that leaves in doubt. Labels are the same, twice as fast; the sum is
+        then NaN, and follows from `gain`.
         """
+        labels = np.empty(X.shape[0], np.int32)
         if not isinstance(self.divergence, Affine):
-            return self._nearest_of_all(X, w)
+            least = np.empty(X.shape[0])
+            for at, block in row_blocks(X):
+                D = self.divergence.between(block, self.M, self.anchor)
+                labels[at] = D.argmin(axis=1)
+                least[at] = D.min(axis=1)
+            return labels, -float(least.sum() if w is None else w @ least)
         f, c = self.gradients
         origin = None
         doubt = None
@@ -116,13 +115,20 @@ class Centers:
         c[self.repeated] = np.inf  # BLAS may round the scores of equal centers differently
         if sizes is not None and not self.far:
             doubt = Doubt.of(f, c, sizes)
-        dtype = X.dtype if doubt is None else np.float32
-        self._check_finite(X, float(np.minimum(c, 0).sum()))  # c may be infinite, but not NaN
-        labels = np.empty(X.shape[0], np.int32)
-        search = _by_columns if len(f) < MIN_ROW_SEARCH and not is_sparse(X) else _by_rows
-        scores = Scores(f.astype(dtype), c.astype(dtype), origin)
-        gain = search(X, scores, w, labels, doubt)
-        self._check_finite(X, gain)
+        if not np.isfinite(np.minimum(c, 0).sum()):  # c may be infinite, but not NaN
+            raise self._overflow(X)
+        dtype = X.dtype if doubt is None else np.dtype(np.float32)
+        scores = Scores(f.astype(dtype), np.ascontiguousarray(f.T, dtype), c.astype(dtype), origin)
+        best = np.empty(X.shape[0], dtype)
+        if len(f) < MIN_ROW_SEARCH and not is_sparse(X):
+            _label_by_columns(X, scores, labels, best, doubt)
+        else:
+            _label_by_rows(X, scores, labels, best, doubt)
+        if doubt is not None:
+            return labels, np.nan
+        gain = float(best.sum(dtype=np.float64) if w is None else w @ best)
+        if not np.isfinite(gain):
+            raise self._overflow(X)
         return labels, gain
 
     def gain(self, sums: Array, masses: Array) -> float:
@@ -136,13 +142,12 @@ class Centers:
         assert isinstance(self.divergence, Affine)
         return self.divergence.center_gradients(self.M, self.anchor)
 
-    def _check_finite(self, X: Any, number: float) -> None:
-        if not np.isfinite(number):
-            wider = "" if X.dtype == np.float64 else ", or use float64"
-            raise ValueError(
-                f"{named(self.divergence)} overflows on these data in {X.dtype}; "
-                f"scale them down{wider}.",
-            )
+    def _overflow(self, X: Any) -> ValueError:
+        wider = "" if X.dtype == np.float64 else ", or use float64"
+        return ValueError(
+            f"{named(self.divergence)} overflows on these data in {X.dtype}; "
+            f"scale them down{wider}.",
+        )
 
     def _origin(self, X: Any) -> Array:
         """Return what is subtracted from rows far from zero: the anchor.
@@ -165,15 +170,6 @@ class Centers:
                 places.append(j)
             seen.add(key)
         return np.array(places, np.intp)
-
-    def _nearest_of_all(self, X: Any, w: Array | None) -> tuple[Array, float]:
-        labels = np.empty(X.shape[0], np.int32)
-        cost = 0.0
-        for at, block in small_blocks(X):
-            D = self.divergence.between(block, self.M, self.anchor)
-            labels[at] = D.argmin(axis=1)
-            cost += _weighted_sum(D.min(axis=1), w, at)
-        return labels, -cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,117 +214,90 @@ class Scores:
     """<x - origin, f_j> - c_j, the larger the nearer; without an origin it is zero."""
 
     f: Array
+    across: Array  # f', contiguous
     c: Array
     origin: Array | None
 
+    def write(self, rows: Array, out: Array) -> None:
+        """Write the scores of rows, less the origin already, over an array (k x rows).
 
-def _by_columns(
+        A product with rows as they are is up to three times faster than one that transposes them.
+        Its scores must be transposed, which costs less where they are fewer than the entries of the
+        rows, and still less a few rows at a time.
+        """
+        k, d = self.f.shape
+        offsets = self.c[:, None]
+        if d <= k:
+            np.subtract(np.matmul(self.f, rows.T, out=out), offsets, out=out)
+            return
+        tiled = 0  # rows
+        if MIN_TILED_SIZE <= k * d <= MAX_TILED_SIZE and likes_small_products():
+            tiled = len(rows) - len(rows) % TILE_ROWS
+            places = out[:, :tiled].reshape(k, -1, TILE_ROWS).transpose(1, 0, 2)  # a view
+            products = rows[:tiled].reshape(-1, TILE_ROWS, d) @ self.across
+            np.subtract(products.transpose(0, 2, 1), offsets, out=places)
+        np.subtract((rows[tiled:] @ self.across).T, offsets, out=out[:, tiled:])
+
+
+def _label_by_columns(
     X: Any,
-    scored: Scores,
-    w: Array | None,
+    scores: Scores,
     labels: Array,
+    best: Array,
     doubt: Doubt | None,
-) -> float:
+) -> None:
     """Label rows by blocks of scores (k x rows), with vectorized reductions over the short axis."""
-    f = scored.f
-    k = len(f)
-    gain = 0.0
-    dtype = f.dtype
-    score = _scorer(f, scored.c)
+    k, d = scores.f.shape
+    dtype = scores.f.dtype
     # k - label: of equal scores the first has the highest
     codes = np.arange(k, 0, -1, dtype=np.uint8)[:, None]
-    size = min(max(BLOCK_SCORES // max(f.shape), MIN_BLOCK_ROWS), MAX_BLOCK_ROWS, X.shape[0])
-    scores = np.empty(k * size, dtype)
-    marks = np.empty(k * size, np.uint8)
-    best = np.empty(size, dtype)
-    code = np.empty(size, np.uint8)
-    for at, block in blocks(X, size):
+    size = min(max(BLOCK_SCORES // max(k, d), MIN_BLOCK_ROWS), MAX_BLOCK_ROWS, X.shape[0])
+    all_scores = np.empty(k * size, dtype)
+    all_marks = np.empty(k * size, np.uint8)
+    highest = np.empty(size, np.uint8)
+    for at, block in row_blocks(X, size):
         n = len(block)
-        E = marks[: k * n].reshape(k, n)
-        rows = _less_origin(block, scored.origin)
-        D = score(rows.astype(dtype, copy=False), scores[: k * n].reshape(k, n))
-        top = np.maximum.reduce(D, axis=0, out=best[:n])
-        if doubt is None:
-            gain += _weighted_sum(top, w, at)
-        else:
-            top -= doubt.slack(at)
-        np.greater_equal(D, top, out=E.view(bool))
+        rows = block if scores.origin is None else block - scores.origin
+        D = all_scores[: k * n].reshape(k, n)
+        scores.write(rows.astype(dtype, copy=False), D)
+        top = np.maximum.reduce(D, axis=0, out=best[at])
         if doubt is not None:
-            unsure = np.flatnonzero(np.add.reduce(E, axis=0, out=code[:n]) != 1)
-        np.multiply(E, codes, out=E)
-        np.subtract(np.int32(k), np.maximum.reduce(E, axis=0, out=code[:n]), out=labels[at])
+            top -= doubt.slack(at)
+        marks = all_marks[: k * n].reshape(k, n)
+        np.greater_equal(D, top, out=marks.view(bool))
+        if doubt is not None:
+            unsure = np.flatnonzero(np.add.reduce(marks, axis=0, out=highest[:n]) != 1)
+        np.multiply(marks, codes, out=marks)
+        np.subtract(np.int32(k), np.maximum.reduce(marks, axis=0, out=highest[:n]), out=labels[at])
         if doubt is not None:
             doubt.settle(block, unsure, labels[at])
-    return gain
 
 
-def _scorer(f: Array, c: Array) -> Callable[[Array, Array], Array]:
-    """Return a function that writes the scores f x' - c of rows x over an array (k x rows).
-
-    A product with rows as they are is up to three times faster than one that transposes them. Its
-    scores must be transposed, which costs less where they are fewer than the entries of the rows,
-    and still less a few rows at a time.
-    """
-    across = np.ascontiguousarray(f.T)
-    lows = c[:, None]
-    k, d = f.shape
-
-    def direct(rows: Array, out: Array) -> Array:
-        return np.subtract(np.matmul(f, rows.T, out=out), lows, out=out)
-
-    def transposed(rows: Array, out: Array) -> Array:
-        return np.subtract((rows @ across).T, lows, out=out)
-
-    def tiled(rows: Array, out: Array) -> Array:
-        whole = len(rows) - len(rows) % TILE_ROWS
-        places = out[:, :whole].reshape(k, -1, TILE_ROWS).transpose(1, 0, 2)  # a view
-        products = rows[:whole].reshape(-1, TILE_ROWS, d) @ across
-        np.subtract(products.transpose(0, 2, 1), lows, out=places)
-        transposed(rows[whole:], out[:, whole:])
-        return out
-
-    if d <= k:
-        return direct
-    if likes_small_products() and MIN_TILED_SIZE <= k * d <= MAX_TILED_SIZE:
-        return tiled
-    return transposed
+def _label_by_rows(
+    X: Any,
+    scores: Scores,
+    labels: Array,
+    best: Array,
+    doubt: Doubt | None,
+) -> None:
+    """Label rows by blocks of scores (rows x k), for many centers or sparse rows."""
+    size = max(4 * BLOCK_ENTRIES // len(scores.f), 64)
+    for at, block in row_blocks(X, size, keep_sparse=True):
+        rows = block if scores.origin is None else _less_origin(block, scores.origin)
+        D = np.asarray(rows.astype(scores.f.dtype, copy=False) @ scores.across)
+        D -= scores.c
+        found = D.argmax(axis=1)
+        labels[at] = found
+        best[at] = np.take_along_axis(D, found[:, None], 1)[:, 0]
+        if doubt is not None:
+            np.put_along_axis(D, found[:, None], -np.inf, 1)
+            unsure = np.flatnonzero(D.max(axis=1) >= best[at] - doubt.slack(at))
+            doubt.settle(block, unsure, labels[at])
 
 
-def _less_origin(rows: Any, origin: Array | None) -> Any:
+def _less_origin(rows: Any, origin: Array) -> Any:
     """Return rows less an origin; of sparse ones the numbers that are stored."""
-    if origin is None:
-        return rows
     if not is_sparse(rows):
         return rows - origin
     moved = rows.data - origin[rows.indices]
     return scipy.sparse.csr_array((moved, rows.indices, rows.indptr), rows.shape)
-
-
-def _weighted_sum(numbers: Array, w: Array | None, at: slice) -> float:
-    """Return the sum, in float64, of numbers of a block of rows times their weights."""
-    if w is None:
-        return float(numbers.sum(dtype=np.float64))
-    return float(w[at] @ numbers)
-
-
-def _by_rows(X: Any, scored: Scores, w: Array | None, labels: Array, doubt: Doubt | None) -> float:
-    """Label rows by blocks of scores (rows x k), for many centers or sparse rows."""
-    f = scored.f
-    gain = 0.0
-    across = np.ascontiguousarray(f.T)
-    size = max(4 * BLOCK_ENTRIES // len(f), 64)
-    for start in range(0, X.shape[0], size):
-        at = slice(start, min(start + size, X.shape[0]))
-        rows = _less_origin(X[at], scored.origin)
-        D = np.asarray(rows.astype(f.dtype, copy=False) @ across)
-        D -= scored.c
-        found = D.argmax(axis=1)
-        labels[at] = found
-        best = np.take_along_axis(D, found[:, None], 1)[:, 0]
-        if doubt is None:
-            gain += _weighted_sum(best, w, at)
-        else:
-            np.put_along_axis(D, found[:, None], -np.inf, 1)
-            unsure = np.flatnonzero(D.max(axis=1) >= best - doubt.slack(at))
-            doubt.settle(X[at], unsure, labels[at])
-    return gain

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from regfactor.core.linalg import is_sparse
 from regfactor.core.params import SMALLEST_NORMAL, Array
 from regfactor.losses.distances import Affine
 from regfactor.losses.divergences import BregmanDivergence
-from regfactor.problems.clusters import BLOCK_ENTRIES, FREE, ClusterPoint, Clusters, small_blocks
+from regfactor.problems.clusters import FREE, ClusterPoint, Clusters, row_blocks
 from regfactor.solvers.nearest import Centers
 from regfactor.solvers.steps import (
     ON_CENTER,
@@ -55,14 +55,14 @@ class RowSteps(Steps):
         if isinstance(problem.divergence, Affine):
             self.means = Means(problem)
             self.find_centers = self.means
-            known = problem.codes is not None and not problem.far
+            known = problem.codes is not None and not problem.spread.far
             self.gain_by_sums = known or problem.sizes is not None
         else:
             self.find_centers = ChangedCenters(problem)
 
     def assign(self, tol: float) -> Assignment:
         problem = self.problem
-        centers = Centers(self.divergence, self.centers, problem.anchor, problem.far)
+        centers = Centers(self.divergence, self.centers, problem.anchor, problem.spread.far)
         labels, gain = centers.nearest(problem.X, problem.weights, problem.sizes)
         if problem.codes is not None:
             known = problem.codes != FREE
@@ -114,13 +114,14 @@ class RowSteps(Steps):
         """
         problem = self.problem
         divergence = self.divergence
-        if not isinstance(divergence, BregmanDivergence) or is_sparse(problem.X) or problem.far:
+        rough = isinstance(divergence, BregmanDivergence) and not problem.spread.far
+        if not rough or is_sparse(problem.X):
             return centers.own(problem.X, labels)
         base = problem.base(divergence)
         assert base is not None
         gradients, offsets = centers.gradients
         own = base + offsets[labels]
-        for at, X in small_blocks(problem.X):
+        for at, X in row_blocks(problem.X):
             own[at] -= np.einsum("ij,ij->i", X - problem.anchor, gradients[labels[at]])
         refined = min(REFINED_ROWS * (count + 1), len(own))
         farthest = np.argpartition(own, len(own) - refined)[-refined:]
@@ -132,12 +133,13 @@ class RowSteps(Steps):
     def _lost_gain(self, centers: Centers, labels: Array) -> float:
         """Return by how much known clusters in place of the nearest ones lower the gain."""
         problem = self.problem
+        assert problem.codes is not None
         lost = 0.0
-        for some, codes, X in known_blocks(problem):
+        for some, X in row_blocks(problem.X, among=np.flatnonzero(problem.codes != FREE)):
             D = centers.divergence.between(X, centers.M, centers.anchor)
             at = np.arange(len(some))
-            rise = D[at, codes] - D[at, labels[some]]
-            lost += float(problem.weights_at(some) @ rise)
+            rise = D[at, problem.codes[some]] - D[at, labels[some]]
+            lost += float(problem.row_weights[some] @ rise)
         return lost
 
     def expect(self, sharpness: float) -> Expectation:
@@ -151,7 +153,7 @@ class RowSteps(Steps):
         likelihood = 0.0
         affine = isinstance(divergence, Affine)
         kept = []
-        for at, block in small_blocks(problem.X):
+        for at, block in row_blocks(problem.X):
             block_base = None if base is None else base[at]
             D = divergence.between(block, self.centers, problem.anchor, block_base)
             joint = problem.restrict(log_joint(D, shares, sharpness), at)
@@ -206,24 +208,30 @@ class Means:
         self.age = 0
         self.sums = np.zeros((problem.n_clusters, problem.X.shape[1]))
         self.largest_weight = 1.0
-        if problem.weights is not None:
-            self.largest_weight = float(problem.weights.max())
-        self.dtype = np.dtype(np.float64)
-        if problem.spread.near and not self._has_tiny_weights():
-            self.dtype = problem.X.dtype
+        single = problem.spread.near
+        w = problem.weights
+        if w is not None:
+            self.largest_weight = float(w.max())
+            # float32 would take such weights for zero
+            tiny = (w > 0) & (w < TINY_WEIGHT * self.largest_weight)
+            single = single and not tiny.any()
+        self.dtype = problem.X.dtype if single else np.dtype(np.float64)
+        self.domain = problem.divergence.domain
+        ends = np.array([self.domain.low, self.domain.high])
+        self.ends = ends[np.isfinite(ends)]
 
     def __call__(self, labels: Array, old: Array | None, M: Array, masses: Array) -> Array:
         """Return the means; a cluster without weight keeps its center."""
         self.age += 1
         few = old is not None and np.count_nonzero(labels != old) <= MAX_CHANGED * len(labels)
-        if few and self.age % REFRESH_EVERY:
+        refresh = not few or self.age % REFRESH_EVERY == 0
+        if not refresh:
             self._add(labels, old)
-        if not few or not self.age % REFRESH_EVERY or self._doubtful(masses):
+        if refresh or (len(self.ends) and self._doubtful(masses)):
             self._add(labels, None)
-        domain = self.problem.divergence.domain
         live = masses > 0
         means = self.sums / np.where(live, masses, 1)[:, None]
-        return np.where(live[:, None], np.clip(means, domain.low, domain.high), M)
+        return np.where(live[:, None], np.clip(means, self.domain.low, self.domain.high), M)
 
     def _add(self, labels: Array, old: Array | None) -> None:
         """Add up all rows, or those whose labels are not the old ones."""
@@ -265,20 +273,13 @@ class Means:
         by_label = sums.reshape(parts, k, X.shape[1]).sum(axis=0, dtype=np.float64)
         return self.largest_weight * by_label
 
-    def _has_tiny_weights(self) -> bool:
-        """Return whether float32 would take weights for zero."""
-        w = self.problem.weights
-        return w is not None and bool(((w > 0) & (w < TINY_WEIGHT * self.largest_weight)).any())
-
     def _doubtful(self, masses: Array) -> bool:
         """Return whether rounding in differences may hide a mean on the boundary of the domain."""
-        domain = self.problem.divergence.domain
         slack = 64 * np.finfo(self.problem.X.dtype).eps
-        for end in (domain.low, domain.high):
-            if np.isfinite(end):
-                distance = np.abs(self.sums - masses[:, None] * end)
-                if ((distance > 0) & (distance <= slack * distance.sum(axis=0))).any():
-                    return True
+        for end in self.ends:
+            distance = np.abs(self.sums - masses[:, None] * end)
+            if ((distance > 0) & (distance <= slack * distance.sum(axis=0))).any():
+                return True
         return False
 
 
@@ -301,17 +302,6 @@ class ChangedCenters:
             weights = None if w is None else w[members]
             new[j] = self.problem.divergence.center(self.problem.X[members], weights)
         return new
-
-
-def known_blocks(problem: Clusters) -> Iterator[tuple[Array, Array, Array]]:
-    """Yield places of rows of known clusters, the clusters, and the rows in float64."""
-    if problem.codes is None:
-        return
-    known = np.flatnonzero(problem.codes != FREE)
-    size = max(BLOCK_ENTRIES // problem.X.shape[1], 16)
-    for start in range(0, len(known), size):
-        some = known[start : start + size]
-        yield some, problem.codes[some], dense(problem.X[some])
 
 
 def dense(X: Any) -> Array:

@@ -9,11 +9,11 @@ import scipy.sparse
 
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array
-from regfactor.problems.clusters import FREE, Clustering, ClusterPoint, Clusters, small_blocks
+from regfactor.problems.clusters import FREE, Clustering, ClusterPoint, Clusters, row_blocks
 from regfactor.problems.kernel_clusters import KernelClusters
 from regfactor.solvers.kernel_steps import MAX_NEGATIVE
 from regfactor.solvers.nearest import Centers
-from regfactor.solvers.row_steps import dense, known_blocks
+from regfactor.solvers.row_steps import dense
 
 # share by which a row on the boundary of the domain is moved towards the mean to be a center
 INWARD = 0.25
@@ -73,14 +73,17 @@ def known_means(problem: Clusters, random: np.random.RandomState) -> Array:
 
     With no known cluster at all it is k-means++.
     """
-    w = problem.weights_at(slice(None))
+    w = problem.row_weights
     k = problem.n_clusters
     sums = np.zeros((k, problem.X.shape[1]))
     masses = np.zeros(k)
-    for some, codes, X in known_blocks(problem):
-        places = codes, np.arange(len(some))
-        sums += scipy.sparse.csr_array((w[some], places), (k, len(some))) @ X
-        masses += np.bincount(codes, w[some], minlength=k)
+    if problem.codes is not None:
+        known_rows = np.flatnonzero(problem.codes != FREE)
+        for some, X in row_blocks(problem.X, among=known_rows):
+            codes = problem.codes[some]
+            places = codes, np.arange(len(some))
+            sums += scipy.sparse.csr_array((w[some], places), (k, len(some))) @ X
+            masses += np.bincount(codes, w[some], minlength=k)
     if not masses.any():
         return spread_rows(problem, random)
     centers = sums / np.where(masses > 0, masses, 1)[:, None]
@@ -100,7 +103,7 @@ def known_means(problem: Clusters, random: np.random.RandomState) -> Array:
 
 
 def _divergences(problem: Clusters, M: Array) -> Array:
-    return Centers(problem.started, M, problem.anchor, problem.far).between(problem.X)
+    return Centers(problem.started, M, problem.anchor).between(problem.X)
 
 
 def spread_labels(problem: KernelClusters, random: np.random.RandomState) -> Array:
@@ -162,7 +165,7 @@ def distances_from(problem: Clusters, M: Array) -> Array:
     if is_sparse(problem.X) and base is not None:
         return divergence.between(problem.X, M, problem.anchor, base)
     out = np.empty((problem.X.shape[0], len(M)), problem.X.dtype)
-    for at, X in small_blocks(problem.X):
+    for at, X in row_blocks(problem.X):
         block_base = None if base is None else base[at]
         out[at] = divergence.between(X, M, problem.anchor, block_base)
     return out

@@ -260,7 +260,10 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         return self._fit(X, y, sample_weight)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> ClassInputs:
-        divergence = _divergence(self.transfer)
+        if isinstance(self.transfer, str):
+            divergence = TRANSFER_DIVERGENCES[self.transfer]
+        else:
+            divergence = as_divergence(self.transfer)
         X = validated(self, X, accept_sparse="csr", order="C")
         labels = encode_labels(labels_of_rows(y, X, self), self.unlabeled, self.classes)
         w = row_weights(X, sample_weight)
@@ -332,13 +335,20 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         )
 
     def _solve(self, problem: Any, inputs: ClassInputs, run: Run) -> Solution[Any]:
-        starts = [first_point(problem, run.random)]
+        start = first_point(problem, run.random)
+        starts = [start]
         if isinstance(problem, Clusters) and problem.divergence.adaptive:
-            starts.append(diagonal_start(problem, starts[0]))
+            starts.append(diagonal_start(problem, start))
+        limits = run.remaining()
+        if self.assignment == "soft":
+            limits = Limits(self.tol, HARD_ITERATIONS, limits.time_limit)
+        if len(starts) == 1:
+            solution = solve_within(problem, limits, start)
+        else:
+            solution = solve_from(problem, limits, starts)
         if self.assignment == "hard":
-            return solve_from(problem, run.remaining(), starts)
-        limits = Limits(self.tol, HARD_ITERATIONS, run.clock.left)
-        hard = solve_from(problem, limits, starts).point
+            return solution
+        hard = solution.point
         sharpness = self._find_sharpness(problem, hard)
         soft = problem.softened(sharpness)
         solution = solve_within(soft, run.remaining(), start_of_mixture(problem, hard))
@@ -349,17 +359,36 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         return replace(solution, point=replace(solution.point, labels=labels))
 
     def _find_sharpness(self, problem: Clusters | KernelClusters, point: ClusterPoint) -> float:
-        """Return the sharpness, the automatic one by a sample of the rows where there are many."""
+        """Return the sharpness, the automatic one from the divergences within classes.
+
+        It is the rho for which they are as spread as under exp(-rho D), whatever their unit. There
+        D is about gamma distributed with rate rho and shape half the dimension that the data fill,
+        so that rho is mean / variance, and at most dimension / (2 mean). Where there are many rows,
+        a sample of them is taken.
+        """
         if not isinstance(self.sharpness, str):
             return float(self.sharpness)
         assert point.labels is not None
         if isinstance(problem, KernelClusters):
             D = kernel_divergences(problem, point)
-            own = D[np.arange(len(D)), point.labels]
-            return sharpness_of(own, problem.mass, len(D))
-        some = slice(None, None, -(-problem.X.shape[0] // SAMPLED_ROWS))
-        own = Centers.of(problem, point).own(problem.X[some], point.labels[some])
-        return sharpness_of(own, problem.weights_at(some), problem.X.shape[1])
+            dimension = len(D)
+            own = D[np.arange(dimension), point.labels]
+            weights = problem.mass
+        else:
+            n, dimension = problem.X.shape
+            some = slice(None, None, -(-n // SAMPLED_ROWS))
+            own = Centers.of(problem, point).own(problem.X[some], point.labels[some])
+            weights = problem.row_weights[some]
+        if not weights.any():
+            return 1.0
+        mean = float(np.average(own, weights=weights))
+        if mean <= 0:
+            return 1.0
+        variance = float(np.average(np.square(own - mean), weights=weights))
+        most = dimension / (2 * mean)
+        if variance > 0:
+            return min(mean / variance, most)
+        return most
 
     def _publish(
         self,
@@ -391,6 +420,7 @@ class ReverseClassifier(ClassifierMixin, Estimator):
                 found = found.compact()
             centers = inputs.kernel.scoring(found, self.normalized_cut)
         prior = None if self.assignment == "hard" else point.shares
+        self._divergence = inputs.divergence
         self._model = ClassCenters(centers, self.sharpness_, prior, inputs.features)
         return solution
 
@@ -431,7 +461,7 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         check_is_fitted(self)
         X = validated(self, X, accept_sparse="csr", order="C", reset=False)
         if self.kernel is None:
-            check_domain(X, _divergence(self.transfer), ADVICE)
+            check_domain(X, self._divergence, ADVICE)
         return X
 
     def __sklearn_tags__(self) -> Tags:
@@ -455,13 +485,6 @@ def _threads(X: Any) -> AbstractContextManager[Any]:
     return context
 
 
-def _divergence(transfer: Any) -> Divergence:
-    """Return the divergence of a transfer."""
-    if isinstance(transfer, str):
-        return TRANSFER_DIVERGENCES[transfer]
-    return as_divergence(transfer)
-
-
 def _check_classes(labels: Labels, w: Array | None) -> None:
     """Raise if there is no class, or too few unlabeled rows to find those without a label in."""
     if not len(labels.classes):
@@ -478,21 +501,3 @@ def _check_classes(labels: Labels, w: Array | None) -> None:
             f"Classes {names} have no labeled row of positive weight, and {free} unlabeled rows "
             "are too few to find them in; leave them out of classes, or label a row of each.",
         )
-
-
-def sharpness_of(costs: Array, weights: Array, dimension: int) -> float:
-    """Return the rho for which costs D are as spread as under exp(-rho D), whatever their unit.
-
-    There D is about gamma distributed with rate rho and shape half the dimension that the data
-    fill, so that rho is mean / variance, and at most dimension / (2 mean).
-    """
-    if not weights.any():
-        return 1.0
-    mean = float(np.average(costs, weights=weights))
-    if mean <= 0:
-        return 1.0
-    variance = float(np.average(np.square(costs - mean), weights=weights))
-    most = dimension / (2 * mean)
-    if variance > 0:
-        return min(mean / variance, most)
-    return most
