@@ -945,7 +945,9 @@ def test_words_are_no_truth_values(name):
     X = np.abs(np.random.default_rng(0).normal(size=(40, 4)))
     y = np.repeat([0, 1], 20) if is_classifier(model) else X[:, 0]
     for flag in flags:
-        with pytest.raises(ValueError, match=f"{flag} must be True or False, got 'no'"):
+        with pytest.raises(
+            ValueError, match=f"'{flag}' parameter .* must be True or False. Got 'no'"
+        ):
             clone(model).set_params(**{flag: "no"}).fit(X, y)
     assert flags or not [
         v

@@ -426,7 +426,11 @@ def test_every_marker_of_unlabeled_rows_is_understood(y, parameters, classes, as
         ),
         ([0, 1, -1, -1], {"unlabeled_weight": "even"}, "'balanced'"),
         ([0, 1, -1, -1], {"sharpness": 0.0}, "'sharpness' parameter .* must be a float"),
-        ([0, 1, -1, -1], {"normalized_cut": "yes"}, "normalized_cut must be True or False"),
+        (
+            [0, 1, -1, -1],
+            {"normalized_cut": "yes"},
+            "'normalized_cut' parameter .* must be True or False",
+        ),
         ([0, 1, -1, -1], {"transfer": potentials.Entropy()}, "column 1: 1 of 4 values.*'identity'"),
         (
             [0, 1, -1, -1],
