@@ -1,6 +1,7 @@
 """Fits as they are published: status, time limits, and what is computed only once."""
 
 import sys
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,9 +10,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 import regfactor.core.loop
 from regfactor import ConvexSparseCoding, ConvexSubspace, FactorModel, RobustSubspace
-from regfactor.core.loop import Status
+from regfactor.core.loop import Clock, Status
+from regfactor.fitting.scoring import Scoring
+from regfactor.losses import as_loss
 from regfactor.norms import Blocks
-from regfactor.penalties import Columns, Lasso, NonNegative, Simplex
+from regfactor.penalties import Columns, Lasso, NonNegative, Simplex, SquaredL2
 from regfactor.problems import Convex, Data
 from regfactor.solvers import solve
 
@@ -91,6 +94,48 @@ def test_the_time_limit_bounds_scoring(ticking):
         model = ConvexSparseCoding(alpha=1e-3, time_limit=8.0).fit(X)
     assert model.status_ is Status.TIME_LIMIT
     assert model.objective_ <= best(model) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("loss", "penalty"),
+    [
+        ("huber", SquaredL2()),
+        ("absolute", SquaredL2()),
+        ("kl", NonNegative()),
+        ("squared", Lasso()),
+        ("absolute", Lasso()),
+    ],
+    ids=str,
+)
+def test_the_time_limit_bounds_every_way_of_scoring(ticking, loss, penalty):
+    X = np.abs(normal(30, 6)) * 3
+    C = np.abs(normal(4, 6, 1))
+    data = Data.of(X, loss)
+
+    def costs(time_limit):
+        codes = score(X, C, np.zeros(6), clock=Clock(time_limit))
+        with np.errstate(divide="ignore"):
+            return data.row_values(codes @ C) + 0.1 * penalty.rows(codes)
+
+    score = Scoring(as_loss(loss), penalty, 0.1)
+    best = costs(None)
+    cut = costs(2.0)
+    assert (best <= cut * (1 + 1e-12)).all()
+    assert (best < cut * (1 - 1e-9)).any()
+    # zero codes, where the time was up before; a mixture of the components under kl
+    assert (costs(0.0) >= cut).all()
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "absolute"])
+def test_a_fit_ends_soon_after_its_time_limit(loss):
+    model = ConvexSparseCoding(loss=loss, time_limit=0.0)
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        model.fit(normal(60, 5))
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        model.set_params(time_limit=0.3)
+        started = time.process_time()
+        model.fit(normal(1500, 100))
+    assert time.process_time() - started < 3.0
 
 
 def test_the_time_limit_bounds_the_search_of_a_strength(ticking):

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from regfactor.core.line_search import backtrack_each
+from regfactor.core.loop import Clock
 from regfactor.core.params import Array
 
 # evaluate(B) -> the value of each column; gradient and second derivative in each entry of D @ B
@@ -67,17 +68,20 @@ def minimize_columns(
     ridge: Array,
     majorant: Array,
     layout: Layout,
+    clock: Clock | None = None,
 ) -> Array:
     """F_j(b_j) = sum_i f_ij(d_i b_j) + sum_k ridge_k b_kj^2 / 2: minimize it for every column j.
 
     No F_j is ever raised. `ridge` has a number for each row of B; `majorant` bounds each second
     derivative (infinite where nothing does). A column has converged when the decrease that a step
-    predicts is within rounding.
+    predicts is within rounding; when the time of a clock is up, columns stay where they are.
     """
     accuracy = 4 * float(np.finfo(B.dtype).eps)
     damping = np.zeros(B.shape[1], B.dtype)  # Levenberg-Marquardt, separate in every column
     values, g, h = _with_ridge(evaluate, B, ridge)
     for _ in range(MAX_NEWTON_STEPS):
+        if clock is not None and clock.expired:
+            break
         gradient = layout.adjoint(D, g) + ridge[:, None] * B
         damped = h
         if damping.any():

@@ -391,7 +391,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         if inputs.rows is None and problem.sparse and is_ridge(score.penalty):
             # the entries of the problem are listed already
             data = _with_offsets(problem.data, self.intercept_)
-            return score.of_data(data, C, self.codes_)
+            return score.of_data(data, C, self.codes_, clock)
         return score(inputs.table, C, self.intercept_, inputs.entries, self.codes_, clock)
 
     def _debias(

@@ -116,7 +116,7 @@ class Scoring:
             return update_codes(data, codes, C, self.penalty, self.alpha, MAX_STEPS, clock)
         if is_ridge(self.penalty):
             strengths = 2 * self.alpha * self.penalty.rows(np.eye(len(C)))
-            return minimize_rows(data, codes, C, strengths)
+            return minimize_rows(data, codes, C, strengths, clock)
         for share in SMOOTHINGS:
             near = data.smoothed(share)
             codes = update_codes(near, codes, C, self.penalty, self.alpha, MAX_STEPS, clock)

@@ -18,6 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
+from regfactor.core.loop import Clock
 from regfactor.core.params import Array
 from regfactor.losses import KL, Squared
 from regfactor.problems import Data
@@ -235,11 +236,11 @@ def improve(side: Side, B: Array) -> Array:
     return np.maximum(B + step.step, 0)
 
 
-def minimize(side: Side, B: Array) -> Array:
+def minimize(side: Side, B: Array, clock: Clock | None = None) -> Array:
     """Return argmin_(B >= 0) L(D B), one of them where there are several.
 
     A column has converged when its model promises a decrease no larger than rounding; that step is
-    taken.
+    taken. When the time of a clock is up, B is only nowhere worse than it was.
     """
     side, B = side.start(np.maximum(B, 0))
     accuracy = 4 * float(np.finfo(B.dtype).eps)
@@ -248,7 +249,7 @@ def minimize(side: Side, B: Array) -> Array:
         found = side.step(B, polish=active)
         B = np.where(active, np.maximum(B + found.step, 0), B)
         active &= found.promise > accuracy * (found.scale + found.scale.mean())
-        if not active.any():
+        if not active.any() or (clock is not None and clock.expired):
             break
     return B
 

@@ -9,6 +9,7 @@ import scipy.sparse
 
 from regfactor.core.batched_newton import solve_columns
 from regfactor.core.line_search import SUFFICIENT_DECREASE, backtrack_each
+from regfactor.core.loop import Clock
 from regfactor.core.params import Array
 from regfactor.problems import Data
 from regfactor.problems.data import Term
@@ -24,32 +25,41 @@ BLOCK_ELEMENTS = 500_000  # numbers of a sparse table that are held densely at o
 COST_ROUNDING = 1e-14  # relative
 
 
-def minimize_rows(data: Data, Phi: Array, C: Array, ridge: Array) -> Array:
+def minimize_rows(
+    data: Data,
+    Phi: Array,
+    C: Array,
+    ridge: Array,
+    clock: Clock | None = None,
+) -> Array:
     """Return codes that minimize L(Phi C) + sum ridge Phi^2 / 2; rows that do not improve stay.
 
     The proximal point method in the dual (Rockafellar 1976): the loss gives way to its Moreau
     envelope of width s at z + s y, around the last multiplier y. That is smooth, so that Newton's
     method serves all rows at once; and unlike an envelope around zero, its fixed point is the
-    minimum of the loss itself.
+    minimum of the loss itself. When the time of a clock is up, the codes found so far count.
     """
+    clock = clock or Clock(None)
     if data.layout.sparse:
         height = max(BLOCK_ELEMENTS // data.shape[1], 1)
         blocks = [slice(start, start + height) for start in range(0, data.shape[0], height)]
-        parts = [minimize_rows(_as_table(data, rows), Phi[rows], C, ridge) for rows in blocks]
+        parts = [minimize_rows(_as_table(data, at), Phi[at], C, ridge, clock) for at in blocks]
         return np.concatenate(parts)
+    if clock.expired:
+        return Phi
     exact = data.astype(np.float64)
     C64 = C.astype(np.float64)
-    codes, Y = _split(exact, C64, ridge)
+    codes, Y = _split(exact, C64, ridge, clock)
     for share in ENVELOPE_WIDTHS:
         near = _enveloped(exact, share, Y)
-        codes = _newton(near, codes, C64, ridge)
+        codes = _newton(near, codes, C64, ridge, clock)
         Y = near.gradient(codes @ C64)
     before = _costs(exact, Phi.astype(np.float64), C64, ridge)
     better = _costs(exact, codes, C64, ridge) <= before
     return np.where(better[:, None], codes, Phi).astype(Phi.dtype, copy=False)
 
 
-def _split(data: Data, C: Array, ridge: Array) -> tuple[Array, Array]:
+def _split(data: Data, C: Array, ridge: Array, clock: Clock) -> tuple[Array, Array]:
     """Return codes and multipliers after some steps of ADMM from zero, with one factorization."""
     rho = np.empty(data.shape[1])
     for t in data.terms:
@@ -65,6 +75,8 @@ def _split(data: Data, C: Array, ridge: Array) -> tuple[Array, Array]:
         codes = (relaxed + U) @ solve
         P = codes @ C
         U = U + relaxed - P
+        if clock.expired:
+            break
     return codes, data.feasible(-rho * U)
 
 
@@ -81,11 +93,13 @@ def _enveloped(data: Data, share: float, Y: Array) -> Data:
     return data.mapped(one)
 
 
-def _newton(data: Data, codes: Array, C: Array, ridge: Array) -> Array:
+def _newton(data: Data, codes: Array, C: Array, ridge: Array, clock: Clock) -> Array:
     """Minimize a smooth loss over every row until it has converged."""
     codes = codes.copy()
     active = np.arange(len(codes))
     for _ in range(MAX_NEWTON_STEPS):
+        if clock.expired:
+            break
         codes[active], converged = _newton_step(data.of_rows(active), codes[active], C, ridge)
         active = active[~converged]
         if not len(active):

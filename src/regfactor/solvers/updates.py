@@ -37,7 +37,9 @@ def update_codes(
     steps: int = PROXIMAL_STEPS,
     clock: Clock | None = None,
 ) -> Array:
-    """Return better codes for given components; proximal steps end when the clock expires."""
+    """Return better codes for given components; the steps end when the time of a clock is up."""
+    if clock is not None and clock.expired:
+        return Phi
     if isinstance(penalty, OneHot):
         return assign_rows(data, Phi, C)
     if not data.smooth:
@@ -45,9 +47,9 @@ def update_codes(
     if isinstance(penalty, NonNegative):
         side = side_of_codes(data, C)
         if side is not None:
-            return _non_negative(side, Phi.T, steps).T
+            return _non_negative(side, Phi.T, steps, clock).T
     if is_ridge(penalty) and data.unbounded and not data.rowwise:
-        return newton_rows(data, Phi, C, penalty, alpha)
+        return newton_rows(data, Phi, C, penalty, alpha, clock)
     block = Block(lambda A: A @ C, lambda G: G @ C.T, data.row_values, data.inside, _sum_rows)
     curvature = _curvature(data, Phi @ C, C)
     prox = _require_prox(penalty)
@@ -92,21 +94,28 @@ def update_components(
     return proximal_steps(block, data, C, _require_prox(penalty), alpha, curvature, steps)
 
 
-def _non_negative(side: Side, B: Array, steps: int) -> Array:
+def _non_negative(side: Side, B: Array, steps: int, clock: Clock | None = None) -> Array:
     """Improve a factor in one sweep among many, or minimize where more steps are asked for."""
     if steps <= PROXIMAL_STEPS:
         return improve(side, B)
-    return minimize(side, B)
+    return minimize(side, B, clock)
 
 
-def newton_rows(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float) -> Array:
+def newton_rows(
+    data: Data,
+    Phi: Array,
+    C: Array,
+    penalty: Penalty,
+    alpha: float,
+    clock: Clock | None = None,
+) -> Array:
     """Minimize over all rows at once by damped Newton: ridge regression for the squared loss."""
     ridge = _ridge(penalty, alpha, C)
     if data.complete and data.quadratic:
         return _ridge_regression(-data.gradient(np.zeros(data.shape, data.dtype)), C, ridge)
     D = np.ascontiguousarray(C.T)
     if data.layout.sparse:
-        return newton_columns(data.T, D, Phi.T, ridge).T
+        return newton_columns(data.T, D, Phi.T, ridge, clock).T
     if data.quadratic:
         Z = Phi @ C
         return newton_step(data.gradient(Z).T, data.hessian(Z).T, D, Phi.T, ridge, data.layout.T).T
@@ -115,10 +124,17 @@ def newton_rows(data: Data, Phi: Array, C: Array, penalty: Penalty, alpha: float
         values, g, h = data.expansion(columns.T @ C)
         return data.layout.row_sums(values), g.T, h.T
 
-    return minimize_columns(evaluate, D, Phi.T, ridge, data.majorant().T, data.layout.T).T
+    majorant = data.majorant().T
+    return minimize_columns(evaluate, D, Phi.T, ridge, majorant, data.layout.T, clock).T
 
 
-def newton_columns(data: Data, D: Array, B: Array, ridge: Array) -> Array:
+def newton_columns(
+    data: Data,
+    D: Array,
+    B: Array,
+    ridge: Array,
+    clock: Clock | None = None,
+) -> Array:
     """Minimize over the columns of B in L(D B) + ridge."""
     if data.quadratic:
         Z = data.layout.apply(D, B)
@@ -128,7 +144,7 @@ def newton_columns(data: Data, D: Array, B: Array, ridge: Array) -> Array:
         values, g, h = data.expansion(data.layout.apply(D, B))
         return data.layout.column_sums(values), g, h
 
-    return minimize_columns(evaluate, D, B, ridge, data.majorant(), data.layout)
+    return minimize_columns(evaluate, D, B, ridge, data.majorant(), data.layout, clock)
 
 
 def assign_rows(data: Data, Phi: Array, C: Array) -> Array:
