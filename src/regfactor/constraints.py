@@ -129,13 +129,13 @@ class Region(Shares):
         if found.shape != (X.shape[0],):
             raise ValueError(
                 f"The mask of a region has shape {found.shape}; it needs one truth value for each "
-                f"of the {X.shape[0]} rows given to fit, labeled ones too.",
+                f"of the {X.shape[0]} rows given to fit, labeled ones too."
             )
         legal = np.isin(found, (0, 1))
         if not legal.all():
             raise ValueError(
                 f"The mask of a region must hold truth values, got {found[~legal][0]!r}; row "
-                "numbers become a mask by numpy.isin(numpy.arange(n), rows).",
+                "numbers become a mask by numpy.isin(numpy.arange(n), rows)."
             )
         return found.astype(np.float64)
 
@@ -155,7 +155,7 @@ class Expected(Constraint):
     def __post_init__(self) -> None:
         if not (is_number(self.target) and np.isfinite(self.target)):
             raise ValueError(
-                f"expectation needs a finite number as its target, got {self.target!r}.",
+                f"expectation needs a finite number as its target, got {self.target!r}."
             )
         _check_tolerance(self)
 
@@ -166,7 +166,7 @@ class Expected(Constraint):
             raise ValueError(
                 f"The features of an expectation have shape {values.shape} and type "
                 f"{values.dtype}; they must be finite numbers, one for each of the {X.shape[0]} "
-                "rows given to fit.",
+                "rows given to fit."
             )
         return values.astype(np.float64)
 
@@ -320,14 +320,14 @@ def _evaluated(given: Any, X: Any) -> Array:
 def _check_tolerance(part: Constraint) -> None:
     if not (is_number(part.tolerance) and 0 <= part.tolerance < np.inf):
         raise ValueError(
-            f"The tolerance of a constraint must be a finite number >= 0, got {part.tolerance!r}.",
+            f"The tolerance of a constraint must be a finite number >= 0, got {part.tolerance!r}."
         )
 
 
 def _check_shares(shares: Any) -> None:
     if not isinstance(shares, Mapping) or not shares:
         raise ValueError(
-            f"shares must be a dict of label to share, such as {{'yes': 0.7}}, got {shares!r}.",
+            f"shares must be a dict of label to share, such as {{'yes': 0.7}}, got {shares!r}."
         )
     for label, share in shares.items():
         if not (is_number(share) and 0 <= share <= 1):
@@ -335,7 +335,7 @@ def _check_shares(shares: Any) -> None:
     total = sum(shares.values())
     if total > 1 + ROUNDING:
         raise ValueError(
-            f"Shares of classes cannot sum to more than one; {dict(shares)} sums to {total:g}.",
+            f"Shares of classes cannot sum to more than one; {dict(shares)} sums to {total:g}."
         )
 
 
@@ -346,17 +346,17 @@ def _position(column: Any, width: int, names: Any) -> int:
             raise ValueError(
                 f"A labeled feature names the column {column!r}, and the table has no column "
                 "names; fit a pandas frame, give the position, or give the columns of words: "
-                "labeled_feature(word, shares, vocabulary=vectorizer).",
+                "labeled_feature(word, shares, vocabulary=vectorizer)."
             )
         return int(choose(column, {str(name): j for j, name in enumerate(names)}, "column"))
     if not isinstance(column, Integral) or isinstance(column, bool):
         raise ValueError(
-            f"A labeled feature is named by the position or name of a column, got {column!r}.",
+            f"A labeled feature is named by the position or name of a column, got {column!r}."
         )
     position = int(column)
     if not -width <= position < width:
         raise ValueError(
-            f"A labeled feature is in column {position}; the table has {width} columns.",
+            f"A labeled feature is in column {position}; the table has {width} columns."
         )
     return position % width
 

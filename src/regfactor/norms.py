@@ -114,7 +114,7 @@ class Lp(Norm):
     def __post_init__(self) -> None:
         if not 1 < self.p < np.inf:
             raise ValueError(
-                f"Lp needs 1 < p < inf, got {self.p!r}; use L1() or LInf() for the ends.",
+                f"Lp needs 1 < p < inf, got {self.p!r}; use L1() or LInf() for the ends."
             )
 
     def value(self, V: Array) -> Array:
@@ -178,7 +178,7 @@ class Blocks(Norm):
         if min(self.bounds) <= 0 or self.n_first < 0:
             raise ValueError(
                 "Blocks needs n_first >= 0 and positive bounds, "
-                f"got {self.n_first!r} and {self.bounds!r}.",
+                f"got {self.n_first!r} and {self.bounds!r}."
             )
 
     def _split(self, V: Array) -> tuple[Array, Array]:

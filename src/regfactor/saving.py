@@ -40,7 +40,7 @@ OWN_PACKAGES = (
     "model_selection",
 )
 PLAIN_DATA = frozenset(
-    {"numpy.dtype", "scipy.sparse._csr.csr_array", "scipy.sparse._csc.csc_array"},
+    {"numpy.dtype", "scipy.sparse._csr.csr_array", "scipy.sparse._csc.csc_array"}
 )
 
 
@@ -61,7 +61,7 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     if isinstance(model, str | os.PathLike) or not isinstance(path, str | os.PathLike):
         raise ValueError(
             "save takes a model, then the name of a file: save(model, 'model.skops'); "
-            f"got {type(model).__name__}, then {type(path).__name__}.",
+            f"got {type(model).__name__}, then {type(path).__name__}."
         )
     skops = _skops()
     path = Path(path)
@@ -72,7 +72,7 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     if refused:
         raise ValueError(
             f"{type(model).__name__} contains {', '.join(refused)}, which a saved model cannot "
-            f"carry. {_remedy(model)}",
+            f"carry. {_remedy(model)}"
         )
     note = {"regfactor": version("regfactor"), "model": type(model).__name__}
     with zipfile.ZipFile(content, "a") as archive:
@@ -105,19 +105,19 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise UntrustedModel(
             f"{file} was saved by an earlier version of regfactor: it names {', '.join(refused)}, "
             "which this version does not have. Fit the model again and save it, or load it with "
-            "the version that saved it.",
+            "the version that saved it."
         )
     if refused:
         raise UntrustedModel(
             f"{file} was not opened: it names {', '.join(refused)}, which no model of regfactor "
-            "contains. If you know its author, look at it with skops.io.get_untrusted_types.",
+            "contains. If you know its author, look at it with skops.io.get_untrusted_types."
         )
     if not note:
         raise UntrustedModel(f"{file} is not a file of regfactor.save, so it was not opened.")
     if note["regfactor"] != version("regfactor"):
         warn(
             f"{file} was written by regfactor {note['regfactor']}, and this is "
-            f"{version('regfactor')}: if the model misbehaves, fit it again.",
+            f"{version('regfactor')}: if the model misbehaves, fit it again."
         )
     return skops.loads(content, trusted=skops.get_untrusted_types(data=content))
 
@@ -195,11 +195,11 @@ def _check_place(path: Path) -> None:
     """Raise if the file cannot be written."""
     if not path.parent.is_dir():
         raise FileNotFoundError(
-            f"There is no folder {path.parent} to save {path.name} in; make it first.",
+            f"There is no folder {path.parent} to save {path.name} in; make it first."
         )
     if path.is_dir():
         raise IsADirectoryError(
-            f"{path} is a folder; name a file in it, such as {path / 'model.skops'}.",
+            f"{path} is a folder; name a file in it, such as {path / 'model.skops'}."
         )
 
 

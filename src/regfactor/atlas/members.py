@@ -272,7 +272,7 @@ GRAPHS = (
         _reconstructed,
         "sklearn Isomap",
         lambda s: textbook.gram(
-            IsomapEmbedding(n_neighbors=NEIGHBORS, n_components=RANK).fit_transform(s.X),
+            IsomapEmbedding(n_neighbors=NEIGHBORS, n_components=RANK).fit_transform(s.X)
         ),
         note="G^2 contains squared lengths.",
     ),
@@ -289,7 +289,7 @@ GRAPHS = (
                 n_neighbors=NEIGHBORS,
                 n_components=RANK,
                 eigen_solver="dense",
-            ).fit_transform(s.X),
+            ).fit_transform(s.X)
         ),
     ),
     Row(

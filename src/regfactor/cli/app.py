@@ -113,7 +113,7 @@ def cluster(
         str,
         typer.Option(
             help="squared; or kl, itakura_saito, ... on numbers as they are; or bernoulli, "
-            "on 0/1 and columns of two words.",
+            "on 0/1 and columns of two words."
         ),
     ] = "squared",
 ) -> None:

@@ -17,13 +17,13 @@ def check_finite(name: str, values: Array) -> None:
     """Raise for infinite numbers, and for numbers whose square is infinite."""
     numbers = np.asarray(values, dtype=float)
     wrong = np.flatnonzero(
-        ~(np.abs(np.nan_to_num(numbers, posinf=np.inf, neginf=-np.inf)) <= LARGEST),
+        ~(np.abs(np.nan_to_num(numbers, posinf=np.inf, neginf=-np.inf)) <= LARGEST)
     )
     if len(wrong):
         raise BadInput(
             f"Column {name!r} holds {numbers[wrong[0]]:g} in row {wrong[0] + 1}, which no model "
             "can square. Rescale the column, leave the cell empty, or leave the column out by "
-            f"--ignore {name!r}.",
+            f"--ignore {name!r}."
         )
 
 
@@ -40,7 +40,7 @@ def check_spread(name: str, values: Array) -> None:
         raise BadInput(
             f"Column {name!r} holds {values[row]:g} in row {row + 1}, where others differ by about "
             f"{high - low:.3g}: that is surely no measurement. Correct it, leave the cell empty, "
-            f"or leave the column out by --ignore {name!r}.",
+            f"or leave the column out by --ignore {name!r}."
         )
 
 

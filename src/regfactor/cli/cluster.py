@@ -53,12 +53,12 @@ def run(job: Job, path: Path, clusters: int | None, divergence: str) -> None:
     if clusters is not None and not 1 <= clusters <= different:
         raise BadInput(
             f"--clusters is {clusters}; it must lie between 1 and {different}, the number of "
-            "different rows.",
+            "different rows."
         )
     if different < 3 and clusters is None:
         raise BadInput(
             f"{path.name} has {different} different rows, too few to find groups in; give "
-            "--clusters.",
+            "--clusters."
         )
     model = BregmanKMeans(8, divergence=divergence, n_init=5, random_state=job.settings.seed)
     tried = {}

@@ -152,7 +152,7 @@ class Understood:
             raise BadInput(
                 f"{self.table.path.name} has {count(len(self.inputs), 'column')} that can be used, "
                 f"and {what} needs at least {least} ({left_out}). --use COLUMN takes in one that "
-                "was left out.",
+                "was left out."
             )
 
 
@@ -297,7 +297,7 @@ def _refuse_mixed(table: Table, name: str, strings: Array, holes: Array, numbers
         raise BadInput(
             f"Column {name!r} of {table.path.name} holds numbers, but {len(at)} of its cells do "
             f"not, such as {cell!r} in row {at[0] + 1}. Correct it; or, if it marks a missing "
-            f"value, add --missing {cell!r}; or leave the column out by --ignore {name!r}.",
+            f"value, add --missing {cell!r}; or leave the column out by --ignore {name!r}."
         )
 
 
@@ -388,7 +388,7 @@ def typed(cells: Any, kind: str) -> Any:
         if odd.any():
             raise BadInput(
                 f"Column {cells.name!r} held 0 and 1 when the model was fitted, and holds "
-                f"{values[odd][0]:g} now.",
+                f"{values[odd][0]:g} now."
             )
         return pd.Series(pd.arrays.BooleanArray(values == 1, np.isnan(values)))
     if kind == CATEGORY:
@@ -418,7 +418,7 @@ def forced(table: Table, kinds: Mapping[str, str], absent: Collection[str] = ())
         elif kind in (NUMBER, FLAG) and cells.dtype.kind not in "biuf":
             raise BadInput(
                 f"Column {name!r} of {table.path.name} held numbers when the model was fitted, and "
-                f"holds text now, such as {cells.dropna().iloc[0]!r}.",
+                f"holds text now, such as {cells.dropna().iloc[0]!r}."
             )
         elif kind == CATEGORY and cells.dtype.kind in "iuf":
             cells = pd.Series(_spelled(cells), dtype=object)

@@ -224,7 +224,7 @@ def _print(job: Job, filled: Filled, hidden: HiddenCells | None = None, model: A
             remedy = "; its logarithm may suit better"
         job.console.note(
             f"Column {name!r} has heavy tails: more than {HEAVY_TAILED_SHARE:.0%} of its cells lie "
-            f"far off, so none of them is flagged{remedy}.",
+            f"far off, so none of them is flagged{remedy}."
         )
     job.console.record |= record
 
@@ -269,18 +269,18 @@ def _story(filled: Filled, model: Any) -> str:
         f"Every row is described by {count(model.codes_.shape[1], 'pattern')} that the table's "
         "columns share, and each missing cell is predicted from the observed cells of its row "
         "through them. Numbers, flags and categories are each fitted in their own way. The "
-        f"strength of the smoothing (alpha = {model.alpha_:.4g}) was chosen by cells held out.",
+        f"strength of the smoothing (alpha = {model.alpha_:.4g}) was chosen by cells held out."
     ]
     if filled.flagged:
         parts.append(
             f"{count(len(filled.flagged), 'cell')} disagreed grossly with all others in their "
             "rows. They are kept in the table, named in its last column, and were set aside when "
-            "missing cells were filled.",
+            "missing cells were filled."
         )
     if filled.clipped:
         parts.append(
             f"{count(filled.clipped, 'prediction')} beyond the range of the observed values "
-            "went to its end.",
+            "went to its end."
         )
     return " ".join(parts)
 
@@ -289,7 +289,7 @@ def _result(seen: Understood, filled: Filled) -> list[Any]:
     missing = filled.missing.mean().sort_values(ascending=False)
     missing = missing[missing > 0]
     blocks: list[Any] = [
-        Text("Observed cells are as they were, to the letter; only empty ones changed."),
+        Text("Observed cells are as they were, to the letter; only empty ones changed.")
     ]
     if len(missing):
         axis = "share of the cells that were missing"

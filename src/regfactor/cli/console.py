@@ -58,7 +58,7 @@ class Console:
                 json.dumps(
                     plain({**self.record, "notes": self.notes, "exit": code}),
                     allow_nan=False,
-                ),
+                )
             )
 
     @contextlib.contextmanager

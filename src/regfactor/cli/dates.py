@@ -16,7 +16,7 @@ ISO = re.compile(r"\d{4}-\d{1,2}(-\d{1,2})?([T ].*)?$")
 MONTH = re.compile(r"\d{4}-\d{2}$")
 MONTH_FORM = "%Y-%m"
 OTHER = re.compile(
-    r"(\d{1,2}([./-])\d{1,2}\2\d{4}|\d{4}([./])\d{1,2}\3\d{1,2})( \d{1,2}:\d{2}(:\d{2})?)?$",
+    r"(\d{1,2}([./-])\d{1,2}\2\d{4}|\d{4}([./])\d{1,2}\3\d{1,2})( \d{1,2}:\d{2}(:\d{2})?)?$"
 )
 QUARTER = re.compile(r"\d{4}(-?)Q[1-4]$", re.IGNORECASE)
 MONTHS = (
@@ -61,7 +61,7 @@ def parsed(values: Any, name: str, known_form: str | None = None) -> tuple[Any, 
         short = [f"{v[:3]} {v[-4:]}" if isinstance(v, str) else None for v in values]
         whole = any(len(v) > len("Jan 2024") for v in known)
         return pd.DatetimeIndex(
-            pd.to_datetime(short, format="%b %Y"),
+            pd.to_datetime(short, format="%b %Y")
         ), "%B %Y" if whole else "%b %Y"
     if not known or not all(OTHER.match(v) for v in known):
         try:
@@ -84,7 +84,7 @@ def parsed(values: Any, name: str, known_form: str | None = None) -> tuple[Any, 
     if len(found) > 1:
         raise BadInput(
             f"The dates in {name!r} can be read with the day or with the month first, such as "
-            f"{known[0]!r}; write them like 2024-01-31.",
+            f"{known[0]!r}; write them like 2024-01-31."
         )
     if not found:
         raise _no_dates(values, name, known_form)
@@ -120,7 +120,7 @@ def odd_cell(name: str, held: str, at: int, value: str) -> BadInput:
     """Return what to say of the one cell that is not like the others."""
     return BadInput(
         f"Column {name!r} holds {held}, but row {at + 1} holds {value!r}. Correct it, or leave the "
-        "row out.",
+        "row out."
     )
 
 
@@ -141,5 +141,5 @@ def _no_dates(values: Any, name: str, known_form: str | None) -> BadInput:
     first = int(np.argmax(pandas().notna(values)))
     return BadInput(
         f"The time column {name!r} holds no dates of one form, like {like}; it has "
-        f"{values[first]!r} in row {first + 1}. Correct them, or name another column by --time.",
+        f"{values[first]!r} in row {first + 1}. Correct them, or name another column by --time."
     )

@@ -51,7 +51,7 @@ def run(job: Job, path: Path, spans: str) -> None:
     tables = [frame[view].to_numpy(dtype=float, na_value=np.nan) for view in views]
     if not any(np.nanstd(X, axis=0).any() for X in tables):
         raise BadInput(
-            "Nothing differs between the rows of either view; there is nothing to denoise.",
+            "Nothing differs between the rows of either view; there is nothing to denoise."
         )
     model = TwoViewSubspace(alpha="auto", random_state=job.settings.seed)
     job.fit("fitting two views", model, *tables)
@@ -123,7 +123,7 @@ def _views(text: str, names: list[str]) -> tuple[list[str], list[str]]:
     if len(parts) != 2:
         raise BadInput(
             f"--views {text!r} must name two spans of columns, counted from 0, such as 0:20,20:40, "
-            "or by the names of the first and the last of each, such as height:waist,pressure:age.",
+            "or by the names of the first and the last of each, such as height:waist,pressure:age."
         )
     first, second = (_span(text, part, names) for part in parts)
     if set(first) & set(second):
@@ -144,12 +144,12 @@ def _span(text: str, part: str, names: list[str]) -> range:
             wrong = unknown[0] if unknown else part
             raise BadInput(
                 f"--views {text!r}: there is no column {wrong!r}{nearest(wrong, names)} Name two "
-                "spans, such as height:waist,pressure:age, or 0:20,20:40 counted from 0.",
+                "spans, such as height:waist,pressure:age, or 0:20,20:40 counted from 0."
             )
         span = range(names.index(ends[0]), names.index(ends[1]) + 1)
     if not len(span) or span.stop > len(names):
         raise BadInput(
-            f"--views {text!r}: {part} is no span of the {len(names)} columns of the table.",
+            f"--views {text!r}: {part} is no span of the {len(names)} columns of the table."
         )
     return span
 
@@ -164,7 +164,7 @@ def _require_numbers(seen: Understood, names: list[str]) -> None:
     if wrong:
         raise BadInput(
             f"Views hold numbers only, and these columns do not: {listed(wrong)}. Numbers in "
-            "--views count from 0.",
+            "--views count from 0."
         )
 
 

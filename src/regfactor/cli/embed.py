@@ -37,7 +37,7 @@ def run(job: Job, path: Path, dimensions: int) -> None:
         raise BadInput(f"{path.name} has no observed cell.")
     if not varied(seen).inputs:
         raise BadInput(
-            f"All columns of {path.name} are constant: there is nothing to embed rows by.",
+            f"All columns of {path.name} are constant: there is nothing to embed rows by."
         )
     X, wrong = without_outliers(job, seen)
     rows = fitted_rows(job, X)
@@ -96,7 +96,7 @@ def _shares(model: Any) -> Array:
 def with_codes(table: Table, codes: Array) -> Any:
     """Return the user's table with the codes of its rows."""
     return table.with_columns(
-        {f"code_{j}": table.column(column) for j, column in enumerate(codes.T, 1)},
+        {f"code_{j}": table.column(column) for j, column in enumerate(codes.T, 1)}
     )
 
 
@@ -120,7 +120,7 @@ def _result(seen: Understood, model: Any, codes: Array) -> list[Any]:
             colors = seen.frame[groups].astype(object).fillna("missing")
         svg = cloud(codes[:, 0], codes[:, 1], colors, ("code 1", "code 2"))
         blocks.append(
-            Figure(svg, f"Rows by their first two codes{color}. Rows that lie together are alike."),
+            Figure(svg, f"Rows by their first two codes{color}. Rows that lie together are alike.")
         )
     shares = _shares(model)
     if not len(shares):

@@ -45,7 +45,7 @@ def varied(seen: Understood) -> Understood:
             c.name: "the same in all rows"
             for c in seen.inputs
             if seen.frame[c.name].nunique(dropna=True) < 2
-        },
+        }
     )
 
 
@@ -133,7 +133,7 @@ def warn_of_unseen(transformer: ColumnTransformer, X: Any) -> None:
                 counted = "count as none of those that were"
             warn(
                 f"Column {name!r} has categories that were not there in fit: "
-                f"{listed(map(repr, new))}; they {counted}.",
+                f"{listed(map(repr, new))}; they {counted}."
             )
 
 
@@ -176,7 +176,7 @@ def encoder_code(seen: Understood, scale: bool = True) -> str:
         parts.append(f'    ("number", {number}, {seen.of_kind(NUMBER)!r}),')
     if seen.of_kind(FLAG):
         parts.append(
-            f'    ("flag", SimpleImputer(strategy="most_frequent"), {seen.of_kind(FLAG)!r}),',
+            f'    ("flag", SimpleImputer(strategy="most_frequent"), {seen.of_kind(FLAG)!r}),'
         )
     if seen.of_kind(CATEGORY):
         if scale:
@@ -194,7 +194,7 @@ def encoder_code(seen: Understood, scale: bool = True) -> str:
     if seen.of_kind(CATEGORY):
         fills = [
             f"X[{seen.of_kind(CATEGORY)!r}] = "
-            f"X[{seen.of_kind(CATEGORY)!r}].astype(object).fillna({NONE!r}).astype(str)",
+            f"X[{seen.of_kind(CATEGORY)!r}].astype(object).fillna({NONE!r}).astype(str)"
         ]
     else:
         fills = []
@@ -212,7 +212,7 @@ def encoder_code(seen: Understood, scale: bool = True) -> str:
             *parts,
             "])",
             "E = encode.fit_transform(X)",
-        ],
+        ]
     )
 
 

@@ -52,11 +52,11 @@ def run(
     names, X = _values(job, seen, clock)
     if len(X) < MIN_FITTED_ROWS:
         raise BadInput(
-            f"{path.name} has {len(X)} rows; a forecast needs at least {MIN_FITTED_ROWS}.",
+            f"{path.name} has {len(X)} rows; a forecast needs at least {MIN_FITTED_ROWS}."
         )
     if horizon > 10 * len(X):
         raise BadInput(
-            f"--horizon is {horizon}, more than ten times the {len(X)} rows that are known.",
+            f"--horizon is {horizon}, more than ten times the {len(X)} rows that are known."
         )
     orders = Orders(*given)
     season = clock.season if orders.season is None else orders.season
@@ -147,7 +147,7 @@ def _values(job: Job, seen: Understood, clock: Clock) -> tuple[list[str], Array]
     if not names:
         raise BadInput(
             f"{seen.table.path.name} has no column of numbers that changes, so there is nothing to "
-            "forecast.",
+            "forecast."
         )
     values = seen.frame[names].to_numpy(dtype=float, na_value=np.nan)
     X = values[clock.order]
@@ -172,7 +172,7 @@ def _compared(
     if open_ and not any(c.season for c in compared.errors):
         job.console.note(
             f"{count(len(X), 'row')} of {X.shape[1]} series are too few to fit a season of "
-            f"{orders.season} rows, so that none was compared.",
+            f"{orders.season} rows, so that none was compared."
         )
     return compared
 
@@ -293,7 +293,7 @@ def _trust(
 ) -> list[Any]:
     horizon = Text(
         "A forecast goes on as the past did: it knows nothing of a change of rules. It looks "
-        f"back {count(lags, 'step')}, and sees no season that is longer.",
+        f"back {count(lags, 'step')}, and sees no season that is longer."
     )
     if tried is None:
         return [Text(evaluation), horizon]
@@ -316,7 +316,7 @@ def _choice(compared: BacktestChoice) -> list[Any]:
     return [
         Text(
             "Models were compared by forecasts from earlier times, before the end of the series "
-            "on which the one taken was tried. Errors are in standard deviations of the series.",
+            "on which the one taken was tried. Errors are in standard deviations of the series."
         ),
         Grid(("model", "mean error on earlier rows"), lines),
     ]

@@ -102,7 +102,7 @@ class Job:
         rows = len(seen.frame)
         table = seen.table
         self.console.say(
-            f"Read {table.path.name}: {count(rows, 'row')}, {count(len(table.names), 'column')}.",
+            f"Read {table.path.name}: {count(rows, 'row')}, {count(len(table.names), 'column')}."
         )
         self.console.lines([*seen.lines(), *([("target", target)] if target else [])])
         for name in seen.of_kind(NUMBER):
@@ -110,7 +110,7 @@ class Job:
             if mark is not None:
                 self.console.note(
                     f"{mark[0]} occurs {mark[1]} times in column {name!r}, far from all its other "
-                    f"numbers; if it marks missing cells, add --missing {mark[0]}.",
+                    f"numbers; if it marks missing cells, add --missing {mark[0]}."
                 )
         self.console.record["columns"] = {
             c.name: {"kind": c.kind, "missing": c.missing, "ignored": c.why or None}
@@ -215,7 +215,7 @@ def _of_an_estimator(error: BaseException) -> bool:
     else:
         module = ""
     return module.startswith("regfactor.") and not module.startswith(
-        ("regfactor.cli", "regfactor.report"),
+        ("regfactor.cli", "regfactor.report")
     )
 
 

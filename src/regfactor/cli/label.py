@@ -95,7 +95,7 @@ def _labeled(job: Job, seen: Understood, target: Target, statements: list[Statem
     if len(rows) < len(task.y):
         job.console.note(
             f"The model was fitted to {len(rows):,} of {len(task.y):,} rows, drawn at random; "
-            "every row was labeled.",
+            "every row was labeled."
         )
     fitted_task = task.of_rows(rows)
     calibrate = result.comparison is not None
@@ -170,7 +170,7 @@ def _warn_of_statements(
         job.console.note(
             f"On held-out labels {supervised.name} without the statements is right in "
             f"{without:.0%}, with them in {with_them:.0%}. They were followed, as they were given: "
-            "check their shares, or leave --constraint out.",
+            "check their shares, or leave --constraint out."
         )
 
 
@@ -182,7 +182,7 @@ def _warn_of_one_class(job: Job, predicted: Array, target: Target) -> None:
         job.console.note(
             f"All {len(predicted):,} rows were labeled {predicted[0]!r}: the "
             "columns and the labels given do not separate the classes. Label some more rows of "
-            "the others before you use this.",
+            "the others before you use this."
         )
 
 

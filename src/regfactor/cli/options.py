@@ -129,7 +129,7 @@ TEXT: dict[str, Any] = {
             ),
         ],
         None,
-    ),
+    )
 }
 
 

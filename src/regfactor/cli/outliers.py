@@ -31,7 +31,7 @@ def fitted_rows(job: Job, X: Any) -> Array:
         return np.arange(len(X))
     job.console.note(
         f"The patterns were learned from {MAX_FITTED_ROWS:,} of {len(X):,} rows, drawn at random; "
-        "every row was used.",
+        "every row was used."
     )
     random = np.random.default_rng(job.settings.seed)
     return np.sort(random.choice(rows, MAX_FITTED_ROWS, replace=False))
@@ -68,7 +68,7 @@ def without_outliers(job: Job, seen: Understood) -> tuple[Any, list[tuple[int, s
         were = "was" if len(cells) == 1 else "were"
         job.console.note(
             f"{count(len(cells), 'gross outlier')} among the numbers {were} treated as missing; "
-            "`regfactor complete` names them.",
+            "`regfactor complete` names them."
         )
     return seen.data.mask(flagged), cells
 

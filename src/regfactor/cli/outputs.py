@@ -52,7 +52,7 @@ class Outputs:
                 pass
         except OSError as error:
             raise BadInput(
-                f"Nothing can be written to {folder.resolve()} ({error.strerror}); {remedy}.",
+                f"Nothing can be written to {folder.resolve()} ({error.strerror}); {remedy}."
             ) from error
         self.planned.append(path)
         return path
@@ -95,14 +95,14 @@ class Outputs:
             folder.mkdir()
         except OSError as error:
             raise BadInput(
-                f"The folder {folder} cannot be made ({error.strerror}); {remedy}.",
+                f"The folder {folder} cannot be made ({error.strerror}); {remedy}."
             ) from error
         self._made.append(folder)
 
     def _refuse_input(self, path: Path, remedy: str) -> None:
         if path.exists() and any(path.samefile(given) for given in self.inputs if given.exists()):
             raise BadInput(
-                f"{path} is an input, which is not replaced even with --force; {remedy}.",
+                f"{path} is an input, which is not replaced even with --force; {remedy}."
             )
 
     def _refuse_existing(self, path: Path, remedy: str = ELSEWHERE) -> None:

@@ -103,7 +103,7 @@ def certificate_section(model: Any) -> Section:
         Text(plain_certificate(model)),
         Text(
             "That is a proof about the optimization, not about the world: it does not say that "
-            "the model suits the data. For that, see how far to trust it.",
+            "the model suits the data. For that, see how far to trust it."
         ),
         Text(f"In numbers: {certificate}"),
     ]
@@ -118,7 +118,7 @@ def certificate_section(model: Any) -> Section:
             Figure(
                 convergence(*zip(*gaps, strict=True)),
                 "How the gap to the global optimum closed.",
-            ),
+            )
         )
     return Section("Is it the best fit?", blocks)
 
@@ -166,7 +166,7 @@ def repeat_section(job: Job, code: str) -> Section:
             Code(wrapped(code.strip()), "In Python:"),
             Text(
                 f"With regfactor {version('regfactor')} and scikit-learn "
-                f"{version('scikit-learn')}, seed {job.settings.seed}.",
+                f"{version('scikit-learn')}, seed {job.settings.seed}."
             ),
         ],
     )

@@ -32,7 +32,7 @@ def run(job: Job, experiment: str, quick: bool, splits: int | None, jobs: int) -
         raise KeyboardInterrupt
     if code == 2:
         raise BadInput(
-            f"the experiments do not take {experiment!r}; `regfactor reproduce list` names them.",
+            f"the experiments do not take {experiment!r}; `regfactor reproduce list` names them."
         )
     # otherwise cells failed: the others are kept, and the same command goes on
     job.converged = code == DONE
@@ -46,5 +46,5 @@ def source() -> Path:
             return folder
     raise BadInput(
         "the experiments are not part of the installed package: run this in a checkout of the "
-        "source of regfactor.",
+        "source of regfactor."
     )

@@ -55,7 +55,7 @@ def run(job: Job, model_path: Path, path: Path) -> None:
     """Score new rows, and write them with a report."""
     if not model_path.is_file():
         raise BadInput(
-            f"There is no model {model_path}; `--save MODEL.skops` of another command writes one.",
+            f"There is no model {model_path}; `--save MODEL.skops` of another command writes one."
         )
     try:
         model = load(model_path)
@@ -65,13 +65,13 @@ def run(job: Job, model_path: Path, path: Path) -> None:
         raise
     except DAMAGED as error:
         raise BadInput(
-            f"{model_path} is not a complete model file: {' '.join(str(error).split())}.",
+            f"{model_path} is not a complete model file: {' '.join(str(error).split())}."
         ) from error
     info: Any = getattr(model, "regfactor_info_", None)
     if not _is_complete(info):
         raise BadInput(
             f"{model_path.name} holds a {type(model).__name__} that no command has saved; in "
-            "Python, regfactor.load opens it.",
+            "Python, regfactor.load opens it."
         )
     job.outputs.inputs.append(model_path)
     table = job.read(path)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from regfactor.cli.errors import BadInput, nearest
 
 FORM = re.compile(
-    r"^\s*(?P<feature>.+)=(?P<label>[^=:]+):(?P<share>[^:+±]+?)\s*(?:(?:\+-|\+/-|±)\s*(?P<tolerance>.+?))?\s*$",
+    r"^\s*(?P<feature>.+)=(?P<label>[^=:]+):(?P<share>[^:+±]+?)\s*(?:(?:\+-|\+/-|±)\s*(?P<tolerance>.+?))?\s*$"
 )
 ALL = "all"
 TOLERANCE = 0.05
@@ -36,7 +36,7 @@ def parse(text: str) -> Statement:
     if found is None:
         raise BadInput(
             f"--constraint {text!r} is not of the form FEATURE=LABEL:SHARE+-TOLERANCE, such as "
-            '"goal=sport:0.8+-0.05".',
+            '"goal=sport:0.8+-0.05".'
         )
     numbers = []
     for name in ("share", "tolerance"):
@@ -48,7 +48,7 @@ def parse(text: str) -> Statement:
         if not 0 <= number <= 1:
             raise BadInput(
                 f"--constraint {text!r}: the {name} must be a number between 0 and 1, not "
-                f"{value!r}.",
+                f"{value!r}."
             )
         numbers.append(number)
     return Statement(found["feature"].strip(), found["label"].strip(), *numbers)
@@ -64,7 +64,7 @@ def constraints(statements: list[Statement], places: dict[str, int]) -> list[Any
             raise BadInput(
                 f"--constraint names the feature {s.feature!r}, and there is no such word, flag or "
                 f"category{nearest(s.feature, places)} Words come from --text columns, categories "
-                "are written column=value, and 'all' means all rows.",
+                "are written column=value, and 'all' means all rows."
             )
         merged.setdefault((s.feature, s.tolerance), {})[s.label] = s.share
     words: list[str] = [""] * (max(places.values(), default=-1) + 1)

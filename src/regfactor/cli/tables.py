@@ -26,7 +26,7 @@ import numpy as np
 from regfactor.cli.errors import BadInput, listed, nearest
 
 MISSING = frozenset(
-    {"", "?", "na", "n/a", "nan", "none", "null", "<na>", "#n/a", "#na", "-nan", "nat"},
+    {"", "?", "na", "n/a", "nan", "none", "null", "<na>", "#n/a", "#na", "-nan", "nat"}
 )
 SEPARATORS = ",;\t|"
 DECIMAL = {
@@ -116,7 +116,7 @@ class Table:
         if name not in self.names:
             raise BadInput(
                 f"{self.path.name} has no {what} {name!r}{nearest(name, self.names)}"
-                f" Its columns are {listed(self.names)}.",
+                f" Its columns are {listed(self.names)}."
             )
         return self.names.index(name)
 
@@ -169,7 +169,7 @@ def read(path: Path, reading: Reading | None = None) -> Table:
     name = path.name.lower()
     if not name.endswith(FORMATS):
         raise BadInput(
-            f"{path.name}: the ending tells the format, and must be one of {', '.join(FORMATS)}.",
+            f"{path.name}: the ending tells the format, and must be one of {', '.join(FORMATS)}."
         )
     try:
         if path.stat().st_size == 0:
@@ -194,7 +194,7 @@ def _checked(table: Table) -> Table:
         )
         raise BadInput(
             f"{table.path.name} has {len(at)} columns called {twice[0]!r} (columns {listed(at)}). "
-            f"{remedy}",
+            f"{remedy}"
         )
     if not names:
         raise BadInput(f"{table.path.name} has no columns.")
@@ -218,7 +218,7 @@ def _of_text(path: Path, reading: Reading) -> Table:
         if len(names) == len(set(names)) and all(is_number(name) for name in names):
             notes.append(
                 f"The first row ({listed(names, 4)}) was taken for the names of the columns; if it "
-                "is data, add --no-header.",
+                "is data, add --no-header."
             )
     else:
         names = [f"x{j}" for j in range(len(first))]
@@ -245,14 +245,14 @@ def _decoded(path: Path, encoding: str) -> str:
         return content.decode("utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding)
     except LookupError as error:
         raise BadInput(
-            f"There is no encoding {encoding!r}; well-known ones are utf-8, latin-1 and cp1252.",
+            f"There is no encoding {encoding!r}; well-known ones are utf-8, latin-1 and cp1252."
         ) from error
     except UnicodeError as error:
         at = getattr(error, "start", 0)
         line = content[:at].count(b"\n") + 1
         raise BadInput(
             f"{path.name} is not {encoding}: byte 0x{content[at]:02x} in line {line}. Save it as "
-            "UTF-8, or name its encoding, for example --encoding latin-1.",
+            "UTF-8, or name its encoding, for example --encoding latin-1."
         ) from error
 
 
@@ -271,7 +271,7 @@ def _first_row(buffer: io.StringIO, separator: str, path: Path) -> list[str]:
         )
     except (csv.Error, StopIteration) as error:
         raise BadInput(
-            f"The first row of {path.name} cannot be read: {error or 'all its cells are empty'}.",
+            f"The first row of {path.name} cannot be read: {error or 'all its cells are empty'}."
         ) from error
 
 
@@ -302,7 +302,7 @@ def _rows(buffer: io.StringIO, names: list[str], separator: str, path: Path) -> 
         line = int(np.argmax((extra != "").to_numpy())) + 1
         raise BadInput(
             f"Row {line} of {path.name} has more cells than the {len(names)} columns; quote cells "
-            f"that contain {separator!r}.",
+            f"that contain {separator!r}."
         )
     frame.columns = names
     return frame.fillna("")
@@ -330,7 +330,7 @@ def _note_of_short_rows(buffer: io.StringIO, frame: Any, separator: str) -> list
         rows, they = (f"{len(short):,} rows have", "they lack")
     first = "" if len(short) == 1 else f", the first of them row {short[0]}"
     return [
-        f"{rows} fewer cells than the {columns} columns{first}; what {they} was taken for missing.",
+        f"{rows} fewer cells than the {columns} columns{first}; what {they} was taken for missing."
     ]
 
 
@@ -349,7 +349,7 @@ def _refused_rows(
             if len(row) > len(names):
                 raise BadInput(
                     f"Row {number} of {path.name} has {len(row)} cells, the table has {len(names)} "
-                    f"columns; quote cells that contain {separator!r}.",
+                    f"columns; quote cells that contain {separator!r}."
                 ) from error
     except csv.Error:
         pass  # then the parser's own words must do
@@ -372,11 +372,11 @@ def _of_binary(path: Path) -> Table:
     except (pa.ArrowException, ValueError, OSError) as error:
         kind = path.suffix[1:].capitalize()
         raise BadInput(
-            f"{path.name} is no {kind} file: {str(error).splitlines()[0].rstrip('.')}.",
+            f"{path.name} is no {kind} file: {str(error).splitlines()[0].rstrip('.')}."
         ) from error
     if not isinstance(frame.index, pd.RangeIndex):
         frame = frame.reset_index(
-            names=[n or f"index{j or ''}" for j, n in enumerate(frame.index.names)],
+            names=[n or f"index{j or ''}" for j, n in enumerate(frame.index.names)]
         )
     frame.columns = [str(name) for name in frame.columns]
     return Table(path, frame.reset_index(drop=True), False)
@@ -389,7 +389,7 @@ def _of_arrays(path: Path) -> tuple[Any, tuple[str, ...]]:
             arrays = {name: archive[name] for name in archive.files}
     except (ValueError, zipfile.BadZipFile, EOFError) as error:
         raise BadInput(
-            f"{path.name} is no archive of plain arrays: {str(error).rstrip('.')}.",
+            f"{path.name} is no archive of plain arrays: {str(error).rstrip('.')}."
         ) from error
     tables = {name: a for name, a in arrays.items() if a.ndim == 2}
     name = "X" if "X" in tables else next(iter(tables), None)
@@ -397,12 +397,12 @@ def _of_arrays(path: Path) -> tuple[Any, tuple[str, ...]]:
         shapes = {key: a.shape for key, a in arrays.items()}
         raise BadInput(
             f"{path.name} needs one two-dimensional array, called X where there are others; it has "
-            f"{shapes}.",
+            f"{shapes}."
         )
     X = tables[name]
     if X.dtype.kind not in "biufUS":
         raise BadInput(
-            f"The array {name!r} of {path.name} holds {X.dtype}; it must hold numbers or strings.",
+            f"The array {name!r} of {path.name} holds {X.dtype}; it must hold numbers or strings."
         )
     columns = {f"x{j}": X[:, j] for j in range(X.shape[1])}
     vectors = {key: a for key, a in arrays.items() if a.ndim == 1 and len(a) == len(X)}

@@ -79,12 +79,12 @@ def target_of(
     if not given and not stated:
         raise BadInput(
             f"The target {name!r} has no label in any of {len(cells)} rows: there is nothing to "
-            "learn from. Label some rows, or say what is known of them by --constraint.",
+            "learn from. Label some rows, or say what is known of them by --constraint."
         )
     if len(given) == len(spelled):
         raise BadInput(
             f"Nothing is missing: all {len(given)} rows have a label in {name!r}. If a value such "
-            "as -1 marks rows without one, name it: --unlabeled -1.",
+            "as -1 marks rows without one, name it: --unlabeled -1."
         )
     task, why = _task(task, column.kind, given, bool(stated))
     if task == REGRESSION and stated:
@@ -122,13 +122,13 @@ def _numbers(name: str, spelled: Array) -> Array:
         at, odd = next((i, v) for i, v in enumerate(spelled) if v is not None and not is_number(v))
         raise BadInput(
             f"A regression needs numbers, and the target {name!r} holds {odd!r} in row {at + 1}. "
-            "Correct it, or take the labels for classes: --task classification.",
+            "Correct it, or take the labels for classes: --task classification."
         ) from error
     check_finite(name, y)
     if len(np.unique(y[~np.isnan(y)])) < 2:
         raise BadInput(
             f"The target {name!r} is {y[~np.isnan(y)][0]:g} in every labeled row: there is nothing "
-            "to learn.",
+            "to learn."
         )
     return y
 
@@ -144,7 +144,7 @@ def _check_stated(stated: list[str], given: list[str], named: list[str]) -> None
         raise BadInput(
             f"--constraint speaks of the label {strange[0]!r}, which no row has"
             f"{nearest(strange[0], sorted(known))} If it is a class, name all of them by "
-            "--classes.",
+            "--classes."
         )
 
 
@@ -152,17 +152,17 @@ def _check_classes(name: str, given: list[str], classes: list[str], named: list[
     if len(classes) < 2:
         raise BadInput(
             f"The target {name!r} has one class only, {classes[0]!r}, in {len(given)} labeled "
-            'rows; at least two are needed. If others have no label, name all: --classes "a,b".',
+            'rows; at least two are needed. If others have no label, name all: --classes "a,b".'
         )
     strange = sorted(set(classes) - set(named)) if named else []
     if strange:
         raise BadInput(
-            f"The target {name!r} has the labels {listed(strange)}, which --classes does not name.",
+            f"The target {name!r} has the labels {listed(strange)}, which --classes does not name."
         )
     if len(classes) > MOST_LEVELS or (len(set(given)) > max(2, len(given) / 2) and len(given) > 4):
         raise BadInput(
             f"The target {name!r} has {len(set(given))} different labels in {len(given)} labeled "
-            "rows: too many to learn them as classes.",
+            "rows: too many to learn them as classes."
         )
 
 

@@ -70,19 +70,19 @@ def clock_of(job: Job, seen: Understood, wanted: str | None) -> Clock:
         job.console.note(
             "No column holds the times of the rows, so they were read one after the other, in "
             "the order of the file, and forecasts are counted. --time names one, --season a "
-            "season.",
+            "season."
         )
         return Clock("step", pd.RangeIndex(1, rows + 1), np.arange(rows))
     seen.table.place(name, "time column")
     index, form = parsed_times(seen.frame[name], name)
     if index.hasnans:
         raise BadInput(
-            f"The time column {name!r} is empty in row {int(np.argmax(index.isna())) + 1}.",
+            f"The time column {name!r} is empty in row {int(np.argmax(index.isna())) + 1}."
         )
     if not index.is_unique:
         raise BadInput(
             f"The time {index[index.duplicated()][0]} occurs more than once in {name!r}; a series "
-            "has one row for each time.",
+            "has one row for each time."
         )
     order = np.argsort(index)
     if np.any(np.diff(order) < 0):
@@ -106,7 +106,7 @@ def _dated(seen: Understood) -> str | None:
         if at is not None:
             raise BadInput(
                 f"{odd_cell(c.name, 'dates', at, cells[at])} If it does not hold the times of the "
-                f"rows, add --ignore {c.name!r}.",
+                f"rows, add --ignore {c.name!r}."
             )
     return name
 
@@ -132,7 +132,7 @@ def parsed_times(cells: Any, name: str, form: str | None = None) -> tuple[Any, s
             return pd.Index(whole.astype(int)), None
         raise BadInput(
             f"The time column {name!r} holds numbers that are not whole, or none; give dates or "
-            "whole numbers.",
+            "whole numbers."
         )
     quarters = [QUARTER.match(v) for v in known]
     if sum(map(bool, quarters)) <= len(known) / 2:
@@ -187,7 +187,7 @@ def _counted_rows(job: Job, name: str, order: Any) -> Clock:
     """Return a clock that counts the rows, since their times follow no rule."""
     job.console.note(
         f"The times in {name!r} follow no rule, so rows were taken one after the other, and "
-        "forecasts are counted.",
+        "forecasts are counted."
     )
     return Clock("step", pandas().RangeIndex(1, len(order) + 1), order)
 
@@ -199,6 +199,6 @@ def _with_gaps(job: Job, name: str, index: Any, whole: Any, order: Any) -> Clock
     if len(whole) > rows:
         job.console.note(
             f"{len(whole) - rows} times are missing in {name!r}; they were added as rows without "
-            "values.",
+            "values."
         )
     return Clock(name, whole, np.where(places >= 0, np.asarray(order)[places], -1))

@@ -191,7 +191,7 @@ class BregmanKMeans(
             raise UnsupportedProblem(
                 "k-means in the feature space of a kernel needs divergence='squared', got "
                 f"{self.divergence!r}. To cluster rows of the kernel matrix as features under it, "
-                "leave kernel=None and fit on as_kernel(kernel).resolved(X).gram(X).",
+                "leave kernel=None and fit on as_kernel(kernel).resolved(X).gram(X)."
             )
         X = rows_of(self, X, divergence, reset=True)
         w = weights_of(X, sample_weight)
@@ -252,7 +252,7 @@ class BregmanKMeans(
         if objective < -MAX_NEGATIVE * float(problem.weights @ np.abs(problem.diagonal)):
             warn(
                 "The kernel is not positive semidefinite: squared distances from the centers sum "
-                f"to {objective:.3g}, and inertia_ is 0. Labels minimize that sum all the same.",
+                f"to {objective:.3g}, and inertia_ is 0. Labels minimize that sum all the same."
             )
         centers, _ = problem.centers(problem.memberships(self.labels_))
         self._centers = kernel.scoring(centers.compact())
@@ -289,7 +289,7 @@ class BregmanKMeans(
         if not np.isfinite(M).all():
             row, column = np.argwhere(~np.isfinite(M))[0]
             raise ValueError(
-                f"init must be finite: center {row} has {M[row, column]} in column {column}.",
+                f"init must be finite: center {row} has {M[row, column]} in column {column}."
             )
         check_domain(M, problem.divergence, what="init")
         return M
@@ -318,7 +318,7 @@ class BregmanKMeans(
             raise AttributeError(
                 "With a kernel, centers lie in its feature space and have no coordinates, so there "
                 "is no cluster_centers_: transform(X) gives the divergences from them, predict(X) "
-                "the nearest.",
+                "the nearest."
             )
         return self._placed
 

@@ -218,7 +218,7 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
             remedy = "Give a larger one."
         warn(
             f"The means of all {len(M)} components coincide: at sharpness={self.sharpness_:.3g} "
-            f"rows are as good as one cluster. {remedy}",
+            f"rows are as good as one cluster. {remedy}"
         )
 
     def score_samples(self, X: Any) -> Array:

@@ -174,11 +174,11 @@ class BregmanNormalizedCut(ClusterMixin, ClusterEstimator):
             raise UnsupportedProblem(
                 "With affinity='precomputed' there are no rows to compare under "
                 f"divergence={self.divergence!r}; use divergence='squared', or give the rows and a "
-                "kernel.",
+                "kernel."
             )
         if not exact and not isinstance(self.init, str):
             raise ValueError(
-                "With a divergence other than 'squared' init must be 'k-means++' or 'random'.",
+                "With a divergence other than 'squared' init must be 'k-means++' or 'random'."
             )
         X = rows_of(self, X, divergence, reset=True)
         w = weights_of(X, sample_weight)
@@ -291,5 +291,5 @@ def check_mass(weights: Array, degrees: Array, dtype: Any) -> None:
         raise ValueError(
             f"Sample weights from {weights.min():g} to {weights.max():g} times the degrees of rows "
             f"leave the range of {np.dtype(dtype)}; divide the weights by their mean, on which "
-            "clusters do not depend.",
+            "clusters do not depend."
         )

@@ -88,7 +88,7 @@ def basis_of(
     if isinstance(landmarks, str):
         if landmarks != "auto":
             raise ValueError(
-                f"landmarks must be a number of rows, 'auto' or None, got {landmarks!r}.",
+                f"landmarks must be a number of rows, 'auto' or None, got {landmarks!r}."
             )
         landmarks = LANDMARKS if features or n > MOST_ROWS else None
     if landmarks is None and not features:

@@ -167,7 +167,7 @@ class IterativeSpace(Space):
             raise ValueError(
                 f"A support vector machine by conjugate gradients takes at most {MOST_ROWS} "
                 f"labeled rows, got {len(rows)}. Use solver='direct', fewer features, or "
-                "LaplacianRLS.",
+                "LaplacianRLS."
             )
         F = self.basis.table[rows]
         G = np.empty((len(rows), len(rows)))
@@ -194,5 +194,5 @@ def _cholesky(A: Array) -> Array:
     except scipy.linalg.LinAlgError as error:
         raise ValueError(
             "gamma_A is lost in rounding next to the other terms, so that the solution is not "
-            "determined. Scale the inputs, or raise gamma_A.",
+            "determined. Scale the inputs, or raise gamma_A."
         ) from error

@@ -71,7 +71,7 @@ class NeighborGraph(Params):
         if isinstance(self.gamma, str):
             raise ValueError(
                 "Heat weights need a number as gamma where only a kernel is known, got "
-                f"{self.gamma!r}.",
+                f"{self.gamma!r}."
             )
         return self._weights(np.sqrt(squares), None, "precomputed")
 

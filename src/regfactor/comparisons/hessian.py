@@ -101,7 +101,7 @@ def _warn_of_copies(X: Array, tangents: Tangents) -> None:
     if alone:
         warn(
             f"HessianRegression: all neighbors of {alone} rows are copies of them, so that nothing "
-            "ties these rows to others; raise n_neighbors, or remove duplicate rows.",
+            "ties these rows to others; raise n_neighbors, or remove duplicate rows."
         )
 
 

@@ -80,7 +80,7 @@ class KeywordVote(ClassifierMixin, BaseEstimator):
             if not stated:
                 raise ValueError(
                     "KeywordVote needs a labeled feature, or a region given by a function, among "
-                    "constraints.",
+                    "constraints."
                 )
             table = self._table(X, reset=True)
             classes = self.classes

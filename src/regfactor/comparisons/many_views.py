@@ -44,7 +44,7 @@ class ManyViews(Gauge):
     def __post_init__(self) -> None:
         if len(self.sizes) != len(self.bounds) or min(self.sizes) < 1 or min(self.bounds) <= 0:
             raise ValueError(
-                f"ManyViews needs a positive size and bound for each view, got {self}.",
+                f"ManyViews needs a positive size and bound for each view, got {self}."
             )
 
     @property
@@ -123,7 +123,7 @@ class ManyViews(Gauge):
 
     def factored(self) -> NoReturn:
         raise UnsupportedProblem(
-            "ManyViews is a relaxation: no two penalties on the factors induce it.",
+            "ManyViews is a relaxation: no two penalties on the factors induce it."
         )
 
     def check(self, d: int) -> None:
@@ -144,7 +144,7 @@ class SimplexSearch(Solver):
         super().check(problem)
         if not isinstance(problem.gauge, ManyViews):
             raise UnsupportedProblem(
-                f"SimplexSearch is for the gauge ManyViews, got {problem.gauge}.",
+                f"SimplexSearch is for the gauge ManyViews, got {problem.gauge}."
             )
 
     def iterates(

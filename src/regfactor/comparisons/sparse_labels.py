@@ -113,7 +113,7 @@ class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
         with all_or_nothing(self):
             if y is None:
                 raise ValueError(
-                    f"{type(self).__name__} requires y to be passed, but the target y is None.",
+                    f"{type(self).__name__} requires y to be passed, but the target y is None."
                 )
             X = validated(self, X, dtype=np.float64)
             labels = labels_of(y, X, self.unlabeled)

@@ -91,7 +91,7 @@ def _holds_classes(y: Any, unlabeled: Any) -> bool:
     if not labeled.all() or 2 * len(np.unique(numbers)) > len(numbers):
         raise ValueError(
             "y holds floats that are all whole numbers, which may be classes or targets. Say "
-            "which: task='classification' or task='regression'.",
+            "which: task='classification' or task='regression'."
         )
     return True
 
@@ -113,7 +113,7 @@ def labels_of(y: Any, X: Any, unlabeled: Any) -> Labels:
     if len(labels.classes) < 2:
         raise ValueError(
             f"A classifier needs labeled rows of at least two classes, got {len(labels.classes)} "
-            "class.",
+            "class."
         )
     return labels
 
@@ -128,6 +128,6 @@ def _targets(y: Any, X: Any, unlabeled: Any) -> Known:
         name = targets.names[int(np.argmax(empty))]
         raise ValueError(
             f"Input y contains NaN in every row of target column {name}: there is nothing to learn "
-            "it from. Give at least one value, or leave the column out.",
+            "it from. Give at least one value, or leave the column out."
         )
     return Known(Y, targets.shape, None, targets.dtype)

@@ -214,7 +214,7 @@ def _inverse(potential: Potential, mean: Array, remedy: str) -> Array:
             return X
     raise ValueError(
         f"{type(potential).__name__.lower()} needs means inside {potential.range}; they reach from "
-        f"{mean.min():.3g} to {mean.max():.3g}. {remedy}",
+        f"{mean.min():.3g} to {mean.max():.3g}. {remedy}"
     )
 
 

@@ -70,7 +70,7 @@ def make_arma(
     """
     if p < 1 or n_series % p:
         raise ValueError(
-            f"n_series must be a multiple of p >= 1, got n_series={n_series} and p={p}.",
+            f"n_series must be a multiple of p >= 1, got n_series={n_series} and p={p}."
         )
     orthonormal = choose(basis, BASES, "basis")
     everywhere = choose(decay_on, DECAYS, "decay_on")

@@ -52,7 +52,7 @@ def load_splits(name: str, setting: str | int | None = None) -> list[Split]:
     if setting is None and len(settings) > 1:
         raise ValueError(
             f"Splits of {name!r} exist in several settings; give setting=, one of: "
-            f"{', '.join(settings)}.",
+            f"{', '.join(settings)}."
         )
     if setting is None:
         wanted = next(iter(settings))
@@ -82,7 +82,7 @@ def random_split(
     random = check_random_state(random_state)
     if not 0 < n_labeled <= n or not 0 <= (n_unlabeled or 0) <= n - n_labeled:
         raise ValueError(
-            f"Cannot draw {n_labeled} labeled and {n_unlabeled} unlabeled rows from {n}.",
+            f"Cannot draw {n_labeled} labeled and {n_unlabeled} unlabeled rows from {n}."
         )
     order = random.permutation(n)
     if stratify:

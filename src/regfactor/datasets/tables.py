@@ -100,7 +100,7 @@ def not_found(name: str, what: str = "Data set", layout: str = TABLE_FORMAT) -> 
         hint = f" Did you mean {near[0]!r}?"
     return DatasetNotFound(
         f"{what} {name!r} was not found in {where}.{hint} Set the environment variable {VARIABLE} "
-        f"to a directory with {name}{SUFFIX}: {layout}.",
+        f"to a directory with {name}{SUFFIX}: {layout}."
     )
 
 
@@ -111,8 +111,7 @@ def read(path: Path) -> tuple[list[str], Array]:
     uneven = next((i for i, row in enumerate(rows, start=2) if len(row) != len(header)), None)
     if uneven or not rows:
         raise ValueError(
-            f"{path.name}: line {uneven or 2} does not have the {len(header)} fields of the "
-            "header.",
+            f"{path.name}: line {uneven or 2} does not have the {len(header)} fields of the header."
         )
     return header, np.array(rows)
 

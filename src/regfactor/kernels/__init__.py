@@ -51,13 +51,13 @@ def as_kernel(
         part = PART_CLASSES.get(kernel.lower().replace("_", ""))
         if part is not None:
             raise ValueError(
-                f"{what}={kernel!r} is a part: write {what}=regfactor.kernels.{part.__name__}().",
+                f"{what}={kernel!r} is a part: write {what}=regfactor.kernels.{part.__name__}()."
             )
         return choose(kernel, KERNELS, what)(gamma, degree, coef0)
     if callable(kernel):
         return Custom(kernel)
     raise ValueError(
-        f"{what} must be a string, a Kernel or a function of two tables, got {kernel!r}.",
+        f"{what} must be a string, a Kernel or a function of two tables, got {kernel!r}."
     )
 
 

@@ -48,7 +48,7 @@ def about_mean(Y: Any, X: Any = None) -> tuple[Any, Any]:
     if X is not None and np.shape(X)[1] != np.shape(Y)[1]:
         raise ValueError(
             f"Rows have {np.shape(X)[1]} columns and the reference rows {np.shape(Y)[1]}; "
-            "the numbers must agree.",
+            "the numbers must agree."
         )
     if is_sparse(Y) or is_sparse(X):
         return Y, X

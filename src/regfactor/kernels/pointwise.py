@@ -121,7 +121,7 @@ class Precomputed(Kernel):
             raise ValueError(
                 f"A precomputed kernel needs one column for each of the {Y.shape[0]} reference "
                 f"rows, got shape {K.shape}: fit on the square matrix of the training rows, and "
-                "score rows by their kernel against these.",
+                "score rows by their kernel against these."
             )
         return K
 
@@ -143,6 +143,6 @@ class Custom(Kernel):
         if K.shape != (X.shape[0], Y.shape[0]):
             raise ValueError(
                 f"The kernel function returned shape {K.shape} for tables of {X.shape[0]} and "
-                f"{Y.shape[0]} rows; it must return the matrix of all pairs of rows.",
+                f"{Y.shape[0]} rows; it must return the matrix of all pairs of rows."
             )
         return K

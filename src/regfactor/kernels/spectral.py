@@ -114,7 +114,7 @@ class Isomap(FromDistances):
         if n_components > 1:
             warn(
                 f"The graph of {self.n_neighbors} neighbors has {n_components} components, which "
-                "are joined at their nearest rows; raise n_neighbors to let the data join them.",
+                "are joined at their nearest rows; raise n_neighbors to let the data join them."
             )
             graph = _joined(graph, Y, labels)
         return shortest_path(graph, directed=False)
@@ -208,7 +208,7 @@ class Laplacian(FromGraph):
     def __post_init__(self) -> None:
         if self.n_neighbors is None and self.gamma is None:
             raise ValueError(
-                "Laplacian needs n_neighbors, gamma, or both: without either all rows are alike.",
+                "Laplacian needs n_neighbors, gamma, or both: without either all rows are alike."
             )
         if self.n_neighbors is not None:
             require_count(self, n_neighbors=self.n_neighbors)
@@ -225,7 +225,7 @@ class Laplacian(FromGraph):
         if self.n_neighbors is not None and 1 <= n_others < self.n_neighbors:
             warn(
                 f"n_neighbors={self.n_neighbors}, but there are only {n_others} other rows, so all "
-                "are neighbors; lower n_neighbors.",
+                "are neighbors; lower n_neighbors."
             )
         squares, places = self._neighborhoods(None, Y)
         A = self._affinities(squares, Y)
@@ -266,14 +266,14 @@ def _require_dense(kernel: Kernel, X: Any) -> None:
     if is_sparse(X):
         raise ValueError(
             f"Sparse data was passed, but {kernel} builds a structure on a dense table. "
-            "Give X.toarray(), or use a kernel of two rows such as 'rbf'.",
+            "Give X.toarray(), or use a kernel of two rows such as 'rbf'."
         )
 
 
 def _require_rows(n_neighbors: int, n_rows: int, what: str) -> None:
     if n_neighbors > n_rows:
         raise ValueError(
-            f"n_neighbors={n_neighbors}, but there are only {n_rows} {what}; lower n_neighbors.",
+            f"n_neighbors={n_neighbors}, but there are only {n_rows} {what}; lower n_neighbors."
         )
 
 
@@ -317,7 +317,7 @@ def _pseudo_inverse(L: Array) -> Array:
     if 1 < n_components < n:
         warn(
             f"The graph of neighbors has {n_components} components. They all have the same mean in "
-            "this kernel, which cannot separate them; raise n_neighbors.",
+            "this kernel, which cannot separate them; raise n_neighbors."
         )
     E = np.eye(n_components)[labels] / np.sqrt(np.bincount(labels))
     constants = E @ E.T

@@ -72,7 +72,7 @@ def found(gamma: float | str, X: Any) -> float:
         size = "small" if number > 0 else "large"
         raise ValueError(
             f"gamma={gamma!r} gives no finite width: the entries are too {size} to be squared. "
-            "Scale the columns.",
+            "Scale the columns."
         )
     return number
 

@@ -52,7 +52,7 @@ def by_columns(loss: Any) -> list[tuple[Any, Any]] | None:
         raise ValueError(
             "A list of losses must contain pairs (columns, loss), such as "
             f"[(slice(0, 2), 'squared'), ([2, 5], 'logistic')]; got {loss!r}. "
-            "Give one loss for all columns without a list.",
+            "Give one loss for all columns without a list."
         )
     return list(loss)
 
@@ -69,7 +69,7 @@ def as_loss(loss: Any) -> Loss:
     if groups is not None:
         return Stacked(tuple((columns, as_loss(part)) for columns, part in groups))
     raise ValueError(
-        f"loss must be a string, a Loss, a dict or a list of (columns, loss), got {loss!r}.",
+        f"loss must be a string, a Loss, a dict or a list of (columns, loss), got {loss!r}."
     )
 
 

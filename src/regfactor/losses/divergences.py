@@ -187,9 +187,9 @@ def as_divergence(divergence: Any) -> Divergence:
         return choose(divergence, DIVERGENCES, "divergence")
     if isinstance(divergence, type) and issubclass(divergence, Potential | Divergence):
         raise ValueError(
-            f"divergence must be a part, not its class: write {divergence.__name__}().",
+            f"divergence must be a part, not its class: write {divergence.__name__}()."
         )
     raise ValueError(
         "divergence must be a string or a Potential such as losses.potentials.Exp(), "
-        f"got {divergence!r}.",
+        f"got {divergence!r}."
     )

@@ -17,7 +17,7 @@ def _positions(columns: Any, d: int) -> Array:
         return np.atleast_1d(np.arange(d)[columns])
     except IndexError as error:
         raise ValueError(
-            f"A loss is given for columns {columns!r}, which a table of {d} columns does not have.",
+            f"A loss is given for columns {columns!r}, which a table of {d} columns does not have."
         ) from error
 
 
@@ -31,7 +31,7 @@ class Stacked(Loss):
         for columns, loss in self.groups:
             if not isinstance(loss, Loss) or isinstance(loss, Stacked):
                 raise ValueError(
-                    f"Stacked takes pairs (columns, Loss), got {loss!r} for columns {columns!r}.",
+                    f"Stacked takes pairs (columns, Loss), got {loss!r} for columns {columns!r}."
                 )
 
     def parts(self, d: int) -> list[tuple[Any, Loss]]:

@@ -26,5 +26,5 @@ def as_transfer(transfer: Any) -> Potential:
         return choose(transfer, TRANSFERS, "transfer")
     raise ValueError(
         "transfer must be a string or a Potential such as losses.potentials.Exp(), "
-        f"got {transfer!r}.",
+        f"got {transfer!r}."
     )

@@ -100,7 +100,7 @@ class Comparison:
                 *(f"{name:<10}{a:>16.4g}{b:>16.4g}{d:>+16.4g}" for name, a, b, d in rows),
                 f"{'std. error':<10}{errors}",
                 self.verdict,
-            ],
+            ]
         )
 
 
@@ -148,13 +148,13 @@ def compare_with_supervised(
         if not hasattr(model, "fit") and (name == "estimator" or model is not None):
             raise ValueError(
                 f"{name} must be an estimator with fit, got {type(model).__name__}. "
-                f"{ARGUMENT_ORDER}",
+                f"{ARGUMENT_ORDER}"
             )
     # a str has a method split too
     is_splitter = hasattr(cv, "split") and not isinstance(cv, str)
     if not isinstance(cv, numbers.Integral) and not is_splitter:
         raise ValueError(
-            f"cv must be a whole number >= 2 or a splitter such as LabeledKFold(5), got {cv!r}.",
+            f"cv must be a whole number >= 2 or a splitter such as LabeledKFold(5), got {cv!r}."
         )
     labels = LabeledRows.of(y, estimator)
     X, _ = indexable(X, labels.y)
@@ -193,7 +193,7 @@ def _fitted(model: Any, X: Any, y: Any, what: str) -> Any:
             return model.fit(X, y)
     except Exception as error:
         error.add_note(
-            f"While fitting {what}, {len(y)} rows. Another twin can be given as supervised=.",
+            f"While fitting {what}, {len(y)} rows. Another twin can be given as supervised=."
         )
         raise
 

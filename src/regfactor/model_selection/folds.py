@@ -52,7 +52,7 @@ class LabeledKFold:
     def __post_init__(self) -> None:
         if not isinstance(self.n_splits, Integral) or self.n_splits < 2:
             raise ValueError(
-                f"n_splits must be a whole number of at least 2, got {self.n_splits!r}.",
+                f"n_splits must be a whole number of at least 2, got {self.n_splits!r}."
             )
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
@@ -66,7 +66,7 @@ class LabeledKFold:
         rows = np.flatnonzero(known if known.ndim == 1 else known.all(axis=1))
         if len(rows) < self.n_splits:
             raise ValueError(
-                f"n_splits={self.n_splits} folds need as many labeled rows; y has {len(rows)}.",
+                f"n_splits={self.n_splits} folds need as many labeled rows; y has {len(rows)}."
             )
         all_rows = np.arange(len(labels))
         for test in self._folds(labels[rows]):

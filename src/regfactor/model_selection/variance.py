@@ -119,7 +119,7 @@ class LossEstimate:
         lines.append(
             f"{len(self.fit)} labeled and {len(self.distance_unlabeled)} unlabeled rows: more "
             f"unlabeled rows {effect} the variance of mean(A) + mean(B) for this model; "
-            f"the control variate (c = {self.coefficient:.3g}) takes from them what helps.",
+            f"the control variate (c = {self.coefficient:.3g}) takes from them what helps."
         )
         return "\n".join(lines)
 
@@ -139,7 +139,7 @@ class ModelSpan:
             return ModelSpan(potential, U[-1], U[:-1])
         if len(U) != n_targets:
             raise ValueError(
-                f"U has {len(U)} rows, y has {n_targets} targets or classes; they must agree.",
+                f"U has {len(U)} rows, y has {n_targets} targets or classes; they must agree."
             )
         if isinstance(potential, Softmax):  # means sum to one: z ranges over sum z = 1
             return ModelSpan(potential, U[0], U[1:] - U[0])
@@ -216,7 +216,7 @@ class ModelSpan:
         if found.x is None or not found.x[-1] > 0:
             name = type(self.potential).__name__.lower()
             raise ValueError(
-                f"No z puts z U inside {self.potential.range}, the range of the transfer {name}.",
+                f"No z puts z U inside {self.potential.range}, the range of the transfer {name}."
             )
         return np.repeat(found.x[:m, None], len(X), axis=1)
 
@@ -270,7 +270,7 @@ def labeled_loss(
     if len(Y) != len(X) or len(Y) < 2:
         raise ValueError(
             "labeled_loss needs at least two labeled rows and a target for each; "
-            f"X has {len(X)} rows, y has {len(Y)}.",
+            f"X has {len(X)} rows, y has {len(Y)}."
         )
     n_targets = Y.shape[1]
     span = ModelSpan.of(potential, U, n_targets)
@@ -295,7 +295,7 @@ def _parts(model: Any) -> tuple[Potential, Array]:
     if getattr(model, "kernel", None) is not None:
         raise ValueError(
             "labeled_loss takes no model with a kernel: give (transfer, U) and rows of the kernel "
-            "as X.",
+            "as X."
         )
     potential = as_transfer(model.transfer)
     if hasattr(model, "components_"):
@@ -320,7 +320,7 @@ def _targets(model: Any, y: Any) -> Array:
         free = np.asarray(np.isnan(Y).any(axis=1))
     if free.any():
         raise ValueError(
-            f"y has {free.sum()} rows without a label or target; give their inputs as X_unlabeled.",
+            f"y has {free.sum()} rows without a label or target; give their inputs as X_unlabeled."
         )
     return Y.astype(np.float64)
 
@@ -331,7 +331,7 @@ def _within_range(potential: Potential, mean: Array) -> Array:
     if np.abs(mean - legal).max() > 1e-9:
         raise ValueError(
             f"y U must lie in {potential.range}, the range of the transfer; it reaches from "
-            f"{mean.min():.3g} to {mean.max():.3g}.",
+            f"{mean.min():.3g} to {mean.max():.3g}."
         )
     if isinstance(potential, Softmax) and not np.allclose(mean.sum(axis=1), 1):
         raise ValueError("Under softmax y U must sum to one in every row.")

@@ -83,7 +83,7 @@ def drawn_from(display: type[Display], estimator: Any, attribute: str, remedy: s
     pyplot_for(display)
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise ValueError(
-            f"{display.__name__}.from_estimator needs a fitted estimator, got {estimator!r}.",
+            f"{display.__name__}.from_estimator needs a fitted estimator, got {estimator!r}."
         )
     check_is_fitted(estimator)
     found = getattr(estimator, attribute, None)
@@ -93,7 +93,7 @@ def drawn_from(display: type[Display], estimator: Any, attribute: str, remedy: s
         remedy = "Give the step that has: pipeline[-1], or by its name."
     raise ValueError(
         f"{display.__name__} draws {attribute}, and this {type(estimator).__name__} has none. "
-        f"{remedy}",
+        f"{remedy}"
     )
 
 
@@ -156,7 +156,7 @@ def _given_axes(display: Display, ax: Any, rows: int, columns: int) -> Array:
     if found.size != 1:
         raise ValueError(
             f"{type(display).__name__} has {wanted} panels here; give as many axes, or one, "
-            f"got {found.size}.",
+            f"got {found.size}."
         )
     outer = found.item()
     outer.set_axis_off()

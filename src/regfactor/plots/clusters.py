@@ -63,7 +63,7 @@ class ClusterDisplay(Display):
         if self.points.shape != (len(self.labels), 2):
             raise ValueError(
                 "ClusterDisplay draws points of two coordinates with a label each, got points of "
-                f"shape {self.points.shape} and {len(self.labels)} labels.",
+                f"shape {self.points.shape} and {len(self.labels)} labels."
             )
 
     @classmethod
@@ -151,7 +151,7 @@ def _plane(X: Any, centers: Any, columns: Any) -> tuple[Array, Array | None, tup
     if X.shape[1] < 2:
         raise ValueError(
             "ClusterDisplay draws rows on a plane, and X has one column; draw a histogram of it "
-            "instead.",
+            "instead."
         )
     solver = "arpack" if is_sparse(X) else "auto"
     plane = PCA(2, svd_solver=solver, random_state=0).fit(X)

@@ -85,7 +85,7 @@ class ConvergenceDisplay(Display):
         if not len(history):
             raise ValueError(
                 f"The history_ of this {type(estimator).__name__} is empty: "
-                "there was nothing to solve.",
+                "there was nothing to solve."
             )
         floor = 0.0
         tol = None

@@ -48,7 +48,7 @@ class ConstraintDisplay(Display):
         self.report = tuple(report)
         if not self.report:
             raise ValueError(
-                "There is no statement to draw: the model was fitted without constraints.",
+                "There is no statement to draw: the model was fitted without constraints."
             )
 
     @classmethod
@@ -197,7 +197,7 @@ class EvidenceDisplay(Display):
         pyplot_for(cls)
         if isinstance(estimator, type) or not hasattr(estimator, "predict"):
             raise ValueError(
-                f"EvidenceDisplay needs a classifier or a regressor, got {estimator!r}.",
+                f"EvidenceDisplay needs a classifier or a regressor, got {estimator!r}."
             )
         comparison = compare_with_supervised(estimator, X, y, cv, supervised, scoring)
         return cls(comparison).plot(ax)

@@ -67,12 +67,12 @@ class CodesDisplay(Display):
             raise ValueError(
                 "CodesDisplay draws rows with at least one code, got an array of shape "
                 f"{self.codes.shape}. A convex model without a component has too large an alpha: "
-                "lower it, see alpha_max_.",
+                "lower it, see alpha_max_."
             )
         if self.color is not None and self.color.shape != (len(self.codes),):
             raise ValueError(
                 f"color needs a value for each of {len(self.codes)} rows, "
-                f"got shape {self.color.shape}.",
+                f"got shape {self.color.shape}."
             )
 
     @classmethod
@@ -123,7 +123,7 @@ class CodesDisplay(Display):
         k = self.codes.shape[1]
         if k > 1 and not all(0 <= c < k for c in self.components):
             raise ValueError(
-                f"components={self.components}, and codes are numbered from 0 to {k - 1}.",
+                f"components={self.components}, and codes are numbered from 0 to {k - 1}."
             )
         ax = self._panels(ax, size=(5.2, 4.6))[0, 0]
         if k > 1:
@@ -201,11 +201,11 @@ class ComponentsDisplay(Display):
             raise ValueError(
                 "ComponentsDisplay draws at least one component, got an array of shape "
                 f"{self.components.shape}. A convex model without one has too large an alpha: "
-                "lower it, see alpha_max_.",
+                "lower it, see alpha_max_."
             )
         if feature_names is not None and len(feature_names) != self.components.shape[1]:
             raise ValueError(
-                f"{len(feature_names)} feature_names for {self.components.shape[1]} columns.",
+                f"{len(feature_names)} feature_names for {self.components.shape[1]} columns."
             )
         self.feature_names = feature_names
 

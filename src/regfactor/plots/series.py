@@ -80,7 +80,7 @@ class ForecastDisplay(Display):
         if len(counts) > 1:
             raise ValueError(
                 "past, mean, names and actual must be of the same series, "
-                f"got {sorted(counts)} of them.",
+                f"got {sorted(counts)} of them."
             )
 
     @classmethod

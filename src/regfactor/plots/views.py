@@ -50,7 +50,7 @@ class TwoViewDisplay(Display):
         if self.first.ndim != 2 or self.first.shape != self.second.shape:
             raise ValueError(
                 "Both views need codes of the same rows and components, got shapes "
-                f"{self.first.shape} and {self.second.shape}.",
+                f"{self.first.shape} and {self.second.shape}."
             )
         k = self.first.shape[1]
         if not k:

@@ -45,19 +45,19 @@ class Alternating(Solver):
     def check(self, problem: Factored) -> None:
         if not isinstance(problem, Factored):
             raise UnsupportedProblem(
-                "Alternating is for problems of fixed rank. Use Admm, or give a rank.",
+                "Alternating is for problems of fixed rank. Use Admm, or give a rank."
             )
         if problem.data.layout.sparse and not _by_entries(problem):
             raise UnsupportedProblem(
                 "On a sparse table factors must be free, under SquaredL2, or (with the losses "
-                "squared and kl) NonNegative; give it as a dense one with NaN.",
+                "squared and kl) NonNegative; give it as a dense one with NaN."
             )
         if not is_newtonian(problem) and (
             problem.design is not None or problem.extra_components is not None
         ):
             raise UnsupportedProblem(
                 "Free terms next to the factors need smooth elementwise losses and SquaredL2 or "
-                "Free.",
+                "Free."
             )
 
     @classmethod

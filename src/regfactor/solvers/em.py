@@ -39,7 +39,7 @@ class EM(Solver):
     def check(self, problem: Clustering) -> None:
         if not isinstance(problem, Clustering) or problem.sharpness is None:
             raise UnsupportedProblem(
-                "EM is for Clusters and KernelClusters with a sharpness; use Lloyd for labels.",
+                "EM is for Clusters and KernelClusters with a sharpness; use Lloyd for labels."
             )
 
     def iterates(

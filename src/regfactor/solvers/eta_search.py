@@ -51,7 +51,7 @@ class EtaSearch(Solver):
         super().check(problem)
         if not isinstance(problem.gauge, TwoView):
             raise UnsupportedProblem(
-                f"EtaSearch is for the gauge TwoView, got {problem.gauge}. Use Admm.",
+                f"EtaSearch is for the gauge TwoView, got {problem.gauge}. Use Admm."
             )
         inner = replace(problem, gauge=problem.gauge.at(0.5, problem.shape[1]))
         solver: Solver = Admm()
@@ -83,7 +83,7 @@ class EtaSearch(Solver):
         d = problem.shape[1]
         assert isinstance(gauge, TwoView)
         search = _Bracket(
-            gauge.eta(start.factors) if start is not None and start.factors.rank else 0.5,
+            gauge.eta(start.factors) if start is not None and start.factors.rank else 0.5
         )
         inner = self._inner(replace(problem, gauge=gauge.at(search.eta, d)), start)
         least = np.inf

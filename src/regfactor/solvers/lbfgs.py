@@ -31,7 +31,7 @@ class Lbfgs(Solver):
         if not isinstance(problem, Factored) or not problem.smooth:
             raise UnsupportedProblem(
                 "Lbfgs needs a problem of fixed rank with a smooth loss and smooth penalties (Free "
-                "or SquaredL2). Use Alternating.",
+                "or SquaredL2). Use Alternating."
             )
 
     @classmethod

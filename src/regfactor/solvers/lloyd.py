@@ -42,7 +42,7 @@ class Lloyd(Solver):
         if not isinstance(problem, Clustering) or problem.sharpness is not None:
             raise UnsupportedProblem(
                 "Lloyd is for Clusters and KernelClusters without a sharpness; use EM for "
-                "mixtures, and Alternating for factors under OneHot.",
+                "mixtures, and Alternating for factors under OneHot."
             )
 
     def iterates(

@@ -37,7 +37,7 @@ def along(problem: Convex, alphas: Iterable[float], **options: Any) -> Iterator[
     """Yield the solutions of `path` one by one, so that whoever draws them may stop."""
     if not isinstance(problem, Convex):
         raise UnsupportedProblem(
-            "A path leads over the strength of a gauge: give it a Convex problem.",
+            "A path leads over the strength of a gauge: give it a Convex problem."
         )
     alphas = _strengths(alphas)
     start = None
@@ -56,6 +56,6 @@ def _strengths(alphas: Any) -> list[float]:
     ):
         raise ValueError(
             "alphas must be a list of positive finite numbers, such as [8.0, 4.0, 2.0], got "
-            f"{alphas!r}.",
+            f"{alphas!r}."
         )
     return found

@@ -57,25 +57,25 @@ class Pursuit(Solver):
         super().check(problem)
         if not isinstance(problem.gauge, Trace) or np.any(np.asarray(problem.gauge.scale) != 1):
             raise UnsupportedProblem(
-                f"Pursuit needs the gauge Trace(), got {problem.gauge}. Use Admm.",
+                f"Pursuit needs the gauge Trace(), got {problem.gauge}. Use Admm."
             )
         if not isinstance(problem.map, Identity) or problem.design is not None:
             raise UnsupportedProblem(
-                "Pursuit takes neither a map (weights of rows) nor a design. Use Admm.",
+                "Pursuit takes neither a map (weights of rows) nor a design. Use Admm."
             )
         if len(problem.data.terms) > 1 or not isinstance(problem.data.terms[0].loss, Absolute):
             losses = ", ".join(str(t.loss) for t in problem.data.terms)
             raise UnsupportedProblem(
-                f"Pursuit needs the loss Absolute() on all columns, got {losses}. Use Admm.",
+                f"Pursuit needs the loss Absolute() on all columns, got {losses}. Use Admm."
             )
         if problem.data.layout.sparse:
             raise UnsupportedProblem(
-                "Pursuit needs a dense table; mark what is not observed by NaN.",
+                "Pursuit needs a dense table; mark what is not observed by NaN."
             )
         w = problem.data.terms[0].w
         if w is not None and np.any((w > 0) & (w < w.max())):
             raise UnsupportedProblem(
-                "Pursuit needs one weight for all entries, or zero where it is missing. Use Admm.",
+                "Pursuit needs one weight for all entries, or zero where it is missing. Use Admm."
             )
 
     @classmethod

@@ -183,14 +183,14 @@ class FactorModel(FactorEstimator):
         if gauge is not None and rows is not None and np.isnan(gauge.power):
             raise UnsupportedProblem(
                 f"{gauge} sorts rows into blocks, in which sample_weight cannot act as repetition "
-                "counts; leave it out, or use a norm of one block.",
+                "counts; leave it out, or use a norm of one block."
             )
         if gauge is not None:
             return convex(X, loss, gauge, self._strength, rows, entries)
         if self.rank is None:
             raise UnsupportedProblem(
                 f"on_codes={on_codes} and on_components={on_components} induce no known gauge, so "
-                "the model needs a rank. Give rank=..., or use gauge=Trace().",
+                "the model needs a rank. Give rank=..., or use gauge=Trace()."
             )
         if self.alpha:
             _warn_without_minimum(on_codes, on_components)
@@ -226,12 +226,12 @@ class FactorModel(FactorEstimator):
         """Return the convex form, or None; say what is wrong where parts contradict each other."""
         if self.gauge is not None and (self.on_codes is not None or self.on_components is not None):
             raise ValueError(
-                "Give either a gauge or factor penalties: a gauge already represents two of them.",
+                "Give either a gauge or factor penalties: a gauge already represents two of them."
             )
         if self.gauge is not None and self.rank is not None:
             raise ValueError(
                 "A gauge finds the rank by itself: leave rank=None, or replace the gauge by "
-                "penalties.",
+                "penalties."
             )
         gauge: Gauge | None = None
         if self.gauge is not None:
@@ -242,7 +242,7 @@ class FactorModel(FactorEstimator):
             raise UnsupportedProblem(
                 f"require='global', but on_codes={on_codes} with on_components={on_components} and "
                 f"rank={self.rank} has no known convex form. Use gauge=Trace(), or SquaredL2() on "
-                "both factors with rank=None.",
+                "both factors with rank=None."
             )
         return gauge
 
@@ -262,7 +262,7 @@ def _refuse_negative(loss: Loss, width: int) -> None:
         if part.link_domain.high == 0:
             raise UnsupportedProblem(
                 f"{part} takes predictors < 0 only, which these factors leave: use "
-                f"{NEGATIVE_REMEDY}.",
+                f"{NEGATIVE_REMEDY}."
             )
 
 
@@ -277,7 +277,7 @@ def _warn_without_minimum(on_codes: Penalty, on_components: Penalty) -> None:
             warn(
                 f"With {held}={sides[held]} and {grows}={sides[grows]} there is no minimum: one "
                 "factor shrinks, the other grows, and the penalty tends to zero. Give "
-                f"{grows}=SquaredL2(), or {grows}=UnitBall().",
+                f"{grows}=SquaredL2(), or {grows}=UnitBall()."
             )
 
 

@@ -182,7 +182,7 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
         if not len(point.values):
             warn(
                 "Under this kernel all rows are equal, or no direction is positive: there is no "
-                "component.",
+                "component."
             )
         self.kernel_ = inputs.kernel
         self._references = inputs.rows

@@ -163,7 +163,7 @@ class RobustSubspace(ConvexEstimator):
             S = self._excess(Pattern.of(X).entries(F), X.data)
             return _without_zeros(scipy.sparse.csr_array((S, X.indices, X.indptr), shape=X.shape))
         return scipy.sparse.csr_array(
-            np.where(np.isnan(X), 0, self._excess(F.dense(), np.where(np.isnan(X), FILLER, X))),
+            np.where(np.isnan(X), 0, self._excess(F.dense(), np.where(np.isnan(X), FILLER, X)))
         )
 
     def _excess(self, Z: Array, X: Array) -> Array:
@@ -183,7 +183,7 @@ class RobustSubspace(ConvexEstimator):
             if isinstance(self.alpha, str):
                 raise ValueError(
                     "beta='auto' follows from alpha, and alpha='auto' from beta: give one as a "
-                    "number.",
+                    "number."
                 )
             return float(self.alpha / np.sqrt(max(n, d)))
         return float(self.beta)
@@ -206,7 +206,7 @@ class RobustSubspace(ConvexEstimator):
     def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
         if self.loss is None and is_sparse(X):
             raise UnsupportedProblem(
-                "loss=None holds the whole table: give it as a dense one with NaN, or use a loss.",
+                "loss=None holds the whole table: give it as a dense one with NaN, or use a loss."
             )
         prices = None
         if self.loss is None:

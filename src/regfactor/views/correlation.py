@@ -268,6 +268,6 @@ def _second_table(y: Any, columns: int) -> Array:
         Y = Y[:, None]
     if Y.shape[1] != columns:
         raise ValueError(
-            f"y has {Y.shape[1]} columns, but {columns} are expected: as many as in fit.",
+            f"y has {Y.shape[1]} columns, but {columns} are expected: as many as in fit."
         )
     return Y

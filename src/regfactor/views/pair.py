@@ -232,12 +232,12 @@ class WhitenedPair:
             if not table_varies:
                 warn(
                     f"All columns of {name} are constant, so that it correlates with nothing and "
-                    "is of no use here; predictions are the mean of y.",
+                    "is of no use here; predictions are the mean of y."
                 )
         x_rank = self.A.shape[1]
         y_rank = self.B.shape[1]
         if ridge == 0 and min(x_rank, y_rank) > 0 and x_rank + y_rank >= n_rows:
             warn(
                 f"The tables have ranks {x_rank} and {y_rank} on {n_rows} rows: some correlations "
-                "are 1 whatever the data; set ridge > 0.",
+                "are 1 whatever the data; set ridge > 0."
             )

@@ -215,7 +215,7 @@ class TwoViewSubspace(TwoViewEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give "
                 "the second view, fit(X1, X2), or set n_first, the columns of X that are the "
-                "first.",
+                "first."
             )
         table = as_float_table(self, X, None, reset=True)
         d = table.shape[1]

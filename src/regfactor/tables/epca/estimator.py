@@ -300,7 +300,7 @@ class ExponentialFamilyPCA(FactorTransformer):
         check_is_fitted(self)
         if self._kernel is not None:
             raise ValueError(
-                "The table of a kernel model is a Gram matrix, which has no entries to fill.",
+                "The table of a kernel model is a Gram matrix, which has no entries to fill."
             )
         rows = self._new_rows(X, offset)
         table = rows.table
@@ -341,7 +341,7 @@ class ExponentialFamilyPCA(FactorTransformer):
         if self._certificate is None:
             raise AttributeError(
                 f"This {type(self).__name__} was solved locally, at a given number of components, "
-                "so there is no duality gap: n_components=None has a convex form and is certified.",
+                "so there is no duality gap: n_components=None has a convex form and is certified."
             )
         return self._certificate
 
@@ -481,7 +481,7 @@ class ExponentialFamilyPCA(FactorTransformer):
         if offset is None and self._offset_given:
             warn(
                 "The model was fitted with offset=..., and none is given for these rows: zero is "
-                "assumed, an exposure of one. Pass their offset.",
+                "assumed, an exposure of one. Pass their offset."
             )
         return WeightedTable(table, offset=as_offset(offset, table, self._observation.loss))
 

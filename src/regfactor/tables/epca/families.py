@@ -33,7 +33,7 @@ def as_family(family: Any, trials: float) -> Loss:
     if isinstance(family, Loss) and is_family and not isinstance(family, Softmax):
         return family
     raise ValueError(
-        f"family must be one of {', '.join(sorted(FAMILIES))} or such a loss, got {family!r}.",
+        f"family must be one of {', '.join(sorted(FAMILIES))} or such a loss, got {family!r}."
     )
 
 
@@ -50,23 +50,23 @@ def check_form(n_components: Any, row_offset: Any, loss: Loss) -> None:
         other = "None" if isinstance(loss, Multinomial) else "'fit'"
         raise ValueError(
             "row_offset='total' is an exposure of counts: use family='poisson', or "
-            f"row_offset={other}.",
+            f"row_offset={other}."
         )
     if row_offset == "fit" and isinstance(loss, Multinomial):
         raise ValueError(
-            "family='multinomial' has a free level for each row already: leave row_offset=None.",
+            "family='multinomial' has a free level for each row already: leave row_offset=None."
         )
     if n_components is not None:
         return
     if isinstance(loss, Gamma):
         raise UnsupportedProblem(
             "n_components=None needs the convex form, and family='gamma' restricts the predictor: "
-            "give n_components.",
+            "give n_components."
         )
     if row_offset == "fit":
         raise UnsupportedProblem(
             "n_components=None needs the convex form, and row_offset='fit' is a second free term: "
-            "give n_components.",
+            "give n_components."
         )
 
 

@@ -49,7 +49,7 @@ def check_enough(given: WeightedTable) -> None:
         raise ValueError(
             f"A table of {count} observed entries (n_samples = {n}, n_features = {d}) has too few "
             f"to hold some out: 'auto' needs two rows, two columns and {MIN_OBSERVED} entries. "
-            "Give alpha and n_components as numbers.",
+            "Give alpha and n_components as numbers."
         )
 
 

@@ -23,7 +23,7 @@ def as_offset(offset: Any, table: Any, loss: Loss, levels: bool = False) -> Arra
     if isinstance(loss, Gamma) and not levels:
         raise ValueError(
             "offset is a log exposure, and the canonical link of family='gamma' is no log: leave "
-            "it out.",
+            "it out."
         )
     values = np.asarray(offset, table.dtype)
     if values.ndim == 1:
@@ -32,11 +32,11 @@ def as_offset(offset: Any, table: Any, loss: Loss, levels: bool = False) -> Arra
     if values.shape not in ((n, 1), (n, d)):
         raise ValueError(
             f"offset has shape {np.shape(offset)}; a table of shape {table.shape} needs a number "
-            "for each row or for each entry.",
+            "for each row or for each entry."
         )
     if not np.isfinite(values).all():
         raise ValueError(
-            "offset must be finite: leave out rows without exposure, or mark their entries by NaN.",
+            "offset must be finite: leave out rows without exposure, or mark their entries by NaN."
         )
     return values
 
@@ -59,7 +59,7 @@ class FittedKernel:
         if not given and (is_sparse(rows) or np.isnan(rows).any()):
             raise ValueError(
                 "A kernel needs rows without missing entries (NaN): fill them first, or give the "
-                "Gram matrix as 'precomputed'.",
+                "Gram matrix as 'precomputed'."
             )
         return np.asarray(self.kernel.gram(rows, reference), rows.dtype)
 

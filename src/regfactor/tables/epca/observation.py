@@ -57,7 +57,7 @@ class ObservationModel:
         total, weight, observed, positive = _column_statistics(training)
         if not weight.any():
             raise ValueError(
-                "Every entry of the table is missing or has weight zero; there is nothing to fit.",
+                "Every entry of the table is missing or has weight zero; there is nothing to fit."
             )
         overall = total.sum() / max(weight.sum(), NO_DIVISION_BY_ZERO)
         means = np.where(weight > 0, total / np.where(weight > 0, weight, 1), overall)

@@ -43,7 +43,7 @@ def factored_problem(
     if rank > min(n, d):
         raise ValueError(
             f"n_components={rank} is more than min(n_samples, n_features): n_samples = {n}, "
-            f"n_features = {d}.",
+            f"n_features = {d}."
         )
     return Factored(
         data,
@@ -72,7 +72,7 @@ def _whole_rows(inputs: EpcaInputs, fit_intercept: bool) -> Data:
         raise ValueError(
             "family='multinomial' with n_components=None learns from rows that are observed whole "
             "or not at all: fill the missing entries, leave these rows out, or give a number of "
-            "components, under which entries may be missing.",
+            "components, under which entries may be missing."
         )
     columns = counted_columns(inputs, fit_intercept)
     offset = learned.offset

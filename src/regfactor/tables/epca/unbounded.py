@@ -60,7 +60,7 @@ def warn_if_unbounded(fit: FittedRows, inputs: EpcaInputs, fit_intercept: bool) 
     ):
         warn(
             "The likelihood is unbounded: some entries are fitted perfectly by predictors that "
-            "grow indefinitely. Give alpha > 0; the fit is where the solver stopped.",
+            "grow indefinitely. Give alpha > 0; the fit is where the solver stopped."
         )
 
 
