@@ -235,7 +235,7 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        return np.asarray(logsumexp(self._joint(X), axis=1))
+        return logsumexp(self._joint(X), axis=1)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean of `score_samples`.

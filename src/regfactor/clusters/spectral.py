@@ -66,7 +66,7 @@ def _leading(problem: KernelClusters, random: np.random.RandomState) -> Array:
         return root[:, None] * problem.products(root[:, None] * V.reshape(n, -1))
 
     operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=np.float64)
-    return np.asarray(eigsh(operator, k, which="LA", v0=first, ncv=held)[1])
+    return eigsh(operator, k, which="LA", v0=first, ncv=held)[1]
 
 
 def leading_of_graph(N: Any, k: int, first: Array, held: int) -> Array:
@@ -81,10 +81,10 @@ def leading_of_graph(N: Any, k: int, first: Array, held: int) -> Array:
     cheap = factorization_steps(N) <= MAX_FACTORIZATION_STEPS
     restarts = MAX_RESTARTS if cheap else None
     try:
-        return np.asarray(eigsh(N, k, which="LA", v0=first, ncv=held, maxiter=restarts)[1])
+        return eigsh(N, k, which="LA", v0=first, ncv=held, maxiter=restarts)[1]
     except ArpackNoConvergence as error:
         if not cheap:
-            return np.asarray(error.eigenvectors)
+            return error.eigenvectors
     shifted = ((1 + SHIFT) * scipy.sparse.eye_array(n) - N).tocsc()
     factored = splu(
         shifted,
@@ -94,9 +94,9 @@ def leading_of_graph(N: Any, k: int, first: Array, held: int) -> Array:
     )
     inverse = LinearOperator((n, n), matvec=factored.solve, dtype=np.float64)
     try:
-        return np.asarray(eigsh(inverse, k, which="LA", v0=first, ncv=held, maxiter=restarts)[1])
+        return eigsh(inverse, k, which="LA", v0=first, ncv=held, maxiter=restarts)[1]
     except ArpackNoConvergence as error:
-        return np.asarray(error.eigenvectors)
+        return error.eigenvectors
 
 
 def factorization_steps(N: Any) -> float:

@@ -122,7 +122,7 @@ def square_root(G: Array) -> tuple[Array, Array]:
 
 def dense(A: Any) -> Array:
     """Return a table, which may be sparse, as an array."""
-    return np.asarray(A.toarray() if is_sparse(A) else A)
+    return A.toarray() if is_sparse(A) else A
 
 
 def sum_of_products(A: Any, B: Any, axis: int) -> Array:

@@ -157,7 +157,7 @@ class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
         """Fit, and return the codes of the training rows."""
-        return np.asarray(self.fit(X, y, **fit_params).codes_)
+        return self.fit(X, y, **fit_params).codes_
 
     def predict(self, X: Any) -> Array:
         """Return the class of each row.

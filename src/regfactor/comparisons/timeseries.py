@@ -48,7 +48,7 @@ class Forecaster(BaseEstimator, abc.ABC):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit to a series of shape (n_samples, n_series)."""
         with all_or_nothing(self):
-            self._fit(np.asarray(validated(self, X, dtype=np.float64, ensure_min_samples=8)))
+            self._fit(validated(self, X, dtype=np.float64, ensure_min_samples=8))
         return self
 
     @abc.abstractmethod

@@ -21,7 +21,7 @@ MAX_COMMON_SPREAD = 60.0  # of exponents in a table, up to which one shift serve
 def apply_to_rows(function: Callable[[Array], Array], X: Any) -> Array:
     """Return a function of every row that is a sum over columns; X dense or sparse."""
     if not is_sparse(X):
-        return np.asarray(function(X))
+        return function(X)
     at_zero = float(function(np.zeros((1, 1)))[0])
     stored = function(X.data.astype(np.float64, copy=False)[:, None])
     return X.shape[1] * at_zero + row_sums(X, stored - at_zero)

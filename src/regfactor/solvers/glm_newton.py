@@ -123,8 +123,8 @@ def solve_semidefinite(H: Array, G: Array) -> Array:
     except scipy.linalg.LinAlgError:
         S = np.linalg.pinv(H, rcond=len(H) * EPS, hermitian=True) @ G
     else:
-        S = np.asarray(scipy.linalg.cho_solve(factor, G))
-    return np.asarray(S / scale[:, None])
+        S = scipy.linalg.cho_solve(factor, G)
+    return S / scale[:, None]
 
 
 def unbounded_targets(D: Array, Y: Array, potential: Potential) -> Array:

@@ -125,7 +125,7 @@ def _newton_step(data: Data, codes: Array, C: Array, ridge: Array) -> tuple[Arra
         most = costs[rows] - SUFFICIENT_DECREASE * lengths * decrease[rows] + rounding[rows]
         lower = _costs(data.of_rows(rows), trial, C, ridge) <= most
         new[rows[lower]] = trial[lower]
-        return np.asarray(lower)
+        return lower
 
     _, failed = backtrack_each(lowers, np.ones(len(codes)), max_attempts=MAX_HALVINGS)
     converged = decrease <= rounding

@@ -224,7 +224,7 @@ def rough_svd(X: Any, k: int) -> tuple[Array, Array, Array]:
     for _ in range(POWER_ITERATIONS):
         probe = orthonormal(X.T @ (X @ probe))
     Q = orthonormal(X @ probe)
-    U, s, Vt = thin_svd(np.asarray(X.T @ Q).T)
+    U, s, Vt = thin_svd((X.T @ Q).T)
     return Q @ U, s, Vt
 
 

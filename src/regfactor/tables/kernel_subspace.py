@@ -213,7 +213,7 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
         """Fit, and return the codes of the training rows."""
-        return np.asarray(self.fit(X, y, **fit_params).codes_)
+        return self.fit(X, y, **fit_params).codes_
 
     def _rows(self, X: Any, reset: bool) -> Any:
         return validated(

@@ -40,7 +40,7 @@ class Shifted:
 
     def squares(self) -> Array:
         """Return the squared lengths of the columns."""
-        own = np.asarray(self.S.multiply(self.S).sum(axis=0)).ravel()
+        own = self.S.multiply(self.S).sum(axis=0)
         cross = self.m * (self.S.T @ self.u)
         return np.maximum(own - 2 * cross + (self.u @ self.u) * np.square(self.m), 0)
 

@@ -94,7 +94,7 @@ def _column_counts(table: Any, mask: Array) -> Array:
     """Return how many entries of each column a mask selects."""
     if is_sparse(table):
         return np.bincount(table.indices[mask], minlength=table.shape[1])
-    return np.asarray(mask.sum(axis=0))
+    return mask.sum(axis=0)
 
 
 def _advice(loss: Loss, values: Array) -> str:

@@ -216,4 +216,4 @@ def _revived(F: Factors, first: Factors, problem: Factored) -> Factors:
 def _sizes(F: Factors, count: int) -> Array:
     """Return the norms of the first atoms."""
     of_codes = np.linalg.norm(F.codes[:, :count], axis=0)
-    return np.asarray(of_codes * np.linalg.norm(F.C[:count], axis=1))
+    return of_codes * np.linalg.norm(F.C[:count], axis=1)

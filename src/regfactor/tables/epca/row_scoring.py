@@ -103,7 +103,7 @@ class RowScoring:
         information = t.weights
         if isinstance(self.observation.loss, Multinomial):
             information = t.weights * t.x
-        return np.asarray(data.layout.row_sums(information) > 0)
+        return data.layout.row_sums(information) > 0
 
     def balanced(self, codes: Array, weights: Array) -> tuple[RowScoring, Array]:
         """Return the same scoring with codes and components balanced, and those components.
