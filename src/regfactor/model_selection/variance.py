@@ -317,7 +317,7 @@ def _targets(model: Any, y: Any) -> Array:
         Y = as_targets(y)
         if Y.ndim == 1:
             Y = Y[:, None]
-        free = np.isnan(Y).any(axis=1)
+        free = np.asarray(np.isnan(Y).any(axis=1))
     if free.any():
         raise ValueError(
             f"y has {free.sum()} rows without a label or target; give their inputs as X_unlabeled."

@@ -270,7 +270,7 @@ def _rough_norm(G: Any) -> Callable[[Array], float]:
 def _narrow(view: Array) -> Array:
     """Return a view with at most as many columns as rows and the same inner products of rows."""
     if view.shape[1] > view.shape[0]:
-        return np.linalg.qr(view.T, mode="r").T
+        return np.asarray(np.linalg.qr(view.T, mode="r")).T
     return view
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -19,16 +20,16 @@ from regfactor.solvers.factored_fista import Descent, FactoredFista, is_mostly_m
 from regfactor.solvers.fista import Fista, FistaState
 from regfactor.solvers.updates import update_components
 
-WIDEST = 30.0  # logit of the eta nearest to an end
-NARROW = 1e-9
-DOUBT = 3  # moves that an end of the bracket stops in turn, after which it is given up
+MAX_LOGIT = 30.0  # logit of the eta nearest to an end
+MIN_BRACKET = 1e-9
+MAX_BLOCKED_MOVES = 3  # moves that an end of the bracket stops in turn, after which it is given up
 # entries of a table from which on factors are the fastest where the prox of the loss is an
 # iteration
-LARGE = 10_000
-SHARE = 0.5  # of the tolerance that is left to the inner problem; the rest is for eta
+LARGE_TABLE = 10_000
+INNER_SHARE = 0.5  # of the tolerance that is left to the inner problem; the rest is for eta
 # a view all of whose components are shorter than their bound by this share is bounded by nothing
-SLACK = 1e-3
-RIDGE = 1e-6  # of the strength, on components that nothing bounds
+SLACK_SHARE = 1e-3
+SLACK_RIDGE = 1e-6  # of the strength, on components that nothing bounds
 
 
 @dataclass
@@ -82,16 +83,19 @@ class EtaSearch(Solver):
         gauge = problem.gauge
         d = problem.shape[1]
         assert isinstance(gauge, TwoView)
-        search = _Bracket(
-            gauge.eta(start.factors) if start is not None and start.factors.rank else 0.5
-        )
+        eta = 0.5
+        if start is not None and start.factors.rank:
+            eta = gauge.eta(start.factors)
+        search = _Bracket(eta)
         inner = self._inner(replace(problem, gauge=gauge.at(search.eta, d)), start)
         least = np.inf
         while True:
             best = _Best(search.patience)
             while True:
                 found = inner.examine()
-                F = _recovered(gauge, found.factors, inner.e, search.eta).astype(problem.data.dtype)
+                F = _recovered(gauge, found.factors, inner.state.e, search.eta).astype(
+                    problem.data.dtype
+                )
                 objective = problem.objective(F, found.coefficients)
                 least = min(least, objective)
                 yield Iterate(
@@ -105,7 +109,7 @@ class EtaSearch(Solver):
                 if best.enough(found, least, self.tol):
                     break
             search.move(*_view_shares(found.factors, gauge.n_first))
-            inner.rescale(replace(problem, gauge=gauge.at(search.eta, d)))
+            inner.state.rescale(replace(problem, gauge=gauge.at(search.eta, d)))
 
     def _inner(self, problem: Convex, start: FactorPoint | None) -> _Inner:
         """Return the solver at a fixed eta.
@@ -113,14 +117,12 @@ class EtaSearch(Solver):
         In factors for large tables, where the loss has a prox by splitting.
         """
         if _in_factors(problem):
-            return _InFactors(
-                problem,
-                start,
-                FactoredFista(SHARE * self.tol, random_state=self.random_state),
-            )
+            solver = FactoredFista(INNER_SHARE * self.tol, random_state=self.random_state)
+            return _InFactors(Descent(problem, start, solver), solver.every)
+        start = start or problem.null
         if problem.data.proximable:
-            return _Split(problem, start, self)
-        return _Steps(problem, start, self.every)
+            return _Split(Splitting(problem, start, self.relaxation), self.every)
+        return _Steps(FistaState(problem, start), self.every)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,108 +140,64 @@ class _Found:
     steps: int
 
 
-class _Inner(Protocol):
+@dataclass(frozen=True, eq=False)
+class _Inner(abc.ABC):
     """A solver of the trace norm at a fixed eta, whose scale e can be changed under way."""
 
-    @property
-    def e(self) -> Any:
-        """The scale of the columns."""
-        ...
+    state: Splitting | FistaState | Descent
+    every: int
 
+    @abc.abstractmethod
     def examine(self) -> _Found:
         """Take some steps and return what was found."""
-        ...
 
-    def rescale(self, problem: Convex) -> None:
-        """Go on with the same data under another scale."""
-        ...
+    def _found(self, at: Iterate[FactorPoint]) -> _Found:
+        """Return an iterate in units of the scale."""
+        point = at.point
+        return _Found(
+            Factors(point.factors.Phi, point.factors.C / self.state.e),
+            point.coefficients,
+            point.dual,
+            at.objective,
+            Bound(at.bound, at.rigorous),
+            at.steps,
+        )
 
 
-class _Split:
+class _Split(_Inner):
     """By ADMM."""
 
-    def __init__(self, problem: Convex, start: FactorPoint | None, solver: EtaSearch) -> None:
-        self.split = Splitting(problem, start or problem.null, solver.relaxation)
-        self.every = solver.every
-
-    @property
-    def e(self) -> Any:
-        return self.split.e
-
-    def rescale(self, problem: Convex) -> None:
-        self.split.rescale(problem)
+    state: Splitting
 
     def examine(self) -> _Found:
         # no problem worth a search is solved at the first, the dearest
-        rounds = 1 if self.split.examined else 2
+        rounds = 1 if self.state.examined else 2
         for _ in range(rounds):
-            self.split.advance(self.every)
-        F, B, objective, bound = self.split.examine_both()
-        return _Found(
-            Factors(F.Phi, F.C / self.e),
-            B,
-            self.split.dual,
-            objective,
-            bound,
-            rounds * self.every,
-        )
+            self.state.advance(self.every)
+        F, B, objective, bound = self.state.examine_both()
+        Q = Factors(F.Phi, F.C / self.state.e)
+        return _Found(Q, B, self.state.dual, objective, bound, rounds * self.every)
 
 
-class _Steps:
+class _Steps(_Inner):
     """By proximal gradient steps."""
 
-    def __init__(self, problem: Convex, start: FactorPoint | None, every: int) -> None:
-        self.state = FistaState(problem, start or problem.null)
-        self.every = every
-
-    @property
-    def e(self) -> Any:
-        return self.state.e
-
-    def rescale(self, problem: Convex) -> None:
-        self.state.rescale(problem)
+    state: FistaState
 
     def examine(self) -> _Found:
         self.state.advance(self.every)
-        it = self.state.examine(self.every)
-        F = Factors(it.point.factors.Phi, it.point.factors.C / self.e)
-        return _Found(
-            F,
-            it.point.coefficients,
-            it.point.dual,
-            it.objective,
-            Bound(it.bound, it.rigorous),
-            self.every,
-        )
+        return self._found(self.state.examine(self.every))
 
 
-class _InFactors:
+class _InFactors(_Inner):
     """By proximal steps on low rank + sparse."""
 
-    def __init__(self, problem: Convex, start: FactorPoint | None, solver: FactoredFista) -> None:
-        self.descent = Descent(problem, start, solver)
-        self.every = solver.every
-
-    @property
-    def e(self) -> Any:
-        return self.descent.e
-
-    def rescale(self, problem: Convex) -> None:
-        self.descent.rescale(problem)
+    state: Descent
 
     def examine(self) -> _Found:
         for _ in range(self.every):
-            self.descent.step()
-        it = self.descent.examine()
-        F = Factors(it.point.factors.Phi, it.point.factors.C / self.e)
-        return _Found(
-            F,
-            it.point.coefficients,
-            it.point.dual,
-            it.objective,
-            Bound(it.bound, it.rigorous),
-            self.every,
-        )
+            self.state.step()
+        return self._found(self.state.examine())
 
 
 class _Best:
@@ -261,13 +219,11 @@ class _Best:
         self.bound = max(self.bound, found.bound.value)
         of_eta = objective - found.objective
         whole = tol * abs(objective)
-        matters = of_eta > (1 - SHARE) * whole
+        matters = of_eta > (1 - INNER_SHARE) * whole
         # which a solver in factors never proves closer than its share of the tolerance
         if np.isfinite(self.bound):
-            return found.objective - self.bound <= max(
-                self.patience * of_eta,
-                SHARE * whole if matters else 0.0,
-            )
+            provable = INNER_SHARE * whole if matters else 0.0
+            return found.objective - self.bound <= max(self.patience * of_eta, provable)
         fall = self.last - found.objective
         self.last = found.objective
         return matters and fall <= self.patience * of_eta
@@ -279,8 +235,8 @@ class _Bracket:
     def __init__(self, eta: float = 0.5) -> None:
         eta = min(max(eta, 1e-3), 1 - 1e-3)
         self.logit = float(np.log(eta / (1 - eta)))
-        self.low = -WIDEST
-        self.high = WIDEST
+        self.low = -MAX_LOGIT
+        self.high = MAX_LOGIT
         self.patience = 0.25
         self.longest = 4.0
         self.last = 0.0
@@ -308,7 +264,7 @@ class _Bracket:
         self.moved = self.logit - here
         self._doubt(0 if inside else int(np.sign(step)))
         # an inexact inner solution misled the sign: widen and be more exact
-        if self.high - self.low < NARROW:
+        if self.high - self.low < MIN_BRACKET:
             self.low = self.logit - 2
             self.high = self.logit + 2
             self.patience = 0.3 * self.patience
@@ -323,12 +279,12 @@ class _Bracket:
             self.pushed = self.pushed + beyond
         else:
             self.pushed = beyond
-        if abs(self.pushed) < DOUBT:
+        if abs(self.pushed) < MAX_BLOCKED_MOVES:
             return
         if self.pushed > 0:
-            self.low, self.high = (self.low, WIDEST)
+            self.high = MAX_LOGIT
         else:
-            self.low, self.high = (-WIDEST, self.high)
+            self.low = -MAX_LOGIT
         self.patience = 0.5 * self.patience
         self.longest = max(0.5 * self.longest, 0.5)
         self.pushed = 0
@@ -362,7 +318,7 @@ def _in_factors(problem: Convex) -> bool:
         return True
     able = data.smooth and problem.map.diagonal is not None and not data.rowwise
     closed = all(t.loss.of_residual for t in data.terms)
-    return able and not closed and bool(np.prod(data.shape) >= LARGE)
+    return able and not closed and bool(np.prod(data.shape) >= LARGE_TABLE)
 
 
 def _recovered(gauge: TwoView, Q: Factors, e: Any, eta: float) -> Factors:
@@ -394,32 +350,21 @@ def with_slack_used(problem: Convex, point: FactorPoint) -> FactorPoint:
         return point
     if problem.design is not None and point.coefficients is not None:
         data = data.shifted(problem.design.D, point.coefficients)
-    for view, bound in zip(
-        (slice(gauge.n_first), slice(gauge.n_first, None)),
-        gauge.bounds,
-        strict=True,
-    ):
+    views = (slice(gauge.n_first), slice(gauge.n_first, None))
+    for view, bound in zip(views, gauge.bounds, strict=True):
         length = np.linalg.norm(F.C[:, view], axis=1) / bound
-        if length.max() > 1 - SLACK:
+        if length.max() > 1 - SLACK_SHARE:
             continue
-        fitted = update_components(
-            data,
-            F.codes * problem.map.diagonal,
-            F.C,
-            SquaredL2(),
-            RIDGE * problem.alpha,
-        )
+        ridge = SLACK_RIDGE * problem.alpha
+        fitted = update_components(data, F.codes * problem.map.diagonal, F.C, SquaredL2(), ridge)
+        step = (fitted - F.C)[:, view]
         C = F.C.copy()
-        C[:, view] += (
-            _longest(F.C[:, view], fitted[:, view] - F.C[:, view], bound) * (fitted - F.C)[:, view]
-        )
+        C[:, view] += _longest(F.C[:, view], step, bound) * step
         F = Factors(F.Phi, C)
-    better = FactorPoint(F, problem.best_coefficients(F, point.coefficients), point.dual)
-    if problem.objective(F, better.coefficients) <= problem.objective(
-        point.factors,
-        point.coefficients,
-    ):
-        return better
+    before = problem.objective(point.factors, point.coefficients)
+    coefficients = problem.best_coefficients(F, point.coefficients)
+    if problem.objective(F, coefficients) <= before:
+        return FactorPoint(F, coefficients, point.dual)
     return point
 
 

@@ -133,7 +133,7 @@ class KLSide(Side):
         Newton steps alone would at most double small values.
         """
         # an entry that no b moves is left out: an infinite loss there would hide the others
-        alive = self.D.any(axis=1)
+        alive = np.asarray(self.D.any(axis=1))
         side = self
         if not alive.all():
             if self.turned:
