@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from regfactor.cli.checks import check_finite, check_spread
 from regfactor.cli.dates import are_dates, are_periods
 from regfactor.cli.errors import BadInput, count, listed
 from regfactor.cli.tables import Table, pandas
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 
 # kinds that models take
 NUMBER = "number"
@@ -81,7 +81,7 @@ class Column(NamedTuple):
         return self.name
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Understood:
     """A table with its columns typed: numbers are floats, flags booleans, categories categorical.
 

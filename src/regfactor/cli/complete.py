@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from regfactor.cli.outliers import (
 )
 from regfactor.cli.report_sections import Report, gap_fact, typed_code
 from regfactor.cli.tables import Table, add_columns
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.model_selection.hidden_cells import HiddenCells, hide_and_fill
 from regfactor.report import Figure, Grid, Text, number
 from regfactor.report.figures import bars
@@ -34,7 +33,7 @@ WHOLE = "A whole table needs no model; --save MODEL.skops fits and keeps one, fo
 MAX_LISTED_OUTLIERS = 20
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Filled:
     """A completed table: the typed frame, its missing cells, outliers, and predicted cells."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,11 @@ import numpy as np
 from regfactor.cli.columns import NUMBER, Understood
 from regfactor.cli.errors import count
 from regfactor.cli.job import Job, quiet
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.tables.outliers import MAX_FITTED_ROWS, gross_outliers
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class TableOutliers:
     """Outliers of a frame: flagged cells, heavy-tailed columns, expected values, judged columns."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -12,6 +11,7 @@ from regfactor.cli.code import wrapped
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TIMES, Understood
 from regfactor.cli.errors import count
 from regfactor.cli.job import Job
+from regfactor.core.params import frozen
 from regfactor.report import Code, Figure, Grid, Note, Page, Section, Text, at_most
 from regfactor.report.figures import convergence
 
@@ -19,7 +19,7 @@ MOST_COLUMNS = 40
 DTYPES = {FLAG: "boolean", CATEGORY: "category", NUMBER: "float"}
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Report:
     """The parts of a report that differ from command to command.
 

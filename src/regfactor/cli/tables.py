@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from regfactor.cli.errors import BadInput, listed, nearest
+from regfactor.core.params import frozen
 
 MISSING = frozenset(
     {"", "?", "na", "n/a", "nan", "none", "null", "<na>", "#n/a", "#na", "-nan", "nat"}
@@ -50,7 +51,7 @@ class Reading:
         return MISSING | {text.strip().lower() for text in self.missing}
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Table:
     """A table as it stands in a file.
 

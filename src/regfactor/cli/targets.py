@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from regfactor.cli.checks import check_finite
 from regfactor.cli.columns import FLAG, MOST_LEVELS, NUMBER, Understood
 from regfactor.cli.errors import BadInput, listed, nearest
 from regfactor.cli.tables import is_number
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.model_selection.candidates import LabeledTask
 
 CLASSIFICATION = "classification"
@@ -19,7 +18,7 @@ REGRESSION = "regression"
 MOST_CLASSES = 10  # different whole numbers up to which a target of numbers is one of classes
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Target(LabeledTask):
     """The target column of a table: its labels, its name, and why it was read as it was."""
 

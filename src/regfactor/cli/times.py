@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from regfactor.cli.dates import QUARTER, odd_cell, odd_date, parsed
 from regfactor.cli.errors import BadInput
 from regfactor.cli.job import Job
 from regfactor.cli.tables import pandas
+from regfactor.core.params import frozen
 from regfactor.series.arma.forecast import Times
 
 CALENDAR = ("MS", "ME", "QS", "QE", "YS", "YE")  # rules of dates that have no even step
@@ -39,7 +40,7 @@ SEASON = {
 REGULAR = 0.5  # share of the most frequent step from which other steps are gaps
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Clock:
     """The index of the rows, in order, and the column that it came from."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.blas import one_thread
 from regfactor.core.loop import Solution
-from regfactor.core.params import Array, UnsupportedProblem, as_floats, is_option, warn
+from regfactor.core.params import Array, UnsupportedProblem, as_floats, frozen, is_option, warn
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.clustering import (
     ClusterEstimator,
@@ -41,7 +41,7 @@ ROW_STARTS = {"k-means++": spread_rows, "random": random_rows}
 KERNEL_STARTS = {"k-means++": spread_labels, "random": random_labels}
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ClusterInputs:
     """Rows as they were read: legal under the divergence, in feature space with a kernel."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor.clusters.spectral import spectral_labels
 from regfactor.core.blas import one_thread
 from regfactor.core.loop import Solution
-from regfactor.core.params import Array, UnsupportedProblem, is_option
+from regfactor.core.params import Array, UnsupportedProblem, frozen, is_option
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.clustering import (
     ClusterEstimator,
@@ -46,7 +46,7 @@ KERNEL_STARTS = {"spectral": spectral_labels, "k-means++": spread_labels, "rando
 ROW_STARTS = {"spectral": spread_rows, "k-means++": spread_rows, "random": random_rows}
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CutInputs:
     """Rows, weights, affinities and degrees; `exact` if the cut itself is minimized."""
 

@@ -5,7 +5,6 @@ T is a Gram matrix, the inputs, or features of landmarks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import scipy.linalg
 from sklearn.utils import check_random_state, gen_batches
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import EPS, Array, require_count
+from regfactor.core.params import EPS, Array, frozen, require_count
 from regfactor.kernels import Kernel, Linear, Precomputed
 
 MOST_ROWS = 4000  # up to so many rows the Gram matrix is formed
@@ -22,7 +21,7 @@ LANDMARKS = 1000  # beyond MOST_ROWS
 BLOCK = 4096  # rows of a kernel that are held at once
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Expansion:
     """h(x) = sum_i k(x, reference_i) c_i, or x'c without a kernel."""
 
@@ -43,7 +42,7 @@ class Expansion:
         return h
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Basis:
     """h = table @ c on training rows.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
@@ -20,12 +20,12 @@ from sklearn.utils import gen_batches
 
 from regfactor.comparisons.basis import MOST_ROWS, Basis, dense, square_root, sum_of_products
 from regfactor.comparisons.graphs import Power, conjugate_gradients
-from regfactor.core.params import Array, warn
+from regfactor.core.params import Array, frozen, warn
 
 WIDTH = 256  # columns or right-hand sides that are treated at once
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Space(abc.ABC):
     """Functions h = table @ c with the norm `ambient` |h|_K^2 + `intrinsic` h'Mh."""
 
@@ -112,7 +112,7 @@ class PrimalSpace(Space):
         return Phi, lambda v: scipy.linalg.solve_triangular(R, v, check_finite=False)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class IterativeSpace(Space):
     """By conjugate gradients in the coefficients of the features, which may be many and sparse."""
 

@@ -15,7 +15,7 @@ from scipy.sparse import csgraph
 from sklearn import config_context
 from sklearn.neighbors import NearestNeighbors
 
-from regfactor.core.params import Array, Params, require_count
+from regfactor.core.params import Array, Params, frozen, require_count
 from regfactor.kernels import widths
 from regfactor.kernels.base import sparse_rows
 
@@ -99,7 +99,7 @@ class NeighborGraph(Params):
         return scipy.sparse.csr_array(W.maximum(W.T))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Power:
     """L^degree, applied and never formed."""
 
@@ -112,7 +112,7 @@ class Power:
         return F
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Solved:
     """Solutions X, number of steps, largest relative residual, and whether that is small enough."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,13 +9,13 @@ from sklearn import config_context
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import gen_batches
 
-from regfactor.core.params import Array, is_number
+from regfactor.core.params import Array, frozen, is_number
 
 MEGABYTES = 64
 BLOCK = 2_000_000  # numbers of neighborhoods that are held at once
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Tangents:
     """Neighbors of each row (n, k), without itself, and a frame (n, d, m).
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.fitting.labels import Labels, as_labels, as_targets, encode_labels, is_labeled
 from regfactor.fitting.targets import Targets
 
@@ -17,7 +17,7 @@ CLASSES = True
 TARGETS = False
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Known:
     """Y with NaN where it is unknown: targets, or -1 and 1 for each class (for one of two)."""
 

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from numbers import Integral
 from types import FrameType, ModuleType
-from typing import Any, Self, TypeGuard, TypeVar
+from typing import Any, Self, TypeGuard, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,12 @@ SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 # Packages whose frames are skipped when a warning looks for the user's own line.
 INTERNAL_PACKAGES = {"regfactor", "sklearn", "joblib", "contextlib"}
 MIN_SIMILARITY = 0.75  # of two words, from 0 to 1, to take one for a misspelling of the other
+
+
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(dataclasses.field,))
+def frozen(cls: type[T]) -> type[T]:
+    """Make a frozen dataclass that is compared by identity, since its fields may be arrays."""
+    return dataclasses.dataclass(frozen=True, eq=False)(cls)
 
 
 class UnsupportedProblem(ValueError):

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from regfactor.core.params import Array, choose
+from regfactor.core.params import Array, choose, frozen
 from regfactor.datasets.tables import find, load, not_found, read
 
 LABELED = "labeled"
 UNLABELED = "unlabeled"
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Split:
     """Positions of labeled and unlabeled rows, for training, and of test rows."""
 

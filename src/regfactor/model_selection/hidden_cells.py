@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.fitting.fallback import fit_or_default
 
 HIDDEN_SHARE = 0.1  # of the observed cells
@@ -37,7 +37,7 @@ class ColumnError:
         return 0.0
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class HiddenCells:
     """Errors of an imputer in hidden cells, by column."""
 

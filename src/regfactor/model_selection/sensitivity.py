@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
 from regfactor.constraints import Constraint
-from regfactor.core.params import Array, is_number, optional
+from regfactor.core.params import Array, frozen, is_number, optional
 from regfactor.fitting.labels import is_labeled
 
 SHIFTS = (-0.1, -0.05, 0.05, 0.1)
@@ -29,7 +28,7 @@ class Shift(NamedTuple):
     moved: float
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Sensitivity:
     """Refits with one stated share moved each; `str` is the table."""
 

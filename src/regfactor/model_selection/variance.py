@@ -13,14 +13,13 @@ c = Cov(A + B, B)/VarB is never worse than labeled rows alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linprog
 
 from regfactor.core.batched_newton import minimize_columns
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.fitting.labels import as_targets, encode_labels
 from regfactor.losses.potentials import Dual, MultinomialEntropy, Potential, Softmax
 from regfactor.losses.transfers import as_transfer
@@ -36,7 +35,7 @@ class Estimate(NamedTuple):
     variance: float
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LossEstimate:
     """The parts A and B of the loss of each row, and three estimates of its expectation."""
 
@@ -124,7 +123,7 @@ class LossEstimate:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ModelSpan:
     """All means of a fixed model: offset + t V for any t, within the range of the transfer f."""
 

@@ -14,7 +14,7 @@ import scipy.linalg
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.linalg import GRAM_LIMIT
 from regfactor.core.loop import Iterate, Limits, relative
-from regfactor.core.params import Array, UnsupportedProblem
+from regfactor.core.params import Array, UnsupportedProblem, frozen
 from regfactor.maps import Identity, Lags
 from regfactor.penalties import Gauge, Trace
 from regfactor.problems import Convex
@@ -183,7 +183,7 @@ class _Reflections:
         return Iterate(point, objective, bound.value, bound.rigorous, steps=steps)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Shrunk:
     """The prox of a gauge: the matrix, its cost, and a function that returns its factors."""
 

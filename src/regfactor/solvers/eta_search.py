@@ -11,7 +11,7 @@ import numpy as np
 
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Iterate, Limits
-from regfactor.core.params import Array, UnsupportedProblem
+from regfactor.core.params import Array, UnsupportedProblem, frozen
 from regfactor.penalties import SquaredL2, TwoView
 from regfactor.problems import Bound, Convex
 from regfactor.solvers.admm import Admm, Splitting
@@ -125,7 +125,7 @@ class EtaSearch(Solver):
         return _Steps(FistaState(problem, start), self.every)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Found:
     """Where an inner solver stands.
 
@@ -140,7 +140,7 @@ class _Found:
     steps: int
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Inner(abc.ABC):
     """A solver of the trace norm at a fixed eta, whose scale e can be changed under way."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from regfactor.core.batched_newton import Expansion, improve_columns
 from regfactor.core.factors import FactorPoint, Factors, rebalance
 from regfactor.core.loop import Iterate
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.losses import Bregman, GammaLog, Squared
 from regfactor.penalties import Free, SquaredL2
 from regfactor.problems import Data, Factored
@@ -20,7 +20,7 @@ from regfactor.solvers.starts import loss_of_means
 SMALLEST_EXCESS = 1e-3
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class State:
     """Z = Phi C + A E + D B with the expansion of the loss there, and memory for the next one.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.linalg import top_eigenpairs
 from regfactor.core.loop import Iterate, Solution
-from regfactor.core.params import Array, warn
+from regfactor.core.params import Array, frozen, warn
 from regfactor.fitting.base import Choice, Estimator, Run
 from regfactor.fitting.inputs import validated
 from regfactor.fitting.kernel_blocks import check_symmetric, less_origin, origin_of
@@ -27,7 +26,7 @@ from regfactor.solvers.base import Solver
 LANCZOS_FROM = 500  # rows from which a few eigenvectors are found by products alone
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Embedding:
     """Phi = vectors * sqrt(values): orthogonal columns, the longest first."""
 
@@ -35,7 +34,7 @@ class Embedding:
     vectors: Array
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class KernelComponents(Problem[Embedding]):
     """|J K J - Phi Phi'|_F^2 over Phi of `rank` columns, J the centering of n rows."""
 
@@ -61,7 +60,7 @@ class Eigenvectors(Solver):
         yield Iterate(point, problem.objective(point))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class KernelInputs:
     """The training rows less their origin, their kernel, and what it prepared for new rows."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.fitting.fallback import fit_or_default
 from regfactor.tables.subspace import ConvexSubspace
 
@@ -24,7 +23,7 @@ NORMAL_IQR = 1.349
 NORMAL_MAD = 1 / 1.4826
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class GrossOutliers:
     """Flagged cells, columns whose tails are too heavy to flag any, and what the fit expects.
 

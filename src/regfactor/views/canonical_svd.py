@@ -9,13 +9,13 @@ import numpy as np
 
 from regfactor.core.linalg import leading_vectors
 from regfactor.core.loop import Iterate
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.problems.base import Problem
 from regfactor.solvers.base import Solver
 from regfactor.views.pair import Products, TablePair, WhitenedPair
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CanonicalPoint:
     """Pairs of canonical directions A of X and B of Y, and the tables that were whitened."""
 
@@ -24,7 +24,7 @@ class CanonicalPoint:
     pair: WhitenedPair
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CanonicalDirections(Problem[CanonicalPoint]):
     """min over A, B of -tr(A'X'Y B) with A'(X'X + ridge I)A = I and B'(Y'Y + ridge I)B = I.
 

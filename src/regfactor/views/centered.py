@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from regfactor.core.linalg import gram, is_sparse, stored_by_all
-from regfactor.core.params import EPS, Array
+from regfactor.core.params import EPS, Array, frozen
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Shifted:
     """S - u m' of a sparse S: a table about its mean that is never formed."""
 
@@ -49,7 +48,7 @@ class Shifted:
         return Shifted(scipy.sparse.csr_array(self.S.multiply(1 / units)), self.u, self.m / units)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ColumnUnits:
     """Means of the columns of a table, and the deviations by which they are divided.
 
@@ -61,7 +60,7 @@ class ColumnUnits:
     noise: Array
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Centered:
     """A table about its weighted mean, in units of its columns, rows times roots of weights."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,7 +10,7 @@ import scipy.linalg
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from regfactor.core.loop import Solution
-from regfactor.core.params import EPS, Array
+from regfactor.core.params import EPS, Array, frozen
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.inputs import FLOATS, codes_of
 from regfactor.fitting.parameters import COUNT, NON_NEGATIVE
@@ -21,7 +20,7 @@ from regfactor.views.pair import Products, TablePair
 from regfactor.views.two_tables import TwoTableEstimator, are_float_tables, standardized
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CorrelationInputs:
     """Two tables, and the products of their columns where these are finite."""
 
@@ -214,7 +213,7 @@ class CanonicalCorrelation(TwoTableEstimator):
         return x_table, np.asarray(y_table, X.dtype)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Orthonormal:
     """Orthonormal Q and the diagonal of R in A = QR, of directions A.
 

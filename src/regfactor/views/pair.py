@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from regfactor.core.linalg import gram, is_sparse
-from regfactor.core.params import Array, warn
+from regfactor.core.params import Array, frozen, warn
 from regfactor.views.centered import Centered, ColumnUnits, Shifted, degrees, varies
 from regfactor.views.whitening import cholesky_whitener, whitener
 
@@ -17,7 +16,7 @@ BLOCK_ROWS = 640  # a block of both tables fits into cache
 SAMPLE_ROWS = 32  # rows about whose mean the others are taken
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class TablePair:
     """Two tables of the same rows, with the weights of these rows; None where all are one."""
 
@@ -33,7 +32,7 @@ class TablePair:
         return float(self.weights.sum())
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ScoreMoments:
     """X'S, Y'T, S'T and S'Y of the scores S = XA and T = YB."""
 
@@ -43,7 +42,7 @@ class ScoreMoments:
     x_with_y: Array
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Products:
     """X'X, Y'Y and X'Y of two centered tables, which is all that their directions depend on."""
 
@@ -173,7 +172,7 @@ def _about(shift: Array, tables: TablePair) -> tuple[Array, Array]:
     return G[:, -1].copy(), G
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CenteredTables:
     """Two centered tables themselves, where products of their columns would lose precision."""
 
@@ -201,7 +200,7 @@ class CenteredTables:
         return ScoreMoments(self.X.T @ S, self.Y.T @ T, S.T @ T, S.T @ self.Y)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class WhitenedPair:
     """Two centered tables with whiteners A of X and B of Y."""
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from regfactor.core.linalg import thin_svd
 from regfactor.core.loop import Iterate, Solution
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.parameters import COUNT, NON_NEGATIVE
 from regfactor.problems.base import Problem
@@ -21,7 +21,7 @@ from regfactor.views.two_tables import TwoTableEstimator, standardized
 from regfactor.views.whitening import whitener
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ReducedRankPoint:
     """Coefficients B = rotations @ components, and the means that the tables are taken about."""
 
@@ -32,7 +32,7 @@ class ReducedRankPoint:
     y_mean: Array
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ReducedRank(Problem[ReducedRankPoint]):
     """min over B of rank at most `rank` and b of |Y - X B - 1 b'|_F^2 / 2 + (alpha/2) |B|_F^2."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from regfactor.core.linalg import gram
-from regfactor.core.params import EPS, Array
+from regfactor.core.params import EPS, Array, frozen
 from regfactor.views.centered import Centered, Shifted
 
 # of a factor of a Gram matrix; beyond it squares lose too much precision to cancellation
@@ -21,7 +20,7 @@ NOISE_FACTOR = 8  # roundings of a datum that a direction of a table may be made
 MAX_SHIFT = 1e-4
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Whitener:
     """A with A'(X'X + ridge I)A = I on the row space of X.
 

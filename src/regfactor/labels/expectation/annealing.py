@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from regfactor.core.loop import Iterate, Limits
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.labels.expectation.label_expectations import (
     ExpectedLabels,
     LabelDual,
@@ -37,7 +37,7 @@ WARM_ACCURACY = 1e-2  # of f while p still changes
 WARM_LABEL_ACCURACY = 1e-6  # of expectations while p still changes
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class State:
     """The columns of f, the labels found from them, and the weights of margins under these."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.loop import Solution
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.fitting.base import Choice, Estimator, Run
 from regfactor.fitting.inputs import validated, weights_of_all_rows
 from regfactor.fitting.labels import Labels, labels_of_rows, most_likely
@@ -46,7 +45,7 @@ from regfactor.solvers.choose import solve_within
 AUTO_C_UNLABELED = 0.05  # for a kernel whose diagonal has mean one
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ExpectationInputs:
     """Rows with labels, weights, features and what is stated of the unlabeled ones.
 

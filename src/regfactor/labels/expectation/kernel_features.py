@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import scipy.linalg
 from sklearn.utils import check_random_state, gen_batches
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import EPS, Array
+from regfactor.core.params import EPS, Array, frozen
 from regfactor.fitting.kernel_blocks import check_symmetric
 from regfactor.kernels import Kernel, Linear, Precomputed
 
@@ -20,7 +20,7 @@ BLOCK_ROWS = 4096  # rows of a kernel that are held at once
 EIGENVALUE_CUT = 1e-10  # share of the largest, below which an eigenvalue has no precision left
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Landmarks:
     """k(x, z) for landmark rows z; features are k(x, z) @ back (Williams & Seeger 2001)."""
 
@@ -42,7 +42,7 @@ class Landmarks:
         return out
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Features:
     """Features R of rows, and the landmarks by which other rows get theirs.
 

@@ -5,7 +5,6 @@ Its dual is minimized by orthant-wise Newton steps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +13,7 @@ import scipy.linalg
 from scipy.optimize import fmin_l_bfgs_b
 
 from regfactor.core.line_search import SUFFICIENT_DECREASE, backtrack
-from regfactor.core.params import EPS, SMALLEST_NORMAL, Array
+from regfactor.core.params import EPS, SMALLEST_NORMAL, Array, frozen
 from regfactor.labels.expectation.problem import Statements, log_partition, probabilities
 
 MAX_NEWTON_STEPS = 100
@@ -22,7 +21,7 @@ MAX_HALVINGS = 40
 EXACT = 1e-9  # of a share: how far expectations may be from their optimum
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ExpectedLabels:
     """Multipliers of the statements, the scores s / T of the labels and the value of the dual."""
 
@@ -36,7 +35,7 @@ class ExpectedLabels:
         return probabilities(self.scores)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LabelDual:
     """T sum_j v_j log sum_c exp(s_jc/T) - target'g + tolerance'|g| + g^2/(2 strength), in g.
 

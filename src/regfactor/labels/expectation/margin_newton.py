@@ -17,7 +17,7 @@ import scipy.linalg
 import scipy.sparse
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import EPS, Array
+from regfactor.core.params import EPS, Array, frozen
 from regfactor.labels.expectation.problem import Margin, MarginWeights
 
 MAX_DIRECT_FEATURES = 128  # features up to which a step is solved by a factorization
@@ -114,7 +114,7 @@ def _with_short_indices(X: Any) -> Any:
     return scipy.sparse.csr_array(parts, shape=X.shape)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LinearDecision:
     """One column of f: coefficients, offset, and the values of all rows."""
 
@@ -128,7 +128,7 @@ class LinearDecision:
         return LinearDecision(np.zeros(d), 0.0, np.zeros(n))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Line:
     """The objective along a step: losses at f + t along, and ridges that are quadratic in t."""
 

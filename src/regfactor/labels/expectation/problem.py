@@ -12,7 +12,7 @@ import scipy.sparse
 from scipy.special import entr, expit, log_expit, logsumexp, softmax
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.losses import Hinge, Logistic, Loss, SmoothedHinge, Squared, SquaredHinge
 from regfactor.problems.base import Problem
 
@@ -99,7 +99,7 @@ class Margin:
         return START_WITHOUT_CURVATURE
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Statements:
     """sum_j v_j a_jk p_jc = target +- tolerance; missing it by delta costs (strength/2) delta^2.
 
@@ -195,7 +195,7 @@ def by_class(p: Array) -> Array:
     return p
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ExpectationPoint:
     """f = X W + b, its values on all rows, and the distribution of the labels of unlabeled rows."""
 
@@ -206,7 +206,7 @@ class ExpectationPoint:
     multipliers: Array  # of the statements
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Expectation(Problem[ExpectationPoint]):
     """1/2 |f|^2 + C sum_L L(y f) + C' sum_U E_p L(y f) - T sum_U H(p) + penalties of statements.
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 
 from regfactor.constraints import ROUNDING, ClassBalance, Constraint
-from regfactor.core.params import Array, optional, warn
+from regfactor.core.params import Array, frozen, optional, warn
 from regfactor.labels.expectation.problem import Statements
 
 # features with more entries than that, of which fewer than that share are not zero, are sparse
@@ -67,7 +66,7 @@ class ConstraintReport(tuple[Reported, ...]):
         return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class StatedConstraints:
     """Constraints with their features on unlabeled rows, each divided by its total.
 

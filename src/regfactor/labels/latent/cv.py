@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from regfactor.core.loop import Limits, Solution
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.parameters import COUNT, FINITE_NON_NEGATIVE, NON_NEGATIVE
 from regfactor.fitting.targets import Targets
@@ -41,7 +41,7 @@ DEFAULT_FOLDS = 5
 NO_ROWS = np.zeros(0, int)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CandidateInputs(LatentInputs):
     """The inputs of a fit, with the settings and ridges to try."""
 
@@ -69,7 +69,7 @@ class ChosenSNF(SNF):
         return solve_within(self, self.limits, self.first, self.descent)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CandidateChoice:
     """All candidates in the order of choice, and the data that they are fitted to."""
 

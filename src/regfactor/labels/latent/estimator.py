@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
 
@@ -22,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Solution, Status
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.fitting.base import Choice, Estimator, Run
 from regfactor.fitting.inputs import codes_of, validated, weights_of_all_rows
 from regfactor.fitting.parameters import (
@@ -50,7 +49,7 @@ from regfactor.solvers.choose import solve_within
 EARLY_STOPS = (Status.MAX_ITER, Status.STOPPED)  # early stopping is part of the model
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LatentInputs:
     """Inputs, targets and weights of rows, the scales of both, and the random numbers of a fit.
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 
 
 class Features(abc.ABC):
@@ -52,7 +52,7 @@ class Product:
     block: slice
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Monomials(Features):
     """phi(z).phi(y) = (z'y + 1)^degree - 1.
 
@@ -116,7 +116,7 @@ class Monomials(Features):
         return out
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Waves(Features):
     """phi(z).phi(y) ~ exp(-gamma |z - y|^2): random Fourier features (Rahimi & Recht 2007)."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import scipy.linalg
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import gen_batches
 
-from regfactor.core.params import EPS, Array
+from regfactor.core.params import EPS, Array, frozen
 from regfactor.kernels import Gaussian
 from regfactor.labels.latent.ridge import Regression
 
@@ -26,7 +25,7 @@ MAX_DAMPING = 1e8  # from which on a row is left where it is
 BLOCK_NUMBERS = 2_000_000  # in the derivatives that are held at once
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LinearBasis:
     """P = x - mean."""
 
@@ -37,7 +36,7 @@ class LinearBasis:
         return X - self.mean
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class KernelBasis:
     """P = [x - mean, psi(x) - mean psi], with Gaussian features psi at landmarks (Nystrom)."""
 
@@ -65,7 +64,7 @@ class KernelBasis:
         return KernelBasis(shares @ X, kernel, landmarks, whitening, center)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Encoder:
     """z = P(x) E; missing entries of x are completed by what z reconstructs, until both agree."""
 
@@ -101,7 +100,7 @@ class Encoder:
         return Z
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Reconstruction:
     """z = argmin |x - g(z)|^2 + lambda_z |z|^2 over observed entries of x, weights fixed.
 
@@ -175,7 +174,7 @@ class Reconstruction:
         return slopes, J.transpose(0, 2, 1) @ J + self.lambda_z * np.eye(Z.shape[1])
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LatentModel:
     """Latent rows, the regressions of inputs and targets on them, and the placement of new rows."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.labels.latent.placement import (
     Encoder,
     KernelBasis,
@@ -25,7 +25,7 @@ START_NOISE = 1e-3  # first latent numbers in directions in which the inputs do 
 FLAT_SHARE = 1e-7  # of the largest spread, below which inputs do not vary
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LatentPoint:
     """Latent rows, the parameters they are computed from, and the inputs completed for them."""
 
@@ -34,7 +34,7 @@ class LatentPoint:
     inputs: Array
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SNF(Problem[LatentPoint]):
     """F(Z) = lambda_z sum w |z_i|^2 + sum over views of weight * ridge regression on phi(Z).
 

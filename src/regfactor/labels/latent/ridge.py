@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +11,7 @@ import scipy.linalg
 from scipy.linalg import lapack
 from sklearn.utils import gen_batches
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.labels.latent.features import (
     Features,
     LatentGaussian,
@@ -33,7 +32,7 @@ MAX_FEATURES = 3000
 JITTERS = (0.0, 1e-12, 1e-9, 1e-6)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class FeatureRegression:
     """g(z) = phi(z) V + b."""
 
@@ -62,7 +61,7 @@ class FeatureRegression:
         return out
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class KernelRegression:
     """g(z) = k(z, Z) alpha + b."""
 
@@ -104,7 +103,7 @@ class Form(abc.ABC):
         """Return the minimum and its derivative in Z: V and b are held (envelope theorem)."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class View:
     """Targets that are regressed on some of the latent rows, and their weight in the objective."""
 
@@ -142,7 +141,7 @@ class View:
         return bool(np.all(self.samples == 1))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Primal(Form):
     """By explicit features in blocks of rows: O(n R^2 + n R M), without an n x R matrix."""
 
@@ -190,7 +189,7 @@ class Primal(Form):
         return FeatureRegression(self.features, V, view.mean - sums @ V / total)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Dual(Form):
     """By the kernel of all pairs: (K + ridge/w) alpha + 1 b = T with 1'alpha = 0."""
 

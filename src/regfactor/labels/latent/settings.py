@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import ParameterGrid
 
-from regfactor.core.params import choose, is_number
+from regfactor.core.params import choose, frozen, is_number
 from regfactor.fitting.parameters import check_parameters
 from regfactor.labels.latent.descent import STRETCH
 from regfactor.labels.latent.estimator import SNFRegressor
@@ -19,7 +18,7 @@ UNUSED = ("callback", "time_limit", "verbose")
 TRIED = {name: name for name in SNFRegressor().get_params() if name not in SHARED + UNUSED}
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Setting:
     """A model to try, and the numbers of iterations at which its descent is evaluated, rising."""
 

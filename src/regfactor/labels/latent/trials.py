@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
 from operator import attrgetter
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from regfactor.core.loop import Iterate, Limits
-from regfactor.core.params import SMALLEST_NORMAL, Array
+from regfactor.core.params import SMALLEST_NORMAL, Array, frozen
 from regfactor.labels.latent.estimator import SNFRegressor, clipped_range, fitted_scale
 from regfactor.labels.latent.placement import LatentModel
 from regfactor.labels.latent.problem import SNF, LatentPoint
@@ -18,7 +18,7 @@ from regfactor.labels.latent.settings import Setting
 from regfactor.solvers.choose import solve_within
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Candidate:
     """A setting, the iteration that ends its descent, and the ridge of the regression after it."""
 
@@ -29,7 +29,7 @@ class Candidate:
     machine: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Trial:
     """A candidate with its squared errors on held-out rows, relative to the targets' variance."""
 
@@ -75,7 +75,7 @@ def ranked(trials: list[Trial], caution: float) -> list[Trial]:
     return in_turn
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Fold:
     """The problem without the targets of held-out rows, their scale and range, and its start."""
 
@@ -94,7 +94,7 @@ class Fold:
         return np.clip(self.target_scale.inverse_transform(scaled), self.low, self.high)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CrossValidation:
     """Scaled inputs, targets in their units and weights of rows, for fits with hidden targets."""
 

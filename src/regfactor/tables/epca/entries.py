@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.problems.layout import Dense, Pattern
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Entries:
     """Data and weights: n x d arrays, or vectors of the stored entries of a sparse table.
 
@@ -69,7 +68,7 @@ class Entries:
         return self.layout.rows[observed], self.layout.indices[observed]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class WeightedTable:
     """A table with the weights of its rows and entries, and offsets of its predictors."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.linalg import spectral_norm
 from regfactor.core.loop import Limits
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.fitting.base import Run
 from regfactor.fitting.fallback import CannotSelect
 from regfactor.fitting.selection import (
@@ -83,7 +83,7 @@ def _shifted(data: Data, problem: Factored, point: FactorPoint) -> Data:
     return data.shifted(problem.design.D, point.coefficients)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class HeldOutSearch:
     """Searches for the strength and the number of components; they end when no time is left.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.kernels import Kernel, Precomputed
 from regfactor.losses import Gamma, Loss
 from regfactor.problems import Data
@@ -41,7 +40,7 @@ def as_offset(offset: Any, table: Any, loss: Loss, levels: bool = False) -> Arra
     return values
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class FittedKernel:
     """A kernel and the training rows that rows are compared with."""
 
@@ -64,7 +63,7 @@ class FittedKernel:
         return np.asarray(self.kernel.gram(rows, reference), rows.dtype)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class EpcaInputs:
     """The arguments of `fit`, and the data of the rows that are learned from."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.losses import Gamma, Loss, Multinomial, Poisson
 from regfactor.problems import Data
 from regfactor.problems.layout import Pattern
@@ -25,7 +25,7 @@ EMPTY_ROW_TOTAL = 0.5  # in place of the total of a row without a count, in unit
 NO_DIVISION_BY_ZERO = 1e-300
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ObservationModel:
     """A family, and what a training table shows of its columns.
 

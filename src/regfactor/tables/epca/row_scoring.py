@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from regfactor.core.factors import FactorPoint, Factors, rebalance
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.fitting.canonical import canonical_factors
 from regfactor.losses import Gamma, Multinomial
 from regfactor.penalties import PowerPenalty
@@ -23,7 +23,7 @@ BLOCK_ELEMENTS = 100_000
 MIN_BLOCK_ROWS = 256
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RowScoring:
     """min over phi, level of sum_j w f((phi C)_j + level + b_j + o_j; x_j) + sum ridge phi^2 / 2.
 
@@ -126,7 +126,7 @@ class RowScoring:
         return replace(self, rotation=rotation * sign.T), C * sign
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class FittedRows:
     """The codes and levels of all rows, and the scoring and components that they belong to."""
 
