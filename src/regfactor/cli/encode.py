@@ -17,8 +17,9 @@ from regfactor.cli.errors import BadInput, listed
 from regfactor.core.params import warn
 
 MOST_WORDS = 2000
-WORD = re.compile(r"\b\w\w+\b")  # as TfidfVectorizer reads it
 NONE = "(missing)"
+ROWS_OF_REPEATED_WORDS = 50  # from which on a word counts only if two rows have it
+WORD = re.compile(r"\b\w\w+\b")  # as TfidfVectorizer reads it
 
 
 def plain(X: Any) -> Any:
@@ -62,24 +63,36 @@ def encoder(seen: Understood, scale: bool = True) -> ColumnTransformer:
     Numbers that are not scaled are meant as they are, and so are categories then: of two, the later
     is 1.
     """
-    if scale:
-        number = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
-    else:
-        number = SimpleImputer(strategy="median")
-    parts: list[tuple[str, Any, Any]] = []
-    if seen.of_kind(NUMBER):
-        parts.append(("number", number, seen.of_kind(NUMBER)))
-    if seen.of_kind(FLAG):
-        parts.append(("flag", SimpleImputer(strategy="most_frequent"), seen.of_kind(FLAG)))
-    if seen.of_kind(CATEGORY):
-        parts.append(("category", _one_hot() if scale else _binary(), seen.of_kind(CATEGORY)))
-    least = 2 if len(seen.frame) >= 50 else 1
-    for j, name in enumerate(seen.of_kind(TEXT)):
-        if least > 1:
+    if len(seen.frame) >= ROWS_OF_REPEATED_WORDS:
+        for name in seen.of_kind(TEXT):
             _require_repeated_words(seen.frame[name], name)
+    return ColumnTransformer(_parts(seen, scale))
+
+
+def _parts(seen: Understood, scale: bool) -> list[tuple[str, Any, Any]]:
+    """Return the names, transformers and columns of the parts of `encoder`."""
+    numbers = SimpleImputer(strategy="median")
+    flags = SimpleImputer(strategy="most_frequent")
+    categories = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    if scale:
+        numbers = make_pipeline(numbers, StandardScaler())
+    else:
+        # two words as 0 and 1, in the order of the alphabet; missing cells as the more frequent
+        categories = make_pipeline(
+            SimpleImputer(missing_values=NONE, strategy="most_frequent"),
+            OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan),
+            SimpleImputer(strategy="most_frequent"),
+        )
+    parts: list[tuple[str, Any, Any]] = [
+        ("number", numbers, seen.of_kind(NUMBER)),
+        ("flag", flags, seen.of_kind(FLAG)),
+        ("category", categories, seen.of_kind(CATEGORY)),
+    ]
+    least = 2 if len(seen.frame) >= ROWS_OF_REPEATED_WORDS else 1
+    for j, name in enumerate(seen.of_kind(TEXT)):
         words = TfidfVectorizer(max_features=MOST_WORDS, min_df=least, sublinear_tf=True)
         parts.append((f"text{j}", words, name))
-    return ColumnTransformer(parts)
+    return [part for part in parts if part[2]]
 
 
 def _require_repeated_words(texts: Any, name: str) -> None:
@@ -92,31 +105,8 @@ def _require_repeated_words(texts: Any, name: str) -> None:
         known |= words
     raise BadInput(
         f"No word of column {name!r} occurs in more than one row, so that rows cannot be compared "
-        f"by it; leave out --text {name!r}.",
+        f"by it; leave out --text {name!r}."
     )
-
-
-def _one_hot() -> OneHotEncoder:
-    return OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-
-
-def _binary() -> Pipeline:
-    """Return a transformer of two words to 0 and 1, in the order of the alphabet.
-
-    Missing cells become the more frequent one.
-    """
-    return make_pipeline(
-        SimpleImputer(missing_values=NONE, strategy="most_frequent"),
-        OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan),
-        SimpleImputer(strategy="most_frequent"),
-    )
-
-
-BINARY_CODE = (
-    f'make_pipeline(SimpleImputer(missing_values="{NONE}", strategy="most_frequent"), '
-    'OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan), '
-    'SimpleImputer(strategy="most_frequent"))'
-)
 
 
 def warn_of_unseen(transformer: ColumnTransformer, X: Any) -> None:
@@ -167,53 +157,26 @@ def features(transformer: ColumnTransformer) -> dict[str, int]:
 
 def encoder_code(seen: Understood, scale: bool = True) -> str:
     """Return the Python code of `encoder` and `plain` for this table."""
-    parts = []
-    if seen.of_kind(NUMBER):
-        if scale:
-            number = 'make_pipeline(SimpleImputer(strategy="median"), StandardScaler())'
-        else:
-            number = 'SimpleImputer(strategy="median")'
-        parts.append(f'    ("number", {number}, {seen.of_kind(NUMBER)!r}),')
-    if seen.of_kind(FLAG):
-        parts.append(
-            f'    ("flag", SimpleImputer(strategy="most_frequent"), {seen.of_kind(FLAG)!r}),'
-        )
-    if seen.of_kind(CATEGORY):
-        if scale:
-            category = 'OneHotEncoder(handle_unknown="ignore", sparse_output=False)'
-        else:
-            category = BINARY_CODE
-        parts.append(f'    ("category", {category}, {seen.of_kind(CATEGORY)!r}),')
-    least = 2 if len(seen.frame) >= 50 else 1
-    parts += [
-        f'    ("text{j}", TfidfVectorizer(max_features={MOST_WORDS}, min_df={least}, '
-        "sublinear_tf=True), "
-        f"{name!r}),"
-        for j, name in enumerate(seen.of_kind(TEXT))
-    ]
-    if seen.of_kind(CATEGORY):
-        fills = [
-            f"X[{seen.of_kind(CATEGORY)!r}] = "
-            f"X[{seen.of_kind(CATEGORY)!r}].astype(object).fillna({NONE!r}).astype(str)"
-        ]
-    else:
-        fills = []
-    fills += (
-        [f"X[{seen.of_kind(TEXT)!r}] = X[{seen.of_kind(TEXT)!r}].fillna('')"]
-        if seen.of_kind(TEXT)
-        else []
-    )
-    names = [c.name for c in seen.inputs]
-    return "\n".join(
-        [
-            f"X = frame[{names!r}].copy()",
-            *fills,
-            "encode = ColumnTransformer([",
-            *parts,
-            "])",
-            "E = encode.fit_transform(X)",
-        ]
-    )
+    lines = [f"X = frame[{[c.name for c in seen.inputs]!r}].copy()"]
+    categories = seen.of_kind(CATEGORY)
+    if categories:
+        cells = f"X[{categories!r}]"
+        lines.append(f"{cells} = {cells}.astype(object).fillna({NONE!r}).astype(str)")
+    texts = seen.of_kind(TEXT)
+    if texts:
+        lines.append(f"X[{texts!r}] = X[{texts!r}].fillna('')")
+    lines.append("encode = ColumnTransformer([")
+    for name, part, columns in _parts(seen, scale):
+        lines.append(f"    ({name!r}, {_transformer_code(part)}, {columns!r}),")
+    return "\n".join([*lines, "])", "E = encode.fit_transform(X)"])
+
+
+def _transformer_code(part: Any) -> str:
+    """Return the Python code of a transformer."""
+    if isinstance(part, Pipeline):
+        steps = [_transformer_code(step) for step in part]
+        return f"make_pipeline({', '.join(steps)})"
+    return " ".join(repr(part).split()).replace("=nan", "=np.nan")
 
 
 def encoder_imports(seen: Understood) -> str:

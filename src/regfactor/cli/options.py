@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from pathlib import Path
-from typing import Annotated, Any
+from dataclasses import fields
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -14,121 +14,56 @@ from regfactor.cli.job import Settings
 
 FILES = "Files"
 COLUMNS = "Columns"
+KINDS = get_type_hints(Settings)
+DEFAULTS = {field.name: field.default for field in fields(Settings)}
 READING: dict[str, Any] = {
-    "json": (
-        Annotated[
-            bool,
-            typer.Option("--json", help="Print the result as JSON.", rich_help_panel=FILES),
-        ],
-        False,
+    "json": typer.Option("--json", help="Print the result as JSON.", rich_help_panel=FILES),
+    "encoding": typer.Option(help="Of a CSV file.", rich_help_panel=FILES),
+    "header": typer.Option(
+        "--header/--no-header",
+        help="Whether the first row of a CSV file holds names.",
+        rich_help_panel=FILES,
     ),
-    "encoding": (
-        Annotated[str, typer.Option(help="Of a CSV file.", rich_help_panel=FILES)],
-        "utf-8",
-    ),
-    "header": (
-        Annotated[
-            bool,
-            typer.Option(
-                "--header/--no-header",
-                help="Whether the first row of a CSV file holds names.",
-                rich_help_panel=FILES,
-            ),
-        ],
-        True,
-    ),
-    "missing": (
-        Annotated[
-            list[str] | None,
-            typer.Option(
-                help=(
-                    "One more marker of missing cells, besides empty, ?, NA, NaN, None and "
-                    "null. May be repeated."
-                ),
-                rich_help_panel=COLUMNS,
-            ),
-        ],
-        None,
+    "missing": typer.Option(
+        help="One more marker of missing cells, besides empty, ?, NA, NaN, None and null. May be "
+        "repeated.",
+        rich_help_panel=COLUMNS,
     ),
 }
 WRITING: dict[str, Any] = {
-    "out": (
-        Annotated[
-            Path | None,
-            typer.Option(
-                help="Folder of the results, in place of the input's.",
-                rich_help_panel=FILES,
-            ),
-        ],
-        None,
+    "out": typer.Option(
+        help="Folder of the results, in place of the input's.",
+        rich_help_panel=FILES,
     ),
-    "force": (
-        Annotated[
-            bool,
-            typer.Option("--force", help="Replace results that exist.", rich_help_panel=FILES),
-        ],
-        False,
-    ),
-    "format": (
-        Annotated[
-            str | None,
-            typer.Option(
-                help=(
-                    "csv or parquet; otherwise Parquet for Parquet and Feather, CSV for the others."
-                ),
-                rich_help_panel=FILES,
-            ),
-        ],
-        None,
+    "force": typer.Option("--force", help="Replace results that exist.", rich_help_panel=FILES),
+    "format": typer.Option(
+        help="csv or parquet; otherwise Parquet for Parquet and Feather, CSV for the others.",
+        rich_help_panel=FILES,
     ),
 }
 FITTING: dict[str, Any] = {
-    "save": (
-        Annotated[
-            Path | None,
-            typer.Option(
-                metavar="MODEL.skops",
-                help="Keep the model, for `regfactor score`.",
-                rich_help_panel=FILES,
-            ),
-        ],
-        None,
+    "save": typer.Option(
+        metavar="MODEL.skops",
+        help="Keep the model, for `regfactor score`.",
+        rich_help_panel=FILES,
     ),
-    "ignore": (
-        Annotated[
-            list[str] | None,
-            typer.Option(
-                metavar="COLUMN",
-                help="Leave a column out. May be repeated.",
-                rich_help_panel=COLUMNS,
-            ),
-        ],
-        None,
+    "ignore": typer.Option(
+        metavar="COLUMN",
+        help="Leave a column out. May be repeated.",
+        rich_help_panel=COLUMNS,
     ),
-    "use": (
-        Annotated[
-            list[str] | None,
-            typer.Option(
-                metavar="COLUMN",
-                help="Use a column that was left out. May be repeated.",
-                rich_help_panel=COLUMNS,
-            ),
-        ],
-        None,
+    "use": typer.Option(
+        metavar="COLUMN",
+        help="Use a column that was left out. May be repeated.",
+        rich_help_panel=COLUMNS,
     ),
-    "seed": (Annotated[int, typer.Option(help="Of all that is random.", min=0, max=2**32 - 1)], 0),
+    "seed": typer.Option(help="Of all that is random.", min=0, max=2**32 - 1),
 }
 TEXT: dict[str, Any] = {
-    "text": (
-        Annotated[
-            list[str] | None,
-            typer.Option(
-                metavar="COLUMN",
-                help="Read a column of free text by its words (TF-IDF). May be repeated.",
-                rich_help_panel=COLUMNS,
-            ),
-        ],
-        None,
+    "text": typer.Option(
+        metavar="COLUMN",
+        help="Read a column of free text by its words (TF-IDF). May be repeated.",
+        rich_help_panel=COLUMNS,
     )
 }
 
@@ -136,32 +71,43 @@ TEXT: dict[str, Any] = {
 def sharing(*groups: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command groups of options; it is called with them as `settings`."""
     options = {name: option for group in groups for name, option in group.items()}
+    shared = [_parameter(name, option) for name, option in options.items()]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
         def run(**given: Any) -> None:
-            shared = {name: given.pop(name) for name in options}
-            packed: dict[str, Any] = {
-                n: tuple(v or ()) if _many(options[n]) else v for n, v in shared.items()
-            }
-            settings = Settings(**packed)
-            command(**given, settings=settings)
+            settings: dict[str, Any] = {}
+            for name in options:
+                value = given.pop(name)
+                settings[name] = tuple(value or ()) if _is_repeated(name) else value
+            command(**given, settings=Settings(**settings))
 
-        own = [
-            p
-            for p in inspect.signature(command, eval_str=True).parameters.values()
-            if p.name != "settings"
-        ]
-        kind = inspect.Parameter.KEYWORD_ONLY
-        extra = [
-            inspect.Parameter(n, kind, default=d, annotation=a) for n, (a, d) in options.items()
-        ]
-        run.__signature__ = inspect.Signature([*own, *extra])  # type: ignore[attr-defined]
-        run.__annotations__ = {p.name: p.annotation for p in [*own, *extra]}
+        own = inspect.signature(command, eval_str=True).parameters
+        parameters = [p for name, p in own.items() if name != "settings"]
+        parameters += shared
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in parameters}
         return run
 
     return decorate
 
 
-def _many(option: tuple[Any, Any]) -> bool:
-    return "list" in str(option[0])
+def _is_repeated(name: str) -> bool:
+    """Return whether an option may be given several times."""
+    return DEFAULTS[name] == ()
+
+
+def _parameter(name: str, option: Any) -> inspect.Parameter:
+    """Return the parameter by which a command takes an option into a field of the settings."""
+    kind = KINDS[name]
+    default = DEFAULTS[name]
+    if _is_repeated(name):
+        kind = list[str] | None
+        default = None
+    annotated: Any = Annotated
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=annotated[kind, option],
+    )
