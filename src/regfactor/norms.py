@@ -57,7 +57,8 @@ class L1(Norm):
     def support(self, G: Array) -> Array:
         top = np.abs(G).argmax(axis=-1)[..., None]
         U = np.zeros_like(G)
-        np.put_along_axis(U, top, np.sign(np.take_along_axis(G, top, axis=-1)), axis=-1)
+        signs = np.sign(np.take_along_axis(G, top, axis=-1))
+        np.put_along_axis(U, top, signs, axis=-1)
         return U
 
     def prox(self, V: Array, t: float | Array) -> Array:
@@ -134,9 +135,10 @@ class Lp(Norm):
         t = np.broadcast_to(np.asarray(t, np.float64), V.shape[:-1])
         size = np.abs(V).astype(np.float64)
         rows = np.flatnonzero((self.dual(size) > t) & (t > 0))
-        U = np.where((t > 0)[..., None], 0.0, size).reshape(-1, V.shape[-1])
+        d = V.shape[-1]
+        U = np.where((t > 0)[..., None], 0.0, size).reshape(-1, d)
         if len(rows):
-            U[rows] = self._shrink(size.reshape(-1, V.shape[-1])[rows], t.reshape(-1)[rows])
+            U[rows] = self._shrink(size.reshape(-1, d)[rows], t.reshape(-1)[rows])
         return np.asarray(np.sign(V) * U.reshape(V.shape), V.dtype)
 
     def _shrink(self, W: Array, t: Array) -> Array:
@@ -158,7 +160,8 @@ class Lp(Norm):
         high = W
         for _ in range(MAX_BISECTIONS):
             u = (low + high) / 2
-            above = u + t[..., None] * np.power(u / s[..., None], self.p - 1) > W
+            power = np.power(u / s[..., None], self.p - 1)
+            above = u + t[..., None] * power > W
             low = np.where(above, low, u)
             high = np.where(above, u, high)
         return (low + high) / 2
@@ -245,7 +248,8 @@ def _lp(V: Array, p: float) -> Array:
     top = size.max(axis=-1, initial=0)
     # scaled so that no power overflows
     unit = _unit(size, top)
-    return np.asarray(top * np.power(np.power(unit, p).sum(axis=-1), 1 / p), V.dtype)
+    powers = np.power(unit, p).sum(axis=-1)
+    return np.asarray(top * np.power(powers, 1 / p), V.dtype)
 
 
 def _dual_exponent(p: float) -> float:

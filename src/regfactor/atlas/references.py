@@ -48,7 +48,8 @@ def correlations(X: Array, Y: Array) -> Array:
     """Return the canonical correlations by scikit-learn."""
     model = CCA(RANK, scale=False, tol=1e-12, max_iter=10_000).fit(X, Y)
     a, b = model.transform(X, Y)
-    return np.array([np.corrcoef(a[:, j], b[:, j])[0, 1] for j in range(RANK)])
+    between = np.corrcoef(a, b, rowvar=False)[:RANK, RANK:]
+    return np.diag(between)
 
 
 def covariances(X: Array, Y: Array) -> Array:
@@ -60,8 +61,10 @@ def covariances(X: Array, Y: Array) -> Array:
 
 def of_reduced_rank(X: Array, Y: Array) -> Array:
     """Return least-squares predictions, projected on their principal directions."""
-    fitted = X @ np.linalg.lstsq(X, Y, rcond=None)[0]
-    V = np.linalg.svd(fitted, full_matrices=False)[2][:RANK]
+    coefficients = np.linalg.lstsq(X, Y, rcond=None)[0]
+    fitted = X @ coefficients
+    _, _, Vt = np.linalg.svd(fitted, full_matrices=False)
+    V = Vt[:RANK]
     return fitted @ V.T @ V
 
 
@@ -73,14 +76,19 @@ def discriminant(X: Array, y: Array) -> Array:
 
 def root_of_within(X: Array, y: Array) -> Array:
     """W^(-1/2) for the covariance W within groups."""
-    W = sum(len(group) / len(X) * np.cov(group.T, bias=True) for group in groups(X, y))
+    W = np.zeros((X.shape[1], X.shape[1]))
+    for group in groups(X, y):
+        W += len(group) / len(X) * np.cov(group.T, bias=True)
     values, V = np.linalg.eigh(W)
     return (V / np.sqrt(values)) @ V.T
 
 
 def weighted_means(X: Array, y: Array) -> Array:
     """Return the means of the groups, each times the root of its size."""
-    return np.array([group.mean(axis=0) * np.sqrt(len(group)) for group in groups(X, y)])
+    means = []
+    for group in groups(X, y):
+        means.append(group.mean(axis=0) * np.sqrt(len(group)))
+    return np.array(means)
 
 
 def groups(X: Array, y: Array) -> list[Array]:
@@ -125,8 +133,11 @@ def lost_information(P: Array, y: Array) -> float:
 
 def bregman_information(X: Array) -> float:
     """Return sum F(x) - n F(mean), F(x) = x log x - x: the least divergence to one center."""
-    mean = X.mean(axis=0)
-    return float((xlogy(X, X) - X).sum() - len(X) * (xlogy(mean, mean) - mean).sum())
+
+    def potential(x: Array) -> float:
+        return float((xlogy(x, x) - x).sum())
+
+    return potential(X) - len(X) * potential(X.mean(axis=0))
 
 
 def itakura_saito(X: Array) -> float:
@@ -164,8 +175,9 @@ def by_factors(X: Array, loss: Loss, alpha: float, rank: int) -> float:
         C = theta[n * rank :].reshape(rank, d)
         Z = Phi @ C
         G = loss.gradient(Z, X)
-        gradient = np.concatenate([(G @ C.T).ravel(), (Phi.T @ G).ravel()]) + alpha * theta
-        return float(loss.value(Z, X).sum() + alpha / 2 * theta @ theta), gradient
+        slopes = np.concatenate([(G @ C.T).ravel(), (Phi.T @ G).ravel()])
+        value = loss.value(Z, X).sum() + alpha / 2 * theta @ theta
+        return float(value), slopes + alpha * theta
 
     start = np.random.default_rng(0).normal(size=(n + d) * rank)
     options: Any = {"maxiter": 20_000, "maxfun": 40_000, "ftol": 1e-15, "gtol": 1e-9}
@@ -178,12 +190,15 @@ def posterior_means(X: Array) -> Array:
     model = PCA(RANK).fit(X)
     share = (len(X) - 1) / len(X)
     noise = share * model.noise_variance_
-    W = model.components_.T * np.sqrt(share * model.explained_variance_ - noise)
-    return X @ W @ np.linalg.solve(W.T @ W + noise * np.eye(RANK), W.T)
+    signal = share * model.explained_variance_ - noise
+    W = model.components_.T * np.sqrt(signal)
+    precision = W.T @ W + noise * np.eye(RANK)
+    return X @ W @ np.linalg.solve(precision, W.T)
 
 
 def noise_and_signal(X: Array) -> tuple[float, Array]:
     """Return the maximum likelihood noise s2 and variances l_i - s2 of probabilistic PCA."""
-    variances = np.linalg.svd(X - X.mean(axis=0), compute_uv=False) ** 2 / len(X)
+    singular_values = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)
+    variances = np.square(singular_values) / len(X)
     noise = float(variances[RANK:].mean())
     return noise, variances[:RANK] - noise

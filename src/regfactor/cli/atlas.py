@@ -12,7 +12,10 @@ def run(job: Job) -> None:
     atlas = table()
     job.console.say(str(atlas))
     head = [name.replace(" ", "_") for name in HEADER]
-    rows = [{**dict(zip(head, row.cells, strict=True)), "note": row.note} for row in atlas.rows]
+    rows = []
+    for row in atlas.rows:
+        cells = dict(zip(head, row.cells, strict=True))
+        rows.append({**cells, "note": row.note})
     others = [
         {"algorithm": stranger.name, "reason": stranger.reason} for stranger in atlas.strangers
     ]

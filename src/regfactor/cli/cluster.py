@@ -129,7 +129,8 @@ def _note_ones(job: Job, seen: Understood, divergence: str) -> None:
         return
     ones: dict[str, list[str]] = {}
     for name in seen.of_kind(CATEGORY):
-        ones.setdefault(max(map(str, seen.frame[name].dropna().unique())), []).append(name)
+        later = max(map(str, seen.frame[name].dropna().unique()))
+        ones.setdefault(later, []).append(name)
     if ones:
         words = "; ".join(f"{word!r} in {listed(names)}" for word, names in ones.items())
         job.console.note(f"Columns of two words were encoded as 0 and 1. 1 is {words}.")

@@ -299,7 +299,8 @@ def _result(seen: Understood, filled: Filled) -> list[Any]:
         lines = []
         for i, name in cells[:MAX_LISTED_OUTLIERS]:
             value = number(seen.data[name].iloc[i], 6)
-            lines.append((str(i + 1), name, value, number(filled.expected[name].iloc[i], 4)))
+            expected = number(filled.expected[name].iloc[i], 4)
+            lines.append((str(i + 1), name, value, expected))
         caption = "Gross outliers."
         if len(cells) > MAX_LISTED_OUTLIERS:
             caption = f"The first {MAX_LISTED_OUTLIERS} of {len(cells)} gross outliers."

@@ -173,19 +173,20 @@ def _gain(model: Any, tables: list[Array], seed: int) -> float | None:
     random = np.random.default_rng(seed)
     hidden = [~np.isnan(X) & (random.random(X.shape) < HIDDEN) for X in tables]
     masked = [np.where(h, np.nan, X) for X, h in zip(tables, hidden, strict=True)]
-    if any(np.isnan(X).all(axis=0).any() for X in masked) or not any(h.any() for h in hidden):
+    emptied = any(np.isnan(X).all(axis=0).any() for X in masked)
+    if emptied or not any(h.any() for h in hidden):
         return None
     again = TwoViewSubspace(alpha=model.alpha_, random_state=seed).fit(*masked)
     guesses = again.denoise(*masked)
-    ratios = []
+    errors = []
     for X, h, guess, kept in zip(tables, hidden, guesses, masked, strict=True):
         scale = np.nanstd(X, axis=0)
         scale = np.where(scale > 0, scale, 1)
-        errors = [np.square(((X - g) / scale)[h]).sum() for g in (guess, np.nanmean(kept, axis=0))]
-        ratios.append(errors)
-    ours, means = np.sum(ratios, axis=0)
-    if means > 0:
-        return float(1 - np.sqrt(ours / means))
+        means = np.nanmean(kept, axis=0)
+        errors.append([np.square(((X - g) / scale)[h]).sum() for g in (guess, means)])
+    ours, simple = np.sum(errors, axis=0)
+    if simple > 0:
+        return float(1 - np.sqrt(ours / simple))
     return None
 
 

@@ -115,7 +115,8 @@ def warn_of_unseen(transformer: ColumnTransformer, X: Any) -> None:
     part, columns = fitted.get("category", (None, ()))
     binary = isinstance(part, Pipeline)
     for j, name in enumerate(columns):
-        new = sorted(set(X[name]) - set((part[1] if binary else part).categories_[j]) - {NONE})
+        known = (part[1] if binary else part).categories_[j]
+        new = sorted(set(X[name]) - {*known, NONE})
         if new:
             if binary:
                 counted = "are treated as missing"

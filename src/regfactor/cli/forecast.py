@@ -310,9 +310,8 @@ def _choice(compared: BacktestChoice) -> list[Any]:
     """Return the errors of all models that were compared, the smallest first."""
     if not compared.errors:
         return []
-    lines = [
-        (str(c), number(e)) for c, e in sorted(compared.errors.items(), key=lambda item: item[1])
-    ]
+    errors = compared.errors
+    lines = [(str(c), number(errors[c])) for c in sorted(errors, key=lambda c: errors[c])]
     return [
         Text(
             "Models were compared by forecasts from earlier times, before the end of the series "

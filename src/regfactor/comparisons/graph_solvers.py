@@ -128,7 +128,8 @@ def _ratio(A: Array, B: Array) -> Array:
     """
     a = np.linalg.norm(A, axis=0)
     b = np.linalg.norm(B, axis=0)
-    return np.where(a > 0, a / np.where(b > 0, b, np.maximum(a, 1e-300)), 0.0)
+    size = np.where(b > 0, b, np.maximum(a, 1e-300))
+    return np.where(a > 0, a / size, 0.0)
 
 
 def preconditioner(A: scipy.sparse.csr_array, drop: float, fill: float) -> Callable[[Array], Array]:

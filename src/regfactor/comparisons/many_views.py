@@ -42,7 +42,8 @@ class ManyViews(Gauge):
     proximable = False
 
     def __post_init__(self) -> None:
-        if len(self.sizes) != len(self.bounds) or min(self.sizes) < 1 or min(self.bounds) <= 0:
+        positive = min(self.sizes) >= 1 and min(self.bounds) > 0
+        if len(self.sizes) != len(self.bounds) or not positive:
             raise ValueError(
                 f"ManyViews needs a positive size and bound for each view, got {self}."
             )
@@ -54,7 +55,8 @@ class ManyViews(Gauge):
 
     def at(self, eta: Array) -> Trace:
         """Return the trace norm at fixed weights: a lower bound, tight at the best weights."""
-        return Trace(np.repeat(np.array(self.bounds) / np.sqrt(np.maximum(eta, LEAST)), self.sizes))
+        scales = np.array(self.bounds) / np.sqrt(np.maximum(eta, LEAST))
+        return Trace(np.repeat(scales, self.sizes))
 
     def shares(self, Z: Array | Factors, eta: Array) -> tuple[float, Array]:
         """Return the trace norm at eta, and how much of it lies in each view."""
@@ -62,7 +64,8 @@ class ManyViews(Gauge):
             Z = np.linalg.qr(Z.codes, mode="r") @ Z.C
         _, s, Vt = np.linalg.svd(Z / self.at(eta).scale, full_matrices=False)
         squares = s @ np.square(Vt)
-        return float(s.sum()), np.add.reduceat(squares, np.cumsum((0, *self.sizes[:-1])))
+        starts = np.cumsum((0, *self.sizes[:-1]))
+        return float(s.sum()), np.add.reduceat(squares, starts)
 
     def eta(self, Z: Array | Factors, start: Array | None = None) -> Array:
         """Return the maximizing weights, by the fixed point eta_v = share of view v."""

@@ -108,8 +108,10 @@ def field_rows(
     first = sparse_rows(values, places, n * (m + 1))
     # row (i, j, a) of the second: sum_b (T_i'T_j)_ab v_jb - v_ia
     turns = tangents.frames.transpose(0, 2, 1)[:, None] @ tangents.frames[tangents.places]
-    values = np.concatenate([turns.reshape(n * k, m, m), np.full((n * k, m, 1), -1.0)], axis=2)
-    theirs = np.broadcast_to((n + m * other[:, None] + np.arange(m))[:, None], (n * k, m, m))
+    minus = np.full((n * k, m, 1), -1.0)
+    values = np.concatenate([turns.reshape(n * k, m, m), minus], axis=2)
+    theirs = n + m * other[:, None] + np.arange(m)
+    theirs = np.broadcast_to(theirs[:, None], (n * k, m, m))
     places = np.concatenate([theirs, fields[:, :, None]], axis=2)
     second = sparse_rows(values, places, n * (m + 1))
     return first, second

@@ -10,7 +10,14 @@ import numpy as np
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from regfactor.core.params import Array, frozen
-from regfactor.fitting.labels import Labels, as_labels, as_targets, encode_labels, is_labeled
+from regfactor.fitting.labels import (
+    Labels,
+    as_labels,
+    as_targets,
+    encode_labels,
+    is_labeled,
+    most_likely,
+)
 from regfactor.fitting.targets import Targets
 
 CLASSES = True
@@ -48,7 +55,7 @@ class Known:
             if self.flat:
                 return f[:, 0]
             return f
-        return self.classes[(f[:, 0] > 0).astype(int) if f.shape[1] == 1 else f.argmax(axis=1)]
+        return self.classes[most_likely(f)]
 
     def completed(self, f: Array, dtype: Any) -> Array:
         """Return answers for all rows, those that are known as they were given."""
@@ -100,7 +107,9 @@ def _sides(y: Any, X: Any, unlabeled: Any) -> Known:
     labels = labels_of(y, X, unlabeled)
     Y = 2 * labels.one_hot() - 1
     Y[~labels.labeled] = np.nan
-    return Known(Y[:, 1:] if Y.shape[1] == 2 else Y, (len(Y),), labels.classes)
+    if Y.shape[1] == 2:
+        Y = Y[:, 1:]
+    return Known(Y, (len(Y),), labels.classes)
 
 
 def labels_of(y: Any, X: Any, unlabeled: Any) -> Labels:

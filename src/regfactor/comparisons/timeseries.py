@@ -162,13 +162,14 @@ class HannanRissanen(Forecaster):
     def _innovations(self, X: Array, criterion: Criterion) -> Array:
         """Return the residuals of an autoregression longer than the model, chosen by criterion."""
         T, n = X.shape
-        most = max(min(int(12 * (T / 100) ** 0.25), (T // 2 - 1) // (n + 1)), 1)
+        fitting = (T // 2 - 1) // (n + 1)
+        most = max(min(int(12 * (T / 100) ** 0.25), fitting), 1)
         D = regressors(X, X[:, :0], most, 0, False)
         ones = np.ones((len(D), 1))
-        sizes = [
-            least_squares(np.hstack([D[:, : k * n], ones]), X[most:])[2] for k in range(1, most + 1)
-        ]
-        scores = [criterion(size, len(D), n, k * n + 1) for k, size in enumerate(sizes, start=1)]
+        scores = []
+        for k in range(1, most + 1):
+            size = least_squares(np.hstack([D[:, : k * n], ones]), X[most:])[2]
+            scores.append(criterion(size, len(D), n, k * n + 1))
         order = min(max(int(np.argmin(scores)) + 1, self.max_order), most)
         D = regressors(X, X[:, :0], order, 0, True)
         return least_squares(D, X[order:])[1]
@@ -298,8 +299,9 @@ def _system(states: Array, later: Array, now: Array) -> tuple[Array, Array, Arra
     C = M[k:]
     W = stacked - states @ M.T
     covariance = W.T @ W / len(W)
-    R = covariance[k:, k:] + NOISE_RIDGE * np.trace(covariance) * np.eye(len(C))
-    Q = covariance[:k, :k] + NOISE_RIDGE * np.trace(covariance) * np.eye(k)
+    ridge = NOISE_RIDGE * np.trace(covariance)
+    R = covariance[k:, k:] + ridge * np.eye(len(C))
+    Q = covariance[:k, :k] + ridge * np.eye(k)
     S = covariance[:k, k:]
     P = scipy.linalg.solve_discrete_are(A.T, C.T, Q, R, s=S)
     K = np.linalg.solve(C @ P @ C.T + R, (A @ P @ C.T + S).T).T

@@ -185,7 +185,8 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
 
 def _mean(basis: Basis, places: Array, products: Array, near: Array, Y: Array) -> Array:
     """Return the mean target of the near rows."""
-    return (Y * near[..., None]).sum(axis=1) / np.maximum(near.sum(axis=1), 1)[:, None]
+    counts = np.maximum(near.sum(axis=1), 1)
+    return (Y * near[..., None]).sum(axis=1) / counts[:, None]
 
 
 def _weighted_ridge(

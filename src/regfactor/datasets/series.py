@@ -105,8 +105,9 @@ def _rotations(m: int, real: float, modulus: float, angle: float) -> Array:
     D[:odd, :odd] = real
     c = np.cos(angle)
     s = np.sin(angle)
+    rotation = modulus * np.array([[c, -s], [s, c]])
     for k in range(odd, m, 2):
-        D[k : k + 2, k : k + 2] = modulus * np.array([[c, -s], [s, c]])
+        D[k : k + 2, k : k + 2] = rotation
     return D
 
 

@@ -10,7 +10,7 @@ import scipy.linalg
 import scipy.sparse
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array, Params
+from regfactor.core.params import EPS, Array, Params
 
 
 class Kernel(Params, abc.ABC):
@@ -35,8 +35,9 @@ class Kernel(Params, abc.ABC):
         """Return R with R R' = gram(X); directions of non-positive eigenvalue are dropped."""
         K = self.gram(X)
         values, vectors = scipy.linalg.eigh(K.astype(np.float64, copy=False), check_finite=False)
-        keep = values > len(K) * np.finfo(np.float64).eps * abs(values).max(initial=0.0)
-        return np.asarray(vectors[:, keep][:, ::-1] * np.sqrt(values[keep][::-1]), K.dtype)
+        keep = values > len(K) * EPS * abs(values).max(initial=0.0)
+        roots = np.sqrt(values[keep][::-1])
+        return np.asarray(vectors[:, keep][:, ::-1] * roots, K.dtype)
 
 
 def about_mean(Y: Any, X: Any = None) -> tuple[Any, Any]:

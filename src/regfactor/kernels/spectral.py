@@ -299,7 +299,8 @@ def _joined(graph: Any, Y: Any, labels: Array) -> Any:
     columns = stored.col.tolist()
     lengths = stored.data.tolist()
     for a, b in itertools.combinations(components, 2):
-        i, j = np.unravel_index(distances[np.ix_(a, b)].argmin(), (len(a), len(b)))
+        between = distances[np.ix_(a, b)]
+        i, j = np.unravel_index(between.argmin(), between.shape)
         rows.append(a[i])
         columns.append(b[j])
         lengths.append(distances[a[i], b[j]])

@@ -102,7 +102,9 @@ class Gamma(Bregman):
 
     def conjugate(self, y: Array, x: Array) -> Array:
         mean = y + x
-        return np.where(mean > 0, -np.log(np.where(mean > 0, mean, 1)) - 1, np.inf)
+        positive = mean > 0
+        logs = np.log(np.where(positive, mean, 1))
+        return np.where(positive, -logs - 1, np.inf)
 
     def dual_domain(self, x: Array) -> tuple[Array, float]:
         # at the open end, mean -> 0, the conjugate is infinite
@@ -181,34 +183,35 @@ class Multinomial(Bregman):
     proximable = False
 
     def value(self, z: Array, x: Array) -> Array:
-        return x.sum(axis=-1, keepdims=True) * self.potential.value(z) - x * z
+        return _totals(x) * self.potential.value(z) - x * z
 
     def gradient(self, z: Array, x: Array) -> Array:
-        return x.sum(axis=-1, keepdims=True) * self.potential.transfer(z) - x
+        return _totals(x) * self.potential.transfer(z) - x
 
     def hessian(self, z: Array, x: Array) -> Array:
-        return x.sum(axis=-1, keepdims=True) * self.potential.hessian(z)
+        return _totals(x) * self.potential.hessian(z)
 
     def conjugate(self, y: Array, x: Array) -> Array:
         counts = y + x
-        total = x.sum(axis=-1, keepdims=True)
+        total = _totals(x)
         slack = 1e-6 if counts.dtype == np.float32 else 1e-9
-        closed = np.abs(counts.sum(axis=-1, keepdims=True) - total) <= slack * (1 + total)
+        closed = np.abs(_totals(counts) - total) <= slack * (1 + total)
         legal = closed & (counts >= -slack * (1 + x))
         counts = np.maximum(counts, 0)
-        return np.where(legal, xlogy(counts, counts / np.where(total > 0, total, 1)), np.inf)
+        shares = counts / np.where(total > 0, total, 1)
+        return np.where(legal, xlogy(counts, shares), np.inf)
 
     def inverse_gradient(self, y: Array, x: Array) -> Array:
-        return self.potential.inverse((y + x) / x.sum(axis=-1, keepdims=True))
+        return self.potential.inverse((y + x) / _totals(x))
 
     def feasible(self, y: Array, x: Array) -> Array:
         counts = np.maximum(y + x, 0)
-        total = x.sum(axis=-1, keepdims=True)
-        found = counts.sum(axis=-1, keepdims=True)
-        return np.where(found > 0, counts * (total / np.where(found > 0, found, 1)) - x, 0)
+        found = _totals(counts)
+        ratio = _totals(x) / np.where(found > 0, found, 1)
+        return np.where(found > 0, counts * ratio - x, 0)
 
     def dual_domain(self, x: Array) -> tuple[Array, Array]:
-        return -x, x.sum(axis=-1, keepdims=True) - x
+        return -x, _totals(x) - x
 
 
 @dataclass
@@ -219,7 +222,7 @@ class Softmax(Multinomial):
     curvature = 0.5
 
     def legal(self, x: Array) -> Array:
-        return self.domain.contains(x) & (np.abs(x.sum(axis=-1, keepdims=True) - 1) <= 1e-5)
+        return self.domain.contains(x) & (np.abs(_totals(x) - 1) <= 1e-5)
 
     @property
     def domain_text(self) -> str:
@@ -243,7 +246,8 @@ class GammaLog(Loss):
 
     def conjugate(self, y: Array, x: Array) -> Array:
         q = 1 - y
-        return np.where(q >= 0, xlogy(np.maximum(q, 0), np.maximum(q, 0) / x) - q, np.inf)
+        inside = np.maximum(q, 0)
+        return np.where(q >= 0, xlogy(inside, inside / x) - q, np.inf)
 
     def inverse_gradient(self, y: Array, x: Array) -> Array:
         with np.errstate(divide="ignore"):
@@ -292,6 +296,11 @@ class KL(Loss):
         return np.where(b > 0, (b + root) / (2 * w), _ratio(2 * x, root - b))
 
 
+def _totals(x: Array) -> Array:
+    """Return the sums of the rows, as a column."""
+    return x.sum(axis=-1, keepdims=True)
+
+
 def _open_end_margin(x: Array) -> Any:
     """Return the relative distance kept from an open end: 1e-12, or 4 eps of the precision of x."""
     precision = np.result_type(x, np.float32).type
@@ -319,13 +328,15 @@ def _expand_sigmoid(z: Array, value: Array, first: Array, second: Array) -> None
 
 def _ratio(x: Array, z: Array) -> Array:
     """x / z with 0 / 0 = 0."""
+    zero = x == 0
     with np.errstate(divide="ignore"):
-        return np.where(x == 0, 0, x / np.where((x == 0) & (z == 0), 1, z))
+        return np.where(zero, 0, x / np.where(zero & (z == 0), 1, z))
 
 
 def _root_of_exponential(c: Array, w: Array | float) -> Array:
     """Return the z with e^z + w z = w c, by the Wright omega function (omega + log omega = t)."""
     t = c - np.log(w)
     omega = wrightomega(t)
-    root = np.where(t > 0, np.log(w) + np.log(np.where(t > 0, omega, 1)), c - omega)
+    large = np.log(w) + np.log(np.where(t > 0, omega, 1))
+    root = np.where(t > 0, large, c - omega)
     return root.astype(np.result_type(c))

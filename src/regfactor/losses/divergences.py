@@ -82,7 +82,8 @@ class BregmanDivergence(Affine):
         D = high - low - gradient * moved
         if self.potential.rowwise:
             return np.maximum(D.sum(axis=1), 0)
-        size = np.abs(high) + np.abs(low) + np.abs(gradient) * (np.abs(X) + np.abs(M))
+        slope = np.abs(gradient) * (np.abs(X) + np.abs(M))
+        size = np.abs(high) + np.abs(low) + slope
         lost = np.abs(D) < CANCELED * size
         if lost.any():
             D[lost] = self._integral(M[lost], moved[lost], D[lost])

@@ -46,14 +46,16 @@ class Hinge(Margin):
 
     def conjugate(self, y: Array, x: Array) -> Array:
         u = -x * y
-        return np.where((u >= 0) & (u <= 1), -u, np.inf)
+        legal = (u >= 0) & (u <= 1)
+        return np.where(legal, -u, np.inf)
 
     def inverse_gradient(self, y: Array, x: Array) -> Array:
         return x + np.zeros_like(y)
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
         m = x * a
-        return x * np.where(m >= 1, m, np.minimum(m + 1 / w, 1))
+        raised = np.minimum(m + 1 / w, 1)
+        return x * np.where(m >= 1, m, raised)
 
     def smoothed(self, sigma: float) -> Loss:
         return SmoothedHinge(sigma)
@@ -74,18 +76,21 @@ class SmoothedHinge(Margin):
 
     def value(self, z: Array, x: Array) -> Array:
         u = self._u(z, x)
-        return u * (1 - x * z) - self.gamma * u * u / 2
+        shortfall = 1 - x * z
+        return u * shortfall - self.gamma * u * u / 2
 
     def gradient(self, z: Array, x: Array) -> Array:
         return -x * self._u(z, x)
 
     def hessian(self, z: Array, x: Array) -> Array:
         u = (1 - x * z) / self.gamma
-        return ((u >= 0) & (u <= 1)).astype(np.result_type(z, x)) / self.gamma
+        curved = (u >= 0) & (u <= 1)
+        return curved.astype(np.result_type(z, x)) / self.gamma
 
     def conjugate(self, y: Array, x: Array) -> Array:
         u = -x * y
-        return np.where((u >= 0) & (u <= 1), -u + self.gamma * u * u / 2, np.inf)
+        legal = (u >= 0) & (u <= 1)
+        return np.where(legal, -u + self.gamma * u * u / 2, np.inf)
 
     def inverse_gradient(self, y: Array, x: Array) -> Array:
         return x + self.gamma * y
@@ -123,4 +128,5 @@ class SquaredHinge(Margin):
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
         m = x * a
-        return x * (m + 2 * np.maximum(1 - m, 0) / (w + 2))
+        shortfall = np.maximum(1 - m, 0)
+        return x * (m + 2 * shortfall / (w + 2))

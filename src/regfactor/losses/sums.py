@@ -67,7 +67,8 @@ def _(potential: potentials.Cube, X: Array) -> Array:
 @row_values.register
 def _(potential: potentials.Burg, X: Array) -> Array:
     a = potential.shape
-    return X.shape[-1] * (a * float(np.log(a)) - a) - a * _sum(np.log(X))
+    constant = a * float(np.log(a)) - a
+    return X.shape[-1] * constant - a * _sum(np.log(X))
 
 
 @row_values.register

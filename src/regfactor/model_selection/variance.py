@@ -74,7 +74,8 @@ class LossEstimate:
         """mean_l(A) + mean_all(B), the papers' estimate."""
         C = self.covariance
         distances = self._all_distances
-        variance = C[0, 0] / len(self.fit) + (C[1, 1] + 2 * C[0, 1]) / len(distances)
+        shared = C[1, 1] + 2 * C[0, 1]
+        variance = C[0, 0] / len(self.fit) + shared / len(distances)
         return Estimate(float(self.fit.mean() + distances.mean()), float(variance))
 
     @property
@@ -172,7 +173,8 @@ class ModelSpan:
         D = np.ascontiguousarray(V.T)
         free = np.zeros(len(V))
         unbounded = np.full((1, 1), np.inf)
-        t = minimize_columns(evaluate, D, self._start(X), free, unbounded, Dense(X.shape[::-1]))
+        layout = Dense(X.shape[::-1])
+        t = minimize_columns(evaluate, D, self._start(X), free, unbounded, layout)
         return self.offset + t.T @ V
 
     def distance(self, mean: Array, X: Array) -> Array:
@@ -207,7 +209,8 @@ class ModelSpan:
         for end, sign in ((low, -1.0), (high, 1.0)):
             if np.isfinite(end):
                 # sign (offset + t V) + margin <= sign end
-                rows.append(np.column_stack([sign * self.basis.T, np.ones(self.basis.shape[1])]))
+                ones = np.ones(self.basis.shape[1])
+                rows.append(np.column_stack([sign * self.basis.T, ones]))
                 limits.append(sign * (end - self.offset))
         aim = np.append(np.zeros(m), -1.0)
         box = [(None, None)] * m + [(None, 1.0)]

@@ -51,7 +51,8 @@ class Simplex(Constraint):
     """Rows of shares: non-negative, summing to one."""
 
     def violation(self, A: Array) -> Array:
-        return np.maximum(-A.min(axis=1, initial=0), np.abs(A.sum(axis=1) - 1))
+        below = -A.min(axis=1, initial=0)
+        return np.maximum(below, np.abs(A.sum(axis=1) - 1))
 
     def project(self, A: Array) -> Array:
         return project_simplex(A)

@@ -12,7 +12,7 @@ import scipy.sparse.linalg
 
 from regfactor.core.factors import Factors
 from regfactor.core.linalg import gram, spectral_norm
-from regfactor.core.params import SMALLEST_NORMAL, Array, UnsupportedProblem, require_positive
+from regfactor.core.params import EPS, SMALLEST_NORMAL, Array, UnsupportedProblem, require_positive
 from regfactor.norms import L2, Blocks
 from regfactor.penalties.factor import AtomNorms, Penalty, PowerPenalty
 from regfactor.penalties.gauges import RANK_CUT, Gauge, Polar, Trace
@@ -59,7 +59,8 @@ class TwoView(Gauge):
     def at(self, eta: float, d: int) -> Trace:
         """Return the trace norm at a fixed eta, a lower bound of this norm, tight at the best."""
         eta = min(max(eta, END_MARGIN), 1 - END_MARGIN)
-        scales = [self.bounds[0] / np.sqrt(eta), self.bounds[1] / np.sqrt(1 - eta)]
+        first, second = self.bounds
+        scales = [first / np.sqrt(eta), second / np.sqrt(1 - eta)]
         return Trace(np.repeat(scales, self._sizes(d)))
 
     def eta(self, Z: Array | Factors) -> float:
@@ -83,7 +84,8 @@ class TwoView(Gauge):
         Q = self._range(Z)
         W = Q.T @ Z
         angle = _best_angle(*self._views(W))
-        U, s, _ = np.linalg.svd(W * self._weights(angle, Z.shape[1]), full_matrices=False)
+        scaled = W * self._weights(angle, Z.shape[1])
+        U, s, _ = np.linalg.svd(scaled, full_matrices=False)
         F = self._leveled(W, U, s)
         return Factors((Q @ F.Phi).astype(Z.dtype), F.C.astype(Z.dtype))
 
@@ -111,13 +113,15 @@ class TwoView(Gauge):
 
     def _weights(self, angle: float, d: int) -> Array:
         """Return the weights of the columns at eta = cos^2 of an angle."""
-        weights = [np.cos(angle) / self.bounds[0], np.sin(angle) / self.bounds[1]]
+        first, second = self.bounds
+        weights = [np.cos(angle) / first, np.sin(angle) / second]
         return np.repeat(weights, self._sizes(d))
 
     def _leveled(self, W: Array, U: Array, s: Array) -> Factors:
         """Return the atoms of W from left singular vectors and values of W E^-1 at the best eta."""
         b1, b2 = self.bounds
-        root = np.sqrt(np.maximum(s, np.finfo(float).eps ** 2 * s.max(initial=0)))
+        rounding = EPS**2 * s.max(initial=0)
+        root = np.sqrt(np.maximum(s, rounding))
         C = (U.T @ W) / root[:, None]  # right at the ends too, where Z E^-1 has lost a view
         C1, C2 = self._split(C)
         M = C1 @ C1.T / b1**2 - C2 @ C2.T / b2**2
@@ -169,7 +173,8 @@ class TwoView(Gauge):
     def _norms_alone(self, G: Array) -> tuple[float, float]:
         """Return the dual norms of each view alone."""
         first, second = self._split(G)
-        return self.bounds[0] * spectral_norm(first), self.bounds[1] * spectral_norm(second)
+        b1, b2 = self.bounds
+        return b1 * spectral_norm(first), b2 * spectral_norm(second)
 
     def per_row(self, codes: Array) -> Penalty:
         return PowerPenalty(2.0, 1 / np.linalg.norm(codes, axis=0))
@@ -187,8 +192,9 @@ class TwoView(Gauge):
 
     def _range(self, Z: Array) -> Array:
         """Return a basis of the column space in which a weak view counts like a strong one."""
-        sizes = [max(np.linalg.norm(v), np.finfo(float).tiny) for v in self._split(Z)]
-        U, s, _ = np.linalg.svd(Z / np.repeat(sizes, self._sizes(Z.shape[1])), full_matrices=False)
+        sizes = [max(float(np.linalg.norm(view)), SMALLEST_NORMAL) for view in self._split(Z)]
+        scaled = Z / np.repeat(sizes, self._sizes(Z.shape[1]))
+        U, s, _ = np.linalg.svd(scaled, full_matrices=False)
         return U[:, s > RANK_CUT * s.max(initial=0)]
 
     def _split(self, Z: Array) -> tuple[Array, Array]:
@@ -208,7 +214,8 @@ class TwoView(Gauge):
     def _one_view(self, G: Array, value: float) -> Polar:
         u, _, vt = np.linalg.svd(G, full_matrices=False)
         c = vt[:1]
-        return Polar(value, Factors(u[:, :1], c / self.norm.value(c)[:, None]))
+        length = self.norm.value(c)
+        return Polar(value, Factors(u[:, :1], c / length[:, None]))
 
     def _atom(self, G: Array, eta: float) -> Factors:
         """Return u c' with |u| = 1 and |c_v| = b_v, close to the maximum of <G, u c'>."""
@@ -221,7 +228,8 @@ class TwoView(Gauge):
         high = max(values[-1], 0.0)
         spread = high - low
         if spread:
-            mix = vectors[:, 0] * np.sqrt(high / spread) + vectors[:, -1] * np.sqrt(-low / spread)
+            mix = vectors[:, 0] * np.sqrt(high / spread)
+            mix += vectors[:, -1] * np.sqrt(-low / spread)
         else:
             mix = vectors[:, 0]
         c = (mix @ N) * e
@@ -243,7 +251,7 @@ def _norm_of_scaled(G: Any) -> Callable[[Array], float]:
         return lambda e: spectral_norm(G * e)
     size = float(abs(G).max())
     squares = gram(G / size)
-    rounding = 1 + 4 * G.shape[0] * np.finfo(float).eps
+    rounding = 1 + 4 * G.shape[0] * EPS
 
     def norm(e: Array) -> float:
         largest = e.max()
@@ -294,14 +302,18 @@ def level_diagonal(M: Array) -> Array:
         i = order[:pairs]
         j = order[: -pairs - 1 : -1]
         c, s = _leveling(excess[i], M[i, j], excess[j])
-        for A in (M, R):  # rotate rows i and j
-            A[i], A[j] = (
-                c[:, None] * A[i] + s[:, None] * A[j],
-                c[:, None] * A[j] - s[:, None] * A[i],
-            )
-        M[:, i], M[:, j] = M[:, i] * c + M[:, j] * s, M[:, j] * c - M[:, i] * s
+        for A in (M, R, M.T):
+            _rotate_rows(A, i, j, c[:, None], s[:, None])
         open_[i] = False
     return R
+
+
+def _rotate_rows(A: Array, i: Array, j: Array, c: Array, s: Array) -> None:
+    """Rotate pairs of rows i and j of A in place, by their cosines and sines."""
+    first = A[i]
+    second = A[j]
+    A[i] = c * first + s * second
+    A[j] = c * second - s * first
 
 
 def _leveling(a: Array, b: Array, d: Array) -> tuple[Array, Array]:
@@ -321,10 +333,12 @@ def _trace_norm(angle: float, first: Array, second: Array) -> tuple[float, float
     """Return |[cos W1, sin W2]|_tr and its derivative in the angle; no singular value is cut."""
     c = np.cos(angle)
     s = np.sin(angle)
-    U, values, Vt = np.linalg.svd(np.hstack([c * first, s * second]), full_matrices=False)
+    both = np.hstack([c * first, s * second])
+    U, values, Vt = np.linalg.svd(both, full_matrices=False)
     P = U @ Vt
     k = first.shape[1]
-    return float(values.sum()), float(c * np.vdot(P[:, k:], second) - s * np.vdot(P[:, :k], first))
+    slope = c * np.vdot(P[:, k:], second) - s * np.vdot(P[:, :k], first)
+    return float(values.sum()), float(slope)
 
 
 def _best_angle(first: Array, second: Array) -> float:
@@ -377,8 +391,9 @@ def _angle_by_grams(first: Array, second: Array, eta: float) -> float | None:
         c = np.cos(angle)
         s = np.sin(angle)
         squares, Q = np.linalg.eigh(c * c * G1 + s * s * G2)
-        roots = np.sqrt(np.maximum(squares, np.finfo(float).eps * squares[-1]))
-        return float(c * s * (np.einsum("ij,ij->j", Q, away @ Q) / roots).sum())
+        roots = np.sqrt(np.maximum(squares, EPS * squares[-1]))
+        slopes = np.einsum("ij,ij->j", Q, away @ Q) / roots
+        return float(c * s * slopes.sum())
 
     ends = np.arccos(np.sqrt([1 - GRAM_MARGIN, GRAM_MARGIN]))
     angle = float(np.arccos(np.sqrt(eta)))

@@ -153,4 +153,5 @@ def _correlations(A: Array, B: Array) -> Array:
     A = A - A.mean(axis=0)
     B = B - B.mean(axis=0)
     norms = np.linalg.norm(A, axis=0) * np.linalg.norm(B, axis=0)
-    return np.divide((A * B).sum(axis=0), norms, out=np.full(A.shape[1], np.nan), where=norms > 0)
+    unknown = np.full(A.shape[1], np.nan)
+    return np.divide((A * B).sum(axis=0), norms, out=unknown, where=norms > 0)

@@ -325,14 +325,17 @@ def _recovered(gauge: TwoView, Q: Factors, e: Any, eta: float) -> Factors:
     """Return optimal two-view factors of Z = Q E, given Q = U S V'."""
     s = np.linalg.norm(Q.codes, axis=0)
     kept = s > 0
-    return gauge.recover_near(Q.codes[:, kept] / s[kept], s[kept, None] * (Q.C * e)[kept], eta)
+    C = s[kept, None] * (Q.C * e)[kept]
+    return gauge.recover_near(Q.codes[:, kept] / s[kept], C, eta)
 
 
 def _view_shares(Q: Factors, n_first: int) -> tuple[float, float]:
     """Return sum_i s_i |v_i|^2 over each view for Q = U S V'."""
     s = np.linalg.norm(Q.codes, axis=0)
     squares = np.square(Q.C) * s[:, None]
-    return float(squares[:, :n_first].sum()), float(squares[:, n_first:].sum())
+    first = squares[:, :n_first]
+    second = squares[:, n_first:]
+    return float(first.sum()), float(second.sum())
 
 
 def with_slack_used(problem: Convex, point: FactorPoint) -> FactorPoint:
@@ -375,5 +378,6 @@ def _longest(C: Array, step: Array, bound: float) -> float:
     room = np.maximum(bound**2 - np.square(C).sum(axis=1), 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         # the root of |C + t step| = bound
-        share = np.where(a > 0, room / (b + np.sqrt(b * b + a * room)), np.inf)
+        root = room / (b + np.sqrt(b * b + a * room))
+        share = np.where(a > 0, root, np.inf)
     return float(min(1.0, np.nanmin(share, initial=1.0)))

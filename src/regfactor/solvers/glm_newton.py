@@ -60,7 +60,8 @@ def polished(problem: Forward, W: Array) -> Array:
     for _ in range(POLISHING_STEPS):
         refined = W - _newton_step(problem, W, gradient)
         remaining = problem.gradient(refined)
-        if not np.abs(remaining).max(initial=0.0) < np.abs(gradient).max(initial=0.0) / 2:
+        half = np.abs(gradient).max(initial=0.0) / 2
+        if not np.abs(remaining).max(initial=0.0) < half:
             break
         W = refined
         gradient = remaining
@@ -160,13 +161,16 @@ def _shares_separable(D: Array, Y: Array) -> bool:
     n, d = D.shape
     k = Y.shape[1]
     lead = (Y[:, :, None] - np.eye(k)).transpose(0, 2, 1)  # y_i - e_c for every class c
-    return _has_nonnegative_image((D[:, None, :, None] * lead[:, :, None, :]).reshape(n * k, d * k))
+    rows = D[:, None, :, None] * lead[:, :, None, :]
+    return _has_nonnegative_image(rows.reshape(n * k, d * k))
 
 
 def _has_nonnegative_image(A: Array) -> bool:
     """Return whether some v has A v >= 0 and A v != 0."""
     if not A.size:
         return False
-    A = A / np.maximum(np.linalg.norm(A, axis=1, keepdims=True), SMALLEST_NORMAL)
-    found = linprog(-A.mean(axis=0), A_ub=-A, b_ub=np.zeros(len(A)), bounds=(-1, 1))
+    lengths = np.linalg.norm(A, axis=1, keepdims=True)
+    A = A / np.maximum(lengths, SMALLEST_NORMAL)
+    zero = np.zeros(len(A))
+    found = linprog(-A.mean(axis=0), A_ub=-A, b_ub=zero, bounds=(-1, 1))
     return found.x is not None and bool((A @ found.x).mean() > NEGLIGIBLE)

@@ -46,9 +46,8 @@ def is_newtonian(problem: Factored) -> bool:
     data = problem.data
     free = problem.known_codes is None and problem.known_components is None
     ridges = all(isinstance(p, SquaredL2 | Free) for p in (problem.on_codes, problem.on_components))
-    curved = all(
-        isinstance(t.loss, Bregman | GammaLog | Squared) and not t.loss.rowwise for t in data.terms
-    )
+    losses = [t.loss for t in data.terms]
+    curved = all(isinstance(f, Bregman | GammaLog | Squared) and not f.rowwise for f in losses)
     plain = data.quadratic and problem.design is None and problem.extra_components is None
     return free and ridges and curved and not plain
 
@@ -95,10 +94,13 @@ def _started(problem: Factored, start: FactorPoint) -> State:
         B = np.zeros((D.shape[1], F.shape[1]), D.dtype)
     else:
         B = B.astype(D.dtype, copy=False)
+    Phi = F.codes[:, :k]
+    A = F.codes[:, k:]
     C = F.C[:k]
-    at = data.expansion(data.layout.apply(np.hstack([F.codes, D]), np.vstack([C, E, B])))
-    spare = (np.empty_like(at[0]), np.empty_like(at[1]), np.empty_like(at[2]))
-    return State(D, E, F.codes[:, :k], C, F.codes[:, k:], B, at, spare)
+    P = data.layout.apply(np.hstack([F.codes, D]), np.vstack([C, E, B]))
+    at = data.expansion(P)
+    value, first, second = (np.empty_like(part) for part in at)
+    return State(D, E, Phi, C, A, B, at, (value, first, second))
 
 
 def _improved_components(problem: Factored, state: State) -> State:
@@ -111,8 +113,10 @@ def _improved_components(problem: Factored, state: State) -> State:
     if problem.design is not None:
         ridge[k:] = problem.design.strengths
 
+    with_codes = np.hstack([fixed, state.A])
+
     def expand(CB: Array) -> Expansion:
-        P = data.layout.apply(np.hstack([fixed, state.A]), np.vstack([CB, state.E]))
+        P = data.layout.apply(with_codes, np.vstack([CB, state.E]))
         return _weigh(data.expansion(P, state.spare), weights)
 
     CB = np.vstack([state.C, state.B])
@@ -131,15 +135,19 @@ def _improved_codes(problem: Factored, state: State) -> State:
     k = len(state.C)
     fixed = np.vstack([state.C, state.E])
 
+    with_coefficients = np.vstack([fixed, state.B])
+
     def expand(codes: Array) -> Expansion:
-        P = data.layout.apply(np.hstack([codes.T, state.D]), np.vstack([fixed, state.B]))
+        P = data.layout.apply(np.hstack([codes.T, state.D]), with_coefficients)
         return _turned(data.expansion(P, state.spare))
 
     codes = np.hstack([state.Phi, state.A]).T
     ridge = _ridge(problem, problem.on_codes, k, len(state.E))
     turned = np.ascontiguousarray(fixed.T)
     codes, new = improve_columns(expand, _turned(state.at), turned, codes, ridge, data.layout.T)
-    return replace(state, Phi=codes[:k].T, A=codes[k:].T, at=_turned(new), spare=state.at)
+    Phi = codes[:k].T
+    A = codes[k:].T
+    return replace(state, Phi=Phi, A=A, at=_turned(new), spare=state.at)
 
 
 def _balanced(problem: Factored, state: State) -> State:
@@ -177,7 +185,8 @@ def _objective(problem: Factored, state: State) -> float:
 
 
 def _point(problem: Factored, state: State) -> FactorPoint:
-    F = Factors(np.hstack([state.Phi, state.A]), np.vstack([state.C, state.E]))
+    codes = np.hstack([state.Phi, state.A])
+    F = Factors(codes, np.vstack([state.C, state.E]))
     return FactorPoint(F, None if problem.design is None else state.B)
 
 

@@ -118,7 +118,8 @@ class SquaredSide(Side):
         t = self.data.terms[0]
         target = self.layout.adjoint(self.D, self.weighted(t.target))
         if self.data.complete:
-            yield slice(0, target.shape[1]), (self.D.T @ self.D)[:, :, None], target
+            H = self.D.T @ self.D
+            yield slice(0, target.shape[1]), H[:, :, None], target
             return
         for block, H in self.hessians(self.own(t.weights)):
             yield block, H, target[:, block]
@@ -141,7 +142,8 @@ class KLSide(Side):
             else:
                 data = self.data.weighted(alive)
             side = KLSide(data, self.D, self.turned)
-        B = np.where(B > 0, B, np.where(B.any(axis=0), B.mean(axis=0), 1)).astype(B.dtype)
+        mean = np.where(B.any(axis=0), B.mean(axis=0), 1)
+        B = np.where(B > 0, B, mean).astype(B.dtype)
         numerator = side.layout.adjoint(side.D, side._observed / side._predictors(B))
         denominator = side._adjoint_weights()
         positive = denominator > 0
@@ -200,7 +202,8 @@ class KLSide(Side):
         """D'w."""
         if self.data.complete:
             return self.D.sum(axis=0)[:, None]
-        return self.layout.adjoint(self.D, self.weighted(np.ones_like(self.data.terms[0].x)))
+        ones = np.ones_like(self.data.terms[0].x)
+        return self.layout.adjoint(self.D, self.weighted(ones))
 
     def _largest(self, entries: Array) -> Array:
         """Return the largest entry of each column, at least zero."""
@@ -223,7 +226,9 @@ def side_of_components(data: Data, D: Array, turned: bool = False) -> Side | Non
     t = data.terms[0]
     if isinstance(t.loss, Squared) and len(data.terms) == 1:
         return SquaredSide(data, D, turned)
-    positive = D.min(initial=0) >= 0 and (t.offset is None or t.offset.min(initial=0) >= 0)
+    positive = D.min(initial=0) >= 0
+    if t.offset is not None:
+        positive = positive and t.offset.min(initial=0) >= 0
     if isinstance(t.loss, KL) and len(data.terms) == 1 and positive:
         return KLSide(data, D, turned)
     return None
@@ -317,7 +322,8 @@ def active_set(H: Array, target: Array, B: Array) -> Array:
         f = free[:, active]
         aim = target[:, active]
         gradient = times(part, b) - aim
-        step = -solved(part, f, np.where(np.abs(gradient) <= noise[:, active], 0, gradient))
+        negligible = np.abs(gradient) <= noise[:, active]
+        step = -solved(part, f, np.where(negligible, 0, gradient))
         falling = step < 0
         longest = np.where(falling, b / np.where(falling, -step, 1), np.inf)
         t = np.minimum(longest.min(axis=0), 1)
@@ -348,8 +354,11 @@ def solved(H: Array, free: Array, gradient: Array) -> Array:
     system = np.moveaxis(H * unit[:, None] * unit, 2, 0)
     # the shift settles directions that the data leave open; eps itself would blow their rounding
     # errors up to steps
-    system[:, np.arange(k), np.arange(k)] += np.where(free.T, np.finfo(H.dtype).eps ** 0.5, 1)
-    return unit * np.linalg.solve(system, (unit * gradient).T[:, :, None])[:, :, 0].T
+    shift = np.finfo(H.dtype).eps ** 0.5
+    diagonal = np.arange(k)
+    system[:, diagonal, diagonal] += np.where(free.T, shift, 1)
+    sides = (unit * gradient).T
+    return unit * np.linalg.solve(system, sides[:, :, None])[:, :, 0].T
 
 
 def diagonals(H: Array) -> Array:

@@ -174,7 +174,8 @@ class Split:
             if self.growing:
                 self._set(min(GROWTH * self.mu, self.cap))
                 self.growing = self.mu < self.cap
-        primal, dual = (float(np.linalg.norm(r)) for r in (self.R - self.S, self.S - self.last))
+        primal = float(np.linalg.norm(self.R - self.S))
+        dual = float(np.linalg.norm(self.S - self.last))
         self.ratios.append(np.log(max(primal, 1e-300) / max(dual, 1e-300)))
 
     def _update(self, R: Array) -> None:

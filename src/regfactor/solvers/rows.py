@@ -122,7 +122,8 @@ def _newton_step(data: Data, codes: Array, C: Array, ridge: Array) -> tuple[Arra
 
     def lowers(rows: Array, lengths: Array) -> Array:
         trial = codes[rows] - lengths[:, None] * step[rows]
-        most = costs[rows] - SUFFICIENT_DECREASE * lengths * decrease[rows] + rounding[rows]
+        required = SUFFICIENT_DECREASE * lengths * decrease[rows]
+        most = costs[rows] - required + rounding[rows]
         lower = _costs(data.of_rows(rows), trial, C, ridge) <= most
         new[rows[lower]] = trial[lower]
         return lower
@@ -139,8 +140,13 @@ def _costs(data: Data, codes: Array, C: Array, ridge: Array) -> Array:
 
 def _as_table(data: Data, rows: slice) -> Data:
     """Return some rows of sparse data as a table with weight zero where nothing is stored."""
-    t = replace(data.terms[0], w=data.terms[0].weights)
-    t = t.mapped(lambda a: scipy.sparse.csr_array(data.layout.matrix(a))[rows].toarray())
+
+    def dense(entries: Array) -> Array:
+        table = scipy.sparse.csr_array(data.layout.matrix(entries))
+        return table[rows].toarray()
+
+    t = data.terms[0]
+    t = replace(t, w=t.weights).mapped(dense)
     return Data((t,), t.x.shape, Dense(t.x.shape))
 
 

@@ -41,7 +41,8 @@ def first_factors(problem: Factored, rng: np.random.Generator) -> Factors:
     if isinstance(problem.on_codes, NonNegative) or isinstance(problem.on_components, NonNegative):
         if not F.rank:  # an all-zero table has no atom to begin with
             n, d = data.shape
-            F = Factors(np.zeros((n, k), data.dtype), np.zeros((k, d), data.dtype))
+            codes = np.zeros((n, k), data.dtype)
+            F = Factors(codes, np.zeros((k, d), data.dtype))
         F = _positive(F)
     codes = _feasible(problem.on_codes, F.codes)
     return problem.hold(Factors(codes, _feasible(problem.on_components, F.C)))
@@ -95,7 +96,8 @@ def _shortened(problem: Factored, rest: Any, root: Array) -> Factors:
         s = np.maximum(s - problem.alpha, 0)
     else:
         U, s, Vt = rough_svd(rest, k)
-        s = np.sqrt(np.maximum(s[:k] ** 2 - s[k:].max(initial=0) ** 2, 0))
+        noise = s[k:].max(initial=0)
+        s = np.sqrt(np.maximum(s[:k] ** 2 - noise**2, 0))
     half = np.sqrt(s)
     found = len(s)
     codes = np.zeros((data.shape[0], k), data.dtype)
@@ -131,7 +133,8 @@ def _unit(data: Data) -> Array:
     total = layout.column_sums(positive * t.x)
     weight = layout.column_sums(positive)
     overall = total.sum() / weight.sum() if weight.any() else 1.0
-    unit = np.where(weight > 0, total / np.where(weight > 0, weight, 1), overall)
+    mean = total / np.where(weight > 0, weight, 1)
+    unit = np.where(weight > 0, mean, overall)
     return layout.spread(np.minimum(unit, 1).astype(data.dtype))
 
 
@@ -157,7 +160,8 @@ def loss_of_means(data: Data) -> float:
         weight, means = column_means(part)
         seen = weight > 0
         observed = means[seen]
-        loss -= float(weight[seen] @ t.loss.conjugate(np.zeros_like(observed), observed))
+        least = t.loss.conjugate(np.zeros_like(observed), observed)
+        loss -= float(weight[seen] @ least)
         if isinstance(t.loss, Squared | Ordinal):
             squares = np.square(t.x - part.layout.spread(means))
             if t.w is not None:
@@ -178,10 +182,12 @@ def _weights(problem: Factored) -> Array | None:
 def _regressed(D: Array, w: Array | None, y: Array, layout: Layout) -> Array:
     """Return weighted least squares coefficients of every column of y on D, zero if unobserved."""
     if w is None and not layout.sparse:
-        return np.asarray(np.linalg.pinv(D.astype(np.float64)) @ y, y.dtype)
+        inverse = np.linalg.pinv(D.astype(np.float64))
+        return (inverse @ y).astype(y.dtype, copy=False)
     if w is None:
         w = np.ones_like(y)
-    return solve_columns(D, w, np.zeros(D.shape[1], D.dtype), layout.adjoint(D, w * y), layout)
+    ridge = np.zeros(D.shape[1], D.dtype)
+    return solve_columns(D, w, ridge, layout.adjoint(D, w * y), layout)
 
 
 def _inside(
@@ -250,7 +256,9 @@ def leading_svd(X: Any, k: int) -> tuple[Array, Array, Array]:
         # ones would miss a centered table
         probe = np.random.default_rng(0).standard_normal(max(n, d)).astype(X.dtype)
         if not np.any(X @ probe[:d]):
-            return np.eye(n, k, dtype=X.dtype), np.zeros(k, X.dtype), np.eye(k, d, dtype=X.dtype)
+            left = np.eye(n, k, dtype=X.dtype)
+            right = np.eye(k, d, dtype=X.dtype)
+            return left, np.zeros(k, X.dtype), right
         U, s, Vt = svds(X, k=k, v0=probe[:size])
         return U[:, ::-1], s[::-1], Vt[::-1]
     if not isinstance(X, np.ndarray):
@@ -269,7 +277,8 @@ def imputed_svd(data: Data, k: int) -> tuple[Array, Array, Array]:
     w = data.collect(lambda t: t.weights)
     layout = data.layout
     columns = _ratio(layout.column_sums(w * x), layout.column_sums(w)).astype(x.dtype)
-    rows = _ratio(layout.row_sums(w * x), layout.row_sums(w * layout.spread(columns)))
+    expected = w * layout.spread(columns)
+    rows = _ratio(layout.row_sums(w * x), layout.row_sums(expected))
     F = Factors(rows.astype(x.dtype)[:, None], columns[None])
     whole = not layout.sparse and bool((w > 0).all())
     for _ in range(1 if whole else IMPUTATIONS):
@@ -290,7 +299,8 @@ def _sum(layout: Layout, entries: Array, F: Factors) -> Any:
 def _ratio(numerator: Array, denominator: Array) -> Array:
     """Return a quotient, zero where the denominator is not positive."""
     positive = denominator > 0
-    return np.where(positive, numerator / np.where(positive, denominator, 1), 0)
+    quotient = numerator / np.where(positive, denominator, 1)
+    return np.where(positive, quotient, 0)
 
 
 def _positive(F: Factors) -> Factors:

@@ -42,11 +42,13 @@ def first_atoms(
         block = orthonormal(G.adjoint(orthonormal(G @ block)))
     left = orthonormal(G @ block)
     U, s, Vt = np.linalg.svd(G.adjoint(left).T, full_matrices=False)
-    strong = (
-        int((s > (max(STANDS_OUT * s[-1], alpha) if max_rank is None else alpha)).sum()) + BESIDE
-    )
+    least = alpha
+    if max_rank is None:
+        least = max(STANDS_OUT * s[-1], alpha)
+    strong = int((s > least).sum()) + BESIDE
     k = min(strong, len(s), max_rank or len(s))
-    root = np.sqrt(np.maximum((s[:k] - alpha) / curvature, 0.1 * s[:k] / curvature))
+    shrunk = (s[:k] - alpha) / curvature
+    root = np.sqrt(np.maximum(shrunk, 0.1 * s[:k] / curvature))
     return Factors(-(left @ U[:, :k]) * root, root[:, None] * Vt[:k])
 
 

@@ -162,15 +162,16 @@ class RobustSubspace(ConvexEstimator):
         if is_sparse(X):
             S = self._excess(Pattern.of(X).entries(F), X.data)
             return _without_zeros(scipy.sparse.csr_array((S, X.indices, X.indptr), shape=X.shape))
-        return scipy.sparse.csr_array(
-            np.where(np.isnan(X), 0, self._excess(F.dense(), np.where(np.isnan(X), FILLER, X)))
-        )
+        missing = np.isnan(X)
+        S = self._excess(F.dense(), np.where(missing, FILLER, X))
+        return scipy.sparse.csr_array(np.where(missing, 0, S))
 
     def _excess(self, Z: Array, X: Array) -> Array:
         """Return what entries differ from their predictors beyond noise."""
         if self.loss is None:
             S = X - Z
-            return np.where(np.abs(S) > 1e-12 * np.abs(X).max(initial=1.0), S, 0)
+            rounding = 1e-12 * np.abs(X).max(initial=1.0)
+            return np.where(np.abs(S) > rounding, S, 0)
         S = np.zeros_like(Z)
         for columns, robust in self._loss_parts:
             assert isinstance(robust, Robust)

@@ -140,7 +140,8 @@ class Centered:
         if scale:
             deviation = np.where(kept & (varied > 0), varied, 1.0)
         share = kept / deviation
-        data = (X.data - (mean * full)[X.indices]) * share[X.indices] * np.sqrt(stored)
+        centered = X.data - (mean * full)[X.indices]
+        data = centered * share[X.indices] * np.sqrt(stored)
         S = scipy.sparse.csr_array((data, X.indices, X.indptr), X.shape)
         return cls(
             Shifted(S, np.sqrt(w), mean * share * ~full),

@@ -240,7 +240,8 @@ def _largest_signs(Q: Array) -> Array:
     """Return the sign of the largest entry of every column."""
     if not Q.size:
         return np.ones(Q.shape[1])
-    return np.sign(Q[np.abs(Q).argmax(axis=0), np.arange(Q.shape[1])])
+    largest = np.abs(Q).argmax(axis=0)
+    return np.sign(Q[largest, np.arange(Q.shape[1])])
 
 
 def _inverse(G: Array) -> Array:

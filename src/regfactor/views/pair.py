@@ -133,7 +133,8 @@ def _about_means(tables: TablePair, total: float) -> tuple[Array, Array]:
         shift += rest
         sums, G = _about(shift, tables)
         rest = sums[:-1] / total
-    G = scipy.linalg.blas.dsyr(-1.0, sums / np.sqrt(total), a=G, overwrite_a=True)[:-1, :-1]
+    scaled = sums / np.sqrt(total)
+    G = scipy.linalg.blas.dsyr(-1.0, scaled, a=G, overwrite_a=True)[:-1, :-1]
     G = G + G.T
     G.flat[:: len(G) + 1] *= 0.5
     return shift + rest, G

@@ -117,7 +117,8 @@ def _right_vectors_by_gram(X: Shifted) -> tuple[Array, Array]:
     squares = squares[::-1]
     vectors = vectors[:, ::-1]
     # rounding of a Gram matrix: that of all terms that were added and subtracted again
-    total = np.vdot(X.S.data, X.S.data) + (X.u @ X.u) * (X.m @ X.m)
+    entries = X.S.data
+    total = np.vdot(entries, entries) + (X.u @ X.u) * (X.m @ X.m)
     keep = squares > NOISE_FACTOR * np.sqrt(max(n, p)) * EPS * total
     s = np.sqrt(np.maximum(squares, 0))[keep]
     vectors = vectors[:, keep]

@@ -43,7 +43,8 @@ def fitted_values(
     b = fit.intercept.astype(np.float64)[None]
     one = np.ones((len(codes), 1))
     level = fit.level[counted, None]
-    Z = Factors(np.hstack([codes, one, level]), np.vstack([C, b, np.ones_like(b)]))
+    wide = np.hstack([codes, one, level])
+    Z = Factors(wide, np.vstack([C, b, np.ones_like(b)]))
     loss = loss_of_rows(data, Z, rows)
     observed = data
     observed_loss = loss
@@ -60,5 +61,7 @@ def fitted_values(
     constant = 0.0
     if isinstance(inputs.observation.loss, Multinomial):
         constant = level_constant(data, rows)
-    squares = float(learned.weights @ np.square(codes).sum(axis=1) + np.square(C).sum())
-    return FittedValues(loss - constant + problem.alpha / 2 * squares, explained, constant)
+    of_codes = learned.weights @ np.square(codes).sum(axis=1)
+    squares = float(of_codes + np.square(C).sum())
+    objective = loss - constant + problem.alpha / 2 * squares
+    return FittedValues(objective, explained, constant)

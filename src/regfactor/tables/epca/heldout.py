@@ -210,7 +210,8 @@ def _revived(F: Factors, first: Factors, problem: Factored) -> Factors:
     codes[:, alive] = F.codes[:, alive]
     C = first.C * REVIVED_SHARE
     C[alive] = F.C[alive]
-    return Factors(np.hstack([codes[:, :k], F.codes[:, have:]]), np.vstack([C[:k], F.C[have:]]))
+    codes = np.hstack([codes[:, :k], F.codes[:, have:]])
+    return Factors(codes, np.vstack([C[:k], F.C[have:]]))
 
 
 def _sizes(F: Factors, count: int) -> Array:
