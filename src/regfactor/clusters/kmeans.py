@@ -108,6 +108,11 @@ class BregmanKMeans(
         Under `Mahalanobis(covariance=S)` S is kept, and the objective is `inertia_` plus
         W/2 log det S.
 
+    See Also
+    --------
+    BregmanMixture : The same clusters with shares of every row in each.
+    BregmanNormalizedCut : Clusters by affinities between rows.
+
     Notes
     -----
     Values on the boundary of a domain (zeros under "kl", 0 and 1 under "bernoulli") are

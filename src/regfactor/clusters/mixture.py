@@ -83,6 +83,11 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
         `BregmanKMeans`.
     converged_ : bool
 
+    See Also
+    --------
+    BregmanKMeans : Every row in one cluster.
+    ExponentialFamilyPCA : Codes of rows under the same families.
+
     Notes
     -----
     Sparse tables are not accepted: scikit-learn's checks of sparse tables take an estimator with

@@ -101,6 +101,11 @@ class BregmanNormalizedCut(ClusterMixin, ClusterEstimator):
         sum above.
     degrees_ : ndarray of shape (n_samples,)
 
+    See Also
+    --------
+    BregmanKMeans : Clusters by distances from centers.
+    sklearn.cluster.SpectralClustering : The relaxation alone.
+
     Examples
     --------
     >>> import numpy as np

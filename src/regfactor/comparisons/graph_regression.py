@@ -166,6 +166,11 @@ class LaplacianRegression(GraphRegressor):
     residual_ : float
         Relative residual at their end.
 
+    See Also
+    --------
+    LaplacianRLS : The same penalty for functions of a kernel.
+    HessianRegression, ParallelFieldRegression : Other measures of smoothness.
+
     Examples
     --------
     >>> import numpy as np

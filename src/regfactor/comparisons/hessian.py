@@ -47,6 +47,11 @@ class HessianRegression(GraphRegressor):
     residual_ : float
         Relative residual at their end.
 
+    See Also
+    --------
+    ParallelFieldRegression, LaplacianRegression : Other measures of smoothness.
+    SNFRegressor : The library's model for few targets.
+
     Examples
     --------
     >>> import numpy as np

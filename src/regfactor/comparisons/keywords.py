@@ -41,6 +41,10 @@ class KeywordVote(ClassifierMixin, BaseEstimator):
     transduction_ : ndarray of shape (n_samples,)
         The class of every training row, given ones kept.
 
+    See Also
+    --------
+    ExpectationSVC : Learns from the same statements, and from the words that go with them.
+
     Examples
     --------
     >>> from regfactor.baselines import KeywordVote

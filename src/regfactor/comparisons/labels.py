@@ -31,6 +31,10 @@ class AlternatingLabels(ConvexFactorClassifier):
         As in `ConvexFactorClassifier`, with its attributes and methods. `tol` is the relative fall
         of the objective in a sweep that ends the descent; losses must be smooth.
 
+    See Also
+    --------
+    ConvexFactorClassifier : The same objective at its global optimum.
+
     Examples
     --------
     >>> from regfactor.baselines import AlternatingLabels
@@ -94,6 +98,10 @@ class StagedLabels(AlternatingLabels):
     both stages together, the one of `ConvexFactorClassifier`. Codes of labeled training rows are
     scored again at the end, labels and all, as in the other estimators; that can only lower it.
 
+    See Also
+    --------
+    ConvexFactorClassifier : Both stages at once, at the global optimum.
+
     Examples
     --------
     >>> from regfactor.baselines import StagedLabels
@@ -122,6 +130,10 @@ class MatrixCompletionLabels(ConvexFactorClassifier):
         lambda.
     loss, reconstruction_loss, ...
         As in `ConvexFactorClassifier`, with its attributes and methods.
+
+    See Also
+    --------
+    ConvexFactorClassifier : A bound of its own for inputs and labels.
 
     Examples
     --------

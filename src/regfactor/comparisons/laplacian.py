@@ -145,6 +145,11 @@ class LaplacianRLS(LaplacianMachine):
     n_iter_ : int
         Steps of conjugate gradients; 1 without them.
 
+    See Also
+    --------
+    LaplacianSVM : With a hinge loss.
+    LaplacianRegression : Without a kernel.
+
     Examples
     --------
     >>> import numpy as np
@@ -279,6 +284,11 @@ class LaplacianSVM(ClassifierMixin, LaplacianMachine):
         As in `LaplacianRLS`.
     n_iter_ : int
         Steps of the machine that took most.
+
+    See Also
+    --------
+    LaplacianRLS : With a squared loss, for targets too.
+    ExpectationSVC : A machine that learns from unlabeled rows by expectations.
 
     Examples
     --------

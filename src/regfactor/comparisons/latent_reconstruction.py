@@ -21,6 +21,10 @@ class LinearLatentReconstruction(SNFRegressor):
     max_iter, clip, scale, tol, time_limit, verbose, random_state, callback
         As in `SNFRegressor`, with its attributes and methods.
 
+    See Also
+    --------
+    SNFRegressor : The nonlinear model that it is compared with.
+
     Examples
     --------
     >>> import numpy as np

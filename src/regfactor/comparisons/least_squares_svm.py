@@ -42,6 +42,11 @@ class LeastSquaresSVM(MultiOutputMixin, RegressorMixin, KernelMachine):
     objective_ : float
         Summed over outputs.
 
+    See Also
+    --------
+    SNFRegressorCV : Averages such machines with latent models.
+    sklearn.kernel_ridge.KernelRidge : Without an intercept.
+
     Examples
     --------
     >>> import numpy as np

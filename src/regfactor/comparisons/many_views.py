@@ -201,6 +201,10 @@ class MultiViewRelaxation(ConvexEstimator):
     view_weight_ : ndarray of shape (n_views,)
         The weights eta.
 
+    See Also
+    --------
+    TwoViewSubspace : Two views, for which the relaxation is exact.
+
     Examples
     --------
     >>> import numpy as np

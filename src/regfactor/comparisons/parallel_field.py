@@ -43,6 +43,11 @@ class ParallelFieldRegression(GraphRegressor):
     residual_ : float
         Relative residual at their end.
 
+    See Also
+    --------
+    HessianRegression, LaplacianRegression : Other measures of smoothness.
+    SNFRegressor : The library's model for few targets.
+
     Examples
     --------
     >>> import numpy as np

@@ -62,6 +62,10 @@ class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
         The class of every training row, given ones kept.
     n_iter_ : int
 
+    See Also
+    --------
+    ConvexFactorClassifier : Codes of inputs and labels at the global optimum.
+
     Examples
     --------
     >>> from regfactor.baselines import SparseCodingLabels

@@ -71,6 +71,10 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
         With a linear kernel; `dual_coef_` of the training rows, or of the landmarks, with others.
     intercept_ : float or ndarray
 
+    See Also
+    --------
+    SNFRegressor : The library's model for few targets.
+
     Examples
     --------
     >>> import numpy as np

@@ -35,6 +35,10 @@ class SingleViewSubspace(TwoViewSubspace):
     alpha, bounds, loss, n_first, scale, ...
         As in `TwoViewSubspace`, with its attributes and methods.
 
+    See Also
+    --------
+    TwoViewSubspace : A bound of its own for each view.
+
     Examples
     --------
     >>> from regfactor.baselines import SingleViewSubspace
@@ -113,6 +117,10 @@ class LocalTwoView(TwoViewSubspace):
     alpha, bounds, loss, n_first, scale, ...
         As in `TwoViewSubspace`, with its attributes and methods. `tol` is the relative fall of the
         objective in a sweep that ends the descent; losses must be smooth.
+
+    See Also
+    --------
+    TwoViewSubspace : The same objective at its global optimum.
 
     Examples
     --------

@@ -72,6 +72,11 @@ class FactorModel(FactorEstimator):
     rank_ : int
         Number of atoms of a local fit.
 
+    See Also
+    --------
+    ConvexSubspace : The squared loss with a trace norm.
+    regfactor.atlas : Which classical algorithm is which factor model.
+
     Examples
     --------
     >>> import numpy as np

@@ -34,6 +34,11 @@ class SubspaceImputer(ConvexSubspace):
     callback
         As in `ConvexSubspace`, which describes all of them.
 
+    See Also
+    --------
+    ConvexSubspace : The model behind it, with codes and components.
+    sklearn.impute.IterativeImputer : Regresses each column on the others.
+
     Examples
     --------
     >>> import numpy as np

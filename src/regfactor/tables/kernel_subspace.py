@@ -107,6 +107,11 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
     objective_ : float
         The objective at Phi.
 
+    See Also
+    --------
+    ConvexSubspace : The same without a kernel, with missing entries.
+    sklearn.decomposition.KernelPCA : Without a penalty.
+
     Examples
     --------
     >>> import numpy as np

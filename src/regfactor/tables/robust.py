@@ -64,6 +64,11 @@ class RobustSubspace(ConvexEstimator):
         S on the training table.
     beta_ : float
 
+    See Also
+    --------
+    ConvexSubspace : For tables without gross errors.
+    regfactor.tables.outliers.gross_outliers : Flags cells that lie far off a robust fit.
+
     Examples
     --------
     >>> import numpy as np

@@ -83,6 +83,12 @@ class ConvexSubspace(ConvexEstimator):
     certificate_ : Certificate
         `str(certificate_)` says in one sentence how far the fit can be from the optimum.
 
+    See Also
+    --------
+    SubspaceImputer : Fills missing entries, as a step of a pipeline.
+    RobustSubspace : The same for tables with gross errors.
+    FactorModel : Any loss, norm and penalties.
+
     Notes
     -----
     A frame may mix columns. Under `loss="auto"`, numbers get the squared loss after robust

@@ -64,6 +64,11 @@ class CanonicalCorrelation(TwoTableEstimator):
     objective_ : float
         Minus the trace that is maximized, in sums over rows.
 
+    See Also
+    --------
+    TwoViewSubspace : Shared codes of two views with missing entries, at the global optimum.
+    ReducedRankRegression : Prediction of the second view from the first.
+
     Examples
     --------
     >>> import numpy as np

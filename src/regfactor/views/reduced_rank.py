@@ -114,6 +114,11 @@ class ReducedRankRegression(TwoTableEstimator):
     objective_ : float
         The objective at the solution.
 
+    See Also
+    --------
+    CanonicalCorrelation : Directions in which two views correlate most.
+    TwoViewSubspace : Shared codes that reconstruct both views.
+
     Examples
     --------
     >>> import numpy as np

@@ -95,6 +95,11 @@ class TwoViewSubspace(TwoViewEstimator):
     certificate_ : Certificate
         `str(certificate_)` states in one sentence how far the fit can be from the optimum.
 
+    See Also
+    --------
+    CanonicalCorrelation : Directions in which two complete views correlate most.
+    ConvexFactorClassifier : The same norm with labels as the second view.
+
     Notes
     -----
     Fitted to two tables, the first is the one by which scikit-learn counts features, and

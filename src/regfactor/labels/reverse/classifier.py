@@ -180,6 +180,11 @@ class ReverseClassifier(ClassifierMixin, Estimator):
     objective_, status_, n_iter_, history_
         What was minimized, and how the run went.
 
+    See Also
+    --------
+    ReverseRegressor : The same idea with numbers for targets.
+    ExpectationSVC : Learns from statements about unlabeled rows.
+
     Examples
     --------
     >>> import numpy as np

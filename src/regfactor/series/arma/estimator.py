@@ -146,6 +146,11 @@ class RegularizedARMA(Estimator):
     certificate_ : Certificate
     status_, n_iter_, history_, solver_
 
+    See Also
+    --------
+    regfactor.sktime.RegularizedARMAForecaster : The same model in the interface of sktime.
+    regfactor.plots.ForecastDisplay : Draws its forecasts.
+
     Notes
     -----
     Missing values (NaN) are tolerated: they are filled on straight lines, and by turns of
