@@ -143,7 +143,14 @@ def _reverse(d: int, kernel: str | None, **weights: float) -> Any:
 
 
 def _convex(d: int, alpha: float, reconstruction_weight: float, bound: float) -> Any:
-    return ConvexFactorRegressor(alpha, reconstruction_weight, bounds=(1.0, bound), tol=1e-2)
+    return ConvexFactorRegressor(
+        alpha=alpha,
+        reconstruction_weight=reconstruction_weight,
+        bounds=(1.0, bound),
+        scale=False,
+        readout="components",
+        tol=1e-2,
+    )
 
 
 def plain(kind: Callable[..., Any], **fixed: Any) -> Callable[..., Any]:

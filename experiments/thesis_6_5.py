@@ -74,7 +74,10 @@ class Table65(Experiment):
             np.where(kept, y, -1),
             {"reconstruction_weight": cell["weight"], "fit_intercept": False},
         )
-        seconds, best = cpu(lambda: ConvexFactorClassifier(ALPHA, **same, tol=TOL).fit(X, partial))
+        paper = {"alpha": ALPHA, "scale": False, "readout": "components"}
+        seconds, best = cpu(
+            lambda: ConvexFactorClassifier(**paper, **same, tol=TOL).fit(X, partial)
+        )
         rank, watch = max(best.codes_.shape[1], 1), Watch(LONGER * seconds)
         started = {"random_state": cell["repeat"], "tol": 0.1 * TOL, "max_iter": 10**6}
         alternating_seconds, alternating = cpu(

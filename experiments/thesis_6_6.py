@@ -63,7 +63,8 @@ class PerRow:
 
 def convex(**parameters: Any) -> PerRow:
     """Return S-RFM."""
-    return PerRow(ConvexFactorClassifier, bounds=BOUNDS, tol=TOL, max_iter=STEPS, **parameters)
+    paper = {"bounds": BOUNDS, "scale": False, "readout": "components"}
+    return PerRow(ConvexFactorClassifier, tol=TOL, max_iter=STEPS, **paper, **parameters)
 
 
 def local(model: Callable[..., Any], **parameters: Any) -> PerRow:

@@ -297,7 +297,7 @@ EXEMPT = dict.fromkeys(
     ["BregmanKMeans", "BregmanMixture", "BregmanNormalizedCut"], RANDOM_START
 ) | {
     "ReverseClassifier": MARKER,
-    "ConvexFactorClassifier": MARKER,
+    "ConvexFactorClassifier": MARKER | FOLDS,
     "ExpectationSVC": MARKER,
     "SNFRegressor": ROUNDING,
     "SNFRegressorCV": FOLDS | NO_ITERATION,

@@ -26,8 +26,8 @@ SUBSPACE = {
     "max_rank": None,
 }
 LABELS = {
-    "alpha": 0.02,
-    "reconstruction_weight": 1.0,
+    "alpha_share": "auto",
+    "reconstruction_weight": "auto",
     "loss": "logistic",
     "reconstruction_loss": "squared",
 }

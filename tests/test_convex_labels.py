@@ -53,6 +53,17 @@ def test_scikit_learn_checks_pass_for_the_comparators(estimator, check):
     check(estimator)
 
 
+def paper_classifier(alpha=0.02, reconstruction_weight=1.0, **more):
+    """The model as the thesis has it: raw inputs, predictions by the label components."""
+    given = {"alpha": alpha, "reconstruction_weight": reconstruction_weight, **more}
+    return ConvexFactorClassifier(**given, scale=False, readout="components")
+
+
+def paper_regressor(alpha=0.02, reconstruction_weight=1.0, **more):
+    given = {"alpha": alpha, "reconstruction_weight": reconstruction_weight, **more}
+    return ConvexFactorRegressor(**given, scale=False, readout="components")
+
+
 def rows(seed=0, n=60, d=7, labeled=0.6):
     """Low-rank inputs, binary labels of all rows, and the same with -1 where they are not given."""
     return make_low_rank_labels(n, d, 2, labeled=labeled, random_state=seed)[:3]
@@ -70,7 +81,7 @@ def gauge_of(model, bounds=(1.0, 1.0)):
 def test_the_objective_is_mean_label_loss_and_mean_reconstruction_and_the_norm(bounds):
     X, _, y = rows()
     X = np.where(rng(1).random(X.shape) < 0.1, np.nan, X)
-    model = ConvexFactorClassifier(0.02, 2.0, bounds=bounds, **EXACT).fit(X, y)
+    model = paper_classifier(0.02, 2.0, bounds=bounds, **EXACT).fit(X, y)
     Zx = model.codes_ @ model.components_
     z = (model.codes_ @ model.label_components_)[:, 0] + model.label_intercept_[0]
     given = y >= 0
@@ -100,7 +111,7 @@ def test_the_optimum_is_that_of_the_semidefinite_program(intercept):
     )
     conic = cp.Problem(cp.Minimize(objective), [cp.trace(B[:d, :d]) <= s, B[d, d] <= s])
     conic.solve(solver=cp.CLARABEL)
-    model = ConvexFactorClassifier(alpha, w, fit_intercept=intercept, **EXACT).fit(X, y)
+    model = paper_classifier(alpha, w, fit_intercept=intercept, **EXACT).fit(X, y)
     assert model.objective_ == pytest.approx(conic.value, rel=1e-5)
     assert model.objective_ - model.gap_ <= conic.value * (1 + 1e-6)
     assert model.relative_gap_ <= 1e-7
@@ -108,7 +119,7 @@ def test_the_optimum_is_that_of_the_semidefinite_program(intercept):
 
 def test_bounds_hold_in_both_views():
     X, _, y = rows(3)
-    model = ConvexFactorClassifier(0.005, bounds=(0.5, 2.0), **EXACT).fit(X, y)
+    model = paper_classifier(0.005, bounds=(0.5, 2.0), **EXACT).fit(X, y)
     assert np.linalg.norm(model.components_, axis=1).max() <= 0.5 * (1 + 1e-12)
     assert np.linalg.norm(model.label_components_, axis=1).max() <= 2.0 * (1 + 1e-12)
 
@@ -137,7 +148,7 @@ def test_the_sparse_variant_is_solved_by_one_atom_for_each_row():
 )
 def test_unlabeled_training_rows_and_new_rows_are_scored_alike(loss):
     X, _, partial = rows(5, n=90)
-    model = ConvexFactorClassifier(0.003, 5.0, loss=loss, tol=1e-5, max_iter=20_000).fit(X, partial)
+    model = paper_classifier(0.003, 5.0, loss=loss, tol=1e-5, max_iter=20_000).fit(X, partial)
     free = partial < 0
     np.testing.assert_allclose(model.transform(X[free]), model.codes_[free], atol=1e-6)
     assert np.array_equal(model.predict(X[free]), model.transduction_[free])
@@ -148,14 +159,14 @@ def test_probabilities_sum_to_one_and_agree_with_the_classes():
     X, y, _ = rows(6, n=120)
     three = y + (X[:, 0] > 0)
     for loss in ("logistic", "softmax"):
-        model = ConvexFactorClassifier(0.005, loss=loss).fit(X, three)
+        model = paper_classifier(0.005, loss=loss).fit(X, three)
         P = model.predict_proba(X)
         np.testing.assert_allclose(P.sum(axis=1), 1)
         assert np.array_equal(model.classes_[P.argmax(axis=1)], model.predict(X))
         assert model.decision_function(X).shape == (120, 3)
-    binary = ConvexFactorClassifier(0.005).fit(X, y)
+    binary = paper_classifier(0.005).fit(X, y)
     np.testing.assert_allclose(binary.predict_proba(X)[:, 1], expit(binary.decision_function(X)))
-    assert not hasattr(ConvexFactorClassifier(loss="squared"), "predict_proba")
+    assert not hasattr(paper_classifier(loss="squared"), "predict_proba")
 
 
 @pytest.mark.parametrize("marker", [-1, None, float("nan"), ""])
@@ -189,11 +200,11 @@ def test_targets_of_a_regression_are_imputed_one_by_one():
     codes = random.normal(size=(60, 2))
     X, Y = codes @ random.normal(size=(2, 6)), codes @ random.normal(size=(2, 3)) + 4.0
     known = random.random(Y.shape) < 0.6
-    model = ConvexFactorRegressor(1e-4, tol=1e-5).fit(X, np.where(known, Y, np.nan))
+    model = paper_regressor(1e-4, tol=1e-5).fit(X, np.where(known, Y, np.nan))
     assert np.array_equal(model.transduction_[known], Y[known])
     assert np.abs(model.transduction_[~known] - Y[~known]).max() < 0.2
     assert np.linalg.norm(model.predict(X) - Y) < 0.05 * np.linalg.norm(Y - 4)
-    one = ConvexFactorRegressor(1e-4).fit(X, pd.Series(Y[:, 0]))
+    one = paper_regressor(1e-4).fit(X, pd.Series(Y[:, 0]))
     assert one.predict(X).shape == one.transduction_.shape == (60,)
 
 
@@ -203,7 +214,7 @@ def test_unlabeled_rows_help_where_inputs_are_of_low_rank():
         X, y, _, _ = make_low_rank_labels(150, 30, 2, noise=4.0, random_state=seed)
         partial = np.where(np.arange(150) < 20, y, -1)
         fits = [
-            ConvexFactorClassifier(0.005, 2.0, tol=1e-6).fit(*data)
+            paper_classifier(0.005, 2.0, tol=1e-6).fit(*data)
             for data in ((X, partial), (X[:20], y[:20]))
         ]
         errors.append([np.mean(m.predict(X[20:]) != y[20:]) for m in fits])
@@ -218,9 +229,7 @@ def test_labels_are_followed_by_unlabeled_rows_where_their_bound_leaves_room():
         X, y, partial = rows(seed, n=90)
         free = partial < 0
         for bound, found in right.items():
-            model = ConvexFactorClassifier(0.003, 5.0, bounds=(1.0, bound), tol=1e-3).fit(
-                X, partial
-            )
+            model = paper_classifier(0.003, 5.0, bounds=(1.0, bound), tol=1e-3).fit(X, partial)
             found.append(np.mean(model.transduction_[free] == y[free]))
             assert model.relative_gap_ <= 1e-3
     assert np.mean(right[3.0]) > np.mean(right[1.0]) + 0.03
@@ -232,9 +241,7 @@ def test_targets_in_large_units_need_a_bound_in_those_units():
     y = 50 * X[:, 0]
     partial = np.where(np.arange(80) < 40, y, np.nan)
     errors = [
-        np.linalg.norm(
-            ConvexFactorRegressor(1e-3, bounds=(1.0, bound)).fit(X, partial).transduction_ - y
-        )
+        np.linalg.norm(paper_regressor(1e-3, bounds=(1.0, bound)).fit(X, partial).transduction_ - y)
         for bound in (1.0, 50.0)
     ]
     assert errors[1] < 0.05 * np.linalg.norm(y[40:]) < errors[0]
@@ -242,19 +249,20 @@ def test_targets_in_large_units_need_a_bound_in_those_units():
 
 def test_the_strength_is_chosen_by_labels_held_out():
     X, _, y = rows(10, n=150)
-    model = ConvexFactorClassifier("auto", random_state=0).fit(X, y)
+    model = paper_classifier("auto", random_state=0).fit(X, y)
     assert model.validation_loss_.argmin() == np.flatnonzero(model.alphas_ == model.alpha_)[0]
     assert model.alphas_[0] > model.alpha_
     with pytest.raises(ValueError, match="only one labeled"):
-        ConvexFactorRegressor("auto").fit(X, np.where(np.arange(150) == 0, 1.0, np.nan))
+        paper_regressor("auto").fit(X, np.where(np.arange(150) == 0, 1.0, np.nan))
 
 
 @pytest.mark.filterwarnings("ignore:.*did not converge")
+@pytest.mark.filterwarnings("ignore:.*predicts the same for every row")
 def test_the_time_limit_bounds_the_choice_of_the_strength():
     X, _, y = rows(10, n=400, d=60)
     started = time.perf_counter()
     with pytest.warns(ConvergenceWarning, match="time_limit ended the search"):
-        model = ConvexFactorClassifier("auto", time_limit=1e-3, random_state=0).fit(X, y)
+        model = paper_classifier("auto", time_limit=1e-3, random_state=0).fit(X, y)
     assert len(model.alphas_) == 1
     assert time.perf_counter() - started < 5
 
@@ -262,7 +270,7 @@ def test_the_time_limit_bounds_the_choice_of_the_strength():
 def test_holes_in_the_inputs_are_filled():
     X, _, y = rows(11, n=100)
     holes = rng(0).random(X.shape) < 0.2
-    model = ConvexFactorClassifier(1e-3, 10.0).fit(np.where(holes, np.nan, X), y)
+    model = paper_classifier(1e-3, 10.0).fit(np.where(holes, np.nan, X), y)
     whole = model.complete(pd.DataFrame(np.where(holes, np.nan, X)))
     assert isinstance(whole, pd.DataFrame)
     filled = whole.to_numpy()
@@ -273,10 +281,8 @@ def test_holes_in_the_inputs_are_filled():
 def test_weights_of_rows_stand_for_repeated_rows():
     X, _, y = rows(12)
     times = rng(1).integers(0, 3, len(y))
-    weighted = ConvexFactorClassifier(0.01, **EXACT).fit(X, y, sample_weight=times)
-    repeated = ConvexFactorClassifier(0.01, **EXACT).fit(
-        np.repeat(X, times, axis=0), np.repeat(y, times)
-    )
+    weighted = paper_classifier(0.01, **EXACT).fit(X, y, sample_weight=times)
+    repeated = paper_classifier(0.01, **EXACT).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
     assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-7)
     np.testing.assert_allclose(
         weighted.decision_function(X), repeated.decision_function(X), atol=1e-4
@@ -296,8 +302,128 @@ def test_absent_entries_of_sparse_inputs_are_zeros():
 
 def test_it_stands_in_pipelines():
     X, y, _ = rows(14, n=150)
-    model = make_pipeline(StandardScaler(), ConvexFactorClassifier(0.005))
+    model = make_pipeline(StandardScaler(), paper_classifier(0.005))
     assert cross_val_score(model, X, y, cv=3).mean() > 0.7
+
+
+# --- the defaults ------------------------------------------------------------------------------------------------------
+
+
+def few(seed, n_labels, n=200, d=12):
+    """Inputs of rank three, and the rows of which the labels are given."""
+    random = rng(seed)
+    X = random.normal(size=(n, 3)) @ random.normal(size=(3, d)) + 0.5 * random.normal(size=(n, d))
+    return X, np.arange(n) < n_labels
+
+
+def test_defaults_do_not_depend_on_the_units_of_inputs_and_targets():
+    X, given = few(0, 30)
+    y = X[:, 0] - X[:, 1]
+    units = 10.0 ** rng(1).integers(-4, 5, X.shape[1])
+    plain = ConvexFactorRegressor(tol=1e-6).fit(X, np.where(given, y, np.nan))
+    scaled = ConvexFactorRegressor(tol=1e-6).fit(
+        X * units + 7 * units, np.where(given, 1e3 * y - 50, np.nan)
+    )
+    assert scaled.alpha_share_ == pytest.approx(plain.alpha_share_)
+    np.testing.assert_allclose(
+        scaled.transduction_, 1e3 * plain.transduction_ - 50, rtol=1e-4, atol=1.0
+    )
+    # components, intercepts and reconstructions are in the units of the inputs
+    np.testing.assert_allclose(
+        scaled.inverse_transform(scaled.transform(X * units + 7 * units)),
+        (plain.inverse_transform(plain.transform(X)) + 7) * units,
+        rtol=1e-3,
+        atol=1e-6,
+    )
+    classes = ConvexFactorClassifier().fit(X, np.where(given, y > 0, -1))
+    same = ConvexFactorClassifier().fit(X * units, np.where(given, y > 0, -1))
+    assert np.array_equal(same.transduction_, classes.transduction_)
+
+
+def test_targets_of_a_line_are_predicted_where_the_published_setting_gives_up():
+    X, given = few(2, 20)
+    y = 50 + 8 * X[:, 0]
+    partial = np.where(given, y, np.nan)
+    found = ConvexFactorRegressor().fit(X, partial)
+    published = paper_regressor().fit(X, partial)
+    error = np.mean((found.transduction_ - y)[~given] ** 2) / y.var()
+    assert error < 0.2 < np.mean((published.transduction_ - y)[~given] ** 2) / y.var()
+    np.testing.assert_allclose(found.predict(X)[~given], found.transduction_[~given], rtol=1e-6)
+
+
+def test_the_default_classifier_learns_what_the_published_setting_does_not():
+    right = {"default": [], "published": [], "logistic": []}
+    for seed in range(4):
+        X, given = few(seed, 30, n=300)
+        codes = np.digitize(X[:, 0] + X[:, 3], [-1.0, 1.0])
+        partial = np.where(given, codes, -1)
+        models = {
+            "default": ConvexFactorClassifier().fit(X, partial),
+            "published": paper_classifier().fit(X, partial),
+        }
+        for name, model in models.items():
+            right[name].append(np.mean(model.transduction_[~given] == codes[~given]))
+        alone = LogisticRegression(max_iter=1000).fit(X[given], codes[given])
+        right["logistic"].append(np.mean(alone.predict(X[~given]) == codes[~given]))
+    assert np.mean(right["default"]) > np.mean(right["published"]) + 0.05
+    assert np.mean(right["default"]) > np.mean(right["logistic"]) - 0.03
+
+
+def test_inputs_pull_five_times_as_hard_as_labels_by_default():
+    X, given = few(3, 40)
+    y = (X[:, 0] > 0).astype(int)
+    model = ConvexFactorClassifier(bounds=(2.0, 3.0), alpha_share=0.3).fit(
+        X, np.where(given, y, -1)
+    )
+    scaled = StandardScaler().fit_transform(X)
+    labels = np.linalg.norm(y[given] - y[given].mean()) / given.sum()
+    inputs = np.linalg.norm(scaled, 2) / X.size
+    expected = 5 * (3.0 / 2.0) * labels / inputs
+    assert model.reconstruction_weight_ == pytest.approx(expected, rel=1e-6)
+    assert model.alpha_ == pytest.approx(0.3 * model.alpha_max_)
+
+
+def test_probabilities_are_calibrated_by_held_out_labels():
+    claimed, true = [], []
+    for seed in range(6):
+        X, given = few(seed, 40, n=400)
+        noisy = X[:, 0] + 2.5 * rng(seed + 50).normal(size=len(X))
+        y = (noisy > 0).astype(int)
+        model = ConvexFactorClassifier().fit(X, np.where(given, y, -1))
+        P = model.predict_proba(X[~given])
+        claimed.append(P.max(axis=1).mean())
+        true.append(np.mean(model.predict(X[~given]) == y[~given]))
+    assert abs(np.mean(claimed) - np.mean(true)) < 0.07
+
+
+def test_a_fit_that_predicts_a_constant_warns():
+    X, given = few(4, 30)
+    partial = np.where(given, X[:, 0], np.nan)
+    with pytest.warns(UserWarning, match="predicts the same for every row: it has no component"):
+        ConvexFactorRegressor(alpha_share=1.0).fit(X, partial)
+    labels = np.where(given, X[:, 0] > -1.0, -1)
+    with pytest.warns(UserWarning, match="predicts the same for every row"):
+        paper_classifier(0.5).fit(X, labels)
+
+
+def test_weights_act_as_counts_in_the_choice_of_the_share_and_in_the_regression():
+    X, given = few(5, 30)
+    y = np.where(given, X[:, 0] + X[:, 1], np.nan)
+    times = rng(2).integers(0, 3, len(y))
+    weighted = ConvexFactorRegressor(tol=1e-6).fit(X, y, sample_weight=times)
+    repeated = ConvexFactorRegressor(tol=1e-6).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    assert weighted.alpha_share_ == pytest.approx(repeated.alpha_share_, rel=1e-6)
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-4)
+
+
+def test_robust_losses_are_scaled_robustly_and_links_keep_their_components():
+    X, given = few(6, 40)
+    X[60, 0] = 1e6
+    y = np.where(given, X[:, 1], np.nan)
+    model = ConvexFactorRegressor(reconstruction_loss="huber", tol=1e-3).fit(X, y)
+    assert np.mean((model.predict(X) - X[:, 1])[~given] ** 2) < 0.5 * X[:, 1].var()
+    counts = np.where(given, rng(7).poisson(np.exp(0.3 * X[:, 1])), np.nan)
+    assert np.all(ConvexFactorRegressor(loss="poisson", tol=1e-3).fit(X, counts).predict(X) > 0)
 
 
 # --- the comparators --------------------------------------------------------------------------------------------------
@@ -307,7 +433,7 @@ def test_it_stands_in_pipelines():
 def test_global_is_never_above_alternating_and_that_never_far_from_staged(weight):
     X, _, y = rows(15, n=100, d=10)
     same = {"reconstruction_weight": weight, "fit_intercept": False}
-    best = ConvexFactorClassifier(**same, **EXACT).fit(X, y)
+    best = paper_classifier(**same, **EXACT).fit(X, y)
     alternating = AlternatingLabels(10, **same, tol=1e-7, random_state=0).fit(X, y)
     staged = StagedLabels(10, **same, tol=1e-7, random_state=0).fit(X, y)
     assert best.objective_ <= alternating.objective_ * (1 + 1e-7)

@@ -68,11 +68,13 @@ class AlternatingLabels(ConvexFactorClassifier):
         callback: Any = None,
     ) -> None:
         super().__init__(
-            alpha,
-            reconstruction_weight,
-            loss,
-            reconstruction_loss,
-            bounds,
+            reconstruction_weight=reconstruction_weight,
+            loss=loss,
+            reconstruction_loss=reconstruction_loss,
+            bounds=bounds,
+            alpha=alpha,
+            scale=False,
+            readout="components",
             fit_intercept=fit_intercept,
             unlabeled=unlabeled,
             sparse_zeros=sparse_zeros,
@@ -151,6 +153,8 @@ class MatrixCompletionLabels(ConvexFactorClassifier):
     }
     bounds = (1.0, 1.0)
     reconstruction_weight = 1.0
+    scale = False
+    readout = "components"
 
     def __init__(
         self,

@@ -160,9 +160,9 @@ def _classifiers(task: LabeledTask, random_state: int) -> Candidates:
     )
     convex = Candidate(
         "convex factors",
-        ConvexFactorClassifier(bounds=(1.0, 3.0), random_state=random_state),
+        ConvexFactorClassifier(random_state=random_state),
         unlabeled=True,
-        code=f"ConvexFactorClassifier(bounds=(1.0, 3.0), random_state={random_state})",
+        code=f"ConvexFactorClassifier(random_state={random_state})",
     )
     supervised = Candidate(
         "logistic regression",
@@ -182,9 +182,9 @@ def _regressors(random_state: int) -> Candidates:
     )
     convex = Candidate(
         "convex factors",
-        ConvexFactorRegressor(bounds=(1.0, 3.0), random_state=random_state),
+        ConvexFactorRegressor(random_state=random_state),
         unlabeled=True,
-        code=f"ConvexFactorRegressor(bounds=(1.0, 3.0), random_state={random_state})",
+        code=f"ConvexFactorRegressor(random_state={random_state})",
     )
     supervised = Candidate(
         "ridge regression",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.factors import FactorPoint
 from regfactor.core.loop import Solution
-from regfactor.core.params import Array, is_option
+from regfactor.core.params import Array, is_option, warn
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.factor_estimator import TableInputs
 from regfactor.fitting.inputs import as_float_table, codes_of, filled, row_weights
-from regfactor.fitting.parameters import POSITIVE
+from regfactor.fitting.parameters import AUTO, POSITIVE, NumberInterval
 from regfactor.fitting.scoring import Scoring
 from regfactor.fitting.side_by_side import Units, with_missing_as_nan
 from regfactor.fitting.two_view_estimator import TWO_VIEW_CONSTRAINTS, TwoViewEstimator
-from regfactor.labels.convex.selection import select_by_labels
+from regfactor.labels.convex.scaling import Scaling, scaling_of
+from regfactor.labels.convex.selection import Readout, select_by_labels, select_share
 from regfactor.losses import LOSSES, Loss, as_loss
+from regfactor.penalties import Trace
 from regfactor.problems import Convex, Design
+from regfactor.problems.convex import convex
+
+# by how much inputs pull harder than labels at zero under reconstruction_weight="auto"
+PULL_RATIO = 5.0
 
 CONVEX_LABEL_CONSTRAINTS: dict[str, list[Any]] = {
     **TWO_VIEW_CONSTRAINTS,
@@ -31,13 +38,33 @@ CONVEX_LABEL_CONSTRAINTS: dict[str, list[Any]] = {
     "reconstruction_loss": [StrOptions(set(LOSSES)), Loss],
     "reconstruction_weight": [POSITIVE],
 }
+CONVEX_FACTOR_CONSTRAINTS: dict[str, list[Any]] = {
+    **CONVEX_LABEL_CONSTRAINTS,
+    "alpha_share": [NumberInterval(Real, 0, 1, closed="right"), AUTO],
+    "reconstruction_weight": [POSITIVE, AUTO],
+    "alpha": [POSITIVE, AUTO, None],
+    "scale": ["boolean"],
+    "readout": [StrOptions({"regression", "components"})],
+}
 
 
 @dataclass(frozen=True)
 class LabelInputs(TableInputs):
-    """Inputs and columns of labels side by side, and the labels as they were given."""
+    """Inputs and columns of labels side by side, and the labels as they were given.
+
+    The table is in the scale of the fit.
+    """
 
     labels: Any
+
+    @property
+    def weights(self) -> Array:
+        """The weights of all rows, zero where they are not learned from."""
+        weights = np.ones(len(self.table))
+        if self.rows is not None:
+            weights[~self.counted] = 0.0
+            weights[self.counted] = self.rows
+        return weights
 
 
 @dataclass(frozen=True)
@@ -53,8 +80,11 @@ class Counts:
 class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
     """A model of inputs and labels side by side, which scores new rows by their inputs."""
 
-    _parameter_constraints = CONVEX_LABEL_CONSTRAINTS
+    _parameter_constraints = CONVEX_FACTOR_CONSTRAINTS
     _score: Scoring
+    # the ridge regression whose evidence chooses alpha_share
+    _judge: Readout
+    _readout: Any = None
 
     @abc.abstractmethod
     def _read_labels(self, y: Any, X: Array) -> Any:
@@ -65,8 +95,16 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         """Return the columns of labels, NaN where they are unknown."""
 
     @abc.abstractmethod
-    def _transduced(self, labels: Any) -> Array:
-        """Return the labels of all training rows, predicted where they are unknown."""
+    def _fitted_readout(self, features: Array, inputs: LabelInputs) -> Any:
+        """Return the regression of the known labels on features; None to use the components."""
+
+    @abc.abstractmethod
+    def _transduced(self, values: Array, labels: Any) -> Array:
+        """Return the labels of all training rows, predicted by values where they are unknown."""
+
+    @abc.abstractmethod
+    def _is_constant(self, values: Array) -> bool:
+        """Return whether the same is predicted for all rows of values."""
 
     def _read(self, X: Any, y: Any = None, sample_weight: Any = None, /) -> LabelInputs:
         self._losses = (as_loss(self.reconstruction_loss), as_loss(self.loss))
@@ -75,9 +113,28 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         columns = self._label_columns(labels)
         rows = row_weights(table, sample_weight)
         self._n_first = table.shape[1]
+        columns = columns.astype(table.dtype)
+        self._scalings = self._column_scalings(table, columns, rows)
+        table = self._scalings[0](table)
+        columns = self._scalings[1](columns)
         self._units = self._label_units(table, columns, rows)
-        both = np.hstack([table, columns.astype(table.dtype)])
+        both = np.hstack([table, columns])
         return LabelInputs(**vars(TableInputs.of(both, rows, None, None)), labels=labels)
+
+    def _column_scalings(
+        self,
+        X: Array,
+        Y: Array,
+        rows: Array | None,
+    ) -> tuple[Scaling, Scaling]:
+        """Return the scales of the columns of inputs and of labels."""
+        if not self.scale:
+            return Scaling.none(X.shape[1]), Scaling.none(Y.shape[1])
+        weights = np.ones(len(X)) if rows is None else rows
+        return (
+            scaling_of(X, self._losses[0], weights, centered=True),
+            scaling_of(Y, self._losses[1], weights, self.fit_intercept),
+        )
 
     def _label_units(self, X: Array, Y: Array, rows: Array | None) -> Units:
         """Return the weights of the entries of inputs and labels as units of their columns."""
@@ -93,13 +150,40 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
             raise ValueError(
                 "No row of positive weight has a label; there is nothing to learn from."
             )
+        input_weight, label_weight = self._weights(counts)
+        if is_option(self.reconstruction_weight, "auto"):
+            pull = self._pull(Y, self._losses[1], rows, label_weight, self.fit_intercept)
+            input_pull = self._pull(X, self._losses[0], rows, input_weight, intercept=False)
+            first, second = self._gauge.bounds
+            if pull > 0 and input_pull > 0:
+                input_weight *= PULL_RATIO * second * pull / (first * input_pull)
+        self.reconstruction_weight_ = input_weight * counts.rows * self._n_first
         widths = [X.shape[1], Y.shape[1]]
-        return Units(np.ones(sum(widths)), np.repeat(self._weights(counts), widths))
+        weights = np.repeat([input_weight, label_weight], widths)
+        return Units(np.ones(sum(widths)), weights)
+
+    def _pull(
+        self,
+        view: Array,
+        loss: Loss,
+        rows: Array | None,
+        weight: float,
+        intercept: bool,
+    ) -> float:
+        """Return the spectral norm of the gradient of a weighted view at zero."""
+        if rows is not None:
+            view = view[rows > 0]
+            rows = rows[rows > 0]
+        design = Design.intercept(len(view), view.dtype) if intercept else None
+        entries = np.full(view.shape, weight, view.dtype)
+        return convex(view, loss, Trace(), 1.0, rows, entries, design).alpha_max()
 
     def _weights(self, counts: Counts) -> tuple[float, float]:
         """Return the weights of an entry of the inputs and of an entry of the labels."""
-        cells = counts.rows * self._n_first
-        return self.reconstruction_weight / cells, 1 / counts.labeled_rows
+        weight = 1.0
+        if not is_option(self.reconstruction_weight, "auto"):
+            weight = float(self.reconstruction_weight)
+        return weight / (counts.rows * self._n_first), 1 / counts.labeled_rows
 
     def _inputs(self, X: Any, reset: bool) -> Array:
         return with_missing_as_nan(as_float_table(self, X, None, reset))
@@ -113,13 +197,30 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
             columns=np.arange(X.shape[1]) >= self._n_first,
         )
 
-    def _choose(self, problem: Convex, inputs: TableInputs, run: Run) -> Choice[Convex]:
+    @property
+    def _strength(self) -> float:
+        if self.alpha is None:
+            return 1.0
+        return super()._strength
+
+    def _choose(self, problem: Convex, inputs: Any, run: Run) -> Choice[Convex]:
         validation = self._validation(run)
+        if self.alpha is None:
+            return Choice(problem.at(self._share(inputs) * (problem.alpha_max() or 1.0)))
         if not is_option(self.alpha, "auto"):
             return Choice(problem)
         problem.at(1.0).check()
         chosen = select_by_labels(problem, self._n_first, self.rule, validation)
         return Choice(problem.at(chosen.best.value), chosen)
+
+    def _share(self, inputs: LabelInputs) -> float:
+        """Return the share of alpha_max that was given, or that labels choose."""
+        if not is_option(self.alpha_share, "auto"):
+            return float(self.alpha_share)
+        X = inputs.learned[:, : self._n_first]
+        Y = inputs.learned[:, self._n_first :].astype(np.float64)
+        weights = inputs.weights[inputs.counted]
+        return select_share(X, Y, weights, type(self)._judge)
 
     def _publish(
         self,
@@ -129,13 +230,52 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         run: Run,
     ) -> Solution[FactorPoint]:
         published = super()._publish(choice, solution, inputs, run)
-        d = self._n_first
-        self.label_components_ = self.components_[:, d:]
-        self.components_ = np.ascontiguousarray(self.components_[:, :d])
-        self.label_intercept_ = self.intercept_[d:]
-        self.intercept_ = self.intercept_[:d]
-        self.transduction_ = self._transduced(inputs.labels)
+        self._fitted = (self.components_, self.intercept_)
+        self._publish_in_units()
+        self._readout = None
+        values = self._values(self.codes_)
+        if self.readout == "regression":
+            values = self._regressed(inputs)
+        self.transduction_ = self._transduced(values, inputs.labels)
+        self._warn_if_constant(values)
         return published
+
+    def _publish_in_units(self) -> None:
+        """Set components and intercepts of both views in the units of the data."""
+        C, intercept = self._fitted
+        d = self._n_first
+        inputs, labels = self._scalings
+        dtype = C.dtype
+        self.components_ = C[:, :d] * inputs.divisor.astype(dtype)
+        self.label_components_ = C[:, d:] * labels.divisor.astype(dtype)
+        self.intercept_ = inputs.center.astype(dtype) + intercept[:d]
+        offsets = labels.center + labels.divisor * intercept[d:]
+        self.label_intercept_ = offsets.astype(dtype)
+        self.view_components_ = [self.components_, self.label_components_]
+        self.alpha_share_ = self.alpha_ / (self.alpha_max_ or 1.0)
+
+    def _regressed(self, inputs: LabelInputs) -> Array:
+        """Fit the regression of labels on codes by inputs alone; return its values of all rows."""
+        codes = self._codes_of_inputs(inputs.table[:, : self._n_first]).astype(np.float64)
+        self._feature_map = _feature_map(self._fitted[0][:, : self._n_first], codes, inputs.weights)
+        features = codes @ self._feature_map
+        self._readout = self._fitted_readout(features, inputs)
+        return self._values(codes)
+
+    def _warn_if_empty(self) -> None:
+        """Leave it to the warning of constant predictions, which is more general."""
+
+    def _warn_if_constant(self, values: Array) -> None:
+        """Warn of a fit that predicts the same for all rows."""
+        if len(values) < 2 or not self._is_constant(values):
+            return
+        reason = "labels do not follow the inputs at this strength"
+        if not len(self.components_):
+            reason = "it has no component, since alpha is not below alpha_max_"
+        warn(
+            f"{type(self).__name__} predicts the same for every row: {reason}. Lower alpha_share "
+            "(or alpha), give more labels, or use another model.",
+        )
 
     def transform(self, X: Any) -> Array:
         """Return the codes of each row, scored alone by its inputs; entries may be missing.
@@ -152,11 +292,17 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         ndarray of shape (n_samples, n_atoms)
         """
         check_is_fitted(self)
-        X = self._inputs(X, reset=False)
-        C = np.hstack([self.components_, self.label_components_]).astype(X.dtype)
-        unknown = np.full((len(X), len(self.label_intercept_)), np.nan, X.dtype)
-        intercept = np.concatenate([self.intercept_, self.label_intercept_]).astype(X.dtype)
-        return self._score(np.hstack([X, unknown]), C, intercept)
+        return self._codes_of_inputs(self._scalings[0](self._inputs(X, reset=False)))
+
+    def _codes_of_inputs(self, X: Array) -> Array:
+        """Return the codes of inputs in the scale of the fit."""
+        C, intercept = self._fitted
+        unknown = np.full((len(X), len(intercept) - self._n_first), np.nan, X.dtype)
+        return self._score(
+            np.hstack([X, unknown]),
+            C.astype(X.dtype),
+            intercept.astype(X.dtype),
+        )
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
         """Fit, and return the codes of the training rows by their inputs."""
@@ -193,10 +339,26 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         return filled(X, table, self.inverse_transform(self.transform(X)), None)
 
     def _values(self, codes: Array) -> Array:
-        """Return the predictors of the label columns."""
+        """Return the predictors of the labels: by regression on the codes, or by components."""
+        if self._readout is not None:
+            return self._readout(np.asarray(codes) @ self._feature_map).astype(self.codes_.dtype)
         return np.asarray(codes) @ self.label_components_ + self.label_intercept_
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+
+def _feature_map(C: Array, codes: Array, weights: Array) -> Array:
+    """Return a map of codes to features with the lengths and angles of reconstructed inputs.
+
+    With C' = Q R the rows of codes R' have the inner products of those of codes C. They are divided
+    by one number, so that the variance of an input is one on average.
+    """
+    _, R = np.linalg.qr(C.T.astype(np.float64))
+    features = codes @ R.T
+    mean = np.average(features, axis=0, weights=weights)
+    variance = np.average(np.square(features - mean), axis=0, weights=weights).sum()
+    size = np.sqrt(variance / max(C.shape[1], 1))
+    return R.T / (size or 1.0)

@@ -7,17 +7,21 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
-from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from regfactor.core.params import Array
+from regfactor.fitting.calibration import both_classes
 from regfactor.fitting.labels import Labels, encode_labels, labels_of_rows, most_likely
+from regfactor.fitting.logistic_readout import LogisticReadout, logistic_readout
+from regfactor.fitting.ridge_readout import RidgeReadout, column_readouts, ridge_readout
 from regfactor.fitting.targets import Targets
-from regfactor.labels.convex.base import ConvexFactorEstimator
+from regfactor.labels.convex.base import ConvexFactorEstimator, LabelInputs
 from regfactor.losses import Logistic, Softmax, as_loss
 
 
 def _gives_probabilities(estimator: Any) -> bool:
+    if estimator.readout == "regression":
+        return True
     if isinstance(as_loss(estimator.loss), Logistic | Softmax):
         return True
     raise AttributeError(
@@ -32,25 +36,39 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
     reconstructs all n rows of d inputs, Zy = codes @ label components predicts the labels of the
     T_l labeled ones. The two-view norm |||.||| is the least sum of lengths of codes with components
     of length at most b1 and label components of length at most b2. It is convex: the fit is global,
-    with a duality gap. New rows are scored by their inputs. Two classes are one column of labels;
-    more are one column each against the rest, or jointly under "softmax".
+    with a duality gap. Two classes are one column of labels; more are one column each against the
+    rest, or jointly under "softmax". Classes are predicted by logistic regression on the codes that
+    inputs alone give a row, with probabilities calibrated by held-out labels.
 
     Parameters
     ----------
-    alpha : float or "auto", default=0.02
-        Strength of the norm. "auto" tries 20 strengths from `alpha_max_` down to a thousandth, and
-        takes the one that predicts the held-out labels of a random tenth of the labeled rows best.
-    reconstruction_weight : float, default=1.0
-        w > 0: weight of reconstructing the inputs relative to predicting the labels.
+    alpha_share : float or "auto", default="auto"
+        Strength of the norm as a share of `alpha_max_`, from which on the model is empty. "auto"
+        takes, of 0.5 down to 0.005, the share whose codes explain the labels with most evidence
+        (see Notes).
+    reconstruction_weight : float or "auto", default="auto"
+        w > 0: weight of reconstructing the inputs relative to predicting the labels. "auto" lets
+        inputs pull five times as hard as labels at zero: w = 5 (b2/b1) |g_y| n d / |X|, with the
+        spectral norms of the gradient g_y of the label loss and of the inputs.
     loss : str or Loss, default="logistic"
         Of the labels: "logistic", "softmax", "squared", "smoothed_hinge", "squared_hinge", "hinge",
         ...
     reconstruction_loss : str or Loss, default="squared"
         Of the inputs.
     bounds : pair of float, default=(1.0, 1.0)
-        b1 and b2; raise b2 where labels are not followed (see Notes).
+        b1 and b2, in the scale of the fit.
+    alpha : float or "auto", optional
+        Absolute strength in place of the share. "auto" tries 20 strengths from `alpha_max_` down to
+        a thousandth, and takes the one that predicts the held-out labels of a random tenth of the
+        labeled rows best.
+    scale : bool, default=True
+        Whether to fit to centered columns of deviation one (of interquartile range one under robust
+        losses), so that units do not matter. Columns under other losses are fitted as they are.
+    readout : {"regression", "components"}, default="regression"
+        How labels are predicted: by a regression on the codes, or as in the thesis by the label
+        components (see Notes).
     fit_intercept : bool, default=True
-        Whether the label columns have unpenalized offsets. Inputs have none: center them.
+        Whether the label columns have unpenalized offsets. Inputs have none; `scale` centers them.
     unlabeled : optional
         The marker of unlabeled rows in y; by default -1, NaN and None, for strings None, NaN and
         "".
@@ -74,8 +92,11 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
     classes_ : ndarray of shape (n_classes,)
     codes_ : ndarray of shape (n_samples, n_atoms)
     components_ : ndarray of shape (n_atoms, n_features)
+        In the units of the inputs, like `intercept_`, the centers of the columns.
     label_components_ : ndarray of shape (n_atoms, n_label_columns)
     label_intercept_ : ndarray of shape (n_label_columns,)
+    alpha_share_, reconstruction_weight_ : float
+        Those of the fit.
     transduction_ : ndarray of shape (n_samples,)
         The class of every training row; given ones are kept.
     view_weight_ : ndarray of shape (2,)
@@ -94,9 +115,15 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
     -----
     Codes move a predictor by b2 times their length at most. Where that is too little, because
     inputs are small or a label hangs on a weak direction of them, labeled rows follow their labels
-    by codes of their own, and the others learn little, however small the gap. A weaker alpha makes
-    that worse; raise the second bound, to 3 or 10. On labels of `make_low_rank_labels` this is
-    worth up to ten points of accuracy on unlabeled rows.
+    by codes of their own, and label components learn little, however small the gap. The regression
+    on codes of the inputs alone does not depend on this; under `readout="components"` raise the
+    second bound, to 3 or 10.
+
+    The evidence of a share is the restricted likelihood of a ridge regression of the labels on the
+    codes that inputs alone would have under it, in closed form by their singular values.
+
+    The setting of the thesis is `alpha` and `reconstruction_weight` as numbers, `scale=False` and
+    `readout="components"`.
 
     Examples
     --------
@@ -108,14 +135,19 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
     array(['up', 'up', 'down', 'down', 'up', 'down'], dtype='<U4')
     """
 
+    _judge = staticmethod(ridge_readout)
+
     def __init__(
         self,
-        alpha: Any = 0.02,
-        reconstruction_weight: float = 1.0,
+        alpha_share: float | str = "auto",
+        reconstruction_weight: float | str = "auto",
         loss: Any = "logistic",
         reconstruction_loss: Any = "squared",
         bounds: tuple[float, float] = (1.0, 1.0),
         *,
+        alpha: Any = None,
+        scale: bool = True,
+        readout: str = "regression",
         fit_intercept: bool = True,
         unlabeled: Any = None,
         rule: str = "min",
@@ -127,11 +159,14 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
         random_state: Any = None,
         callback: Any = None,
     ) -> None:
-        self.alpha = alpha
+        self.alpha_share = alpha_share
         self.reconstruction_weight = reconstruction_weight
         self.loss = loss
         self.reconstruction_loss = reconstruction_loss
         self.bounds = bounds
+        self.alpha = alpha
+        self.scale = scale
+        self.readout = readout
         self.fit_intercept = fit_intercept
         self.unlabeled = unlabeled
         self.rule = rule
@@ -182,8 +217,15 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
         columns[~labels.labeled] = np.nan
         return columns
 
-    def _transduced(self, labels: Labels) -> Array:
-        predicted = most_likely(self._values(self.codes_))
+    def _fitted_readout(self, features: Array, inputs: LabelInputs) -> LogisticReadout:
+        used = inputs.labels.labeled & (inputs.weights > 0)
+        return logistic_readout(features[used], inputs.labels.codes[used], inputs.weights[used])
+
+    def _is_constant(self, values: Array) -> bool:
+        return len(np.unique(most_likely(values))) == 1
+
+    def _transduced(self, values: Array, labels: Labels) -> Array:
+        predicted = most_likely(values)
         return labels.classes[np.where(labels.labeled, labels.codes, predicted)]
 
     def decision_function(self, X: Any) -> Array:
@@ -229,6 +271,8 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
         ndarray of shape (n_samples, n_classes)
         """
         values = self._values(self.transform(X))
+        if self._readout is not None:
+            return softmax(both_classes(values), axis=1)
         if isinstance(self._losses[1], Softmax):
             return softmax(values, axis=1)
         p = expit(values)
@@ -241,17 +285,22 @@ class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstima
     r"""min over Z, b of L(Zy + b; y)/T_l + w/(n d) L(Zx; X) + alpha |||[Zx, Zy]|||.
 
     As `ConvexFactorClassifier`, with the two-view norm |||.|||, but with numbers for targets: T_l
-    is the number of rows with a known target. Targets are fitted as they are; the bounds and alpha
-    are in their units, so standardize them when in doubt.
+    is the number of rows with a known target. Targets are predicted by ridge regression on the
+    codes that inputs alone give a row, its strength by evidence; they are fitted in units of their
+    deviation.
 
     Parameters
     ----------
-    alpha : float or "auto", default=0.02
-    reconstruction_weight : float, default=1.0
+    alpha_share : float or "auto", default="auto"
+    reconstruction_weight : float or "auto", default="auto"
     loss : str or Loss, default="squared"
         Of the targets.
     reconstruction_loss : str or Loss, default="squared"
     bounds : pair of float, default=(1.0, 1.0)
+    alpha : float or "auto", optional
+    scale : bool, default=True
+    readout : {"regression", "components"}, default="regression"
+        Targets under a loss with a link, as "poisson", are always predicted by the components.
     fit_intercept : bool, default=True
     rule, sparse_zeros, max_iter, tol, time_limit, verbose, random_state, callback
         As in `ConvexFactorClassifier`, with all other parameters.
@@ -273,27 +322,33 @@ class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstima
 
     Notes
     -----
-    Components are bounded in both views, so that a target larger than the inputs that predict
-    it costs codes of its own and is followed less: scale targets down, or raise the second bound by
-    as much.
+    Components are bounded in both views, so that with `scale=False` and `readout="components"` a
+    target larger than the inputs that predict it costs codes of its own and is followed less.
 
     Examples
     --------
     >>> import numpy as np
     >>> from regfactor import ConvexFactorRegressor
-    >>> X = np.array([[1.0, 2.0], [2.0, 4.0], [-1.0, -2.0], [-2.0, -4.0]])
-    >>> ConvexFactorRegressor(alpha=1e-4).fit(X, [2.0, np.nan, -2.0, np.nan]).transduction_.round(1)
-    array([ 2.,  4., -2., -4.])
+    >>> x = np.linspace(-3, 3, 13)
+    >>> y = np.where(np.arange(13) % 2, 2 * x, np.nan)
+    >>> model = ConvexFactorRegressor().fit(np.column_stack([x, -2 * x]), y)
+    >>> model.predict([[1.0, -2.0], [2.0, -4.0]]).round(1)
+    array([2., 4.])
     """
+
+    _judge = staticmethod(column_readouts)
 
     def __init__(
         self,
-        alpha: Any = 0.02,
-        reconstruction_weight: float = 1.0,
+        alpha_share: float | str = "auto",
+        reconstruction_weight: float | str = "auto",
         loss: Any = "squared",
         reconstruction_loss: Any = "squared",
         bounds: tuple[float, float] = (1.0, 1.0),
         *,
+        alpha: Any = None,
+        scale: bool = True,
+        readout: str = "regression",
         fit_intercept: bool = True,
         rule: str = "min",
         sparse_zeros: str = "observed",
@@ -304,11 +359,14 @@ class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstima
         random_state: Any = None,
         callback: Any = None,
     ) -> None:
-        self.alpha = alpha
+        self.alpha_share = alpha_share
         self.reconstruction_weight = reconstruction_weight
         self.loss = loss
         self.reconstruction_loss = reconstruction_loss
         self.bounds = bounds
+        self.alpha = alpha
+        self.scale = scale
+        self.readout = readout
         self.fit_intercept = fit_intercept
         self.rule = rule
         self.sparse_zeros = sparse_zeros
@@ -344,8 +402,18 @@ class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstima
     def _label_columns(self, labels: Targets) -> Array:
         return labels.table
 
-    def _transduced(self, labels: Targets) -> Array:
-        predicted = self._losses[1].predict(self._values(self.codes_))
+    def _fitted_readout(self, features: Array, inputs: LabelInputs) -> RidgeReadout | None:
+        if not self._losses[1].of_residual:
+            return None
+        counted = inputs.counted
+        targets = inputs.labels.table[counted]
+        return column_readouts(features[counted], targets, inputs.weights[counted])
+
+    def _is_constant(self, values: Array) -> bool:
+        return bool(np.any(np.ptp(values, axis=0) == 0))
+
+    def _transduced(self, values: Array, labels: Targets) -> Array:
+        predicted = self._losses[1].predict(values)
         return labels.completed(predicted, self.codes_.dtype)
 
     def predict(self, X: Any) -> Array:
@@ -364,9 +432,3 @@ class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstima
         if self._flat:
             return found[:, 0]
         return found
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        # at the papers' alpha the norm shrinks what little ten inputs share
-        tags.regressor_tags.poor_score = True
-        return tags

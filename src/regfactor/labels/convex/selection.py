@@ -1,12 +1,16 @@
-"""Strength chosen by the labels of labeled rows that were held out."""
+"""Strength chosen by labels: by the evidence of their regression, or by held-out ones."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from sklearn.utils.extmath import randomized_svd
 
+from regfactor.core.linalg import thin_svd
 from regfactor.core.params import Array, choose
+from regfactor.fitting.ridge_readout import RANK_CUT, RidgeReadout
 from regfactor.fitting.selection import (
     ALPHAS,
     HELD_OUT,
@@ -20,6 +24,50 @@ from regfactor.fitting.selection import (
 )
 from regfactor.problems import Convex, Data
 from regfactor.solvers.choose import prepared, solve_within
+
+SHARES = (0.5, 0.3, 0.15, 0.07, 0.03, 0.015, 0.005)  # of alpha_max that are compared, falling
+MAX_ATOMS = 60  # shares that would keep more components than this are not tried
+MAX_DECOMPOSED = 300  # smaller side of a table up to which its decomposition is exact
+
+
+Readout = Callable[[Array, Array, Array], RidgeReadout]
+
+
+def select_share(X: Array, Y: Array, weights: Array, readout: Readout) -> float:
+    """Return the share of alpha_max whose codes explain the labels with most evidence.
+
+    The evidence is that of a ridge regression of the labels, the readout, on codes of the inputs
+    alone. Under a trace norm of strength share s_1 the singular value s_k of the inputs becomes
+    s_k - share s_1, so that scores on principal directions are multiplied by 1 - share s_1 / s_k.
+    Missing inputs count as zeros; unknown labels are NaN.
+    """
+    X = np.nan_to_num(X.astype(np.float64))
+    s, directions = _principal_directions(np.sqrt(weights)[:, None] * X)
+    labeled = ~np.isnan(Y).all(axis=1)
+    scores = X[labeled] @ directions.T
+    best = SHARES[0]
+    most = -np.inf
+    for share in SHARES:
+        shrinkage = 1 - share * s[:1] / s
+        kept = shrinkage > 0
+        if kept.sum() > MAX_ATOMS and most > -np.inf:
+            break
+        features = scores[:, kept] * shrinkage[kept]
+        evidence = readout(features, Y[labeled], weights[labeled]).log_evidence
+        if evidence > most:
+            most = evidence
+            best = share
+    return best
+
+
+def _principal_directions(X: Array) -> tuple[Array, Array]:
+    """Return the leading singular values of X, falling and positive, and right singular vectors."""
+    if min(X.shape) <= MAX_DECOMPOSED:
+        _, s, directions = thin_svd(X, RANK_CUT)
+        return s, directions
+    _, s, directions = randomized_svd(X, MAX_ATOMS + 1, random_state=0)
+    kept = s > RANK_CUT * s.max(initial=0.0)
+    return s[kept], directions[kept]
 
 
 def select_by_labels(problem: Convex, n_first: int, rule: str, validation: Validation) -> Selection:
