@@ -157,7 +157,7 @@ class RegularizedARMAForecaster(BaseForecaster):
         if places.min() < 0:
             raise ValueError(
                 f"The series has {len(self._one_step)} rows; there is none {-steps.min()} before "
-                "its end.",
+                "its end."
             )
         return self._framed(values[places], fh, self._get_columns())
 
@@ -199,7 +199,7 @@ class RegularizedARMAForecaster(BaseForecaster):
         if len(missing):
             raise ValueError(
                 f"X has no row for {missing[0]}: forecasts {last} steps ahead need the "
-                "inputs of every time until then.",
+                "inputs of every time until then."
             )
         return _inputs(X.loc[index])
 

@@ -192,8 +192,8 @@ def _classes_result(done: Labeled) -> list[Any]:
         blocks.append(
             Text(
                 f"Every filled row has a set of classes that holds its own in {LEVEL:.0%} of the "
-                f"rows; {np.mean(sizes == 1):.0%} of the sets are a single class.",
-            ),
+                f"rows; {np.mean(sizes == 1):.0%} of the sets are a single class."
+            )
         )
     elif done.why_no_limits:
         blocks.append(Note(done.why_no_limits))
@@ -209,9 +209,8 @@ def _numbers_result(done: Labeled) -> list[Any]:
         width = np.median((upper - lower)[new])
         blocks.append(
             Text(
-                f"Every filled row has a {LEVEL:.0%} interval; the median width is "
-                f"{number(width)}.",
-            ),
+                f"Every filled row has a {LEVEL:.0%} interval; the median width is {number(width)}."
+            )
         )
     elif done.why_no_limits:
         blocks.append(Note(done.why_no_limits))
@@ -261,7 +260,7 @@ def _statements(done: Labeled) -> Section | None:
             Grid(head, lines),
             Text(
                 "A wrong share is the main risk: the model follows what is stated. 'expected' is "
-                "the mean probability, 'predicted' the share of rows with that label.",
+                "the mean probability, 'predicted' the share of rows with that label."
             ),
         ],
     )
@@ -273,37 +272,37 @@ def _trust(done: Labeled) -> list[Any]:
     if not t:
         return [
             Note(
-                f"{done.contest.why_not} Nothing is known about errors; look at some rows by hand.",
-            ),
+                f"{done.contest.why_not} Nothing is known about errors; look at some rows by hand."
+            )
         ]
     blocks: list[Any] = [Text(_skill(done))]
     if target.is_classification and t["sure"]:
         blocks.append(
             Text(
                 f"Where it claimed a probability of {HIGH_PROBABILITY:.0%} or more "
-                f"({count(t['sure'], 'row')}), {t['sure_right']:.0%} were right.",
-            ),
+                f"({count(t['sure'], 'row')}), {t['sure_right']:.0%} were right."
+            )
         )
     if done.predicted.limits is not None or done.predicted.sets is not None:
         what = "Sets" if target.is_classification else "Intervals"
         blocks.append(
             Text(
                 f"{what} are made of errors on unseen labels (CV+), for rows like the labeled "
-                f"ones. {done.model.coverage_}",
-            ),
+                f"ones. {done.model.coverage_}"
+            )
         )
     if t["labels"] < FEW_LABELS:
         blocks.append(
             Note(
-                f"All this rests on {count(t['labels'], 'label')}; with so few, numbers are rough.",
-            ),
+                f"All this rests on {count(t['labels'], 'label')}; with so few, numbers are rough."
+            )
         )
     blocks.append(
         Text(
             "It holds for rows like those with a label. If labels were given to special rows (the "
             "easy ones, the recent ones), the others may fare worse, and this report cannot see "
-            "it. The model was chosen by the same folds, so the numbers are a little too good.",
-        ),
+            "it. The model was chosen by the same folds, so the numbers are a little too good."
+        )
     )
     return blocks
 

@@ -13,7 +13,7 @@ from regfactor.cli.columns import Understood
 from regfactor.cli.statements import Statement
 from regfactor.cli.tables import Table, add_columns
 from regfactor.cli.targets import Target
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.fitting.conformal import Interval
 from regfactor.model_selection.candidates import Contest
 from regfactor.model_selection.conformal import Conformal
@@ -34,7 +34,7 @@ class Unit:
         return values * self.scale + self.center
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Predicted:
     """Predictions of rows: classes with probabilities and sets, or numbers with limits.
 
@@ -80,7 +80,7 @@ def predict_rows(model: Any, X: Any, unit: Unit) -> Predicted:
     return Predicted(unit.restore(np.asarray(model.predict(X))), limits=limits)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class HeldOutLabels:
     """Labels in the table that the model was not fitted to, and its predictions of them.
 
@@ -112,7 +112,7 @@ class HeldOutLabels:
         return np.abs(self.y - self.predictions)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Labeled:
     """A labeled table: the contest of models, the winner fitted, and its predictions."""
 

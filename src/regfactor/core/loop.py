@@ -134,7 +134,7 @@ class Limits:
         if self.max_rank is not None and not is_count(self.max_rank):
             raise ValueError(
                 "max_rank must be a whole number >= 1, or None for no limit, got "
-                f"{self.max_rank!r}.",
+                f"{self.max_rank!r}."
             )
 
 

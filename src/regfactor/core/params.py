@@ -57,7 +57,7 @@ class Params:
             name, _, inner = key.partition("__")
             if name not in own:
                 raise ValueError(
-                    f"{type(self).__name__} has no parameter {name!r}; it has {sorted(own)}.",
+                    f"{type(self).__name__} has no parameter {name!r}; it has {sorted(own)}."
                 )
             if inner:
                 own[name].set_params(**{inner: value})
@@ -140,7 +140,7 @@ def require_part(name: str, part: object, role: type, example: str) -> None:
     if isinstance(part, type) and issubclass(part, role):
         raise ValueError(f"{name} must be a part, not its class: write {part.__name__}().")
     raise ValueError(
-        f"{name} must be a {role.__name__} such as {example}, got {reprlib.repr(part)}.",
+        f"{name} must be a {role.__name__} such as {example}, got {reprlib.repr(part)}."
     )
 
 

@@ -17,7 +17,7 @@ def no_certificate(estimator: object, why: str, locally: bool) -> AttributeError
         return AttributeError(f"This {name} has no duality gap: {why}.")
     return AttributeError(
         f"This {name} was solved locally: {why} has no convex form, so there is no duality gap. "
-        "Models with a gauge, such as gauge=Trace(), have one.",
+        "Models with a gauge, such as gauge=Trace(), have one."
     )
 
 

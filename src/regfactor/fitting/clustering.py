@@ -109,7 +109,7 @@ def _check_sums(X: Any, divergence: Divergence, what: str) -> None:
         at = int(errors.argmax())
         raise ValueError(
             f"{named(divergence)} needs rows of {what} that sum to one, row {at} sums to "
-            f"{sums[at]:g}; divide by it.",
+            f"{sums[at]:g}; divide by it."
         )
 
 

@@ -8,12 +8,11 @@ import numbers
 import reprlib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from regfactor.core.params import Array, is_number, warn
+from regfactor.core.params import Array, frozen, is_number, warn
 from regfactor.losses import Loss
 from regfactor.losses.margin import Margin
 
@@ -34,7 +33,7 @@ class Kind(enum.Enum):
         return type(self), (self.value,)  # skops asks for this one, not for __reduce_ex__
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Cells:
     """One column as numbers, NaN where missing; of levels, the numbers are their positions."""
 
@@ -95,7 +94,7 @@ class ArrayTable(Table):
             array = np.asarray(X, dtype=object)
         if array.ndim != 2:
             raise ValueError(
-                f"Expected a table with rows and columns, got {array.ndim} dimensions.",
+                f"Expected a table with rows and columns, got {array.ndim} dimensions."
             )
         self.array = array
         self.names = list(range(array.shape[1]))
@@ -155,7 +154,7 @@ class PandasTable(Table):
             missing = series.isna().to_numpy()
             if _is_categorical(series.dtype):
                 series = series.cat.add_categories(
-                    [v for v in dict.fromkeys(values) if v not in series.cat.categories],
+                    [v for v in dict.fromkeys(values) if v not in series.cat.categories]
                 )
             else:
                 values = _as_stored(
@@ -211,12 +210,12 @@ class PolarsTable(Table):
             new = type(series)(series.name, whole.tolist())
             known = str(series.dtype) != "Null"
             changed.append(
-                series.zip_with(type(series)(~missing), new.cast(series.dtype)) if known else new,
+                series.zip_with(type(series)(~missing), new.cast(series.dtype)) if known else new
             )
         return self.frame.with_columns(changed)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Codec(abc.ABC):
     """How one column becomes numbers under a loss, and predictions become cells."""
 
@@ -238,7 +237,7 @@ class Codec(abc.ABC):
         """Return the cells that predictions represent."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Number(Codec):
     """(x - center) / scale; predictions do not fall below the least that the column can hold."""
 
@@ -257,7 +256,7 @@ class Number(Codec):
         return np.maximum(predicted[:, 0] * self.scale + self.center, self.least)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Line(Codec):
     """Levels as 0, 1, ... on a line, or -1 and +1 for losses of a margin."""
 
@@ -282,7 +281,7 @@ class Line(Codec):
         return _pick(self.levels, np.clip(np.rint(positions), 0, len(self.levels) - 1))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class OneHot(Codec):
     """A column of 0 and 1 for each level, or -1 and +1 for losses of a margin.
 
@@ -306,7 +305,7 @@ class OneHot(Codec):
         return _pick(self.levels, predicted.argmax(axis=1))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Steps(Codec):
     """A column of 0 and 1 for each step between the levels that occur: whether a cell is above it.
 
@@ -374,7 +373,7 @@ def _refusal_of_objects(name: Any, values: Array, rows: Array) -> ValueError:
     return ValueError(
         f"Column {name!r} holds {most}, but row {row} holds {reprlib.repr(values[row])}. Correct "
         "that value, mark it as missing (NaN or None), or convert the whole column to strings if "
-        "it holds categories.",
+        "it holds categories."
     )
 
 
@@ -430,7 +429,7 @@ def _as_stored(values: Array, dtype: Any, observed: Array) -> Array:
         limits = np.iinfo(dtype)
         # the largest whole number of 64 bits is no float: the next smaller one is
         return np.rint(np.clip(values, limits.min, np.nextafter(float(limits.max), 0))).astype(
-            dtype,
+            dtype
         )
     if letter == "O" and len(observed) and all(isinstance(v, numbers.Integral) for v in observed):
         return np.array([round(v) for v in values.tolist()], dtype=object)
@@ -447,7 +446,7 @@ def _positions(cells: Cells, codec: Line | OneHot | Steps) -> Array:
         labels = [cells.levels[j] for j in unseen[:5]]
         warn(
             f"Column {cells.name!r} has categories that were not there in fit: {labels}; they are "
-            "taken for missing.",
+            "taken for missing."
         )
     return np.asarray(out)
 

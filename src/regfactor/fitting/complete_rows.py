@@ -9,12 +9,10 @@ rows use this; `ConvexSubspace` is the model of a table itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import scipy.linalg
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 
 MAX_RANK = 10
 MAX_FITTED_ROWS = 5000  # rows from which a model is fitted; of more, some that are spread evenly
@@ -24,7 +22,7 @@ LOADING_RIDGE = 1.0  # as of one more row for each column, without a loading
 SMALLEST_NOISE = 1e-6  # of the variance of a column
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RowCompletion:
     """A fitted model of rows, which fills the missing entries of old and new ones.
 

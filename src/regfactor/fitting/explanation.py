@@ -57,7 +57,7 @@ class Explanation:
         for report in self.members:
             lines.append(
                 f"{report.member:<{width}}  {report.weight:6.3f}  {report.score:7.3f}  "
-                f"{report.assumes}",
+                f"{report.assumes}"
             )
         lines.append(f"(score: {self.score_name})")
         lines.extend(self.sentences)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from regfactor.core.linalg import is_sparse, is_symmetric
-from regfactor.core.params import Array, UnsupportedProblem
+from regfactor.core.params import Array, UnsupportedProblem, frozen
 from regfactor.kernels import Custom, Gaussian, Kernel, Linear, Polynomial, Precomputed
 from regfactor.problems.kernel_clusters import KernelCenters, row_slices, slices_of
 
@@ -19,7 +18,7 @@ MAX_HELD_ENTRIES = 2**25  # of a kernel matrix that is held whole; larger ones a
 DIAGONAL_ROWS = 256  # compared with each other where only the diagonal is wanted
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class KernelRows:
     """The training rows in feature space: rows of K, its diagonal, and what scores new rows."""
 
@@ -35,7 +34,7 @@ class KernelRows:
         return ImplicitCenters(self.kernel, self.X, self.prepared, centers, cut, self.origin)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ImplicitCenters:
     """Centers in feature space with the training rows by which they are expressed.
 
@@ -58,7 +57,7 @@ class ImplicitCenters:
         if not isinstance(self.kernel, POINTWISE):
             raise UnsupportedProblem(
                 f"Distances from centers need k(x, x), which {self.kernel} does not give for new "
-                "rows; predict() works without it, and inertia_ is that of the training rows.",
+                "rows; predict() works without it, and inertia_ is that of the training rows."
             )
         own = diagonal(self.kernel, less_origin(X, self.origin))
         return np.maximum(self.relative(X) + own[:, None] / 2, 0).astype(X.dtype)
@@ -131,7 +130,7 @@ def check_affinities(K: Any, first: int = 0) -> None:
         raise ValueError(
             f"Affinities must not be negative; that of rows {first + int(i)} and {int(j)} is "
             f"{K.min():g}. Use 'rbf', or 'poly' of an even degree; a linear kernel is not an "
-            "affinity.",
+            "affinity."
         )
 
 
@@ -147,7 +146,7 @@ def degrees_of(rows: Callable[[Any], Any], weights: Array) -> Array:
         isolated = int(np.argmin(degrees))
         raise ValueError(
             f"Row {isolated} has no affinity to any row, so it has no degree; remove it, or lower "
-            "gamma.",
+            "gamma."
         )
     return degrees
 
@@ -177,6 +176,6 @@ def check_labels(init: Any, n: int, k: int) -> Array:
         raise ValueError(
             "In the feature space of a kernel init must be a name, or hold a label from 0 to "
             f"{k - 1} for each of the {n} rows, since centers have no coordinates; got shape "
-            f"{labels.shape} and type {labels.dtype}.",
+            f"{labels.shape} and type {labels.dtype}."
         )
     return labels.astype(np.int32)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.fitting.calibration import NEVER, both_classes, inverse_temperature, label_folds
 
 MAX_STEPS = 1000
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LogisticReadout:
     """Decision values F @ coef + intercept, one column for two classes, else one for each."""
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from regfactor.core.linalg import thin_svd
-from regfactor.core.params import EPS, Array
+from regfactor.core.params import EPS, Array, frozen
 
 # strengths that are compared, as shares of the largest squared singular value of the features
 STRENGTHS = np.geomspace(1e-7, 1e3, 81)
@@ -19,7 +17,7 @@ RANK_CUT = 1e-8  # singular values below this share of the largest are rounding
 ROUNDING = 64 * EPS  # share of the sum of squares below which a residual is rounding
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RidgeReadout:
     """F @ coef + intercept, with the strength of its ridge and the log evidence of it."""
 

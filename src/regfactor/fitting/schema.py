@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from regfactor.core.params import Array, choose
+from regfactor.core.params import Array, choose, frozen
 from regfactor.fitting.columns import (
     Cells,
     Codec,
@@ -66,7 +65,7 @@ class Inference(tuple[Inferred, ...]):
         return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Schema:
     """Encoding of numbers, truth values, ordered and unordered categories, and its inverse.
 
@@ -150,7 +149,7 @@ class Schema:
         names = [codec.name for codec in self.codecs]
         if len(table.names) != len(names):
             raise ValueError(
-                f"The table has {len(table.names)} columns, in fit it had {len(names)}: {names}.",
+                f"The table has {len(table.names)} columns, in fit it had {len(names)}: {names}."
             )
         numbered = list(range(len(names)))
         # arrays have no names to compare
@@ -161,7 +160,7 @@ class Schema:
                 if found != name
             ]
             raise ValueError(
-                f"The columns are not those of fit, in that order: {', '.join(wrong[:3])}.",
+                f"The columns are not those of fit, in that order: {', '.join(wrong[:3])}."
             )
         columns = [table.cells(j) for j in numbered]
         for cells, codec in zip(columns, self.codecs, strict=True):
@@ -211,7 +210,7 @@ def places(columns: Any, names: list[Any]) -> list[int]:
         found = [j for j, name in enumerate(names) if name == columns]
         if len(found) > 1:
             raise ValueError(
-                f"{len(found)} columns are named {columns!r}; give their losses by position.",
+                f"{len(found)} columns are named {columns!r}; give their losses by position."
             )
         return found or [choose(columns, {str(name): j for j, name in enumerate(names)}, "column")]
     if isinstance(columns, list | tuple):
@@ -220,7 +219,7 @@ def places(columns: Any, names: list[Any]) -> list[int]:
         return [int(j) for j in np.atleast_1d(np.arange(len(names))[columns])]
     except IndexError as error:
         raise ValueError(
-            f"A loss stands on columns {columns!r}; the table has {len(names)}: {names}.",
+            f"A loss stands on columns {columns!r}; the table has {len(names)}: {names}."
         ) from error
 
 
@@ -230,7 +229,7 @@ def _require_numbers(columns: list[Cells], loss: Any) -> None:
     if labels:
         raise ValueError(
             f"loss={loss!r} on all columns needs numbers, but {', '.join(labels)} hold categories "
-            "or text. Use loss='auto', or give losses by column: {column: loss}.",
+            "or text. Use loss='auto', or give losses by column: {column: loss}."
         )
 
 
@@ -244,7 +243,7 @@ def _require_kind(cells: Cells, codec: Codec) -> None:
     if not same and (codec.kind, cells.kind) != (Kind.NUMBER, Kind.BOOLEAN):
         raise ValueError(
             f"Column {cells.name!r} is {cells.kind.value}, in fit it was {codec.kind.value}; "
-            "convert it.",
+            "convert it."
         )
     ordered = codec.kind is Kind.ORDERED and cells.kind is Kind.ORDERED
     if (
@@ -255,7 +254,7 @@ def _require_kind(cells: Cells, codec: Codec) -> None:
     ):
         raise ValueError(
             f"Column {cells.name!r} has the levels {list(cells.levels)}, in fit it had "
-            f"{list(codec.levels)}; convert it to the type that it had in fit.",
+            f"{list(codec.levels)}; convert it to the type that it had in fit."
         )
 
 
@@ -264,13 +263,13 @@ def _codec(cells: Cells, loss: Any, rows: int) -> Codec:
     if cells.kind is Kind.EMPTY:
         raise ValueError(
             f"Column {cells.name!r} has neither a value nor a type that says what belongs there; "
-            "drop it.",
+            "drop it."
         )
     if cells.kind is Kind.TEXT and len(cells.levels) > min(MOST_LABELS, rows / 2):
         raise ValueError(
             f"Column {cells.name!r} holds {len(cells.levels)} different strings in {rows} rows: "
             "too many to be categories. Drop it, or convert it to numbers or to a categorical "
-            "type.",
+            "type."
         )
     if cells.kind is Kind.NUMBER:
         if loss == AUTO:
@@ -306,7 +305,7 @@ def _label_codec(cells: Cells, loss: Any) -> Codec:
             raise ValueError(
                 f"Column {name!r} is an unordered category, which takes the losses 'auto', "
                 f"'logistic', 'softmax' or a hinge, not {loss!r}. If its categories have an order, "
-                "make it an ordered type.",
+                "make it an ordered type."
             )
         coding = Line if len(seen) == 2 and not loss.rowwise else OneHot
         return coding(name, kind, loss, tuple(seen))
@@ -317,7 +316,7 @@ def _label_codec(cells: Cells, loss: Any) -> Codec:
     if loss.rowwise or (len(levels) > 2 and isinstance(loss, Logistic | Margin)):
         raise ValueError(
             f"Column {name!r} has {len(levels)} ordered levels, which {loss} cannot take; use "
-            "'ordinal'.",
+            "'ordinal'."
         )
     return Line(name, kind, loss, levels)
 
@@ -354,7 +353,7 @@ def _encoded(codecs: tuple[Codec, ...], columns: list[Cells]) -> Array:
         observed = ~np.isnan(block)
         if np.isinf(block).any():
             raise ValueError(
-                f"Column {codec.name!r} contains infinity; mark missing entries by NaN.",
+                f"Column {codec.name!r} contains infinity; mark missing entries by NaN."
             )
         if not codec.loss.rowwise:
             _check_legal(codec, np.where(observed, block, FILLER), observed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +10,7 @@ import scipy.linalg
 from sklearn.utils.validation import check_consistent_length
 
 from regfactor.core.linalg import thin_svd
-from regfactor.core.params import EPS, Array
+from regfactor.core.params import EPS, Array, frozen
 from regfactor.fitting.labels import as_targets
 from regfactor.losses import potentials
 from regfactor.losses.potentials import Potential
@@ -22,7 +21,7 @@ from regfactor.solvers.glm_newton import polished, unbounded_targets
 SUM_TOLERANCE = 1e-6  # by which shares of a row may miss a sum of one
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Targets:
     """Targets as a float64 table, NaN where they are free, with the shape and names of y."""
 
@@ -53,7 +52,7 @@ class Targets:
             raise ValueError(
                 "Input y contains NaN in every row of positive weight of target column "
                 f"{self.names[int(np.argmin(given))]}: there is nothing to learn it from. Give at "
-                "least one value, or leave the column out.",
+                "least one value, or leave the column out."
             )
 
     def completed(self, predicted: Array, dtype: Any) -> Array:
@@ -72,7 +71,7 @@ def _column_names(y: Any, count: int) -> list[str]:
     return [str(j) for j in range(count)]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LinearModel:
     """x W + b with its objective."""
 
@@ -86,7 +85,7 @@ class LinearModel:
         return LinearModel(coef, self.intercept, self.objective)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ForwardModel:
     """A forward problem on centered features, or on coordinates in a smaller span of them."""
 
@@ -142,11 +141,11 @@ class ForwardModel:
         if self.alpha == 0:
             raise ValueError(
                 f"Target {name}: values at the ends {allowed} of the range can be separated from "
-                "the rest by the inputs, so that the loss has no minimum. Use alpha > 0.",
+                "the rest by the inputs, so that the loss has no minimum. Use alpha > 0."
             )
         raise ValueError(
             f"Target {name}: all values lie at one end of the range {allowed}, so that no finite "
-            "intercept is best. Leave the target out, or use fit_intercept=False.",
+            "intercept is best. Leave the target out, or use fit_intercept=False."
         )
 
     def linear(self, W: Array) -> LinearModel:
@@ -191,7 +190,7 @@ def check_range(targets: Targets, potential: Potential, positive: bool = False) 
             f"Target column {targets.names[j]} holds {value:g}, outside the range "
             f"{potential.range} of {_described(potential)}{limit}. Shift or scale this target, or "
             "choose a transfer with a range that holds it: 'identity', 'cube' and "
-            "'relaxed_sigmoid' take all numbers.",
+            "'relaxed_sigmoid' take all numbers."
         )
     if isinstance(potential, potentials.Softmax):
         _check_shares(Y, potential)

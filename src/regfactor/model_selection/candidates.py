@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.metrics import mean_absolute_error
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.labels.convex.estimator import ConvexFactorClassifier, ConvexFactorRegressor
 from regfactor.labels.reverse.classifier import ReverseClassifier
 from regfactor.labels.reverse.regressor import ReverseRegressor
@@ -27,7 +27,7 @@ MAX_COMPARED_UNLABELED = 5_000
 NEGATIVE_ERROR = "negative mean absolute error"
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LabeledTask:
     """Targets of all rows: strings with None, or numbers with NaN, where a row has none.
 
@@ -74,7 +74,7 @@ class LabeledTask:
         return LabeledTask((self.y - center) / scale, self.classes)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Candidate:
     """A model, whether it uses unlabeled rows, its code, and its scores in folds if it has any."""
 
@@ -106,7 +106,7 @@ class Candidate:
         return clone(self.model).fit(X[rows], y)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Contest:
     """All candidates, the one chosen, and whether unlabeled rows helped the best that uses them."""
 
@@ -129,7 +129,7 @@ class Contest:
         return f"{self.comparison.verdict} This was tried with {self.compared}."
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Candidates:
     """Semi-supervised candidates of a task, and the supervised one they are compared with."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from sklearn.base import clone, is_regressor
 from sklearn.metrics import check_scoring
 from sklearn.utils import _safe_indexing, indexable
 
-from regfactor.core.params import Array, optional
+from regfactor.core.params import Array, frozen, optional
 from regfactor.model_selection.folds import LabeledKFold
 from regfactor.model_selection.labeled_rows import LabeledRows, takes_unlabeled_rows
 
@@ -23,7 +22,7 @@ ARGUMENT_ORDER = "The order is compare_with_supervised(estimator, X, y)."
 SELF_TRAINING_WARNING = "y contains no unlabeled samples"  # expected of a supervised twin
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Comparison:
     """Scores on the labeled rows of each fold, without and with unlabeled rows in training."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -17,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, check_consistent_length, check_is_fitted
 
-from regfactor.core.params import Array, warn
+from regfactor.core.params import Array, frozen, warn
 from regfactor.fitting.conformal import (
     Interval,
     check_level,
@@ -59,7 +58,7 @@ def _is_regressor(model: Conformal) -> bool:
     return bool(is_regressor(model.estimator))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Training:
     """Rows from which an estimator is fitted, without some of them each time."""
 
@@ -381,7 +380,7 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
         if not hasattr(self.estimator, "predict_proba"):
             raise ValueError(
                 f"Sets of classes are made of probabilities, and {name} has no predict_proba. Wrap "
-                "it in sklearn.calibration.CalibratedClassifierCV.",
+                "it in sklearn.calibration.CalibratedClassifierCV."
             )
 
     def _takes_unlabeled_rows(self) -> bool:
@@ -397,7 +396,7 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
             warn(
                 f"{type(self.estimator).__name__} is fitted without the rows whose label is -1, "
                 "which marks unlabeled rows. If -1 is a class, set unlabeled=float('nan'); if it "
-                "is the marker, unlabeled=-1 confirms it.",
+                "is the marker, unlabeled=-1 confirms it."
             )
 
     def _labels(self, X: Any, y: Any) -> LabeledRows:
@@ -414,7 +413,7 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
         if n_labels < MIN_TRAINING_LABELS:
             raise ValueError(
                 f"Conformal needs at least {MIN_TRAINING_LABELS} labeled rows, of which it holds "
-                f"some out; labeled n_samples = {n_labels}.",
+                f"some out; labeled n_samples = {n_labels}."
             )
         return labels
 
@@ -441,7 +440,7 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
             if not isinstance(self.estimator, FrozenEstimator):
                 raise ValueError(
                     "calibration_share=1 leaves no label to fit the estimator; it is for a fitted "
-                    "one, given as sklearn.frozen.FrozenEstimator(estimator).",
+                    "one, given as sklearn.frozen.FrozenEstimator(estimator)."
                 )
             return n_labels
         most = n_labels - MIN_TRAINING_LABELS

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.fitting.conformal import (
     Interval,
     adaptive_scores,
@@ -30,7 +29,7 @@ from regfactor.model_selection.labeled_rows import LabeledRows
 MIN_WIDTH = 1e-6  # of a predicted deviation, relative to the deviation of the targets
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class HeldOut:
     """A fitted estimator, the labeled rows it was not fitted to, its predictions and scores there.
 
@@ -44,7 +43,7 @@ class HeldOut:
     widths: Array | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ClassScores:
     """Adaptive scores of classes, with uniform numbers by a seed where they are randomized."""
 
@@ -101,7 +100,7 @@ class ClassScores:
         return {"uniform": uniform, "penalty": self.penalty, "n_free": self.n_free}
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class PredictedTargets:
     """Means and, where the model predicts them, deviations: a column for each target."""
 
@@ -109,7 +108,7 @@ class PredictedTargets:
     width: Array | None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ResidualScores:
     """Residuals in units of the predicted deviation, which is at least `min_width`."""
 
@@ -187,7 +186,7 @@ def _as_columns(values: Any) -> Array:
     return values
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Coverage:
     """The share of new rows that sets or intervals cover: expected, guaranteed, and measured.
 

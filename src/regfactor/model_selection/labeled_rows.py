@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,13 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.fitting.labels import as_labels, as_targets, is_labeled
 
 SEMI_SUPERVISED_PACKAGES = ("regfactor.", "sklearn.semi_supervised.")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LabeledRows:
     """Labels or targets of all rows, the marker of those without one, and which are known.
 

@@ -24,7 +24,7 @@ def check_table(X: Array, observed: Array) -> None:
         i, j = np.argwhere(infinite)[0]
         raise ValueError(
             f"The table contains infinity in {infinite.sum()} entries, the first in row {i}, "
-            f"column {j}. Mark missing entries by NaN.",
+            f"column {j}. Mark missing entries by NaN."
         )
 
 
@@ -39,7 +39,7 @@ def entry_weights(observed: Array, weights: Array | None, dtype: Any) -> Array |
         weights = weights[:, None]
     if weights.shape[0] != observed.shape[0] or weights.shape[1] not in (1, observed.shape[1]):
         raise ValueError(
-            f"Weights of shape {weights.shape} do not fit a table of shape {observed.shape}.",
+            f"Weights of shape {weights.shape} do not fit a table of shape {observed.shape}."
         )
     check_weights(np.broadcast_to(weights, observed.shape), observed)
     weights = np.where(observed, weights, 0).astype(dtype)
@@ -52,11 +52,11 @@ def check_weights(weights: Array, observed: Array, name: str = "Weights") -> Non
     """Raise for weights of entries that no loss can take, or that leave nothing to fit."""
     if not np.all(np.isfinite(weights)) or np.any(weights < 0):
         raise ValueError(
-            f"{name} must be finite and not negative; where an entry should not count, zero.",
+            f"{name} must be finite and not negative; where an entry should not count, zero."
         )
     if observed.any() and not weights[observed].any():
         raise ValueError(
-            f"{name} must not be zero at every observed entry; there is nothing to fit.",
+            f"{name} must not be zero at every observed entry; there is nothing to fit."
         )
 
 
@@ -112,7 +112,7 @@ def check_term(
         raise IllegalValues(what, bad, seen, _advice(loss, x, observed), places)
     if loss.rowwise and np.any(observed.any(axis=1) != observed.all(axis=1)):
         raise ValueError(
-            f"Under {loss} a row must be observed whole or not at all; fill or remove its holes.",
+            f"Under {loss} a row must be observed whole or not at all; fill or remove its holes."
         )
 
 
@@ -120,7 +120,7 @@ def check_row_weights(loss: Loss, w: Array | None) -> None:
     """Raise if entries of a row that a loss couples have different weights."""
     if loss.rowwise and w is not None and np.any(w != w[:, :1]):
         raise ValueError(
-            f"Under {loss} all entries of a row must have the same weight; give weights of rows.",
+            f"Under {loss} all entries of a row must have the same weight; give weights of rows."
         )
 
 

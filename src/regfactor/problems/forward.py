@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.losses import potentials
 from regfactor.losses.potentials import Potential
 from regfactor.problems.base import Problem
@@ -20,14 +19,14 @@ class ForwardValue(NamedTuple):
     size: float
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ForwardPoint:
     """The coefficients W of a forward model."""
 
     coefficients: Array
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Forward(Problem[ForwardPoint]):
     """sum_i l_i F(x_i W) - <M, W> + tr(W'RW)/2.
 

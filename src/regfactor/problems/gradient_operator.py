@@ -5,14 +5,13 @@ A matrix that is multiplied and never formed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse.linalg
 
 from regfactor.core.linalg import orthonormal, top_eigenpairs
-from regfactor.core.params import EPS, Array
+from regfactor.core.params import EPS, Array, frozen
 from regfactor.problems.layout import Layout
 
 LARGEST_GRAM = 4000  # rows of a Gram matrix that is formed and factorized to prove a norm
@@ -22,7 +21,7 @@ MANY = 2_000_000  # entries beyond which an iteration is faster than a Gram matr
 INFLATION = 1 + 1e-6  # an iterative singular value is a lower estimate
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class GradientOperator:
     """diag(rows) M diag(columns) for the matrix M of some entries.
 

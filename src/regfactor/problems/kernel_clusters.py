@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -11,14 +11,14 @@ import numpy as np
 import scipy.sparse
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.problems.clusters import Clustering
 
 BLOCK_ENTRIES = 2**21  # of a block of rows of the kernel
 MAX_LENGTH = 1e300  # squared length of a point
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class KernelCenters:
     """Centers m_j = sum_i shares_ij phi(x_i) with |m_j|^2, their coordinates never formed.
 
@@ -43,7 +43,7 @@ class KernelCenters:
         return replace(self, shares=scipy.sparse.csr_array(self.shares))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class KernelClusters(Clustering):
     """min over labels z of factor sum_i w_i/s_i |s_i phi(x_i) - m_{z_i}|^2 / 2 + offset.
 

@@ -16,7 +16,7 @@ import scipy.sparse
 
 from regfactor.core.factors import Factors
 from regfactor.core.linalg import gram
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 
 BLOCK = 2_000_000  # numbers of gathered factors held at once
 SHEET = 500_000  # numbers of a dense block of rows held at once; it should stay in the cache
@@ -89,7 +89,7 @@ class Dense:
         return np.asarray((pairs.T @ entries[:, block]).T)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Pattern:
     """Entries are a vector in the order of a CSR matrix; everything absent is unobserved."""
 
@@ -302,7 +302,7 @@ class Pattern:
         return Turned(self)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Turned:
     """A pattern with rows and columns in exchanged roles.
 

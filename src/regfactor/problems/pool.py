@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Generic, Protocol, TypeVar
 
+from regfactor.core.params import frozen
 from regfactor.problems.base import Problem
 
 Fitted = TypeVar("Fitted")
@@ -26,7 +26,7 @@ class Member(Protocol[Result]):
         ...
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Pool(Problem[tuple[Fitted, ...]], abc.ABC, Generic[Fitted]):
     """min over weights of the loss of the average of the members, on what they did not see.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.series.arma.estimator import RegularizedARMA
 from regfactor.series.arma.forecast import Forecast
 from regfactor.series.arma.selection import interpolated
@@ -81,7 +81,7 @@ class BacktestChoice:
     widening: float = 1.0
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Evaluation:
     """Forecasts of the end of a series: coverage of the intervals, and errors of each series.
 

@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from regfactor.core.loop import Iterate
-from regfactor.core.params import SMALLEST_NORMAL, Array
+from regfactor.core.params import SMALLEST_NORMAL, Array, frozen
 from regfactor.problems.clusters import ClusterPoint, Clusters
 from regfactor.problems.kernel_clusters import KernelClusters
 
 ON_CENTER = 1e-11  # share of the mean divergence below which a row lies on its center
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Assignment:
     """A point with its objective, and the labels whose centers come next.
 
@@ -35,7 +34,7 @@ class Assignment:
     stuck: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Expectation:
     """A mixture with its objective, and what its next centers are found from.
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from regfactor.core.params import EPS, Array
+from regfactor.core.params import EPS, Array, frozen
 from regfactor.losses import Loss, Squared
 
 NORMAL_IQR = 1.349  # interquartile range of the standard normal distribution
 ROUNDING = 64 * EPS  # share of the largest number below which a deviation is rounding
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Scaling:
     """(x - center) / divisor for each column."""
 

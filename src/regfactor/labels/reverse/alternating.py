@@ -31,7 +31,7 @@ class NoHalfSpace(ValueError):
     def __init__(self, reason: str) -> None:
         super().__init__(
             "The labeled rows of targets lie in no open half space, so that no U has all y_i U "
-            f"inside the range of the transfer: {reason}. Use fit_intercept=True.",
+            f"inside the range of the transfer: {reason}. Use fit_intercept=True."
         )
 
 

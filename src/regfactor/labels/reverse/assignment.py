@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from regfactor.core.loop import Limits
-from regfactor.core.params import Array, warn
+from regfactor.core.params import Array, frozen, warn
 from regfactor.fitting.kernel_blocks import ImplicitCenters
 from regfactor.kernels import Kernel
 from regfactor.losses.distances import ScaledDistance
@@ -25,7 +25,7 @@ DIAGONAL_ITERATIONS = 9  # before a covariance is fitted
 MERGED = 0.8
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class KernelFeatures:
     """The rows of a kernel matrix as features of new rows."""
 
@@ -37,7 +37,7 @@ class KernelFeatures:
         return np.ascontiguousarray(self.kernel.gram(X, self.X, self.prepared))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ClassCenters:
     """Centers of classes with what turns divergences into probabilities.
 
@@ -140,5 +140,5 @@ def warn_if_merged(codes: Array, nearest: Array, found: Array, sharpness: float)
         warn(
             f"Soft classes ran into each other: {after:.0%} of the labeled rows are most probable "
             f"in their own class, and {before:.0%} were nearest to its center before. Use "
-            f"assignment='hard', or raise sharpness (now {sharpness:.3g}).",
+            f"assignment='hard', or raise sharpness (now {sharpness:.3g})."
         )

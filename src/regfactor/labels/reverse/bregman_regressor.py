@@ -129,20 +129,20 @@ class BregmanRegressor(TransferRegressor):
             raise ValueError(
                 "transfer='mahalanobis' is a metric of the inputs, which forward prediction does "
                 "not reconstruct; for targets it is the same as 'identity'. Use that, or "
-                "ReverseRegressor.",
+                "ReverseRegressor."
             )
         potential = as_transfer(self.transfer)
         if np.isfinite([potential.domain.low, potential.domain.high]).any():
             raise ValueError(
                 f"transfer={potential} takes only x W in {potential.domain}; use one that takes "
-                "all numbers.",
+                "all numbers."
             )
         return potential
 
     def _check_targets(self, targets: Targets, weights: Array, potential: Potential) -> None:
         if np.isnan(targets.table).any():
             raise ValueError(
-                "Input y contains NaN. ReverseRegressor learns from rows without targets.",
+                "Input y contains NaN. ReverseRegressor learns from rows without targets."
             )
         check_range(targets, potential)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import scipy.linalg
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.losses import potentials
 from regfactor.losses.potentials import Dual, Entropy, Potential
 from regfactor.problems.base import Problem
@@ -16,7 +15,7 @@ from regfactor.problems.base import Problem
 ZERO_OBJECTIVE = 1e-10  # share of the null objective below which an objective counts as zero
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ReversePoint:
     """Targets Z, components U (with an intercept the offset is their last row) and covariance S."""
 
@@ -25,7 +24,7 @@ class ReversePoint:
     covariance: Array | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Reverse(Problem[ReversePoint]):
     """sum_i w_i D_F*(z_i U || f(x_i)), z_i = y_i where a target is known.
 
@@ -47,7 +46,7 @@ class Reverse(Problem[ReversePoint]):
         if self.on_simplex and not self.intercept and not self.known.all():
             raise ValueError(
                 "Under softmax the rows of targets must keep their sum: leave the last column of "
-                "free targets out, and use an intercept in its place.",
+                "free targets out, and use an intercept in its place."
             )
 
     @property

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import scipy.linalg
 
 from regfactor.core.batched_newton import solve_columns
 from regfactor.core.line_search import SUFFICIENT_DECREASE, backtrack, backtrack_each
-from regfactor.core.params import EPS, Array
+from regfactor.core.params import EPS, Array, frozen
 from regfactor.labels.reverse.problem import Reverse
 from regfactor.problems.layout import Dense
 from regfactor.solvers.glm_newton import POLISHING_STEPS, solve_semidefinite
@@ -22,7 +22,7 @@ MAX_HALVINGS = 30
 ROUNDING = 1e-13
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class PartlyFixed:
     """The layout of a Newton step in which some entries of B are fixed; see core.batched_newton."""
 
@@ -48,7 +48,7 @@ class PartlyFixed:
         return G
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RoundingScale:
     """For each column: the size of the terms of its value, and the F(x) that its value is above."""
 
@@ -56,7 +56,7 @@ class RoundingScale:
     input_potential: Array
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SearchedColumns:
     """B and the values of its columns after a search, and which columns moved."""
 
@@ -65,7 +65,7 @@ class SearchedColumns:
     moved: Array
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ColumnTask:
     """sum w [F*(t) - x t] over each column of t = D B + offset, for the free entries of B."""
 

@@ -255,7 +255,7 @@ def _warn_of_edge(problem: Reverse, point: ReversePoint) -> None:
     if distances.min() < EDGE_SHARE * distances.mean():
         warn(
             f"Some z_i U lies at the edge of the range {allowed} of the transfer, where the fit is "
-            "unstable; another transfer may suit these inputs better.",
+            "unstable; another transfer may suit these inputs better."
         )
 
 
@@ -265,5 +265,5 @@ def _check_domain(X: Array, potential: Potential) -> None:
     if not legal.all():
         raise ValueError(
             f"Input column {int(np.argmin(legal))} holds numbers outside {potential.domain}, the "
-            f"inputs that {potential} takes. Choose another transfer, or transform the inputs.",
+            f"inputs that {potential} takes. Choose another transfer, or transform the inputs."
         )

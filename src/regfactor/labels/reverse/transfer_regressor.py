@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
@@ -13,7 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array, warn
+from regfactor.core.params import Array, frozen, warn
 from regfactor.fitting.base import Estimator
 from regfactor.fitting.inputs import validated, weights_of_all_rows
 from regfactor.fitting.parameters import FINITE_NON_NEGATIVE, RUN_CONSTRAINTS
@@ -31,7 +30,7 @@ TRANSFER_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RegressionInputs:
     """Rows, targets and weights, and what the forward model needs to know of the parameters.
 
@@ -161,7 +160,7 @@ class TransferRegressor(MultiOutputMixin, RegressorMixin, Estimator):
             warn(
                 "Some rows lie so far outside the training rows that exp(x W) exceeds "
                 f"exp({MAX_EXPONENT:g}), at which it is cut off; scale the inputs as in the "
-                "training rows, or raise alpha.",
+                "training rows, or raise alpha."
             )
         return np.asarray(self._potential.transfer(Z), X.dtype)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from regfactor.core.factors import FactorPoint
 from regfactor.core.loop import Solution, Status
-from regfactor.core.params import Array, UnsupportedProblem, is_number, warn
+from regfactor.core.params import Array, UnsupportedProblem, frozen, is_number, warn
 from regfactor.fitting.base import Choice, Estimator, Run
 from regfactor.fitting.columns import unmasked
 from regfactor.fitting.inputs import refuse_words
@@ -42,7 +42,7 @@ ORDER = NumberInterval(Integral, 0, None, closed="left")
 DEFAULT_SHRINKAGE = 0.1
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SeriesInputs:
     """A series with NaN at missing entries, its inputs U, and the labels of its rows."""
 
@@ -52,7 +52,7 @@ class SeriesInputs:
     loss: Loss
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ShrinkageChoice:
     """The shrinkage, the validation losses of those tried, None if it was given, and the time."""
 
@@ -249,7 +249,7 @@ class RegularizedARMA(Estimator):
         if len(loss.parts(1)) != 1 or loss.rowwise or not loss.smooth or not loss.unbounded:
             raise ValueError(
                 f"RegularizedARMA needs one smooth elementwise loss on the whole line, got {loss}. "
-                "Use 'squared', 'huber', 'smoothed_l1', 'poisson' or 'logistic'.",
+                "Use 'squared', 'huber', 'smoothed_l1', 'poisson' or 'logistic'."
             )
         if self.d and not loss.of_residual:
             raise ValueError(f"Differences of a series are not in the domain of {loss}; use d=0.")
@@ -258,12 +258,12 @@ class RegularizedARMA(Estimator):
         missing = np.isnan(levels)
         if missing.any() and not loss.of_residual:
             raise ValueError(
-                f"X has missing values, which {loss} does not accept here; fill them first.",
+                f"X has missing values, which {loss} does not accept here; fill them first."
             )
         empty = missing.all(axis=0)
         if empty.any():
             raise ValueError(
-                f"Column {int(empty.argmax())} of X has no observed value; leave it out.",
+                f"Column {int(empty.argmax())} of X has no observed value; leave it out."
             )
         return SeriesInputs(levels, as_inputs(exog, len(levels)), times, loss)
 
@@ -280,7 +280,7 @@ class RegularizedARMA(Estimator):
         if rows < needed:
             raise ValueError(
                 f"X has {rows} rows (n_samples={rows}); with p={p}, d={self.d} and "
-                f"exog_lags={lags} at least {needed} are needed. Lower the orders.",
+                f"exog_lags={lags} at least {needed} are needed. Lower the orders."
             )
         levels = inputs.levels
         if np.isnan(levels).any():
@@ -362,7 +362,7 @@ class RegularizedARMA(Estimator):
             warn(
                 f"The autoregression has spectral radius {fitted.estimated_radius:.4g} > "
                 f"max_radius={self.max_radius:g}, so that forecasts would be unbounded; its roots "
-                "were scaled. Difference the series (d=1), raise max_radius, or set it to None.",
+                "were scaled. Difference the series (d=1), raise max_radius, or set it to None."
             )
         if not choice.selection.in_time:
             return replace(solution, status=Status.TIME_LIMIT)
@@ -410,7 +410,7 @@ class RegularizedARMA(Estimator):
             raise ValueError(
                 "predict returns one-step predictions in sample: X must be None or the series "
                 f"that was fitted, of {self._times_fitted.length} rows. Use forecast(horizon) for "
-                "later rows; new rows go into update(X) before it.",
+                "later rows; new rows go into update(X) before it."
             )
         index = self._times_fitted.last(len(self._fitted))
         return self._times_fitted.labeled(self._fitted.astype(self._dtype), index)
@@ -492,7 +492,7 @@ class RegularizedARMA(Estimator):
                 raise ValueError(
                     f"X has one dimension, but the model has {self.n_features_in_} series: give a "
                     "table with a row for each time, also if there is only one, as S[:1] or "
-                    "S.iloc[:1] instead of S[0] or S.iloc[0].",
+                    "S.iloc[:1] instead of S[0] or S.iloc[0]."
                 )
             if hasattr(X, "to_frame"):
                 X = X.to_frame()
@@ -528,8 +528,7 @@ class RegularizedARMA(Estimator):
     def _require_residuals(self, what: str) -> None:
         if not self._model.loss.of_residual:
             raise UnsupportedProblem(
-                f"{what} needs a loss of residuals, such as 'squared'; {self._model.loss} has "
-                "none.",
+                f"{what} needs a loss of residuals, such as 'squared'; {self._model.loss} has none."
             )
 
     def __sklearn_tags__(self) -> Tags:
@@ -551,7 +550,7 @@ def as_inputs(exog: Any, rows: int, expected: int | None = None) -> Array:
         if expected:
             raise ValueError(
                 f"The model was fitted with {expected} inputs; give their values for {rows} rows "
-                "as exog.",
+                "as exog."
             )
         return np.zeros((rows, 0))
     if expected == 0:

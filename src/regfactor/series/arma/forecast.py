@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from regfactor.core.params import Array, optional
+from regfactor.core.params import Array, frozen, optional
 
 BURN_IN = 10  # first one-step errors, which have hardly any past
 
@@ -164,12 +164,12 @@ def _inferred_frequency(index: Any) -> Any:
     if freq is None:
         raise ValueError(
             "The times of the series have no regular frequency, so the future has no index. Give "
-            "the table a DatetimeIndex with a frequency (asfreq), or a PeriodIndex.",
+            "the table a DatetimeIndex with a frequency (asfreq), or a PeriodIndex."
         )
     return freq
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Forecast:
     """Means of the next times, with limits of intervals that contain a share `level` of them.
 

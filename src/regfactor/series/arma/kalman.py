@@ -7,18 +7,16 @@ L_tt u_t.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import scipy.linalg
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 
 MAX_DOUBLINGS = 60  # of cyclic reduction, which squares its error each time
 DOUBLING_TOL = 1e-15
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Prediction:
     """Means of the next q rows given the past, and what the past explains of their covariance."""
 
@@ -32,7 +30,7 @@ class Prediction:
         return means
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class MovingAverage:
     """r_t = m_t + noise, with E m_t m_{t-d}' = covariances[d] for d = 0..q and none beyond."""
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.losses import Loss, Squared
 from regfactor.series.arma.kalman import MovingAverage, Prediction
 
 TINY = 1e-12  # residual, in units of the spread, below which its weight is the curvature at zero
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Series:
     """A series with its inputs U; X are the d-th differences of its levels."""
 
@@ -58,7 +57,7 @@ def radius(ar: Array) -> float:
     return float(np.abs(np.linalg.eigvals(companion)).max())
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Past:
     """The end of a series: last rows, inputs and levels before differencing, errors to come."""
 
@@ -68,7 +67,7 @@ class Past:
     errors: Prediction
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Advance:
     """One-step predictions of new rows, the rows completed by them, and the past after the last."""
 
@@ -77,7 +76,7 @@ class Advance:
     past: Past
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Varma:
     """x_t = sum_i ar_i x_{t-i} + sum_l exog_l u_{t-l} + intercept + r_t.
 
