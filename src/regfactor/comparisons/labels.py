@@ -9,7 +9,7 @@ from typing import Any
 
 from regfactor.comparisons.local_descent import Local, Staged
 from regfactor.core.loop import Limits
-from regfactor.core.params import Array
+from regfactor.fitting.factor_estimator import TableInputs
 from regfactor.fitting.parameters import AUTO, COUNT, POSITIVE
 from regfactor.labels.convex.base import CONVEX_LABEL_CONSTRAINTS, Counts
 from regfactor.labels.convex.estimator import ConvexFactorClassifier
@@ -197,5 +197,5 @@ class MatrixCompletionLabels(ConvexFactorClassifier):
     def _weights(self, counts: Counts) -> tuple[float, float]:
         return 1 / counts.inputs, self.label_weight / counts.labels
 
-    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
-        return self._convex(X, rows, entries, Trace())
+    def _state(self, inputs: TableInputs) -> Convex:
+        return self._convex(inputs, Trace())

@@ -13,8 +13,7 @@ from regfactor.core.linalg import spectral_norm
 from regfactor.core.loop import Iterate, Limits, Solution
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.fitting.base import Choice, Run
-from regfactor.fitting.convex_estimator import ConvexEstimator
-from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, TableInputs
+from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, FactorEstimator, TableInputs
 from regfactor.fitting.parameters import POSITIVE
 from regfactor.fitting.side_by_side import with_missing_as_nan
 from regfactor.penalties import Gauge, Penalty, PowerPenalty, Trace
@@ -174,7 +173,7 @@ class SimplexSearch(Solver):
                 split.rescale(replace(problem, gauge=gauge.at(eta / eta.sum())))
 
 
-class MultiViewRelaxation(ConvexEstimator):
+class MultiViewRelaxation(FactorEstimator):
     """min over Z, b of L(Z + b; X) + alpha max_eta |[sqrt(eta_v) Z_v / b_v]_v|_tr.
 
     A relaxation for three views and more. The norm is a lower bound of the one that the bounds
@@ -280,8 +279,9 @@ class MultiViewRelaxation(ConvexEstimator):
             bounds = tuple(float(b) for b in self.bounds)
         return ManyViews(sizes, bounds)
 
-    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
-        return self._convex(with_missing_as_nan(X), rows, entries, self._gauge(X.shape[1]))
+    def _state(self, inputs: TableInputs) -> Convex:
+        whole = replace(inputs, learned=with_missing_as_nan(inputs.learned))
+        return self._convex(whole, self._gauge(whole.table.shape[1]))
 
     def _solver(self, limits: Limits) -> SimplexSearch:
         return SimplexSearch()

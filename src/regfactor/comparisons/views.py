@@ -11,7 +11,7 @@ from regfactor.comparisons.local_descent import Local
 from regfactor.comparisons.many_views import ManyViews, MultiViewRelaxation
 from regfactor.core.factors import Factors
 from regfactor.core.loop import Limits
-from regfactor.core.params import Array
+from regfactor.fitting.factor_estimator import TableInputs
 from regfactor.fitting.parameters import COUNT
 from regfactor.penalties import Trace
 from regfactor.problems import Convex
@@ -90,12 +90,12 @@ class SingleViewSubspace(TwoViewSubspace):
         )
         self.eta = eta
 
-    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
+    def _state(self, inputs: TableInputs) -> Convex:
         if self.eta is None:
             frozen = Trace(self._gauge.scale)
         else:
-            frozen = self._gauge.at(self.eta, X.shape[1])
-        return self._convex(X, rows, entries, frozen)
+            frozen = self._gauge.at(self.eta, inputs.table.shape[1])
+        return self._convex(inputs, frozen)
 
     def _eta(self, F: Factors) -> float:
         if self.eta is not None:

@@ -11,6 +11,9 @@ import scipy.linalg
 from regfactor.core.linalg import thin_svd
 from regfactor.core.params import Array
 
+SAME_COMPONENT = 10  # decimals in which equal components agree
+TINY_ATOM = 1e-7  # atoms whose codes are this much smaller than the largest are solver noise
+
 
 @dataclass(frozen=True, eq=False)
 class Factors:
@@ -54,6 +57,28 @@ class Factors:
         """Return the same factors in another precision."""
         return Factors(self.Phi.astype(dtype, copy=False), self.C.astype(dtype, copy=False))
 
+    def with_unit_rows(self) -> Factors:
+        """Return the same Z with components of length one, their sizes in the codes."""
+        size = np.linalg.norm(self.C, axis=1)
+        return Factors(self.codes * size, self.C / size[:, None])
+
+    def canonical(self, power: float) -> Factors:
+        """Return the atoms by falling size, the largest entry of each component positive.
+
+        Sizes are those of the norm of a power on the codes, the Euclidean where it has none; atoms
+        that are solver noise are left out.
+        """
+        codes, C = _merged(self.codes, self.C)
+        if np.isnan(power):
+            power = 2.0
+        size = np.linalg.norm(codes, ord=power, axis=0) * np.linalg.norm(C, axis=1)
+        order = np.argsort(-size, kind="stable")
+        order = order[size[order] > TINY_ATOM * size.max(initial=0)]
+        codes = codes[:, order]
+        C = C[order]
+        sign = np.sign(np.take_along_axis(C, np.abs(C).argmax(axis=1)[:, None], axis=1))
+        return Factors(np.ascontiguousarray(codes * sign[:, 0]), np.ascontiguousarray(C * sign))
+
     def __add__(self, other: Factors) -> Factors:
         return Factors(np.hstack([self.codes, other.codes]), np.vstack([self.C, other.C]))
 
@@ -94,3 +119,16 @@ def rebalance(F: Factors, cut: float = 0.0) -> Factors:
     U, s, Vt = thin_svd(R @ S.T, cut)
     root = np.sqrt(s)
     return Factors(Q @ (U * root), (root[:, None] * Vt) @ P.T)
+
+
+def _merged(codes: Array, C: Array) -> tuple[Array, Array]:
+    """Return the factors with equal components, as equal rows of a table have, merged into one."""
+    directions = C / np.abs(C).max(axis=1, keepdims=True)
+    rounded = directions.round(SAME_COMPONENT)
+    _, first, group = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
+    if len(first) == len(C):
+        return codes, C
+    joined = np.zeros((len(codes), len(first)), codes.dtype)
+    np.add.at(joined.T, group.ravel(), codes.T)
+    order = np.argsort(first)
+    return joined[:, order], C[first[order]]

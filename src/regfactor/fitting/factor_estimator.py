@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -14,10 +14,9 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.factors import FactorPoint, Factors
-from regfactor.core.loop import Clock, Limits, Solution, Status
+from regfactor.core.loop import Limits, Solution, Status
 from regfactor.core.params import Array, UnsupportedProblem, choose, is_option, warn
 from regfactor.fitting.base import Choice, Estimator, Run
-from regfactor.fitting.canonical import canonical_factors, with_unit_rows
 from regfactor.fitting.inputs import (
     as_float_table,
     codes_of,
@@ -28,6 +27,7 @@ from regfactor.fitting.inputs import (
     row_weights,
     schema_of,
     warn_of_empty,
+    weigh_columns,
 )
 from regfactor.fitting.parameters import AUTO, POSITIVE, RUN_CONSTRAINTS
 from regfactor.fitting.schema import Schema
@@ -42,7 +42,9 @@ from regfactor.fitting.selection import (
     select_prior,
 )
 from regfactor.losses import LOSSES, Loss, as_loss, by_columns
+from regfactor.penalties import Gauge, Penalty
 from regfactor.problems import Convex, Data, Design, Factored
+from regfactor.problems.convex import convex
 from regfactor.solvers.base import Solver
 from regfactor.solvers.choose import solve_within
 from regfactor.solvers.updates import is_ridge
@@ -61,38 +63,55 @@ TABLE_CONSTRAINTS: dict[str, list[Any]] = {
 
 @dataclass(frozen=True)
 class TableInputs:
-    """A table as numbers, with the weights of its rows and entries.
+    """A table as numbers, its loss, and the weights of rows, entries and columns.
 
-    Rows of weight zero are scored and not learned from: `counted` selects the others.
+    Rows of weight zero are scored and not learned from: `counted` selects the others, which are
+    `learned` with the weights `rows`, and `entry_weights` where not all entries count alike.
     """
 
     table: Any
-    counted: Any
-    rows: Array | None
-    entries: Any
+    loss: Loss
     names: list[Any] | None
+    entries: Any
+    columns: Any  # one number, or one for each column
+    rows: Array | None
+    counted: Any
+    learned: Any
+    entry_weights: Any
 
-    @staticmethod
-    def of(table: Any, rows: Array | None, entries: Any, names: list[Any] | None) -> TableInputs:
+    @classmethod
+    def of(
+        cls,
+        table: Any,
+        loss: Loss,
+        rows: Array | None,
+        entries: Any = None,
+        columns: Any = 1.0,
+        **more: Any,
+    ) -> Self:
         """Return the inputs of a fit to a table with weights for all of its rows."""
-        if rows is None:
-            return TableInputs(table, slice(None), None, entries, names)
-        counted = rows > 0
-        return TableInputs(table, counted, rows[counted], entries, names)
-
-    @property
-    def learned(self) -> Any:
-        """The rows that are learned from."""
-        if self.rows is None:
-            return self.table
-        return self.table[self.counted]
-
-    @property
-    def learned_entries(self) -> Any:
-        """The weights of the entries that are learned from; None where all are one."""
-        if self.entries is None or self.rows is None:
-            return self.entries
-        return self.entries[self.counted]
+        counted: Any = slice(None)
+        learned = table
+        weights = entries
+        if rows is not None:
+            counted = rows > 0
+            learned = table[counted]
+            rows = rows[counted]
+            if entries is not None:
+                weights = entries[counted]
+        if np.ndim(columns) or columns != 1:
+            weights = weigh_columns(learned, weights, columns)
+        return cls(
+            table=table,
+            loss=loss,
+            entries=entries,
+            columns=columns,
+            rows=rows,
+            counted=counted,
+            learned=learned,
+            entry_weights=weights,
+            **more,
+        )
 
 
 class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
@@ -112,36 +131,33 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estim
             return 1.0
         return float(self.alpha)
 
-    @property
-    def _groups(self) -> Array | None:
-        """The column of a mixed table that each encoded column belongs to."""
-        if self._schema is None:
-            return None
-        return self._schema.originals
-
-    def _choose_strength(self, problem: Convex | Factored, run: Run) -> Choice[Any]:
+    def _choose(self, problem: Any, inputs: Any, run: Run) -> Choice[Any]:
         """Return the problem at the strength that held-out entries choose, where it is "auto"."""
+        seed = run.seed()  # drawn in any case: the seed of the solver does not depend on alpha
         debias = getattr(self, "debias", False)
         auto = is_option(self.alpha, "auto")
-        validation = self._validation(run)
+        if not auto and debias != PRIOR:
+            return Choice(problem)
         if not isinstance(problem, Convex):
             if auto:
                 raise UnsupportedProblem(
                     "alpha='auto' needs a convex model: leave rank=None and use gauge=Trace().",
                 )
             return Choice(problem)
+        validation = self._validation(run, seed)
         if auto:
             rule = getattr(self, "rule", "min")
             chosen = select_alpha(problem, rule, debias, validation)
             return Choice(problem.at(chosen.best.value), chosen)
-        if debias == PRIOR:
-            max_rank = getattr(self, "max_rank", None)
-            return Choice(problem, select_prior(problem, max_rank, validation))
-        return Choice(problem)
+        return Choice(problem, select_prior(problem, run.limits.max_rank, validation))
 
-    def _validation(self, run: Run) -> Validation:
-        """Return how entries are held out, in at most half of the time that is left."""
-        return Validation(self._groups, np.random.default_rng(run.seed()), run.clock.half())
+    def _validation(self, run: Run, seed: int) -> Validation:
+        """Return how entries are held out, in at most half of the time that is left.
+
+        Encoded columns of one column of a mixed table are held out together.
+        """
+        groups = None if self._schema is None else self._schema.originals
+        return Validation(groups, np.random.default_rng(seed), run.clock.half())
 
     def _keep(self, chosen: Selection, prefix: str = "") -> None:
         """Set what a search tried, and the loss of the held-out entries with its error."""
@@ -154,7 +170,7 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estim
 
     def _warn_if_empty(self) -> None:
         """Warn of an alpha so large that it leaves no component."""
-        if is_option(self.alpha, "auto") or len(self.components_):
+        if is_option(self.alpha, "auto"):
             return
         if self.alpha_ >= self.alpha_max_ > 0:  # at zero every alpha would leave none
             remedy = "lower it"
@@ -175,37 +191,44 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estim
 
 
 class FactorEstimator(FactorTransformer, abc.ABC):
-    """A factor model of one table; an estimator states its problem and how rows are scored."""
+    """A factor model of one table; an estimator states its problem, most often by a gauge."""
 
     _parameter_constraints = TABLE_CONSTRAINTS
     sparse_zeros = "missing"
     mixed = False  # whether frames with categories are accepted
-    _stated_loss: Loss
-
-    @abc.abstractmethod
-    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex | Factored:
-        """Return the problem of a table with weights of rows and entries."""
-
-    @abc.abstractmethod
-    def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring | None:
-        """Return how a row is scored; None where rows cannot be scored alone."""
 
     def _read(self, X: Any, sample_weight: Any = None, entry_weight: Any = None, /) -> TableInputs:
-        self._schema = schema_of(X, self.loss) if self.mixed else None
-        table = as_float_table(self, X, self._schema, reset=True)
-        rows = row_weights(table, sample_weight)
-        entries = entry_weights(table, entry_weight, self._schema)
-        return TableInputs.of(table, rows, entries, names_of(self, self._schema, table.shape[1]))
+        schema = schema_of(X, self.loss) if self.mixed else None
+        self._schema = schema
+        table = as_float_table(self, X, schema, reset=True)
+        loss = self._as_loss(self.loss) if schema is None else schema.loss
+        return TableInputs.of(
+            table,
+            loss,
+            row_weights(table, sample_weight),
+            entry_weights(table, entry_weight, schema),
+            1.0 if schema is None else schema.weights,
+            names=names_of(self, schema, table.shape[1]),
+        )
 
     def _context(self, inputs: TableInputs) -> AbstractContextManager[Any]:
         return naming_columns_in_errors(inputs.names)
 
-    def _state(self, inputs: TableInputs) -> Convex | Factored:
-        self._stated_loss = self._loss()
-        return self._problem(inputs.learned, inputs.rows, inputs.learned_entries)
+    def _convex(self, inputs: TableInputs, gauge: Gauge) -> Convex:
+        """Return the convex problem of a gauge, with an intercept if the estimator has one."""
+        X = inputs.learned
+        design = self._intercept(X) if getattr(self, "fit_intercept", False) else None
+        weights = inputs.entry_weights
+        return convex(X, inputs.loss, gauge, self._strength, inputs.rows, weights, design)
 
-    def _choose(self, problem: Any, inputs: TableInputs, run: Run) -> Choice[Any]:
-        return self._choose_strength(problem, run)
+    def _intercept(self, X: Any) -> Design:
+        """Return the offsets of the columns."""
+        return Design.intercept(X.shape[0], X.dtype)
+
+    def _row_penalty(self, problem: Convex | Factored, codes: Array) -> Penalty | None:
+        """Return the penalty that scores a row; None where rows cannot be scored alone."""
+        assert isinstance(problem, Convex)
+        return problem.gauge.per_row(codes)
 
     def _solve(self, problem: Any, inputs: TableInputs, run: Run) -> Solution[FactorPoint]:
         warn_of_empty(inputs.learned, inputs.names)
@@ -282,27 +305,6 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         table = as_float_table(self, X, self._schema, reset=False)
         return filled(X, table, self.inverse_transform(self._codes_of(table)), self._schema)
 
-    def _loss(self) -> Loss:
-        """Return the loss on the encoded columns."""
-        if self._schema is None:
-            return self._as_loss(self.loss)
-        return self._schema.loss
-
-    def _weighted(self, X: Any, entries: Any) -> Any:
-        """Return the weights of entries times those of the columns, which balance a mixed table."""
-        if self._schema is None:
-            return entries
-        columns = np.broadcast_to(self._schema.weights, X.shape)
-        if entries is None:
-            return columns
-        return columns * entries
-
-    @property
-    def _column_weights(self) -> Any:
-        if self._schema is None:
-            return 1.0
-        return self._schema.weights
-
     def _as_loss(self, loss: Any) -> Loss:
         """Return a loss, with names of columns replaced by their positions."""
         groups = by_columns(loss)
@@ -310,11 +312,6 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             return as_loss(loss)
         names = list(getattr(self, "feature_names_in_", ()))
         return as_loss([(_positions(columns, names), part) for columns, part in groups])
-
-    def _intercept(self, X: Any) -> Design | None:
-        if getattr(self, "fit_intercept", False):
-            return Design.intercept(X.shape[0], X.dtype)
-        return None
 
     def _publish(
         self,
@@ -324,22 +321,31 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         run: Run,
     ) -> Solution[FactorPoint]:
         problem = choice.problem
-        point = solution.point
+        factors = solution.point.factors
+        row_scale = 1.0  # published codes over those of the problem
         if isinstance(problem, Convex):
-            point = replace(point, factors=canonical_factors(point.factors, problem.gauge.power))
-        self._score = self._scoring(problem, point.factors.codes)
-        self.components_ = point.factors.C
-        self.intercept_ = _offsets(point.coefficients, inputs.table)
-        self.codes_ = np.zeros((inputs.table.shape[0], point.factors.rank), self.components_.dtype)
-        self.codes_[inputs.counted] = point.factors.codes * _row_scale(problem)
-        published = self._rescored(problem, replace(solution, point=point), inputs, run)
+            factors = factors.canonical(problem.gauge.power)
+            row_scale = problem.map.diagonal  # in which a weighted row is longer
+        penalty = self._row_penalty(problem, factors.codes)
+        self._score = None
+        if penalty is not None:
+            self._score = Scoring(inputs.loss, penalty, problem.alpha, inputs.columns)
+        self.components_ = factors.C
+        self.intercept_ = _offsets(solution.point.coefficients, inputs.table)
+        self.codes_ = np.zeros((inputs.table.shape[0], factors.rank), self.components_.dtype)
+        self.codes_[inputs.counted] = factors.codes * row_scale
+        published = replace(solution, point=replace(solution.point, factors=factors))
+        if self._score is not None:
+            published = self._rescored(self._score, problem, published, inputs, row_scale, run)
         self.alpha_ = float(problem.alpha)
-        self._loss_parts = [(term.columns, term.loss) for term in problem.data.terms]
+        self._loss_parts = inputs.loss.parts(inputs.table.shape[1])
         if isinstance(problem, Convex):
             self.alpha_max_ = problem.alpha_max()
             self._sizes = np.linalg.norm(published.point.factors.codes, axis=0)
-            self._debias(problem, published.point, inputs, choice.selection)
-            self._warn_if_empty()
+            if self._score is not None and getattr(self, "debias", False):
+                self._debias(self._score, problem, published.point, inputs, choice.selection)
+            if not len(self.components_):
+                self._warn_if_empty()
         self._n_features_out = len(self.components_)
         if choice.selection is not None:
             self._keep(choice.selection)
@@ -347,9 +353,11 @@ class FactorEstimator(FactorTransformer, abc.ABC):
 
     def _rescored(
         self,
+        score: Scoring,
         problem: Convex | Factored,
         solution: Solution[FactorPoint],
         inputs: TableInputs,
+        row_scale: Any,
         run: Run,
     ) -> Solution[FactorPoint]:
         """Score every row as `transform` does, publish the better codes, judge what is published.
@@ -358,20 +366,29 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         penalties and losses may end in worse codes, and so does scoring that runs out of time: then
         those of the solver are kept.
         """
-        if self._score is None:
-            return solution
-        codes = self._scored_codes(problem, self._score, inputs, run.clock)
-        point = solution.point
-        factors = Factors(codes[inputs.counted] / _row_scale(problem), point.factors.C)
-        rescored = replace(point, factors=factors)
-        objective = _objective(problem, rescored)
+        C = self.components_
+        offsets = self.intercept_
+        ridge = is_ridge(score.penalty)
+        if inputs.rows is None and problem.sparse and ridge:
+            # the entries of the problem are listed already
+            data = _with_offsets(problem.data, offsets)
+            codes = score.of_data(data, C, self.codes_, run.clock)
+        else:
+            codes = score(inputs.table, C, offsets, inputs.entries, self.codes_, run.clock)
+        factors = Factors(codes[inputs.counted] / row_scale, C)
+        rescored = replace(solution.point, factors=factors)
+        exact = rescored.astype(np.float64)
+        if isinstance(problem, Convex):
+            objective = problem.astype(np.float64).objective(exact.factors, exact.coefficients)
+        else:
+            objective = problem.objective(exact.factors)
         published = solution
         if objective <= solution.objective + ROUNDING * abs(solution.objective):
             self.codes_ = codes
             published = replace(solution, point=rescored, objective=objective)
         if not published.status.converged:
             return published
-        if run.clock.expired and not is_ridge(self._score.penalty):
+        if run.clock.expired and not ridge:
             return replace(published, status=Status.TIME_LIMIT)
         # a closed form ends with a gap too, that of its rounding
         certified = published.bound > -np.inf and published.status is not Status.RANK_LIMIT
@@ -379,23 +396,9 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             return replace(published, status=Status.STALLED)
         return published
 
-    def _scored_codes(
-        self,
-        problem: Convex | Factored,
-        score: Scoring,
-        inputs: TableInputs,
-        clock: Clock,
-    ) -> Array:
-        """Return the codes of all rows, scored alone, starting from those of the solver."""
-        C = self.components_
-        if inputs.rows is None and problem.sparse and is_ridge(score.penalty):
-            # the entries of the problem are listed already
-            data = _with_offsets(problem.data, self.intercept_)
-            return score.of_data(data, C, self.codes_, clock)
-        return score(inputs.table, C, self.intercept_, inputs.entries, self.codes_, clock)
-
     def _debias(
         self,
+        score: Scoring,
         problem: Convex,
         point: FactorPoint,
         inputs: TableInputs,
@@ -405,20 +408,19 @@ class FactorEstimator(FactorTransformer, abc.ABC):
 
         Under a prior the codes alone are scored anew, with the strength that was chosen.
         """
-        if not getattr(self, "debias", False) or self._score is None:
-            return
         X = inputs.table
-        self._score = self._score.debiased()
+        score = score.debiased()
         if chosen is not None and chosen.best.prior is not None:
             self.prior_ = chosen.best.prior
-            self._score = self._score.with_prior(deviations(problem, point.factors), self.prior_)
+            score = score.with_prior(deviations(problem, point.factors), self.prior_)
         if chosen is not None and chosen.best.rank is not None:
             point = refit(problem, point, chosen.best.rank)
-            F = canonical_factors(with_unit_rows(point.factors), problem.gauge.power)
+            F = point.factors.with_unit_rows().canonical(problem.gauge.power)
             self.components_ = F.C.astype(X.dtype)
             self.intercept_ = _offsets(point.coefficients, X)
             self._sizes = np.linalg.norm(F.codes, axis=0)
-        self.codes_ = self._score(X, self.components_, self.intercept_, inputs.entries)
+        self._score = score
+        self.codes_ = score(X, self.components_, self.intercept_, inputs.entries)
 
 
 def _positions(columns: Any, names: list[str]) -> Any:
@@ -442,18 +444,3 @@ def _with_offsets(data: Data, intercept: Array) -> Data:
     if not intercept.any():
         return data
     return data.shifted(np.ones((data.shape[0], 1), data.dtype), intercept[None])
-
-
-def _row_scale(problem: Convex | Factored) -> Any:
-    """Return published codes over those of the problem, in which a weighted row is longer."""
-    if isinstance(problem, Convex):
-        return problem.map.diagonal
-    return 1.0
-
-
-def _objective(problem: Convex | Factored, point: FactorPoint) -> float:
-    """Return the objective of published factors in double precision."""
-    point = point.astype(np.float64)
-    if isinstance(problem, Convex):
-        return problem.astype(np.float64).objective(point.factors, point.coefficients)
-    return problem.objective(point.factors)

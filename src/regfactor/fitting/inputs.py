@@ -193,6 +193,17 @@ def entry_weights(X: Any, entry_weight: Any, schema: Schema | None) -> Any:
     return weights
 
 
+def weigh_columns(X: Any, entries: Any, columns: Any) -> Any:
+    """Return the weights of the entries of a table times those of its columns, or one number."""
+    columns = np.broadcast_to(np.asarray(columns, X.dtype), X.shape[1])
+    if not is_sparse(X):
+        return np.broadcast_to(columns, X.shape) if entries is None else columns * entries
+    weights = columns[X.indices]
+    if entries is not None:
+        weights = weights * entries.data
+    return scipy.sparse.csr_array((weights, X.indices, X.indptr), X.shape)
+
+
 def _stored_weights(X: Any, entry_weight: Any) -> Any:
     """Return the weights of the stored entries of a sparse table, given as any table of weights."""
     shape = np.shape(entry_weight)

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from regfactor.core.factors import FactorPoint, Factors, rebalance
+from regfactor.core.factors import TINY_ATOM, FactorPoint, Factors, rebalance
 from regfactor.core.loop import Clock, Limits
 from regfactor.core.params import Array, UnsupportedProblem, choose, warn
-from regfactor.fitting.canonical import TINY_ATOM, with_unit_rows
 from regfactor.fitting.fallback import CannotSelect
 from regfactor.fitting.scoring import TINY_RIDGE, Scoring
 from regfactor.penalties import SquaredL2
@@ -301,7 +300,7 @@ class _Priors:
 
 def with_prior(problem: Convex, point: FactorPoint, strength: float) -> FactorPoint:
     """Return a point with its codes scored under a normal prior of their own second moments."""
-    F = with_unit_rows(rebalance(point.factors, TINY_ATOM))
+    F = rebalance(point.factors, TINY_ATOM).with_unit_rows()
     if not F.rank:
         return point
     data = problem.data

@@ -43,9 +43,11 @@ class Units:
         return cls(np.ones(width), np.ones(width))
 
     @property
-    def unweighted(self) -> bool:
-        """Whether every weight is one."""
-        return bool(np.all(self.weight == 1))
+    def column_weights(self) -> Any:
+        """The weights, or one number where all are one."""
+        if np.all(self.weight == 1):
+            return 1.0
+        return self.weight
 
     def divide(self, table: Any) -> Any:
         """Return a table in these units."""
@@ -55,20 +57,6 @@ class Units:
         if not is_sparse(table):
             return table / divisor
         return _with_entries(table, table.data / divisor[table.indices])
-
-    def weigh(self, table: Any, entries: Any) -> Any:
-        """Return the weight of each entry of a table; None where all are one."""
-        if self.unweighted:
-            return entries
-        weight = self.weight.astype(table.dtype)
-        if not is_sparse(table):
-            if entries is None:
-                return np.broadcast_to(weight, table.shape)
-            return weight * entries
-        data = weight[table.indices]
-        if entries is not None:
-            data = data * entries.data
-        return _with_entries(table, data)
 
 
 def _with_entries(table: Any, data: Array) -> Any:

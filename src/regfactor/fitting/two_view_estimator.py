@@ -9,11 +9,10 @@ import numpy as np
 
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Solution
-from regfactor.core.params import Array, is_number
+from regfactor.core.params import is_number
 from regfactor.fitting.base import Choice, Run
-from regfactor.fitting.convex_estimator import ConvexEstimator
-from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, TableInputs
-from regfactor.fitting.side_by_side import Units, joint_loss
+from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, FactorEstimator, TableInputs
+from regfactor.fitting.side_by_side import Units
 from regfactor.losses import Loss
 from regfactor.penalties import TwoView
 from regfactor.problems import Convex
@@ -26,7 +25,7 @@ TWO_VIEW_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-class TwoViewEstimator(ConvexEstimator):
+class TwoViewEstimator(FactorEstimator):
     """A model of two tables side by side: one gauge, a loss and a unit for each view.
 
     `_read` of a concrete estimator sets the number of columns of the first view, the losses and
@@ -50,20 +49,8 @@ class TwoViewEstimator(ConvexEstimator):
             )
         return float(self.bounds[0]), float(self.bounds[1])
 
-    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
-        return self._convex(X, rows, entries, self._gauge)
-
-    def _loss(self) -> Loss:
-        return joint_loss(self._losses, self._n_first)
-
-    def _weighted(self, X: Any, entries: Any) -> Any:
-        return self._units.weigh(X, entries)
-
-    @property
-    def _column_weights(self) -> Any:
-        if self._units.unweighted:
-            return 1.0
-        return self._units.weight
+    def _state(self, inputs: TableInputs) -> Convex:
+        return self._convex(inputs, self._gauge)
 
     def _publish(
         self,

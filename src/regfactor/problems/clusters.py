@@ -10,10 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from regfactor.core.linalg import is_sparse
+from regfactor.core.loop import Limits
 from regfactor.core.params import SMALLEST_NORMAL, Array
 from regfactor.losses.distances import Affine, Divergence, check_covariance
 from regfactor.problems.base import Problem
 
+LLOYD = "regfactor.solvers.lloyd:Lloyd"
+EM = "regfactor.solvers.em:EM"
 FREE = -1  # the code of a row whose cluster is not known
 UNCOPIED_ROWS = 4096  # of a block that is read as it is
 BLOCK_ENTRIES = 2**17  # of a block of which copies are made, in float64 or dense
@@ -68,14 +71,17 @@ class Clustering(Problem[ClusterPoint]):
         By which the sum over rows is multiplied.
     """
 
-    solvers: ClassVar[tuple[str, ...]] = (
-        "regfactor.solvers.lloyd:Lloyd",
-        "regfactor.solvers.em:EM",
-    )
+    solvers: ClassVar[tuple[str, ...]] = (LLOYD, EM)
     n_clusters: int
     codes: Array | None
     sharpness: float | None
     factor: float
+
+    def candidates(self, limits: Limits) -> tuple[str, ...]:
+        """Return the one solver: of labels, or of a mixture."""
+        if self.sharpness is None:
+            return (LLOYD,)
+        return (EM,)
 
     def check_codes(self, n_samples: int) -> None:
         """Raise if there are too few rows, or known clusters are invalid."""

@@ -15,13 +15,12 @@ from regfactor.core.params import Array, UnsupportedProblem, is_option, warn
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, FactorEstimator, TableInputs
 from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE
-from regfactor.fitting.scoring import Scoring
 from regfactor.fitting.selection import select_rank
 from regfactor.losses import Loss
 from regfactor.losses.bregman import Bregman
 from regfactor.penalties import Free, Gauge, OneHot, Penalty, SquaredL2, induced
 from regfactor.problems import Convex, Data, Factored
-from regfactor.problems.convex import NEGATIVE_REMEDY, convex
+from regfactor.problems.convex import NEGATIVE_REMEDY
 
 
 class FactorModel(FactorEstimator):
@@ -180,18 +179,16 @@ class FactorModel(FactorEstimator):
             _warn_if_unbounded(choice.problem, published.point.factors)
         return published
 
-    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex | Factored:
+    def _state(self, inputs: TableInputs) -> Convex | Factored:
         on_codes, on_components = self._penalties()
         gauge = self._gauge(on_codes, on_components)
-        loss = self._stated_loss
-        entries = self._weighted(X, entries)
-        if gauge is not None and rows is not None and np.isnan(gauge.power):
+        if gauge is not None and inputs.rows is not None and np.isnan(gauge.power):
             raise UnsupportedProblem(
                 f"{gauge} sorts rows into blocks, in which sample_weight cannot act as repetition "
                 "counts; leave it out, or use a norm of one block."
             )
         if gauge is not None:
-            return convex(X, loss, gauge, self._strength, rows, entries)
+            return self._convex(inputs, gauge)
         if self.rank is None:
             raise UnsupportedProblem(
                 f"on_codes={on_codes} and on_components={on_components} induce no known gauge, so "
@@ -200,15 +197,15 @@ class FactorModel(FactorEstimator):
         if self.alpha:
             _warn_without_minimum(on_codes, on_components)
         if not isinstance(on_codes, OneHot):  # whose predictors are means of the data
-            _refuse_negative(loss, X.shape[1])
+            _refuse_negative(inputs.loss, inputs.table.shape[1])
         rank = 1 if isinstance(self.rank, str) else self.rank
         return Factored(
-            Data.of(X, loss, entries),
+            Data.of(inputs.learned, inputs.loss, inputs.entry_weights),
             on_codes,
             on_components,
             rank,
             self._strength,
-            row_weights=rows,
+            row_weights=inputs.rows,
         )
 
     def _choose(self, problem: Any, inputs: TableInputs, run: Run) -> Choice[Any]:
@@ -216,7 +213,7 @@ class FactorModel(FactorEstimator):
         by_rank = is_option(self.rank, "auto") and not is_option(self.alpha, "auto")
         if not by_rank or not isinstance(problem, Factored):
             return super()._choose(problem, inputs, run)
-        validation = self._validation(run)
+        validation = self._validation(run, run.seed())
         seed = int(validation.random.integers(2**31 - 1))
         limits = Limits(tol=self.tol, max_iter=self.max_iter, random_state=seed)
         chosen = select_rank(problem, limits, validation)
@@ -251,14 +248,12 @@ class FactorModel(FactorEstimator):
             )
         return gauge
 
-    def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring | None:
+    def _row_penalty(self, problem: Convex | Factored, codes: Array) -> Penalty | None:
         if isinstance(problem, Factored):
-            penalty = problem.on_codes
-        elif np.isfinite(problem.gauge.power):
-            penalty = problem.gauge.per_row(codes)
-        else:
-            return None  # the norm couples all rows
-        return Scoring(self._stated_loss, penalty, problem.alpha, self._column_weights)
+            return problem.on_codes
+        if np.isfinite(problem.gauge.power):
+            return problem.gauge.per_row(codes)
+        return None  # the norm couples all rows
 
 
 def _refuse_negative(loss: Loss, width: int) -> None:

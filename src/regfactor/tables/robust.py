@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,19 +14,22 @@ from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Solution
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.fitting.base import Choice, Run
-from regfactor.fitting.convex_estimator import ConvexEstimator
-from regfactor.fitting.factor_estimator import LOSS_OPTIONS, TABLE_CONSTRAINTS, TableInputs
-from regfactor.fitting.inputs import as_float_table
+from regfactor.fitting.factor_estimator import (
+    LOSS_OPTIONS,
+    TABLE_CONSTRAINTS,
+    FactorEstimator,
+    TableInputs,
+)
+from regfactor.fitting.inputs import as_float_table, weigh_columns
 from regfactor.fitting.parameters import AUTO, POSITIVE
-from regfactor.fitting.scoring import Scoring
 from regfactor.losses import Absolute, Loss, Robust, Stacked
 from regfactor.penalties import Trace
-from regfactor.problems import Convex, Factored
+from regfactor.problems import Convex
 from regfactor.problems.data import FILLER
 from regfactor.problems.layout import Pattern
 
 
-class RobustSubspace(ConvexEstimator):
+class RobustSubspace(FactorEstimator):
     """min over Z, S of sum f(z_ij + s_ij; x_ij) + beta |S|_1 + alpha |Z|_tr: with outliers.
 
     S is eliminated: with the squared loss what is left is the Huber loss. With `loss=None` the fit
@@ -194,36 +198,34 @@ class RobustSubspace(ConvexEstimator):
             return float(self.alpha / np.sqrt(max(n, d)))
         return float(self.beta)
 
-    def _loss(self) -> Loss:
-        """Return |.| for exact pursuit, else the loss with its outliers eliminated."""
-        if self.loss is None:
-            return Absolute()
-        loss = self._as_loss(self.loss)
-        if isinstance(loss, Stacked):
-            groups = [(columns, Robust(part, self._beta)) for columns, part in loss.groups]
-            return Stacked(tuple(groups))
-        return Robust(loss, self._beta)
-
-    def _state(self, inputs: TableInputs) -> Convex | Factored:
-        count = inputs.table.shape[0] if inputs.rows is None else float(inputs.rows.sum())
-        self._beta = self._price(count, inputs.table.shape[1])
-        return super()._state(inputs)
-
-    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
-        if self.loss is None and is_sparse(X):
+    def _read(self, X: Any, sample_weight: Any = None, entry_weight: Any = None, /) -> TableInputs:
+        inputs = super()._read(X, sample_weight, entry_weight)
+        if self.loss is None and is_sparse(inputs.table):
             raise UnsupportedProblem(
                 "loss=None holds the whole table: give it as a dense one with NaN, or use a loss."
             )
-        prices = None
+        count = inputs.table.shape[0] if inputs.rows is None else float(inputs.rows.sum())
+        self._beta = self._price(count, inputs.table.shape[1])
         if self.loss is None:
-            prices = np.full(X.shape, self._beta, X.dtype)
-        return self._convex(X, rows, prices, Trace())
+            weights = weigh_columns(inputs.learned, None, self._beta)
+            return replace(inputs, columns=self._beta, entry_weights=weights)
+        return replace(inputs, loss=_with_outliers(inputs.loss, self._beta))
 
-    def _scoring(self, problem: Convex | Factored, codes: Array) -> Scoring:
-        assert isinstance(problem, Convex)
-        weight = self._beta if self.loss is None else 1.0
-        per_row = problem.gauge.per_row(codes)
-        return Scoring(self._stated_loss, per_row, problem.alpha, weight)
+    def _as_loss(self, loss: Any) -> Loss:
+        """Return |.| for exact pursuit, else the loss."""
+        if loss is None:
+            return Absolute()
+        return super()._as_loss(loss)
+
+    def _state(self, inputs: TableInputs) -> Convex:
+        return self._convex(inputs, Trace())
+
+
+def _with_outliers(loss: Loss, beta: float) -> Loss:
+    """Return a loss with outliers of a price eliminated."""
+    if isinstance(loss, Stacked):
+        return Stacked(tuple((columns, Robust(part, beta)) for columns, part in loss.groups))
+    return Robust(loss, beta)
 
 
 def _without_zeros(S: scipy.sparse.csr_array) -> scipy.sparse.csr_array:

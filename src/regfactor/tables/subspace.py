@@ -7,17 +7,15 @@ from typing import Any, Self
 from sklearn.utils._param_validation import StrOptions
 
 from regfactor.core.loop import Solution
-from regfactor.core.params import Array
 from regfactor.fitting.base import Choice, Run
-from regfactor.fitting.convex_estimator import ConvexEstimator
-from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, TableInputs
+from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, FactorEstimator, TableInputs
 from regfactor.fitting.parameters import COUNT
 from regfactor.norms import as_norm
 from regfactor.penalties import Rows, Trace
 from regfactor.problems import Convex
 
 
-class ConvexSubspace(ConvexEstimator):
+class ConvexSubspace(FactorEstimator):
     """min over Z, b of sum of observed w f(z_ij + b_j; x_ij) + alpha |Z|_tr, at its optimum.
 
     The trace norm finds the rank by itself, NaN entries are left out of the sum, and the fit comes
@@ -172,8 +170,8 @@ class ConvexSubspace(ConvexEstimator):
         """
         return self._fit(X, sample_weight, entry_weight)
 
-    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
-        return self._convex(X, rows, entries, Trace())
+    def _state(self, inputs: TableInputs) -> Convex:
+        return self._convex(inputs, Trace())
 
     def _publish(
         self,
@@ -187,7 +185,7 @@ class ConvexSubspace(ConvexEstimator):
         return published
 
 
-class ConvexSparseCoding(ConvexEstimator):
+class ConvexSparseCoding(FactorEstimator):
     """min over Z of sum f(z_ij; x_ij) + alpha sum_t |z_t|_q, at its global optimum.
 
     Codes are penalized in l1, components lie in the lq ball.
@@ -268,5 +266,5 @@ class ConvexSparseCoding(ConvexEstimator):
         """
         return self._fit(X, sample_weight)
 
-    def _problem(self, X: Any, rows: Array | None, entries: Any) -> Convex:
-        return self._convex(X, rows, entries, Rows(as_norm(self.q)))
+    def _state(self, inputs: TableInputs) -> Convex:
+        return self._convex(inputs, Rows(as_norm(self.q)))

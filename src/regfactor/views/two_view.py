@@ -18,6 +18,7 @@ from regfactor.fitting.side_by_side import (
     Units,
     hstack_tables,
     is_vector,
+    joint_loss,
     loss_pair,
     second_table,
     split_of,
@@ -186,7 +187,13 @@ class TwoViewSubspace(TwoViewEstimator):
         names = names_of(self, None, table.shape[1])
         if names is not None:
             names = [names[j] for j in self._order]
-        return TableInputs.of(self._units.divide(table), rows, None, names)
+        return TableInputs.of(
+            self._units.divide(table),
+            joint_loss(self._losses, self._n_first),
+            rows,
+            columns=self._units.column_weights,
+            names=names,
+        )
 
     def _view_units(self, table: Any, rows: Array | None) -> Units:
         if not self.scale:

@@ -20,7 +20,7 @@ from regfactor.fitting.factor_estimator import TableInputs
 from regfactor.fitting.inputs import as_float_table, codes_of, filled, row_weights
 from regfactor.fitting.parameters import AUTO, POSITIVE, NumberInterval
 from regfactor.fitting.scoring import Scoring
-from regfactor.fitting.side_by_side import Units, with_missing_as_nan
+from regfactor.fitting.side_by_side import Units, joint_loss, with_missing_as_nan
 from regfactor.fitting.two_view_estimator import TWO_VIEW_CONSTRAINTS, TwoViewEstimator
 from regfactor.labels.convex.scaling import Scaling, scaling_of
 from regfactor.labels.convex.selection import Readout, select_by_labels, select_share
@@ -119,7 +119,14 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         columns = self._scalings[1](columns)
         self._units = self._label_units(table, columns, rows)
         both = np.hstack([table, columns])
-        return LabelInputs(**vars(TableInputs.of(both, rows, None, None)), labels=labels)
+        return LabelInputs.of(
+            both,
+            joint_loss(self._losses, self._n_first),
+            rows,
+            columns=self._units.column_weights,
+            names=None,
+            labels=labels,
+        )
 
     def _column_scalings(
         self,
@@ -188,10 +195,8 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
     def _inputs(self, X: Any, reset: bool) -> Array:
         return with_missing_as_nan(as_float_table(self, X, None, reset))
 
-    def _intercept(self, X: Any) -> Design | None:
+    def _intercept(self, X: Any) -> Design:
         """Return offsets of the label columns alone."""
-        if not self.fit_intercept:
-            return None
         return Design(
             np.ones((X.shape[0], 1), X.dtype),
             columns=np.arange(X.shape[1]) >= self._n_first,
@@ -204,7 +209,7 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         return super()._strength
 
     def _choose(self, problem: Convex, inputs: Any, run: Run) -> Choice[Convex]:
-        validation = self._validation(run)
+        validation = self._validation(run, run.seed())
         if self.alpha is None:
             return Choice(problem.at(self._share(inputs) * (problem.alpha_max() or 1.0)))
         if not is_option(self.alpha, "auto"):

@@ -390,7 +390,7 @@ class ExponentialFamilyPCA(FactorTransformer):
 
     def _choose(self, problem: Convex | Factored, inputs: EpcaInputs, run: Run) -> Choice[Any]:
         if isinstance(problem, Convex):
-            choice = self._choose_strength(problem, run)
+            choice = super()._choose(problem, inputs, run)
             if choice.selection is None:
                 return Choice(choice.problem, [])
             return Choice(choice.problem, [choice.selection])

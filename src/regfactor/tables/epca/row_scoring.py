@@ -8,7 +8,6 @@ import numpy as np
 
 from regfactor.core.factors import FactorPoint, Factors, rebalance
 from regfactor.core.params import Array, frozen
-from regfactor.fitting.canonical import canonical_factors
 from regfactor.losses import Gamma, Multinomial
 from regfactor.penalties import PowerPenalty
 from regfactor.problems import Convex, Data, Factored
@@ -177,7 +176,7 @@ def _scoring_at(
         codes = F.codes
         ridge = np.full(k, float(problem.alpha))
     else:
-        F = canonical_factors(point.factors, problem.gauge.power)
+        F = point.factors.canonical(problem.gauge.power)
         m = int(isinstance(loss, Multinomial))
         k = F.rank
         codes = F.codes * problem.map.diagonal
