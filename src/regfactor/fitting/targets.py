@@ -38,7 +38,7 @@ class Targets:
         Y = as_targets(y)
         check_consistent_length(X, Y)
         table = Y.reshape(len(Y), -1).astype(np.float64)
-        return Targets(table, _column_names(y, table.shape[1]), np.shape(y), Y.dtype)
+        return Targets(table, _column_names(y, table.shape[1]), np.asarray(y).shape, Y.dtype)
 
     @property
     def flat(self) -> bool:
