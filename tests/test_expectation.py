@@ -29,6 +29,7 @@ from regfactor.labels.expectation.problem import (
     log_partition,
 )
 from regfactor.losses import Hinge, Huber, Logistic, SmoothedHinge, Squared, SquaredHinge
+from regfactor.problems import Data, Factored
 from regfactor.solvers.choose import solve
 
 HARD = np.inf
@@ -465,7 +466,7 @@ def test_a_problem_is_solved_by_the_solver_it_names_down_to_the_last_temperature
     heat = drawn[-1].info["temperature"] * task.free_weights @ entropies(found.point.labels)
     assert found.objective == pytest.approx(task.objective(found.point, weights, heat))
     with pytest.raises(UnsupportedProblem, match="Expectation problem"):
-        Annealing().check(np.zeros(3))
+        solve(Factored(Data.of(X, "squared")), solver=Annealing())
 
 
 def test_without_cooling_it_begins_cold_and_without_unlabeled_rows_there_is_nothing_to_cool():

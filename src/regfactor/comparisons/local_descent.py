@@ -40,7 +40,6 @@ class Local(Solver):
     solves = Convex
 
     def check(self, problem: Convex) -> None:
-        super().check(problem)
         if not isinstance(problem.gauge, TwoView):
             raise UnsupportedProblem(f"Local is for the gauge TwoView, got {problem.gauge}.")
         if not problem.data.smooth:

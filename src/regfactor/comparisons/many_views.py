@@ -143,7 +143,6 @@ class SimplexSearch(Solver):
     solves = Convex
 
     def check(self, problem: Convex) -> None:
-        super().check(problem)
         if not isinstance(problem.gauge, ManyViews):
             raise UnsupportedProblem(
                 f"SimplexSearch is for the gauge ManyViews, got {problem.gauge}."

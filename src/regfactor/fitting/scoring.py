@@ -83,9 +83,11 @@ class Scoring:
         if is_sparse(X):
             data = Data.of(X, self.loss, self._stored_weights(X, entries))
             return data.shifted(np.ones((X.shape[0], 1), X.dtype), intercept[None])
-        weights = np.broadcast_to(np.asarray(self.weight, X.dtype), X.shape)
-        if entries is not None:
-            weights = weights * entries
+        weights = entries
+        if np.ndim(self.weight) or self.weight != 1:
+            weights = np.broadcast_to(np.asarray(self.weight, X.dtype), X.shape)
+            if entries is not None:
+                weights = weights * entries
         return Data.of(X, self.loss, weights, intercept)
 
     def _stored_weights(self, X: Any, entries: Any) -> Any:

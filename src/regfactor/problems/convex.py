@@ -224,7 +224,7 @@ class Convex(Problem[FactorPoint]):
         if data.quadratic and data.complete:
             return self.design.regress(-data.gradient(mapped))
         if B is None:
-            B = self.design.no_coefficients(data.shape[1])
+            B = np.zeros((self.design.D.shape[1], data.shape[1]), data.dtype)
         if data.quadratic:
             # in single precision another step takes off the rounding of the first
             for _ in range(2 if B.dtype == np.float32 else 1):
@@ -585,7 +585,7 @@ class Convex(Problem[FactorPoint]):
         layout = data.layout
         rho = np.broadcast_to(np.asarray(rho, A.dtype), A.shape)
         if B is None:
-            B = design.no_coefficients(data.shape[1])
+            B = np.zeros((design.D.shape[1], data.shape[1]), data.dtype)
         if data.quadratic:
             for _ in range(2 if B.dtype == np.float32 else 1):
                 _, g, h = self._envelope(A + layout.apply(design.D, B), rho)

@@ -139,6 +139,10 @@ class Data:
 
     Attributes
     ----------
+    entries_shape : tuple of int
+        Shape of an array of entries.
+    pieces : tuple of Term
+        The terms; a long vector of entries in pieces, whose temporaries stay in the cache.
     complete : bool
         Whether every entry is observed and none is weighted.
     smooth : bool
@@ -157,6 +161,8 @@ class Data:
     shape: tuple[int, int]
     layout: Layout
     dtype: Any = field(init=False)
+    entries_shape: tuple[int, ...] = field(init=False)
+    pieces: tuple[Term, ...] = field(init=False)
     complete: bool = field(init=False)
     smooth: bool = field(init=False)
     quadratic: bool = field(init=False)
@@ -165,6 +171,10 @@ class Data:
     proximable: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        first = self.terms[0]
+        pieces = self.terms
+        if self.layout.sparse and first.x.size > SPARSE_BLOCK_ENTRIES:
+            pieces = first.stretches(SPARSE_BLOCK_ENTRIES)
         complete = not self.layout.sparse
         smooth = True
         quadratic = True
@@ -179,7 +189,9 @@ class Data:
             rowwise = rowwise or t.loss.rowwise
             proximable = proximable and t.loss.proximable
         self.__dict__.update(
-            dtype=self.terms[0].x.dtype,
+            dtype=first.x.dtype,
+            entries_shape=first.x.shape if self.layout.sparse else self.shape,
+            pieces=pieces,
             complete=complete,
             smooth=smooth,
             quadratic=quadratic,
@@ -271,13 +283,6 @@ class Data:
             if t.w is not None:
                 observed[:, t.columns] = t.w > 0
         return observed
-
-    @property
-    def entries_shape(self) -> tuple[int, ...]:
-        """Shape of an array of entries."""
-        if self.layout.sparse:
-            return self.terms[0].x.shape
-        return self.shape
 
     @property
     def T(self) -> Data:
@@ -379,18 +384,11 @@ class Data:
         """Return the typical size of the data, zero for none."""
         return max(t.size for t in self.terms)
 
-    @cached_property
-    def _pieces(self) -> tuple[Term, ...]:
-        """The terms; a long vector of entries in pieces, whose temporaries stay in the cache."""
-        if self.layout.sparse and self.terms[0].x.size > SPARSE_BLOCK_ENTRIES:
-            return self.terms[0].stretches(SPARSE_BLOCK_ENTRIES)
-        return self.terms
-
     def value(self, Z: Array | Factors) -> float:
         """L(Z)."""
         Z = self.layout.entries(Z)
         total = 0.0
-        for t in self._pieces:
+        for t in self.pieces:
             total += float(t.weigh(t.loss.value(t.at(Z), t.x)).sum(dtype=np.float64))
         return total
 
@@ -401,7 +399,7 @@ class Data:
         approach their infimum.
         """
         total = 0.0
-        for t in self._pieces:
+        for t in self.pieces:
             share = 1e-9
             z = np.zeros_like(t.x)
             if t.loss.of_residual:
@@ -433,7 +431,7 @@ class Data:
         """dL/dZ, zero at missing entries."""
         Z = self.layout.entries(Z)
         whole: Any = None
-        for t in self._pieces:
+        for t in self.pieces:
             whole = self._with(whole, t, t.weigh(t.loss.gradient(t.at(Z), t.x)))
         return whole
 
@@ -446,7 +444,7 @@ class Data:
         """Return the second derivative of L in each entry, zero where missing."""
         Z = self.layout.entries(Z)
         whole: Any = None
-        for t in self._pieces:
+        for t in self.pieces:
             whole = self._with(whole, t, t.weigh(t.loss.hessian(t.at(Z), t.x)))
         return whole
 
@@ -484,7 +482,7 @@ class Data:
     def _strips(self) -> list[tuple[Any, Term]]:
         """The places of the pieces that are expanded at once, and their terms."""
         if self.layout.sparse:
-            return [(t.columns, t) for t in self._pieces]
+            return [(t.columns, t) for t in self.pieces]
         n, d = self.shape
         height = max(DENSE_BLOCK_ENTRIES // max(d, 1), 1)
         strips: list[tuple[Any, Term]] = []
@@ -496,7 +494,7 @@ class Data:
     def newton_displacement(self, P: Array) -> Array:
         """Return the displacement to the best predictor, or a Newton step if there is none."""
         whole: Any = None
-        for t in self._pieces:
+        for t in self.pieces:
             z = t.at(P)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 displacement = t.loss.inverse_gradient(np.zeros_like(z), t.x) - z
@@ -518,7 +516,7 @@ class Data:
         """L*(Y), infinite for a Y that is not zero at missing entries."""
         total = 0.0
         Y = self.layout.entries(Y)
-        for t in self._pieces:
+        for t in self.pieces:
             y = t.part(Y)
             if t.w is not None and np.any(y[t.w == 0]):
                 return np.inf
@@ -534,7 +532,7 @@ class Data:
         """Return Y moved into the domain of L*."""
         Y = self.layout.entries(Y)
         whole: Any = None
-        for t in self._pieces:
+        for t in self.pieces:
             y = t.loss.feasible(t.in_units(t.part(Y)), t.x)
             whole = self._with(whole, t, t.weigh(y))
         return whole
@@ -548,7 +546,7 @@ class Data:
         if self.quadratic:
             return self.hessian(Y)
         whole: Any = None
-        for t in self._pieces:
+        for t in self.pieces:
             y = t.in_units(t.part(Y))
             low, high = t.loss.dual_domain(t.x)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -563,7 +561,7 @@ class Data:
         least = float(most)
         if not self.quadratic:
             Y = self.layout.entries(Y)
-            for t in self._pieces:
+            for t in self.pieces:
                 least = min(least, float(np.nanmin(t.feasible_scales(Y, most), initial=most)))
         return max(least, 0.0)
 
@@ -598,7 +596,7 @@ class Data:
         """argmin_Z L(Z) + sum (rho/2) (Z - A)^2 for one rho, one per column or one per entry."""
         rho = np.asarray(rho, A.dtype)
         whole: Any = None
-        for t in self._pieces:
+        for t in self.pieces:
             a = t.part(A)
             if t.offset is not None:
                 a = a + t.offset
@@ -624,7 +622,7 @@ class Data:
     def collect(self, of: Callable[[Term], Array]) -> Array:
         """Return a function of every term, in the columns of the term."""
         whole: Any = None
-        for t in self._pieces:
+        for t in self.pieces:
             whole = self._with(whole, t, of(t))
         return whole
 

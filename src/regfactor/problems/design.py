@@ -47,10 +47,6 @@ class Design:
             return B
         return np.where(self.columns, B, 0)
 
-    def no_coefficients(self, d: int) -> Array:
-        """Return B = 0 for a table of d columns."""
-        return np.zeros((self.D.shape[1], d), self.D.dtype)
-
     def regress(self, R: Array) -> Array:
         """Return argmin_B |R - D B|^2 / 2 + cost(B) for a complete table.
 

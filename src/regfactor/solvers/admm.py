@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,6 @@ class Admm(Solver):
     solves = Convex
 
     def check(self, problem: Convex) -> None:
-        super().check(problem)
         if problem.map.diagonal is None:
             raise UnsupportedProblem(
                 f"Admm needs a map that multiplies entries, got {problem.map}. Use Fista.",
@@ -154,9 +154,23 @@ class Splitting:
         F = Factors(self.F.Phi, self.F.C * self.e)
         B = self.B
         Z = F.dense()
-        if self.problem.data.smooth:
-            B = self.B = self.problem.best_coefficients(Z, B)
-        return F, B, self.problem.objective(F, B), self._bound(Z, B)
+        problem = self.problem
+        smooth = problem.data.smooth
+        if smooth:
+            B = self.B = problem.best_coefficients(Z, B)
+        objective = problem.objective(F, B)
+        self.examined += 1
+        both = smooth and self.examined % BOTH == 1
+        # the dual point is the multiplier or the gradient: which was better when both were tried
+        if both or not self.use_gradient:
+            bound = problem.bound(self.dual)
+        if both or self.use_gradient:
+            of_gradient = problem.bound(problem.dual_point(Z, B))
+            if both:
+                self.use_gradient = of_gradient.value > bound.value
+            if self.use_gradient:
+                bound = of_gradient
+        return F, B, objective, bound
 
     def examine_both(self) -> tuple[Factors, Array | None, float, Bound]:
         """Return the same of the loss step where that is far nearer to the bound.
@@ -220,23 +234,6 @@ class Splitting:
             F, value = (shorter, at) if at <= most else (F, value)
         return F, B, value
 
-    def _bound(self, Z: Array, B: Array | None) -> Bound:
-        """Return the bound of the multiplier or of the gradient.
-
-        The kind that was better when both were tried.
-        """
-        self.examined += 1
-        if not self.problem.data.smooth:
-            return self.problem.bound(self.dual)
-        if self.examined % BOTH == 1:
-            bounds = [
-                self.problem.bound(self.dual),
-                self.problem.bound(self.problem.dual_point(Z, B)),
-            ]
-            self.use_gradient = bounds[1].value > bounds[0].value
-            return bounds[self.use_gradient]
-        return self.problem.bound(self.problem.dual_point(Z, B) if self.use_gradient else self.dual)
-
     def _gauge_step(self, W: Array) -> Factors:
         """Return the prox of the gauge; of the trace norm in the block of the last step."""
         t = float(self.problem.alpha / self.rho)
@@ -268,6 +265,7 @@ class Splitting:
         self.U = self.U / factor
 
 
+@dataclass
 class Thresholding:
     """Singular value thresholding in a block of right singular vectors kept between steps.
 
@@ -275,15 +273,16 @@ class Thresholding:
     smaller.
     """
 
-    def __init__(self, X: Array | None = None) -> None:
-        self.age = REFRESH
-        self.block = np.zeros((0, 0))
-        self.norm = 0.0
-        if X is not None:  # whose multiples come first
-            values, V = spectrum(X)
-            self.age = 0
-            self.norm = float(values[0])
-            self.block = V[:, : int((values > self.norm / 3).sum()) + SPARE]
+    age: int = REFRESH
+    block: Any = None
+    norm: float = 0.0
+
+    @staticmethod
+    def of(X: Array) -> Thresholding:
+        """Return the thresholding whose first matrices are multiples of X."""
+        values, V = spectrum(X)
+        norm = float(values[0])
+        return Thresholding(0, V[:, : int((values > norm / 3).sum()) + SPARE], norm)
 
     def __call__(self, W: Array, t: float) -> tuple[Array, Array, Array]:
         """Return left vectors, values - t and right vectors of the singular values of W above t."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from regfactor.core.factors import FactorPoint, Factors, rebalance
-from regfactor.core.loop import Iterate, Limits
+from regfactor.core.loop import Iterate
 from regfactor.core.params import UnsupportedProblem
 from regfactor.losses import KL, Squared
 from regfactor.penalties import NonNegative, SquaredL2
@@ -41,6 +41,7 @@ class Alternating(Solver):
     sparse = True
 
     solves = Factored
+    from_limits = ("random_state",)
 
     def check(self, problem: Factored) -> None:
         if not isinstance(problem, Factored):
@@ -59,10 +60,6 @@ class Alternating(Solver):
                 "Free terms next to the factors need smooth elementwise losses and SquaredL2 or "
                 "Free."
             )
-
-    @classmethod
-    def for_limits(cls, limits: Limits) -> Alternating:
-        return cls(limits.random_state)
 
     def iterates(
         self,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-from regfactor.core.loop import Iterate, Limits
+from regfactor.core.loop import Iterate
 from regfactor.core.params import Params, UnsupportedProblem
 from regfactor.problems.base import Problem
 
@@ -22,27 +22,25 @@ class Solver(Params, abc.ABC):
         Whether it accepts a table of which only the observed entries are held.
     ends_itself : bool
         Whether small changes of the objective do not end its run.
+    from_limits : tuple of str
+        Limits of a run that are parameters of the solver, under the same names.
     """
 
     solves: ClassVar[type[Problem[Any]]]
     sparse: ClassVar[bool] = False
     ends_itself: ClassVar[bool] = False
+    from_limits: ClassVar[tuple[str, ...]] = ()
 
-    @classmethod
-    def for_limits(cls, limits: Limits) -> Self:
-        """Return the solver with what it needs to know of the limits of a run."""
-        return cls()
+    def check(self, problem: Any) -> None:  # noqa: B027  # many solve all problems of their kind
+        """Raise UnsupportedProblem, before any work, if this solver cannot solve a problem.
 
-    def check(self, problem: Any) -> None:
-        """Raise UnsupportedProblem, before any work, if this solver cannot solve a problem."""
-        if not isinstance(problem, self.solves):
-            raise UnsupportedProblem(
-                f"{type(self).__name__} solves a {self.solves.__name__} problem, got "
-                f"{type(problem).__name__}.",
-            )
+        It is one of `solves`, in a layout that the solver accepts.
+        """
 
     def accepts(self, problem: Any) -> bool:
         """Return whether this solver can solve a problem."""
+        if not isinstance(problem, self.solves) or (problem.sparse and not self.sparse):
+            return False
         try:
             self.check(problem)
         except UnsupportedProblem:

@@ -86,6 +86,11 @@ def solve_within(
     """Solve a problem that has been checked, within limits that have been checked."""
     if solver is None:
         solver = choose_solver(problem, limits)
+    if not isinstance(problem, solver.solves):
+        raise UnsupportedProblem(
+            f"{type(solver).__name__} solves a {solver.solves.__name__} problem, got "
+            f"{type(problem).__name__}.",
+        )
     if problem.sparse and not solver.sparse:
         raise UnsupportedProblem(
             f"{solver} holds the whole table; give it as a dense one with NaN, or use "
@@ -142,7 +147,11 @@ def choose_solver(problem: Problem[Any], limits: Limits | None = None) -> Solver
     names = problem.candidates(limits)
     for name in names:
         module, _, own = name.partition(":")
-        solver: Solver = getattr(import_module(module), own).for_limits(limits)
+        kind: type[Solver] = getattr(import_module(module), own)
+        settings = {}
+        for limit in kind.from_limits:
+            settings[limit] = getattr(limits, limit)
+        solver = kind(**settings)
         if name is names[-1] or solver.suits(problem):
             break
     return solver

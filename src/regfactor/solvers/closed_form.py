@@ -37,7 +37,6 @@ class ClosedForm(Solver):
     solves = Convex
 
     def check(self, problem: Convex) -> None:
-        super().check(problem)
         if not has_closed_form(problem):
             raise UnsupportedProblem(
                 "ClosedForm needs the squared loss with every entry observed and no weights of "

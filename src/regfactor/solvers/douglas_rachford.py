@@ -13,7 +13,7 @@ import scipy.linalg
 
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.linalg import GRAM_LIMIT
-from regfactor.core.loop import Iterate, Limits, relative
+from regfactor.core.loop import Iterate, relative
 from regfactor.core.params import Array, UnsupportedProblem, frozen
 from regfactor.maps import Identity, Lags
 from regfactor.penalties import Gauge, Trace
@@ -44,9 +44,9 @@ class DouglasRachford(Solver):
     every: int = 10
 
     solves = Convex
+    from_limits = ("tol",)
 
     def check(self, problem: Convex) -> None:
-        super().check(problem)
         if not (problem.data.quadratic and problem.data.complete):
             raise UnsupportedProblem(
                 "DouglasRachford needs squared loss on a table without missing entries. Use Fista.",
@@ -61,10 +61,6 @@ class DouglasRachford(Solver):
             raise UnsupportedProblem(
                 f"DouglasRachford needs a gauge with a prox, got {problem.gauge}. Use Admm.",
             )
-
-    @classmethod
-    def for_limits(cls, limits: Limits) -> DouglasRachford:
-        return cls(limits.tol)
 
     def iterates(
         self,

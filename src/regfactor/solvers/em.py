@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from regfactor.core.loop import Iterate, Limits
+from regfactor.core.loop import Iterate
 from regfactor.core.params import UnsupportedProblem
 from regfactor.problems.clusters import Clustering, ClusterPoint, Clusters
 from regfactor.solvers.base import Solver
@@ -29,12 +29,9 @@ class EM(Solver):
     """
 
     solves = Clustering
+    from_limits = ("random_state",)
     random_state: Any = 0
     sparse = True
-
-    @classmethod
-    def for_limits(cls, limits: Limits) -> Self:
-        return cls(limits.random_state)
 
     def check(self, problem: Clustering) -> None:
         if not isinstance(problem, Clustering) or problem.sharpness is None:

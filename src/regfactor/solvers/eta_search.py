@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from regfactor.core.factors import FactorPoint, Factors
-from regfactor.core.loop import Iterate, Limits
+from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem, frozen
 from regfactor.penalties import SquaredL2, TwoView
 from regfactor.problems import Bound, Convex
@@ -47,9 +47,9 @@ class EtaSearch(Solver):
     sparse = True
 
     solves = Convex
+    from_limits = ("tol", "random_state")
 
     def check(self, problem: Convex) -> None:
-        super().check(problem)
         if not isinstance(problem.gauge, TwoView):
             raise UnsupportedProblem(
                 f"EtaSearch is for the gauge TwoView, got {problem.gauge}. Use Admm."
@@ -61,10 +61,6 @@ class EtaSearch(Solver):
         elif not problem.data.proximable:
             solver = Fista()
         solver.check(inner)
-
-    @classmethod
-    def for_limits(cls, limits: Limits) -> EtaSearch:
-        return cls(tol=limits.tol, random_state=limits.random_state)
 
     def prepare(self, problem: Convex) -> Convex:
         """Return a large problem with many missing entries on its observed entries alone."""

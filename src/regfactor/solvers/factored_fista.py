@@ -17,7 +17,7 @@ import numpy as np
 
 from regfactor.core.factors import FactorPoint, Factors, rebalance
 from regfactor.core.linalg import GRAM_LIMIT, is_below, orthonormal
-from regfactor.core.loop import Iterate, Limits
+from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.penalties import Trace
 from regfactor.problems import Bound, Convex
@@ -100,19 +100,15 @@ class FactoredFista(Solver):
     sparse = True
 
     solves = Convex
+    from_limits = ("tol", "max_rank", "random_state")
 
     def check(self, problem: Convex) -> None:
-        super().check(problem)
         why = _obstacle(problem)
         if why is not None:
             remedy = ""
             if problem.sparse:
                 remedy = "; a sparse table has no other solver: give it as a dense one with NaN"
             raise UnsupportedProblem(f"FactoredFista needs {why}{remedy}.")
-
-    @classmethod
-    def for_limits(cls, limits: Limits) -> FactoredFista:
-        return cls(limits.tol, limits.max_rank, random_state=limits.random_state)
 
     def suits(self, problem: Convex) -> bool:
         return self.accepts(problem) and not splits_better(self.prepare(problem))

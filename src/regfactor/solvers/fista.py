@@ -30,7 +30,6 @@ class Fista(Solver):
     solves = Convex
 
     def check(self, problem: Convex) -> None:
-        super().check(problem)
         if not problem.data.smooth:
             raise UnsupportedProblem(
                 "Fista needs a smooth loss (the absolute and hinge losses have kinks). Use Admm.",

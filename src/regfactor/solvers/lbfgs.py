@@ -9,7 +9,7 @@ import numpy as np
 import scipy.optimize
 
 from regfactor.core.factors import FactorPoint
-from regfactor.core.loop import Iterate, Limits
+from regfactor.core.loop import Iterate
 from regfactor.core.params import UnsupportedProblem
 from regfactor.problems import Factored
 from regfactor.solvers.base import Solver
@@ -26,6 +26,7 @@ class Lbfgs(Solver):
     sparse = True
 
     solves = Factored
+    from_limits = ("random_state",)
 
     def check(self, problem: Factored) -> None:
         if not isinstance(problem, Factored) or not problem.smooth:
@@ -33,10 +34,6 @@ class Lbfgs(Solver):
                 "Lbfgs needs a problem of fixed rank with a smooth loss and smooth penalties (Free "
                 "or SquaredL2). Use Alternating."
             )
-
-    @classmethod
-    def for_limits(cls, limits: Limits) -> Lbfgs:
-        return cls(random_state=limits.random_state)
 
     def iterates(
         self,

@@ -12,7 +12,7 @@ import numpy as np
 
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.linalg import gram, is_below
-from regfactor.core.loop import Iterate, Limits
+from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.losses import Absolute
 from regfactor.maps import Identity
@@ -52,9 +52,9 @@ class Pursuit(Solver):
     every: int = 3
 
     solves = Convex
+    from_limits = ("tol",)
 
     def check(self, problem: Convex) -> None:
-        super().check(problem)
         if not isinstance(problem.gauge, Trace) or np.any(np.asarray(problem.gauge.scale) != 1):
             raise UnsupportedProblem(
                 f"Pursuit needs the gauge Trace(), got {problem.gauge}. Use Admm."
@@ -77,10 +77,6 @@ class Pursuit(Solver):
             raise UnsupportedProblem(
                 "Pursuit needs one weight for all entries, or zero where it is missing. Use Admm."
             )
-
-    @classmethod
-    def for_limits(cls, limits: Limits) -> Pursuit:
-        return cls(limits.tol)
 
     def iterates(
         self,
@@ -122,7 +118,7 @@ class Split:
         self.X = self._upright(np.where(seen, x if term.offset is None else x - term.offset, 0))
         self.most: float | Array = 1.0 if seen.all() else self._upright(seen).astype(np.float64)
         self.a = float(problem.alpha) / self.weight
-        self.svt = Thresholding(self.X)
+        self.svt = Thresholding.of(self.X)
         unit = self.a / (self.svt.norm or 1.0)
         self.cap = CAP * unit
         self.growing = start is None

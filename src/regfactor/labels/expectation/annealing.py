@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from regfactor.core.loop import Iterate, Limits
+from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, frozen
 from regfactor.labels.expectation.label_expectations import (
     ExpectedLabels,
@@ -63,13 +63,10 @@ class Annealing(Solver):
     """
 
     solves = Expectation
+    from_limits = ("tol",)
     ends_itself = True
     tol: float = 1e-6
     cooling: bool = True
-
-    @classmethod
-    def for_limits(cls, limits: Limits) -> Annealing:
-        return cls(limits.tol)
 
     def temperatures(self, problem: Expectation) -> list[float]:
         """Return the temperatures of all stages; none if no unlabeled row counts."""

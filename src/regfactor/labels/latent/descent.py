@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from regfactor.core.loop import Iterate, Limits
+from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.labels.latent.problem import SNF, LatentPoint
 from regfactor.solvers.base import Solver
@@ -23,12 +23,9 @@ class LatentDescent(Solver):
     """scipy's L-BFGS-B in stretches, between which missing inputs are completed anew."""
 
     solves = SNF
+    from_limits = ("max_iter",)
     max_iter: int = 60
     memory: int = 10
-
-    @classmethod
-    def for_limits(cls, limits: Limits) -> LatentDescent:
-        return cls(limits.max_iter)
 
     def iterates(self, problem: SNF, start: LatentPoint | None) -> Iterator[Iterate[LatentPoint]]:
         """Yield the start, then the end of every stretch, until no step lowers the objective."""
@@ -71,7 +68,6 @@ class PairSweeps(Solver):
     rate: float = 0.01
 
     def check(self, problem: Any) -> None:
-        super().check(problem)
         if problem.basis is not None:
             raise UnsupportedProblem(
                 "solver='paper' moves latent rows freely. Use back_constraint=None."
