@@ -8,6 +8,7 @@ from catalogue import PENALTIES, SHAPE, cases, frozen, rng
 from regfactor.norms import L2
 from regfactor.penalties import (
     AtomNorms,
+    Free,
     Lasso,
     NonNegative,
     OneHot,
@@ -44,6 +45,18 @@ def factor(seed=0):
 def price(penalty, A, at, t):
     """What the prox minimizes over `at`."""
     return penalty.value(at) + np.sum((at - A) ** 2) / (2 * t)
+
+
+@every_penalty
+def test_a_ridge_is_a_weighted_sum_of_squares(penalty):
+    A = factor(1)
+    costs = [
+        (weights * A**2).sum(axis=1) / 2 for weights in (penalty.ridge,) if weights is not None
+    ]
+    for cost in costs:
+        np.testing.assert_allclose(penalty.rows(A), cost)
+    squares = isinstance(penalty, Free | SquaredL2) or getattr(penalty, "p", None) == 2
+    assert bool(costs) == squares
 
 
 @every_proximable_penalty

@@ -47,7 +47,6 @@ from regfactor.problems import Convex, Data, Design, Factored
 from regfactor.problems.convex import convex
 from regfactor.solvers.base import Solver
 from regfactor.solvers.choose import solve_within
-from regfactor.solvers.updates import is_ridge
 
 ROUNDING = 1e-9  # share of the objective by which scoring may raise it
 LOSS_OPTIONS = [StrOptions({"auto", *LOSSES}), Loss, dict, list, tuple]
@@ -368,7 +367,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         """
         C = self.components_
         offsets = self.intercept_
-        ridge = is_ridge(score.penalty)
+        ridge = score.penalty.ridge is not None
         if inputs.rows is None and problem.sparse and ridge:
             # the entries of the problem are listed already
             data = _with_offsets(problem.data, offsets)

@@ -15,7 +15,7 @@ from regfactor.losses import Loss
 from regfactor.penalties import Constraint, OneHot, Penalty, SquaredL2
 from regfactor.problems import Data
 from regfactor.solvers.rows import minimize_rows
-from regfactor.solvers.updates import is_ridge, update_codes
+from regfactor.solvers.updates import update_codes
 
 MAX_STEPS = 20_000  # more than enough: the iteration ends by itself when nothing moves
 SMOOTHINGS = 10.0 ** -np.arange(10)  # a loss with kinks is approached by smooth ones
@@ -56,7 +56,7 @@ class Scoring:
         # a ridge has one minimum wherever the search begins; for other penalties only the same
         # start gives the same codes
         begin = codes
-        if start is not None and is_ridge(self.penalty):
+        if start is not None and self.penalty.ridge is not None:
             begin = start
         codes[seen] = self.of_data(data, C, begin[seen].astype(C.dtype), clock)
         return codes
@@ -116,7 +116,7 @@ class Scoring:
             codes = codes + 1 / len(C)
         if data.smooth or isinstance(self.penalty, OneHot):
             return update_codes(data, codes, C, self.penalty, self.alpha, MAX_STEPS, clock)
-        if is_ridge(self.penalty):
+        if self.penalty.ridge is not None:
             strengths = 2 * self.alpha * self.penalty.rows(np.eye(len(C)))
             return minimize_rows(data, codes, C, strengths, clock)
         for share in SMOOTHINGS:

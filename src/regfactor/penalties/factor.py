@@ -22,6 +22,8 @@ class Penalty(Params, abc.ABC):
 
     rowwise: bool = True
     entrywise: bool = False
+    # the weights r of a penalty sum_j r_j a_ij^2 / 2, one or one for each column; None for others
+    ridge: Any = None
 
     @abc.abstractmethod
     def rows(self, A: Array) -> Array:
@@ -53,6 +55,7 @@ class Free(Proximable, Smooth):
     """No penalty."""
 
     entrywise = True
+    ridge = 0.0
 
     def rows(self, A: Array) -> Array:
         return np.zeros(len(A))
@@ -69,6 +72,7 @@ class SquaredL2(Proximable, Smooth):
     """|A|_F^2 / 2."""
 
     entrywise = True
+    ridge = 1.0
 
     def rows(self, A: Array) -> Array:
         return np.square(A).sum(axis=1) / 2
@@ -105,6 +109,7 @@ class PowerPenalty(Proximable):
             raise ValueError(f"PowerPenalty needs 1 <= p < inf, got {self.p!r}.")
         if np.any(np.asarray(self.weights) < 0):
             raise ValueError("PowerPenalty needs weights >= 0.")
+        self.ridge = self.weights if self.p == 2 else None
 
     def rows(self, A: Array) -> Array:
         return (self.weights * np.abs(A) ** self.p).sum(axis=1) / self.p

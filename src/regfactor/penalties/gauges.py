@@ -62,10 +62,6 @@ class Gauge(Params, abc.ABC):
     def polar(self, G: Array, k: int = 1) -> Polar:
         """Return an upper bound of max <G, Z> over |||Z||| <= 1, and up to k maximizing atoms."""
 
-    def polar_near(self, G: Array, level: float) -> Polar:
-        """Return an upper bound of the dual norm, tight as in `polar` if it is below a level."""
-        return self.polar(G, 0)
-
     @abc.abstractmethod
     def per_row(self, codes: Array) -> Penalty:
         """Return the row penalty under which each training row, scored alone, gets its codes."""

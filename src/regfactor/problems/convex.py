@@ -332,15 +332,14 @@ class Convex(Problem[FactorPoint]):
         best = float(np.fmax.reduce(values))
         return Bound(best, rigorous and (self.design is None or not self.data.rowwise))
 
-    def dual_norm(self, Y: Array, level: float | None = None) -> tuple[float, bool]:
+    def dual_norm(self, Y: Array) -> tuple[float, bool]:
         """Return |||map*(Y)|||_* rounded up, and whether that is proven.
 
-        A norm above a level may be cruder; that of a large sparse table is found by an iteration.
+        The norm of a large sparse table is found by an iteration.
         """
         if self.data.layout.sparse and isinstance(self.gauge, Trace):
             return self.gradient_operator(Y).norm_and_proof()
-        G = self.map.adjoint(self.data.layout.matrix(Y))
-        polar = self.gauge.polar(G, 0) if level is None else self.gauge.polar_near(G, level)
+        polar = self.gauge.polar(self.map.adjoint(self.data.layout.matrix(Y)), 0)
         return polar.value, polar.rigorous
 
     def gradient_operator(self, Y: Array) -> GradientOperator:
@@ -488,7 +487,8 @@ class Convex(Problem[FactorPoint]):
     @cached_property
     def _null_norm(self) -> tuple[Array, float, bool]:
         """The feasible dual point of Z = 0, its dual norm, and whether that is proven."""
-        Y = self.feasible(self.null_dual)
+        assert self.null.dual is not None
+        Y = self.feasible(self.null.dual)
         return Y, *self.dual_norm(Y)
 
     @property
@@ -505,15 +505,19 @@ class Convex(Problem[FactorPoint]):
 
     def first_iterates(self) -> tuple[Iterate[FactorPoint]]:
         """Return Z = 0 with its certificate, which is complete from alpha_max on."""
-        if "_null_norm" in self.__dict__:
+        gauge = self.gauge
+        searched = self.data.layout.sparse or isinstance(gauge, TwoView)
+        if "_null_norm" in self.__dict__ or not searched:
             Y, norm, rigorous = self._null_norm
         else:
+            # a cruder norm will do
             Y = self.feasible(self.null_dual)
+            rigorous = True
             if self.data.layout.sparse:
                 norm = self.gradient_operator(Y).frobenius
-                rigorous = isinstance(self.gauge, Trace)
-            else:
-                norm, rigorous = self.dual_norm(Y, self.alpha)
+                rigorous = isinstance(gauge, Trace)
+            elif isinstance(gauge, TwoView):
+                norm = gauge.polar_near(self.map.adjoint(Y), self.alpha).value
         bound = self._bound(Y, norm, rigorous)
         return (Iterate(self.null, self._null_objective, bound.value, bound.rigorous, steps=0),)
 

@@ -21,7 +21,7 @@ from regfactor.solvers.base import Solver
 from regfactor.solvers.groups import group_constants, has_constants
 from regfactor.solvers.newton import is_newtonian, newton_sweeps
 from regfactor.solvers.starts import first_factors, first_point
-from regfactor.solvers.updates import is_ridge, update_codes, update_components
+from regfactor.solvers.updates import update_codes, update_components
 
 FEW = 4  # sweeps over non-negative factors between two looks at the tolerance
 # share of the last change by which a sweep starts ahead; how it grows and falls
@@ -44,10 +44,6 @@ class Alternating(Solver):
     from_limits = ("random_state",)
 
     def check(self, problem: Factored) -> None:
-        if not isinstance(problem, Factored):
-            raise UnsupportedProblem(
-                "Alternating is for problems of fixed rank. Use Admm, or give a rank."
-            )
         if problem.data.layout.sparse and not _by_entries(problem):
             raise UnsupportedProblem(
                 "On a sparse table factors must be free, under SquaredL2, or (with the losses "
@@ -150,7 +146,7 @@ def _by_entries(problem: Factored) -> bool:
     """Whether both updates need the observed entries alone."""
     positive = all(isinstance(t.loss, Squared | KL) for t in problem.data.terms)
     penalties = (problem.on_codes, problem.on_components)
-    return all(is_ridge(p) or (positive and isinstance(p, NonNegative)) for p in penalties)
+    return all(p.ridge is not None or (positive and isinstance(p, NonNegative)) for p in penalties)
 
 
 def _leads(problem: Factored) -> bool:

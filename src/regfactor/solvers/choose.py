@@ -89,7 +89,7 @@ def solve_within(
     if not isinstance(problem, solver.solves):
         raise UnsupportedProblem(
             f"{type(solver).__name__} solves a {solver.solves.__name__} problem, got "
-            f"{type(problem).__name__}.",
+            f"{type(problem).__name__}. Use one of: {', '.join(problem.solvers)}.",
         )
     if problem.sparse and not solver.sparse:
         raise UnsupportedProblem(

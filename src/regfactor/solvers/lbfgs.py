@@ -29,10 +29,10 @@ class Lbfgs(Solver):
     from_limits = ("random_state",)
 
     def check(self, problem: Factored) -> None:
-        if not isinstance(problem, Factored) or not problem.smooth:
+        if not problem.smooth:
             raise UnsupportedProblem(
-                "Lbfgs needs a problem of fixed rank with a smooth loss and smooth penalties (Free "
-                "or SquaredL2). Use Alternating."
+                "Lbfgs needs a smooth loss and smooth penalties (Free or SquaredL2). Use "
+                "Alternating."
             )
 
     def iterates(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,13 +12,10 @@ from regfactor.core.line_search import backtrack_each
 from regfactor.core.loop import Clock
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.penalties import (
-    Free,
     NonNegative,
     OneHot,
     Penalty,
-    PowerPenalty,
     Proximable,
-    SquaredL2,
 )
 from regfactor.problems import Data
 from regfactor.solvers.nonnegative import Side, improve, minimize, side_of_codes, side_of_components
@@ -48,7 +44,7 @@ def update_codes(
         side = side_of_codes(data, C)
         if side is not None:
             return _non_negative(side, Phi.T, steps, clock).T
-    if is_ridge(penalty) and data.unbounded and not data.rowwise:
+    if penalty.ridge is not None and data.unbounded and not data.rowwise:
         return newton_rows(data, Phi, C, penalty, alpha, clock)
     block = Block(lambda A: A @ C, lambda G: G @ C.T, data.row_values, data.inside, _sum_rows)
     curvature = _curvature(data, Phi @ C, C)
@@ -70,8 +66,10 @@ def update_components(
     if penalty.entrywise and not data.rowwise:
         C = C.copy()
         for t in data.terms:
-            if data.layout.sparse and is_ridge(penalty):  # columns as they stand: nothing is turned
-                return newton_columns(data, Phi, C, _ridge(penalty, alpha, Phi.T))
+            # columns as they stand: nothing is turned
+            if data.layout.sparse and penalty.ridge is not None:
+                ridge = np.broadcast_to(np.asarray(alpha * penalty.ridge, C.dtype), len(C))
+                return newton_columns(data, Phi, C, ridge)
             part = data.only(t)
             B = C[:, t.columns]
             if isinstance(penalty, NonNegative):
@@ -110,7 +108,7 @@ def newton_rows(
     clock: Clock | None = None,
 ) -> Array:
     """Minimize over all rows at once by damped Newton: ridge regression for the squared loss."""
-    ridge = _ridge(penalty, alpha, C)
+    ridge = np.broadcast_to(np.asarray(alpha * penalty.ridge, C.dtype), len(C))
     if data.complete and data.quadratic:
         return _ridge_regression(-data.gradient(np.zeros(data.shape, data.dtype)), C, ridge)
     D = np.ascontiguousarray(C.T)
@@ -247,15 +245,6 @@ def _ridge_regression(X: Array, C: Array, ridge: Array) -> Array:
     return np.asarray((np.linalg.pinv(gram, hermitian=True) @ (C @ X.T)).T, X.dtype)
 
 
-def _ridge(penalty: Penalty, alpha: float, C: Array) -> Array:
-    weights: Any
-    if isinstance(penalty, PowerPenalty):
-        weights = np.asarray(penalty.weights)
-    else:
-        weights = float(not isinstance(penalty, Free))
-    return alpha * np.broadcast_to(np.asarray(weights, C.dtype), (C.shape[0],))
-
-
 def _sum_rows(A: Array) -> Array:
     return A.sum(axis=1)
 
@@ -276,13 +265,6 @@ def _curvature(data: Data, Z: Array, held: Array) -> float:
     if 0 < curvature * size < np.inf:
         return curvature * size
     return 1.0
-
-
-def is_ridge(penalty: Penalty) -> bool:
-    """Whether a penalty is a sum of weighted squares."""
-    return isinstance(penalty, Free | SquaredL2) or (
-        isinstance(penalty, PowerPenalty) and penalty.p == 2
-    )
 
 
 def _kinked(data: Data) -> UnsupportedProblem:
