@@ -3,6 +3,8 @@
 import doctest
 import itertools
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,6 +110,15 @@ def test_the_range_of_coverage_is_that_of_simulated_calibrations():
     assert np.quantile(found, [0.1, 0.9]) == pytest.approx([low, high], abs=0.01)
     assert np.mean(found) == pytest.approx(expected_coverage(n, 0.9), abs=0.003)
     assert coverage_range(5, 0.9) == (1.0, 1.0)  # everything is covered
+
+
+def test_the_table_of_the_guide_is_right():
+    page = (Path(__file__).parents[1] / "docs" / "uncertainty.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| (\d+) % to (\d+) % \|$", page, flags=re.MULTILINE)
+    assert len(rows) == 4
+    for n, low, high in rows:
+        ends = [round(100 * end) for end in coverage_range(int(n), 0.9)]
+        assert ends == [int(low), int(high)]
 
 
 # adaptive scores
