@@ -23,9 +23,8 @@ def main() -> None:
         raise SystemExit(BAD_INPUT)
     try:
         from regfactor.cli.app import app
-    except (
-        KeyboardInterrupt
-    ):  # the libraries beneath take a while to load; from then on `running` answers
+    except KeyboardInterrupt:
+        # the imported libraries take a while to load; from then on `running` handles it
         print("regfactor: interrupted; nothing was written.", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
     app(prog_name="regfactor")

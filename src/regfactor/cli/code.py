@@ -43,21 +43,13 @@ def _commas(text: str) -> list[int]:
     depth = 0
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            depth += (
-                (token.string in "([{") - (token.string in ")]}")
-                if token.type == tokenize.OP
-                else 0
-            )
+            if token.type != tokenize.OP:
+                continue
+            depth += (token.string in "([{") - (token.string in ")]}")
             end = token.end[1]
-            if (
-                token.type == tokenize.OP
-                and token.string == ","
-                and depth > 0
-                and text[end : end + 1] == " "
-            ):
+            if token.string == "," and depth > 0 and text[end : end + 1] == " ":
                 places.append(end)
-    except (
-        tokenize.TokenError
-    ):  # the line goes on in the next one; the commas so far are inside brackets
+    except tokenize.TokenError:
+        # the line continues in the next one; the commas so far are inside brackets
         pass
     return places

@@ -32,9 +32,8 @@ OTHER = "other"
 ONE = "one value"
 FLAGS = "flagged cells"
 USED = (NUMBER, FLAG, CATEGORY, TEXT)
-MOST_LEVELS = (
-    50  # different strings up to which a column is taken for categories, as in loss="auto"
-)
+# different strings up to which a column is taken for categories, as in loss="auto"
+MOST_LEVELS = 50
 MOSTLY = 0.9  # share of numbers from which a column is meant to be one of numbers
 FEW_ROWS = 10  # below which counting up is no sign of a row's name
 NAMES_ROWS = re.compile(
@@ -232,21 +231,21 @@ def _cells(table: Table, name: str) -> Any:
     pd = pandas()
     strings = series.astype(object)
     stripped = np.array([s.strip() if isinstance(s, str) else "" for s in strings], dtype=object)
-    holes = np.array([s.lower() in table.reading.markers for s in stripped], dtype=bool)
-    cells = pd.Series(stripped, dtype=object).mask(holes, None)
-    numbers = _as_numbers(stripped[~holes], table.separator)
+    missing = np.array([s.lower() in table.reading.markers for s in stripped], dtype=bool)
+    cells = pd.Series(stripped, dtype=object).mask(missing, None)
+    numbers = _as_numbers(stripped[~missing], table.separator)
     if numbers is None:
         return cells
-    _refuse_mixed(table, name, stripped, holes, numbers)
+    _refuse_mixed(table, name, stripped, missing, numbers)
     if np.isnan(numbers).any():
         return cells
     values = np.full(len(cells), np.nan)
-    values[~holes] = numbers
+    values[~missing] = numbers
     return pd.Series(values)
 
 
 def _holds_strings(series: Any) -> bool:
-    """Whether a typed column holds strings, and nothing else but holes."""
+    """Whether a typed column holds strings, and nothing else but missing cells."""
     if series.dtype.kind != "O" or hasattr(series.dtype, "categories"):
         return False
     return all(isinstance(v, str) for v in series.dropna())
@@ -283,7 +282,7 @@ def _ungrouped(strings: Array, mark: str) -> Array:
     return strings
 
 
-def _refuse_mixed(table: Table, name: str, strings: Array, holes: Array, numbers: Array) -> None:
+def _refuse_mixed(table: Table, name: str, strings: Array, missing: Array, numbers: Array) -> None:
     """Raise for text among numbers; a few numbers among categories are categories."""
     odd = np.isnan(numbers)
     if not odd.any():
@@ -292,7 +291,7 @@ def _refuse_mixed(table: Table, name: str, strings: Array, holes: Array, numbers
     different = len(np.unique(numbers[~odd]))
     mostly = different > 2 and share >= min(MOSTLY, 1 - 1 / (len(numbers) + 1))
     if mostly or (different > min(MOST_LEVELS, len(strings) / 2) and share > 0.5):
-        at = np.flatnonzero(~holes)[odd]
+        at = np.flatnonzero(~missing)[odd]
         cell = strings[at[0]]
         raise BadInput(
             f"Column {name!r} of {table.path.name} holds numbers, but {len(at)} of its cells do "

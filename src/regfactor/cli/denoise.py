@@ -74,8 +74,8 @@ def run(job: Job, path: Path, spans: str) -> None:
     }
     missing = sum(int(np.isnan(X).sum()) for X in tables)
     story = (
-        f"Both views (columns {listed(views[0], 3)} and {listed(views[1], 3)}) were rebuilt from "
-        "one set of patterns; what they cannot express is treated as noise and left out. Each "
+        f"Both views (columns {listed(views[0], 3)} and {listed(views[1], 3)}) were reconstructed "
+        "from one set of patterns; what they cannot express is treated as noise and left out. Each "
         "view has its own bound, so that neither can drown the other. The strength (alpha = "
         f"{model.alpha_:.4g}) was chosen by cells held out."
     )

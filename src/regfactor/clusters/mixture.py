@@ -31,9 +31,8 @@ from regfactor.solvers.seeding import spread_rows
 from regfactor.solvers.steps import log_joint
 
 HARD_ITERATIONS = 10  # before the soft ones
-ON_CENTERS = (
-    1e-9  # share of the mean divergence from a single center below which rows lie on theirs
-)
+# share of the mean divergence from a single center below which rows lie on theirs
+ON_CENTERS = 1e-9
 MERGED = 0.02  # sharpness times divergence, a mean log odds, below which components are one
 UNITS = (
     "Use sharpness='auto', which has no units (and names a larger one where it is too low), or "

@@ -23,11 +23,11 @@ from regfactor.solvers.newton import is_newtonian, newton_sweeps
 from regfactor.solvers.starts import first_factors, first_point
 from regfactor.solvers.updates import update_codes, update_components
 
-FEW = 4  # sweeps over non-negative factors between two looks at the tolerance
+SWEEPS_PER_ITERATE = 4  # over non-negative factors
 # share of the last change by which a sweep starts ahead; how it grows and falls
-LEAD = 0.5
-LONGER = 1.05
-SHORTER = 1.5
+FIRST_LEAD = 0.5
+LEAD_GROWTH = 1.05
+LEAD_DECAY = 1.5
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Alternating(Solver):
             swept = sweeps(problem, F)
         yield next(swept)
         while True:
-            few = list(itertools.islice(swept, FEW if _leads(problem) else 1))
+            few = list(itertools.islice(swept, SWEEPS_PER_ITERATE if _leads(problem) else 1))
             yield replace(few[-1], steps=sum(it.steps for it in few))
 
 
@@ -94,7 +94,7 @@ def led_sweeps(problem: Factored, F: Factors) -> Iterator[Iterate[FactorPoint]]:
     old = F
     objective = problem.objective(F)
     steps = 1
-    lead = LEAD
+    lead = FIRST_LEAD
     most = 1.0
     while True:
         yield Iterate(FactorPoint(F), objective, steps=steps)
@@ -103,12 +103,12 @@ def led_sweeps(problem: Factored, F: Factors) -> Iterator[Iterate[FactorPoint]]:
         value = problem.objective(new)
         if not value <= objective:
             most = lead
-            lead = lead / SHORTER
+            lead = lead / LEAD_DECAY
             new = sweep(problem, F)
             steps = 2
             value = problem.objective(new)
-        lead = min(most, LONGER * lead)
-        most = min(1.0, LONGER * most)
+        lead = min(most, LEAD_GROWTH * lead)
+        most = min(1.0, LEAD_GROWTH * most)
         old = F
         F = new
         objective = value

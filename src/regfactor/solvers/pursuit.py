@@ -22,21 +22,19 @@ from regfactor.solvers.admm import REFRESH, Thresholding, spectrum
 from regfactor.solvers.base import Solver
 
 # mu in units of alpha / |X|: its start, its growth in a step, its end
-FIRST = 1.25
-GROWTH = 1.5
-CAP = 100.0
-ASCENT = 12  # steps from the start to the end, in which there is nothing to prove yet
+FIRST_PENALTY = 1.25
+PENALTY_GROWTH = 1.5
+LAST_PENALTY = 100.0
+GROWING_STEPS = 12  # steps from the start to the end, in which there is nothing to prove yet
 RELAXATION = 1.4
 # mu is changed when the primal residual, as a multiple of the dual one, leaves these ends
-LOW = 0.5
-HIGH = 5.0
-SETTLING = (
-    2  # looks at the residuals before the first change of mu; each later one is considered longer
-)
-PATIENCE = (
-    20  # failed proofs, after which eigenvalues are paid for, so that a run cut short knows its gap
-)
-MARGIN = 0.99  # share of the tolerance that is aimed at; the rest is for rounding
+MIN_RESIDUAL_RATIO = 0.5
+MAX_RESIDUAL_RATIO = 5.0
+# examinations of the residuals before the first change of mu; later ones take more
+FIRST_PERIOD = 2
+# after which eigenvalues are computed, so that a run that is cut short knows its gap
+MAX_FAILED_PROOFS = 20
+AIMED_SHARE = 0.99  # share of the tolerance that is aimed at; the rest is for rounding
 
 
 @dataclass
@@ -89,7 +87,7 @@ class Pursuit(Solver):
         split = Split(exact, start)
         proof = Proof(exact, self.tol)
         while True:
-            steps = ASCENT if split.growing else self.every
+            steps = GROWING_STEPS if split.growing else self.every
             split.advance(steps)
             point = FactorPoint(split.factors, None, split.dual).astype(dtype)
             objective = exact.objective(point.factors.astype(np.float64))
@@ -120,10 +118,10 @@ class Split:
         self.a = float(problem.alpha) / self.weight
         self.svt = Thresholding.of(self.X)
         unit = self.a / (self.svt.norm or 1.0)
-        self.cap = CAP * unit
+        self.cap = LAST_PENALTY * unit
         self.growing = start is None
         self.changes = 0
-        self.mu = FIRST * unit if start is None else self.cap
+        self.mu = FIRST_PENALTY * unit if start is None else self.cap
         self.ratios: list[float] = []
         if start is None or start.dual is None:
             Y = self.X / max(1 / unit, float(np.abs(self.X).max()), 1e-300)
@@ -168,7 +166,7 @@ class Split:
             np.subtract(self.X, R, out=R)
             self._update(R)
             if self.growing:
-                self._set(min(GROWTH * self.mu, self.cap))
+                self._set(min(PENALTY_GROWTH * self.mu, self.cap))
                 self.growing = self.mu < self.cap
         primal = float(np.linalg.norm(self.R - self.S))
         dual = float(np.linalg.norm(self.S - self.last))
@@ -196,13 +194,13 @@ class Split:
 
         2011, sec. 3.4).
         """
-        if self.growing or len(self.ratios) < SETTLING + self.changes // 2:
+        if self.growing or len(self.ratios) < FIRST_PERIOD + self.changes // 2:
             return
         ratio = float(np.exp(np.mean(self.ratios)))
         factor = 1 + 1 / (1 + 0.1 * self.changes)
-        if ratio < LOW:
+        if ratio < MIN_RESIDUAL_RATIO:
             self._set(self.mu / factor)
-        elif ratio > HIGH and may_grow and self.mu < self.cap:
+        elif ratio > MAX_RESIDUAL_RATIO and may_grow and self.mu < self.cap:
             self._set(min(self.mu * factor, self.cap))
 
     def _set(self, mu: float) -> None:
@@ -236,7 +234,7 @@ class Proof:
         # proven, but the loop goes on: it wants more
         if self.best - self.bound <= self.tol * scale:
             self.tol /= 10
-        needed = self.best - MARGIN * self.tol * scale
+        needed = self.best - AIMED_SHARE * self.tol * scale
         Y = split.multiplier
         s = needed / (split.weight * max(float(np.vdot(Y, split.X)), 1e-300))
         self.primal_is_good = s <= 1
@@ -244,7 +242,7 @@ class Proof:
             self.bound = max(self.bound, -self.problem.data.conjugate(s * split.dual))
             return self.bound
         self.failures += 1
-        if self.failures % PATIENCE == 0:
+        if self.failures % MAX_FAILED_PROOFS == 0:
             self.bound = max(self.bound, self.problem.bound(split.dual).value)
         return self.bound
 

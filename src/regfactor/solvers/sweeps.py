@@ -17,11 +17,10 @@ from regfactor.problems import Convex
 from regfactor.problems.gradient_operator import GradientOperator
 from regfactor.solvers.updates import newton_rows, update_components
 
-WIDTH = 24  # directions of the gradient that are looked at
-STANDS_OUT = (
-    1.25  # a direction counts as an atom if it is this much larger than the last one looked at
-)
-BESIDE = 4  # atoms given to the sweeps beside those that stand out
+N_DIRECTIONS = 24  # of the gradient that are computed
+# a direction counts as an atom if it is larger than the last one by this factor
+MIN_RATIO = 1.25
+EXTRA_ATOMS = 4  # given to the sweeps in addition to those
 
 
 def first_atoms(
@@ -36,7 +35,7 @@ def first_atoms(
     They are those that stand out; where the rank is limited, as many as are allowed and stronger
     than the penalty.
     """
-    width = min(WIDTH if max_rank is None else max_rank + BESIDE, *G.shape)
+    width = min(N_DIRECTIONS if max_rank is None else max_rank + EXTRA_ATOMS, *G.shape)
     block = random.normal(size=(G.shape[1], width)).astype(G.entries.dtype)
     for _ in range(2):
         block = orthonormal(G.adjoint(orthonormal(G @ block)))
@@ -44,8 +43,8 @@ def first_atoms(
     U, s, Vt = np.linalg.svd(G.adjoint(left).T, full_matrices=False)
     least = alpha
     if max_rank is None:
-        least = max(STANDS_OUT * s[-1], alpha)
-    strong = int((s > least).sum()) + BESIDE
+        least = max(MIN_RATIO * s[-1], alpha)
+    strong = int((s > least).sum()) + EXTRA_ATOMS
     k = min(strong, len(s), max_rank or len(s))
     shrunk = (s[:k] - alpha) / curvature
     root = np.sqrt(np.maximum(shrunk, 0.1 * s[:k] / curvature))
