@@ -203,7 +203,7 @@ METHODS = [
             "back_constraint": ("linear", "kernel"),
         },
     ),
-    Tuned(OURS, plain(SNFRegressorCV, random_state=0), {}),
+    Tuned(OURS, plain(SNFRegressorCV, cv=None, random_state=0), {}),
     Tuned(
         "LapRLS",
         _laplacian_rls,

@@ -62,7 +62,7 @@ def test_one_candidate_is_the_plain_model_with_that_ridge(setting):
 def test_errors_are_those_of_folds_that_are_fitted_apart():
     X, y, seen = draw(labels=6)  # fewer than nine: each is left out alone
     setting = {"degree": 2, "max_iter": 15, "tol": 0.0}
-    model = SNFRegressorCV([setting], ridges=(0.1,), tol=0.0, clip=0.1).fit(X, seen)
+    model = SNFRegressorCV([setting], ridges=(0.1,), tol=0.0, clip=0.1, cv=None).fit(X, seen)
     errors = []
     for i in range(6):
         kept = seen.copy()
@@ -74,11 +74,11 @@ def test_errors_are_those_of_folds_that_are_fitted_apart():
 def test_a_setting_may_have_its_own_tolerance():
     X, _, seen = draw()
     path = {"degree": 2, "max_iter": (0, 15, 30, 45)}
-    own = SNFRegressorCV([path | {"tol": 0.9}, path], random_state=0, ridges=(0.1,), tol=0.0).fit(
-        X, seen
-    )
+    own = SNFRegressorCV(
+        [path | {"tol": 0.9}, path], cv=None, random_state=0, ridges=(0.1,), tol=0.0
+    ).fit(X, seen)
     for tol in (0.9, 0.0):
-        alone = SNFRegressorCV([path], random_state=0, ridges=(0.1,), tol=tol).fit(X, seen)
+        alone = SNFRegressorCV([path], cv=None, random_state=0, ridges=(0.1,), tol=tol).fit(X, seen)
         found = [r for r in own.cv_results_ if r["params"]["tol"] == tol]
         assert found == alone.cv_results_
     ends = [r["mean_error"] for r in own.cv_results_ if r["params"]["max_iter"] == 45]
@@ -88,20 +88,20 @@ def test_a_setting_may_have_its_own_tolerance():
 def test_stops_on_the_way_are_those_of_shorter_descents():
     X, _, seen = draw()
     path = SNFRegressorCV(
-        [{"degree": 2, "max_iter": (0, 15, 30)}], ridges=(0.1,), tol=0.0, random_state=0
+        [{"degree": 2, "max_iter": (0, 15, 30)}], ridges=(0.1,), tol=0.0, cv=None, random_state=0
     ).fit(X, seen)
     found = {r["params"]["max_iter"]: r["mean_error"] for r in path.cv_results_}
     assert sorted(found) == [0, 15, 30]
     for stop, error in found.items():
         alone = SNFRegressorCV(
-            [{"degree": 2, "max_iter": stop}], ridges=(0.1,), tol=0.0, random_state=0
+            [{"degree": 2, "max_iter": stop}], ridges=(0.1,), tol=0.0, cv=None, random_state=0
         ).fit(X, seen)
         assert alone.best_score_ == pytest.approx(error, rel=1e-8)
 
 
 def test_results_are_sorted_and_complete():
     X, _, seen = draw()
-    model = SNFRegressorCV(SMALL, ridges=(0.01, 0.1), caution=0.0).fit(X, seen)
+    model = SNFRegressorCV(SMALL, ridges=(0.01, 0.1), caution=0.0, cv=None).fit(X, seen)
     errors = [r["mean_error"] for r in model.cv_results_]
     assert errors == sorted(errors) and len(errors) == 6 and model.best_score_ == errors[0]
     assert set(model.best_params_) >= {"max_iter", "ridge"}
@@ -146,6 +146,61 @@ def test_without_evidence_it_is_the_machine_that_the_labels_choose():
     )
 
 
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"kernel": "rbf", "n_components": 1.0, "gamma": 0.1},
+        {"degree": 2},
+        {"degree": 1, "n_components": 1.0},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_leave_one_out_is_exact(setting, weighted):
+    """Errors are those of machines that are fitted again without each label."""
+    X, y, seen = draw(labels=10)
+    weights = np.random.default_rng(3).uniform(0.5, 2.0, 60) if weighted else np.ones(60)
+    model = SNFRegressorCV([setting | {"max_iter": 0}], ridges=(0.1,), clip=None, scale=False)
+    model.fit(X, seen, weights)
+    errors = []
+    for i in range(10):
+        kept = seen.copy()
+        kept[i] = np.nan
+        alone = SNFRegressor(**setting, max_iter=0, lambda_y=0.1, clip=None, scale=False)
+        errors.append((alone.fit(X, kept, weights).transduction_[i] - y[i]) ** 2)
+    expected = np.average(errors, weights=weights[:10]) / np.var(y[:10])
+    assert model.best_score_ == pytest.approx(expected, rel=1e-6)
+
+
+def test_descents_run_on_one_fold_unless_they_beat_the_machines(monkeypatch):
+    X, _, seen = draw()
+    counted = []
+    original = CrossValidation.latent_rows
+    monkeypatch.setattr(
+        CrossValidation, "latent_rows", lambda self, *a: (counted.append(1), original(self, *a))[1]
+    )
+    model = SNFRegressorCV(random_state=0, caution=100.0).fit(X, seen)
+    assert len(counted) == 1
+    assert all(result["params"]["max_iter"] == 0 for result in model.cv_results_)
+    assert "No descent beat" in str(model.explain())
+
+
+def test_a_descent_that_beats_the_machines_is_continued_and_explained():
+    """Targets along a direction of little variance, which principal components leave out."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 6)) * [3.0, 3.0, 3.0, 1.0, 1.0, 1.0]
+    y = X[:, 5] * 2
+    seen = np.where(np.arange(120) < 30, y, np.nan)
+    settings = [{"n_components": 0.5, "max_iter": (0, 15, 60), "target_weight": 100.0}]
+    model = SNFRegressorCV(settings, scale=False, random_state=0).fit(X, seen)
+    assert model.best_params_["max_iter"] > 0
+    assert r2_score(y[30:], model.transduction_[30:]) > 0.8
+    explanation = model.explain()
+    assert "descended" in str(explanation)
+    assert len(explanation.members) == min(8, len(model.cv_results_))
+    assert sum(report.weight for report in explanation.members) == pytest.approx(1)
+
+
 def test_means_over_candidates_are_means():
     X, _, seen = draw()
     both = SNFRegressorCV(SMALL, ridges=(0.1,), n_averaged=3, clip=None).fit(X, seen)
@@ -159,7 +214,7 @@ def test_means_over_candidates_are_means():
 def test_several_targets():
     X, Y, seen = draw(targets=2)
     seen[3, 1] = np.nan
-    model = SNFRegressorCV(SMALL).fit(X, seen)
+    model = SNFRegressorCV(SMALL, cv=None).fit(X, seen)
     assert r2_score(Y, model.predict(X)) > 0.8 and model.transduction_.shape == Y.shape
 
 
@@ -237,6 +292,7 @@ def test_the_default_settings_hold_kernel_machines_on_the_labels():
 def test_bad_parameters_are_named_before_any_work(monkeypatch, parameters, labels, message):
     X, _, seen = draw(labels=labels)
     monkeypatch.setattr(CrossValidation, "trials", None)
+    monkeypatch.setattr(CrossValidation, "screened_trials", None)
     with pytest.raises(ValueError, match=message):
         SNFRegressorCV(**parameters).fit(X, seen)
 
@@ -245,6 +301,7 @@ def test_too_many_terms_are_refused_before_any_work(monkeypatch):
     X, _, seen = draw()
     monkeypatch.setattr(snf_forms, "MAX_KERNEL_ROWS", 50)
     monkeypatch.setattr(CrossValidation, "trials", None)
+    monkeypatch.setattr(CrossValidation, "screened_trials", None)
     with pytest.raises(ValueError, match=r"settings\[0\]: .* Lower degree or n_components"):
         SNFRegressorCV([{"n_components": 1.0, "degree": 16}]).fit(X, seen)
 
@@ -281,7 +338,7 @@ def test_heavy_rows_decide():
     X, _, _ = draw()
     first = np.arange(60) % 2 == 0
     y = np.where(first, X[:, 0], X[:, 1])
-    model = SNFRegressorCV(SMALL, ridges=(0.1,), random_state=0)
+    model = SNFRegressorCV(SMALL, ridges=(0.1,), cv=None, random_state=0)
     for own, law in ((first, X[:, 0]), (~first, X[:, 1])):
         fit = clone(model).fit(X, y, np.where(own, 1.0, 1e-3))
         assert r2_score(law, fit.predict(X)) > 0.9
@@ -337,7 +394,7 @@ def test_trials_that_fail_change_nothing(monkeypatch):
     def broken(*args):
         raise MemoryError
 
-    monkeypatch.setattr(CrossValidation, "trials", broken)
+    monkeypatch.setattr(CrossValidation, "screened_trials", broken)
     with pytest.raises(MemoryError):
         model.fit(3 * X + 1, 2 * seen)
     np.testing.assert_array_equal(model.predict(X), before)

@@ -232,7 +232,7 @@ def test_many_rows_use_explicit_or_random_features(monkeypatch):
     monkeypatch.setattr(snf_forms, "MAX_KERNEL_ROWS", 50)
     X, y, seen = draw()
     waves = SNFRegressor(kernel="rbf", n_random_features=400, random_state=0).fit(X, seen)
-    assert isinstance(waves._models[0].inputs, snf_forms.FeatureRegression)
+    assert isinstance(waves._models[0].inputs.fitted, snf_forms.FeatureRegression)
     assert r2_score(y[12:], waves.transduction_[12:]) > 0.9
     with pytest.raises(ValueError, match="Lower degree or n_components"):
         SNFRegressor(1.0, degree=12).fit(X, seen)

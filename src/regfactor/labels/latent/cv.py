@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.model_selection import KFold
+from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.loop import Limits, Solution
-from regfactor.core.params import Array, frozen
+from regfactor.core.params import Array, frozen, is_option
 from regfactor.fitting.base import Choice, Run
+from regfactor.fitting.explanation import Explanation, MemberReport
 from regfactor.fitting.parameters import COUNT, FINITE_NON_NEGATIVE, NON_NEGATIVE
 from regfactor.fitting.targets import Targets
 from regfactor.labels.latent.estimator import LatentInputs, LatentRegressor, SNFRegressor
@@ -24,6 +26,7 @@ from regfactor.labels.latent.settings import (
     default_settings,
 )
 from regfactor.labels.latent.trials import (
+    NO_ROWS,
     Candidate,
     CrossValidation,
     Fold,
@@ -38,7 +41,6 @@ RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 MIN_LABELS = 3
 MIN_LABELS_OF_FOLDS = 9  # with fewer labels each is left out alone
 DEFAULT_FOLDS = 5
-NO_ROWS = np.zeros(0, int)
 
 
 @frozen
@@ -80,9 +82,11 @@ class CandidateChoice:
 class SNFRegressorCV(LatentRegressor):
     """`SNFRegressor` with setting, stop and last ridge of lowest error on held-out labels.
 
-    Descents run once per setting and fold, and are evaluated on their way; after each stop the
-    targets are regressed on the latent rows anew, with every ridge. All rows take part in every
-    descent, but only labels decide.
+    Kernel machines and regressions on principal components, settings without an iteration, are
+    judged first, by exact leave-one-out. The descent with the best start is then tried on one fold
+    of the labels, and continued on all of them only where it beats the best machine there. Descents
+    are evaluated on their way; after each stop the targets are regressed on the latent rows anew,
+    with every ridge. All rows take part in every descent, but only labels decide.
 
     Parameters
     ----------
@@ -94,8 +98,10 @@ class SNFRegressorCV(LatentRegressor):
     ridges : sequence of float, default=(1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
         Ridges of the regression of targets that follows a descent; `lambda_y` of a setting is that
         within it.
-    cv : int, optional
-        Number of folds; by default 5, and as many as labels where there are fewer than 9.
+    cv : "loo", int or None, default="loo"
+        "loo" is exact leave-one-out, and descents only where they promise to beat it. With a number
+        of folds all settings descend on all folds; None is 5 folds, and as many as labels where
+        there are fewer than 9.
     caution : float, default=2.0
         Candidates with a Gaussian kernel, all dimensions and no iteration are least squares support
         vector machines on the labels. They are left only for one that is better on the held-out
@@ -153,7 +159,7 @@ class SNFRegressorCV(LatentRegressor):
         settings: Any = None,
         *,
         ridges: Sequence[float] = RIDGES,
-        cv: int | None = None,
+        cv: int | str | None = "loo",
         caution: float = 2.0,
         n_averaged: int = 8,
         clip: float | None = 1.0,
@@ -191,11 +197,12 @@ class SNFRegressorCV(LatentRegressor):
                 f"SNFRegressorCV needs at least {MIN_LABELS} rows with all their targets to choose "
                 f"by, got {complete} labeled sample(s). Give more targets, or use SNFRegressor."
             )
-        if self.cv is None:
+        if self.cv is None or is_option(self.cv, "loo"):
             return
         if not isinstance(self.cv, int | np.integer) or not 2 <= self.cv <= complete:
             raise ValueError(
-                f"cv must be a whole number from 2 to the {complete} labeled rows, got {self.cv!r}."
+                f"cv must be 'loo', None or a whole number from 2 to the {complete} labeled rows, "
+                f"got {self.cv!r}."
             )
 
     def _state(self, inputs: CandidateInputs) -> SNF:
@@ -215,15 +222,55 @@ class SNFRegressorCV(LatentRegressor):
             self.clip,
             seed=int(inputs.random.randint(2**31 - 1)),
         )
-        trials = validation.trials(inputs.settings, inputs.ridges, folds)
+        if is_option(self.cv, "loo"):
+            trials = validation.screened_trials(inputs.settings, inputs.ridges, folds, self.caution)
+        else:
+            trials = validation.trials(inputs.settings, inputs.ridges, folds)
         trials = ranked(trials, self.caution)
         chosen = self._chosen(trials[0].candidate, inputs, validation)
         return Choice(chosen, CandidateChoice(trials, validation))
+
+    def explain(self) -> Explanation:
+        """Return what was chosen: the candidates that are averaged, and whether any descended.
+
+        Returns
+        -------
+        Explanation
+            Its `str` is a table of the averaged candidates with their errors on held-out labels,
+            relative to the variance of the targets, followed by plain sentences.
+        """
+        check_is_fitted(self)
+        averaged = self.cv_results_[: self.n_averaged]
+        reports = []
+        for result in averaged:
+            params = result["params"]
+            name = ", ".join(f"{key}={_short(params[key])}" for key in sorted(params))
+            weight = 1 / len(averaged)
+            reports.append(MemberReport(name, weight, result["mean_error"], _assumption(params)))
+        n_descents = sum(result["params"]["max_iter"] > 0 for result in self.cv_results_)
+        descended = sum(result["params"]["max_iter"] > 0 for result in averaged)
+        sentences = [
+            f"{len(self.cv_results_)} candidates were judged by held-out labels, {n_descents} of "
+            "them after a descent.",
+        ]
+        if descended:
+            sentences.append(
+                f"{descended} of the {len(averaged)} averaged candidates descended: latent rows "
+                "that reconstruct inputs and targets predict better than those of the inputs alone."
+            )
+        else:
+            sentences.append(
+                "No descent beat the best regression on principal components, so latent rows are "
+                "those of the inputs alone."
+            )
+        return Explanation.of(reports, "mean squared error / variance, lower is better", sentences)
 
     def _folds(self, given: Array, random: np.random.RandomState) -> list[Array]:
         """Return the rows that are held out, fold by fold."""
         complete = np.flatnonzero(~np.isnan(given).any(axis=1))
         count = self.cv
+        if is_option(count, "loo"):
+            count = min(DEFAULT_FOLDS, len(complete))
         if count is None:
             count = DEFAULT_FOLDS if len(complete) >= MIN_LABELS_OF_FOLDS else len(complete)
         folds = KFold(count, shuffle=True, random_state=random).split(complete)
@@ -279,18 +326,42 @@ class SNFRegressorCV(LatentRegressor):
         run: Run,
     ) -> Solution[LatentPoint]:
         trials = choice.selection.trials
-        self.cv_results_ = [described(trial, inputs.settings) for trial in trials]
+        own = [own_parameters(setting.model) for setting in inputs.settings]
+        self.cv_results_ = [described(trial, own[trial.candidate.setting]) for trial in trials]
         self.best_params_ = self.cv_results_[0]["params"]
         self.best_score_ = trials[0].mean
         return super()._publish(choice, solution, inputs, run)
 
 
-def described(trial: Trial, settings: list[Setting]) -> dict[str, Any]:
+def _short(value: Any) -> str:
+    """Return a parameter in few characters."""
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return str(value)
+
+
+def _assumption(params: dict[str, Any]) -> str:
+    """Return in plain words what a candidate assumes of the targets."""
+    if params["max_iter"] > 0:
+        rows = "latent rows that also fit the targets"
+    else:
+        rows = "principal components"
+    if params.get("kernel") == "rbf":
+        return f"targets vary smoothly with {rows}"
+    if params.get("degree", 1) > 1:
+        return f"targets are a polynomial of {rows}"
+    return f"targets are linear in {rows}"
+
+
+def own_parameters(model: SNFRegressor) -> dict[str, Any]:
+    """Return the parameters of a model that are not the defaults."""
+    defaults = SNFRegressor().get_params()
+    return {name: v for name, v in model.get_params().items() if v != defaults[name]}
+
+
+def described(trial: Trial, own: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of a trial that are not the defaults, and its error."""
     candidate = trial.candidate
-    defaults = SNFRegressor().get_params()
-    params = settings[candidate.setting].model.get_params()
-    own = {name: value for name, value in params.items() if value != defaults[name]}
     return {
         "params": {**own, "max_iter": candidate.stop, "ridge": candidate.ridge},
         "mean_error": trial.mean,

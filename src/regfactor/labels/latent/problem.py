@@ -18,7 +18,7 @@ from regfactor.labels.latent.placement import (
     LinearBasis,
     Reconstruction,
 )
-from regfactor.labels.latent.ridge import Form, Regression, View
+from regfactor.labels.latent.ridge import DeferredRegression, Form, Regression, View
 from regfactor.problems.base import Problem
 
 START_NOISE = 1e-3  # first latent numbers in directions in which the inputs do not vary
@@ -148,10 +148,10 @@ class SNF(Problem[LatentPoint]):
 
     def model(self, point: LatentPoint) -> LatentModel:
         """Return the regressions of a point, and how new rows are placed."""
-        problem = self.with_inputs(point.inputs)
-        inputs, *targets = problem.regressions(point.rows)
-        columns = [view.columns for view in self.views[1:] if view.columns is not None]
         Z = point.rows
+        inputs = DeferredRegression(replace(self.views[0], targets=point.inputs), Z)
+        targets = [view.fitted(Z) for view in self.views[1:]]
+        columns = [view.columns for view in self.views[1:] if view.columns is not None]
         if self.basis is None:
             placement = Reconstruction(inputs, self.lambda_z, point.inputs, Z)
             return LatentModel(Z, inputs, targets, columns, placement)

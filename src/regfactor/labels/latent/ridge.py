@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -88,7 +89,30 @@ class KernelRegression:
         return out
 
 
-Regression = FeatureRegression | KernelRegression
+@dataclass(eq=False)
+class DeferredRegression:
+    """A regression that is fitted when it is first used."""
+
+    view: View
+    rows: Array
+
+    @cached_property
+    def fitted(self) -> FeatureRegression | KernelRegression:
+        """The regression itself."""
+        found = self.view.fitted(self.rows)
+        assert not isinstance(found, DeferredRegression)
+        return found
+
+    def __call__(self, Z: Array) -> Array:
+        """Return g of every row."""
+        return self.fitted(Z)
+
+    def derivatives(self, Z: Array) -> Array:
+        """dg_q/dz of every row, (rows, targets, dimensions)."""
+        return self.fitted.derivatives(Z)
+
+
+Regression = FeatureRegression | KernelRegression | DeferredRegression
 
 
 class Form(abc.ABC):
@@ -97,6 +121,10 @@ class Form(abc.ABC):
     @abc.abstractmethod
     def fitted(self, Z: Array, view: View) -> Regression:
         """Return the regression that attains the minimum."""
+
+    @abc.abstractmethod
+    def gram(self, Z: Array) -> Array:
+        """Return phi(z)'phi(y) of all pairs of latent rows, a new array."""
 
     @abc.abstractmethod
     def value_and_gradient(self, Z: Array, view: View) -> tuple[float, Array]:
@@ -125,6 +153,19 @@ class View:
         """Return the regression of the targets on the latent rows of this view, out of all."""
         return self.form.fitted(self.of_rows(Z), self)
 
+    def left_out(self, K: Array, ridge: float) -> Array:
+        """Return what the regression predicts for each row when that row is left out.
+
+        With (K + ridge/w) alpha + 1 b = T and 1'alpha = 0, alpha = P T, the prediction misses T_i
+        by alpha_i / P_ii: an exact identity, so that one regression serves for all rows. K is the
+        Gram matrix of the rows of this view.
+        """
+        n = len(K)
+        inverse = solve_ridge(K.copy(), ridge / self.samples, np.eye(n))
+        sums = inverse.sum(axis=0)
+        P = inverse - np.outer(sums, sums / sums.sum())
+        return self.targets - P @ self.targets / P.diagonal()[:, None]
+
     @cached_property
     def mean(self) -> Array:
         """The weighted mean of the targets."""
@@ -149,6 +190,10 @@ class Primal(Form):
 
     def fitted(self, Z: Array, view: View) -> FeatureRegression:
         return self._solved(np.ascontiguousarray(Z.T), view)
+
+    def gram(self, Z: Array) -> Array:
+        values = self.features.values(np.ascontiguousarray(Z.T)) * self.features.scales[:, None]
+        return values.T @ values
 
     def value_and_gradient(self, Z: Array, view: View) -> tuple[float, Array]:
         Z = np.ascontiguousarray(Z.T)
@@ -197,6 +242,9 @@ class Dual(Form):
 
     def fitted(self, Z: Array, view: View) -> KernelRegression:
         return self._solved(Z, view)[0]
+
+    def gram(self, Z: Array) -> Array:
+        return np.array(self.kernel.gram(Z, Z)[0])
 
     def value_and_gradient(self, Z: Array, view: View) -> tuple[float, Array]:
         model, tangent = self._solved(Z, view)

@@ -17,6 +17,8 @@ from regfactor.labels.latent.problem import SNF, LatentPoint
 from regfactor.labels.latent.settings import Setting
 from regfactor.solvers.choose import solve_within
 
+NO_ROWS = np.zeros(0, int)
+
 
 @frozen
 class Candidate:
@@ -52,7 +54,7 @@ class Trial:
             shares = self.weights
         shares = shares / shares.sum()
         spread = np.square(shares * (errors - shares @ errors)).sum()
-        return float(np.sqrt(spread * len(errors) / (len(errors) - 1)))
+        return float(np.sqrt(spread * len(errors) / max(len(errors) - 1, 1)))
 
 
 def ranked(trials: list[Trial], caution: float) -> list[Trial]:
@@ -91,6 +93,10 @@ class Fold:
         for view in self.problem.views[1:]:
             regression = replace(view, ridge=ridge).fitted(Z)
             scaled[:, view.columns] = regression(Z[rows])
+        return self.unscaled(scaled)
+
+    def unscaled(self, scaled: Array) -> Array:
+        """Return targets in their units, held near the range of the given ones."""
         return np.clip(self.target_scale.inverse_transform(scaled), self.low, self.high)
 
 
@@ -117,12 +123,87 @@ class CrossValidation:
         for i, setting in enumerate(settings):
             model = setting.model
             errors = self.errors(setting, ridges, folds)
-            all_dimensions = model._n_dimensions(self.X.shape[1]) == self.X.shape[1]
             for (stop, ridge), of_folds in errors.items():
-                machine = model.kernel == "rbf" and all_dimensions and stop == 0
+                machine = stop == 0 and self.is_machine(model)
                 candidate = Candidate(i, stop, ridge, machine)
                 trials.append(Trial(candidate, np.concatenate(of_folds), weights))
         return trials
+
+    def screened_trials(
+        self,
+        settings: list[Setting],
+        ridges: tuple[float, ...],
+        folds: list[Array],
+        caution: float,
+    ) -> list[Trial]:
+        """Return latent rows without a descent by exact leave-one-out, and descents that beat them.
+
+        The descent with the best start runs on the first fold, to its first stop, and on all folds
+        to all stops only where that is better than the best start by more than `caution` standard
+        errors. Without starts among the settings all descents run.
+        """
+        order = np.concatenate(folds)
+        starts = []
+        trials: list[Trial] = []
+        for i, setting in enumerate(settings):
+            starts.append(self.start_trials(i, setting, ridges, order))
+            if 0 in setting.stops:
+                trials.extend(starts[i])
+        if not trials:
+            return self.trials(settings, ridges, folds)
+        best = min(trials, key=attrgetter("mean"))
+        descending = [i for i, setting in enumerate(settings) if setting.stops[-1] > 0]
+        if not descending:
+            return trials
+        start = min(
+            (trial for i in descending for trial in starts[i]),
+            key=attrgetter("mean"),
+        )
+        model = settings[start.candidate.setting].model
+        stops = tuple(s for s in settings[start.candidate.setting].stops if s > 0)
+        short = Setting(model, stops[:1])
+        gain = self.gain(short, start.candidate.ridge, best, folds[0])
+        if gain.mean <= caution * gain.standard_error():
+            return trials
+        for (stop, ridge), errors in self.errors(Setting(model, stops), ridges, folds).items():
+            candidate = Candidate(start.candidate.setting, stop, ridge)
+            trials.append(Trial(candidate, np.concatenate(errors), self.samples[order]))
+        return trials
+
+    def gain(self, setting: Setting, ridge: float, best: Trial, held: Array) -> Trial:
+        """Return by how much a short descent is better than the best start on the first fold."""
+        [[errors]] = self.errors(setting, (ridge,), [held]).values()
+        return Trial(best.candidate, best.errors[: len(held)] - errors, self.samples[held])
+
+    def start_trials(
+        self,
+        position: int,
+        setting: Setting,
+        ridges: tuple[float, ...],
+        rows: Array,
+    ) -> list[Trial]:
+        """Return the errors on rows that are left out one by one, latent rows at their start."""
+        fold = self.fold(setting.model, NO_ROWS)
+        Z = fold.start.rows
+        variance = np.maximum(np.nanvar(self.Y, axis=0), SMALLEST_NORMAL)
+        machine = self.is_machine(setting.model)
+        grams = [view.form.gram(view.of_rows(Z)) for view in fold.problem.views[1:]]
+        trials = []
+        for ridge in ridges:
+            scaled = np.full(self.Y.shape, np.nan)
+            for view, K in zip(fold.problem.views[1:], grams, strict=True):
+                assert view.rows is not None
+                assert view.columns is not None
+                scaled[np.ix_(view.rows, view.columns)] = view.left_out(K, ridge)
+            predicted = fold.unscaled(scaled[rows])
+            errors = (np.square(predicted - self.Y[rows]) / variance).mean(axis=1)
+            trials.append(Trial(Candidate(position, 0, ridge, machine), errors, self.samples[rows]))
+        return trials
+
+    def is_machine(self, model: SNFRegressor) -> bool:
+        """Return whether a model without a descent is a kernel machine on the labels."""
+        all_dimensions = model._n_dimensions(self.X.shape[1]) == self.X.shape[1]
+        return model.kernel == "rbf" and all_dimensions
 
     def errors(
         self,
