@@ -80,7 +80,8 @@ def unmasked(X: Any) -> Any:
     if not isinstance(X, np.ma.MaskedArray):
         return X
     if np.any(X.mask):
-        return np.ma.filled(X.astype(X.dtype if X.dtype.kind in "fO" else float), np.nan)
+        kind = X.dtype if X.dtype.kind in "fO" else float
+        return np.ma.filled(X.astype(kind), np.nan)
     return X.data
 
 
@@ -130,17 +131,11 @@ class PandasTable(Table):
         if _is_categorical(series.dtype):
             kind = Kind.ORDERED if series.dtype.ordered else Kind.UNORDERED
             codes = series.cat.codes.to_numpy().astype(float)
-            return Cells(
-                name,
-                kind,
-                np.where(codes < 0, np.nan, codes),
-                tuple(series.dtype.categories),
-            )
+            codes[codes < 0] = np.nan
+            return Cells(name, kind, codes, tuple(series.dtype.categories))
         if letter == "f":
-            return _of_numbers(
-                name,
-                series.to_numpy(dtype=_numpy_type(series.dtype), na_value=np.nan),
-            )
+            values = series.to_numpy(dtype=_numpy_type(series.dtype), na_value=np.nan)
+            return _of_numbers(name, values)
         if letter in "biu":
             return _of_numbers(name, series.to_numpy(dtype=float, na_value=np.nan), letter == "b")
         if letter != "O":
@@ -153,15 +148,11 @@ class PandasTable(Table):
             series = _dense(self.frame.iloc[:, j]).copy()
             missing = series.isna().to_numpy()
             if _is_categorical(series.dtype):
-                series = series.cat.add_categories(
-                    [v for v in dict.fromkeys(values) if v not in series.cat.categories]
-                )
+                new = [v for v in dict.fromkeys(values) if v not in series.cat.categories]
+                series = series.cat.add_categories(new)
             else:
-                values = _as_stored(
-                    values,
-                    _numpy_type(series.dtype),
-                    series.to_numpy(dtype=object)[~missing],
-                )
+                observed = series.to_numpy(dtype=object)[~missing]
+                values = _as_stored(values, _numpy_type(series.dtype), observed)
             series.iloc[np.flatnonzero(missing)] = values
             out.isetitem(j, series)
         return out
@@ -184,16 +175,11 @@ class PolarsTable(Table):
                 return _of_numbers(name, series.cast(float).to_numpy(), True)
             case "Enum":
                 levels = tuple(series.dtype.categories.to_list())
-                return Cells(
-                    name,
-                    Kind.ORDERED,
-                    series.to_physical().cast(float).to_numpy(),
-                    levels,
-                )
+                codes = series.to_physical().cast(float).to_numpy()
+                return Cells(name, Kind.ORDERED, codes, levels)
             case "String" | "Null" | "Categorical" as kind:
                 cells = _of_objects(name, np.array(series.cast(str).to_list(), dtype=object))
-                unordered = kind == "Categorical" and cells.kind is Kind.TEXT
-                if unordered:
+                if kind == "Categorical" and cells.kind is Kind.TEXT:
                     return Cells(name, Kind.UNORDERED, cells.values, cells.levels)
                 return cells
         if not series.dtype.is_numeric():
@@ -208,10 +194,9 @@ class PolarsTable(Table):
             whole = np.full(len(missing), None, object)
             whole[missing] = _as_stored(values, series.clear().to_numpy().dtype, whole[:0]).tolist()
             new = type(series)(series.name, whole.tolist())
-            known = str(series.dtype) != "Null"
-            changed.append(
-                series.zip_with(type(series)(~missing), new.cast(series.dtype)) if known else new
-            )
+            if str(series.dtype) != "Null":
+                new = series.zip_with(type(series)(~missing), new.cast(series.dtype))
+            changed.append(new)
         return self.frame.with_columns(changed)
 
 
@@ -264,8 +249,9 @@ class Line(Codec):
 
     @property
     def features(self) -> list[str]:
-        plain = self.kind in (Kind.BOOLEAN, Kind.ORDERED) or len(self.levels) == 1
-        return [str(self.name) if plain else f"{self.name}={self.levels[1]}"]
+        if self.kind in (Kind.BOOLEAN, Kind.ORDERED) or len(self.levels) == 1:
+            return [str(self.name)]
+        return [f"{self.name}={self.levels[1]}"]
 
     def encode(self, cells: Cells) -> Array:
         positions = _positions(cells, self)[:, None]
@@ -328,6 +314,13 @@ class Steps(Codec):
         return _pick(self.levels, np.array(self.occur)[(predicted > 0.5).sum(axis=1)])
 
 
+def is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN or a frame's NA."""
+    if type(value).__name__ in MISSING_TYPES:
+        return True
+    return isinstance(value, numbers.Real) and bool(value != value)
+
+
 def _of_numbers(name: Any, values: Array, truth: bool = False) -> Cells:
     if truth:
         return Cells(name, Kind.BOOLEAN, values.astype(float), (False, True))
@@ -339,13 +332,7 @@ def _of_numbers(name: Any, values: Array, truth: bool = False) -> Cells:
 
 def _of_objects(name: Any, values: Array) -> Cells:
     """Return a column of objects as what all of them are: truth values, numbers or strings."""
-    seen = np.array(
-        [
-            not (type(v).__name__ in MISSING_TYPES or (isinstance(v, numbers.Real) and v != v))
-            for v in values
-        ],
-        bool,
-    )
+    seen = np.array([not is_missing(v) for v in values], bool)
     found = values[seen]
     positions = np.full(len(values), np.nan)
     if not len(found):
@@ -421,17 +408,15 @@ def _as_stored(values: Array, dtype: Any, observed: Array) -> Array:
     letter = getattr(dtype, "kind", "O")
     if values.dtype.kind != "f":
         return values
-    if letter == "b" or (
-        letter == "O" and len(observed) and all(isinstance(v, bool | np.bool) for v in observed)
-    ):
+    objects = letter == "O" and len(observed) > 0
+    if letter == "b" or (objects and all(isinstance(v, bool | np.bool) for v in observed)):
         return (values > 0.5).astype(dtype)
     if letter in "iu":
         limits = np.iinfo(dtype)
         # the largest whole number of 64 bits is no float: the next smaller one is
-        return np.rint(np.clip(values, limits.min, np.nextafter(float(limits.max), 0))).astype(
-            dtype
-        )
-    if letter == "O" and len(observed) and all(isinstance(v, numbers.Integral) for v in observed):
+        largest = np.nextafter(float(limits.max), 0)
+        return np.rint(np.clip(values, limits.min, largest)).astype(dtype)
+    if objects and all(isinstance(v, numbers.Integral) for v in observed):
         return np.array([round(v) for v in values.tolist()], dtype=object)
     return values.astype(dtype)
 
@@ -440,7 +425,8 @@ def _positions(cells: Cells, codec: Line | OneHot | Steps) -> Array:
     """Return the positions of labels among the levels of the fit, NaN for unknown ones."""
     place = {level: float(j) for j, level in enumerate(codec.levels)}
     table = np.array([*(place.get(level, np.nan) for level in cells.levels), np.nan])
-    out = table[np.where(cells.missing, len(cells.levels), np.nan_to_num(cells.values)).astype(int)]
+    codes = np.where(cells.missing, len(cells.levels), cells.values).astype(int)
+    out = table[codes]
     unseen = np.unique(cells.values[np.isnan(out) & ~cells.missing]).astype(int)
     if len(unseen):
         labels = [cells.levels[j] for j in unseen[:5]]

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from regfactor.core.params import Array, is_number, warn
+from regfactor.fitting.columns import is_missing
 
 REMEDY = (
     "Name the marker: unlabeled=-1, or unlabeled=float('nan') when -1 is a class "
@@ -48,7 +49,7 @@ def is_labeled(y: Any, unlabeled: Any = None) -> Array:
         missing = np.isnan(y)
     elif y.dtype == object:
         missing = _missing_objects(y)
-    if unlabeled is not None and not _is_missing(unlabeled):
+    if unlabeled is not None and not is_missing(unlabeled):
         if missing.any():
             raise ValueError(
                 f"y holds NaN or None next to the marker unlabeled={unlabeled!r}. {REMEDY}.",
@@ -195,17 +196,8 @@ def _check_kind(dtype: Any) -> None:
         )
 
 
-def _is_missing(value: Any) -> bool:
-    """Return whether a label is None, NaN or a frame's NA."""
-    return (
-        value is None
-        or type(value).__name__ in ("NAType", "NaTType")
-        or (is_number(value) and value != value)
-    )
-
-
 def _missing_objects(y: Array) -> Array:
-    return np.array([_is_missing(value) for value in y.ravel()], bool).reshape(y.shape)
+    return np.array([is_missing(value) for value in y.ravel()], bool).reshape(y.shape)
 
 
 def _equal(y: Array, marker: Any) -> Array:
@@ -219,7 +211,7 @@ def _equal(y: Array, marker: Any) -> Array:
                 return y == marker
         return np.zeros(y.shape, bool)
     numeric = is_number(marker)
-    hits = [is_number(v) == numeric and not _is_missing(v) and bool(v == marker) for v in y.ravel()]
+    hits = [is_number(v) == numeric and not is_missing(v) and bool(v == marker) for v in y.ravel()]
     return np.array(hits, bool).reshape(y.shape)
 
 

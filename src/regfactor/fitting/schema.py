@@ -37,10 +37,10 @@ from regfactor.problems.data import FILLER
 from regfactor.problems.layout import Dense
 
 AUTO = "auto"
-MOST_LABELS = 50  # distinct strings up to which a column of text is taken for categories
+MAX_TEXT_LEVELS = 50  # distinct strings up to which a column of text is taken for categories
 # interquartile range of the normal distribution in units of its standard deviation
 NORMAL_IQR = 1.349
-CONSTANT = 1e-9  # a null loss below this is that of a column in which nothing differs
+CONSTANT_LOSS = 1e-9  # a null loss below this is that of a column in which nothing differs
 LABELS = (Kind.ORDERED, Kind.UNORDERED, Kind.TEXT)
 
 
@@ -88,21 +88,19 @@ class Schema:
         groups = _groups(loss, table.names)
         if isinstance(loss, str | Loss) and loss != AUTO and not isinstance(loss, Stacked):
             _require_numbers(columns, loss)
-        found = {
-            j: _codec(columns[j], part, len(columns[j].values)) for at, part in groups for j in at
-        }
+        found = {}
+        for at, part in groups:
+            for j in at:
+                found[j] = _codec(columns[j], part)
         codecs = tuple(found[j] for j in range(len(columns)))
-        stated = all(part != AUTO for _, part in groups) and not any(
-            c.kind in LABELS for c in columns
-        )
         E = _encoded(codecs, columns)
         bands = _bands(codecs, groups)
         stacked = _stacked(bands)
-        return Schema(
-            codecs,
-            stacked,
-            np.ones(E.shape[1]) if stated else _balance(E, stacked, bands),
-        )
+        weights = np.ones(E.shape[1])
+        inferred = any(part == AUTO for _, part in groups)
+        if inferred or any(cells.kind in LABELS for cells in columns):
+            weights = _balance(E, stacked, bands)
+        return Schema(codecs, stacked, weights)
 
     @property
     def feature_names(self) -> list[str]:
@@ -123,10 +121,8 @@ class Schema:
     @property
     def originals(self) -> Array:
         """The position of the original column of each encoded one."""
-        return np.repeat(
-            np.arange(len(self.codecs)),
-            [len(codec.features) for codec in self.codecs],
-        )
+        widths = [len(codec.features) for codec in self.codecs]
+        return np.repeat(np.arange(len(widths)), widths)
 
     def spread(self, weights: Array) -> Array:
         """Return weights of the original columns as weights of the encoded ones."""
@@ -235,58 +231,50 @@ def _require_numbers(columns: list[Cells], loss: Any) -> None:
 
 def _require_kind(cells: Cells, codec: Codec) -> None:
     """Raise if a column is of another kind than in fit, or has other ordered levels."""
-    same = (
-        cells.kind is codec.kind
-        or cells.kind is Kind.EMPTY
-        or (cells.kind in LABELS and codec.kind in LABELS)
-    )
-    if not same and (codec.kind, cells.kind) != (Kind.NUMBER, Kind.BOOLEAN):
+    accepted = {codec.kind, Kind.EMPTY}
+    if codec.kind in LABELS:
+        accepted.update(LABELS)
+    if codec.kind is Kind.NUMBER:
+        accepted.add(Kind.BOOLEAN)
+    if cells.kind not in accepted:
         raise ValueError(
             f"Column {cells.name!r} is {cells.kind.value}, in fit it was {codec.kind.value}; "
             "convert it."
         )
     ordered = codec.kind is Kind.ORDERED and cells.kind is Kind.ORDERED
-    if (
-        ordered
-        and isinstance(codec, Line | Steps)
-        and len(codec.levels) > 1
-        and cells.levels != codec.levels
-    ):
+    if not ordered or not isinstance(codec, Line | Steps):
+        return
+    if len(codec.levels) > 1 and cells.levels != codec.levels:
         raise ValueError(
             f"Column {cells.name!r} has the levels {list(cells.levels)}, in fit it had "
             f"{list(codec.levels)}; convert it to the type that it had in fit."
         )
 
 
-def _codec(cells: Cells, loss: Any, rows: int) -> Codec:
+def _codec(cells: Cells, loss: Any) -> Codec:
     """Return how a column is encoded under a loss, or under the one that suits it best."""
     if cells.kind is Kind.EMPTY:
         raise ValueError(
             f"Column {cells.name!r} has neither a value nor a type that says what belongs there; "
             "drop it."
         )
-    if cells.kind is Kind.TEXT and len(cells.levels) > min(MOST_LABELS, rows / 2):
+    rows = len(cells.values)
+    if cells.kind is Kind.TEXT and len(cells.levels) > min(MAX_TEXT_LEVELS, rows / 2):
         raise ValueError(
             f"Column {cells.name!r} holds {len(cells.levels)} different strings in {rows} rows: "
             "too many to be categories. Drop it, or convert it to numbers or to a categorical "
             "type."
         )
-    if cells.kind is Kind.NUMBER:
-        if loss == AUTO:
-            return Number(
-                cells.name,
-                cells.kind,
-                Squared(),
-                *_center_and_scale(cells.values),
-                _least(cells.values),
-            )
-        return Number(
-            cells.name,
-            cells.kind,
-            Ordinal() if loss == "ordinal" else loss,
-            least=_least(cells.values),
-        )
-    return _label_codec(cells, loss)
+    if cells.kind is not Kind.NUMBER:
+        return _label_codec(cells, loss)
+    center = 0.0
+    scale = 1.0
+    if loss == AUTO:
+        loss = Squared()
+        center, scale = _center_and_scale(cells.values)
+    elif loss == "ordinal":
+        loss = Ordinal()
+    return Number(cells.name, cells.kind, loss, center, scale, _least(cells.values))
 
 
 def _label_codec(cells: Cells, loss: Any) -> Codec:
@@ -333,8 +321,7 @@ def _center_and_scale(values: Array) -> tuple[float, float]:
 def _least(values: Array) -> float:
     """Return zero for counts, whole numbers >= 0; other numbers have no least value."""
     observed = values[np.isfinite(values)]
-    counts = len(observed) > 0 and bool(np.all((observed >= 0) & (observed == np.rint(observed))))
-    if counts:
+    if len(observed) and np.all((observed >= 0) & (observed == np.rint(observed))):
         return 0.0
     return -np.inf
 
@@ -404,7 +391,7 @@ def _balance(E: Array, loss: Loss, bands: list[Band]) -> Array:
     weights = np.ones(E.shape[1])
     for band in bands:
         per_row = excess[band.at].sum()
-        if per_row > CONSTANT:
+        if per_row > CONSTANT_LOSS:
             weights[band.at] = band.originals / per_row
     return weights
 
@@ -422,10 +409,8 @@ def _null_losses(E: Array, loss: Loss) -> Array:
         seen = ~np.isnan(x)
         if seen.any():
             filled = np.where(seen, x, FILLER)
-            excess = part.value(_constants(x, part), filled) + part.conjugate(
-                np.zeros_like(x),
-                filled,
-            )
+            excess = part.value(_constants(x, part), filled)
+            excess = excess + part.conjugate(np.zeros_like(x), filled)
             out[columns] = np.where(seen, excess, 0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
     return out
 

@@ -64,8 +64,18 @@ class Scoring:
     def of_data(self, data: Data, C: Array, start: Array, clock: Clock | None = None) -> Array:
         """Return the codes of the rows of data that hold loss, weights and intercepts."""
         scale = np.asarray(self.scale, C.dtype)
-        sizes = scale[:, None] if scale.ndim else scale
-        codes = self._fit(data, C * sizes, start / np.where(scale > 0, scale, 1), clock)
+        scaled = C * (scale[:, None] if scale.ndim else scale)
+        codes = start / np.where(scale > 0, scale, 1)
+        if not data.unbounded:
+            # zero may lie outside the domain of the loss; a mixture of all components never does
+            codes = codes + 1 / len(C)
+        if data.smooth or isinstance(self.penalty, OneHot):
+            codes = update_codes(data, codes, scaled, self.penalty, self.alpha, MAX_STEPS, clock)
+        elif self.penalty.ridge is not None:
+            strengths = 2 * self.alpha * self.penalty.rows(np.eye(len(C)))
+            codes = minimize_rows(data, codes, scaled, strengths, clock)
+        else:
+            codes = self._of_smoothed(data, codes, scaled, clock)
         return np.asarray(codes * scale, C.dtype)
 
     def _seen(self, X: Any, entries: Any) -> Array:
@@ -110,15 +120,8 @@ class Scoring:
         """
         return replace(self, penalty=SquaredL2(), alpha=strength, scale=deviations)
 
-    def _fit(self, data: Data, C: Array, codes: Array, clock: Clock | None) -> Array:
-        if not data.unbounded:
-            # zero may lie outside the domain of the loss; a mixture of all components never does
-            codes = codes + 1 / len(C)
-        if data.smooth or isinstance(self.penalty, OneHot):
-            return update_codes(data, codes, C, self.penalty, self.alpha, MAX_STEPS, clock)
-        if self.penalty.ridge is not None:
-            strengths = 2 * self.alpha * self.penalty.rows(np.eye(len(C)))
-            return minimize_rows(data, codes, C, strengths, clock)
+    def _of_smoothed(self, data: Data, codes: Array, C: Array, clock: Clock | None) -> Array:
+        """Return the codes under a loss with kinks."""
         for share in SMOOTHINGS:
             near = data.smoothed(share)
             codes = update_codes(near, codes, C, self.penalty, self.alpha, MAX_STEPS, clock)

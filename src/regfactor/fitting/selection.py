@@ -19,20 +19,19 @@ from regfactor.problems import Convex, Data, Factored
 from regfactor.solvers.choose import prepared, solve_within
 from regfactor.solvers.sweeps import sweep
 
-HELD_OUT = 0.1  # share of the entries
-ALPHAS = 20  # strengths that are tried
-SMALLEST = 1e-3  # the last of them, as a share of the first, alpha_max
-ROUGH = 1e-2  # relative gap of the fits that are only compared
-RISES = 3  # strengths or ranks in a row that are no better, after which the search ends
-# relative fall of the held-out loss that counts as better for refitted factors, whose losses are
-# noisy
-BETTER = 2e-3
-# shares of the largest singular value at which debiased factors are cut
-CUTS = (0.5, 0.2, 0.1, 0.03)
+HELD_OUT_SHARE = 0.1  # of the entries
+N_ALPHAS = 20  # strengths that are tried
+SMALLEST_ALPHA_SHARE = 1e-3  # the last of them, relative to the first, alpha_max
+COMPARED_FIT_TOL = 1e-2  # relative gap of the fits that are only compared
+MAX_STEPS_WITHOUT_GAIN = 3  # strengths or ranks in a row, after which the search ends
+# relative fall of the held-out loss that counts for refitted factors, whose losses are noisy
+MIN_REFIT_GAIN = 2e-3
+# of the largest singular value, at which debiased factors are cut
+RANK_CUT_SHARES = (0.5, 0.2, 0.1, 0.03)
 MAX_DEBIASED_RANK = 30
 # strengths of the prior of codes, in units of the null loss of a cell
-PRIORS = 10.0 ** np.arange(-3, 0.75, 0.5)
-FIRST_PRIOR = 4  # position among them at which the search begins: a tenth
+PRIOR_STRENGTHS = 10.0 ** np.arange(-3, 0.75, 0.5)
+FIRST_PRIOR_PLACE = 4  # position among them at which the search begins: a tenth
 PRIOR = "prior"
 RULES = {"min": "min", "1se": "1se"}
 
@@ -71,7 +70,7 @@ class Validation:
 
     def split(self, data: Data) -> tuple[Data, Data]:
         """Return the entries to learn from, and those that are held out."""
-        train, held = data.split(HELD_OUT, self.random, self.groups)
+        train, held = data.split(HELD_OUT_SHARE, self.random, self.groups)
         if held.layout.sparse:
             found = held.terms[0].x.size > 0
         else:
@@ -118,7 +117,7 @@ def select_alpha(
     """
     choose(rule, RULES, "rule")
     fitted, held = _parted(problem.at(problem.alpha_max() or 1.0), validation)
-    alphas = np.geomspace(1.0, SMALLEST, ALPHAS) * fitted.alpha_max()
+    alphas = np.geomspace(1.0, SMALLEST_ALPHA_SHARE, N_ALPHAS) * fitted.alpha_max()
     if not alphas[0] > 0:
         raise CannotSelect(
             "alpha='auto' found nothing to choose: intercepts alone explain the table. Give a "
@@ -131,11 +130,11 @@ def select_alpha(
         trials = _Priors(fitted, validation.groups)
     elif debias:
         trials = _Refits()
-        search = Search(BETTER)
+        search = Search(MIN_REFIT_GAIN)
     start = None
     for alpha in alphas.tolist():
         here = fitted.at(alpha)
-        start = solve_within(here, validation.limits(tol=ROUGH), start).point
+        start = solve_within(here, validation.limits(tol=COMPARED_FIT_TOL), start).point
         if search.ended(trials(here, held, start)):
             break
         if validation.is_over("alpha", len(search.trials)):
@@ -154,7 +153,7 @@ def select_prior(problem: Convex, max_rank: int | None, validation: Validation) 
             "use True or False.",
         )
     fitted, held = _parted(problem, validation)
-    solution = solve_within(fitted, validation.limits(tol=ROUGH, max_rank=max_rank))
+    solution = solve_within(fitted, validation.limits(tol=COMPARED_FIT_TOL, max_rank=max_rank))
     search = Search()
     search.ended(_Priors(fitted, validation.groups)(fitted, held, solution.point))
     return Selection("alphas", search.trials, search.choice("min"))
@@ -169,7 +168,7 @@ def _parted(problem: Convex, validation: Validation) -> tuple[Convex, Data]:
 
 def select_rank(problem: Factored, limits: Limits, validation: Validation) -> Selection:
     """Choose the number of atoms of a local fit."""
-    train, held = problem.data.split(HELD_OUT, validation.random, validation.groups)
+    train, held = problem.data.split(HELD_OUT_SHARE, validation.random, validation.groups)
     search = Search()
     for rank in ranks(min(problem.data.shape)):
         here = replace(problem, data=train, rank=rank)
@@ -214,7 +213,7 @@ class Search:
         else:
             self.rises += 1
         self.best = min(self.best, trial.loss)
-        return self.rises >= RISES
+        return self.rises >= MAX_STEPS_WITHOUT_GAIN
 
     def choice(self, rule: str) -> Trial:
         """Return the best, or the first that is within a standard error of it."""
@@ -277,8 +276,8 @@ class _Priors:
         if groups is not None:
             cells *= (groups.max() + 1) / len(groups)
         excess = data.value(P) + data.conjugate(np.zeros_like(P))
-        self.strengths = PRIORS * (excess / max(cells, 1.0) or 1.0)
-        self.best = FIRST_PRIOR
+        self.strengths = PRIOR_STRENGTHS * (excess / max(cells, 1.0) or 1.0)
+        self.best = FIRST_PRIOR_PLACE
 
     def __call__(self, problem: Convex, held: Data, point: FactorPoint) -> list[Trial]:
         tried: dict[int, Trial] = {}
@@ -291,7 +290,7 @@ class _Priors:
             return tried[k].loss, abs(k - self.best)
 
         while True:
-            around = range(max(self.best - 1, 0), min(self.best + 2, len(PRIORS)))
+            around = range(max(self.best - 1, 0), min(self.best + 2, len(PRIOR_STRENGTHS)))
             best = min(around, key=preference)
             if best == self.best:
                 return list(tried.values())
@@ -339,7 +338,7 @@ def _cuts(F: Factors) -> list[int]:
     sizes = np.linalg.norm(F.codes, axis=0) * np.linalg.norm(F.C, axis=1)
     if not len(sizes):
         return []
-    found = {int((sizes > cut * sizes.max()).sum()) for cut in CUTS}
+    found = {int((sizes > cut * sizes.max()).sum()) for cut in RANK_CUT_SHARES}
     return sorted(found | {min(len(sizes), MAX_DEBIASED_RANK)})
 
 

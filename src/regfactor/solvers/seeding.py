@@ -12,7 +12,6 @@ from regfactor.core.params import Array
 from regfactor.problems.clusters import FREE, Clustering, ClusterPoint, Clusters, row_blocks
 from regfactor.problems.kernel_clusters import KernelClusters
 from regfactor.solvers.kernel_steps import MAX_NEGATIVE
-from regfactor.solvers.nearest import Centers
 from regfactor.solvers.row_steps import dense
 
 # share by which a row on the boundary of the domain is moved towards the mean to be a center
@@ -90,7 +89,7 @@ def known_means(problem: Clusters, random: np.random.RandomState) -> Array:
     known = masses > 0
     if known.all():
         return centers
-    closest = _divergences(problem, centers[known]).min(axis=1)
+    closest = distances_from(problem, centers[known]).min(axis=1)
     assert problem.free is not None
     usable = problem.free & (w > 0)
     if not usable.any():  # free rows count nothing, and are placed all the same
@@ -98,12 +97,8 @@ def known_means(problem: Clusters, random: np.random.RandomState) -> Array:
     for j in np.flatnonzero(~known):
         farthest = int(np.where(usable, closest, -1).argmax())
         centers[j] = inner_rows(problem, np.array([farthest]))[0]
-        closest = np.minimum(closest, _divergences(problem, centers[j : j + 1])[:, 0])
+        closest = np.minimum(closest, distances_from(problem, centers[j : j + 1])[:, 0])
     return centers
-
-
-def _divergences(problem: Clusters, M: Array) -> Array:
-    return Centers(problem.started, M, problem.anchor).between(problem.X)
 
 
 def spread_labels(problem: KernelClusters, random: np.random.RandomState) -> Array:

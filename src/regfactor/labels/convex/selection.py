@@ -12,11 +12,11 @@ from regfactor.core.linalg import thin_svd
 from regfactor.core.params import Array, choose
 from regfactor.fitting.ridge_readout import RANK_CUT, RidgeReadout
 from regfactor.fitting.selection import (
-    ALPHAS,
-    HELD_OUT,
-    ROUGH,
+    COMPARED_FIT_TOL,
+    HELD_OUT_SHARE,
+    N_ALPHAS,
     RULES,
-    SMALLEST,
+    SMALLEST_ALPHA_SHARE,
     Search,
     Selection,
     Validation,
@@ -78,12 +78,12 @@ def select_by_labels(problem: Convex, n_first: int, rule: str, validation: Valid
     labels = held[:, None] & (np.arange(problem.data.shape[1]) >= n_first)
     judged = replace(problem, data=problem.data.kept(labels))
     fitted = replace(problem, data=problem.data.kept(~labels))
-    alphas = np.geomspace(1.0, SMALLEST, ALPHAS) * fitted.alpha_max()
+    alphas = np.geomspace(1.0, SMALLEST_ALPHA_SHARE, N_ALPHAS) * fitted.alpha_max()
     fitted = prepared(fitted.at(alphas[0]))
     search = Search()
     point = None
     for alpha in alphas.tolist():
-        point = solve_within(fitted.at(alpha), validation.limits(tol=ROUGH), point).point
+        point = solve_within(fitted.at(alpha), validation.limits(tol=COMPARED_FIT_TOL), point).point
         P = judged.predictor(point.factors, point.coefficients)
         losses = judged.data.row_values(P)[held]
         if search.ended([trial_of(losses, alpha)]):
@@ -101,7 +101,7 @@ def _held_rows(data: Data, n_first: int, random: np.random.Generator) -> Array:
         raise ValueError(
             "alpha='auto' holds out labels, and there is only one labeled row; give a number."
         )
-    drawn = random.permutation(labeled)[: max(1, round(HELD_OUT * len(labeled)))]
+    drawn = random.permutation(labeled)[: max(1, round(HELD_OUT_SHARE * len(labeled)))]
     held = np.zeros(len(known), bool)
     held[drawn] = True
     return held

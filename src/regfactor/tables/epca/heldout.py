@@ -14,9 +14,9 @@ from regfactor.core.params import Array, frozen
 from regfactor.fitting.base import Run
 from regfactor.fitting.fallback import CannotSelect
 from regfactor.fitting.selection import (
-    ALPHAS,
-    HELD_OUT,
-    SMALLEST,
+    HELD_OUT_SHARE,
+    N_ALPHAS,
+    SMALLEST_ALPHA_SHARE,
     Search,
     Selection,
     Trial,
@@ -116,7 +116,7 @@ class HeldOutSearch:
         first = first_point(replace(fitted, alpha=0.0))
         point = first
         search = Search()
-        for alpha in np.geomspace(1.0, SMALLEST, ALPHAS) * largest:
+        for alpha in np.geomspace(1.0, SMALLEST_ALPHA_SHARE, N_ALPHAS) * largest:
             here = replace(fitted, alpha=float(alpha))
             factors = _revived(point.factors, first.factors, problem)
             start = FactorPoint(factors, point.coefficients)
@@ -181,14 +181,14 @@ def split(data: Data, observed: Array | None, random: np.random.Generator) -> tu
     column with little weight.
     """
     if observed is None:
-        learned, held = data.split(HELD_OUT, random)
+        learned, held = data.split(HELD_OUT_SHARE, random)
         if data.layout.sparse:
             return learned, held
         return learned, held.compacted()
     t = data.terms[0]
     dtype = t.x.dtype
     w = t.weights
-    chosen = (random.random(t.x.shape) < HELD_OUT) & observed
+    chosen = (random.random(t.x.shape) < HELD_OUT_SHARE) & observed
     means = (t.x * w).sum(axis=0) / w.sum(axis=0)
     placeholder = PLACEHOLDER_WEIGHT * w[observed].mean()
     inside = replace(
