@@ -259,7 +259,7 @@ class BregmanKMeans(
                 "The kernel is not positive semidefinite: squared distances from the centers sum "
                 f"to {objective:.3g}, and inertia_ is 0. Labels minimize that sum all the same."
             )
-        centers, _ = problem.centers(problem.memberships(self.labels_))
+        centers, _ = problem.centers_of(self.labels_)
         self._centers = kernel.scoring(centers.compact())
         self._placed = None
         self.inertia_ = max(objective, 0.0)

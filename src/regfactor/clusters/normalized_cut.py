@@ -249,7 +249,7 @@ class BregmanNormalizedCut(ClusterMixin, ClusterEstimator):
         self.degrees_ = inputs.degrees
         self._centers: Any
         if isinstance(problem, KernelClusters):
-            centers, _ = problem.centers(problem.memberships(point.labels))
+            centers, _ = problem.centers_of(point.labels)
             self._centers = inputs.affinity.scoring(centers.compact(), cut=True)
             solution = replace(solution, objective=max(solution.objective, 0.0))  # rounding
         else:

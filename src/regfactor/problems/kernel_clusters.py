@@ -110,6 +110,10 @@ class KernelClusters(Clustering):
         centers = KernelCenters(H / full, graph_weights, masses, squares)
         return centers, self.scale[:, None] * inner
 
+    def centers_of(self, labels: Array) -> tuple[KernelCenters, Array]:
+        """Return the centers of labels, and s_i <phi(x_i), m_j>."""
+        return self.centers(self.memberships(labels))
+
     def objective(self, centers: KernelCenters) -> float:
         """Return the objective of labels with their own centers."""
         squares = (self.weights * self.scale) @ self.diagonal - centers.masses @ centers.squares

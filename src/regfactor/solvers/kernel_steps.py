@@ -42,14 +42,14 @@ class KernelSteps(Steps):
         assert start.labels is not None, "clusters in feature space start from labels"
         self.labels = start.labels
         if (start.labels == FREE).any():
-            centers, inner = problem.centers(problem.memberships(start.labels))
+            centers, inner = problem.centers_of(start.labels)
             self.labels = self._nearest(centers.relative(inner), start.labels)
         self.previous: Array | None = None
         self.memberships = problem.memberships(self.labels)
 
     def assign(self, tol: float) -> Assignment:
         problem = self.problem
-        centers, inner = problem.centers(problem.memberships(self.labels))
+        centers, inner = problem.centers_of(self.labels)
         objective = problem.objective(centers)
         relative = centers.relative(inner)
         labels = self._nearest(relative, self.labels)
@@ -102,9 +102,9 @@ class KernelSteps(Steps):
         """
         problem = self.problem
         labels = without_empty(problem, self.lowest)
-        objective = problem.objective(problem.centers(problem.memberships(labels))[0])
+        objective = problem.objective(problem.centers_of(labels)[0])
         while True:
-            centers, inner = problem.centers(problem.memberships(labels))
+            centers, inner = problem.centers_of(labels)
             D = problem.distances(centers, inner)
             target, change = changes_by_moves(problem, D, centers.masses, labels)
             count = np.count_nonzero(change < -MAX_RISE * abs(objective))
@@ -113,7 +113,7 @@ class KernelSteps(Steps):
             while len(movers) and settled:
                 moved = labels.copy()
                 moved[movers] = target[movers]
-                reached = problem.centers(problem.memberships(moved))[0]
+                reached = problem.centers_of(moved)[0]
                 lowered = problem.objective(reached)
                 full = (reached.masses > 0).sum() >= (centers.masses > 0).sum()
                 if full and lowered < objective:
@@ -175,6 +175,6 @@ def changes_by_moves(
 
 def without_empty(problem: KernelClusters, labels: Array) -> Array:
     """Return labels in which every cluster has a row, those farthest from their own centers."""
-    centers, inner = problem.centers(problem.memberships(labels))
+    centers, inner = problem.centers_of(labels)
     own = problem.distances(centers, inner)[np.arange(len(labels)), labels]
     return fill_empty(problem, labels, own, np.flatnonzero(centers.masses == 0), -np.inf)

@@ -21,7 +21,7 @@ from regfactor.losses.divergences import named
 from regfactor.problems.clusters import BLOCK_ENTRIES, ClusterPoint, Clusters, row_blocks
 
 MIN_ROW_SEARCH = 128  # centers from which on a row of scores is searched as it stands
-MAX_SINGLE = 1e37  # up to which nothing overflows in float32
+MAX_FLOAT32 = 1e37  # up to which nothing overflows in float32
 # Scores or entries of a block that stays in the cache, and its rows: not powers of two, for which
 # rows of scores would share cache lines.
 BLOCK_SCORES = 500_000
@@ -32,7 +32,7 @@ TILE_ROWS = 250
 MIN_TILED_SIZE = 300
 MAX_TILED_SIZE = 4000
 # power of the rounding: a difference of that share of its terms keeps two thirds of the precision
-LOST_PRECISION = 1 / 3
+PRECISION_POWER = 1 / 3
 UNDERFLOW = 2.0**-60  # covers what underflows in float32
 
 
@@ -76,7 +76,7 @@ class Centers:
         `value` is the divergence from a single center less what the others gain, two numbers of
         the size of the largest row.
         """
-        kept = float(np.finfo(problem.X.dtype).eps) ** LOST_PRECISION
+        kept = float(np.finfo(problem.X.dtype).eps) ** PRECISION_POWER
         if value > kept * self.divergence.total(problem.statistics):
             return value
         own = self.own(problem.X, labels)
@@ -194,7 +194,7 @@ class Doubt:
         steepest = float(np.linalg.norm(f, axis=1).max())
         highest = float(np.abs(c[c < np.inf]).max(initial=0.0))
         farthest = float(sizes.max())
-        if not max(farthest, steepest, farthest * steepest + highest) < MAX_SINGLE:
+        if not max(farthest, steepest, farthest * steepest + highest) < MAX_FLOAT32:
             return None
         slope = 2 * unit * (steepest + UNDERFLOW)
         return cls(f, c, sizes, slope, slope * UNDERFLOW + 2 * unit * highest)

@@ -25,10 +25,10 @@ from regfactor.solvers.steps import (
 )
 
 COMPARED_ROWS = 65_536  # looked at together, of which those that change their cluster are copied
-SINGLE_ROWS = 8192  # whose sum is taken in float32, or of which a copy in float64 is made
+FLOAT32_ROWS = 8192  # whose sum is taken in float32, or of which a copy in float64 is made
 MAX_SUMMED_CENTERS = 2000  # whose sums cost no more than those of some thousand rows
 TINY_WEIGHT = 1e-30  # share of the largest weight that float32 takes for zero
-MAX_CHANGED = 0.08  # share of the rows up to which their changes cost less than all sums
+MAX_CHANGED_SHARE = 0.08  # share of the rows up to which their changes cost less than all sums
 REFINED_ROWS = 8  # for each empty cluster, whose divergences are found exactly
 MAX_ROUGH_SHARE = 1e-9  # of the largest divergence, up to which rounding may rule
 REFRESH_EVERY = 20  # iterations after which sums are taken anew, since differences gather rounding
@@ -223,7 +223,8 @@ class Means:
     def __call__(self, labels: Array, old: Array | None, M: Array, masses: Array) -> Array:
         """Return the means; a cluster without weight keeps its center."""
         self.age += 1
-        few = old is not None and np.count_nonzero(labels != old) <= MAX_CHANGED * len(labels)
+        most = MAX_CHANGED_SHARE * len(labels)
+        few = old is not None and np.count_nonzero(labels != old) <= most
         refresh = not few or self.age % REFRESH_EVERY == 0
         if not refresh:
             self._add(labels, old)
@@ -240,7 +241,7 @@ class Means:
         if old is None:
             self.sums[...] = 0
         in_parts = X.dtype == self.dtype and self.problem.n_clusters <= MAX_SUMMED_CENTERS
-        step = SINGLE_ROWS
+        step = FLOAT32_ROWS
         if old is not None or X.dtype == np.float64 or in_parts:
             step = COMPARED_ROWS
         for start in range(0, len(labels), step):
@@ -264,9 +265,9 @@ class Means:
         starts = np.arange(n + 1, dtype=np.int32)
         parts = 1
         places = labels
-        if self.dtype != np.float64 and n > SINGLE_ROWS:
-            parts = -(-n // SINGLE_ROWS)
-            places = labels + k * (starts[:-1] // SINGLE_ROWS)
+        if self.dtype != np.float64 and n > FLOAT32_ROWS:
+            parts = -(-n // FLOAT32_ROWS)
+            places = labels + k * (starts[:-1] // FLOAT32_ROWS)
         sums = scipy.sparse.csc_array((data, places, starts), (k * parts, n)) @ X
         if is_sparse(sums):
             sums = sums.toarray()

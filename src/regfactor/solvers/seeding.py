@@ -15,7 +15,7 @@ from regfactor.solvers.kernel_steps import MAX_NEGATIVE
 from regfactor.solvers.row_steps import dense
 
 # share by which a row on the boundary of the domain is moved towards the mean to be a center
-INWARD = 0.25
+INWARD_SHARE = 0.25
 Distances = Callable[[Array], Array]  # of all rows from some chosen rows, n x chosen
 
 
@@ -63,7 +63,7 @@ def inner_rows(problem: Clusters, chosen: Array) -> Array:
     rows = dense(problem.X[chosen])
     domain = problem.divergence.domain
     if domain.low_closed or domain.high_closed:
-        return rows + INWARD * (problem.anchor - rows)
+        return rows + INWARD_SHARE * (problem.anchor - rows)
     return rows
 
 
@@ -129,7 +129,7 @@ def known_labels(problem: KernelClusters, random: np.random.RandomState) -> Arra
     weights = problem.weights if problem.graph_weights is None else problem.graph_weights
     known = labels[problem.weights > 0]
     for j in np.setdiff1d(np.arange(problem.n_clusters), known):
-        centers, inner = problem.centers(problem.memberships(labels))
+        centers, inner = problem.centers_of(labels)
         closest = np.maximum(problem.distances(centers, inner), 0).min(axis=1)
         usable = (labels == FREE) & (weights > 0)
         labels[np.where(usable, closest, -1).argmax()] = j
