@@ -268,6 +268,7 @@ ESTIMATORS = {
         ridges=(1e-3, 0.1),
     ),
     "ExpectationSVC": regfactor.ExpectationSVC(),
+    "SemiSupervisedClassifier": regfactor.SemiSupervisedClassifier(),
 }
 
 # checks of scikit-learn that cannot hold, by estimator
@@ -299,6 +300,7 @@ EXEMPT = dict.fromkeys(
     "ReverseClassifier": MARKER,
     "ConvexFactorClassifier": MARKER | FOLDS,
     "ExpectationSVC": MARKER,
+    "SemiSupervisedClassifier": MARKER | FOLDS,
     "SNFRegressor": ROUNDING,
     "SNFRegressorCV": FOLDS | NO_ITERATION,
 }

@@ -69,6 +69,7 @@ ON_REQUEST = {  # solvers that no problem names
     "SimplexSearch": "a comparison",
 }
 UNTRIED = {
+    "ClassPool",  # of SemiSupervisedClassifier, tried with it
     "ChosenSNF",  # SNF with the start and limits of cross-validation, tried in test_snf
     "MemberFits",  # of pools, tried in test_pool
 }

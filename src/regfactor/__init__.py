@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from regfactor.labels.reverse.bregman_regressor import BregmanRegressor
     from regfactor.labels.reverse.classifier import ReverseClassifier
     from regfactor.labels.reverse.regressor import ReverseRegressor
+    from regfactor.labels.semi_supervised.classifier import SemiSupervisedClassifier
     from regfactor.saving import load, save
     from regfactor.series.arma.estimator import RegularizedARMA
     from regfactor.solvers.choose import solve
@@ -52,6 +53,7 @@ __all__ = [
     "RobustSubspace",
     "SNFRegressor",
     "SNFRegressorCV",
+    "SemiSupervisedClassifier",
     "SubspaceImputer",
     "TwoViewSubspace",
     "load",
@@ -95,6 +97,7 @@ HOMES = {
     "RobustSubspace": "tables.robust",
     "SNFRegressor": "labels.latent.estimator",
     "SNFRegressorCV": "labels.latent.cv",
+    "SemiSupervisedClassifier": "labels.semi_supervised.classifier",
     "SubspaceImputer": "tables.imputer",
     "TwoViewSubspace": "views.two_view",
     "load": "saving",

@@ -1,0 +1,117 @@
+"""Weights of a pool of classifiers, from labels that its members did not see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import log_softmax, softmax
+
+from regfactor.core.params import Array
+from regfactor.labels.semi_supervised.labeled_rows import LabeledRows
+from regfactor.labels.semi_supervised.member import FittedMember
+
+SMALLEST_PROBABILITY = 1e-4
+DIRICHLET = 0.3  # prior count of each member
+N_WEIGHT_STEPS = 100
+SMALLEST_CLASS_SHARE = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Temperatures and weights of the members of a pool, in their order."""
+
+    temperatures: Array
+    weights: Array
+    scores: Array  # mean log-likelihood of the labels that each member did not see
+    held_out: Array  # probabilities of the labeled rows by the average
+    loss: float
+
+    def probabilities(self, energies: Sequence[Array]) -> Array:
+        """Return the average of the members' probabilities."""
+        total = np.zeros_like(energies[0])
+        for weight, temperature, of_member in zip(
+            self.weights,
+            self.temperatures,
+            energies,
+            strict=True,
+        ):
+            total += weight * softmax(temperature * of_member, axis=1)
+        return total
+
+    def restricted(self, kept: Array) -> Stack:
+        """Return the average of some members alone."""
+        weights = np.where(kept, self.weights, 0.0)
+        return replace(self, weights=weights / weights.sum())
+
+
+def stacked(
+    members: Sequence[FittedMember],
+    data: LabeledRows,
+    class_shares: Array | None,
+    trust: float,
+) -> Stack:
+    """Return temperatures and weights that suit the labels that the members did not see.
+
+    Weights maximize sum_i log sum_m w_m v_im + .3 sum_m log w_m, with v_im the probability of the
+    label of row i by member m; then exp(-trust KL) takes weight from members whose predicted
+    shares of classes disagree with `class_shares`.
+    """
+    temperatures = np.array([temperature(member, data) for member in members])
+    probabilities = np.array(
+        [
+            softmax(beta * member.held_out, axis=1)
+            for beta, member in zip(temperatures, members, strict=True)
+        ],
+    )
+    likelihoods = np.einsum("mic,ic->mi", probabilities, data.label_shares)
+    likelihoods += SMALLEST_PROBABILITY
+    row_weights = data.label_weights
+    scores = np.log(likelihoods) @ row_weights / row_weights.sum()
+    weights = likelihood_weights(likelihoods, row_weights)
+    if class_shares is not None:
+        distances = [share_distance(member, data, class_shares) for member in members]
+        surplus = np.array(distances) - min(distances)
+        weights = weights * np.exp(-trust * surplus)
+        weights /= weights.sum()
+    held_out = np.einsum("m,mic->ic", weights, probabilities)
+    pooled = weights @ likelihoods
+    loss = -float(np.log(pooled) @ row_weights / row_weights.sum())
+    return Stack(temperatures, weights, scores, held_out, loss)
+
+
+def temperature(member: FittedMember, data: LabeledRows) -> float:
+    """Return the inverse temperature by held-out likelihood, near the usual one."""
+    grid = np.array(member.temperatures)
+    logs = log_softmax(grid[:, None, None] * member.held_out, axis=2)
+    likelihoods = np.einsum("bic,ic,i->b", logs, data.label_shares, data.label_weights)
+    prior = np.log(grid / member.usual_temperature) ** 2
+    return float(grid[np.argmax(likelihoods - prior)])
+
+
+def likelihood_weights(likelihoods: Array, row_weights: Array) -> Array:
+    """Return the weights of a mixture by EM from equal weights."""
+    n_members = len(likelihoods)
+    weights = np.full(n_members, 1.0 / n_members)
+    for _ in range(N_WEIGHT_STEPS):
+        joint = weights[:, None] * likelihoods
+        weights = (joint / joint.sum(axis=0)) @ row_weights + DIRICHLET
+        weights /= weights.sum()
+    return weights
+
+
+def share_distance(member: FittedMember, data: LabeledRows, class_shares: Array) -> float:
+    """Return KL(shares || predicted shares of unlabeled rows)."""
+    unlabeled = ~data.shares.any(axis=1)
+    codes = member.energies[unlabeled].argmax(axis=1)
+    counts = np.bincount(codes, weights=data.weights[unlabeled], minlength=data.n_classes)
+    predicted = counts / counts.sum()
+    ratios = class_shares / (predicted + SMALLEST_CLASS_SHARE)
+    return float(class_shares @ np.log(np.maximum(ratios, 1e-300)))
+
+
+def share_ratio(probabilities: Array) -> float:
+    """Return the ratio of the largest and smallest share of predicted classes."""
+    counts = np.bincount(probabilities.argmax(axis=1), minlength=probabilities.shape[1])
+    return float(counts.max() / max(counts.min(), 1))
