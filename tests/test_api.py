@@ -435,3 +435,16 @@ def test_an_unknown_rule_is_an_error_also_where_alpha_is_given(name):
     rest = {"ConvexFactorClassifier": (CLASSES,), "ConvexFactorRegressor": (TARGETS,)}.get(name, ())
     with pytest.raises(ValueError, match="'rule' parameter .* Got 'best'"):
         getattr(regfactor, name)(rule="best").fit(REAL, *rest)
+
+
+@pytest.mark.parametrize("home", [regfactor, baselines, timeseries], ids=lambda home: home.__name__)
+def test_every_flag_is_declared_as_a_truth_value(home):
+    """A word such as "no" would be true; what is declared is refused before a fit."""
+    for name in home.__all__:
+        kind = getattr(home, name)
+        if not isinstance(kind, type):
+            continue
+        declared = getattr(kind, "_parameter_constraints", {})
+        for flag, parameter in inspect.signature(kind).parameters.items():
+            if parameter.annotation in (bool, "bool"):
+                assert "boolean" in declared[flag], (name, flag)

@@ -77,6 +77,7 @@ class TableInputs:
     counted: Any
     learned: Any
     entry_weights: Any
+    offset_columns: Array | None  # a mask of those that an intercept is fitted to; None for all
 
     @classmethod
     def of(
@@ -86,6 +87,7 @@ class TableInputs:
         rows: Array | None,
         entries: Any = None,
         columns: Any = 1.0,
+        offset_columns: Array | None = None,
         **more: Any,
     ) -> Self:
         """Return the inputs of a fit to a table with weights for all of its rows."""
@@ -109,6 +111,7 @@ class TableInputs:
             counted=counted,
             learned=learned,
             entry_weights=weights,
+            offset_columns=offset_columns,
             **more,
         )
 
@@ -216,13 +219,11 @@ class FactorEstimator(FactorTransformer, abc.ABC):
     def _convex(self, inputs: TableInputs, gauge: Gauge) -> Convex:
         """Return the convex problem of a gauge, with an intercept if the estimator has one."""
         X = inputs.learned
-        design = self._intercept(X) if getattr(self, "fit_intercept", False) else None
+        design = None
+        if getattr(self, "fit_intercept", False):
+            design = Design(np.ones((X.shape[0], 1), X.dtype), columns=inputs.offset_columns)
         weights = inputs.entry_weights
         return convex(X, inputs.loss, gauge, self._strength, inputs.rows, weights, design)
-
-    def _intercept(self, X: Any) -> Design:
-        """Return the offsets of the columns."""
-        return Design.intercept(X.shape[0], X.dtype)
 
     def _row_penalty(self, problem: Convex | Factored, codes: Array) -> Penalty | None:
         """Return the penalty that scores a row; None where rows cannot be scored alone."""
@@ -330,7 +331,10 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         if penalty is not None:
             self._score = Scoring(inputs.loss, penalty, problem.alpha, inputs.columns)
         self.components_ = factors.C
-        self.intercept_ = _offsets(solution.point.coefficients, inputs.table)
+        offsets = solution.point.coefficients
+        self.intercept_ = np.zeros(inputs.table.shape[1], inputs.table.dtype)
+        if offsets is not None:
+            self.intercept_ = offsets[0].astype(inputs.table.dtype)
         self.codes_ = np.zeros((inputs.table.shape[0], factors.rank), self.components_.dtype)
         self.codes_[inputs.counted] = factors.codes * row_scale
         published = replace(solution, point=replace(solution.point, factors=factors))
@@ -416,7 +420,8 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             point = refit(problem, point, chosen.best.rank)
             F = point.factors.with_unit_rows().canonical(problem.gauge.power)
             self.components_ = F.C.astype(X.dtype)
-            self.intercept_ = _offsets(point.coefficients, X)
+            if point.coefficients is not None:
+                self.intercept_ = point.coefficients[0].astype(X.dtype)
             self._sizes = np.linalg.norm(F.codes, axis=0)
         self._score = score
         self.codes_ = score(X, self.components_, self.intercept_, inputs.entries)
@@ -429,13 +434,6 @@ def _positions(columns: Any, names: list[str]) -> Any:
     if isinstance(columns, list | tuple):
         return [_positions(column, names) for column in columns]
     return columns
-
-
-def _offsets(B: Array | None, X: Any) -> Array:
-    """Return the intercepts of the columns."""
-    if B is None:
-        return np.zeros(X.shape[1], X.dtype)
-    return B[0].astype(X.dtype)
 
 
 def _with_offsets(data: Data, intercept: Array) -> Data:

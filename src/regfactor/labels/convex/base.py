@@ -124,6 +124,7 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
             joint_loss(self._losses, self._n_first),
             rows,
             columns=self._units.column_weights,
+            offset_columns=np.arange(both.shape[1]) >= self._n_first,
             names=None,
             labels=labels,
         )
@@ -194,13 +195,6 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
 
     def _inputs(self, X: Any, reset: bool) -> Array:
         return with_missing_as_nan(as_float_table(self, X, None, reset))
-
-    def _intercept(self, X: Any) -> Design:
-        """Return offsets of the label columns alone."""
-        return Design(
-            np.ones((X.shape[0], 1), X.dtype),
-            columns=np.arange(X.shape[1]) >= self._n_first,
-        )
 
     @property
     def _strength(self) -> float:
