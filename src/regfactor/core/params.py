@@ -68,27 +68,6 @@ class Params:
         return self
 
 
-@dataclasses.dataclass(frozen=True)
-class Interval:
-    """An interval of real numbers: where data or predictors may lie."""
-
-    low: float = -np.inf
-    high: float = np.inf
-    low_closed: bool = False
-    high_closed: bool = False
-
-    def contains(self, x: Array) -> NDArray[np.bool_]:
-        """Return whether each number is inside; infinities and NaN never are."""
-        above = x >= self.low if self.low_closed else x > self.low
-        below = x <= self.high if self.high_closed else x < self.high
-        return np.asarray(above & below & np.isfinite(x))
-
-    def __str__(self) -> str:
-        left = "[" if self.low_closed else "("
-        right = "]" if self.high_closed else ")"
-        return f"{left}{self.low:g}, {self.high:g}{right}"
-
-
 def is_option(value: object, word: str) -> bool:
     """Return whether a parameter is this word; an array, which compares by entries, never is."""
     return isinstance(value, str) and value == word
@@ -133,13 +112,11 @@ def require_not_negative(part: object, **numbers: object) -> None:
             raise ValueError(f"{type(part).__name__} needs {name} >= 0 and finite, got {value!r}.")
 
 
-def require_part(name: str, part: object, role: type, example: str) -> None:
-    """Raise unless a part is an instance of its role, rather than a class or a name."""
-    if isinstance(part, role):
-        return
+def wrong_part(name: str, part: object, role: type, example: str) -> ValueError:
+    """Return the error of a part that is no instance of its role, but a class, a name, ..."""
     if isinstance(part, type) and issubclass(part, role):
-        raise ValueError(f"{name} must be a part, not its class: write {part.__name__}().")
-    raise ValueError(
+        return ValueError(f"{name} must be a part, not its class: write {part.__name__}().")
+    return ValueError(
         f"{name} must be a {role.__name__} such as {example}, got {reprlib.repr(part)}."
     )
 
@@ -177,9 +154,14 @@ def choose(name: str, table: Mapping[str, T], what: str) -> T:
     """Return the entry of a table of choices; for an unknown name raise and suggest the nearest."""
     if isinstance(name, Hashable) and name in table:
         return table[name]
+    raise unknown_choice(name, table, what)
+
+
+def unknown_choice(name: str, table: Iterable[str], what: str) -> ValueError:
+    """Return the error of a name that is not in a table of choices, with the nearest one."""
     meant = nearest(str(name), table)
     hint = "" if meant is None else f" Did you mean {meant!r}?"
-    raise ValueError(f"Unknown {what} {name!r}.{hint} Choose one of: {', '.join(sorted(table))}.")
+    return ValueError(f"Unknown {what} {name!r}.{hint} Choose one of: {', '.join(sorted(table))}.")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -10,9 +10,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from regfactor.core.blas import one_thread
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array, Interval, warn
+from regfactor.core.params import Array, warn
 from regfactor.fitting.base import Estimator
 from regfactor.fitting.inputs import names_of, naming_columns_in_errors, row_weights, validated
+from regfactor.losses.base import Interval
 from regfactor.losses.distances import Divergence
 from regfactor.losses.divergences import BregmanDivergence, as_divergence, named
 from regfactor.losses.potentials import MultinomialEntropy

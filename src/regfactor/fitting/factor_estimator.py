@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Limits, Solution, Status
-from regfactor.core.params import Array, UnsupportedProblem, choose, is_option, warn
+from regfactor.core.params import Array, UnsupportedProblem, choose, warn
 from regfactor.fitting.base import Choice, Estimator, Run
 from regfactor.fitting.inputs import (
     as_float_table,
@@ -129,7 +129,7 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estim
     @property
     def _strength(self) -> float:
         """The alpha that was given, or one in its place until it is chosen."""
-        if is_option(self.alpha, "auto"):
+        if isinstance(self.alpha, str):
             return 1.0
         return float(self.alpha)
 
@@ -137,7 +137,7 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estim
         """Return the problem at the strength that held-out entries choose, where it is "auto"."""
         seed = run.seed()  # drawn in any case: the seed of the solver does not depend on alpha
         debias = getattr(self, "debias", False)
-        auto = is_option(self.alpha, "auto")
+        auto = isinstance(self.alpha, str)
         if not auto and debias != PRIOR:
             return Choice(problem)
         if not isinstance(problem, Convex):
@@ -172,7 +172,7 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estim
 
     def _warn_if_empty(self) -> None:
         """Warn of an alpha so large that it leaves no component."""
-        if is_option(self.alpha, "auto"):
+        if isinstance(self.alpha, str):
             return
         if self.alpha_ >= self.alpha_max_ > 0:  # at zero every alpha would leave none
             remedy = "lower it"
@@ -307,6 +307,8 @@ class FactorEstimator(FactorTransformer, abc.ABC):
 
     def _as_loss(self, loss: Any) -> Loss:
         """Return a loss, with names of columns replaced by their positions."""
+        if isinstance(loss, str | Loss):
+            return as_loss(loss)
         groups = by_columns(loss)
         if groups is None:
             return as_loss(loss)
@@ -380,9 +382,13 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             codes = score(inputs.table, C, offsets, inputs.entries, self.codes_, run.clock)
         factors = Factors(codes[inputs.counted] / row_scale, C)
         rescored = replace(solution.point, factors=factors)
-        exact = rescored.astype(np.float64)
+        exact = rescored
+        if problem.data.dtype != np.float64:
+            exact = rescored.astype(np.float64)
+            if isinstance(problem, Convex):
+                problem = problem.astype(np.float64)
         if isinstance(problem, Convex):
-            objective = problem.astype(np.float64).objective(exact.factors, exact.coefficients)
+            objective = problem.objective(exact.factors, exact.coefficients)
         else:
             objective = problem.objective(exact.factors)
         published = solution

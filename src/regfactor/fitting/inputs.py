@@ -87,10 +87,9 @@ def as_float_table(estimator: Any, X: Any, schema: Schema | None, reset: bool) -
     if schema is not None:
         validate_data(estimator, X, skip_check_array=True, reset=reset)
         return schema.encode(X)
-    zeros = choose(estimator.sparse_zeros, ZEROS, "sparse_zeros")
     X = validated(estimator, X, accept_sparse="csr", ensure_all_finite="allow-nan", reset=reset)
     if is_sparse(X):
-        X = _observed(X, zeros)
+        X = _observed(X, choose(estimator.sparse_zeros, ZEROS, "sparse_zeros"))
     else:
         X = np.asarray(X)
     _check_sizes(X, getattr(estimator, "feature_names_in_", None), reset)

@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 import abc
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from regfactor.core.params import Array, Interval, Params, UnsupportedProblem
+from regfactor.core.params import Array, Params, UnsupportedProblem
 
 EVERYTHING = slice(None)
 MAX_NEWTON_STEPS = 100
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An interval of real numbers: where data or predictors may lie."""
+
+    low: float = -np.inf
+    high: float = np.inf
+    low_closed: bool = False
+    high_closed: bool = False
+
+    def contains(self, x: Array) -> Array:
+        """Return whether each number is inside; infinities and NaN never are."""
+        above = x >= self.low if self.low_closed else x > self.low
+        below = x <= self.high if self.high_closed else x < self.high
+        return np.asarray(above & below & np.isfinite(x))
+
+    def __str__(self) -> str:
+        left = "[" if self.low_closed else "("
+        right = "]" if self.high_closed else ")"
+        return f"{left}{self.low:g}, {self.high:g}{right}"
 
 
 class Loss(Params, abc.ABC):

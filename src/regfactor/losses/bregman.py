@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.special import wrightomega, xlogy
 
-from regfactor.core.params import Array, Interval, require_positive
+from regfactor.core.params import Array, require_positive
 from regfactor.losses import potentials
-from regfactor.losses.base import Loss
+from regfactor.losses.base import Interval, Loss
 from regfactor.losses.exponentials import (
     bounded_exp,
     clip_exponent,

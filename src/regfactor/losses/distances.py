@@ -22,7 +22,8 @@ import scipy.linalg
 from scipy.spatial.distance import cdist
 
 from regfactor.core.linalg import is_sparse, stored_by_all
-from regfactor.core.params import EPS, Array, Interval, Params, require_positive
+from regfactor.core.params import EPS, Array, Params, require_positive
+from regfactor.losses.base import Interval
 from regfactor.losses.sums import row_sums, subtract_row
 
 # rounding that adding up rows may leave in the mean of a constant column, relative to the mean

@@ -14,8 +14,9 @@ import numpy as np
 import scipy.special
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import SMALLEST_NORMAL, Array, Interval, choose
+from regfactor.core.params import SMALLEST_NORMAL, Array, choose
 from regfactor.losses import potentials
+from regfactor.losses.base import Interval
 from regfactor.losses.distances import Affine, Divergence, Mahalanobis, Manhattan, SquaredDistance
 from regfactor.losses.exponentials import MAX_FINITE_EXPONENT, finite_exp
 from regfactor.losses.potentials import Potential

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regfactor.core.params import Array, Interval, require_positive
-from regfactor.losses.base import Loss
+from regfactor.core.params import Array, require_positive
+from regfactor.losses.base import Interval, Loss
 
 
 class Margin(Loss):

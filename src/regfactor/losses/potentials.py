@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logsumexp, xlog1py, xlogy
 
-from regfactor.core.params import Array, Interval, Params, require_positive
+from regfactor.core.params import Array, Params, require_positive
+from regfactor.losses.base import Interval
 from regfactor.losses.exponentials import bounded_exp, clip_exponent, exp_with_tangent, softplus
 
 POSITIVE = Interval(0, np.inf)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -16,8 +17,7 @@ from regfactor.core.params import (
     SMALLEST_NORMAL,
     Array,
     UnsupportedProblem,
-    is_number,
-    require_part,
+    wrong_part,
 )
 from regfactor.losses import Loss
 from regfactor.maps import Identity, Lags, Map, RowScale
@@ -90,7 +90,7 @@ class Convex(Problem[FactorPoint]):
         """Return the solvers to try, the fastest for this problem first."""
         if isinstance(self.gauge, TwoView):
             return (ETA_SEARCH,)
-        if limits.max_rank is not None or self.sparse:
+        if limits.max_rank is not None or self.data.layout.sparse:
             return (FACTORED_FISTA,)
         if isinstance(self.map, Lags):
             return DOUGLAS_RACHFORD, FISTA
@@ -123,9 +123,12 @@ class Convex(Problem[FactorPoint]):
 
     def check(self) -> None:
         """Raise, before any work, for parts that do not fit."""
-        require_part("data", self.data, Data, "Data.of(X, 'squared')")
-        require_part("gauge", self.gauge, Gauge, "regfactor.penalties.Trace()")
-        if not (is_number(self.alpha) and 0 < self.alpha < np.inf):
+        if not isinstance(self.data, Data):
+            raise wrong_part("data", self.data, Data, "Data.of(X, 'squared')")
+        if not isinstance(self.gauge, Gauge):
+            raise wrong_part("gauge", self.gauge, Gauge, "regfactor.penalties.Trace()")
+        number = isinstance(self.alpha, Real) and not isinstance(self.alpha, bool)
+        if not number or not 0 < self.alpha < np.inf:
             raise ValueError(f"alpha must be a positive finite number, got {self.alpha!r}.")
         if self.design is not None and self.design.D.shape[0] != self.data.shape[0]:
             raise ValueError(
@@ -316,7 +319,8 @@ class Convex(Problem[FactorPoint]):
         which is exact for quadratic losses.
         """
         longest = min(2.0, self.alpha / norm) if norm > 0 else 1.0
-        longest = self.data.max_feasible_scale(Y, longest)
+        if not self.data.quadratic:
+            longest = self.data.max_feasible_scale(Y, longest)
         half = longest / 2
         low = self.data.infimum
         middle = self.dual_value(half, Y)
@@ -362,9 +366,9 @@ class Convex(Problem[FactorPoint]):
             return Y
         if data.rowwise:
             return self._annihilated_in_rounds(design, Y)
-        annihilated = design.annihilate(Y, data.dual_slack(Y), data.layout)
         if data.quadratic:
-            return annihilated
+            return design.annihilate(Y, data.hessian(Y), data.layout)
+        annihilated = design.annihilate(Y, data.dual_slack(Y), data.layout)
         infeasible = data.infeasible_columns(annihilated)
         if not infeasible.any():
             return annihilated

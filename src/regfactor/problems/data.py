@@ -543,8 +543,6 @@ class Data:
         That is at most the curvature where L has gradient Y.
         """
         Y = self.layout.entries(Y)
-        if self.quadratic:
-            return self.hessian(Y)
         whole: Any = None
         for t in self.pieces:
             y = t.in_units(t.part(Y))

@@ -12,7 +12,7 @@ import numpy as np
 
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Limits
-from regfactor.core.params import Array, UnsupportedProblem, is_number, require_part
+from regfactor.core.params import Array, UnsupportedProblem, is_number, wrong_part
 from regfactor.penalties import Free, NonNegative, OneHot, Penalty, Simplex, Smooth
 from regfactor.problems.base import Problem
 from regfactor.problems.data import Data
@@ -70,9 +70,11 @@ class Factored(Problem[FactorPoint]):
 
     def check(self) -> None:
         """Raise, before any work, for parts that do not fit."""
-        require_part("data", self.data, Data, "Data.of(X, 'squared')")
+        if not isinstance(self.data, Data):
+            raise wrong_part("data", self.data, Data, "Data.of(X, 'squared')")
         for name, penalty in (("on_codes", self.on_codes), ("on_components", self.on_components)):
-            require_part(name, penalty, Penalty, "regfactor.penalties.SquaredL2()")
+            if not isinstance(penalty, Penalty):
+                raise wrong_part(name, penalty, Penalty, "regfactor.penalties.SquaredL2()")
         if not (is_number(self.alpha) and 0 <= self.alpha < np.inf):
             raise ValueError(f"alpha must be a finite number >= 0, got {self.alpha!r}.")
         # shares and hard assignments can use more atoms than there are columns; other factors

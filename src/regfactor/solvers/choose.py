@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from regfactor.core.loop import Clock, Iterate, Limits, P, Record, Solution, Status, run
-from regfactor.core.params import UnsupportedProblem, require_part
+from regfactor.core.params import UnsupportedProblem, wrong_part
 from regfactor.problems.base import Problem
 from regfactor.solvers.base import Solver
 
@@ -61,8 +61,8 @@ def solve(
             f"Factored(...) of regfactor.problems, got {type(problem).__name__}; an estimator has "
             "fit(X) instead.",
         )
-    if solver is not None:
-        require_part("solver", solver, Solver, "regfactor.solvers.Fista()")
+    if solver is not None and not isinstance(solver, Solver):
+        raise wrong_part("solver", solver, Solver, "regfactor.solvers.Fista()")
     limits = Limits(
         tol=tol,
         max_iter=max_iter,
