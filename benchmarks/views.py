@@ -17,7 +17,7 @@ from regfactor.penalties import TwoView
 from regfactor.problems import Convex, Data
 from regfactor.problems.convex import convex
 from regfactor.solvers import solve
-from regfactor.solvers.choose import prepared
+from regfactor.solvers.base import prepared
 
 SIZES = ((20, 200),) if QUICK else ((20, 200), (100, 1000), (200, 2000))
 TOLERANCES = (1e-4, 1e-6)

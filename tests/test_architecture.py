@@ -26,8 +26,7 @@ from regfactor.maps import Map
 from regfactor.norms import Norm
 from regfactor.penalties import Gauge, Penalty
 from regfactor.problems.base import Problem
-from regfactor.solvers.base import Solver
-from regfactor.solvers.choose import solve
+from regfactor.solvers.base import Solver, solve
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "regfactor"

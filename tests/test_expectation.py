@@ -30,7 +30,7 @@ from regfactor.labels.expectation.problem import (
 )
 from regfactor.losses import Hinge, Huber, Logistic, SmoothedHinge, Squared, SquaredHinge
 from regfactor.problems import Data, Factored
-from regfactor.solvers.choose import solve
+from regfactor.solvers.base import solve
 
 HARD = np.inf
 MARGINS = {

@@ -7,7 +7,7 @@ import pytest
 from regfactor.core.loop import Status
 from regfactor.fitting.explanation import Explanation, MemberReport
 from regfactor.problems.pool import Pool
-from regfactor.solvers.choose import solve
+from regfactor.solvers.base import solve
 
 
 @dataclass(frozen=True)

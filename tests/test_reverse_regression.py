@@ -32,7 +32,7 @@ from regfactor.labels.reverse.regressor import ReverseRegressor
 from regfactor.losses import potentials
 from regfactor.losses.transfers import TRANSFERS
 from regfactor.problems.forward import Forward
-from regfactor.solvers.choose import solve
+from regfactor.solvers.base import solve
 from regfactor.solvers.glm_newton import POLISHING_STEPS, Newton
 
 ELEMENTWISE = ["identity", "sigmoid", "exp", "cube", "relaxed_sigmoid"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from regfactor.labels.semi_supervised.classifier import SemiSupervisedClassifier
     from regfactor.saving import load, save
     from regfactor.series.arma.estimator import RegularizedARMA
-    from regfactor.solvers.choose import solve
+    from regfactor.solvers.base import solve
     from regfactor.solvers.paths import path
     from regfactor.tables.epca.estimator import ExponentialFamilyPCA
     from regfactor.tables.factor_model import FactorModel
@@ -103,7 +103,7 @@ HOMES = {
     "load": "saving",
     "path": "solvers.paths",
     "save": "saving",
-    "solve": "solvers.choose",
+    "solve": "solvers.base",
 }
 
 

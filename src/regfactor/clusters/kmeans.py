@@ -32,7 +32,7 @@ from regfactor.losses.distances import Divergence, Mahalanobis, SquaredDistance
 from regfactor.losses.divergences import as_divergence
 from regfactor.problems.clusters import ClusterPoint, Clusters
 from regfactor.problems.kernel_clusters import KernelClusters
-from regfactor.solvers.choose import solve_from
+from regfactor.solvers.base import solve_from
 from regfactor.solvers.kernel_steps import MAX_NEGATIVE
 from regfactor.solvers.nearest import Centers
 from regfactor.solvers.seeding import random_labels, random_rows, spread_labels, spread_rows

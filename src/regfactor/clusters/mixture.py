@@ -24,7 +24,7 @@ from regfactor.fitting.clustering import (
 from regfactor.fitting.parameters import AUTO, COUNT, POSITIVE, RUN_CONSTRAINTS
 from regfactor.losses.divergences import as_divergence
 from regfactor.problems.clusters import ClusterPoint, Clusters
-from regfactor.solvers.choose import solve_from, solve_within
+from regfactor.solvers.base import solve_from, solve_within
 from regfactor.solvers.em import soft_start
 from regfactor.solvers.nearest import Centers
 from regfactor.solvers.seeding import spread_rows

@@ -16,7 +16,7 @@ from regfactor.core.params import Array, warn
 from regfactor.losses.distances import SquaredDistance
 from regfactor.problems.clusters import ClusterPoint, Clusters
 from regfactor.problems.kernel_clusters import KernelClusters
-from regfactor.solvers.choose import solve_from
+from regfactor.solvers.base import solve_from
 from regfactor.solvers.seeding import spread_labels, spread_rows
 
 MAX_DENSE_ROWS = 2000  # up to which all eigenvectors are found

@@ -24,7 +24,7 @@ from regfactor.core.params import warn
 from regfactor.fitting.certificate import Certificate, no_certificate
 from regfactor.fitting.parameters import check_parameters
 from regfactor.problems.base import Problem
-from regfactor.solvers.choose import solve_within
+from regfactor.solvers.base import solve_within
 
 Stated = TypeVar("Stated", bound=Problem[Any])
 

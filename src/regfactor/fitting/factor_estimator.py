@@ -45,8 +45,7 @@ from regfactor.losses import LOSSES, Loss, as_loss, by_columns
 from regfactor.penalties import Gauge, Penalty
 from regfactor.problems import Convex, Data, Design, Factored
 from regfactor.problems.convex import convex
-from regfactor.solvers.base import Solver
-from regfactor.solvers.choose import solve_within
+from regfactor.solvers.base import Solver, solve_within
 
 ROUNDING = 1e-9  # share of the objective by which scoring may raise it
 LOSS_OPTIONS = [StrOptions({"auto", *LOSSES}), Loss, dict, list, tuple]

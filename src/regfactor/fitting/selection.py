@@ -16,7 +16,7 @@ from regfactor.fitting.fallback import CannotSelect
 from regfactor.fitting.scoring import TINY_RIDGE, Scoring
 from regfactor.penalties import SquaredL2
 from regfactor.problems import Convex, Data, Factored
-from regfactor.solvers.choose import prepared, solve_within
+from regfactor.solvers.base import prepared, solve_within
 from regfactor.solvers.sweeps import sweep
 
 HELD_OUT_SHARE = 0.1  # of the entries

@@ -2,8 +2,7 @@
 
 from regfactor.solvers.admm import Admm
 from regfactor.solvers.alternating import Alternating
-from regfactor.solvers.base import Solver
-from regfactor.solvers.choose import choose_solver, solve
+from regfactor.solvers.base import Solver, choose_solver, solve
 from regfactor.solvers.closed_form import ClosedForm
 from regfactor.solvers.douglas_rachford import DouglasRachford
 from regfactor.solvers.em import EM

@@ -10,7 +10,7 @@ import numpy as np
 from regfactor.core.loop import Solution
 from regfactor.core.params import UnsupportedProblem, is_number
 from regfactor.problems import Convex
-from regfactor.solvers.choose import prepared, solve
+from regfactor.solvers.base import prepared, solve
 
 
 def path(problem: Convex, alphas: Iterable[float], **options: Any) -> list[Solution[Any]]:

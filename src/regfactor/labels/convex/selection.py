@@ -23,7 +23,7 @@ from regfactor.fitting.selection import (
     trial_of,
 )
 from regfactor.problems import Convex, Data
-from regfactor.solvers.choose import prepared, solve_within
+from regfactor.solvers.base import prepared, solve_within
 
 SHARES = (0.5, 0.3, 0.15, 0.07, 0.03, 0.015, 0.005)  # of alpha_max that are compared, falling
 MAX_ATOMS = 60  # shares that would keep more components than this are not tried

@@ -40,7 +40,7 @@ from regfactor.labels.expectation.problem import (
 )
 from regfactor.labels.expectation.statements import StatedConstraints, as_constraints, check_labels
 from regfactor.losses import as_loss
-from regfactor.solvers.choose import solve_within
+from regfactor.solvers.base import solve_within
 
 AUTO_C_UNLABELED = 0.05  # for a kernel whose diagonal has mean one
 

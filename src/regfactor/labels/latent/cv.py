@@ -34,8 +34,7 @@ from regfactor.labels.latent.trials import (
     ranked,
     with_ridge,
 )
-from regfactor.solvers.base import Solver
-from regfactor.solvers.choose import solve_within
+from regfactor.solvers.base import Solver, solve_within
 
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 MIN_LABELS = 3

@@ -43,8 +43,7 @@ from regfactor.labels.latent.problem import (
     weighted_mean,
 )
 from regfactor.labels.latent.ridge import Form, gaussian_form, polynomial_form
-from regfactor.solvers.base import Solver
-from regfactor.solvers.choose import solve_within
+from regfactor.solvers.base import Solver, solve_within
 
 EARLY_STOPS = (Status.MAX_ITER, Status.STOPPED)  # early stopping is part of the model
 

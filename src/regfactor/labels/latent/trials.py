@@ -15,7 +15,7 @@ from regfactor.labels.latent.estimator import SNFRegressor, clipped_range, fitte
 from regfactor.labels.latent.placement import LatentModel
 from regfactor.labels.latent.problem import SNF, LatentPoint
 from regfactor.labels.latent.settings import Setting
-from regfactor.solvers.choose import solve_within
+from regfactor.solvers.base import solve_within
 
 NO_ROWS = np.zeros(0, int)
 

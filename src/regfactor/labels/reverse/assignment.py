@@ -15,7 +15,7 @@ from regfactor.kernels import Kernel
 from regfactor.losses.distances import ScaledDistance
 from regfactor.problems.clusters import FREE, ClusterPoint, Clusters
 from regfactor.problems.kernel_clusters import KernelClusters
-from regfactor.solvers.choose import solve_within
+from regfactor.solvers.base import solve_within
 from regfactor.solvers.em import soft_start
 from regfactor.solvers.nearest import Centers
 from regfactor.solvers.steps import log_joint

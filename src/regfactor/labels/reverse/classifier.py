@@ -42,7 +42,7 @@ from regfactor.losses.divergences import TRANSFER_DIVERGENCES, as_divergence
 from regfactor.losses.potentials import Potential
 from regfactor.problems.clusters import FREE, SAMPLED_ROWS, ClusterPoint, Clusters
 from regfactor.problems.kernel_clusters import KernelClusters
-from regfactor.solvers.choose import solve_from, solve_within
+from regfactor.solvers.base import solve_from, solve_within
 from regfactor.solvers.nearest import Centers
 from regfactor.solvers.seeding import first_point
 

@@ -13,7 +13,7 @@ from regfactor.labels.reverse.problem import Reverse
 from regfactor.losses import potentials
 from regfactor.losses.potentials import Potential
 from regfactor.problems.forward import Forward
-from regfactor.solvers.choose import solve
+from regfactor.solvers.base import solve
 from regfactor.solvers.glm_newton import polished, solve_semidefinite
 
 

@@ -22,7 +22,7 @@ from regfactor.labels.reverse.transfer_regressor import (
 from regfactor.losses import potentials
 from regfactor.losses.potentials import Potential
 from regfactor.losses.transfers import as_transfer
-from regfactor.solvers.choose import solve_within
+from regfactor.solvers.base import solve_within
 
 SHRINKAGE = 1e-3  # of the covariance towards the mean variance
 EDGE_SHARE = 1e-8  # of the mean distance of z U from the edge, at which its least entry is there

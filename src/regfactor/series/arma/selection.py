@@ -9,7 +9,7 @@ from regfactor.core.loop import Clock, Limits
 from regfactor.core.params import Array
 from regfactor.series.arma.model import Series, Varma
 from regfactor.series.arma.problem import ArmaProblem, FittedModel
-from regfactor.solvers.choose import solve_within
+from regfactor.solvers.base import solve_within
 
 SHRINKAGES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)  # the first is ridge VAR
 SELECTION_TOL = 1e-3

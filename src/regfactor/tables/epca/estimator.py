@@ -33,7 +33,7 @@ from regfactor.kernels import as_kernel, is_pairwise
 from regfactor.losses import Loss, Multinomial
 from regfactor.problems import Convex, Factored
 from regfactor.problems.layout import Dense, Pattern
-from regfactor.solvers.choose import solve_within
+from regfactor.solvers.base import solve_within
 from regfactor.solvers.starts import first_point
 from regfactor.tables.epca.entries import WeightedTable, at_entries
 from regfactor.tables.epca.families import (

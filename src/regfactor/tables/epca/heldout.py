@@ -25,7 +25,7 @@ from regfactor.fitting.selection import (
     trial_of,
 )
 from regfactor.problems import Data, Design, Factored
-from regfactor.solvers.choose import solve_within
+from regfactor.solvers.base import solve_within
 from regfactor.solvers.starts import first_point
 from regfactor.tables.epca.deviance import null_solution
 from regfactor.tables.epca.entries import WeightedTable
