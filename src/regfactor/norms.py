@@ -138,7 +138,8 @@ class Lp(Norm):
         d = V.shape[-1]
         U = np.where((t > 0)[..., None], 0.0, size).reshape(-1, d)
         if len(rows):
-            U[rows] = self._shrink(size.reshape(-1, d)[rows], t.reshape(-1)[rows])
+            W = size.reshape(-1, d)[rows]
+            U[rows] = self._shrink(W, t.reshape(-1)[rows])
         return np.asarray(np.sign(V) * U.reshape(V.shape), V.dtype)
 
     def _shrink(self, W: Array, t: Array) -> Array:

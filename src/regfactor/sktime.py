@@ -186,7 +186,8 @@ class RegularizedARMAForecaster(BaseForecaster):
                 table.append(made.lower)
             else:
                 table.append(made.upper)
-        return np.array(table)[:, steps - 1].transpose(1, 2, 0).reshape(len(steps), -1)
+        ahead = np.array(table)[:, steps - 1]
+        return ahead.transpose(1, 2, 0).reshape(len(steps), -1)
 
     def _ahead(self, X: Any, steps: Array) -> Array | None:
         """Return the inputs of every time up to the last one wanted."""

@@ -115,7 +115,8 @@ def cut(K: Array, y: Array, sizes: Array) -> float:
     total = 0.0
     for c in np.unique(y):
         own = y == c
-        total += float(K[np.ix_(own, ~own)].sum() / sizes[own].sum())
+        across = K[np.ix_(own, ~own)].sum()
+        total += float(across / sizes[own].sum())
     return total
 
 

@@ -36,7 +36,8 @@ class Sample:
     def Y(self) -> Array:
         """A second view of the same rows, about its mean."""
         rng = np.random.default_rng((self.seed, 2))
-        Y = self.X @ rng.normal(size=(5, 4)) / 4 + rng.normal(size=(len(self.y), 4))
+        mixed = self.X @ rng.normal(size=(5, 4)) / 4
+        Y = mixed + rng.normal(size=(len(self.y), 4))
         return Y - Y.mean(axis=0)
 
     @cached_property

@@ -16,9 +16,7 @@ SOME = 3  # times that a number occurs in a column, from which on it may mark so
 def check_finite(name: str, values: Array) -> None:
     """Raise for infinite numbers, and for numbers whose square is infinite."""
     numbers = np.asarray(values, dtype=float)
-    wrong = np.flatnonzero(
-        ~(np.abs(np.nan_to_num(numbers, posinf=np.inf, neginf=-np.inf)) <= LARGEST)
-    )
+    wrong = np.flatnonzero(np.abs(numbers) > LARGEST)
     if len(wrong):
         raise BadInput(
             f"Column {name!r} holds {numbers[wrong[0]]:g} in row {wrong[0] + 1}, which no model "

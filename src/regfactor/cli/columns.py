@@ -134,8 +134,8 @@ class Understood:
 
     def without(self, kinds: Mapping[str, str]) -> Understood:
         """Return the same with some columns left out, each for a reason."""
-        columns = tuple(replaced(c, kinds[c.name]) if c.name in kinds else c for c in self.columns)
-        return replace(self, columns=columns)
+        columns = [c._replace(why=kinds.get(c.name, c.why)) for c in self.columns]
+        return replace(self, columns=tuple(columns))
 
     def require(self, least: int, what: str) -> None:
         """Raise unless enough columns are left for a command."""
@@ -153,11 +153,6 @@ class Understood:
                 f"and {what} needs at least {least} ({left_out}). --use COLUMN takes in one that "
                 "was left out."
             )
-
-
-def replaced(column: Column, why: str) -> Column:
-    """Return a column that is left out."""
-    return column._replace(why=why)
 
 
 class Wishes(NamedTuple):

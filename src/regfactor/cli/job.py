@@ -104,7 +104,10 @@ class Job:
         self.console.say(
             f"Read {table.path.name}: {count(rows, 'row')}, {count(len(table.names), 'column')}."
         )
-        self.console.lines([*seen.lines(), *([("target", target)] if target else [])])
+        lines = seen.lines()
+        if target:
+            lines.append(("target", target))
+        self.console.lines(lines)
         for name in seen.of_kind(NUMBER):
             mark = mark_of_missing(seen.frame[name].to_numpy())
             if mark is not None:

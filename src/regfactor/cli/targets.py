@@ -158,9 +158,11 @@ def _check_classes(name: str, given: list[str], classes: list[str], named: list[
         raise BadInput(
             f"The target {name!r} has the labels {listed(strange)}, which --classes does not name."
         )
-    if len(classes) > MOST_LEVELS or (len(set(given)) > max(2, len(given) / 2) and len(given) > 4):
+    different = len(set(given))
+    unrepeated = different > max(2, len(given) / 2) and len(given) > 4
+    if len(classes) > MOST_LEVELS or unrepeated:
         raise BadInput(
-            f"The target {name!r} has {len(set(given))} different labels in {len(given)} labeled "
+            f"The target {name!r} has {different} different labels in {len(given)} labeled "
             "rows: too many to learn them as classes."
         )
 

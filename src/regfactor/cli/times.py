@@ -175,7 +175,9 @@ def _regular(job: Job, name: str, index: Any, order: Any) -> Clock:
     elif isinstance(index, pd.PeriodIndex):
         whole = pd.period_range(index[0], index[-1], freq=index.freq)
     else:
-        step = int(pd.Series(np.diff(index)).mode().iloc[0]) if rows > 1 else 1
+        step = 1
+        if rows > 1:
+            step = int(pd.Series(np.diff(index)).mode().iloc[0])
         if (np.diff(index) % step).any():
             return _counted_rows(job, name, order)
         whole = pd.RangeIndex(int(index[0]), int(index[-1]) + step, step)

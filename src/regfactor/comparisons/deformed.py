@@ -62,7 +62,10 @@ class DualSpace(Space):
         K = self.basis.table
         count = len(rows)
         A = (count * self.intrinsic) * (self.form @ K)
-        A[rows] += K[rows] - K[rows].mean(axis=0) if intercept else K[rows]
+        labeled = K[rows]
+        if intercept:
+            labeled = labeled - labeled.mean(axis=0)
+        A[rows] += labeled
         A[np.diag_indices(len(K))] += count * self.ambient
         B = np.zeros((len(K), Y.shape[1]))
         B[rows] = Y - Y.mean(axis=0) if intercept else Y
@@ -172,7 +175,8 @@ class IterativeSpace(Space):
         F = self.basis.table[rows]
         G = np.empty((len(rows), len(rows)))
         for block in gen_batches(len(rows), WIDTH):
-            G[:, block] = F @ self._solve(self._quadratic, dense(F[block].T), self._diagonal)
+            sides = dense(F[block].T)
+            G[:, block] = F @ self._solve(self._quadratic, sides, self._diagonal)
         Phi, whiten = square_root((G + G.T) / 2)
 
         def coefficients(v: Array) -> Array:

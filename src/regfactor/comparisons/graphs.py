@@ -94,7 +94,8 @@ class NeighborGraph(Params):
             distances, places = search.kneighbors()
         values = np.ones(places.shape)
         if self.gamma is not None:
-            values = np.exp(-widths.found(self.gamma, X) * np.square(distances, dtype=np.float64))
+            gamma = widths.found(self.gamma, X)
+            values = np.exp(-gamma * np.square(distances, dtype=np.float64))
         W = sparse_rows(values, places, n)
         return scipy.sparse.csr_array(W.maximum(W.T))
 

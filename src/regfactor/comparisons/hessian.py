@@ -121,7 +121,8 @@ def fits_of_quadratics(U: Array) -> Array:
     size = np.abs(U).max(axis=(1, 2), keepdims=True)
     size[size == 0] = 1
     terms = U / size
-    terms = np.concatenate([terms, terms[:, :, r] * terms[:, :, s]], axis=2)
+    products = terms[:, :, r] * terms[:, :, s]
+    terms = np.concatenate([terms, products], axis=2)
     fits = np.linalg.pinv(terms, rcond=FLAT) / size
     fits[:, m:] /= size
     return fits
@@ -138,7 +139,8 @@ def hessian_rows(X: Array, tangents: Tangents) -> scipy.sparse.csr_array:
     for rows in gen_batches(n, max(BLOCK // (k * (m + len(r))), 1)):
         fits = fits_of_quadratics(tangents.coordinates(X, rows))[:, m:] * scale[:, None]
         values = np.concatenate([fits, -fits.sum(axis=2, keepdims=True)], axis=2)
-        places = np.concatenate([tangents.places[rows], np.arange(n)[rows, None]], axis=1)
+        own = np.arange(n)[rows, None]
+        places = np.concatenate([tangents.places[rows], own], axis=1)
         places = np.broadcast_to(places[:, None], values.shape)
         blocks.append(sparse_rows(values, places, n))
     return scipy.sparse.csr_array(scipy.sparse.vstack(blocks))

@@ -90,7 +90,8 @@ class Local(Solver):
         if np.ndim(rows):
             alone = data.weighted(np.square(rows).ravel())
         size = np.linalg.norm(F.codes, axis=0) * problem.gauge.norm.value(F.C)
-        ridge = PowerPenalty(2.0, 1 / np.maximum(size, SMALL * max(size.max(initial=0), 1e-300)))
+        least = SMALL * max(size.max(initial=0), 1e-300)
+        ridge = PowerPenalty(2.0, 1 / np.maximum(size, least))
         codes = update_codes(alone, F.codes * rows, F.C, ridge, float(problem.alpha), self.steps)
         ball = UnitBall(problem.gauge.norm)
         C = update_components(data, codes, F.C, ball, float(problem.alpha), self.steps)

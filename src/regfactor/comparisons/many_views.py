@@ -86,7 +86,8 @@ class ManyViews(Gauge):
     def cost(self, F: Factors) -> float:
         """|Phi|_F max_v |C_v|_F / b_v of balanced factors: an upper bound."""
         sizes = [np.linalg.norm(C) for C in self.split(F.C)]
-        return float(np.linalg.norm(F.codes) * np.max(np.divide(sizes, self.bounds)))
+        largest = np.max(np.divide(sizes, self.bounds))
+        return float(np.linalg.norm(F.codes) * largest)
 
     def split(self, Z: Array) -> list[Array]:
         """Return the columns of each view."""

@@ -129,7 +129,9 @@ class HannanRissanen(Forecaster):
         criterion = choose(self.criterion, CRITERIA, "criterion")
         n = X.shape[1]
         require_not_negative(self, max_order=self.max_order, p=self.p or 0, q=self.q or 0)
-        ps, qs = (range(self.max_order + 1) if k is None else [k] for k in (self.p, self.q))
+        orders = range(self.max_order + 1)
+        ps = orders if self.p is None else [self.p]
+        qs = orders if self.q is None else [self.q]
         V = self._innovations(X, criterion)
         T = len(V)
         first = max(*ps, *qs)
@@ -286,7 +288,8 @@ def _states(windows: Array, i: int, n: int) -> tuple[Array, Array, Array]:
     longer = windows[:, : (i + 1) * n]
     shorter = windows[:, (i + 1) * n :]
     ahead = longer @ np.linalg.lstsq(longer, shorter, rcond=None)[0]
-    Q, R = np.linalg.qr((V * roots)[: (i - 1) * n, : (i - 1) * n])
+    earlier = (i - 1) * n
+    Q, R = np.linalg.qr((V * roots)[:earlier, :earlier])
     return projected @ (V / roots), R, Q.T @ ahead.T
 
 

@@ -225,7 +225,10 @@ def _weighted_ridge(
 
 def _features_ridge(F: Any, Y: Array, weights: Array, center: Array) -> Array:
     """(F'WF - w center center' + I) c = F'WY, w the sum of weights; Y is centered if F is."""
-    WF = F.multiply(weights[:, None]).tocsr() if is_sparse(F) else F * weights[:, None]
+    if is_sparse(F):
+        WF = F.multiply(weights[:, None]).tocsr()
+    else:
+        WF = F * weights[:, None]
     B = WF.T @ Y
     total = weights.sum()
     if F.shape[1] <= MOST_FEATURES:

@@ -90,7 +90,8 @@ def random_split(
     labeled = order[:n_labeled]
     rest = random.permutation(order[n_labeled:])
     cut = len(rest) if n_unlabeled is None else n_unlabeled
-    return Split(np.sort(labeled), np.sort(rest[:cut]), np.sort(rest[cut:]))
+    unlabeled = np.sort(rest[:cut])
+    return Split(np.sort(labeled), unlabeled, np.sort(rest[cut:]))
 
 
 def _quantiles(codes: Array) -> Array:

@@ -183,7 +183,8 @@ class LocallyLinear(FromGraph):
 
     def _reconstruction(self, X: Any, Y: Any, places: Array) -> scipy.sparse.csr_array:
         """argmin_w |x - sum_i w_i y_i|^2 + reg trace |w|^2 over w of sum one, for every row x."""
-        steps = np.asarray(Y, np.float64)[places] - np.asarray(X, np.float64)[:, None]
+        near = np.asarray(Y, np.float64)[places]
+        steps = near - np.asarray(X, np.float64)[:, None]
         grams = steps @ steps.transpose(0, 2, 1)
         traces = np.trace(grams, axis1=1, axis2=2)
         ridges = self.reg * np.where(traces > 0, traces, 1.0)

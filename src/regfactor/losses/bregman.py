@@ -41,7 +41,8 @@ class Bregman(Loss):
         # rounding in y + x must not turn a point on the boundary into an infinite one
         slack = 8 * np.finfo(mean.dtype).eps * (1 + np.abs(x))
         legal = (mean >= low - slack) & (mean <= high + slack)
-        return np.where(legal, self.potential.conjugate(np.clip(mean, low, high)), np.inf)
+        values = self.potential.conjugate(np.clip(mean, low, high))
+        return np.where(legal, values, np.inf)
 
     def inverse_gradient(self, y: Array, x: Array) -> Array:
         mean = np.clip(y + x, self.potential.range.low, self.potential.range.high)
@@ -280,7 +281,8 @@ class KL(Loss):
         return _ratio(_ratio(x, z), z)
 
     def conjugate(self, y: Array, x: Array) -> Array:
-        return np.where(y <= 1, -xlogy(x, np.maximum(1 - y, 0)), np.inf)
+        rest = np.maximum(1 - y, 0)
+        return np.where(y <= 1, -xlogy(x, rest), np.inf)
 
     def inverse_gradient(self, y: Array, x: Array) -> Array:
         return _ratio(x, 1 - y)
@@ -293,7 +295,8 @@ class KL(Loss):
         b = w * a - 1
         root = np.sqrt(b * b + 4 * w * x)
         # two forms of the positive root of w z^2 - b z - x = 0: one is exact where the other is not
-        return np.where(b > 0, (b + root) / (2 * w), _ratio(2 * x, root - b))
+        added = (b + root) / (2 * w)
+        return np.where(b > 0, added, _ratio(2 * x, root - b))
 
 
 def _totals(x: Array) -> Array:

@@ -124,7 +124,8 @@ class SquaredHinge(Margin):
         return x + y / 2
 
     def dual_domain(self, x: Array) -> tuple[Array, Array]:
-        return np.where(x > 0, -np.inf, 0), np.where(x > 0, 0, np.inf)
+        low = np.where(x > 0, -np.inf, 0)
+        return low, np.where(x > 0, 0, np.inf)
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
         m = x * a

@@ -112,7 +112,8 @@ class Softmax(Potential):
     rowwise = True
 
     def value(self, x: Array) -> Array:
-        return np.broadcast_to(logsumexp(x, axis=-1, keepdims=True) / x.shape[-1], x.shape)
+        total = logsumexp(x, axis=-1, keepdims=True)
+        return np.broadcast_to(total / x.shape[-1], x.shape)
 
     def transfer(self, x: Array) -> Array:
         powers = np.exp(x - x.max(axis=-1, keepdims=True))

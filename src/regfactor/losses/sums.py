@@ -42,7 +42,8 @@ def subtract_row(X: Array, row: Array) -> Array:
     n = blocks * ROWS_PER_SUBTRACTION
     out = np.empty_like(X)
     tiled = np.tile(row, ROWS_PER_SUBTRACTION)
-    np.subtract(X[:n].reshape(blocks, -1), tiled, out=out[:n].reshape(blocks, -1))
+    tiles = X[:n].reshape(blocks, -1)
+    np.subtract(tiles, tiled, out=out[:n].reshape(blocks, -1))
     np.subtract(X[n:], row, out=out[n:])
     return out
 

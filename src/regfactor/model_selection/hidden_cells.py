@@ -91,9 +91,12 @@ def hide_and_fill(X: Any, imputer: Any, random_state: int) -> HiddenCells:
     known = X.notna().to_numpy()
     hidden = known & (random.random(X.shape) < HIDDEN_SHARE)
     kept = known & ~hidden
-    usable = [j for j in range(X.shape[1]) if _is_usable(X.iloc[:, j], kept[:, j], hidden[:, j])]
-    unusable = np.setdiff1d(np.arange(X.shape[1]), usable)
-    hidden[:, unusable] = False
+    usable = []
+    for j in range(X.shape[1]):
+        if _is_usable(X.iloc[:, j], kept[:, j], hidden[:, j]):
+            usable.append(j)
+        else:
+            hidden[:, j] = False
     if not usable:
         return HiddenCells(0, {})
     masked = X.mask(hidden)

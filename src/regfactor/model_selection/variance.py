@@ -203,7 +203,8 @@ class ModelSpan:
         if not np.isfinite([low, high]).any():
             with np.errstate(divide="ignore"):
                 mean = np.nan_to_num(self.potential.transfer(X), posinf=0.0, neginf=0.0)
-            return np.linalg.lstsq(self.basis.T, (mean - self.offset).T, rcond=None)[0]
+            side = (mean - self.offset).T
+            return np.linalg.lstsq(self.basis.T, side, rcond=None)[0]
         rows = []
         limits = []
         for end, sign in ((low, -1.0), (high, 1.0)):

@@ -87,7 +87,7 @@ class TwoView(Gauge):
         scaled = W * self._weights(angle, Z.shape[1])
         U, s, _ = np.linalg.svd(scaled, full_matrices=False)
         F = self._leveled(W, U, s)
-        return Factors((Q @ F.Phi).astype(Z.dtype), F.C.astype(Z.dtype))
+        return Factors(Q @ F.Phi, F.C).astype(Z.dtype)
 
     def recover_near(self, U: Array, W: Array, eta: float) -> Factors:
         """Return the atoms of Z = U W, U of orthonormal columns; fast if the best eta is near one.
@@ -203,7 +203,10 @@ class TwoView(Gauge):
 
     def _views(self, Z: Array | Factors) -> tuple[Array, Array]:
         """Return each view over its bound, compressed with all inner products kept."""
-        W = np.linalg.qr(Z.codes, mode="r") @ Z.C if isinstance(Z, Factors) else Z
+        if isinstance(Z, Factors):
+            W = np.linalg.qr(Z.codes, mode="r") @ Z.C
+        else:
+            W = Z
         if W.shape[0] > W.shape[1]:
             W = np.linalg.qr(W, mode="r")
         first, second = self._split(W)
@@ -296,7 +299,9 @@ def level_diagonal(M: Array) -> Array:
     for _ in range(k - 1):
         excess = np.where(open_, np.diag(M) - mean, 0)
         order = np.argsort(-excess, kind="stable")
-        pairs = min(int((excess > 0).sum()), int((excess < 0).sum()))
+        above = int((excess > 0).sum())
+        below = int((excess < 0).sum())
+        pairs = min(above, below)
         if not pairs:
             break
         i = order[:pairs]

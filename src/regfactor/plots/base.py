@@ -132,7 +132,9 @@ def name_group(ax: Any, x: Array, y: Array, text: str, k: int, **look: Any) -> A
         "va": "center",
         "bbox": box,
     } | look
-    return word(ax, float(np.median(x)), float(np.median(y)), text, **look)
+    x_middle = float(np.median(x))
+    y_middle = float(np.median(y))
+    return word(ax, x_middle, y_middle, text, **look)
 
 
 def position(column: Any, names: list[str]) -> int:

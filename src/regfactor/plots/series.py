@@ -133,7 +133,9 @@ class ForecastDisplay(Display):
         chosen = list(range(len(names)))
         if columns is not None:
             chosen = [position(column, names) for column in columns]
-        limits = {k: (f.lower[:, chosen], f.upper[:, chosen]) for k, f in forecasts.items()}
+        limits = {}
+        for level, made in forecasts.items():
+            limits[level] = (made.lower[:, chosen], made.upper[:, chosen])
         if actual is not None:
             actual = _table(actual)[:, chosen]
         display = cls(

@@ -102,7 +102,10 @@ def bars(
     sizes = np.asarray(values, float)[:MOST_BARS]
     others = None if marks is None else np.asarray(marks, float)[:MOST_BARS]
     y = np.arange(len(names))[::-1]
-    with _drawing(0.75 + ROW * len(names) + (0.25 if others is not None else 0)) as (figure, axes):
+    height = 0.75 + ROW * len(names)
+    if others is not None:
+        height += 0.25
+    with _drawing(height) as (figure, axes):
         axes.barh(y, sizes, color=SERIES[0], height=0.62, label=value_label)
         ends = np.maximum(sizes, 0)
         if others is not None:
@@ -188,7 +191,8 @@ def cloud(
         if groups is None:
             axes.scatter(x, y, s=10, color=SERIES[0], alpha=0.6, linewidths=0)
         else:
-            _groups(axes, x, y, np.asarray([str(g) for g in groups], dtype=object)[keep])
+            names = np.array([str(g) for g in groups], dtype=object)
+            _groups(axes, x, y, names[keep])
             figure.legend(loc="outside upper left", ncols=3, fontsize=8.5, markerscale=1.8)
         axes.set_xlabel(labels[0])
         axes.set_ylabel(labels[1])

@@ -87,7 +87,8 @@ def _newton_step(problem: Forward, W: Array, gradient: Array) -> Array:
     if len(H) == 1:
         step = solve_semidefinite(H[0], gradient.T.reshape(-1, 1))
         return step.reshape(gradient.T.shape).T
-    return np.hstack([solve_semidefinite(h, gradient[:, [j]]) for j, h in enumerate(H)])
+    columns = [solve_semidefinite(h, gradient[:, [j]]) for j, h in enumerate(H)]
+    return np.hstack(columns)
 
 
 def _line_search(

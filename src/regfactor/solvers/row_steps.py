@@ -279,7 +279,8 @@ class Means:
         slack = 64 * np.finfo(self.problem.X.dtype).eps
         for end in self.ends:
             distance = np.abs(self.sums - masses[:, None] * end)
-            if ((distance > 0) & (distance <= slack * distance.sum(axis=0))).any():
+            near = distance <= slack * distance.sum(axis=0)
+            if (near & (distance > 0)).any():
                 return True
         return False
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.linalg import top_eigenpairs
 from regfactor.core.loop import Iterate, Solution
-from regfactor.core.params import Array, frozen, warn
+from regfactor.core.params import EPS, SMALLEST_NORMAL, Array, frozen, warn
 from regfactor.fitting.base import Choice, Estimator, Run
 from regfactor.fitting.inputs import validated
 from regfactor.fitting.kernel_blocks import check_symmetric, less_origin, origin_of
@@ -252,8 +252,8 @@ def _leading(K: Array, k: int) -> Embedding:
         values, vectors = eigsh(K, k, which="LA", v0=start)
     else:
         values, vectors = top_eigenpairs(K, k)
-    rounding = n * np.finfo(np.float64).eps
-    keep = values > rounding * max(np.linalg.norm(K), np.finfo(np.float64).tiny)
+    size = max(float(np.linalg.norm(K)), SMALLEST_NORMAL)
+    keep = values > n * EPS * size
     values = values[keep][::-1]
     vectors = vectors[:, keep][:, ::-1]
     if vectors.size:

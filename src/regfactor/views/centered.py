@@ -35,13 +35,15 @@ class Shifted:
     def gram(self) -> Array:
         """Return the inner products of the columns."""
         cross = np.outer(self.S.T @ self.u, self.m)
-        return gram(self.S) - cross - cross.T + (self.u @ self.u) * np.outer(self.m, self.m)
+        subtracted = (self.u @ self.u) * np.outer(self.m, self.m)
+        return gram(self.S) - cross - cross.T + subtracted
 
     def squares(self) -> Array:
         """Return the squared lengths of the columns."""
         own = self.S.multiply(self.S).sum(axis=0)
         cross = self.m * (self.S.T @ self.u)
-        return np.maximum(own - 2 * cross + (self.u @ self.u) * np.square(self.m), 0)
+        subtracted = (self.u @ self.u) * np.square(self.m)
+        return np.maximum(own - 2 * cross + subtracted, 0)
 
     def over(self, units: Array) -> Shifted:
         """Return the table with columns divided by units."""

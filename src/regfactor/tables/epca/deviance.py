@@ -98,7 +98,8 @@ def _at_ends(data: Data) -> bool:
     """
     weight, means = column_means(data)
     domain = data.terms[0].loss.domain
-    return bool(np.all((weight == 0) | (means <= domain.low) | (means >= domain.high)))
+    at_end = (means <= domain.low) | (means >= domain.high)
+    return bool(np.all(at_end | (weight == 0)))
 
 
 def _rounding(data: Data) -> float:

@@ -32,7 +32,8 @@ class Entries:
             return Entries(Pattern.of(table), table.data, w)
         observed = ~np.isnan(table)
         w = observed if weights is None else np.where(observed, weights, 0)
-        return Entries(Dense(table.shape), np.where(observed, table, 0), np.asarray(w, table.dtype))
+        x = np.where(observed, table, 0)
+        return Entries(Dense(table.shape), x, w.astype(table.dtype, copy=False))
 
     @property
     def observed(self) -> Array:

@@ -93,7 +93,8 @@ class ObservationModel:
         expected = held.layout.times(weights, self.means[:, None])[:, 0]
         known = expected > 0
         ratio = np.maximum(total, EMPTY_ROW_TOTAL * self.unit) / np.where(known, expected, 1)
-        return (np.where(known, np.log(ratio), 0) - level).astype(held.x.dtype)
+        found = np.where(known, np.log(ratio), 0) - level
+        return found.astype(held.x.dtype)
 
     def offset(self, given: WeightedTable) -> Array | None:
         """Return what is added to the predictors: the offset given and the exposures."""

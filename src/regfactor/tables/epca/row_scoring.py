@@ -70,7 +70,8 @@ class RowScoring:
         shifted = data.shifted(np.ones((n, 1), dtype), self.intercept.astype(dtype)[None])
         found = newton_rows(shifted, start.astype(dtype), C, penalty, 1.0)
         found = np.where(self._is_informative(data)[:, None], found, 0)
-        return found[:, :k] @ self.rotation.astype(dtype), found[:, k:].sum(axis=1)
+        codes = found[:, :k] @ self.rotation.astype(dtype)
+        return codes, found[:, k:].sum(axis=1)
 
     def with_centered_levels(
         self,
