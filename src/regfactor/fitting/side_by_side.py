@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import EPS, Array, is_number
+from regfactor.core.params import EPS, Array, frozen, is_number
 from regfactor.fitting.inputs import as_float_table
 from regfactor.fitting.schema import places
 from regfactor.losses import Loss, Squared, Stacked, as_loss
@@ -30,7 +29,7 @@ class SecondView(BaseEstimator):
         self.sparse_zeros = sparse_zeros
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Units:
     """For each column, the number that its data are divided by and the weight of its loss."""
 
@@ -86,7 +85,7 @@ def hstack_tables(first: Any, second: Any, dense: bool) -> Any:
         return np.hstack([first, second.astype(first.dtype, copy=False)])
     if dense:
         return np.hstack(
-            [with_missing_as_nan(first), with_missing_as_nan(second).astype(first.dtype)],
+            [with_missing_as_nan(first), with_missing_as_nan(second).astype(first.dtype)]
         )
     parts = [_as_sparse(first), _as_sparse(second)]
     return scipy.sparse.csr_array(scipy.sparse.hstack(parts, format="csr", dtype=first.dtype))
@@ -121,7 +120,7 @@ def split_of(n_first: Any, d: int, names: list[str]) -> tuple[int, Array]:
         count = round(n_first if float(n_first).is_integer() else n_first * d)
     elif isinstance(n_first, str) or not hasattr(n_first, "__iter__"):
         raise ValueError(
-            f"n_first must be a count, a share, or a list of columns, got {n_first!r}.",
+            f"n_first must be a count, a share, or a list of columns, got {n_first!r}."
         )
     else:
         chosen = np.unique(np.asarray(places(list(n_first), names), int))
@@ -130,7 +129,7 @@ def split_of(n_first: Any, d: int, names: list[str]) -> tuple[int, Array]:
     if not 0 < count < d:
         raise ValueError(
             f"n_first={n_first!r} gives the first view {count} of {d} columns; both views need "
-            "some.",
+            "some."
         )
     return count, order
 

@@ -45,7 +45,7 @@ class TwoViewEstimator(FactorEstimator):
         if len(self.bounds) != 2 or not all(is_number(bound) for bound in self.bounds):
             raise ValueError(
                 "bounds must be a pair of positive numbers, one for each view, "
-                f"got {self.bounds!r}.",
+                f"got {self.bounds!r}."
             )
         return float(self.bounds[0]), float(self.bounds[1])
 

@@ -92,7 +92,7 @@ class Trace(Gauge):
         if not np.all(np.isfinite(self.scale)) or np.any(np.asarray(self.scale) <= 0):
             raise ValueError(
                 "Trace needs a positive finite scale (one, or one for each column), "
-                f"got {self.scale!r}.",
+                f"got {self.scale!r}."
             )
 
     def value(self, Z: Array | Factors) -> float:
@@ -111,7 +111,7 @@ class Trace(Gauge):
     def prox(self, W: Array, t: float | Array) -> Factors:
         if np.ndim(self.scale):
             raise UnsupportedProblem(
-                "Trace with a scale per column has no closed prox; step in Z diag(1/scale).",
+                "Trace with a scale per column has no closed prox; step in Z diag(1/scale)."
             )
         t = float(t / self.scale)
         U, s, Vt = svd_above(W, t)
@@ -138,7 +138,7 @@ class Trace(Gauge):
     def T(self) -> Gauge:
         if np.ndim(self.scale):
             raise UnsupportedProblem(
-                "Trace with a scale per column has no transpose among the gauges.",
+                "Trace with a scale per column has no transpose among the gauges."
             )
         return Trace(self.scale)
 
@@ -220,7 +220,7 @@ class Columns(Gauge):
         if not np.isfinite(p):
             raise UnsupportedProblem(
                 f"Codes under {self.norm} cannot be scored row by row, because the norm couples "
-                "the rows. Use Columns(Lp(p)).",
+                "the rows. Use Columns(Lp(p))."
             )
         return PowerPenalty(p, self.norm.value(codes.T) ** (1 - p))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Limits
-from regfactor.core.params import SMALLEST_NORMAL, Array
+from regfactor.core.params import SMALLEST_NORMAL, Array, frozen
 from regfactor.losses.distances import Affine, Divergence, check_covariance
 from regfactor.problems.base import Problem
 
@@ -29,7 +29,7 @@ FAR_MEAN = 16.0
 NEAR_MEAN = 4.0
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ClusterPoint:
     """Centers with the labels of rows, or with what mixes them.
 
@@ -88,7 +88,7 @@ class Clustering(Problem[ClusterPoint]):
         k = self.n_clusters
         if n_samples < k:
             raise ValueError(
-                f"n_samples={n_samples} should be >= n_clusters={k}; lower n_clusters.",
+                f"n_samples={n_samples} should be >= n_clusters={k}; lower n_clusters."
             )
         codes = self.codes
         if codes is None:
@@ -96,7 +96,7 @@ class Clustering(Problem[ClusterPoint]):
         if codes.shape != (n_samples,) or codes.min() < FREE or codes.max() >= k:
             raise ValueError(
                 f"codes must hold a cluster from 0 to {k - 1}, or {FREE}, for each of "
-                f"{n_samples} rows.",
+                f"{n_samples} rows."
             )
 
     @cached_property
@@ -128,7 +128,7 @@ class Spread:
     near: bool
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Clusters(Clustering):
     """min over labels z and centers m of factor sum_i w_i D(x_i, m_{z_i}) + parameter cost.
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from regfactor.core.batched_newton import Evaluate, minimize_columns, solve_columns
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.problems.layout import Layout
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Design:
     """D @ B with (ridge/2) |B|^2.
 

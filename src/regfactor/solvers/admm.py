@@ -46,16 +46,16 @@ class Admm(Solver):
     def check(self, problem: Convex) -> None:
         if problem.map.diagonal is None:
             raise UnsupportedProblem(
-                f"Admm needs a map that multiplies entries, got {problem.map}. Use Fista.",
+                f"Admm needs a map that multiplies entries, got {problem.map}. Use Fista."
             )
         for t in problem.data.terms:
             if not t.loss.proximable:
                 raise UnsupportedProblem(
-                    f"Admm needs an elementwise prox, which {t.loss} has not. Use Fista.",
+                    f"Admm needs an elementwise prox, which {t.loss} has not. Use Fista."
                 )
         if not problem.gauge.proximable:
             raise UnsupportedProblem(
-                f"Admm needs a gauge with a prox, which {problem.gauge} has not. Use EtaSearch.",
+                f"Admm needs a gauge with a prox, which {problem.gauge} has not. Use EtaSearch."
             )
 
     def iterates(

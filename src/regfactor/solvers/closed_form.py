@@ -41,7 +41,7 @@ class ClosedForm(Solver):
             raise UnsupportedProblem(
                 "ClosedForm needs the squared loss with every entry observed and no weights of "
                 "entries, a gauge with a prox, and no design (or a free one with the trace norm). "
-                "Use Admm.",
+                "Use Admm."
             )
 
     def iterates(

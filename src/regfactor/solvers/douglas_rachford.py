@@ -49,17 +49,17 @@ class DouglasRachford(Solver):
     def check(self, problem: Convex) -> None:
         if not (problem.data.quadratic and problem.data.complete):
             raise UnsupportedProblem(
-                "DouglasRachford needs squared loss on a table without missing entries. Use Fista.",
+                "DouglasRachford needs squared loss on a table without missing entries. Use Fista."
             )
         if problem.design is not None and problem.design.columns is not None:
             raise UnsupportedProblem("DouglasRachford needs a design on all columns. Use Fista.")
         if not isinstance(problem.map, Lags | Identity):
             raise UnsupportedProblem(
-                f"DouglasRachford needs a map with S S* = c I, got {problem.map}. Use Fista.",
+                f"DouglasRachford needs a map with S S* = c I, got {problem.map}. Use Fista."
             )
         if not problem.gauge.proximable or np.ndim(problem.gauge.scale):
             raise UnsupportedProblem(
-                f"DouglasRachford needs a gauge with a prox, got {problem.gauge}. Use Admm.",
+                f"DouglasRachford needs a gauge with a prox, got {problem.gauge}. Use Admm."
             )
 
     def iterates(
@@ -203,7 +203,7 @@ def shrink(gauge: Gauge, X: Array, t: float) -> Shrunk:
             squares, V = np.linalg.eigh(G)
         if info:
             raise np.linalg.LinAlgError(
-                "The eigenvalues of a Gram matrix did not converge; scale the data.",
+                "The eigenvalues of a Gram matrix did not converge; scale the data."
             )
         cut = t / size
         if cut * cut > GRAM_LIMIT**2 * squares[-1]:  # else the Gram matrix has lost what is cut
@@ -246,7 +246,7 @@ class Extrapolation:
         products = self.products[:k, :k]
         firm = products + (RIDGE_SHARE * np.trace(products) + np.finfo(f.dtype).tiny) * np.eye(k)
         weights = np.linalg.solve(firm, self.changes[0, :k] @ f.astype(np.float32)).astype(
-            np.float32,
+            np.float32
         )
         return (g - weights @ self.changes[1, :k]).reshape(X.shape)
 

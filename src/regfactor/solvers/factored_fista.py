@@ -18,7 +18,7 @@ import numpy as np
 from regfactor.core.factors import FactorPoint, Factors, rebalance
 from regfactor.core.linalg import GRAM_LIMIT, is_below, orthonormal
 from regfactor.core.loop import Iterate
-from regfactor.core.params import Array, UnsupportedProblem
+from regfactor.core.params import Array, UnsupportedProblem, frozen
 from regfactor.penalties import Trace
 from regfactor.problems import Bound, Convex
 from regfactor.problems.convex import LARGE_TABLE
@@ -137,7 +137,7 @@ class FactoredFista(Solver):
             yield found
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Spot:
     """Z in factors with orthonormal components, map(Z) at the entries, B, loss and objective."""
 
@@ -148,7 +148,7 @@ class Spot:
     objective: float
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Mix:
     """A weighted sum of matrices in factors, multiplied and never formed."""
 
@@ -157,13 +157,13 @@ class Mix:
 
     def __matmul__(self, B: Array) -> Array:
         return np.asarray(
-            sum(F.Phi @ (w * (F.C @ B)) for F, w in zip(self.parts, self.weights, strict=True)),
+            sum(F.Phi @ (w * (F.C @ B)) for F, w in zip(self.parts, self.weights, strict=True))
         )
 
     def adjoint(self, Y: Array) -> Array:
         """Return the transpose times Y."""
         return np.asarray(
-            sum(F.C.T @ (w * (F.Phi.T @ Y)) for F, w in zip(self.parts, self.weights, strict=True)),
+            sum(F.C.T @ (w * (F.Phi.T @ Y)) for F, w in zip(self.parts, self.weights, strict=True))
         )
 
 
@@ -471,7 +471,7 @@ class Descent:
         mapped = self._mapped(F)
         B = self.problem.coefficients_step(mapped, B)
         value = self.problem.data.value(
-            self.problem.predictor_from(mapped, B),
+            self.problem.predictor_from(mapped, B)
         ) + self.problem.ridge_cost(B)
         size = float(np.linalg.norm(F.codes, axis=0).sum(dtype=np.float64))
         return Spot(F, mapped, B, value, value + self.alpha * size)

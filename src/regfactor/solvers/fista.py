@@ -32,11 +32,11 @@ class Fista(Solver):
     def check(self, problem: Convex) -> None:
         if not problem.data.smooth:
             raise UnsupportedProblem(
-                "Fista needs a smooth loss (the absolute and hinge losses have kinks). Use Admm.",
+                "Fista needs a smooth loss (the absolute and hinge losses have kinks). Use Admm."
             )
         if not problem.gauge.proximable:
             raise UnsupportedProblem(
-                f"Fista needs a gauge with a prox, which {problem.gauge} has not. Use EtaSearch.",
+                f"Fista needs a gauge with a prox, which {problem.gauge} has not. Use EtaSearch."
             )
 
     def iterates(

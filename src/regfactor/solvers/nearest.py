@@ -6,7 +6,6 @@ maxima are taken along the axis that vectorizes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +14,7 @@ import scipy.sparse
 
 from regfactor.core.blas import likes_small_products
 from regfactor.core.linalg import is_sparse, stored_by_all
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.losses.distances import Affine, Divergence
 from regfactor.losses.divergences import named
 from regfactor.problems.clusters import BLOCK_ENTRIES, ClusterPoint, Clusters, row_blocks
@@ -36,7 +35,7 @@ PRECISION_POWER = 1 / 3
 UNDERFLOW = 2.0**-60  # covers what underflows in float32
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Centers:
     """Centers and a divergence by which rows are compared with them."""
 
@@ -146,7 +145,7 @@ class Centers:
         wider = "" if X.dtype == np.float64 else ", or use float64"
         return ValueError(
             f"{named(self.divergence)} overflows on these data in {X.dtype}; "
-            f"scale them down{wider}.",
+            f"scale them down{wider}."
         )
 
     def _origin(self, X: Any) -> Array:
@@ -172,7 +171,7 @@ class Centers:
         return np.array(places, np.intp)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Doubt:
     """Bounds of the rounding of scores in float32, within which float64 decides.
 
@@ -209,7 +208,7 @@ class Doubt:
             labels[rows] = (block[rows] @ self.f.T - self.c).argmax(axis=1)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Scores:
     """<x - origin, f_j> - c_j, the larger the nearer; without an origin it is zero."""
 

@@ -272,7 +272,7 @@ def _kinked(data: Data) -> UnsupportedProblem:
     return UnsupportedProblem(
         f"Factor updates need a smooth loss, and {kinked} has kinks. Use 'huber' or "
         "'smoothed_l1' for 'absolute', 'smoothed_hinge' for 'hinge', or the convex problem "
-        "(gauge=Trace()).",
+        "(gauge=Trace())."
     )
 
 
@@ -280,5 +280,5 @@ def _require_prox(penalty: Penalty) -> Proximable:
     if isinstance(penalty, Proximable):
         return penalty
     raise UnsupportedProblem(
-        f"{penalty} has neither a ridge form nor a prox, so its factor cannot be updated.",
+        f"{penalty} has neither a ridge form nor a prox, so its factor cannot be updated."
     )

@@ -273,7 +273,7 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
             reason = "it has no component, since alpha is not below alpha_max_"
         warn(
             f"{type(self).__name__} predicts the same for every row: {reason}. Lower alpha_share "
-            "(or alpha), give more labels, or use another model.",
+            "(or alpha), give more labels, or use another model."
         )
 
     def transform(self, X: Any) -> Array:

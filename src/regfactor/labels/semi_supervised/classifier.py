@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -14,7 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.loop import Solution
-from regfactor.core.params import Array, is_option, nearest, warn
+from regfactor.core.params import Array, frozen, is_option, nearest, warn
 from regfactor.fitting.base import Choice, Estimator, Run
 from regfactor.fitting.conformal import (
     adaptive_scores,
@@ -60,7 +59,7 @@ LARGEST_SHARE_RATIO = 3.0  # between predicted class shares, for labels that are
 SUM_TOL = 1e-6  # by which shares of a soft label may miss 1
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ClassPool(Pool[FittedMember]):
     """The pool, and the labels by which its members are weighed."""
 
@@ -77,7 +76,7 @@ class ClassPool(Pool[FittedMember]):
         return self.stack(fitted).loss
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class PoolInputs:
     """What was read: all rows, their labels, and the rows to which members are fitted."""
 
@@ -306,7 +305,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
                 name, classifier = _named_classifier(item)
                 given = inputs.X[inputs.core]
                 members.append(
-                    ClassifierMember(inputs.data, name, classifier, given, inputs.classes),
+                    ClassifierMember(inputs.data, name, classifier, given, inputs.classes)
                 )
         return members
 
@@ -472,7 +471,7 @@ def _soft_labels(y: Any, n_rows: int, classes: Any) -> tuple[Array, Array]:
         row = int(illegal.argmax())
         raise ValueError(
             f"Row {row} of y holds {shares[row].tolist()}; soft labels are shares >= 0 of the "
-            "classes that sum to 1, or zeros (or NaN) where a row has no label.",
+            "classes that sum to 1, or zeros (or NaN) where a row has no label."
         )
     names = np.arange(shares.shape[1]) if classes is None else np.asarray(list(classes))
     if len(names) != shares.shape[1]:
@@ -486,12 +485,12 @@ def _check_classes(classes: Array, counts: Array) -> None:
     if np.count_nonzero(counts) < 2:
         raise ValueError(
             f"At least two classes need a label of positive weight, got {np.count_nonzero(counts)} "
-            "class(es). Label a row of another class.",
+            "class(es). Label a row of another class."
         )
     if missing:
         raise ValueError(
             f"Classes {missing} have no labeled row of positive weight: label a row of each, or "
-            "leave them out of classes. ReverseClassifier finds classes without a label.",
+            "leave them out of classes. ReverseClassifier finds classes without a label."
         )
 
 
@@ -501,7 +500,7 @@ def _spread_over_classes(labeled: Array, shares: Array, limit: int) -> Array:
         return labeled
     warn(
         f"{limit} of {len(labeled)} labels are used, the same fraction of each class. With so many "
-        "labels a supervised model will do as well.",
+        "labels a supervised model will do as well."
     )
     codes = shares[labeled].argmax(axis=1)
     order = np.argsort(codes, kind="stable")
@@ -517,7 +516,7 @@ def _given_shares(class_shares: Any, n_classes: int) -> Array:
     if shares.shape != (n_classes,) or not np.all(shares >= 0) or not shares.sum() > 0:
         raise ValueError(
             f"class_shares must hold a share >= 0 for each of {n_classes} classes, got "
-            f"{class_shares!r}.",
+            f"{class_shares!r}."
         )
     return shares / shares.sum()
 
@@ -529,7 +528,7 @@ def _member_class(name: str) -> type[ClassMember]:
         meant = f" Did you mean {hint!r}?" if hint else ""
         raise ValueError(
             f"members names {name!r}; the library has {', '.join(map(repr, MEMBERS))}.{meant} "
-            "Another classifier is given as a pair (name, classifier).",
+            "Another classifier is given as a pair (name, classifier)."
         )
     return MEMBERS[name]
 
@@ -546,11 +545,11 @@ def _named_classifier(item: Any) -> tuple[str, Any]:
             return name, classifier
         raise ValueError(
             f"The member {name!r} is {classifier!r}; a classifier with fit and with predict_proba "
-            "or decision_function is needed.",
+            "or decision_function is needed."
         )
     raise ValueError(
         f"members holds {item!r}; give names of members of the library, or pairs (name, "
-        "classifier).",
+        "classifier)."
     )
 
 
@@ -587,7 +586,7 @@ def _warn_of_labels(pool: ClassPool, probabilities: Array, believed: bool) -> No
     if (data.folds < 0).all():
         warn(
             "Every class has one label, so none can be held out: all members count alike, and "
-            "probabilities are not calibrated. Label a second row of some classes.",
+            "probabilities are not calibrated. Label a second row of some classes."
         )
         return
     if pool.class_shares is None:
@@ -597,5 +596,5 @@ def _warn_of_labels(pool: ClassPool, probabilities: Array, believed: bool) -> No
     if believed and equal and share_ratio(probabilities) > LARGEST_SHARE_RATIO:
         warn(
             "The labels are equally many for each class, the predicted classes are not. If labels "
-            "were drawn by class, set class_shares to the shares that you know, or to 'unknown'.",
+            "were drawn by class, set class_shares to the shares that you know, or to 'unknown'."
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +9,7 @@ import scipy.linalg
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import euclidean_distances
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.labels.semi_supervised.labeled_rows import LabeledRows
 from regfactor.labels.semi_supervised.member import ClassMember, ClassModel, FittedMember
 
@@ -19,7 +18,7 @@ STEP_TOL = 1e-3
 KERNEL_NOISE = 0.1
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LinearEnergies(ClassModel):
     """Energies rows @ coefficients + intercepts."""
 
@@ -74,7 +73,7 @@ def logistic_model(coordinates: Array, data: LabeledRows, in_use: Array) -> Line
     return LinearEnergies(coefficients, intercepts)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class KernelEnergies(ClassModel):
     """Energies sum_i exp(-|x - x_i|^2 / width) dual_i over the labeled rows x_i."""
 

@@ -6,13 +6,12 @@ All fits, with all labels and without each fold of them, run side by side.
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.labels.semi_supervised.labeled_rows import LabeledRows
 from regfactor.labels.semi_supervised.member import ClassMember, ClassModel, FittedMember
 
@@ -47,7 +46,7 @@ def whitening_basis(rows: Array, max_rank: int) -> Array:
     return vectors[:, :max_rank] * scales[:max_rank]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Moments:
     """Counts, means and second moments of classes in several fits.
 
@@ -83,7 +82,7 @@ class Moments:
         return (self.totals - between) / self.counts.sum(axis=1)[:, None, None]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Coefficients:
     """Energies of classes in several fits, linear in the features of rows."""
 
@@ -99,7 +98,7 @@ class Coefficients:
         return found
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class GaussianEnergies(ClassModel):
     """log p_j N(x; m_j, C_j), up to what the classes share."""
 
@@ -194,7 +193,7 @@ def weights_in_fits(data: LabeledRows, unlabeled_weight: float) -> Array:
     return weights
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LabelsInUse:
     """The labels that fits use: (fit, row) pairs, and the shares of classes in each."""
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import scipy.sparse
 from sklearn.neighbors import NearestNeighbors
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.labels.semi_supervised.labeled_rows import LabeledRows
 from regfactor.labels.semi_supervised.member import ClassMember, ClassModel, FittedMember
 
@@ -21,7 +19,7 @@ CG_TOL = 1e-6
 MAX_CG_STEPS = 200
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class GraphEnergies(ClassModel):
     """log of the mean of the shares of classes of the nearest fitted rows."""
 

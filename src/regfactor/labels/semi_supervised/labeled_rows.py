@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 
 NEVER_HELD_OUT = -1
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LabeledRows:
     """What every member of a pool is fitted to.
 

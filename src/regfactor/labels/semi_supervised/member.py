@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.labels.semi_supervised.labeled_rows import LabeledRows
 
 
@@ -26,7 +25,7 @@ class ClassModel(abc.ABC):
         """Return an energy for each row and class; the largest one is the most likely."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class FittedMember:
     """A fitted member, with energies of the rows it was fitted to.
 
@@ -43,7 +42,7 @@ class FittedMember:
     held_out: Array
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ClassMember(abc.ABC):
     """A model of classes, stated with its data.
 

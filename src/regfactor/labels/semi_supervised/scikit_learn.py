@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.labels.semi_supervised.labeled_rows import LabeledRows
 from regfactor.labels.semi_supervised.member import ClassMember, ClassModel, FittedMember
 
 SMALLEST_PROBABILITY = 1e-6
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ClassifierEnergies(ClassModel):
     """Logarithms of the probabilities of a classifier, or its decision function."""
 
@@ -36,7 +35,7 @@ class ClassifierEnergies(ClassModel):
         return found
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ClassifierMember(ClassMember):
     """A classifier that is fitted to the labeled rows as they were given."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.labels.semi_supervised.labeled_rows import LabeledRows
 from regfactor.labels.semi_supervised.member import FittedMember
 
@@ -18,7 +18,7 @@ N_WEIGHT_STEPS = 100
 SMALLEST_CLASS_SHARE = 0.01
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Stack:
     """Temperatures and weights of the members of a pool, in their order."""
 
@@ -63,7 +63,7 @@ def stacked(
         [
             softmax(beta * member.held_out, axis=1)
             for beta, member in zip(temperatures, members, strict=True)
-        ],
+        ]
     )
     likelihoods = np.einsum("mic,ic->mi", probabilities, data.label_shares)
     likelihoods += SMALLEST_PROBABILITY

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from regfactor.core.factors import FactorPoint
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 from regfactor.losses import Loss, Squared
 from regfactor.maps import Lags
 from regfactor.norms import L2
@@ -34,7 +34,7 @@ class Specification:
     shocks: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Units:
     """Center and spread of each column, which make columns comparable."""
 
@@ -168,7 +168,7 @@ def lag_sums(W: Array, q: int) -> Array:
     return kappa
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class FittedModel:
     """A model, its one-step predictions of all rows with history, and the past after the last."""
 
