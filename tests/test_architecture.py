@@ -71,6 +71,7 @@ UNTRIED = {
     "ClassPool",  # of SemiSupervisedClassifier, tried with it
     "ChosenSNF",  # SNF with the start and limits of cross-validation, tried in test_snf
     "MemberFits",  # of pools, tried in test_pool
+    "RegressionPool",  # tried in test_semi_supervised_regressor
 }
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from regfactor.labels.reverse.classifier import ReverseClassifier
     from regfactor.labels.reverse.regressor import ReverseRegressor
     from regfactor.labels.semi_supervised.classifier import SemiSupervisedClassifier
+    from regfactor.labels.semi_supervised.regressor import SemiSupervisedRegressor
     from regfactor.saving import load, save
     from regfactor.series.arma.estimator import RegularizedARMA
     from regfactor.solvers.base import solve
@@ -54,6 +55,7 @@ __all__ = [
     "SNFRegressor",
     "SNFRegressorCV",
     "SemiSupervisedClassifier",
+    "SemiSupervisedRegressor",
     "SubspaceImputer",
     "TwoViewSubspace",
     "load",
@@ -98,6 +100,7 @@ HOMES = {
     "SNFRegressor": "labels.latent.estimator",
     "SNFRegressorCV": "labels.latent.cv",
     "SemiSupervisedClassifier": "labels.semi_supervised.classifier",
+    "SemiSupervisedRegressor": "labels.semi_supervised.regressor",
     "SubspaceImputer": "tables.imputer",
     "TwoViewSubspace": "views.two_view",
     "load": "saving",
