@@ -259,6 +259,18 @@ def test_members_whose_class_shares_contradict_the_labels_lose_weight():
     assert trusting[1] < 0.1 * indifferent[1]
 
 
+def test_an_average_that_is_too_modest_is_sharpened_and_its_order_kept():
+    data = labeled_rows(per_class=20)
+    modest = 0.4 * data.label_shares + 0.2  # right on every label, with a probability of .6
+    power = stacking.best_sharpness(modest, data)
+    assert power > 2
+    sharp = stacking.sharpened(modest, power)
+    np.testing.assert_allclose(sharp.sum(1), 1)
+    np.testing.assert_array_equal(sharp.argmax(1), modest.argmax(1))
+    wrong = np.roll(0.96 * data.label_shares + 0.02 - 0.02 / 3, 1, axis=1)
+    assert stacking.best_sharpness(wrong, data) < 0.5
+
+
 # -------------------------------------------------------------- estimator
 
 

@@ -89,15 +89,15 @@ class PoolInputs:
 
 
 class SemiSupervisedClassifier(ClassifierMixin, Estimator):
-    r"""p(class | x) = sum over members m of w_m softmax(beta_m E_m(x)), weighed by held-out labels.
+    r"""p(class | x) ~ (sum over members m of w_m softmax(beta_m E_m(x)))^g, by held-out labels.
 
     E_m are the energies of simple models of three families: forward ones predict the class from the
     row (a linear and a kernel model), a graph model spreads labels to neighbors, and reverse ones
     predict the row from the class (Gaussian classes with a common variance, a common covariance and
     their own, to which unlabeled rows contribute by EM). Which is right depends on the data. Each
     is fitted without each fold of the labels too; the labels that it did not see choose its inverse
-    temperature beta_m and its weight w_m, and members whose predicted class shares contradict those
-    of the labels lose weight.
+    temperature beta_m and its weight w_m, and the power g of the average. Members whose predicted
+    class shares contradict those of the labels lose weight.
 
     Parameters
     ----------
@@ -138,6 +138,8 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         w, with sum one.
     temperatures_ : ndarray of shape (n_members,)
         beta.
+    sharpness_ : float
+        g.
     scores_ : ndarray of shape (n_members,)
         Mean log-likelihood of the labels that each member did not see.
     class_shares_ : ndarray of shape (n_classes,)
@@ -323,6 +325,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         self.members_ = [member.name for member in fitted]
         self.weights_ = stack.weights
         self.temperatures_ = stack.temperatures
+        self.sharpness_ = stack.sharpness
         self.scores_ = stack.scores
         self.class_shares_ = pool.class_shares
         self._coordinates = inputs.coordinates

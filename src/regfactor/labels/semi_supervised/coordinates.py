@@ -17,6 +17,7 @@ CONSTANT = 1e-12  # deviation of a column, relative to its size, up to which it 
 MAX_COLUMNS = 5000  # of dense tables; wider ones and sparse ones are given by principal directions
 MAX_DIRECTIONS = 200
 N_POWER_STEPS = 3
+MAX_FITTED_ROWS = 20_000  # from which directions are found; of more, some that are spread evenly
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,10 @@ class Coordinates:
         With `scale`, columns are divided by their deviation, otherwise by the mean one.
         """
         if is_sparse(X):
+            if X.shape[0] > MAX_FITTED_ROWS:
+                some = np.linspace(0, X.shape[0] - 1, MAX_FITTED_ROWS).astype(int)
+                X = X[some]
+                weights = weights[some]
             return _sparse_coordinates(X, weights, scale)
         completion = None
         if np.isnan(X).any():

@@ -16,20 +16,27 @@ SMALLEST_PROBABILITY = 1e-4
 DIRICHLET = 0.3  # prior count of each member
 N_WEIGHT_STEPS = 100
 SMALLEST_CLASS_SHARE = 0.01
+SHARPNESSES = np.exp(np.linspace(-1.0, 1.2, 23))  # powers of the average
+SHARPNESS_PRIOR = 5.0  # of the squared logarithm of the power, beside the log-likelihood
 
 
 @frozen
 class Stack:
-    """Temperatures and weights of the members of a pool, in their order."""
+    """Temperatures and weights of the members of a pool, in their order.
+
+    An average of probabilities is less sure than it should be where its members agree; the held-out
+    labels choose a power of it, the sharpness.
+    """
 
     temperatures: Array
     weights: Array
+    sharpness: float
     scores: Array  # mean log-likelihood of the labels that each member did not see
     held_out: Array  # probabilities of the labeled rows by the average
     loss: float
 
     def probabilities(self, energies: Sequence[Array]) -> Array:
-        """Return the average of the members' probabilities."""
+        """Return the average of the members' probabilities, to the power of the sharpness."""
         total = np.zeros_like(energies[0])
         for weight, temperature, of_member in zip(
             self.weights,
@@ -38,7 +45,7 @@ class Stack:
             strict=True,
         ):
             total += weight * softmax(temperature * of_member, axis=1)
-        return total
+        return sharpened(total, self.sharpness)
 
     def restricted(self, kept: Array) -> Stack:
         """Return the average of some members alone."""
@@ -75,10 +82,34 @@ def stacked(
         surplus = np.array(distances) - min(distances)
         weights = weights * np.exp(-trust * surplus)
         weights /= weights.sum()
-    held_out = np.einsum("m,mic->ic", weights, probabilities)
-    pooled = weights @ likelihoods
+    average = np.einsum("m,mic->ic", weights, probabilities)
+    sharpness = best_sharpness(average, data)
+    held_out = sharpened(average, sharpness)
+    pooled = np.einsum("ic,ic->i", held_out, data.label_shares) + SMALLEST_PROBABILITY
     loss = -float(np.log(pooled) @ row_weights / row_weights.sum())
-    return Stack(temperatures, weights, scores, held_out, loss)
+    return Stack(temperatures, weights, sharpness, scores, held_out, loss)
+
+
+def sharpened(probabilities: Array, sharpness: float) -> Array:
+    """Return a power of probabilities, scaled to sum to one."""
+    if sharpness == 1:
+        return probabilities
+    powers = np.maximum(probabilities, np.finfo(float).tiny) ** sharpness
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def best_sharpness(average: Array, data: LabeledRows) -> float:
+    """Return the power of the average by held-out likelihood, near one; one without such labels."""
+    held_out = data.folds >= 0
+    if not held_out.any():
+        return 1.0
+    logs = np.log(average[held_out] + np.finfo(float).tiny)
+    powers = log_softmax(SHARPNESSES[:, None, None] * logs, axis=2)
+    label_shares = data.label_shares[held_out]
+    weights = data.label_weights[held_out]
+    likelihoods = np.einsum("bic,ic,i->b", powers, label_shares, weights)
+    prior = SHARPNESS_PRIOR * np.log(SHARPNESSES) ** 2
+    return float(SHARPNESSES[np.argmax(likelihoods - prior)])
 
 
 def temperature(member: FittedMember, data: LabeledRows) -> float:
