@@ -154,14 +154,9 @@ def choose(name: str, table: Mapping[str, T], what: str) -> T:
     """Return the entry of a table of choices; for an unknown name raise and suggest the nearest."""
     if isinstance(name, Hashable) and name in table:
         return table[name]
-    raise unknown_choice(name, table, what)
-
-
-def unknown_choice(name: str, table: Iterable[str], what: str) -> ValueError:
-    """Return the error of a name that is not in a table of choices, with the nearest one."""
     meant = nearest(str(name), table)
     hint = "" if meant is None else f" Did you mean {meant!r}?"
-    return ValueError(f"Unknown {what} {name!r}.{hint} Choose one of: {', '.join(sorted(table))}.")
+    raise ValueError(f"Unknown {what} {name!r}.{hint} Choose one of: {', '.join(sorted(table))}.")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

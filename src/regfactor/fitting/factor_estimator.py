@@ -306,8 +306,8 @@ class FactorEstimator(FactorTransformer, abc.ABC):
 
     def _as_loss(self, loss: Any) -> Loss:
         """Return a loss, with names of columns replaced by their positions."""
-        if isinstance(loss, str | Loss):
-            return as_loss(loss)
+        if isinstance(loss, str) and loss in LOSSES:
+            return LOSSES[loss]()
         groups = by_columns(loss)
         if groups is None:
             return as_loss(loss)

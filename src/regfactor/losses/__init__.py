@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from regfactor.core.params import unknown_choice
+from regfactor.core.params import choose
 from regfactor.losses.base import Loss
 from regfactor.losses.bregman import (
     KL,
@@ -64,9 +64,7 @@ def as_loss(loss: Any) -> Loss:
     if isinstance(loss, type) and issubclass(loss, Loss):
         raise ValueError(f"loss must be a part, not its class: write {loss.__name__}().")
     if isinstance(loss, str):
-        if loss not in LOSSES:
-            raise unknown_choice(loss, LOSSES, "loss")
-        return LOSSES[loss]()
+        return choose(loss, LOSSES, "loss")()
     groups = by_columns(loss)
     if groups is not None:
         return Stacked(tuple((columns, as_loss(part)) for columns, part in groups))
