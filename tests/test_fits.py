@@ -170,6 +170,27 @@ def calls(work, *names):
     return counts
 
 
+def test_a_fit_enters_few_files_and_functions():
+    """A reader who steps through a warm fit meets no more than these."""
+    X = normal(50, 20)
+    X[::5, ::3] = np.nan
+    model = ConvexSubspace().fit(X)
+    entered = set()
+
+    def note(frame, event, _):
+        code = frame.f_code
+        if event == "call" and "regfactor/" in code.co_filename.partition("src/")[2]:
+            entered.add((code.co_filename, code.co_firstlineno, code.co_name))
+
+    sys.setprofile(note)
+    try:
+        model.fit(X)
+    finally:
+        sys.setprofile(None)
+    assert 10 < len({file for file, *_ in entered}) <= 22
+    assert 100 < len(entered) <= 150
+
+
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="qualified names of code are new in 3.11")
 @pytest.mark.parametrize(
     "model",
