@@ -19,8 +19,9 @@ import regfactor
 from regfactor.core.params import UnsupportedProblem
 from regfactor.fitting.base import Estimator
 from regfactor.kernels import Kernel
-from regfactor.losses import Huber, Loss
+from regfactor.losses import LOSSES, Huber, Loss
 from regfactor.losses.distances import Divergence
+from regfactor.losses.divergences import DIVERGENCES
 from regfactor.losses.potentials import Potential
 from regfactor.maps import Map
 from regfactor.norms import Norm
@@ -257,6 +258,13 @@ def test_every_public_name_is_in_the_readme():
     public = {name for name in regfactor.__all__ if not name.startswith("_")}
     missing = sorted(name for name in public if not re.search(rf"\b{name}\b", readme))
     assert not missing, f"say in README.md what these are: {missing}"
+
+
+def test_the_readme_counts_losses_and_divergences():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    words = {10: "ten", 11: "eleven", 12: "twelve", 13: "thirteen"}
+    assert f"clusters under {words[len(DIVERGENCES)]} divergences" in readme
+    assert f"| losses of a table | {len(LOSSES)}, mixed by column |" in readme
 
 
 def test_contributing_shows_the_code_as_it_is():

@@ -92,18 +92,24 @@ def minimize_columns(
         # a column that is fitted perfectly has no scale of its own
         scale = np.abs(values) + np.abs(values).mean()
         movable = damping < MAX_DAMPING
-        active = (predicted > accuracy * scale) & movable
+        # of a large coefficient, a step may be less than its rounding
+        moved = (B - step != B).any(axis=0)
+        active = (predicted > accuracy * scale) & movable & moved
         if not active.any():
             # below what values can show, but the last step doubles the precision of the gradient
             return np.where(np.isfinite(step) & movable, B - step, B)
         trial = np.where(active, B - step, B)
         new, g_new, h_new = _with_ridge(evaluate, trial, ridge)
-        accepted = new <= values - np.where(active, SUFFICIENT_SHARE * predicted, 0)
-        # a step within rounding of the value cannot be judged by it; the model is exact enough then
+        lowered = new <= values - np.where(active, SUFFICIENT_SHARE * predicted, 0)
+        # a step within rounding of the value cannot be judged by it; the model is exact enough
+        # then, unless damping is what made the step so short
         rounding = VALUE_ROUNDING * scale
-        accepted |= (predicted <= rounding) & (new <= values + rounding)
+        within = (predicted <= rounding) & (new <= values + rounding)
+        accepted = lowered | within
+        trusted = lowered | (within & (damping < FIRST_DAMPING))
         raised = np.maximum(DAMPING_FACTOR * damping, FIRST_DAMPING)
-        damping = np.where(accepted, damping / DAMPING_FACTOR, raised)
+        changed = np.where(trusted, damping / DAMPING_FACTOR, raised)
+        damping = np.where(movable, changed, damping)
         if accepted.all():
             B = trial
             values = new

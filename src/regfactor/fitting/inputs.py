@@ -86,7 +86,9 @@ def as_float_table(estimator: Any, X: Any, schema: Schema | None, reset: bool) -
     """Return a table as floats: an array with NaN, or a CSR array, where entries are missing."""
     if schema is not None:
         validate_data(estimator, X, skip_check_array=True, reset=reset)
-        return schema.encode(X)
+        encoded = schema.encode(X)
+        _check_sizes(encoded, schema.feature_names, reset)
+        return encoded
     X = validated(estimator, X, accept_sparse="csr", ensure_all_finite="allow-nan", reset=reset)
     if is_sparse(X):
         X = _observed(X, choose(estimator.sparse_zeros, ZEROS, "sparse_zeros"))

@@ -128,8 +128,8 @@ def _places_among(known: Array, found: list[Any]) -> Array:
 
 def as_targets(y: Any) -> Array:
     """Return the targets of a regression as floats, NaN where they are missing; float32 stays."""
+    _check_kind(np.asarray(y).dtype)
     y = as_labels(y)
-    _check_kind(y.dtype)
     if y.dtype == object:
         y = np.where(_missing_objects(y), np.nan, y)
     if y.ndim not in (1, 2):
@@ -157,6 +157,11 @@ def as_labels(y: Any) -> Array:
     if array.dtype.kind in "US" and isinstance(y, list | tuple):
         # numpy would spell a NaN among strings as "nan"
         array = np.asarray(y, dtype=object)
+    if array.dtype.kind == "c":
+        raise ValueError(
+            "Complex data not supported: y holds complex numbers. Name the classes by strings or "
+            "whole numbers.",
+        )
     if array.ndim == 2 and array.shape[1] == 1:
         return array[:, 0]
     return array

@@ -387,7 +387,9 @@ def _stacked(bands: list[Band]) -> Loss:
 
 def _balance(E: Array, loss: Loss, bands: list[Band]) -> Array:
     """Return weights of encoded columns at which the null loss of each column is one an entry."""
-    excess = _null_losses(E, loss)
+    # columns too large for their loss are refused where they are read
+    with np.errstate(over="ignore"):
+        excess = _null_losses(E, loss)
     weights = np.ones(E.shape[1])
     for band in bands:
         per_row = excess[band.at].sum()

@@ -54,6 +54,7 @@ POSITIVE_REMEDY = (
 )
 # curvatures of the envelopes that approximate a loss with kinks
 ENVELOPE_CURVATURES = tuple(10.0**k for k in range(-2, 8))
+SMALLEST_ALPHA = 1e-150  # below it, products of dual points and multipliers underflow
 MAX_REPAIR_ROUNDS = 20  # of a dual point under constraints of both its rows and its columns
 REPAIR_ROUNDING = 64  # rounding errors that may be left at their end
 
@@ -130,6 +131,12 @@ class Convex(Problem[FactorPoint]):
         number = isinstance(self.alpha, Real) and not isinstance(self.alpha, bool)
         if not number or not 0 < self.alpha < np.inf:
             raise ValueError(f"alpha must be a positive finite number, got {self.alpha!r}.")
+        closed_form = self.data.quadratic and self.data.complete
+        if self.alpha < SMALLEST_ALPHA and not closed_form:
+            raise ValueError(
+                f"alpha={self.alpha!r} is too small: its square cannot be held in float64. Use at "
+                f"least {SMALLEST_ALPHA:g}, or scale the data up.",
+            )
         if self.design is not None and self.design.D.shape[0] != self.data.shape[0]:
             raise ValueError(
                 f"The design has {self.design.D.shape[0]} rows, the data {self.data.shape[0]}.",
