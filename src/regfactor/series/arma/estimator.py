@@ -25,7 +25,7 @@ from regfactor.fitting.parameters import (
     RUN_CONSTRAINTS,
     NumberInterval,
 )
-from regfactor.losses import LOSSES, Loss, as_loss
+from regfactor.losses import LOSSES, Loss
 from regfactor.series.arma.forecast import Forecast, Times, error_covariance, half_widths
 from regfactor.series.arma.model import Series, radius
 from regfactor.series.arma.problem import ArmaProblem, FittedModel, Specification
@@ -245,7 +245,7 @@ class RegularizedARMA(Estimator):
         return self._fit(X, exog)
 
     def _read(self, X: Any, exog: Any = None) -> SeriesInputs:
-        loss = as_loss(self.loss)
+        loss = LOSSES[self.loss]() if isinstance(self.loss, str) else self.loss
         if len(loss.parts(1)) != 1 or loss.rowwise or not loss.smooth or not loss.unbounded:
             raise ValueError(
                 f"RegularizedARMA needs one smooth elementwise loss on the whole line, got {loss}. "
@@ -333,7 +333,10 @@ class RegularizedARMA(Estimator):
         self._model = model
         self._n_inputs = model.exog.shape[2]
         self._past = fitted.past
-        self._freedom = problem.freedom
+        # the trace of D (D'D + ridge)^-1 D', the coefficients that each equation spends
+        self._freedom = 0.0
+        if problem.design is not None:
+            self._freedom = float(np.square(problem.design.factors[0]).sum())
         self._times = inputs.times
         self._times_fitted = inputs.times
         self._level = series.levels.mean(axis=0)
@@ -388,7 +391,8 @@ class RegularizedARMA(Estimator):
         check_is_fitted(self)
         require_at_least("horizon", horizon, 1)
         U = as_inputs(exog, horizon, self._n_inputs)
-        mean = self._model.forecast(self._past, U, horizon).astype(self._dtype)
+        no_innovations = np.zeros((1, horizon, self.n_features_in_))
+        mean = self._model.paths(self._past, U, no_innovations)[0].astype(self._dtype)
         if level is None:
             return Forecast(mean, times=self._times)
         if not (is_number(level) and 0 < level < 1):
@@ -502,9 +506,11 @@ class RegularizedARMA(Estimator):
         if hasattr(X, "iloc"):
             remedy = "set it as the index, X.set_index({column!r})"
         refuse_words(X, remedy=f"If it holds the times of the rows, {remedy}; if not, correct it.")
+        if isinstance(X, np.ma.MaskedArray):
+            X = unmasked(X)
         X = validate_data(
             self,
-            unmasked(X),
+            X,
             dtype=[np.float64, np.float32],
             ensure_all_finite="allow-nan",
             reset=reset,

@@ -91,13 +91,9 @@ class Varma:
     errors: MovingAverage
     loss: Loss
     spread: Array
+    start: int  # number of earlier rows that a row needs
     d: int = 0
     shift: Array | None = None
-
-    @property
-    def start(self) -> int:
-        """Number of earlier rows that a row needs."""
-        return max(len(self.ar), len(self.exog) - 1)
 
     @cached_property
     def noise(self) -> Array:
@@ -141,6 +137,8 @@ class Varma:
 
     def mean(self, z: Array) -> Array:
         """Return the mean of x from its predictor, which leaves out the innovation to come."""
+        if self.loss.of_residual:
+            return z
         if self.shift is not None:
             z = z + self.shift
         return self.loss.predict(z)
@@ -171,7 +169,8 @@ class Varma:
         """Advance by rows without missing entries under squared loss, or by one row."""
         missing = np.isnan(levels)
         if missing.any():
-            levels = np.where(missing, self.forecast(past, U, 1), levels)
+            predicted = self.paths(past, U, np.zeros((1, *levels.shape)))[0]
+            levels = np.where(missing, predicted, levels)
         all_levels = np.vstack([past.levels, levels])
         X = np.diff(all_levels, n=self.d, axis=0)
         all_X = np.vstack([past.X, X])
@@ -190,10 +189,6 @@ class Varma:
     def _past(self, X: Array, U: Array, levels: Array, errors: Prediction) -> Past:
         rows = len(X) - self.start
         return Past(X[rows:], U[rows:], levels[len(levels) - self.d :], errors)
-
-    def forecast(self, past: Past, U: Array, horizon: int) -> Array:
-        """Return the means of the next rows, given their inputs."""
-        return self.paths(past, U, np.zeros((1, horizon, len(self.spread))))[0]
 
     def paths(self, past: Past, U: Array, innovations: Array) -> Array:
         """Return levels (m, h, n) that follow the past under given innovations v."""

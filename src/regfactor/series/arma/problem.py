@@ -141,16 +141,16 @@ class ArmaProblem(Convex):
             intercept = intercept - ar.sum(axis=0) @ self.units.center
             intercept = intercept - exog.sum(axis=0) @ self.input_units.center
         errors = MovingAverage(kappa / self.alpha * out * spread)
-        return Varma(ar, exog, intercept, errors, specification.loss, spread, specification.d)
-
-    @property
-    def freedom(self) -> float:
-        """The trace of D (D'D + ridge)^-1 D', the coefficients that each equation spends."""
-        if self.design is None:
-            return 0.0
-        G = self.design.D.T @ self.design.D
-        inverse = np.linalg.pinv(G + np.diag(self.design.strengths), hermitian=True)
-        return float(np.einsum("ij,ji->", inverse, G))
+        return Varma(
+            ar=ar,
+            exog=exog,
+            intercept=intercept,
+            errors=errors,
+            loss=specification.loss,
+            spread=spread,
+            start=max(p, specification.exog_lags),
+            d=specification.d,
+        )
 
 
 def lag_sums(W: Array, q: int) -> Array:
