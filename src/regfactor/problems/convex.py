@@ -176,9 +176,9 @@ class Convex(Problem[FactorPoint]):
     def at(self, alpha: float) -> Self:
         """Return the same problem at another strength, with what was computed of Z = 0."""
         other = replace(self, alpha=alpha)
-        other.__dict__.update(
-            {name: self.__dict__[name] for name in INDEPENDENT_OF_ALPHA if name in self.__dict__},
-        )
+        for name in INDEPENDENT_OF_ALPHA:
+            if name in self.__dict__:
+                other.__dict__[name] = self.__dict__[name]
         return other
 
     def of_rows(self, rows: Array) -> Convex:
