@@ -65,10 +65,20 @@ class Factors:
     def canonical(self, power: float) -> Factors:
         """Return the atoms by falling size, the largest entry of each component positive.
 
-        Sizes are those of the norm of a power on the codes, the Euclidean where it has none; atoms
-        that are solver noise are left out.
+        Sizes are those of the norm of a power on the codes, the Euclidean where it has none. Equal
+        components, as equal rows of a table have, are merged into one, and atoms that are solver
+        noise are left out.
         """
-        codes, C = _merged(self.codes, self.C)
+        codes = self.codes
+        C = self.C
+        directions = (C / np.abs(C).max(axis=1, keepdims=True)).round(SAME_COMPONENT)
+        _, first, group = np.unique(directions, axis=0, return_index=True, return_inverse=True)
+        if len(first) < len(C):
+            merged = np.zeros((len(codes), len(first)), codes.dtype)
+            np.add.at(merged.T, group.ravel(), codes.T)
+            kept = np.argsort(first)
+            codes = merged[:, kept]
+            C = C[first[kept]]
         if np.isnan(power):
             power = 2.0
         size = np.linalg.norm(codes, ord=power, axis=0) * np.linalg.norm(C, axis=1)
@@ -119,16 +129,3 @@ def rebalance(F: Factors, cut: float = 0.0) -> Factors:
     U, s, Vt = thin_svd(R @ S.T, cut)
     root = np.sqrt(s)
     return Factors(Q @ (U * root), (root[:, None] * Vt) @ P.T)
-
-
-def _merged(codes: Array, C: Array) -> tuple[Array, Array]:
-    """Return the factors with equal components, as equal rows of a table have, merged into one."""
-    directions = C / np.abs(C).max(axis=1, keepdims=True)
-    rounded = directions.round(SAME_COMPONENT)
-    _, first, group = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
-    if len(first) == len(C):
-        return codes, C
-    joined = np.zeros((len(codes), len(first)), codes.dtype)
-    np.add.at(joined.T, group.ravel(), codes.T)
-    order = np.argsort(first)
-    return joined[:, order], C[first[order]]

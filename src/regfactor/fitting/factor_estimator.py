@@ -336,7 +336,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         self.intercept_ = np.zeros(inputs.table.shape[1], inputs.table.dtype)
         if offsets is not None:
             self.intercept_ = offsets[0].astype(inputs.table.dtype)
-        self.codes_ = np.zeros((inputs.table.shape[0], factors.rank), self.components_.dtype)
+        self.codes_ = np.zeros((inputs.table.shape[0], len(factors.C)), factors.C.dtype)
         self.codes_[inputs.counted] = factors.codes * row_scale
         published = replace(solution, point=replace(solution.point, factors=factors))
         if self._score is not None:

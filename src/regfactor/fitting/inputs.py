@@ -13,14 +13,13 @@ import scipy.sparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from regfactor.core.linalg import is_sparse, summed
-from regfactor.core.params import Array, as_floats, choose, is_option, warn
+from regfactor.core.params import Array, as_floats, is_option, warn
 from regfactor.fitting.columns import as_table, unmasked
 from regfactor.fitting.schema import AUTO, LABELS, Schema, places
 from regfactor.losses import by_columns
 from regfactor.problems.checks import IllegalValues, check_weights
 
 FLOATS = (np.float64, np.float32)  # in which tables are kept; others become the first
-ZEROS = {"missing": "missing", "observed": "observed"}
 WORDS = (
     "Leave it out or turn it into numbers; SubspaceImputer, ConvexSubspace and FactorModel take it "
     "by loss='auto'."
@@ -91,7 +90,7 @@ def as_float_table(estimator: Any, X: Any, schema: Schema | None, reset: bool) -
         return encoded
     X = validated(estimator, X, accept_sparse="csr", ensure_all_finite="allow-nan", reset=reset)
     if is_sparse(X):
-        X = _observed(X, choose(estimator.sparse_zeros, ZEROS, "sparse_zeros"))
+        X = _observed(X, estimator.sparse_zeros)
     else:
         X = np.asarray(X)
     _check_sizes(X, getattr(estimator, "feature_names_in_", None), reset)
