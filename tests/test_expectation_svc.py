@@ -332,7 +332,7 @@ def test_it_is_tuned_like_any_other():
         ({"loss": "poisson"}, "no loss of margins"),
         ({"kernel": "rfb"}, "Did you mean 'rbf'"),
         ({"kernel": "rbf", "landmarks": 0}, "'landmarks' parameter"),
-        ({"match_balance": "yes"}, "match_balance must be"),
+        ({"match_balance": "yes"}, "'match_balance' parameter .* must be"),
         ({"kernel": "precomputed"}, "square matrix"),
         ({"constraints": {0: 0.5}}, "list of constraints"),
         ({"constraints": [{0: 0.5}]}, "make constraints by"),
