@@ -282,6 +282,8 @@ def test_classes_are_filled_with_probabilities(labeled):  # noqa: F811
     assert all(label in names for label, names in zip(after["risk"][~given], sets, strict=True))
     assert np.mean([label in names for label, names in zip(truth[~given], sets, strict=True)]) > 0.8
     assert "set of classes that holds its own" in page_text(labeled)
+    assert "Which models carried the result" in page_text(labeled)
+    assert "an average of label models" in done.out and "carries most" in done.out
     scope = {}
     exec(code_of(labeled.with_name("people.label.html")), scope)
     assert (np.asarray(scope["filled"])[~given] == after["risk"][~given]).all()
@@ -313,6 +315,8 @@ def test_numbers_are_filled_with_intervals_that_hold(labeled):  # noqa: F811
         "label", labeled, "--target", "cost", "--ignore", "risk", "--json", "--save", model
     )
     assert done.code == 0 and done.record["task"] == "regression", done
+    assert done.record["model"] == "SemiSupervisedRegressor"
+    assert sum(done.record["members"].values()) == pytest.approx(1)
     before, after = cells(labeled), cells(labeled.with_name("people.label.csv"))
     new = (before["cost"] == "").to_numpy()
     Z = people(80)[1]
@@ -379,8 +383,8 @@ def test_statements_that_the_labels_speak_against_are_doubted(tmp_path):
     ), wrong
     report = (tmp_path / "t.label.html").read_text(encoding="utf-8")
     assert (
-        "The best of those that follow the statements" in report
-        and "The best on average" not in report
+        "The one that follows the statements" in report
+        and "Which models carried the result" not in report
     )
     right = command(*label, "--force", "--constraint", "all=up:0.5+-0.1")
     assert right.code == 0 and "leave --constraint out" not in right.err, right

@@ -19,7 +19,6 @@ from regfactor.cli.labeled import (
     LEVEL,
     HeldOutLabels,
     Labeled,
-    Unit,
     add_labels,
     predict_rows,
 )
@@ -68,8 +67,6 @@ def run(
         "target": name,
         "task": target.task,
         "classes": target.classes,
-        "center": done.unit.center,
-        "scale": done.unit.scale,
         "level": LEVEL,
         "spelled": [_as_python(label) for label in spellings(table.raw[name], target)],
     }
@@ -78,35 +75,33 @@ def run(
 
 
 def _labeled(job: Job, seen: Understood, target: Target, statements: list[Statement]) -> Labeled:
-    """Compare models on held-out labels, fit the best, and predict every row."""
+    """Compare models on held-out labels, fit one, and predict every row."""
     seed = job.settings.seed
     encode = encoder(seen)
     X = rows_of(encode.fit_transform(plain(seen.data)))
-    unit = _unit_of(target)
-    task = target.standardized(unit.center, unit.scale)
-    candidates = default_candidates(task, X.shape[1], seed)
+    candidates = default_candidates(target, seed)
     with job.console.progress("comparing models on held-out labels"):
         if statements:
             stated = _expectation(statements, target, features(encode), seed)
-            result = contest_of_two(stated, candidates.supervised, X, task, seed)
+            result = contest_of_two(stated, candidates.supervised, X, target, seed)
         else:
-            result = contest(candidates, X, task, random_state=seed, scale=unit.scale)
-    rows = sample_rows(task, seed, MAX_FITTED_LABELED, MAX_FITTED_UNLABELED)
-    if len(rows) < len(task.y):
+            result = contest(candidates, X, target, random_state=seed)
+    rows = sample_rows(target, seed, MAX_FITTED_LABELED, MAX_FITTED_UNLABELED)
+    if len(rows) < len(target.y):
         job.console.note(
-            f"The model was fitted to {len(rows):,} of {len(task.y):,} rows, drawn at random; "
+            f"The model was fitted to {len(rows):,} of {len(target.y):,} rows, drawn at random; "
             "every row was labeled."
         )
-    fitted_task = task.of_rows(rows)
+    fitted_task = target.of_rows(rows)
     calibrate = result.comparison is not None
     model = _fitted(job, result.winner, X[rows], fitted_task, calibrate)
     held_out = None
     if calibrate:
         y = fitted_task.y[result.winner.rows(fitted_task)]
-        held_out = HeldOutLabels.of(model, y, unit)
+        held_out = HeldOutLabels.of(model, y)
     if held_out is not None and statements:
         _warn_of_statements(job, held_out, result.candidates[-1], X[rows], fitted_task)
-    predicted = predict_rows(model, X, unit)
+    predicted = predict_rows(model, X)
     if target.is_classification:
         _warn_of_one_class(job, predicted.values[~target.labeled], target)
     return Labeled(
@@ -119,16 +114,7 @@ def _labeled(job: Job, seen: Understood, target: Target, statements: list[Statem
         predicted=predicted,
         held_out=held_out,
         learned=rows,
-        unit=unit,
     )
-
-
-def _unit_of(target: Target) -> Unit:
-    """Return mean and deviation of the targets of a regression."""
-    if target.is_classification:
-        return Unit()
-    given = target.y[target.labeled]
-    return Unit(float(given.mean()), float(given.std()) or 1.0)
 
 
 def _expectation(
@@ -161,11 +147,8 @@ def _warn_of_statements(
 ) -> None:
     """Note if labels are predicted better without the statements, which are followed anyway."""
     with_them = stated.correct.mean()
-    without = HeldOutLabels.of(
-        _calibrated(supervised, X, task),
-        task.y[supervised.rows(task)],
-        Unit(),
-    ).correct.mean()
+    calibrated = _calibrated(supervised, X, task)
+    without = HeldOutLabels.of(calibrated, task.y[supervised.rows(task)]).correct.mean()
     if without > with_them:
         job.console.note(
             f"On held-out labels {supervised.name} without the statements is right in "

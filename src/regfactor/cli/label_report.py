@@ -12,6 +12,7 @@ from regfactor.cli.job import Job
 from regfactor.cli.labeled import LEVEL, Labeled
 from regfactor.cli.report_sections import Report
 from regfactor.fitting.conformal import too_few_labels_message
+from regfactor.fitting.explanation import Explanation
 from regfactor.report import Figure, Grid, Note, Page, Section, Text, number
 from regfactor.report.figures import bars, histogram, scores
 
@@ -28,6 +29,9 @@ def say(job: Job, done: Labeled) -> None:
     report = getattr(model, "constraint_report_", None)
     if report is not None:
         console.say(str(report))
+    explanation = done.explanation
+    if explanation is not None:
+        console.say(" ".join(explanation.sentences))
     console.record |= {
         "target": done.target.name,
         "task": done.target.task,
@@ -35,14 +39,19 @@ def say(job: Job, done: Labeled) -> None:
         "filled": done.target.n_unlabeled,
         "classes": done.target.classes or None,
         "model": type(model).__name__,
+        "members": _weights(explanation),
         "verdict": done.contest.verdict,
-        "scores": {
-            c.name: None if c.folds is None else c.folds * done.unit.scale
-            for c in done.contest.candidates
-        },
+        "scores": {c.name: c.folds for c in done.contest.candidates},
         "certificate": str(model.certificate_) if hasattr(model, "certificate_") else None,
         "trust": trust(done),
     }
+
+
+def _weights(explanation: Explanation | None) -> dict[str, float] | None:
+    """Return the weights of the members of an average by their names."""
+    if explanation is None:
+        return None
+    return {report.member: report.weight for report in explanation.members}
 
 
 def lead(done: Labeled) -> str:
@@ -123,7 +132,7 @@ def page(job: Job, done: Labeled) -> Page:
         code=_code(done),
         model=done.winner,
         about_data=f"The target is {target.sentence()}.",
-        after_result=_statements(done),
+        after_result=_statements(done) or _members(done),
     )
     return report.page(job, done.seen)
 
@@ -137,15 +146,28 @@ def _story(done: Labeled) -> str:
             "comparison."
         )
     n = len(contest.comparison.difference)
-    if not done.statements:
-        best = "The best on average"
-    else:
-        best = "The best of those that follow the statements"
+    best = "The first"
+    if done.statements:
+        best = "The one that follows the statements"
     return (
-        f"{len(contest.candidates)} models, some of which learn from rows without a label too, "
-        f"were each fitted {n} times without a part of the labels, and tried on that part. {best}, "
+        f"{len(contest.candidates)} models, with and without the rows that have no label, were "
+        f"each fitted {n} times without a part of the labels, and tried on that part. {best}, "
         f"{winner.name} ({type(winner.model).__name__}), then filled the target from all labels."
     )
+
+
+def _members(done: Labeled) -> Section | None:
+    """Return which members carried an average, and whether unlabeled rows changed it."""
+    explanation = done.explanation
+    if explanation is None:
+        return None
+    lines = [
+        (report.member, f"{report.weight:.0%}", number(report.score), report.assumes)
+        for report in explanation.members
+    ]
+    head = ("model", "weight", "score", "what it assumes")
+    text = f"The score is the {explanation.score_name}. {' '.join(explanation.sentences)}"
+    return Section("Which models carried the result", [Grid(head, lines), Text(text)])
 
 
 def _result(done: Labeled) -> list[Any]:
@@ -228,7 +250,7 @@ def _scores(done: Labeled) -> Figure:
     else:
         label = "mean absolute error"
         better = "further left"
-        sign = -done.unit.scale
+        sign = -1.0
     names = [c.name for c in contest.candidates]
     values = [sign * c.folds for c in contest.candidates if c.folds is not None]
     return Figure(
@@ -301,7 +323,7 @@ def _trust(done: Labeled) -> list[Any]:
         Text(
             "It holds for rows like those with a label. If labels were given to special rows (the "
             "easy ones, the recent ones), the others may fare worse, and this report cannot see "
-            "it. The model was chosen by the same folds, so the numbers are a little too good."
+            "it."
         )
     )
     return blocks
@@ -320,7 +342,6 @@ def _code(done: Labeled) -> list[str]:
     """Return Python code that fits the same model."""
     target = done.target
     winner = done.contest.winner
-    back = ""
     lines = [encoder_code(done.seen), f"y = frame[{target.name!r}]"]
     if target.is_classification:
         lines += [
@@ -328,17 +349,13 @@ def _code(done: Labeled) -> list[str]:
             "labeled = np.array([v is not None for v in y])",
         ]
     else:
-        lines += [
-            f"y = ((y - {done.unit.center!r}) / {done.unit.scale!r}).to_numpy()",
-            "labeled = ~np.isnan(y)",
-        ]
-        back = f" * {done.unit.scale!r} + {done.unit.center!r}"
+        lines += ["y = y.to_numpy()", "labeled = ~np.isnan(y)"]
     if done.statements:
         lines += [f"constraints = {_constraint_code(done)}"]
     if len(done.learned) < len(target.y):
         lines.append(f"# the command fitted {len(done.learned)} rows, drawn at random, for speed")
     rows = "E, y" if winner.unlabeled else "E[labeled], y[labeled]"
-    return [*lines, "", f"model = {winner.code}.fit({rows})", f"filled = model.predict(E){back}"]
+    return [*lines, "", f"model = {winner.code}.fit({rows})", "filled = model.predict(E)"]
 
 
 def _constraint_code(done: Labeled) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,23 +14,12 @@ from regfactor.cli.tables import Table, add_columns
 from regfactor.cli.targets import Target
 from regfactor.core.params import Array, frozen
 from regfactor.fitting.conformal import Interval
+from regfactor.fitting.explanation import Explanation
 from regfactor.model_selection.candidates import Contest
 from regfactor.model_selection.conformal import Conformal
 
 LEVEL = 0.9  # of sets and intervals
 SET_SEPARATOR = "|"
-
-
-@dataclass(frozen=True)
-class Unit:
-    """Center and scale by which the numbers of a regression are standardized."""
-
-    center: float = 0.0
-    scale: float = 1.0
-
-    def restore(self, values: Array) -> Array:
-        """Return standardized numbers in the units of the table."""
-        return values * self.scale + self.center
 
 
 @frozen
@@ -63,7 +51,7 @@ def _joined(names: list[str], spelled: Mapping[str, Any]) -> str:
     return SET_SEPARATOR.join(str(spelled[name]) for name in names)
 
 
-def predict_rows(model: Any, X: Any, unit: Unit) -> Predicted:
+def predict_rows(model: Any, X: Any) -> Predicted:
     """Return the predictions of a model, with sets or limits where it is calibrated."""
     calibrated = isinstance(model, Conformal) and not model.why_not()
     if is_classifier(model):
@@ -75,16 +63,15 @@ def predict_rows(model: Any, X: Any, unit: Unit) -> Predicted:
         return Predicted(classes[P.argmax(axis=1)], P.max(axis=1), sets)
     limits = None
     if calibrated:
-        lower, upper = model.predict_interval(X)
-        limits = Interval(unit.restore(lower), unit.restore(upper))
-    return Predicted(unit.restore(np.asarray(model.predict(X))), limits=limits)
+        limits = model.predict_interval(X)
+    return Predicted(np.asarray(model.predict(X)), limits=limits)
 
 
 @frozen
 class HeldOutLabels:
     """Labels in the table that the model was not fitted to, and its predictions of them.
 
-    Predictions are probabilities of `classes`, or numbers in the units of the table.
+    Predictions are probabilities of `classes`, or numbers.
     """
 
     y: Array
@@ -92,13 +79,13 @@ class HeldOutLabels:
     classes: Array | None = None
 
     @staticmethod
-    def of(model: Conformal, y: Array, unit: Unit) -> HeldOutLabels:
+    def of(model: Conformal, y: Array) -> HeldOutLabels:
         """Return the held-out labels of a calibrated model; y is what it was fitted to."""
         given = y[model.held_out_rows_]
         predictions = model.held_out_predictions_
         if is_classifier(model):
             return HeldOutLabels(given, predictions, model.classes_)
-        return HeldOutLabels(unit.restore(given), unit.restore(predictions[:, 0]))
+        return HeldOutLabels(given, predictions[:, 0])
 
     @property
     def correct(self) -> Array:
@@ -125,7 +112,6 @@ class Labeled:
     predicted: Predicted
     held_out: HeldOutLabels | None
     learned: Array  # rows that the model was fitted to
-    unit: Unit
 
     @property
     def winner(self) -> Any:
@@ -133,6 +119,14 @@ class Labeled:
         if isinstance(self.model, Conformal):
             return self.model.estimator_
         return self.model
+
+    @property
+    def explanation(self) -> Explanation | None:
+        """The members of an average of models, and what they say; None for a single model."""
+        if hasattr(self.winner, "explain"):
+            explanation: Explanation = self.winner.explain()
+            return explanation
+        return None
 
     @property
     def why_no_limits(self) -> str:

@@ -19,7 +19,7 @@ from regfactor.cli.encode import plain, warn_of_unseen
 from regfactor.cli.errors import BadInput, count
 from regfactor.cli.forecast import frame_of
 from regfactor.cli.job import Job
-from regfactor.cli.labeled import Unit, add_labels, predict_rows
+from regfactor.cli.labeled import add_labels, predict_rows
 from regfactor.cli.report_sections import notes
 from regfactor.cli.tables import Table, pandas
 from regfactor.cli.times import Clock, parsed_times
@@ -45,7 +45,7 @@ NEEDED = {
     "complete": {"columns", "ranges"},
     "cluster": {"columns"},
     "embed": {"columns", "dimensions"},
-    "label": {"columns", "target", "task", "classes", "center", "scale", "spelled"},
+    "label": {"columns", "target", "task", "classes", "spelled"},
     "denoise": {"columns", "views"},
     "forecast": {"columns", "horizon", "level", "time", "freq", "rows"},
 }
@@ -153,8 +153,7 @@ def _label(model: Any, info: dict[str, Any], rows: Any, table: Table) -> tuple[A
     else:
         known = np.zeros(len(out), bool)
         column = pandas().Series([None] * len(out), dtype=object)
-    unit = Unit(info["center"], info["scale"])
-    predicted = predict_rows(model[-1], model[:-1].transform(rows), unit)
+    predicted = predict_rows(model[-1], model[:-1].transform(rows))
     spelled = dict(zip(info["classes"], info["spelled"], strict=True))
     if info["task"] == "classification":
         names = [spelled[name] for name in predicted.values]

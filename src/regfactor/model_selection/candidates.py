@@ -13,17 +13,16 @@ from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.metrics import mean_absolute_error
 
 from regfactor.core.params import Array, frozen
-from regfactor.labels.convex.estimator import ConvexFactorClassifier, ConvexFactorRegressor
 from regfactor.labels.reverse.classifier import ReverseClassifier
-from regfactor.labels.reverse.regressor import ReverseRegressor
+from regfactor.labels.semi_supervised.classifier import SemiSupervisedClassifier
+from regfactor.labels.semi_supervised.regressor import SemiSupervisedRegressor
 from regfactor.model_selection.compare import Comparison, compare_with_supervised
 from regfactor.model_selection.folds import LabeledKFold
 
 MAX_FOLDS = 5
-# columns up to which the convex model, which holds them as a dense table, is tried
-MAX_DENSE_COLUMNS = 500
 MAX_COMPARED_LABELED = 2_000
 MAX_COMPARED_UNLABELED = 5_000
+AUTOMATIC = "an average of label models"
 NEGATIVE_ERROR = "negative mean absolute error"
 
 
@@ -66,12 +65,6 @@ class LabeledTask:
     def of_rows(self, rows: Array) -> LabeledTask:
         """Return the task of some rows."""
         return LabeledTask(self.y[rows], self.classes)
-
-    def standardized(self, center: float, scale: float) -> LabeledTask:
-        """Return the targets of a regression in units of `scale` from `center`."""
-        if self.is_classification:
-            return self
-        return LabeledTask((self.y - center) / scale, self.classes)
 
 
 @frozen
@@ -131,60 +124,55 @@ class Contest:
 
 @frozen
 class Candidates:
-    """Semi-supervised candidates of a task, and the supervised one they are compared with."""
+    """Semi-supervised candidates of a task, and the supervised one they are compared with.
+
+    With `take_first` the first candidate is taken whatever the scores are: an average of models
+    that are weighted by the labels already is not improved by a choice on the same labels.
+    """
 
     semi_supervised: list[Candidate]
     supervised: Candidate
+    take_first: bool = False
 
 
-def default_candidates(task: LabeledTask, n_columns: int, random_state: int) -> Candidates:
-    """Return the candidates of a classification or of a regression."""
+def default_candidates(task: LabeledTask, random_state: int) -> Candidates:
+    """Return the automatic estimator of a task, and the supervised model it is compared with."""
     if task.is_classification:
-        candidates = _classifiers(task, random_state)
-    else:
-        candidates = _regressors(random_state)
-    if n_columns <= MAX_DENSE_COLUMNS:
-        return candidates
-    return replace(candidates, semi_supervised=candidates.semi_supervised[:1])
+        return _classifiers(task, random_state)
+    return _regressors(random_state)
 
 
 def _classifiers(task: LabeledTask, random_state: int) -> Candidates:
-    classes: list[str] | None = None
-    if not set(task.classes) <= set(task.y[task.labeled]):
-        classes = task.classes  # reverse prediction finds clusters for classes without a label
-    reverse = Candidate(
-        "reverse prediction",
-        ReverseClassifier(classes=classes, random_state=random_state),
-        unlabeled=True,
-        code=f"ReverseClassifier(classes={classes!r}, random_state={random_state})",
-    )
-    convex = Candidate(
-        "convex factors",
-        ConvexFactorClassifier(random_state=random_state),
-        unlabeled=True,
-        code=f"ConvexFactorClassifier(random_state={random_state})",
-    )
     supervised = Candidate(
         "logistic regression",
         LogisticRegression(max_iter=1000),
         unlabeled=False,
         code="LogisticRegression(max_iter=1000)",
     )
-    return Candidates([reverse, convex], supervised)
+    if set(task.classes) <= set(task.y[task.labeled]):
+        first = Candidate(
+            AUTOMATIC,
+            SemiSupervisedClassifier(random_state=random_state),
+            unlabeled=True,
+            code=f"SemiSupervisedClassifier(random_state={random_state})",
+        )
+    else:
+        # reverse prediction finds clusters for classes without a label
+        first = Candidate(
+            "reverse prediction",
+            ReverseClassifier(classes=task.classes, random_state=random_state),
+            unlabeled=True,
+            code=f"ReverseClassifier(classes={task.classes!r}, random_state={random_state})",
+        )
+    return Candidates([first], supervised, take_first=True)
 
 
 def _regressors(random_state: int) -> Candidates:
-    reverse = Candidate(
-        "reverse prediction",
-        ReverseRegressor(fit_intercept=True),
+    first = Candidate(
+        AUTOMATIC,
+        SemiSupervisedRegressor(random_state=random_state),
         unlabeled=True,
-        code="ReverseRegressor(fit_intercept=True)",
-    )
-    convex = Candidate(
-        "convex factors",
-        ConvexFactorRegressor(random_state=random_state),
-        unlabeled=True,
-        code=f"ConvexFactorRegressor(random_state={random_state})",
+        code=f"SemiSupervisedRegressor(random_state={random_state})",
     )
     supervised = Candidate(
         "ridge regression",
@@ -192,7 +180,7 @@ def _regressors(random_state: int) -> Candidates:
         unlabeled=False,
         code="RidgeCV(np.logspace(-3, 3, 13))",
     )
-    return Candidates([reverse, convex], supervised)
+    return Candidates([first], supervised, take_first=True)
 
 
 def contest(
@@ -201,12 +189,8 @@ def contest(
     task: LabeledTask,
     *,
     random_state: int,
-    scale: float = 1.0,
 ) -> Contest:
-    """Compare candidates on held-out labels; with too few of them, take the first and say why.
-
-    `scale` is the unit of the targets of a regression, in which its errors are reported.
-    """
+    """Compare candidates on held-out labels; with too few of them, take the first and say why."""
     semi = candidates.semi_supervised
     why_not = too_few_labels(task)
     if why_not:
@@ -227,13 +211,17 @@ def contest(
                 cv=task.n_folds,
                 scoring=scoring,
             )
-            comparisons.append(_in_units(result, task, scale))
+            if not task.is_classification:
+                result = replace(result, score=NEGATIVE_ERROR)
+            comparisons.append(result)
             tried.append(replace(candidate, folds=result.semi_supervised))
             name = f"{candidate.name} (labels only)"
             tried.append(replace(candidate, name=name, unlabeled=False, folds=result.supervised))
         scores = _scores(candidates.supervised, X, task)
         tried.append(replace(candidates.supervised, folds=scores))
-    chosen = max(range(len(tried)), key=lambda i: _preference(tried[i], i))
+    chosen = 0
+    if not candidates.take_first:
+        chosen = max(range(len(tried)), key=lambda i: _preference(tried[i], i))
     if tried[chosen].unlabeled:
         best = chosen // 2
     else:
@@ -272,18 +260,6 @@ def contest_of_two(
         replace(supervised, folds=result.supervised),
     ]
     return Contest(both, 0, result, compared=stated.name)
-
-
-def _in_units(result: Comparison, task: LabeledTask, scale: float) -> Comparison:
-    """Return a comparison in the units of the target."""
-    if task.is_classification:
-        return result
-    return replace(
-        result,
-        score=NEGATIVE_ERROR,
-        supervised=result.supervised * scale,
-        semi_supervised=result.semi_supervised * scale,
-    )
 
 
 def too_few_labels(task: LabeledTask) -> str:

@@ -14,7 +14,7 @@ from sklearn.utils import _safe_indexing, indexable
 
 from regfactor.core.params import Array, frozen, optional
 from regfactor.model_selection.folds import LabeledKFold
-from regfactor.model_selection.labeled_rows import LabeledRows, takes_unlabeled_rows
+from regfactor.model_selection.marked_labels import MarkedLabels, takes_unlabeled_rows
 
 CONFIDENCE = 0.95
 NEGATIVE_PREFIX = "negative "
@@ -155,7 +155,7 @@ def compare_with_supervised(
         raise ValueError(
             f"cv must be a whole number >= 2 or a splitter such as LabeledKFold(5), got {cv!r}."
         )
-    labels = LabeledRows.of(y, estimator)
+    labels = MarkedLabels.of(y, estimator)
     X, _ = indexable(X, labels.y)
     folds = cv
     if isinstance(cv, numbers.Integral):

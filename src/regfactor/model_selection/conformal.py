@@ -33,7 +33,7 @@ from regfactor.fitting.parameters import (
 )
 from regfactor.model_selection.folds import LabeledKFold
 from regfactor.model_selection.held_out import ClassScores, ResidualScores, coverage_of
-from regfactor.model_selection.labeled_rows import LabeledRows, takes_unlabeled_rows
+from regfactor.model_selection.marked_labels import MarkedLabels, takes_unlabeled_rows
 
 SPLIT = "split"
 CROSS = "cross"
@@ -64,7 +64,7 @@ class Training:
 
     estimator: Any
     X: Any
-    labels: LabeledRows
+    labels: MarkedLabels
     fit_params: dict[str, Any]
 
     def fit(self, rows: Array) -> Any:
@@ -388,7 +388,7 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
             return takes_unlabeled_rows(self.estimator)
         return bool(self.semi_supervised)
 
-    def _warn_of_marker(self, labels: LabeledRows) -> None:
+    def _warn_of_marker(self, labels: MarkedLabels) -> None:
         """Warn if rows of -1 are left out of the fits of an estimator that has not said so."""
         if labels.marker is not None or labels.complete.all():
             return
@@ -399,13 +399,13 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
                 "is the marker, unlabeled=-1 confirms it."
             )
 
-    def _labels(self, X: Any, y: Any) -> LabeledRows:
+    def _labels(self, X: Any, y: Any) -> MarkedLabels:
         """Return the labels of the rows of X; raise if there are not two."""
         if y is None:
             raise ValueError("Conformal requires y to be passed, but the target y is None.")
         if is_classifier(self.estimator):
             y = labels_of_rows(y, X, self)
-        labels = LabeledRows.of(y, self.estimator, self.unlabeled)
+        labels = MarkedLabels.of(y, self.estimator, self.unlabeled)
         if is_classifier(self.estimator):
             encode_labels(labels.y, labels.marker)  # raises where classes and markers are unclear
         check_consistent_length(X, labels.y)
@@ -417,7 +417,7 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
             )
         return labels
 
-    def _held_out_rows(self, X: Any, labels: LabeledRows) -> list[Array]:
+    def _held_out_rows(self, X: Any, labels: MarkedLabels) -> list[Array]:
         """Return the labeled rows that each fit is not given."""
         rows = np.flatnonzero(labels.complete)
         if self.method == SPLIT:
@@ -450,7 +450,7 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
             return needed
         return share
 
-    def _scoring(self, labels: LabeledRows) -> Any:
+    def _scoring(self, labels: MarkedLabels) -> Any:
         """Return how held-out rows are scored, by classes or by targets."""
         if is_regressor(self.estimator):
             return ResidualScores.of(labels)

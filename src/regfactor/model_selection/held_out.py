@@ -24,7 +24,7 @@ from regfactor.fitting.conformal import (
     split_interval,
 )
 from regfactor.fitting.labels import encode_labels
-from regfactor.model_selection.labeled_rows import LabeledRows
+from regfactor.model_selection.marked_labels import MarkedLabels
 
 MIN_WIDTH = 1e-6  # of a predicted deviation, relative to the deviation of the targets
 
@@ -59,7 +59,7 @@ class ClassScores:
         P[:, np.searchsorted(self.classes, model.classes_)] = found
         return P
 
-    def held_out(self, model: Any, X: Any, labels: LabeledRows, rows: Array, seed: int) -> HeldOut:
+    def held_out(self, model: Any, X: Any, labels: MarkedLabels, rows: Array, seed: int) -> HeldOut:
         """Return the scores of labeled rows; X holds these rows alone."""
         P = self.probabilities(model, X)
         codes = self._codes(labels, rows)
@@ -81,7 +81,7 @@ class ClassScores:
         sets = adaptive_sets(P, quantile, penalty=self.penalty, n_free=self.n_free)
         return float(sets.sum(axis=1).mean())
 
-    def by_class(self, covered: Array, labels: LabeledRows, rows: Array) -> dict[Any, float]:
+    def by_class(self, covered: Array, labels: MarkedLabels, rows: Array) -> dict[Any, float]:
         """Return the share of the labels of each class that are covered."""
         codes = self._codes(labels, rows)
         shares = {}
@@ -90,7 +90,7 @@ class ClassScores:
                 shares[name] = float(covered[codes == code].mean())
         return shares
 
-    def _codes(self, labels: LabeledRows, rows: Array) -> Array:
+    def _codes(self, labels: MarkedLabels, rows: Array) -> Array:
         return encode_labels(labels.of_rows(rows), labels.marker, self.classes).codes
 
     def _options(self, n_rows: int, seed: int) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class ResidualScores:
     min_width: Array
 
     @staticmethod
-    def of(labels: LabeledRows) -> ResidualScores:
+    def of(labels: MarkedLabels) -> ResidualScores:
         """Return the scores of targets, with a smallest deviation in their units."""
         given = labels.y[labels.complete].astype(np.float64)
         deviation = np.atleast_1d(given.std(axis=0))
@@ -131,7 +131,7 @@ class ResidualScores:
         # one deviation may serve all targets
         return PredictedTargets(mean, np.broadcast_to(width, mean.shape))
 
-    def held_out(self, model: Any, X: Any, labels: LabeledRows, rows: Array, seed: int) -> HeldOut:
+    def held_out(self, model: Any, X: Any, labels: MarkedLabels, rows: Array, seed: int) -> HeldOut:
         """Return the scores of labeled rows; X holds these rows alone. Nothing is random here."""
         found = self.predicted(model, X)
         y = _as_columns(labels.y[rows])
@@ -260,7 +260,7 @@ def guaranteed_coverage(n_labels: int, n_folds: int, level: float) -> float:
 def coverage_of(
     scores: ClassScores | ResidualScores,
     folds: Sequence[HeldOut],
-    labels: LabeledRows,
+    labels: MarkedLabels,
     level: float,
     message: str,
 ) -> Coverage:

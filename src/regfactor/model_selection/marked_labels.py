@@ -17,7 +17,7 @@ SEMI_SUPERVISED_PACKAGES = ("regfactor.", "sklearn.semi_supervised.")
 
 
 @frozen
-class LabeledRows:
+class MarkedLabels:
     """Labels or targets of all rows, the marker of those without one, and which are known.
 
     `known` has the shape of y: in rows of several targets single ones may be missing.
@@ -28,7 +28,7 @@ class LabeledRows:
     known: Array
 
     @staticmethod
-    def of(y: Any, estimator: Any, unlabeled: Any = None) -> LabeledRows:
+    def of(y: Any, estimator: Any, unlabeled: Any = None) -> MarkedLabels:
         """Return the labels of y; the marker is by default that of the estimator."""
         marker = unlabeled
         if marker is None:
@@ -39,7 +39,7 @@ class LabeledRows:
                 marker = float("nan")  # any number, -1 included, is a target
         else:
             labels = as_labels(y)
-        return LabeledRows(labels, marker, is_labeled(labels, marker))
+        return MarkedLabels(labels, marker, is_labeled(labels, marker))
 
     @property
     def labeled(self) -> Array:
