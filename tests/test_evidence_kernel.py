@@ -147,7 +147,10 @@ def test_weights_act_as_repetition_counts(shape):
         offset = offset or difference
         assert difference == pytest.approx(offset, abs=1e-6)
     np.testing.assert_allclose(
-        weighted.information(theta), repeated.information(theta), rtol=1e-5, atol=1e-7
+        weighted.curvature(theta).information(),
+        repeated.curvature(theta).information(),
+        rtol=1e-5,
+        atol=1e-7,
     )
     rows = rng.normal(size=(5, 3))
     np.testing.assert_allclose(
@@ -176,7 +179,7 @@ def test_the_information_is_the_expected_curvature(shape):
     assert prior.shape == (own, own)
     expected = np.cov(np.transpose(scores))
     # y'P y is not independent of itself: the profiled score has M / (M + 2) of the variance
-    information = kernel.information(theta) * 9 / (9 + 2)
+    information = kernel.curvature(theta).information() * 9 / (9 + 2)
     np.testing.assert_allclose(expected, information, atol=0.2 * np.abs(information).max())
 
 

@@ -36,6 +36,8 @@ NOISE_DEGREES = 3.0
 MAX_DISTANCE = 12.0  # of a parameter from its prior mean: logarithms, so that nothing overflows
 NOISE_BOUNDS = (np.log(1e-6), np.log(1e4))
 SMALLEST_QUADRATIC = 1e-30  # y'P y of constant targets
+MAX_LEFT_OUT_STEP = 1.0  # of parameters without a target, in deviations of their priors
+SMALLEST_LEFT = 1e-10  # share of y'P y that is left without a target
 JITTER = 1e-10  # share of the mean variance of a row that is always noise, against rounding
 
 
@@ -203,16 +205,94 @@ class Gram:
 
 
 @frozen
+class Curvature:
+    """Derivatives of the covariance of targets by the parameters, times P.
+
+    Attributes
+    ----------
+    data : TargetRows
+    gram : Gram
+    moved : array of shape (n_parameters, n_targets, n_targets)
+        C_j P with C_j = dC / dtheta_j.
+    """
+
+    data: TargetRows
+    gram: Gram
+    moved: Array
+
+    @property
+    def _noise_place(self) -> int:
+        """The position of log lambda among the parameters."""
+        return int(self.data.rows.shape[1])
+
+    @property
+    def _noise_share(self) -> float:
+        """The share of lambda in what is on the diagonal of C."""
+        return self.gram.at.noise / self.gram.noise
+
+    def information(self) -> Array:
+        """F_jk = 1/2 [tr(P C_j P C_k) - tr(P C_j) tr(P C_k) / M]."""
+        moved = self.moved
+        extra = self.data.extra
+        place = self._noise_place
+        flat = moved.reshape(len(moved), -1)
+        transposed = moved.transpose(0, 2, 1).reshape(len(moved), -1)
+        information = flat @ transposed.T
+        traces = moved.trace(axis1=1, axis2=2)
+        information[place, place] += extra * self._noise_share**2
+        traces[place] += extra * self._noise_share
+        information -= traces[:, None] * (traces / max(self.data.degrees, SMALLEST_NORMAL))
+        return 0.5 * information
+
+    def left_out_slopes(self) -> LeftOutSlopes:
+        """Return how the predictions of left-out targets depend on the parameters."""
+        gram = self.gram
+        diagonal = gram.precision.diagonal()
+        pulled = self.moved @ self.data.scaled_targets
+        dual_slopes = -(pulled @ gram.precision)
+        diagonal_slopes = -(self.moved * gram.precision).sum(axis=1)
+        quadratic_slopes = -(pulled @ gram.dual)[:, None]
+        residuals = gram.dual / diagonal
+        relative = diagonal_slopes / diagonal
+        slopes = dual_slopes / diagonal - residuals * relative
+        fall = gram.dual * residuals
+        without = np.maximum(gram.quadratic - fall, SMALLEST_LEFT * gram.quadratic)
+        without_slopes = quadratic_slopes - 2 * residuals * dual_slopes + fall * relative
+        degrees = self.data.degrees
+        densities = 0.5 * relative - (0.5 * degrees / gram.quadratic) * quadratic_slopes
+        densities += 0.5 * (degrees - self.data.weights) / without * without_slopes
+        densities[self._noise_place] -= 0.5 * (self.data.weights - 1) * self._noise_share
+        return LeftOutSlopes(slopes, -relative, densities)
+
+
+@frozen
+class LeftOutSlopes:
+    """Derivatives by each parameter, a row each, of what is predicted of left-out targets.
+
+    Attributes
+    ----------
+    residuals, log_variances, log_densities : array of shape (n_parameters, n_targets)
+        Of the residuals and variances of rows scaled by sqrt(w), and of the log densities.
+    """
+
+    residuals: Array
+    log_variances: Array
+    log_densities: Array
+
+
+@frozen
 class Mode:
     """The parameters of greatest posterior density, and Laplace's evidence around them.
 
-    `precision` is F + S^-2: the inverse covariance of the parameters around the mode.
+    `precision` is F + S^-2: the inverse covariance of the parameters around the mode. `steps` are
+    displacements of the mode when each target is left out, a column each.
     """
 
     theta: Array
-    minimum: float
     log_evidence: float
     precision: Array
+    slopes: LeftOutSlopes
+    steps: Array
 
 
 @frozen
@@ -332,22 +412,10 @@ class EvidenceKernel:
             difference = float(B.sum()) - at.length * float((G * gram.inner).sum())
             gradient[width + 1] += 0.5 * at.share * (1 - at.share) * difference
 
-    def information(self, theta: Array) -> Array:
-        """F_jk = 1/2 [tr(P C_j P C_k) - tr(P C_j) tr(P C_k) / M] with C_j = dC / dtheta_j."""
-        data = self.data
-        width = self.width
-        gram = self.gram(self.form.named(theta, width))
-        derivatives = self._derivatives(gram, len(theta))
-        moved = derivatives @ gram.precision
-        flat = moved.reshape(len(theta), -1)
-        transposed = moved.transpose(0, 2, 1).reshape(len(theta), -1)
-        information = flat @ transposed.T
-        traces = moved.trace(axis1=1, axis2=2)
-        share = gram.at.noise / gram.noise
-        information[width, width] += data.extra * share**2
-        traces[width] += data.extra * share
-        information -= traces[:, None] * (traces / max(data.degrees, SMALLEST_NORMAL))
-        return 0.5 * information
+    def curvature(self, theta: Array) -> Curvature:
+        """Return derivatives at some parameters, from which evidence and left-out rows follow."""
+        gram = self.gram(self.form.named(theta, self.width))
+        return Curvature(self.data, gram, self._derivatives(gram, len(theta)) @ gram.precision)
 
     def _derivatives(self, gram: Gram, count: int) -> Array:
         """Return dC / dtheta_j, a matrix for each parameter."""
@@ -386,12 +454,29 @@ class EvidenceKernel:
             bounds=self.bounds,
             options={"maxiter": MAX_STEPS, "ftol": FUNCTION_TOL},
         )
-        curvature = self._prior_curvature((found.x - means) / deviations)
-        precision = self.information(found.x)
-        precision.flat[:: len(precision) + 1] += curvature / np.square(deviations)
+        curvature = self.curvature(found.x)
+        precision = curvature.information()
+        prior_curvature = self._prior_curvature((found.x - means) / deviations)
+        precision.flat[:: len(precision) + 1] += prior_curvature / np.square(deviations)
         log_determinant = np.linalg.slogdet(precision)[1] + 2 * np.log(deviations).sum()
-        minimum = float(found.fun)
-        return Mode(found.x, minimum, -minimum - 0.5 * float(log_determinant), precision)
+        slopes = curvature.left_out_slopes()
+        return Mode(
+            found.x,
+            -float(found.fun) - 0.5 * float(log_determinant),
+            precision,
+            slopes,
+            self._steps_without_targets(precision, slopes),
+        )
+
+    def _steps_without_targets(self, precision: Array, slopes: LeftOutSlopes) -> Array:
+        """Return a Newton step of the mode for each target that is left out.
+
+        Without target i the objective is greater by its log density: the step is that of Newton's
+        method, shortened to the deviations of the prior, beyond which it means nothing.
+        """
+        steps = -np.linalg.solve(precision, slopes.log_densities)
+        lengths = np.abs(steps / self.prior[1][:, None]).max(axis=0)
+        return steps / np.maximum(lengths / MAX_LEFT_OUT_STEP, 1.0)
 
 
 def inverse_and_log_determinant(C: Array) -> tuple[Array, float]:

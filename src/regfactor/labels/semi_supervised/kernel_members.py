@@ -333,7 +333,7 @@ class KernelMember:
         posteriors = []
         for theta in thetas:
             if some is rows:
-                posteriors.append(exact_posterior(kernel, theta))
+                posteriors.append(exact_posterior(kernel, theta, mode))
             else:
                 at = kernel.form.named(theta, kernel.width)
                 posteriors.append(inducing_posterior(at, rows, some.rows))

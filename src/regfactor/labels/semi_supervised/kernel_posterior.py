@@ -12,8 +12,10 @@ import scipy.linalg
 
 from regfactor.core.params import SMALLEST_NORMAL, Array, frozen
 from regfactor.labels.semi_supervised.evidence_kernel import (
+    SMALLEST_LEFT,
     EvidenceKernel,
     Hyperparameters,
+    Mode,
     TargetRows,
 )
 
@@ -81,8 +83,16 @@ class KernelPosterior:
         return K @ self.dual + self.offset, self.scale * noisy
 
 
-def exact_posterior(kernel: EvidenceKernel, theta: Array) -> KernelPosterior:
-    """Return the posterior of all rows with targets."""
+def exact_posterior(
+    kernel: EvidenceKernel,
+    theta: Array,
+    mode: Mode | None = None,
+) -> KernelPosterior:
+    """Return the posterior of all rows with targets.
+
+    With the mode that the parameters are, left-out predictions are those of parameters to which the
+    left-out target did not contribute either, in first order (the infinitesimal jackknife).
+    """
     data = kernel.data
     gram = kernel.gram(kernel.form.named(theta, kernel.width))
     roots = data.roots
@@ -90,6 +100,17 @@ def exact_posterior(kernel: EvidenceKernel, theta: Array) -> KernelPosterior:
     fitted = gram.at.kernel(data.rows, data.rows) @ dual
     offset = float(np.average(data.targets - fitted, weights=data.weights))
     diagonal = np.maximum(gram.precision.diagonal(), SMALLEST_NORMAL)
+    residuals = gram.dual / diagonal
+    variances = 1 / diagonal
+    held_out = left_out(data, residuals, variances, gram.quadratic, gram.noise)
+    if mode is not None:
+        moved = residuals + (mode.slopes.residuals * mode.steps).sum(axis=0)
+        widened = np.exp((mode.slopes.log_variances * mode.steps).sum(axis=0))
+        held_out = LeftOut(
+            data.targets - moved / roots,
+            held_out.variances * widened,
+            held_out.log_densities,
+        )
     return KernelPosterior(
         gram.at,
         data.rows,
@@ -99,7 +120,7 @@ def exact_posterior(kernel: EvidenceKernel, theta: Array) -> KernelPosterior:
         roots * gram.toward,
         1 / gram.offset_precision,
         gram.quadratic / max(data.degrees, 1.0),
-        left_out(data, gram.dual / diagonal, 1 / diagonal, gram.quadratic, gram.noise),
+        held_out,
     )
 
 
@@ -117,7 +138,7 @@ def left_out(
     weights = data.weights
     degrees = data.degrees - weights
     without = quadratic - np.square(residuals) / variances
-    without = np.maximum(without, 1e-10 * quadratic)
+    without = np.maximum(without, SMALLEST_LEFT * quadratic)
     scales = without / np.maximum(degrees, 1.0)
     densities = -np.log(variances) - data.degrees * np.log(quadratic)
     densities += degrees * np.log(without) - (weights - 1) * np.log(noise)
