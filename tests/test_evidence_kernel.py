@@ -233,3 +233,49 @@ def test_all_rows_as_inducing_rows_give_the_exact_posterior(shape):
     np.testing.assert_allclose(
         induced.left_out.log_densities - exact.left_out.log_densities, 0.0, atol=5e-3
     )
+
+
+@every_shape
+@pytest.mark.parametrize("weighted", [False, True])
+def test_slopes_of_left_out_targets_are_their_derivatives(shape, weighted):
+    kernel = problem(shape, weighted=weighted)
+    theta = parameters(kernel)
+    slopes = kernel.curvature(theta).left_out_slopes()
+    roots = kernel.data.roots
+    for j, step in enumerate(1e-5 * np.eye(len(theta))):
+        upper = exact_posterior(kernel, theta + step).left_out
+        lower = exact_posterior(kernel, theta - step).left_out
+        means = roots * (lower.means - upper.means) / 2e-5
+        np.testing.assert_allclose(slopes.residuals[j], means, atol=1e-5)
+        densities = (upper.log_densities - lower.log_densities) / 2e-5
+        np.testing.assert_allclose(slopes.log_densities[j], densities, atol=1e-5)
+
+
+def refitted_means(kernel):
+    """Each target as predicted by a kernel whose parameters were fitted without it."""
+    data = kernel.data
+    means = []
+    for i in range(len(data.rows)):
+        rest = np.arange(len(data.rows)) != i
+        part = TargetRows(data.rows[rest], data.targets[rest], data.weights[rest])
+        other = EvidenceKernel(kernel.form, part)
+        posterior = exact_posterior(other, other.mode().theta)
+        means.append(posterior.mean(data.rows[i : i + 1])[0])
+    return np.array(means)
+
+
+@every_shape
+def test_left_out_targets_do_not_reach_the_parameters_either(shape):
+    fixed = 0.0
+    moved = 0.0
+    for seed in range(4):
+        data = problem(shape, n=16, d=5, seed=seed).data
+        kernel = EvidenceKernel(KernelForm(shape, 2.0), data)
+        mode = kernel.mode()
+        refitted = refitted_means(kernel)
+        own = exact_posterior(kernel, mode.theta).left_out.means
+        fixed += np.square(data.targets - own).mean() - np.square(data.targets - refitted).mean()
+        own = exact_posterior(kernel, mode.theta, mode).left_out.means
+        moved += np.square(data.targets - own).mean() - np.square(data.targets - refitted).mean()
+    assert fixed < -0.05  # too small an error, since the parameters have seen the target
+    assert abs(moved) < 0.6 * abs(fixed)

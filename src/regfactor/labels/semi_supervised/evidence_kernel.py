@@ -23,7 +23,7 @@ from scipy.optimize import Bounds, minimize
 from regfactor.core.params import SMALLEST_NORMAL, Array, frozen
 
 MAX_STEPS = 40  # of L-BFGS, for one kernel
-FUNCTION_TOL = 1e-6
+FUNCTION_TOL = 1e-5
 LINEAR = "linear"
 SMOOTH = "smooth"
 MIXED = "mixed"
@@ -247,7 +247,7 @@ class Curvature:
     def left_out_slopes(self) -> LeftOutSlopes:
         """Return how the predictions of left-out targets depend on the parameters."""
         gram = self.gram
-        diagonal = gram.precision.diagonal()
+        diagonal = np.maximum(gram.precision.diagonal(), SMALLEST_NORMAL)
         pulled = self.moved @ self.data.scaled_targets
         dual_slopes = -(pulled @ gram.precision)
         diagonal_slopes = -(self.moved * gram.precision).sum(axis=1)

@@ -28,6 +28,7 @@ from regfactor.core.params import SMALLEST_NORMAL, Array, frozen
 from regfactor.fitting.complete_rows import RowCompletion
 
 MAX_KNOTS = 1000  # of the normal scores of a column
+MAX_RANKED_ROWS = 20_000  # rows from which ranks are learned; of more, every second, third, ...
 MAX_FACTORS = 60
 MAX_COLUMNS = 100  # above, factors of p = 0 take the place of columns and of ranks
 MAX_COVARIANCE = 2000  # columns up to which principal directions are found from the covariance
@@ -206,9 +207,10 @@ class Representations:
         scores = None
         rank_axes = None
         if any(representation.of_ranks for representation in wanted):
-            scores = NormalScores.of(X, weights)
+            step = -(-len(X) // MAX_RANKED_ROWS)
+            scores = NormalScores.of(X[::step], weights[::step])
             if is_wide or any(r.kind == RANK_FACTORS for r in wanted):
-                rank_axes = _principal_axes(X, weights, scores)
+                rank_axes = _principal_axes(X[::step], weights[::step], scores)
         axes = None
         if is_wide or any(representation.kind == FACTORS for representation in wanted):
             axes = _principal_axes(X, weights, _Standardized(mean, factor))
