@@ -133,10 +133,11 @@ class SemiSupervisedRegressor(MultiOutputMixin, RegressorMixin, Estimator):
 
     A left-out target is predicted from the others exactly; what it contributed to the parameters is
     taken back in first order [3]_. Predictions leave the range of the given targets by at most one
-    range, more only where left-out errors are small. Targets are fitted one by one: several are as good as each alone. Above 400
-    targets, parameters are those of 400 of them, which serve as inducing rows for all [2]_. Missing
-    inputs are filled by a principal component model of all rows. A sparse table of more than 100
-    columns is represented by its first 60 principal factors, and never made dense.
+    range, more only where left-out errors are small. Targets are fitted one by one: several are as
+    good as each alone. Above 400 targets, parameters are those of 400 of them, which serve as
+    inducing rows for all [2]_. Missing inputs are filled by a principal component model of all
+    rows. A sparse table of more than 100 columns is represented by its first 60 principal factors,
+    and never made dense.
 
     With some hundreds of targets a supervised model, such as gradient boosting, may do better: add
     it to `members`.
