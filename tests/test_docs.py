@@ -11,7 +11,15 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 LINKED = [*PAGES, *sorted(ROOT.glob("*.md"))]
-GUIDES = ("few_labels", "few_targets", "missing_entries", "two_views", "series", "your_own_model", "cli")
+GUIDES = (
+    "few_labels",
+    "few_targets",
+    "missing_entries",
+    "two_views",
+    "series",
+    "your_own_model",
+    "cli",
+)
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 KINDS = {
     "python",

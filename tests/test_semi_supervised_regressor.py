@@ -434,6 +434,7 @@ def test_frames_single_precision_and_names_are_kept():
     frame = pd.DataFrame(X, columns=list("abcde"))
     model = SemiSupervisedRegressor(members=FEW).fit(frame, pd.Series(few, name="y"))
     assert list(model.feature_names_in_) == list("abcde")
+    assert "Rows without targets" in str(model.explain())  # without a warning of names
     single = SemiSupervisedRegressor(members=FEW).fit(X.astype(np.float32), few)
     assert single.predict(X.astype(np.float32)).dtype == np.float32
     np.testing.assert_allclose(single.predict(X.astype(np.float32)), model.predict(frame), atol=0.1)

@@ -462,8 +462,9 @@ class SemiSupervisedRegressor(MultiOutputMixin, RegressorMixin, Estimator):
         twin = clone(self).set_params(callback=None, verbose=0, time_limit=None)
         twin.fit(self._labeled_rows, self._labeled_targets, self._labeled_weights)
         scales = [model.column.scale for model in self._model.targets]
-        ours = np.reshape(self.predict(self._witnesses), (-1, len(scales)))
-        without = np.reshape(twin.predict(self._witnesses), (-1, len(scales)))
+        # not by predict, which would miss the names of columns
+        ours, _ = self._model.moments(self._witnesses)
+        without, _ = twin._model.moments(self._witnesses)
         change = float(np.sqrt(np.mean(np.square((ours - without) / scales))))
         said = "hardly changed the result" if change < SMALL_CHANGE else "changed the result"
         error = float(np.mean(np.sqrt(self.loo_error_) / scales))
