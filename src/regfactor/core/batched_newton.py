@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from regfactor.core.linalg import Layout, solve_columns
 from regfactor.core.line_search import backtrack_each
 from regfactor.core.loop import Clock
 from regfactor.core.params import Array
@@ -28,23 +29,6 @@ SUFFICIENT_SHARE = 0.1  # of the decrease that the quadratic model predicts
 ALLOWED_RISE = {8: 1e-12, 4: 1e-5}
 SHORTENING = 0.3
 MAX_SHORTENINGS = 11
-BLOCK_ELEMENTS = 4_000_000  # numbers in the Hessians that are held at once
-
-
-class Layout(Protocol):
-    """How entries of D @ B are held; see problems.layout."""
-
-    def spread(self, columns: Array) -> Array:
-        """Return a number for each column as a number for each entry."""
-        ...
-
-    def adjoint(self, D: Array, entries: Array) -> Array:
-        """D' times the matrix of entries."""
-        ...
-
-    def grams(self, entries: Array, pairs: Array, block: slice) -> Array:
-        """Return the sums of pairs over rows, weighted by the entries of a block of columns."""
-        ...
 
 
 class SummingLayout(Layout, Protocol):
@@ -158,37 +142,6 @@ def improve_columns(
     if len(failed):
         accepts(failed, np.zeros(len(failed), B.dtype))
     return trial, new
-
-
-def solve_columns(D: Array, h: Array, ridge: Array, gradient: Array, layout: Layout) -> Array:
-    """(D' diag(h_j) D + diag(ridge)) step_j = gradient_j, solved for every column j."""
-    m, d = gradient.shape
-    step = np.empty((m, d), np.result_type(D, h))
-    if not m:
-        return step
-    upper = np.triu_indices(m)
-    pairs = np.empty((len(D), len(upper[0])), D.dtype)
-    # by blocks of rows: of a tall D the products are the largest array
-    height = max(1, BLOCK_ELEMENTS // pairs.shape[1])
-    for start in range(0, len(D), height):
-        rows = slice(start, start + height)
-        np.multiply(D[rows][:, upper[0]], D[rows][:, upper[1]], out=pairs[rows])
-    # the position of each entry of the symmetric Hessian among the pairs
-    position = np.zeros((m, m), int)
-    position[upper] = np.arange(len(upper[0]))
-    position.T[upper] = position[upper]
-    eye = np.eye(m, dtype=D.dtype)
-    width = max(1, BLOCK_ELEMENTS // (m * m))
-    for start in range(0, d, width):
-        block = slice(start, start + width)
-        sums = np.take(layout.grams(h, pairs, block), position.ravel(), axis=1)
-        H = sums.reshape(-1, m, m) + ridge * eye
-        # a direction only, not the certified problem: jitter keeps unobserved columns solvable
-        precision = np.finfo(H.dtype)
-        jitter = precision.eps * np.trace(H, axis1=1, axis2=2) + precision.tiny**0.5
-        right = gradient[:, block].T[:, :, None]
-        step[:, block] = np.linalg.solve(H + jitter[:, None, None] * eye, right)[:, :, 0].T
-    return step
 
 
 def _with_ridge(evaluate: Evaluate, B: Array, ridge: Array) -> tuple[Array, Array, Array]:

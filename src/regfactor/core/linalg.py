@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -15,6 +15,7 @@ from regfactor.core.params import Array
 GRAM_LIMIT = 1e-6
 # Share of the largest eigenvalue of a Gram matrix above which directions are as good as by an SVD.
 GRAM_SPAN = 1e-2
+BLOCK_ELEMENTS = 4_000_000  # numbers in the matrices of columns that are held at once
 
 
 # Whether X is a sparse matrix or array; declared, since the stubs narrow X to a class without data.
@@ -189,3 +190,50 @@ def project_l1_ball(V: Array, radius: float | Array) -> Array:
 def soft(V: Array, t: float | Array) -> Array:
     """Shrink every entry towards zero by t."""
     return np.asarray(np.sign(V) * np.maximum(np.abs(V) - t, 0), V.dtype)
+
+
+class Layout(Protocol):
+    """How entries of D @ B are held; see problems.layout."""
+
+    def spread(self, columns: Array) -> Array:
+        """Return a number for each column as a number for each entry."""
+        ...
+
+    def adjoint(self, D: Array, entries: Array) -> Array:
+        """D' times the matrix of entries."""
+        ...
+
+    def grams(self, entries: Array, pairs: Array, block: slice) -> Array:
+        """Return the sums of pairs over rows, weighted by the entries of a block of columns."""
+        ...
+
+
+def solve_columns(D: Array, h: Array, ridge: Array, gradient: Array, layout: Layout) -> Array:
+    """(D' diag(h_j) D + diag(ridge)) step_j = gradient_j, solved for every column j."""
+    m, d = gradient.shape
+    step = np.empty((m, d), np.result_type(D, h))
+    if not m:
+        return step
+    upper = np.triu_indices(m)
+    pairs = np.empty((len(D), len(upper[0])), D.dtype)
+    # by blocks of rows: of a tall D the products are the largest array
+    height = max(1, BLOCK_ELEMENTS // pairs.shape[1])
+    for start in range(0, len(D), height):
+        rows = slice(start, start + height)
+        np.multiply(D[rows][:, upper[0]], D[rows][:, upper[1]], out=pairs[rows])
+    # the position of each entry of the symmetric Hessian among the pairs
+    position = np.zeros((m, m), int)
+    position[upper] = np.arange(len(upper[0]))
+    position.T[upper] = position[upper]
+    eye = np.eye(m, dtype=D.dtype)
+    width = max(1, BLOCK_ELEMENTS // (m * m))
+    for start in range(0, d, width):
+        block = slice(start, start + width)
+        sums = np.take(layout.grams(h, pairs, block), position.ravel(), axis=1)
+        H = sums.reshape(-1, m, m) + ridge * eye
+        # a direction only, not the certified problem: jitter keeps unobserved columns solvable
+        precision = np.finfo(H.dtype)
+        jitter = precision.eps * np.trace(H, axis1=1, axis2=2) + precision.tiny**0.5
+        right = gradient[:, block].T[:, :, None]
+        step[:, block] = np.linalg.solve(H + jitter[:, None, None] * eye, right)[:, :, 0].T
+    return step

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.core.batched_newton import Evaluate, minimize_columns, solve_columns
+from regfactor.core.batched_newton import Evaluate, minimize_columns
+from regfactor.core.linalg import solve_columns
 from regfactor.core.params import Array, frozen
 from regfactor.problems.layout import Layout
 

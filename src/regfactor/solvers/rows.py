@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse
 
-from regfactor.core.batched_newton import solve_columns
+from regfactor.core.linalg import solve_columns
 from regfactor.core.line_search import SUFFICIENT_DECREASE, backtrack_each
 from regfactor.core.loop import Clock
 from regfactor.core.params import Array

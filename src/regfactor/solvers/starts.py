@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import aslinearoperator, svds
 
-from regfactor.core.batched_newton import solve_columns
 from regfactor.core.factors import FactorPoint, Factors
-from regfactor.core.linalg import orthonormal, thin_svd
+from regfactor.core.linalg import orthonormal, solve_columns, thin_svd
 from regfactor.core.params import Array
 from regfactor.losses import KL, Gamma, Ordinal, Poisson, Squared
 from regfactor.penalties import Constraint, NonNegative, OneHot, Simplex

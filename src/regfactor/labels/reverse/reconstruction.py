@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.linalg
 
-from regfactor.core.batched_newton import solve_columns
+from regfactor.core.linalg import solve_columns
 from regfactor.core.line_search import SUFFICIENT_DECREASE, backtrack, backtrack_each
 from regfactor.core.params import EPS, Array, frozen
 from regfactor.labels.reverse.problem import Reverse

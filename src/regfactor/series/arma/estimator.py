@@ -315,7 +315,8 @@ class RegularizedARMA(Estimator):
         if automatic:
             losses = validation_losses(problem, self.max_radius, run.clock)
             shrinkage = SHRINKAGES[int(np.argmin(losses))]
-        selection = ShrinkageChoice(shrinkage, losses, in_time=not run.clock.expired)
+        in_time = run.clock.time_limit is None or not run.clock.expired
+        selection = ShrinkageChoice(shrinkage, losses, in_time)
         return Choice(problem.shrunk(shrinkage), selection)
 
     def _publish(

@@ -13,8 +13,7 @@ from regfactor.maps import Lags
 from regfactor.norms import L2
 from regfactor.penalties import Rows, Trace
 from regfactor.problems import Convex, Data, Design
-from regfactor.series.arma.kalman import MovingAverage
-from regfactor.series.arma.model import Past, Series, Varma, radius, regressors
+from regfactor.series.arma.model import MovingAverage, Past, Series, Varma, radius, regressors
 
 GAUSSIAN_MAD = 0.6744897501960817  # median absolute deviation of a standard Gaussian
 
