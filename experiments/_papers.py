@@ -208,8 +208,8 @@ def reverse(name: str, transfer: str, assignment: str, cut: bool = False) -> Met
     grid: list[dict[str, Sequence[Any]]] = [{**kernels, "unlabeled_weight": ("balanced", 1e-1)}]
     if assignment == "soft":
         grid = [
-            {**kernels, "unlabeled_weight": ("balanced",), "sharpness": ("auto", 10.0)},
-            {**kernels, "unlabeled_weight": (1e-1,), "sharpness": ("auto",)},
+            {**kernels, "unlabeled_weight": ("balanced",), "sharpness": ("spread", 10.0)},
+            {**kernels, "unlabeled_weight": (1e-1,), "sharpness": ("spread",)},
         ]
     return Method(name, functools.partial(Reverse, transfer, assignment, cut), grid)
 
@@ -220,12 +220,17 @@ class Imputing(ReverseRegressor):
     def _fit_forward(self, problem: Any, Z: np.ndarray, inputs: Any, run: Any) -> Status:
         return Status.FINISHED
 
+    def _forward_targets(self, inputs: Any, Z: np.ndarray) -> np.ndarray:
+        return Z
+
 
 class ReverseRegression:
     """Our reverse regression on rows, or on rows of a kernel matrix as features."""
 
     def __init__(self, transfer: str, kernel: str | float | None, unlabeled_weight: float) -> None:
-        self.model, self.kernel = Imputing(transfer, unlabeled_weight, max_iter=SWEEPS), kernel
+        paper = {"alpha": 0.1, "fit_intercept": False}
+        self.model = Imputing(transfer, unlabeled_weight, max_iter=SWEEPS, **paper)
+        self.kernel = kernel
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> ReverseRegressor:
         return self.model.fit(X if self.kernel is None else gram(X, self.kernel), y)

@@ -22,11 +22,11 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold, ParameterGrid
 
+from experiments._papers import Imputing
 from experiments._runner import Cell, Experiment, Plan, Record, key
 from experiments._snf_report import CONTROL, OURS, REFERENCE, legend, report
 from regfactor import (
     ConvexFactorRegressor,
-    ReverseRegressor,
     SNFRegressor,
     SNFRegressorCV,
     datasets,
@@ -139,7 +139,7 @@ def _laplacian_rls(d: int, width: float, **weights: float) -> Any:
 
 def _reverse(d: int, kernel: str | None, **weights: float) -> Any:
     shape = {} if kernel is None else {"gamma": 0.3 / d}
-    return ReverseRegressor(kernel=kernel, fit_intercept=True, **weights, **shape)
+    return Imputing(kernel=kernel, fit_intercept=True, **weights, **shape)
 
 
 def _convex(d: int, alpha: float, reconstruction_weight: float, bound: float) -> Any:

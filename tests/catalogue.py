@@ -298,7 +298,7 @@ UNCHECKED = (
 EXEMPT = dict.fromkeys(
     ["BregmanKMeans", "BregmanMixture", "BregmanNormalizedCut"], RANDOM_START
 ) | {
-    "ReverseClassifier": MARKER,
+    "ReverseClassifier": MARKER | FOLDS,
     "ConvexFactorClassifier": MARKER | FOLDS,
     "ExpectationSVC": MARKER,
     "SemiSupervisedClassifier": MARKER | FOLDS,

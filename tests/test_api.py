@@ -90,9 +90,9 @@ CONSTRUCTORS = {
     "ReverseRegressor": {
         "transfer": "identity",
         "unlabeled_weight": 0.1,
-        "alpha": 0.1,
+        "alpha": "auto",
         "kernel": None,
-        "fit_intercept": False,
+        "fit_intercept": True,
     },
     "ConvexFactorClassifier": {**LABELS, "bounds": BOUNDS},
     "ConvexFactorRegressor": {**LABELS, "loss": "squared", "bounds": BOUNDS},

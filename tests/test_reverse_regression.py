@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
@@ -45,8 +46,13 @@ SIZES = {
 }
 
 
+def published(transfer="identity", unlabeled_weight=0.1, alpha=0.1, fit_intercept=False, **more):
+    """Reverse regression as published: a given ridge, and no offset unless it is asked for."""
+    return ReverseRegressor(transfer, unlabeled_weight, alpha, fit_intercept=fit_intercept, **more)
+
+
 @parametrize_with_checks(
-    [BregmanRegressor(kernel=Gaussian(0.5)), ReverseRegressor("mahalanobis", fit_intercept=True)]
+    [BregmanRegressor(kernel=Gaussian(0.5)), published("mahalanobis", fit_intercept=True)]
 )
 def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
@@ -293,14 +299,12 @@ def test_far_rows_are_cut_off_with_a_warning():
 def test_noise_free_targets_are_found_exactly(transfer, seed):
     X, y, Y = reverse_data(transfer, seed)
     for intercept in (False, True):
-        assert error(ReverseRegressor(transfer, fit_intercept=intercept).fit(X, y), Y, y) < 1e-20
+        assert error(published(transfer, fit_intercept=intercept).fit(X, y), Y, y) < 1e-20
 
 
 def test_noise_free_shares_are_found_under_softmax():
     X, y, Y = reverse_data("softmax")
-    model = ReverseRegressor("softmax").fit(
-        X + np.random.default_rng(0).normal(size=(len(X), 1)), y
-    )
+    model = published("softmax").fit(X + np.random.default_rng(0).normal(size=(len(X), 1)), y)
     assert error(model, Y, y) < 1e-14
     np.testing.assert_allclose(model.components_.sum(axis=1), 1)
     np.testing.assert_allclose(model.imputed_.sum(axis=1), 1)
@@ -314,7 +318,7 @@ def test_the_objective_never_rises(transfer, holes):
         gone = np.random.default_rng(0).random(y.shape) < holes
         gone[:5] = False
         y = np.where(gone, np.nan, y)
-    model = ReverseRegressor(transfer, unlabeled_weight=1.0, tol=1e-6).fit(X, y)
+    model = published(transfer, unlabeled_weight=1.0, tol=1e-6).fit(X, y)
     objectives = np.array([record.objective for record in model.history_])
     assert len(objectives) > 2
     assert (np.diff(objectives) <= 1e-12 * np.abs(objectives[:-1])).all()
@@ -328,7 +332,7 @@ def test_a_fit_has_the_objective_that_is_documented(transfer):
     kind = "identity" if transfer == "mahalanobis" else transfer
     X, y, _ = reverse_data(kind, noise=0.05)
     mu, potential = 0.7, TRANSFERS[kind]
-    model = ReverseRegressor(transfer, unlabeled_weight=mu).fit(X, y)
+    model = published(transfer, unlabeled_weight=mu).fit(X, y)
     T = model.imputed_ @ model.components_ + model.offset_
     if transfer != "mahalanobis":
         D = potential.divergence(X, potential.inverse(T))
@@ -343,7 +347,7 @@ def test_a_fit_has_the_objective_that_is_documented(transfer):
 @pytest.mark.parametrize("transfer", ["identity", "exp"])
 def test_unit_weights_are_a_weight_of_unlabeled_over_labeled(transfer):
     X, y, _ = reverse_data(transfer, n_free=30, noise=0.1)
-    model = ReverseRegressor(transfer, unlabeled_weight=30 / 20, tol=1e-3).fit(X, y)
+    model = published(transfer, unlabeled_weight=30 / 20, tol=1e-3).fit(X, y)
     potential = TRANSFERS[transfer]
     D = potential.divergence(X, potential.inverse(model.imputed_ @ model.components_))
     assert 20 * model.objective_ == pytest.approx(D.sum())
@@ -359,8 +363,8 @@ def test_unit_weights_are_a_weight_of_unlabeled_over_labeled(transfer):
 
 def test_without_weight_unlabeled_rows_are_predicted_from_the_supervised_model():
     X, y, _ = reverse_data("cube", noise=0.1)
-    model = ReverseRegressor("cube", unlabeled_weight=0.0).fit(X, y)
-    alone = ReverseRegressor("cube").fit(X[:20], y[:20])
+    model = published("cube", unlabeled_weight=0.0).fit(X, y)
+    alone = published("cube").fit(X[:20], y[:20])
     np.testing.assert_allclose(model.components_, alone.components_, rtol=1e-7)
     supervised = BregmanRegressor("cube", fit_intercept=False).fit(X[:20], y[:20])
     np.testing.assert_allclose(model.coef_, supervised.coef_, rtol=1e-6)
@@ -371,7 +375,7 @@ def test_without_weight_unlabeled_rows_are_predicted_from_the_supervised_model()
 def test_unlabeled_rows_help_where_labels_are_few(transfer, noise):
     def mean_error(mu):
         sets = [reverse_data(transfer, seed, n_labeled=8, noise=noise) for seed in range(8)]
-        return np.mean([error(ReverseRegressor(transfer, mu).fit(X, y), Y, y) for X, y, Y in sets])
+        return np.mean([error(published(transfer, mu).fit(X, y), Y, y) for X, y, Y in sets])
 
     assert mean_error(0.1) < 0.9 * mean_error(0.0)
 
@@ -386,7 +390,7 @@ def test_a_covariance_of_residuals_helps_where_noise_is_correlated():
         )
         y = np.where(np.arange(300)[:, None] < 20, Y, np.nan)
         for transfer, found in errors.items():
-            found.append(error(ReverseRegressor(transfer).fit(X, y), Y, y))
+            found.append(error(published(transfer).fit(X, y), Y, y))
     assert np.median(errors["mahalanobis"]) < np.median(errors["identity"]) / 2
 
 
@@ -394,7 +398,7 @@ def test_single_missing_targets_are_free():
     X, y, Y = reverse_data("identity", n_free=0, noise=1e-3)
     gone = np.random.default_rng(0).random(y.shape) < 0.2
     gone[:6] = False
-    model = ReverseRegressor(tol=1e-10).fit(X, np.where(gone, np.nan, y))
+    model = published(tol=1e-10).fit(X, np.where(gone, np.nan, y))
     np.testing.assert_allclose(model.imputed_[gone], Y[gone], atol=1e-2)
     np.testing.assert_array_equal(model.imputed_[~gone], y[~gone])
     # each is where its own row is rebuilt best, the others held
@@ -404,10 +408,10 @@ def test_single_missing_targets_are_free():
 
 def test_a_fit_is_repeated_exactly_and_by_its_own_result():
     X, y, _ = reverse_data("cube", noise=0.1, n_free=30)
-    model = ReverseRegressor("cube", unlabeled_weight=1.5, tol=1e-7).fit(X, y)
+    model = published("cube", unlabeled_weight=1.5, tol=1e-7).fit(X, y)
     first = model.imputed_.copy()
     np.testing.assert_array_equal(model.fit(X, y).imputed_, first)
-    again = ReverseRegressor("cube").fit(X, first)  # all rows labeled, each counted once as before
+    again = published("cube").fit(X, first)  # all rows labeled, each counted once as before
     np.testing.assert_allclose(again.components_, model.components_, atol=1e-3)
 
 
@@ -415,7 +419,7 @@ def test_a_fit_is_repeated_exactly_and_by_its_own_result():
 def test_a_weight_stands_for_equal_rows(transfer):
     X, y, _ = reverse_data(transfer, n_labeled=10, n_free=15, noise=0.1)
     weights = np.arange(25) % 3
-    model = ReverseRegressor(transfer, tol=1e-6)
+    model = published(transfer, tol=1e-6)
     weighted = clone(model).fit(X, y, weights)
     repeated = clone(model).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights, axis=0))
     assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-8)
@@ -428,9 +432,9 @@ def test_a_weight_stands_for_equal_rows(transfer):
 def test_a_kernel_is_rebuilt_row_by_row():
     X, y, _ = reverse_data("cube", noise=0.1, n_free=40)
     K = Gaussian(0.05).gram(X)
-    model = ReverseRegressor("cube", kernel="rbf", gamma=0.05).fit(X, y)
-    square = ReverseRegressor("cube", kernel="precomputed").fit(K, y)
-    table = ReverseRegressor("cube").fit(K, y)
+    model = published("cube", kernel="rbf", gamma=0.05).fit(X, y)
+    square = published("cube", kernel="precomputed").fit(K, y)
+    table = published("cube").fit(K, y)
     assert model.components_.shape == (3, 60)
     np.testing.assert_allclose(model.imputed_, table.imputed_, rtol=1e-6)
     np.testing.assert_allclose(model.predict(X[:7]), square.predict(K[:7]), rtol=1e-6)
@@ -446,15 +450,15 @@ def test_targets_outside_the_range_are_named():
         bad[3, 1] = value
         for intercept in (False, True):
             with pytest.raises(ValueError, match="'weight' holds"):
-                ReverseRegressor("exp", fit_intercept=intercept).fit(
+                published("exp", fit_intercept=intercept).fit(
                     X, pd.DataFrame(bad, columns=["height", "weight"])
                 )
     with pytest.raises(ValueError, match=r"column 1 holds -1.*identity"):
         BregmanRegressor("exp").fit(X[:20], bad[:20])
     with pytest.raises(ValueError, match="column 0 holds 2"):
-        ReverseRegressor("sigmoid").fit(X[:3], [0.5, 2.0, np.nan])
+        published("sigmoid").fit(X[:3], [0.5, 2.0, np.nan])
     with pytest.raises(ValueError, match="sum to one"):
-        ReverseRegressor("softmax").fit(X[:2], [[0.5, 0.2], [0.5, 0.5]])
+        published("softmax").fit(X[:2], [[0.5, 0.2], [0.5, 0.5]])
 
 
 def test_positive_targets_outside_a_half_space_need_an_intercept():
@@ -465,14 +469,14 @@ def test_positive_targets_outside_a_half_space_need_an_intercept():
     # the range of sigmoid takes zeros, which no half space holds
     z = np.where(np.arange(20) < 10, 0.0, 0.7)
     with pytest.raises(ValueError, match=r"half space.*fit_intercept=True"):
-        ReverseRegressor("sigmoid").fit(X[:20], z)
-    assert np.isfinite(ReverseRegressor("sigmoid", fit_intercept=True).fit(X[:20], z).coef_).all()
+        published("sigmoid").fit(X[:20], z)
+    assert np.isfinite(published("sigmoid", fit_intercept=True).fit(X[:20], z).coef_).all()
 
 
 def test_labels_and_numbers_are_checked():
     X, y, _ = reverse_data("identity")
     with pytest.raises(ValueError, match="target column 2"):
-        ReverseRegressor().fit(X, np.where(np.arange(5) == 2, np.nan, y))
+        published().fit(X, np.where(np.arange(5) == 2, np.nan, y))
     with pytest.raises(ValueError, match="NaN"):
         BregmanRegressor().fit(X, y)
     for wrong in (
@@ -482,7 +486,7 @@ def test_labels_and_numbers_are_checked():
         {"max_iter": 0},
     ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
-            ReverseRegressor(**wrong).fit(X, y)
+            published(**wrong).fit(X, y)
     with pytest.raises(ValueError, match="ReverseRegressor"):
         BregmanRegressor("mahalanobis").fit(X[:20], y[:20])
 
@@ -490,11 +494,9 @@ def test_labels_and_numbers_are_checked():
 def test_the_end_of_a_run_is_told():
     X, y, _ = reverse_data("identity", noise=1.0)
     with pytest.warns(ConvergenceWarning, match="max_iter"):
-        ReverseRegressor(unlabeled_weight=3.0, max_iter=2, tol=0.0).fit(X, y)
+        published(unlabeled_weight=3.0, max_iter=2, tol=0.0).fit(X, y)
     seen = []
-    model = ReverseRegressor(
-        unlabeled_weight=3.0, callback=lambda it: seen.append(it.objective)
-    ).fit(X, y)
+    model = published(unlabeled_weight=3.0, callback=lambda it: seen.append(it.objective)).fit(X, y)
     assert len(seen) == model.n_iter_ == len(model.history_)
 
 
@@ -505,7 +507,7 @@ def test_problems_are_solved_by_the_solvers_they_name():
     assert found.objective == problem.objective(found.point)
     again = solve(problem, tol=1e-6, start=found.point)
     assert again.n_iter <= 2 and again.objective <= found.objective
-    model = ReverseRegressor("cube", unlabeled_weight=30 / 20, tol=1e-6).fit(X, y)
+    model = published("cube", unlabeled_weight=30 / 20, tol=1e-6).fit(X, y)
     assert model.solver_ == found.solver == ReverseAlternating.__name__
     assert model.objective_ == pytest.approx(found.objective * 50 / 20)
     forward = Forward.of(X[:20], y[:20], np.ones(20), TRANSFERS["cube"], 0.1 * np.eye(20))
@@ -528,16 +530,16 @@ def test_the_time_limit_bounds_the_forward_model_too(monkeypatch):
         return original(problem, W)
 
     monkeypatch.setattr(Forward, "hessians", counted)
-    ReverseRegressor("exp", unlabeled_weight=1.0).fit(X, y)
+    published("exp", unlabeled_weight=1.0).fit(X, y)
     without = len(counts)
     counts.clear()
     with pytest.warns(ConvergenceWarning, match="time limit"):
-        model = ReverseRegressor("exp", unlabeled_weight=1.0, time_limit=0.0).fit(X, y)
+        model = published("exp", unlabeled_weight=1.0, time_limit=0.0).fit(X, y)
     assert model.status_ is Status.TIME_LIMIT and model.n_iter_ == 1
     assert len(counts) <= 1 + POLISHING_STEPS < without
     monkeypatch.setattr(Clock, "left", property(lambda clock: 0.0))  # no time after the alternation
     with pytest.warns(ConvergenceWarning, match="time limit"):
-        assert ReverseRegressor("exp").fit(X, y).status_ is Status.TIME_LIMIT
+        assert published("exp").fit(X, y).status_ is Status.TIME_LIMIT
 
 
 def test_parameters_are_checked_once(monkeypatch):
@@ -546,11 +548,11 @@ def test_parameters_are_checked_once(monkeypatch):
     for name in ("regfactor.fitting.base.check_parameters", "regfactor.core.loop.Limits.check"):
         monkeypatch.setattr(name, checked.append)
     BregmanRegressor().fit(X[:20], y[:20])
-    ReverseRegressor().fit(X, y)
+    published().fit(X, y)
     assert [type(model) for model in checked] == [BregmanRegressor, ReverseRegressor]
 
 
-@pytest.mark.parametrize("model", [BregmanRegressor(), ReverseRegressor()])
+@pytest.mark.parametrize("model", [BregmanRegressor(), published()])
 def test_targets_that_are_no_real_numbers_are_refused(model):
     X = np.arange(6.0).reshape(3, 2)
     dates = pd.to_datetime(["2020-01-01", "2020-01-02", "2020-01-05"])
@@ -579,7 +581,7 @@ def test_nothing_is_ever_nan(seed, transfer, intercept, k, scale):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         try:
-            model = ReverseRegressor(transfer, fit_intercept=intercept, max_iter=30).fit(X, y)
+            model = published(transfer, fit_intercept=intercept, max_iter=30).fit(X, y)
         except ValueError as refused:
             assert any(
                 word in str(refused)
@@ -605,7 +607,7 @@ def test_nothing_is_ever_nan(seed, transfer, intercept, k, scale):
 def test_shapes_and_kinds_of_tables_are_kept():
     X, y, _ = reverse_data("identity", noise=0.1)
     one = y[:, 0]
-    for made in (BregmanRegressor(), ReverseRegressor()):
+    for made in (BregmanRegressor(), published()):
         rows = slice(0, 20) if isinstance(made, BregmanRegressor) else slice(None)
         assert clone(made).fit(X[rows], one[rows]).predict(X).shape == (220,)
         assert clone(made).fit(X[rows], one[rows, None]).predict(X).shape == (220, 1)
@@ -616,7 +618,7 @@ def test_shapes_and_kinds_of_tables_are_kept():
         np.testing.assert_allclose(stored.predict(X), other.predict(X))
         small = clone(made).fit(X[rows].astype(np.float32), y[rows].astype(np.float32))
         assert small.coef_.dtype == small.predict(X.astype(np.float32)).dtype == np.float32
-    model = ReverseRegressor().fit(X, one)
+    model = published().fit(X, one)
     assert model.transduction_.shape == one.shape and model.imputed_.shape == (220, 1)
 
 
@@ -628,3 +630,78 @@ def test_transfers_can_be_searched():
     ).fit(X, y)
     assert search.best_params_ == {"transfer": "cube", "alpha": 0.01}
     assert BregmanRegressor(potentials.RelaxedSigmoid(0.5)).fit(X, Y).score(X, Y) > 0.8
+
+
+# --- the defaults -----------------------------------------------------------------------------------------------------
+
+
+def shifted_line(seed=0, n=120, d=6, labels=15, noise=1.0):
+    """Inputs about a line in the direction of targets of mean 50, and their first targets."""
+    random = np.random.default_rng(seed)
+    y = 50 + 3 * random.normal(size=n)
+    X = np.outer(y - 50, random.normal(size=d)) / 3 + noise * random.normal(size=(n, d)) + 7
+    return X, y, np.where(np.arange(n) < labels, y, np.nan)
+
+
+def test_targets_far_from_zero_are_predicted_by_default():
+    X, y, seen = shifted_line()
+    model = ReverseRegressor().fit(X, seen)
+    hidden = np.isnan(seen)
+    assert np.mean((model.transduction_ - y)[hidden] ** 2) < 0.5 * y.var()
+    assert np.mean((published().fit(X, seen).predict(X) - y)[hidden] ** 2) > y.var()
+
+
+@pytest.mark.parametrize("transfer", ["identity", "mahalanobis"])
+def test_the_default_forward_model_is_a_ridge_on_what_inputs_say_of_targets(transfer):
+    """transduction_ = regression of the given targets on z(x), not z(x) itself."""
+    X, y, seen = shifted_line(1)
+    model = ReverseRegressor(transfer, tol=1e-10).fit(X, seen)
+    S = np.eye(X.shape[1])
+    if transfer == "mahalanobis":
+        centered = X - model.imputed_ @ model.components_ - model.offset_
+        labeled = np.where(np.isnan(seen), 0.1 / np.isnan(seen).sum(), 1 / (~np.isnan(seen)).sum())
+        scatter = (centered * (labeled / labeled.sum())[:, None]).T @ centered
+        S = scatter + 1e-3 * np.average(
+            np.square(X - np.average(X, axis=0, weights=labeled)), axis=0, weights=labeled
+        ).mean() * np.eye(X.shape[1])
+    u = model.components_[0]
+    weights = np.linalg.solve(S, u)
+    z = (X - model.offset_) @ weights / (u @ weights)
+    given = ~np.isnan(seen)
+    slope, intercept = np.polyfit(z, model.predict(X), 1)
+    np.testing.assert_allclose(slope * z + intercept, model.predict(X), rtol=1e-4)
+    least = np.polyfit(z[given], seen[given], 1)[0]
+    assert 0.5 * least < slope < least  # shrunk
+    np.testing.assert_allclose(model.transduction_[~given], model.predict(X)[~given])
+    np.testing.assert_array_equal(model.transduction_[given], seen[given])
+    if transfer == "identity":
+        np.testing.assert_allclose(model.imputed_[~given, 0], z[~given], rtol=1e-6)
+
+
+@pytest.mark.parametrize("transfer", ["identity", "cube", "sigmoid"])
+def test_the_default_strength_does_not_depend_on_units(transfer):
+    X, y, seen = shifted_line(2)
+    seen = (seen - 50) / 20
+    if transfer == "sigmoid":
+        seen = expit(seen)
+    X = (X - 7) / 3
+    one = ReverseRegressor(transfer).fit(X, seen)
+    if transfer == "identity":
+        other = ReverseRegressor(transfer).fit(1e3 * X + 5, 100 * seen - 3)
+        np.testing.assert_allclose(
+            other.transduction_, 100 * one.transduction_ - 3, rtol=1e-5, atol=1e-5
+        )
+    assert one.alpha_ > 0
+    assert np.isfinite(one.transduction_).all()
+
+
+def test_a_default_forward_model_takes_kernels_several_targets_and_weights():
+    X, y, seen = shifted_line(3)
+    Y = np.column_stack([seen, np.where(np.isnan(seen), np.nan, X[:, 0])])
+    Y[0, 1] = np.nan
+    model = ReverseRegressor(kernel="rbf").fit(X, Y)
+    assert model.predict(X).shape == model.transduction_.shape == Y.shape
+    times = np.random.default_rng(4).integers(1, 3, len(y))
+    weighted = ReverseRegressor(tol=1e-9).fit(X, seen, times)
+    repeated = ReverseRegressor(tol=1e-9).fit(np.repeat(X, times, axis=0), np.repeat(seen, times))
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-5)

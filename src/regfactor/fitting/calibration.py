@@ -25,19 +25,24 @@ def label_folds(codes: Array, n_folds: int = N_FOLDS) -> Array:
     return folds
 
 
-def inverse_temperature(energies: Array, codes: Array, weights: Array) -> float:
-    r"""max over beta of sum_i w_i log softmax(beta e_i)_{y_i} - (log beta)^2, on a grid.
+def inverse_temperature(
+    energies: Array,
+    codes: Array,
+    weights: Array,
+    center: float = 1.0,
+) -> float:
+    r"""max over beta of sum_i w_i log softmax(beta e_i)_{y_i} - (log beta - log center)^2.
 
-    Energies are those of held-out labels, a column for each class. The prior keeps beta near one
-    where there are few of them.
+    The maximum is that of a grid. Energies are those of held-out labels, a column for each class.
+    The prior keeps beta near its center where there are few of them.
     """
     if not len(codes):
-        return 1.0
+        return center
     scores = []
     for beta in INVERSE_TEMPERATURES:
         logs = log_softmax(beta * energies, axis=1)
         likelihood = weights @ np.take_along_axis(logs, codes[:, None], axis=1)[:, 0]
-        scores.append(likelihood - np.log(beta) ** 2)
+        scores.append(likelihood - np.log(beta / center) ** 2)
     return float(INVERSE_TEMPERATURES[int(np.argmax(scores))])
 
 

@@ -31,7 +31,12 @@ class RidgeReadout:
         return F @ self.coef + self.intercept
 
 
-def ridge_readout(F: Array, Y: Array, weights: Array) -> RidgeReadout:
+def ridge_readout(
+    F: Array,
+    Y: Array,
+    weights: Array,
+    fit_intercept: bool = True,
+) -> RidgeReadout:
     r"""min over W, b of sum_i w_i |y_i - f_i W - b|^2 + strength |W|^2, by most evidence.
 
     The evidence of a strength is the restricted likelihood (REML) under W ~ N(0, noise / strength),
@@ -40,12 +45,17 @@ def ridge_readout(F: Array, Y: Array, weights: Array) -> RidgeReadout:
         -(q/2) [sum_k log(1 + s_k^2 / strength) + (n - 1) log RSS(strength)],
 
     s_k the singular values of the centered features, n the sum of the weights, which act as
-    repetition counts, q the number of columns of Y, RSS the penalized residual sum of squares, and
-    a wide normal prior on the logarithm of the strength.
+    repetition counts, q the number of columns of Y, RSS the penalized residual sum of squares; and
+    a wide normal prior on the logarithm of the strength. Without an intercept n - 1 is n.
     """
     total = float(weights.sum())
-    means = weights @ F / total
-    intercept = weights @ Y / total
+    means = np.zeros(F.shape[1])
+    intercept = np.zeros(Y.shape[1])
+    freedom = max(total, 1.0)
+    if fit_intercept:
+        means = weights @ F / total
+        intercept = weights @ Y / total
+        freedom = max(total - 1, 1.0)
     root = np.sqrt(weights)[:, None]
     centered = root * (Y - intercept)
     U, s, Vt = thin_svd(root * (F - means), RANK_CUT)
@@ -58,7 +68,6 @@ def ridge_readout(F: Array, Y: Array, weights: Array) -> RidgeReadout:
     strengths = STRENGTHS * s[0] ** 2
     growth = 1 + s**2 / strengths[:, None]
     residuals = rest + (explained / growth).sum(axis=1)
-    freedom = max(total - 1, 1.0)
     evidence = -0.5 * (np.log(growth).sum(axis=1) + freedom * np.log(residuals)) * Y.shape[1]
     center = PRIOR_CENTER * float(np.square(s).sum()) / total
     evidence -= 0.5 * np.square(np.log(strengths / center) / PRIOR_DEVIATION)
@@ -68,7 +77,12 @@ def ridge_readout(F: Array, Y: Array, weights: Array) -> RidgeReadout:
     return RidgeReadout(coef, intercept - means @ coef, strength, float(evidence[best]))
 
 
-def column_readouts(F: Array, Y: Array, weights: Array) -> RidgeReadout:
+def column_readouts(
+    F: Array,
+    Y: Array,
+    weights: Array,
+    fit_intercept: bool = True,
+) -> RidgeReadout:
     """Return a ridge for each column of Y on the rows that have it, NaN where they do not.
 
     The evidences of the columns are added, and the strength is that of the last.
@@ -76,7 +90,8 @@ def column_readouts(F: Array, Y: Array, weights: Array) -> RidgeReadout:
     columns = []
     for y in Y.T:
         given = ~np.isnan(y)
-        columns.append(ridge_readout(F[given], y[given, None], weights[given]))
+        column = ridge_readout(F[given], y[given, None], weights[given], fit_intercept)
+        columns.append(column)
     return RidgeReadout(
         np.hstack([column.coef for column in columns]),
         np.concatenate([column.intercept for column in columns]),

@@ -164,7 +164,15 @@ DIVERGENCES: dict[str, Divergence] = {
 }
 
 
-TRANSFERS_OF_ROWS = ("sigmoid", "softmax", "exp", "cube", "relaxed_sigmoid", "mahalanobis")
+TRANSFERS_OF_ROWS = (
+    "sigmoid",
+    "softmax",
+    "exp",
+    "cube",
+    "relaxed_sigmoid",
+    "mahalanobis",
+    "kl",
+)
 TRANSFER_DIVERGENCES = {name: DIVERGENCES[name] for name in TRANSFERS_OF_ROWS}
 TRANSFER_DIVERGENCES["identity"] = DIVERGENCES["squared"]
 

@@ -49,6 +49,7 @@ class ClassCenters:
     sharpness: float
     prior: Array | None
     features: KernelFeatures | None = None
+    inverse_temperature: float = 1.0
 
     def nearest(self, X: Any) -> Array:
         """Return the place of the most probable class of each row."""
@@ -74,7 +75,7 @@ class ClassCenters:
 
     def probabilities(self, X: Any) -> Array:
         """Return the probability of each class for each row."""
-        joint = self.log_joint(X)
+        joint = self.inverse_temperature * self.log_joint(X)
         return np.asarray(np.exp(joint - logsumexp(joint, axis=1, keepdims=True)))
 
 

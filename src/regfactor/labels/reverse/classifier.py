@@ -20,11 +20,12 @@ from regfactor.core.blas import one_thread
 from regfactor.core.loop import Limits, Solution
 from regfactor.core.params import Array
 from regfactor.fitting.base import Choice, Estimator, Run
+from regfactor.fitting.calibration import NEVER, inverse_temperature, label_folds
 from regfactor.fitting.clustering import check_domain
 from regfactor.fitting.inputs import row_weights, validated
 from regfactor.fitting.kernel_blocks import ImplicitCenters, KernelRows, degrees_of, kernel_rows
 from regfactor.fitting.labels import Labels, encode_labels, labels_of_rows
-from regfactor.fitting.parameters import AUTO, NON_NEGATIVE, POSITIVE, RUN_CONSTRAINTS
+from regfactor.fitting.parameters import NON_NEGATIVE, POSITIVE, RUN_CONSTRAINTS
 from regfactor.kernels import as_kernel, is_pairwise, takes_sparse
 from regfactor.labels.reverse.assignment import (
     ClassCenters,
@@ -48,6 +49,9 @@ from regfactor.solvers.seeding import first_point
 
 SINGLE_THREAD_ENTRIES = 2**14  # of a table for whose products BLAS starts no second thread
 HARD_ITERATIONS = 10  # before the soft ones
+# before labels are held out: densities exp(-rho D) of columns that depend on each other are too
+# sure of a class
+USUAL_INVERSE_TEMPERATURE = 0.3
 ADVICE = (
     "Use a transfer that takes all real numbers, such as 'identity' or 'sigmoid', or transform "
     "these columns."
@@ -102,6 +106,16 @@ class ClassInputs:
     features: KernelFeatures | None = None
     degrees: Array | None = None
     sample_weight: Array | None = None
+    # of the rows in T_l and T_u; None where all are one
+    masses: Array | None = None
+
+    def without(self, held: Array, unlabeled_weight: float | str) -> ClassInputs:
+        """Return the same rows, with the labels of some of them unknown."""
+        codes = self.labels.codes.copy()
+        codes[held] = FREE
+        labels = Labels(self.labels.classes, codes)
+        balance = Balance.of(codes, self.masses, unlabeled_weight)
+        return replace(self, labels=labels, balance=balance)
 
 
 class ReverseClassifier(ClassifierMixin, Estimator):
@@ -122,14 +136,17 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         "identity" (D = |x - m|^2/2), "mahalanobis" (with the covariance within classes fitted too,
         shrunk by a thousandth of the variances of columns; the objective then has the terms that
         `BregmanKMeans` states), "sigmoid", "softmax" (shifts of a row do not matter), "exp",
-        "cube", "relaxed_sigmoid", all for real X; or a part.
+        "cube", "relaxed_sigmoid", all for real X; "kl" for X >= 0 (D = x ln(x/m) - x + m); or a
+        part.
     assignment : {"hard", "soft"}, default="hard"
     unlabeled_weight : float or "balanced", default="balanced"
         mu; "balanced" is T_u / T_l, by which all rows count alike.
-    sharpness : float or "auto", default="auto"
-        rho > 0; "auto" is mean / variance of the divergences within classes after a hard fit, at
-        most n_features / (2 mean), the scale at which exp(-rho D) is a density like the data's,
-        whatever their unit. A hard fit uses it in `predict_proba` only.
+    sharpness : float, "auto" or "spread", default="auto"
+        rho > 0; "auto" is n_features / (2 mean) of the divergences within classes after a hard fit,
+        the most likely rho of densities exp(-rho D), whatever their unit; "spread", used in the
+        feature space of a kernel in any case, is mean / variance of them, if that is less. A hard
+        fit uses it in `predict_proba` only. Where it is not a number, held-out labels calibrate
+        `predict_proba`.
     kernel : str, callable or Kernel, optional
         With "identity" centers lie in the feature space of the kernel, which is never formed. With
         any other transfer the rows of the kernel matrix of all training rows are the features, as
@@ -175,6 +192,8 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         p; equal shares for a hard assignment.
     sharpness_, unlabeled_weight_ : float
         The numbers that were used.
+    inverse_temperature_ : float
+        By which `predict_proba` multiplies log p_j - sharpness_ D(x || m_j).
     covariance_ : ndarray of shape (n_features, n_features)
         With "mahalanobis".
     objective_, status_, n_iter_, history_
@@ -202,7 +221,7 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         "transfer": [StrOptions({*TRANSFER_DIVERGENCES}), Potential, Divergence],
         "assignment": [StrOptions({"hard", "soft"})],
         "unlabeled_weight": [NON_NEGATIVE, StrOptions({"balanced"})],
-        "sharpness": [POSITIVE, AUTO],
+        "sharpness": [POSITIVE, StrOptions({"auto", "spread"})],
         "normalized_cut": ["boolean"],
         **RUN_CONSTRAINTS,
     }
@@ -281,7 +300,7 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         if not isinstance(divergence, SquaredDistance):  # which takes every number
             check_domain(X, divergence, ADVICE)
         balance = Balance.of(labels.codes, w, self.unlabeled_weight)
-        return ClassInputs(X, labels, divergence, balance)
+        return ClassInputs(X, labels, divergence, balance, masses=w)
 
     def _read_kernel(
         self,
@@ -310,7 +329,7 @@ class ReverseClassifier(ClassifierMixin, Estimator):
                 table = np.ascontiguousarray(kernel.gram(X))
             check_domain(table, divergence, ADVICE)
         balance = Balance.of(labels.codes, w, self.unlabeled_weight)
-        return ClassInputs(table, labels, divergence, balance, rows, features, degrees, ones)
+        return ClassInputs(table, labels, divergence, balance, rows, features, degrees, ones, w)
 
     def _state(self, inputs: ClassInputs) -> Clusters | KernelClusters:
         k = len(inputs.labels.classes)
@@ -340,6 +359,18 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         )
 
     def _solve(self, problem: Any, inputs: ClassInputs, run: Run) -> Solution[Any]:
+        hard = self._solve_hard(problem, run)
+        if self.assignment == "hard":
+            return hard
+        solution = self._solve_soft(problem, hard.point, run)
+        soft = problem.softened(solution.point.sharpness)
+        joint = log_joint_of_rows(soft, solution.point)
+        nearest = nearest_classes(problem, hard.point)
+        warn_if_merged(problem.codes, nearest, joint.argmax(axis=1), solution.point.sharpness)
+        return solution
+
+    def _solve_hard(self, problem: Any, run: Run) -> Solution[Any]:
+        """Return nearest centers; those that a soft assignment begins with."""
         start = first_point(problem, run.random)
         starts = [start]
         if isinstance(problem, Clusters) and problem.divergence.adaptive:
@@ -348,31 +379,28 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         if self.assignment == "soft":
             limits = Limits(self.tol, HARD_ITERATIONS, limits.time_limit)
         if len(starts) == 1:
-            solution = solve_within(problem, limits, start)
-        else:
-            solution = solve_from(problem, limits, starts)
-        if self.assignment == "hard":
-            return solution
-        hard = solution.point
-        sharpness = self._find_sharpness(problem, hard)
-        soft = problem.softened(sharpness)
+            return solve_within(problem, limits, start)
+        return solve_from(problem, limits, starts)
+
+    def _solve_soft(self, problem: Any, hard: ClusterPoint, run: Run) -> Solution[Any]:
+        """Return the mixture that begins with the classes of a hard assignment."""
+        soft = problem.softened(self._find_sharpness(problem, hard))
         solution = solve_within(soft, run.remaining(), start_of_mixture(problem, hard))
         joint = log_joint_of_rows(soft, solution.point)
-        nearest = nearest_classes(problem, hard)
-        warn_if_merged(problem.codes, nearest, joint.argmax(axis=1), sharpness)
         labels = problem.restrict(joint, slice(None)).argmax(axis=1)
         return replace(solution, point=replace(solution.point, labels=labels))
 
     def _find_sharpness(self, problem: Clusters | KernelClusters, point: ClusterPoint) -> float:
         """Return the sharpness, the automatic one from the divergences within classes.
 
-        It is the rho for which they are as spread as under exp(-rho D), whatever their unit. There
-        D is about gamma distributed with rate rho and shape half the dimension that the data fill,
-        so that rho is mean / variance, and at most dimension / (2 mean). Where there are many rows,
-        a sample of them is taken.
+        Under exp(-rho D) they are about gamma distributed with rate rho and shape half the
+        dimension, so that rho is most likely dimension / (2 mean), whatever their unit.
+        Where the dimension is not that of the columns, as in the feature space of a kernel, the
+        spread tells it: rho is mean / variance. With many rows a sample of them is taken.
         """
         if not isinstance(self.sharpness, str):
             return float(self.sharpness)
+        spread = self.sharpness == "spread" or isinstance(problem, KernelClusters)
         assert point.labels is not None
         if isinstance(problem, KernelClusters):
             D = kernel_divergences(problem, point)
@@ -391,7 +419,7 @@ class ReverseClassifier(ClassifierMixin, Estimator):
             return 1.0
         variance = float(np.average(np.square(own - mean), weights=weights))
         most = dimension / (2 * mean)
-        if variance > 0:
+        if spread and variance > 0:
             return min(mean / variance, most)
         return most
 
@@ -426,8 +454,58 @@ class ReverseClassifier(ClassifierMixin, Estimator):
             centers = inputs.kernel.scoring(found, self.normalized_cut)
         prior = None if self.assignment == "hard" else point.shares
         self._divergence = inputs.divergence
-        self._model = ClassCenters(centers, self.sharpness_, prior, inputs.features)
+        self.inverse_temperature_ = self._calibration(inputs, run)
+        self._model = ClassCenters(
+            centers,
+            self.sharpness_,
+            prior,
+            inputs.features,
+            self.inverse_temperature_,
+        )
         return solution
+
+    def _calibration(self, inputs: ClassInputs, run: Run) -> float:
+        """Return the inverse temperature at which held-out labels are most likely.
+
+        Labels of a fold are hidden, and their rows stay as unlabeled ones.
+        """
+        codes = inputs.labels.codes
+        weights = np.ones(len(codes)) if inputs.masses is None else inputs.masses
+        used = np.flatnonzero((codes != FREE) & (weights > 0))
+        folds = label_folds(codes[used])
+        if not isinstance(self.sharpness, str) or not len(used):
+            return 1.0
+        if not (folds != NEVER).any():
+            return USUAL_INVERSE_TEMPERATURE
+        quiet = replace(run, limits=replace(run.limits, callback=None, progress=None))
+        energies = []
+        order = []
+        for fold in range(folds.max() + 1):
+            held = used[folds == fold]
+            hidden = inputs.without(held, self.unlabeled_weight)
+            problem = self._state(hidden)
+            point = self._solve_hard(problem, quiet).point
+            if self.assignment == "soft":
+                point = self._solve_soft(problem, point, quiet).point
+            energies.append(self._energies(problem, point, held))
+            order.append(held)
+        rows = np.concatenate(order)
+        return inverse_temperature(
+            np.vstack(energies),
+            codes[rows],
+            weights[rows],
+            USUAL_INVERSE_TEMPERATURE,
+        )
+
+    def _energies(self, problem: Any, point: ClusterPoint, rows: Array) -> Array:
+        """log p_j - sharpness D_ij of some training rows."""
+        if point.shares is not None:
+            return log_joint_of_rows(problem, point)[rows]
+        if isinstance(problem, KernelClusters):
+            D = kernel_divergences(problem, point)[rows]
+        else:
+            D = Centers.of(problem, point).between(problem.X[rows])
+        return -self.sharpness_ * D.astype(np.float64)
 
     def _context(self, inputs: ClassInputs) -> AbstractContextManager[Any]:
         return _threads(inputs.table)
@@ -448,7 +526,7 @@ class ReverseClassifier(ClassifierMixin, Estimator):
             return self.classes_[self._model.nearest(X)]
 
     def predict_proba(self, X: Any) -> Array:
-        """Return p_j exp(-sharpness_ D(x || m_j)), scaled to sum to one over classes.
+        """Return (p_j exp(-sharpness_ D(x || m_j)))^inverse_temperature_, with a sum of one.
 
         Parameters
         ----------

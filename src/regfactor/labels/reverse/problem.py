@@ -128,6 +128,17 @@ class Reverse(Problem[ReversePoint]):
         """Return z_i U of every row."""
         return self.design(point.targets) @ point.components
 
+    def projection(self, point: ReversePoint) -> Array:
+        """Return A with x A = argmin_z |x - z U|, in the metric of the residuals, up to an offset.
+
+        Only under the identity transfer.
+        """
+        U = point.components[: self.Y.shape[1]]
+        if point.covariance is None:
+            return np.linalg.pinv(U)
+        scaled = scipy.linalg.solve(point.covariance, U.T, assume_a="pos")
+        return scaled @ np.linalg.pinv(U @ scaled)
+
     def inside(self, T: Array) -> Array:
         """Return which entries of z U lie in the interior of the domain of F*."""
         allowed = self.potential.range

@@ -10,8 +10,10 @@ import numpy as np
 from regfactor.core.loop import Limits, Solution, Status
 from regfactor.core.params import Array, is_option, warn
 from regfactor.fitting.base import Choice, Run
-from regfactor.fitting.parameters import FINITE_NON_NEGATIVE
-from regfactor.fitting.targets import Targets, check_range
+from regfactor.fitting.parameters import AUTO, FINITE_NON_NEGATIVE
+from regfactor.fitting.ridge_readout import column_readouts
+from regfactor.fitting.targets import LinearModel, Targets, check_range
+from regfactor.labels.reverse.forward_strength import select_forward_alpha
 from regfactor.labels.reverse.problem import Reverse, ReversePoint
 from regfactor.labels.reverse.transfer_regressor import (
     MAHALANOBIS,
@@ -38,7 +40,10 @@ class ReverseRegressor(TransferRegressor):
     weighted by the sample weights; a row with some target given is labeled. The objective is not
     convex in both; the fit alternates from the supervised solution and never increases it.
 
-    New rows are predicted by the forward model f(x W + b) of the completed targets, which minimizes
+    Targets are predicted by a forward model, `transduction_` for rows without a target too. Under
+    "identity" and "mahalanobis" with `alpha="auto"` it is the ridge regression of the given targets
+    on z(x), the targets from which x alone is best reconstructed, linear in x, with the strength of
+    most evidence. Else it is f(x W + b) fitted to the completed targets, which minimizes
     sum_i v_i [F(x_i W + b) - z_i.(x_i W + b)] + alpha/2 |W|^2 with v_i = 1 on labeled rows and mu
     T_l/T_u on the others; free targets outside the range of f count there as the nearest number in
     it. With mu = 0 it is `BregmanRegressor` on the labeled rows.
@@ -52,15 +57,16 @@ class ReverseRegressor(TransferRegressor):
         rows of targets that sum to one, and has its own intercept.
     unlabeled_weight : float, default=0.1
         mu >= 0.
-    alpha : float, default=0.1
-        Strength of the ridge in the forward model.
+    alpha : float or "auto", default="auto"
+        Strength of the ridge in the forward model f(x W + b). "auto" is chosen by the evidence of
+        the given targets under "identity" and "mahalanobis", by held-out ones under other
+        transfers; either does not depend on units.
     kernel : str, Kernel or callable, optional
         The rows of the kernel matrix of all training rows are then reconstructed in place of the
         inputs.
-    fit_intercept : bool, default=False
-        Whether z_i U, and the forward model, have an offset: set it unless inputs and targets are
-        centered. Without it "exp" and "sigmoid" need all labeled rows of targets in an open half
-        space.
+    fit_intercept : bool, default=True
+        Whether z_i U, and the forward model, have an offset. Without it "exp" and "sigmoid" need
+        all labeled rows of targets in an open half space.
     gamma, degree, coef0 : default="scale", 3, 1.0
         Parameters of the kernel.
     max_iter : int, default=1000
@@ -77,9 +83,12 @@ class ReverseRegressor(TransferRegressor):
     Attributes
     ----------
     imputed_ : ndarray of shape (n_samples, n_targets)
-        Z: given targets, and those found for the others.
+        Z: given targets, and those from which the inputs of the others are best reconstructed. It
+        has no prior, and varies more than the targets where these explain little of the inputs.
     transduction_ : ndarray of the shape of y
-        The same.
+        Given targets, and those that the forward model predicts.
+    alpha_ : float
+        The strength that was used; of the ridge on z(x) where that is the forward model.
     components_ : ndarray of shape (n_targets, n_features)
         U.
     offset_ : ndarray of shape (n_features,)
@@ -104,23 +113,27 @@ class ReverseRegressor(TransferRegressor):
     --------
     >>> import numpy as np
     >>> from regfactor import ReverseRegressor
-    >>> y = np.array([1.0, 2.0, 3.0, 4.0])
+    >>> y = np.arange(8.0)
     >>> X = np.column_stack([y, -y, 2 * y])
-    >>> model = ReverseRegressor().fit(X, [1.0, 2.0, np.nan, np.nan])
-    >>> model.transduction_.round(6)
-    array([1., 2., 3., 4.])
+    >>> model = ReverseRegressor().fit(X, np.where(y % 2, y, np.nan))
+    >>> model.transduction_.round(2)
+    array([0., 1., 2., 3., 4., 5., 6., 7.])
     """
 
-    _parameter_constraints = {**TRANSFER_CONSTRAINTS, "unlabeled_weight": [FINITE_NON_NEGATIVE]}
+    _parameter_constraints = {
+        **TRANSFER_CONSTRAINTS,
+        "unlabeled_weight": [FINITE_NON_NEGATIVE],
+        "alpha": [FINITE_NON_NEGATIVE, AUTO],
+    }
     _no_certificate = "targets and reconstruction are found in turn, and the model"
 
     def __init__(
         self,
         transfer: Any = "identity",
         unlabeled_weight: float = 0.1,
-        alpha: float = 0.1,
+        alpha: float | str = "auto",
         kernel: Any = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         *,
         gamma: float | str = "scale",
         degree: int = 3,
@@ -190,7 +203,17 @@ class ReverseRegressor(TransferRegressor):
         problem = choice.problem
         _warn_of_edge(problem, solution.point)
         Z = self._publish_reverse(problem, solution.point, inputs)
-        status = self._fit_forward(problem, Z, inputs, run)
+        auto = is_option(self.alpha, "auto")
+        if auto and isinstance(inputs.potential, potentials.Identity):
+            self._fit_readout(problem, solution.point, inputs)
+            status = solution.status
+        else:
+            if auto:
+                inputs = replace(inputs, alpha=select_forward_alpha(inputs, run.clock))
+            self.alpha_ = inputs.alpha
+            status = self._fit_forward(problem, Z, inputs, run)
+        predicted = self._forward_targets(inputs, Z)
+        self.transduction_ = inputs.targets.completed(predicted, inputs.X.dtype)
         if solution.status.converged and not status.converged:
             return replace(solution, status=status)
         return solution
@@ -218,11 +241,38 @@ class ReverseRegressor(TransferRegressor):
         targets = inputs.targets
         # under softmax the last given share is one minus the others only up to rounding
         Z = np.where(np.isnan(targets.table), Z, targets.table)
-        self.transduction_ = targets.completed(Z, inputs.X.dtype)
-        self.imputed_ = self.transduction_.reshape(Z.shape)
+        self.imputed_ = targets.completed(Z, inputs.X.dtype).reshape(Z.shape)
         self.components_ = U.astype(inputs.X.dtype)
         self.offset_ = offset.astype(inputs.X.dtype)
         return Z
+
+    def _forward_targets(self, inputs: RegressionInputs, Z: Array) -> Array:
+        """Return the targets of all training rows by the forward model, in the shape of Z."""
+        return self._predicted(inputs.table).reshape(Z.shape)
+
+    def _fit_readout(
+        self,
+        problem: Reverse,
+        point: ReversePoint,
+        inputs: RegressionInputs,
+    ) -> None:
+        """Regress the given targets on z(x) = argmin_z |x - z U - offset| (algorithm 12, line 12).
+
+        z is one number for each target, found from the inputs alone and linear in them.
+        """
+        to_targets = problem.projection(point)
+        features = inputs.table @ to_targets
+        Y = inputs.targets.table
+        used = (inputs.weights > 0) & ~np.isnan(Y).all(axis=1)
+        readout = column_readouts(
+            features[used],
+            Y[used],
+            inputs.weights[used],
+            self.fit_intercept,
+        )
+        self.alpha_ = readout.strength
+        model = LinearModel(to_targets @ readout.coef, readout.intercept, np.nan)
+        self._publish_linear(model, inputs)
 
     def _fit_forward(
         self,

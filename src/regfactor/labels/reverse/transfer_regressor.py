@@ -16,7 +16,7 @@ from regfactor.core.params import Array, frozen, warn
 from regfactor.fitting.base import Estimator
 from regfactor.fitting.inputs import validated, weights_of_all_rows
 from regfactor.fitting.parameters import FINITE_NON_NEGATIVE, RUN_CONSTRAINTS
-from regfactor.fitting.targets import ForwardModel, Targets, positive_features
+from regfactor.fitting.targets import ForwardModel, LinearModel, Targets, positive_features
 from regfactor.kernels import Kernel, as_kernel, is_pairwise
 from regfactor.losses import potentials
 from regfactor.losses.exponentials import MAX_EXPONENT
@@ -124,11 +124,16 @@ class TransferRegressor(MultiOutputMixin, RegressorMixin, Estimator):
         return X
 
     def _publish_forward(self, forward: ForwardModel, W: Array, inputs: RegressionInputs) -> float:
-        """Set what `predict` reads, in scikit-learn's shapes; return the objective of the model."""
-        X = inputs.X
+        """Set what `predict` reads from a forward model; return its objective."""
         model = forward.linear(W)
         if inputs.kernel is not None:
             model = model.dual(inputs.features)
+        self._publish_linear(model, inputs)
+        return model.objective
+
+    def _publish_linear(self, model: LinearModel, inputs: RegressionInputs) -> None:
+        """Set what `predict` reads, in scikit-learn's shapes."""
+        X = inputs.X
         self.coef_ = model.coef.T.astype(X.dtype)
         self.intercept_ = model.intercept.astype(X.dtype)
         if inputs.targets.flat:
@@ -138,7 +143,6 @@ class TransferRegressor(MultiOutputMixin, RegressorMixin, Estimator):
         self._kernel = inputs.kernel
         self._references = None if inputs.kernel is None else X
         self._prepared = None if inputs.kernel is None else inputs.kernel.prepare(X)
-        return model.objective
 
     def predict(self, X: Any) -> Array:
         """Return the targets f(x W + b) of every row.
@@ -155,14 +159,18 @@ class TransferRegressor(MultiOutputMixin, RegressorMixin, Estimator):
         X = self._as_array(X, reset=False)
         if self._kernel is not None:
             X = self._kernel.gram(X, self._references, self._prepared)
-        Z = X @ self.coef_.T + self.intercept_
+        return self._predicted(X)
+
+    def _predicted(self, table: Array) -> Array:
+        """Return the targets of rows, or of rows of a kernel matrix."""
+        Z = table @ self.coef_.T + self.intercept_
         if isinstance(self._potential, potentials.Exp) and Z.max(initial=0.0) > MAX_EXPONENT:
             warn(
                 "Some rows lie so far outside the training rows that exp(x W) exceeds "
                 f"exp({MAX_EXPONENT:g}), at which it is cut off; scale the inputs as in the "
                 "training rows, or raise alpha."
             )
-        return np.asarray(self._potential.transfer(Z), X.dtype)
+        return np.asarray(self._potential.transfer(Z), table.dtype)
 
     def __sklearn_tags__(self) -> Tags:
         """Declare that sparse tables are accepted, and whether the kernel is a square matrix."""
