@@ -10,7 +10,7 @@ from regfactor.core.loop import Clock, Limits
 from regfactor.core.params import Array
 from regfactor.fitting.targets import ForwardModel
 from regfactor.labels.reverse.transfer_regressor import RegressionInputs
-from regfactor.solvers.choose import solve_within
+from regfactor.solvers.base import solve_within
 
 SHARES = (1.0, 0.1, 1e-2, 1e-3, 1e-4)  # of the mean sum of squares of a feature
 FEW_SHARE = 1e-2  # where there are too few targets to hold some out
