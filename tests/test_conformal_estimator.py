@@ -25,7 +25,12 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import regfactor
-from regfactor import ReverseClassifier, ReverseRegressor
+from regfactor import (
+    ReverseClassifier,
+    ReverseRegressor,
+    SemiSupervisedClassifier,
+    SemiSupervisedRegressor,
+)
 from regfactor.fitting.conformal import (
     adaptive_scores,
     conformal_quantile,
@@ -365,9 +370,10 @@ def test_minus_one_may_be_a_class():
         LabelSpreading(),
         SelfTrainingClassifier(LogisticRegression()),
         ReverseClassifier(random_state=0),
+        SemiSupervisedClassifier(random_state=0),
         make_pipeline(StandardScaler(), LabelSpreading()),
     ],
-    ids=["spreading", "self-training", "reverse", "pipeline"],
+    ids=["spreading", "self-training", "reverse", "automatic", "pipeline"],
 )
 def test_semi_supervised_classifiers(estimator):
     X, y = make_moons(200, noise=0.2, random_state=0)
@@ -381,11 +387,12 @@ def test_semi_supervised_classifiers(estimator):
     assert sets[np.arange(30, 200), truth[30:]].mean() > 0.85
 
 
-def test_a_semi_supervised_regressor():
+@pytest.mark.parametrize("estimator", [ReverseRegressor(), SemiSupervisedRegressor(random_state=0)])
+def test_semi_supervised_regressors(estimator):
     X, y = regression(120, noise=0.3)
     truth = y.copy()
     y[25:] = NAN
-    model = Conformal(ReverseRegressor(), random_state=0).fit(X, y)
+    model = Conformal(estimator, random_state=0).fit(X, y)
     lower, upper = model.predict_interval(X[25:])
     assert np.mean((lower <= truth[25:]) & (truth[25:] <= upper)) > 0.8
 
@@ -446,6 +453,15 @@ def test_several_targets_have_an_interval_each():
     both = Conformal(LinearRegression(), method="cross", random_state=0).fit(X[:39], Y[:39])
     one = Conformal(LinearRegression(), method="cross", random_state=0).fit(X[:39], Y[:39, 0])
     np.testing.assert_allclose(both.predict_interval(X).upper[:, 0], one.predict_interval(X).upper)
+
+
+def test_the_deviation_of_the_automatic_regressor_widens_intervals():
+    X, y = regression(60, noise=0.3)
+    y[40:] = NAN
+    model = Conformal(SemiSupervisedRegressor(random_state=0), random_state=0).fit(X, y)
+    assert all(fold.widths is not None for fold in model.folds_)
+    lower, upper = model.predict_interval(np.vstack([X.mean(axis=0), 20 * np.ones(3)]))
+    assert upper[1] - lower[1] > upper[0] - lower[0]
 
 
 def test_a_width_of_zero_is_no_division_by_zero():

@@ -15,7 +15,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 
-from regfactor import ReverseClassifier, ReverseRegressor
+from regfactor import (
+    ReverseClassifier,
+    ReverseRegressor,
+    SemiSupervisedClassifier,
+    SemiSupervisedRegressor,
+)
 from regfactor.losses import potentials
 from regfactor.losses.transfers import as_transfer
 from regfactor.model_selection import (
@@ -214,6 +219,33 @@ def test_a_supervised_twin_sees_rows_with_all_targets_alone():
     result = compare_with_supervised(ReverseRegressor(), X, Y, supervised=Ridge(1e-6))
     assert (result.n_labeled, result.n_unlabeled) == (40, 20)
     np.testing.assert_allclose(result.supervised, 1)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_the_automatic_classifier_is_compared_with_itself_on_labeled_rows(named):
+    X, y = moons(120, labels=24)
+    if named:
+        y = np.array([None, "down", "up"], object)[y + 1]
+    model = SemiSupervisedClassifier(random_state=0)
+    result = compare_with_supervised(model, X, y, cv=LabeledKFold(3))
+    assert (result.n_labeled, result.n_unlabeled) == (24, 96)
+    given = y[:24].tolist()
+    by_hand = cross_val_score(model, X[:24], given, cv=LabeledKFold(3))
+    np.testing.assert_allclose(result.supervised, by_hand)
+
+
+def test_the_automatic_regressor_is_compared_with_itself_on_labeled_rows():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(90, 4))
+    y = X @ [1.0, 2.0, -1.0, 0.0] + random.normal(size=90)
+    y[30:] = NAN
+    model = SemiSupervisedRegressor(random_state=0)
+    result = compare_with_supervised(model, X, y, cv=LabeledKFold(3))
+    assert (result.n_labeled, result.n_unlabeled) == (30, 60)
+    by_hand = cross_val_score(model, X[:30], y[:30], cv=LabeledKFold(3))
+    np.testing.assert_allclose(result.supervised, by_hand)
+    twin = compare_with_supervised(model, X, y, cv=LabeledKFold(3), supervised=Ridge())
+    np.testing.assert_allclose(twin.semi_supervised, result.semi_supervised)
 
 
 def test_the_marker_of_an_estimator_in_a_pipeline_is_found():
