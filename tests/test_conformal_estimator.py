@@ -566,6 +566,25 @@ def test_what_a_kind_of_estimator_cannot_do_is_an_error():
         Conformal(Ridge(), method="split", calibration_share=1.0).fit(X, X[:, 0])
 
 
+def test_a_fit_that_fails_leaves_the_last_one():
+    class Undecided(GaussianNB):
+        """Knows the classes, but not their probabilities."""
+
+        def predict_proba(self, X):
+            return np.full((len(X), len(self.classes_)), NAN)
+
+    X, y = classification(40)
+    model = Conformal(GaussianNB(), random_state=0).fit(pd.DataFrame(X, columns=["a", "b"]), y)
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match="NaN"):
+        model.set_params(estimator=Undecided()).fit(X, y)
+    model.set_params(estimator=before["estimator"])
+    assert vars(model) == before
+    model.set_params(estimator=Ridge()).fit(X, X[:, 0])
+    assert not hasattr(model, "classes_")
+    assert not hasattr(model, "feature_names_in_")
+
+
 def test_saved_and_loaded(tmp_path):
     X, y = classification(40)
     model = Conformal(ReverseClassifier(random_state=0), random_state=0).fit(X, y)

@@ -260,29 +260,31 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
             final = training.fit(rows)
             trainings = [np.setdiff1d(rows, test) for test in held_out]
             models = training.fit_folds(trainings, self.n_jobs)
-        self.estimator_ = final
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(final, name):
-                setattr(self, name, getattr(final, name))
-        self.scoring_ = self._scoring(labels)
-        if isinstance(self.scoring_, ClassScores):
-            self.classes_ = self.scoring_.classes
-        self._one_target = labels.y.ndim == 1
+        scoring = self._scoring(labels, final)
         random = check_random_state(self.random_state)
-        seeds = random.randint(MAX_SEED, size=len(models) + 1)
-        self._prediction_seed = int(seeds[-1])
-        self.folds_ = []
-        for model, test, seed in zip(models, held_out, seeds[:-1], strict=True):
+        *seeds, prediction_seed = random.randint(MAX_SEED, size=len(models) + 1).tolist()
+        folds = []
+        for model, test, seed in zip(models, held_out, seeds, strict=True):
             part = _safe_indexing(X, test)
-            self.folds_.append(self.scoring_.held_out(model, part, labels, test, int(seed)))
-        self.coverage_ = coverage_of(
-            self.scoring_,
-            self.folds_,
-            labels,
-            self.level,
-            self.why_not(),
-        )
+            folds.append(scoring.held_out(model, part, labels, test, seed))
+        # nothing is published before all is computed: a fit that fails leaves the last one
+        self.estimator_ = final
+        self.scoring_ = scoring
+        self.folds_ = folds
+        self._prediction_seed = prediction_seed
+        self._one_target = labels.y.ndim == 1
+        self._copy_attribute("n_features_in_", final)
+        self._copy_attribute("feature_names_in_", final)
+        self._copy_attribute("classes_", scoring, "classes")
+        self.coverage_ = coverage_of(scoring, folds, labels, self.level, self.why_not())
         return self
+
+    def _copy_attribute(self, name: str, source: Any, source_name: str | None = None) -> None:
+        """Set an attribute as another object has it, and remove it if that has none."""
+        self.__dict__.pop(name, None)
+        value = getattr(source, source_name or name, None)
+        if value is not None:
+            setattr(self, name, value)
 
     def predict(self, X: Any) -> Array:
         """Return the predictions of `estimator_`."""
@@ -450,12 +452,12 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
             return needed
         return share
 
-    def _scoring(self, labels: MarkedLabels) -> Any:
+    def _scoring(self, labels: MarkedLabels, final: Any) -> Any:
         """Return how held-out rows are scored, by classes or by targets."""
         if is_regressor(self.estimator):
             return ResidualScores.of(labels)
         given = encode_labels(labels.y, labels.marker).classes
-        classes = np.union1d(given, self.estimator_.classes_)
+        classes = np.union1d(given, final.classes_)
         return ClassScores(classes, self.penalty, self.n_free, self.randomized)
 
     def _checked_level(self, level: float | None) -> float:
