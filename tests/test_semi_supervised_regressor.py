@@ -199,6 +199,16 @@ def test_weights_act_as_repetition_counts():
     assert np.isfinite(weighted.transduction_).all()
 
 
+def test_weights_that_sum_to_one_are_relative():
+    X, _, few = rows_and_targets(n=50, n_labels=15)
+    weights = np.random.default_rng(6).uniform(0.5, 1.5, 50)
+    weights *= 15 / weights[~np.isnan(few)].sum()
+    counted = SemiSupervisedRegressor().fit(X, few, sample_weight=weights)
+    shares = SemiSupervisedRegressor().fit(X, few, sample_weight=weights / weights.sum())
+    np.testing.assert_allclose(shares.predict(X), counted.predict(X), atol=1e-4)
+    assert np.isfinite(shares.predict(X, return_std=True)).all()
+
+
 def test_several_targets_are_as_good_as_each_alone():
     X, y, few = rows_and_targets()
     other = np.where(np.arange(len(y)) % 4 == 0, X[:, 2] ** 2, np.nan)

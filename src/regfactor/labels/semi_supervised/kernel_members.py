@@ -171,7 +171,11 @@ class TargetColumn:
 
     @staticmethod
     def of_known(positions: Array, known: Array, counts: Array) -> TargetColumn:
-        """Return the target of rows at positions that all have it."""
+        """Return the target of rows at positions that all have it.
+
+        Weights below one on average are relative ones, as of shares that sum to one.
+        """
+        counts = counts * max(1.0, len(counts) / float(counts.sum()))
         center = float(np.average(known, weights=counts))
         deviations = known - center
         size = float(np.abs(deviations).max())

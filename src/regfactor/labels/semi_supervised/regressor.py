@@ -202,8 +202,8 @@ class SemiSupervisedRegressor(MultiOutputMixin, RegressorMixin, Estimator):
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             NaN where a target is not known; in rows of several targets single ones may be.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights act as repetition counts of rows and targets; a row of weight zero is predicted
-            as a new one.
+            Weights act as repetition counts of rows and targets, relative ones where they are below
+            one on average; a row of weight zero is predicted as a new one.
 
         Returns
         -------

@@ -14,7 +14,7 @@ size, so that rare columns stay small.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,15 +140,15 @@ class PrincipalAxes:
         )
         return PrincipalAxes(vectors[:, ::-1], np.maximum(values[::-1], 0.0))
 
-    def basis(self, power: float) -> Array:
-        """Return the directions, a column each, that factors of a power are the scores along."""
+    def sizes(self, power: float) -> Array:
+        """Return the numbers by which scores are multiplied to be factors of a power."""
         eps = SMALLEST_RATIO if power >= 0 else SMALLEST_WHITENED_RATIO
         greatest = max(float(self.variances[0]), SMALLEST_NORMAL)
         sizes = (self.variances / greatest + eps) ** (power / 2)
         mean_square = float(np.mean(self.variances * np.square(sizes)))
         if mean_square > 0:
             sizes = sizes / np.sqrt(mean_square)
-        return self.vectors * sizes
+        return sizes
 
 
 @frozen
@@ -166,6 +166,8 @@ class Representations:
     scores : NormalScores or None
     axes, rank_axes : PrincipalAxes or None
         Where some representation needs them.
+    is_wide : bool
+        Whether factors of p = 0 take the place of columns and of ranks.
     """
 
     completion: RowCompletion | None
@@ -175,6 +177,7 @@ class Representations:
     scores: NormalScores | None
     axes: PrincipalAxes | None
     rank_axes: PrincipalAxes | None
+    is_wide: bool
 
     @staticmethod
     def fit(X: Any, weights: Array, wanted: Collection[Representation]) -> Representations:
@@ -214,7 +217,7 @@ class Representations:
         axes = None
         if is_wide or any(representation.kind == FACTORS for representation in wanted):
             axes = _principal_axes(X, weights, _Standardized(mean, factor))
-        return Representations(completion, kept, mean, factor, scores, axes, rank_axes)
+        return Representations(completion, kept, mean, factor, scores, axes, rank_axes, is_wide)
 
     def of(self, X: Any, wanted: Collection[Representation]) -> dict[Representation, Array]:
         """Return the wanted representations of rows."""
@@ -223,30 +226,42 @@ class Representations:
         if self.completion is not None or np.isnan(X).any():
             X = self._completed(X)
         X = X[:, self.kept]
-        tables = {}
-        if any(not representation.of_ranks for representation in wanted):
-            tables[False] = (X - self.mean) * self.factor
-        if any(representation.of_ranks for representation in wanted) and self.scores is not None:
-            tables[True] = self.scores(X)
-        found = {}
-        for representation in wanted:
-            if representation.kind == CONSTANT:
-                found[representation] = np.zeros((len(X), 1))
-                continue
-            table = tables[representation.of_ranks]
-            basis = self.basis(representation)
-            found[representation] = table if basis is None else table @ basis
+        found: dict[Representation, Array] = {}
+        of_columns = [representation for representation in wanted if not representation.of_ranks]
+        if of_columns:
+            self._add(found, (X - self.mean) * self.factor, of_columns)
+        of_ranks = [representation for representation in wanted if representation.of_ranks]
+        if of_ranks and self.scores is not None:
+            self._add(found, self.scores(X), of_ranks)
         return found
 
-    def basis(self, representation: Representation) -> Array | None:
-        """Return the directions of factors, a column each; None for columns and ranks."""
-        axes = self.axes
-        if representation.of_ranks:
-            axes = self.rank_axes
+    def _add(
+        self,
+        found: dict[Representation, Array],
+        table: Array,
+        wanted: Sequence[Representation],
+    ) -> None:
+        """Add the representations that are made of one table, of columns or of ranks."""
+        principal = None
+        for representation in wanted:
+            axes = self._axes_of(representation)
+            if representation.kind == CONSTANT:
+                found[representation] = np.zeros((len(table), 1))
+            elif axes is None:
+                found[representation] = table
+            else:
+                if principal is None:
+                    principal = table @ axes.vectors
+                found[representation] = principal * axes.sizes(representation.power)
+
+    def _axes_of(self, representation: Representation) -> PrincipalAxes | None:
+        """Return the axes of factors; None for columns and ranks."""
         is_factors = representation.kind in (FACTORS, RANK_FACTORS)
-        if axes is None or not (is_factors or len(self.kept) > MAX_COLUMNS):
+        if not is_factors and not self.is_wide:
             return None
-        return axes.basis(representation.power)
+        if representation.of_ranks:
+            return self.rank_axes
+        return self.axes
 
     def column_shares(self, representation: Representation, relevances: Array) -> Array:
         """Return the share of each column in the squared lengths of represented rows, of sum one.
@@ -255,10 +270,11 @@ class Representations:
         """
         if representation.kind == CONSTANT:
             return np.zeros(len(self.kept))
-        basis = self.basis(representation)
+        axes = self._axes_of(representation)
         shares = relevances
-        if basis is not None:
-            shares = np.square(basis) @ relevances
+        if axes is not None:
+            sizes = axes.sizes(representation.power)
+            shares = np.square(axes.vectors) @ (np.square(sizes) * relevances)
         return shares / max(float(shares.sum()), SMALLEST_NORMAL)
 
     def _completed(self, X: Array) -> Array:
@@ -274,15 +290,15 @@ class Representations:
         X: Any,
         wanted: Collection[Representation],
     ) -> dict[Representation, Array]:
+        axes = self.axes
+        assert axes is not None
+        directions = self.factor[:, None] * axes.vectors
+        principal = X[:, self.kept] @ directions - self.mean @ directions
         found = {}
         for representation in wanted:
+            found[representation] = principal * axes.sizes(representation.power)
             if representation.kind == CONSTANT:
                 found[representation] = np.zeros((X.shape[0], 1))
-                continue
-            basis = self.basis(representation)
-            assert basis is not None
-            scaled = self.factor[:, None] * basis
-            found[representation] = X[:, self.kept] @ scaled - self.mean @ scaled
         return found
 
 
@@ -332,7 +348,7 @@ def _of_sparse(X: Any, weights: Array) -> Representations:
 
     axes = _randomized_axes(apply, adjoint, len(kept))
     means = np.divide(mean, factor, out=np.zeros(len(kept)), where=factor > 0)
-    return Representations(None, kept, means, factor, None, axes, None)
+    return Representations(None, kept, means, factor, None, axes, None, True)
 
 
 def _randomized_axes(apply: Any, adjoint: Any, width: int) -> PrincipalAxes:
