@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
-from sklearn.linear_model import LogisticRegression
+import scipy.optimize
 from sklearn.metrics.pairwise import euclidean_distances
 
 from regfactor.core.params import Array, frozen
@@ -14,7 +14,7 @@ from regfactor.labels.semi_supervised.labeled_rows import LabeledRows
 from regfactor.labels.semi_supervised.member import ClassMember, ClassModel, FittedMember
 
 MAX_STEPS = 200
-STEP_TOL = 1e-3
+GRADIENT_TOL = 1e-3  # largest entry of the gradient of the mean loss
 KERNEL_NOISE = 0.1
 
 
@@ -51,26 +51,71 @@ class LogisticMember(ClassMember):
         if labeled_rows.shape[1] > labeled_rows.shape[0]:
             basis, triangle = scipy.linalg.qr(labeled_rows.T, mode="economic")
             coordinates = triangle.T
-        models = [logistic_model(coordinates, data, in_use) for in_use in data.in_use]
-        energies = np.array([model.energies(coordinates) for model in models])
-        model = models[0]
+        fits = LogisticFits.of(coordinates, data).minimum()
+        energies = coordinates @ fits[:, :-1] + fits[:, -1:]
+        coefficients = fits[0, :-1]
         if basis is not None:
-            model = LinearEnergies(basis @ model.coefficients, model.intercepts)
+            coefficients = basis @ coefficients
+        model = LinearEnergies(coefficients, fits[0, -1])
         return self._fitted(model, model.energies(data.rows), data.held_out(energies))
 
 
-def logistic_model(coordinates: Array, data: LabeledRows, in_use: Array) -> LinearEnergies:
-    """Return logistic regression on the labels in use, a row for each class of a label."""
-    rows, codes = np.nonzero(data.label_shares * in_use[:, None])
-    weights = data.label_shares[rows, codes] * data.label_weights[rows]
-    machine = LogisticRegression(max_iter=MAX_STEPS, tol=STEP_TOL)
-    machine.fit(coordinates[rows], codes, sample_weight=weights)
-    coefficients = machine.coef_.T
-    intercepts = machine.intercept_
-    if data.n_classes == 2:
-        coefficients = np.column_stack([np.zeros(len(coefficients)), coefficients])
-        intercepts = np.append(0.0, intercepts)
-    return LinearEnergies(coefficients, intercepts)
+@frozen
+class LogisticFits:
+    """The losses of all fits, as one function of their coefficients; the last row is intercepts.
+
+    Attributes
+    ----------
+    rows : array of shape (n_labeled, n_columns + 1)
+        Labeled rows and a column of ones.
+    shares : array of shape (n_labeled, n_classes)
+    weights : array of shape (n_fits, n_labeled, 1)
+        Weights of the labels, zero where a fit does not use them.
+    ridge : float
+    """
+
+    rows: Array
+    shares: Array
+    weights: Array
+    ridge: float
+
+    @staticmethod
+    def of(coordinates: Array, data: LabeledRows) -> LogisticFits:
+        """Return the losses of the fits with all labels and without each fold."""
+        rows = np.column_stack([coordinates, np.ones(len(coordinates))])
+        weights = (data.in_use * data.label_weights)[:, :, None]
+        # the ridge of a difference w of two vectors w/2 and -w/2 is |w|^2/2
+        ridge = 2.0 if data.n_classes == 2 else 1.0
+        return LogisticFits(rows, data.label_shares, weights, ridge)
+
+    def loss_and_gradient(self, flat: Array) -> tuple[float, Array]:
+        """Return the sum of the losses, and its gradient, at coefficients in one vector."""
+        n_fits = len(self.weights)
+        coefficients = flat.reshape(n_fits, self.rows.shape[1], -1)
+        logs = self.rows @ coefficients
+        logs -= logs.max(axis=2, keepdims=True)
+        shares = np.exp(logs)
+        sums = shares.sum(axis=2, keepdims=True)
+        loss = float(np.sum(self.weights * (np.log(sums) - (self.shares * logs).sum(2)[..., None])))
+        shares /= sums
+        gradient = self.rows.T @ (self.weights * (shares - self.shares))
+        penalized = coefficients[:, :-1]
+        gradient[:, :-1] += self.ridge * penalized
+        loss += 0.5 * self.ridge * float(np.vdot(penalized, penalized))
+        return loss, gradient.ravel()
+
+    def minimum(self) -> Array:
+        """Return the coefficients of all fits, (n_fits, n_columns + 1, n_classes)."""
+        shape = (len(self.weights), self.rows.shape[1], self.shares.shape[1])
+        found = scipy.optimize.minimize(
+            self.loss_and_gradient,
+            np.zeros(int(np.prod(shape))),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": MAX_STEPS, "gtol": GRADIENT_TOL * float(self.weights[0].sum())},
+        )
+        coefficients: Array = found.x.reshape(shape)
+        return coefficients
 
 
 @frozen
