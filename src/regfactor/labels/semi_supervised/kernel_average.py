@@ -17,7 +17,7 @@ import numpy as np
 from regfactor.core.params import Array, frozen
 from regfactor.labels.semi_supervised.kernel_members import (
     TEMPERING,
-    FittedKernelMember,
+    FittedEvidenceMember,
     KernelFit,
     TargetColumn,
 )
@@ -45,7 +45,7 @@ class KernelAverage:
 
     @staticmethod
     def of(
-        members: Sequence[FittedKernelMember], target: int, column: TargetColumn
+        members: Sequence[FittedEvidenceMember], target: int, column: TargetColumn
     ) -> KernelAverage:
         """Return the average of fitted members for one of their targets."""
         representations = [member.design.representation for member in members]

@@ -293,7 +293,7 @@ class KernelFit:
 
 
 @frozen
-class FittedKernelMember:
+class FittedEvidenceMember:
     """A member with a fit for each target."""
 
     design: KernelDesign
@@ -301,7 +301,7 @@ class FittedKernelMember:
 
 
 @frozen
-class KernelMember:
+class EvidenceMember:
     """A kernel on a representation, and the rows that it is fitted to.
 
     With `n_draws`, parameters are drawn around the mode where the targets choose relevances.
@@ -318,9 +318,9 @@ class KernelMember:
         """The name by which weights and scores are reported."""
         return self.design.name
 
-    def fit(self) -> FittedKernelMember:
+    def fit(self) -> FittedEvidenceMember:
         """Return the posterior and the evidence for each target."""
-        return FittedKernelMember(self.design, [self._fit(column) for column in self.columns])
+        return FittedEvidenceMember(self.design, [self._fit(column) for column in self.columns])
 
     def _fit(self, column: TargetColumn) -> KernelFit:
         rows = self.table.target_rows(column, self.design.representation)

@@ -17,8 +17,8 @@ from regfactor.labels.semi_supervised.kernel_average import (
 )
 from regfactor.labels.semi_supervised.kernel_members import (
     TEMPERING,
-    FittedKernelMember,
-    KernelMember,
+    EvidenceMember,
+    FittedEvidenceMember,
     RepresentedTable,
     TargetColumn,
 )
@@ -35,7 +35,7 @@ from regfactor.labels.semi_supervised.representations import (
 from regfactor.problems.pool import Pool
 
 PRIOR_ROWS = 4.0  # rows that agree with the deviations, next to those that calibrate them
-FittedRegressor = FittedKernelMember | FittedOutsideMember
+FittedRegressor = FittedEvidenceMember | FittedOutsideMember
 
 
 @frozen
@@ -47,7 +47,7 @@ class RegressionPool(Pool[FittedRegressor]):
 
     def loss(self, fitted: Sequence[FittedRegressor]) -> float:
         """Return minus the log evidence of the kernels that have been fitted."""
-        kernels = [member for member in fitted if isinstance(member, FittedKernelMember)]
+        kernels = [member for member in fitted if isinstance(member, FittedEvidenceMember)]
         if not kernels:
             return 0.0
         averages = kernel_averages(kernels, self.columns)
@@ -55,7 +55,7 @@ class RegressionPool(Pool[FittedRegressor]):
 
 
 def kernel_averages(
-    kernels: Sequence[FittedKernelMember],
+    kernels: Sequence[FittedEvidenceMember],
     columns: list[TargetColumn],
 ) -> list[KernelAverage]:
     """Return the average of kernels for each target."""
@@ -63,7 +63,7 @@ def kernel_averages(
 
 
 @frozen
-class HeldOut:
+class HeldOutTargets:
     """Targets as predicted without them, in units of their deviation."""
 
     residuals: Array
@@ -71,10 +71,10 @@ class HeldOut:
     weights: Array
 
     @staticmethod
-    def of(column: TargetColumn, mean: Array, variance: Array) -> HeldOut:
+    def of(column: TargetColumn, mean: Array, variance: Array) -> HeldOutTargets:
         """Return the residuals of a target from its predictions."""
         deviations = np.sqrt(np.maximum(variance, SMALLEST_ERROR))
-        return HeldOut(column.values - mean, deviations, column.weights)
+        return HeldOutTargets(column.values - mean, deviations, column.weights)
 
     @property
     def scores(self) -> Array:
@@ -106,7 +106,7 @@ class TargetModel:
         Of the kernels together, where there are some, then of each regressor.
     errors : array of the same shape
         Mean squared errors of targets that they were not given.
-    held_out : HeldOut
+    held_out : HeldOutTargets
     """
 
     column: TargetColumn
@@ -114,7 +114,7 @@ class TargetModel:
     regressors: list[Any]
     weights: Array
     errors: Array
-    held_out: HeldOut
+    held_out: HeldOutTargets
 
     @property
     def used_representations(self) -> list[Representation]:
@@ -167,7 +167,7 @@ def target_model(
     column = pool.columns[target]
     if average is not None and not outside:
         mean, variance = average.left_out
-        held_out = HeldOut.of(column, mean, variance)
+        held_out = HeldOutTargets.of(column, mean, variance)
         weights = np.ones(1)
         return TargetModel(column, average.kept(), [], weights, weights, held_out)
     means = []
@@ -189,7 +189,7 @@ def target_model(
         [fit.regressor for fit in outside],
         weights,
         errors,
-        HeldOut.of(column, mean, variance),
+        HeldOutTargets.of(column, mean, variance),
     )
 
 
@@ -198,13 +198,13 @@ def _held_out_by_kernels(pool: RegressionPool, target: int) -> Array:
     column = pool.columns[target]
     folds = folds_of(column)
     predicted = np.zeros(len(folds))
-    designs = [member.design for member in pool.members if isinstance(member, KernelMember)]
+    designs = [member.design for member in pool.members if isinstance(member, EvidenceMember)]
     for fold in range(folds.max() + 1):
         test = folds == fold
         if test.all():
             continue
         part = column.part(np.flatnonzero(~test))
-        fitted = [KernelMember(design, pool.table, [part]).fit() for design in designs]
+        fitted = [EvidenceMember(design, pool.table, [part]).fit() for design in designs]
         kernels = KernelAverage.of(fitted, 0, part).kept()
         positions = column.positions[test]
         rows = pool.table.table[positions]

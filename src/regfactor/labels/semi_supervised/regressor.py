@@ -29,9 +29,9 @@ from regfactor.fitting.targets import Targets
 from regfactor.labels.semi_supervised.kernel_average import WeightedKernels
 from regfactor.labels.semi_supervised.kernel_members import (
     DESIGNS,
-    FittedKernelMember,
+    EvidenceMember,
+    FittedEvidenceMember,
     KernelDesign,
-    KernelMember,
     RepresentedTable,
     TargetColumn,
     designs_for,
@@ -251,7 +251,7 @@ class SemiSupervisedRegressor(MultiOutputMixin, RegressorMixin, Estimator):
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         members: list[Any] = []
         for design in designs:
-            members.append(KernelMember(design, table, columns, self.n_draws, seed))
+            members.append(EvidenceMember(design, table, columns, self.n_draws, seed))
         for name, regressor in regressors:
             members.append(OutsideMember(name, regressor, table, columns))
         return RegressionPool(members, table, columns)
@@ -280,7 +280,7 @@ class SemiSupervisedRegressor(MultiOutputMixin, RegressorMixin, Estimator):
         run: Run,
     ) -> Solution[Any]:
         pool = choice.problem
-        kernels = [member for member in solution.point if isinstance(member, FittedKernelMember)]
+        kernels = [member for member in solution.point if isinstance(member, FittedEvidenceMember)]
         outside = [member for member in solution.point if isinstance(member, FittedOutsideMember)]
         averages: list[Any] = [None] * len(pool.columns)
         if kernels:
@@ -303,7 +303,7 @@ class SemiSupervisedRegressor(MultiOutputMixin, RegressorMixin, Estimator):
 
     def _publish_members(
         self,
-        kernels: Sequence[FittedKernelMember],
+        kernels: Sequence[FittedEvidenceMember],
         outside: Sequence[FittedOutsideMember],
         averages: Sequence[Any],
         models: Sequence[TargetModel],
