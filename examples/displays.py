@@ -54,7 +54,9 @@ def statements(ax: Any, rng: np.random.Generator) -> None:
     heavy = region(X[:, 0] > 3, {"dog": 0.95}, name="the heavy")
     winged = region(X[:, 1] > 3, {"owl": 0.6}, name="the winged")
     stated = [class_balance({"cat": 0.5, "dog": 0.3, "owl": 0.2}), heavy, winged]
-    plots.ConstraintDisplay.from_estimator(ExpectationSVC(stated).fit(X, np.full(240, None)), ax=ax)
+    plots.ConstraintDisplay.from_estimator(
+        ExpectationSVC(stated, C=None).fit(X, np.full(240, None)), ax=ax
+    )
 
 
 def views(ax: Any, rng: np.random.Generator) -> None:

@@ -102,7 +102,7 @@ def accuracies(
     for c in (0, 1):
         seen[rng.permutation(np.flatnonzero(y == c))[:count]] = c
     free = seen < 0
-    both = ExpectationSVC(given, C_unlabeled=1.0).fit(X, seen).transduction_[free]
+    both = ExpectationSVC(given, C=None, C_unlabeled=1.0).fit(X, seen).transduction_[free]
     if not count:
         return float((both == y[free]).mean()), float("nan")
     alone = LogisticRegression(C=10.0).fit(X[~free], y[~free]).predict(X[free])
@@ -120,7 +120,7 @@ def example() -> tuple[str, Any]:
     ).mean(axis=1)
     vote = float((KeywordVote(given).fit(X, np.full(len(y), -1)).transduction_ == y).mean())
     covered = float(np.mean(sum(c.features(X) for c in given) > 0))
-    model = ExpectationSVC(given, C_unlabeled=1.0).fit(X, np.full(len(y), -1))
+    model = ExpectationSVC(given, C=None, C_unlabeled=1.0).fit(X, np.full(len(y), -1))
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
     at = np.arange(len(COUNTS))

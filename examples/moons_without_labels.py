@@ -48,7 +48,7 @@ def accuracies(seed: int) -> tuple[float, float, float]:
     """Return accuracies: four statements, two labels by SVC, two labels by LabelSpreading."""
     X, y = make_moons(200, noise=0.1, random_state=seed)
     seen = np.full(200, -1)
-    stated = ExpectationSVC(statements(X, y), kernel="rbf").fit(X, seen).transduction_
+    stated = ExpectationSVC(statements(X, y), C=None, kernel="rbf").fit(X, seen).transduction_
     rng = np.random.default_rng(seed)
     some = np.array([rng.choice(np.flatnonzero(y == c)) for c in (0, 1)])
     seen[some] = y[some]
@@ -62,7 +62,7 @@ def example() -> tuple[str, Any]:
     import matplotlib.pyplot as plt
 
     X, y = make_moons(200, noise=0.1, random_state=SHOWN)
-    model = ExpectationSVC(statements(X, y), kernel="rbf").fit(X, np.full(200, -1))
+    model = ExpectationSVC(statements(X, y), C=None, kernel="rbf").fit(X, np.full(200, -1))
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
     grid = np.stack(np.meshgrid(np.linspace(-1.6, 2.6, 120), np.linspace(-1.1, 1.6, 90)), axis=-1)
     f = model.decision_function(grid.reshape(-1, 2)).reshape(grid.shape[:2])

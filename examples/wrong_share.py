@@ -42,7 +42,7 @@ def draw(apart: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def accuracy(apart: float, share: float, seed: int) -> float:
     """Return the accuracy on rows without a label, with a stated share of the second kind."""
     X, y, seen = draw(apart, seed)
-    model = ExpectationSVC(class_balance({0: 1 - share, 1: share})).fit(X, seen)
+    model = ExpectationSVC(class_balance({0: 1 - share, 1: share}), C=None).fit(X, seen)
     return float((model.transduction_ == y)[seen < 0].mean())
 
 
@@ -58,7 +58,7 @@ def example() -> tuple[str, Any]:
         axes[0].plot(STATED, found, color=f"C{place}", alpha=0.2)
         axes[0].plot(STATED, found.mean(axis=1), "o-", color=f"C{place}", label=name)
         X, _, seen = draw(apart, 0)
-        model = ExpectationSVC(class_balance({0: 1 - TRUE, 1: TRUE}))
+        model = ExpectationSVC(class_balance({0: 1 - TRUE, 1: TRUE}), C=None)
         result = constraint_sensitivity(model, X, seen, shifts)
         moved = np.array(sorted([(TRUE, 0.0), *((1 - s.tried, s.moved) for s in result.shifts)]))
         axes[1].plot(*moved.T, "o-", color=f"C{place}", label=name)
@@ -68,7 +68,9 @@ def example() -> tuple[str, Any]:
             f"stated.\n  constraint_sensitivity, no label needed: {result.verdict}"
         )
     X, y, seen = draw(TABLES["groups that overlap"], 0)
-    models = {r: ExpectationSVC(class_balance({0: 1 - r, 1: r})).fit(X, seen) for r in (TRUE, 0.6)}
+    models = {
+        r: ExpectationSVC(class_balance({0: 1 - r, 1: r}), C=None).fit(X, seen) for r in (TRUE, 0.6)
+    }
     for r, model in models.items():
         f = model.decision_function(X)
         axes[2].hist(

@@ -110,7 +110,7 @@ def ours(kernel: str, stated: bool = True, annealing: bool = True) -> Predict:
     def predict(draw: Draw, seen: np.ndarray) -> np.ndarray:
         given = [class_balance(shares(draw))] if stated else []
         return (
-            ExpectationSVC(given, kernel=kernel, annealing=annealing)
+            ExpectationSVC(given, None, kernel=kernel, annealing=annealing)
             .fit(draw.X, seen)
             .transduction_
         )
@@ -123,7 +123,7 @@ def by_words(rough: bool) -> Predict:
 
     def predict(draw: Draw, seen: np.ndarray) -> np.ndarray:
         return (
-            ExpectationSVC(word_statements(draw, rough), C_unlabeled=1.0)
+            ExpectationSVC(word_statements(draw, rough), None, C_unlabeled=1.0)
             .fit(draw.X, seen)
             .transduction_
         )

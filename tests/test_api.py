@@ -113,7 +113,7 @@ CONSTRUCTORS = {
     },
     "ExpectationSVC": {
         "constraints": (),
-        "C": None,
+        "C": "auto",
         "C_unlabeled": "auto",
         "loss": "squared_hinge",
         "kernel": "linear",

@@ -14,13 +14,15 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from catalogue import rng
+from catalogue import FOLDS, rng
 from regfactor import datasets
+from regfactor.comparisons.least_squares_svm import LeastSquaresSVM
 from regfactor.constraints import class_balance, expectation, labeled_feature, region
 from regfactor.core.loop import Status
 from regfactor.datasets import DatasetNotFound
 from regfactor.kernels import Gaussian
 from regfactor.labels.expectation.estimator import ExpectationSVC
+from regfactor.labels.expectation.label_weight import WEIGHTS, select_label_weight
 from regfactor.losses import SmoothedHinge
 from regfactor.model_selection import LabeledKFold
 
@@ -38,6 +40,7 @@ REGIONS = (
         ExpectationSVC(loss="logistic", match_balance=True, unlabeled=float("nan")),
         ExpectationSVC(kernel="rbf", gamma=0.1, unlabeled=float("nan")),
     ],
+    expected_failed_checks=lambda estimator: FOLDS,
 )
 def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
@@ -159,7 +162,7 @@ def test_a_weight_stands_for_equal_rows(kernel, k):
     X, _, seen = groups(n=60, k=k)
     weights = rng(1).integers(0, 4, 60) + (seen >= 0)
     given = [class_balance(dict.fromkeys(range(k), 1 / k)), region(lambda t: t[:, 0] > 2, {0: 0.8})]
-    model = ExpectationSVC(given, kernel=kernel, gamma=0.1, tol=1e-9)
+    model = ExpectationSVC(given, C=0.5, kernel=kernel, gamma=0.1, tol=1e-9)
     a = clone(model).fit(X, seen, weights)
     b = clone(model).fit(np.repeat(X, weights, axis=0), np.repeat(seen, weights))
     np.testing.assert_allclose(a.decision_function(X), b.decision_function(X), atol=2e-2)
@@ -325,7 +328,7 @@ def test_it_is_tuned_like_any_other():
     ("parameters", "message"),
     [
         ({"C": 0.0}, "'C' parameter"),
-        ({"C_unlabeled": 0.0}, "C must be"),
+        ({"C": None, "C_unlabeled": 0.0}, "C must be"),
         ({"C_unlabeled": -1.0}, "'C_unlabeled' parameter"),
         ({"C_unlabeled": "much"}, "'C_unlabeled' parameter"),
         ({"penalty": np.inf}, "'penalty' parameter"),
@@ -446,3 +449,53 @@ def test_g241c_from_a_balance(labels):
             np.mean(model.transduction_[split.unlabeled] != table.target[split.unlabeled])
         )
     assert len(errors) == 12 and np.mean(errors) <= 0.145
+
+
+# --- the weight of labels ---------------------------------------------------------------------------------------------
+
+
+def test_the_weight_of_labels_is_chosen_by_exact_leave_one_out():
+    """By machines that are fitted again without each label."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(24, 5))
+    codes = np.digitize(X[:, 0] + random.normal(size=24), [-0.5, 0.5])
+    right = {}
+    for C in WEIGHTS:
+        found = []
+        for i in range(24):
+            kept = np.arange(24) != i
+            values = []
+            for c in range(3):
+                y = np.where(codes[kept] == c, 1.0, -1.0)
+                machine = LeastSquaresSVM(1 / (2 * C), kernel="linear").fit(X[kept], y)
+                values.append(machine.predict(X[i : i + 1])[0])
+            found.append(int(np.argmax(values)))
+        right[C] = int(np.sum(np.array(found) == codes))
+    best = max(WEIGHTS, key=lambda C: (right[C], C))
+    assert select_label_weight(X, codes, np.ones(24), 3) == best
+    assert select_label_weight(scipy.sparse.csr_array(X + 3), codes, np.ones(24), 3) == best
+
+
+def test_many_labels_are_followed_by_default():
+    """All rows counting alike, a hundred clean labels are outvoted by the rows without."""
+    errors = {"auto": [], None: []}
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        X = random.normal(size=(400, 6)) * [5.0, 4.0, 1.0, 1.0, 1.0, 1.0]
+        y = np.digitize(X[:, 2] + X[:, 3], [-0.8, 0.8])
+        seen = np.where(np.arange(400) < 100, y, -1)
+        for C, found in errors.items():
+            model = ExpectationSVC(C=C).fit(X, seen)
+            found.append(np.mean(model.transduction_[100:] != y[100:]))
+    assert np.mean(errors["auto"]) < np.mean(errors[None])
+
+
+def test_without_labels_the_weight_of_labels_does_not_matter():
+    random = np.random.default_rng(1)
+    X = random.normal(size=(60, 2)) + 2 * (np.arange(60) % 2)[:, None]
+    stated = class_balance({0: 0.5, 1: 0.5})
+    where = region(lambda X: X[:, 0] > 2, {1: 1.0})
+    none = np.full(60, -1)
+    one = ExpectationSVC([stated, where]).fit(X, none).decision_function(X)
+    two = ExpectationSVC([stated, where], C=None).fit(X, none).decision_function(X)
+    np.testing.assert_allclose(one, two)

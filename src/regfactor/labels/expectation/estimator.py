@@ -10,7 +10,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.loop import Solution
-from regfactor.core.params import Array, frozen
+from regfactor.core.params import Array, frozen, is_option
 from regfactor.fitting.base import Choice, Estimator, Run
 from regfactor.fitting.inputs import validated, weights_of_all_rows
 from regfactor.fitting.labels import Labels, labels_of_rows, most_likely
@@ -31,6 +31,7 @@ from regfactor.labels.expectation.inputs import (
     label_shares,
 )
 from regfactor.labels.expectation.kernel_features import Features
+from regfactor.labels.expectation.label_weight import select_label_weight
 from regfactor.labels.expectation.problem import (
     Expectation,
     ExpectationPoint,
@@ -43,6 +44,7 @@ from regfactor.losses import as_loss
 from regfactor.solvers.base import solve_within
 
 AUTO_C_UNLABELED = 0.05  # for a kernel whose diagonal has mean one
+MIN_LABELS = 2  # with fewer none can be left out
 
 
 @frozen
@@ -85,8 +87,10 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         Made by `regfactor.constraints`. With none, the balance of classes is that of the labels,
         (n_c + 1)/(n + k) for each of k classes, with tolerance 0.1. A wrong share is the main risk:
         see `model_selection.constraint_sensitivity`.
-    C : float, optional
-        Weight of labeled rows; None is C_unlabeled, by which all rows count alike.
+    C : float, "auto" or None, default="auto"
+        Weight of labeled rows. "auto" is the one of 1, 3, 10 and 30, at least C_unlabeled, under
+        which a least squares machine predicts most labels when each is left out, exactly; the
+        largest of equals. None is C_unlabeled, by which all rows count alike.
     C_unlabeled : float or "auto", default="auto"
         C', weight of unlabeled rows; "auto" is 0.05, and 0 leaves a support vector machine on the
         labeled rows.
@@ -172,7 +176,7 @@ class ExpectationSVC(ClassifierMixin, Estimator):
 
     _parameter_constraints = {
         **RUN_CONSTRAINTS,
-        "C": [FINITE_POSITIVE, None],
+        "C": [FINITE_POSITIVE, AUTO, None],
         "C_unlabeled": [FINITE_NON_NEGATIVE, AUTO],
         "penalty": [FINITE_POSITIVE],
         "match_balance": ["boolean"],
@@ -184,7 +188,7 @@ class ExpectationSVC(ClassifierMixin, Estimator):
     def __init__(
         self,
         constraints: Any = (),
-        C: float | None = None,
+        C: float | str | None = "auto",
         C_unlabeled: Any = "auto",
         loss: Any = "squared_hinge",
         kernel: Any = "linear",
@@ -280,11 +284,13 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         C_unlabeled = self.C_unlabeled
         if isinstance(C_unlabeled, str):
             C_unlabeled = AUTO_C_UNLABELED
-        C = C_unlabeled if self.C is None else self.C
-        if C == 0:
+        if self.C is None and C_unlabeled == 0:
             raise ValueError("C must be > 0 where C_unlabeled is 0; None takes C_unlabeled.")
         X, mean = inputs.features.scaled()
         classes = inputs.labels.classes
+        C = C_unlabeled if self.C is None else self.C
+        if is_option(C, "auto"):
+            C = self._label_weight(X, inputs, C_unlabeled)
         problem = Expectation(
             X,
             mean,
@@ -298,6 +304,17 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         )
         check_symmetry(problem, classes, inputs.stated.constraints)
         return problem
+
+    def _label_weight(self, X: Any, inputs: ExpectationInputs, C_unlabeled: float) -> float:
+        """Return the C that labels choose, at least that of unlabeled rows."""
+        codes = inputs.labels.codes[inputs.counted]
+        labeled = np.flatnonzero(codes >= 0)
+        if len(labeled) < MIN_LABELS:
+            return max(C_unlabeled, AUTO_C_UNLABELED)
+        weights = inputs.weights[inputs.counted][labeled]
+        n_classes = len(inputs.labels.classes)
+        found = select_label_weight(X[labeled], codes[labeled], weights, n_classes)
+        return max(found, C_unlabeled)
 
     def _solve(
         self,
