@@ -109,14 +109,6 @@ class ClassInputs:
     # of the rows in T_l and T_u; None where all are one
     masses: Array | None = None
 
-    def without(self, held: Array, unlabeled_weight: float | str) -> ClassInputs:
-        """Return the same rows, with the labels of some of them unknown."""
-        codes = self.labels.codes.copy()
-        codes[held] = FREE
-        labels = Labels(self.labels.classes, codes)
-        balance = Balance.of(codes, self.masses, unlabeled_weight)
-        return replace(self, labels=labels, balance=balance)
-
 
 class ReverseClassifier(ClassifierMixin, Estimator):
     r"""min over m of sum_L w_i D(x_i || m_{y_i}) / T_l + mu sum_U w_i min_j D(x_i || m_j) / T_u.
@@ -482,7 +474,13 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         order = []
         for fold in range(folds.max() + 1):
             held = used[folds == fold]
-            hidden = inputs.without(held, self.unlabeled_weight)
+            known = codes.copy()
+            known[held] = FREE
+            hidden = replace(
+                inputs,
+                labels=Labels(inputs.labels.classes, known),
+                balance=Balance.of(known, inputs.masses, self.unlabeled_weight),
+            )
             problem = self._state(hidden)
             point = self._solve_hard(problem, quiet).point
             if self.assignment == "soft":
