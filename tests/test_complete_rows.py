@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+import scipy.linalg
 
-from regfactor.fitting.complete_rows import RowCompletion
+from regfactor.fitting.complete_rows import RowCompletion, _first_loadings
 
 
 def low_rank(n=80, d=8, rank=2, noise=0.0, seed=0):
@@ -49,6 +50,30 @@ def test_units_of_columns_do_not_matter():
     np.testing.assert_allclose(
         completed(table * units + shift), completed(table) * units + shift, rtol=1e-6, atol=1e-9
     )
+
+
+def test_many_columns_need_no_square_matrix_of_them(monkeypatch):
+    eigh = scipy.linalg.eigh
+    sizes = []
+
+    def measured(matrix, **options):
+        sizes.append(len(matrix))
+        return eigh(matrix, **options)
+
+    monkeypatch.setattr(scipy.linalg, "eigh", measured)
+    X = low_rank(n=40, d=300, noise=0.05)
+    table = with_gaps(X)
+    filled = completed(table)
+    assert max(sizes) == 40
+    gaps = np.isnan(table)
+    assert np.square(filled - X)[gaps].mean() < 0.05 * np.square(X)[gaps].mean()
+    # the loadings are those of the covariance
+    rows = np.random.default_rng(0).normal(size=(6, 9))
+    weights = np.arange(1.0, 7.0)
+    loadings = _first_loadings(rows, weights, 3)
+    values, vectors = np.linalg.eigh((rows.T * weights) @ rows / weights.sum())
+    expected = vectors[:, -3:] * values[-3:] @ vectors[:, -3:].T
+    np.testing.assert_allclose(loadings @ loadings.T, expected, atol=1e-12)
 
 
 def test_weights_act_as_repetition_counts():

@@ -108,7 +108,12 @@ class RowCompletion:
 
 def _first_loadings(scaled: Array, weights: Array, rank: int) -> Array:
     """Return the principal directions of rows whose missing entries are at the mean."""
-    covariance = (scaled * weights[:, None]).T @ scaled / weights.sum()
-    width = len(covariance)
-    values, vectors = scipy.linalg.eigh(covariance, subset_by_index=[width - rank, width - 1])
+    rows = scaled * np.sqrt(weights / weights.sum())[:, None]
+    # the smaller of both products has all eigenvalues that are not zero
+    is_wide = rows.shape[1] > rows.shape[0]
+    product = rows @ rows.T if is_wide else rows.T @ rows
+    size = len(product)
+    values, vectors = scipy.linalg.eigh(product, subset_by_index=[size - rank, size - 1])
+    if is_wide:
+        return rows.T @ vectors
     return vectors * np.sqrt(np.maximum(values, 0.0))
