@@ -21,18 +21,32 @@ class ClassifierEnergies(ClassModel):
 
     takes_given_rows = True
 
+    name: str
     classifier: Any
-    n_classes: int
+    classes: Array
 
     def energies(self, rows: Any) -> Array:
-        """Return an energy for each row and class."""
+        """Return an energy for each row and class; a class it was not given has the smallest."""
         if hasattr(self.classifier, "predict_proba"):
-            found = np.asarray(self.classifier.predict_proba(rows))
-            return np.log(np.maximum(found, SMALLEST_PROBABILITY))
+            found = np.asarray(self.classifier.predict_proba(rows), dtype=np.float64)
+            shares = self._of_all_classes(found, np.zeros((len(found), 1)))
+            return np.log(np.maximum(shares, SMALLEST_PROBABILITY))
         found = np.asarray(self.classifier.decision_function(rows), dtype=np.float64)
         if found.ndim == 1:
-            return np.column_stack([np.zeros(len(found)), found])
-        return found
+            found = np.column_stack([np.zeros(len(found)), found])
+        return self._of_all_classes(found, found.min(axis=1, keepdims=True))
+
+    def _of_all_classes(self, found: Array, others: Array) -> Array:
+        """Return numbers of the classifier's classes in the order of all, `others` elsewhere."""
+        columns = [self.classes.tolist().index(label) for label in self.classifier.classes_]
+        if found.shape[1] != len(columns) or not np.isfinite(found).all():
+            raise ValueError(
+                f"The member {self.name!r} must return a finite number for each of its "
+                f"{len(columns)} classes; change its parameters, or leave it out."
+            )
+        energies = np.repeat(others, len(self.classes), axis=1)
+        energies[:, columns] = found
+        return energies
 
 
 @frozen
@@ -62,10 +76,16 @@ class ClassifierMember(ClassMember):
         """Return the classifier fitted to all labels, and without each fold of them."""
         data = self.data
         labeled_rows = self.given_rows[data.labeled]
-        models = [self._model(labeled_rows, data, in_use) for in_use in data.in_use]
-        energies = np.array([model.energies(labeled_rows) for model in models])
-        model = models[0]
-        return self._fitted(model, model.energies(self.given_rows), data.held_out(energies))
+        try:
+            models = [self._model(labeled_rows, data, in_use) for in_use in data.in_use]
+            of_labels = np.array([model.energies(labeled_rows) for model in models])
+            energies = models[0].energies(self.given_rows)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"The member {self.name!r} failed ({len(data.labeled)} labeled rows, fewer in "
+                f"folds): {error}"
+            ) from error
+        return self._fitted(models[0], energies, data.held_out(of_labels))
 
     def _model(self, labeled_rows: Any, data: LabeledRows, in_use: Array) -> ClassifierEnergies:
         machine = clone(self.classifier)
@@ -77,9 +97,5 @@ class ClassifierMember(ClassMember):
             rows = np.flatnonzero(in_use)
             codes = data.label_shares[rows].argmax(axis=1)
             options = {}
-        try:
-            machine.fit(labeled_rows[rows], self.classes[codes], **options)
-        except (TypeError, ValueError) as error:
-            error.add_note(f"This is the member {self.name!r}, fitted to {len(rows)} labeled rows.")
-            raise
-        return ClassifierEnergies(machine, data.n_classes)
+        machine.fit(labeled_rows[rows], self.classes[codes], **options)
+        return ClassifierEnergies(self.name, machine, self.classes)
