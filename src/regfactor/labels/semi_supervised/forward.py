@@ -16,6 +16,7 @@ from regfactor.labels.semi_supervised.member import ClassMember, ClassModel, Fit
 MAX_STEPS = 200
 GRADIENT_TOL = 1e-3  # largest entry of the gradient of the mean loss
 KERNEL_NOISE = 0.1
+SMALLEST_LABEL_WEIGHT = 1e-12  # of a label in the kernel model; smaller ones have no effect
 
 
 @frozen
@@ -148,7 +149,8 @@ class KernelMember(ClassMember):
         width = self.relative_width * float(np.mean(np.square(data.rows).sum(axis=1)))
         labeled_rows = data.rows[data.labeled]
         gram = gaussian_gram(labeled_rows, labeled_rows, width)
-        gram[np.diag_indices_from(gram)] += KERNEL_NOISE / data.label_weights
+        weights = np.maximum(data.label_weights, SMALLEST_LABEL_WEIGHT)
+        gram[np.diag_indices_from(gram)] += KERNEL_NOISE / weights
         inverse = scipy.linalg.inv(gram)
         targets = data.label_shares - 1.0 / data.n_classes
         dual = inverse @ targets

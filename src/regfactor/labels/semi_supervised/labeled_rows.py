@@ -69,7 +69,8 @@ class LabeledRows:
 
         Labels of one class are thus in different folds as far as possible, and where each class has
         few, a fold holds out labels of some classes only: every fit has nearly all labels. A class
-        with a single label keeps it in every fit.
+        with a single label keeps it in every fit; of a class that soft labels of one fold alone
+        give a share to, the first of them is kept.
         """
         codes = self.label_shares.argmax(axis=1)
         is_held_out = np.bincount(codes, minlength=self.n_classes)[codes] > 1
@@ -77,6 +78,10 @@ class LabeledRows:
         order = order[is_held_out[order]]
         folds = np.full(len(codes), NEVER_HELD_OUT)
         folds[order] = np.arange(len(order)) % self.n_folds
+        for shares in self.label_shares.T:
+            sharing = np.flatnonzero(shares)
+            if np.ptp(folds[sharing]) == 0:
+                folds[sharing[0]] = NEVER_HELD_OUT
         return folds
 
     @cached_property
