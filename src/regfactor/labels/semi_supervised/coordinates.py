@@ -16,6 +16,7 @@ from regfactor.fitting.complete_rows import RowCompletion
 CONSTANT = 1e-12  # deviation of a column, relative to its size, up to which it is constant
 MAX_COLUMNS = 5000  # of dense tables; wider ones and sparse ones are given by principal directions
 MAX_DIRECTIONS = 200
+LARGEST_COORDINATE = 1e100  # of new rows far away, whose squares would overflow
 N_POWER_STEPS = 3
 MAX_FITTED_ROWS = 20_000  # from which directions are found; of more, some that are spread evenly
 
@@ -31,6 +32,7 @@ class Coordinates:
     kept : array of int
         Columns that vary.
     mean, factor : array of shape (n_kept,)
+        The mean is that of observed entries; it is not subtracted from sparse rows.
     directions : array of shape (n_kept, n_directions) or None
     shift : array or None
         Subtracted after the directions, of sparse rows.
@@ -78,15 +80,20 @@ class Coordinates:
 
     def of(self, X: Any) -> Array:
         """Return the coordinates of rows."""
+        rows = self._of_dense(X) if self.shift is None else self._of_sparse(X)
+        return np.clip(rows, -LARGEST_COORDINATE, LARGEST_COORDINATE, out=rows)
+
+    def _of_sparse(self, X: Any) -> Array:
+        """Return the coordinates of rows along directions that were found from sparse rows."""
+        X = filled(scipy.sparse.csr_array(X)[:, self.kept], self.mean)
+        rows: Array = X @ (self.factor[:, None] * self.directions)
+        rows -= self.shift
+        return rows
+
+    def _of_dense(self, X: Any) -> Array:
+        """Return the coordinates of rows, where those of the fit were dense."""
         if is_sparse(X):
-            if self.directions is None or self.shift is None:
-                X = X.toarray()
-            else:
-                scaled = self.factor[:, None] * self.directions
-                return X[:, self.kept] @ scaled - self.shift
-        if self.shift is not None:
-            X = scipy.sparse.csr_array(np.nan_to_num(X))
-            return self.of(X)
+            X = X.toarray()
         if self.completion is not None:
             X = self.completion.complete(X)
         X = X[:, self.kept]
@@ -104,6 +111,8 @@ def _sparse_coordinates(X: Any, weights: Array, scale: bool) -> Coordinates:
 
     Columns are divided by their greatest size, so that rare ones stay small.
     """
+    mean = observed_means(X, weights)
+    X = filled(X, mean)
     sizes = abs(X).max(axis=0).toarray().ravel()
     kept = np.flatnonzero(sizes > 0)
     _check_varying(kept)
@@ -116,17 +125,36 @@ def _sparse_coordinates(X: Any, weights: Array, scale: bool) -> Coordinates:
     rows = scaled @ directions
     shift = shares @ rows
     variance = shares @ np.square(rows - shift).sum(axis=1)
-    if not variance > 0:
+    if variance <= CONSTANT**2 * np.square(shift).sum():
         _check_varying(np.empty(0))
     size = np.sqrt(variance / directions.shape[1])
     return Coordinates(
         None,
         kept,
-        np.zeros(len(kept)),
+        mean[kept],
         1.0 / sizes,
         directions / size,
         shift / size,
     )
+
+
+def observed_means(X: scipy.sparse.csr_array, weights: Array) -> Array:
+    """Return the means of columns over entries that are not NaN; zeros are observed."""
+    missing = np.isnan(X.data)
+    if not missing.any():
+        return weights @ X / weights.sum()
+    values = scipy.sparse.csr_array((np.where(missing, 0.0, X.data), X.indices, X.indptr), X.shape)
+    gaps = scipy.sparse.csr_array((missing.astype(float), X.indices, X.indptr), X.shape)
+    return weights @ values / np.maximum(weights.sum() - weights @ gaps, 1e-300)
+
+
+def filled(X: scipy.sparse.csr_array, mean: Array) -> scipy.sparse.csr_array:
+    """Return a sparse table with stored NaN at the mean of their column."""
+    missing = np.isnan(X.data)
+    if not missing.any():
+        return X
+    entries = np.where(missing, mean[X.indices], X.data)
+    return scipy.sparse.csr_array((entries, X.indices, X.indptr), X.shape)
 
 
 def _principal_directions(rows: Any) -> Array:
@@ -139,4 +167,7 @@ def _principal_directions(rows: Any) -> Array:
 
 def _check_varying(kept: Array) -> None:
     if not len(kept):
-        raise ValueError("All columns of X are constant; there is nothing to tell classes apart.")
+        raise ValueError(
+            "All columns of X are constant, or vary by less than 1e-12 of their size; there is "
+            "nothing to tell classes apart. Subtract their means if they vary."
+        )
