@@ -9,8 +9,11 @@ import scipy.sparse
 from scipy.special import softmax
 from scipy.stats import multivariate_normal
 from sklearn.datasets import load_digits, load_iris, make_moons
+from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
 from regfactor import SemiSupervisedClassifier
@@ -34,6 +37,13 @@ def table(seed=0, n=90, d=4, per_class=4):
         chosen = order[codes[order] == code][:per_class]
         few[chosen] = code
     return X, few, codes
+
+
+class NaNClassifier(GaussianNB):
+    """A classifier whose probabilities are not numbers."""
+
+    def predict_proba(self, X):
+        return np.full((len(X), len(self.classes_)), np.nan)
 
 
 def labeled_rows(n_folds=5, weights=None, **options):
@@ -71,6 +81,24 @@ def test_a_single_label_of_a_class_is_never_held_out():
     alone = LabeledRows(data.rows, shares, data.weights, 1.0, 5)
     assert alone.folds[alone.labeled == first] == -1
     assert (alone.in_use[:, alone.labeled == first]).all()
+
+
+@pytest.mark.parametrize("places", [[0], [0, 5], [1, 6]])
+def test_a_class_of_soft_labels_in_one_fold_alone_is_in_every_fit(places):
+    data = labeled_rows(per_class=5)
+    shares = data.shares.copy()
+    of_two = data.labeled[data.label_shares[:, 2] == 1]
+    shares[of_two] = 0
+    labels = np.flatnonzero(shares.any(1))
+    order = labels[np.argsort(shares[labels].argmax(1), kind="stable")]
+    shares[order[places]] *= 0.7
+    shares[order[places], 2] = 0.3
+    soft = LabeledRows(data.rows, shares, data.weights, 1.0, 5)
+    for used in soft.in_use:
+        assert (soft.label_shares[used].sum(0) > 0).all()
+    assert (soft.folds == -1).sum() == 1
+    for member in MEMBERS.values():
+        assert np.isfinite(member(soft).fit().held_out).all()
 
 
 # -------------------------------------------------------------- members
@@ -445,6 +473,20 @@ def test_sparse_rows_are_never_made_dense(monkeypatch):
     assert (model.predict(X[:50]) == codes[:50]).mean() > 0.95
 
 
+def test_missing_entries_of_sparse_rows_are_at_the_mean_of_their_column():
+    X, few, _ = table()
+    X = np.where(np.abs(X) > 0.5, X, 0.0)
+    with_gaps = X.copy()
+    with_gaps[::5, 1] = np.nan
+    filled = np.where(np.isnan(with_gaps), np.nanmean(with_gaps, axis=0), with_gaps)
+    model = SemiSupervisedClassifier().fit(scipy.sparse.csr_array(with_gaps), few)
+    expected = SemiSupervisedClassifier().fit(scipy.sparse.csr_array(filled), few)
+    np.testing.assert_allclose(model.transduction_proba_, expected.transduction_proba_, atol=1e-6)
+    for form in (scipy.sparse.csr_array, np.asarray):
+        found = model.predict_proba(form(with_gaps))
+        np.testing.assert_allclose(found, expected.predict_proba(filled), atol=1e-6)
+
+
 def test_many_rows_are_fitted_by_a_sample_and_all_are_labeled():
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 2, 6000)
@@ -489,6 +531,11 @@ def test_labels_drawn_by_class_of_unequal_classes_warn():
         ({"members": [("x", object())]}, [0, 1, 0, 1, -1, -1], "predict_proba"),
         ({"members": ["graph", "auto"]}, [0, 1, 0, 1, -1, -1], "'graph'; give each one"),
         ({"class_shares": [1, 2, 3]}, [0, 1, 0, 1, -1, -1], "each of 2 classes"),
+        ({"class_shares": [1, 2, 3]}, [0, 1, 0, 1, 0, 1], "each of 2 classes"),
+        ({"class_shares": [np.inf, 1]}, [0, 1, 0, 1, -1, -1], "each of 2 classes"),
+        ({"class_shares": ["a", "b"]}, [0, 1, 0, 1, -1, -1], "class_shares must hold numbers"),
+        ({"classes": 2}, [0, 1, 0, 1, -1, -1], "'classes' parameter"),
+        ({"classes": ["a", "a"]}, np.eye(2)[[0, 1, 0, 1, 0, 1]], "each class once"),
         ({"n_folds": 1}, [0, 1, 0, 1, -1, -1], "n_folds"),
     ],
 )
@@ -498,9 +545,61 @@ def test_bad_input_is_refused_with_a_remedy(options, y, message):
         SemiSupervisedClassifier(**options).fit(X, y)
 
 
-def test_constant_tables_are_refused():
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array])
+def test_constant_tables_are_refused(form):
     with pytest.raises(ValueError, match="constant"):
-        SemiSupervisedClassifier().fit(np.ones((6, 2)), [0, 1, 0, 1, -1, -1])
+        SemiSupervisedClassifier().fit(form(np.ones((120, 5))), np.arange(120) % 4 - 1)
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_columns_whose_squares_overflow_are_refused_by_name(size):
+    X, few, _ = table()
+    with pytest.raises(ValueError, match="Column 0 of X holds values of size"):
+        SemiSupervisedClassifier().fit(X * size, few)
+
+
+def test_new_rows_of_any_size_have_probabilities_or_are_refused():
+    X, few, _ = table()
+    model = SemiSupervisedClassifier().fit(X * 1e-100, few)
+    for size in (1e-300, 1e-100, 1.0, 1e120):
+        assert np.isfinite(model.predict_proba(np.full((2, X.shape[1]), size))).all()
+    with pytest.raises(ValueError, match="cannot hold"):
+        model.predict_proba(np.full((2, X.shape[1]), 1e200))
+
+
+@pytest.mark.parametrize("weight", [1e150, 1e-150])
+def test_weights_far_from_counts_are_refused(weight):
+    X, few, _ = table()
+    with pytest.raises(ValueError, match="sample_weight"):
+        SemiSupervisedClassifier().fit(X, few, sample_weight=np.full(len(X), weight))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_label_of_hardly_any_weight_has_no_effect():
+    X, few, _ = table()
+    weights = np.ones(len(X))
+    weights[np.flatnonzero(few == 0)[0]] = 1e-300
+    fitted = forward.KernelMember(labeled_rows(weights=weights)).fit()
+    data = labeled_rows(weights=np.where(weights == 1, weights, 1e-14))
+    np.testing.assert_allclose(
+        fitted.energies, forward.KernelMember(data).fit().energies, atol=1e-9
+    )
+
+
+@pytest.mark.filterwarnings("error")
+def test_many_classes_with_hardly_any_labels_do_not_warn():
+    X, _, _ = table()
+    few = np.full(len(X), -1)
+    few[:23] = np.arange(23) % 20
+    SemiSupervisedClassifier(class_shares="unknown").fit(X, few)
+
+
+@pytest.mark.parametrize("level", ["a", None, 0, 1.5])
+def test_a_level_that_is_no_share_is_refused(level):
+    X, few, _ = table()
+    model = SemiSupervisedClassifier(members=["logistic"]).fit(X, few)
+    with pytest.raises(ValueError, match="level must lie between 0 and 1"):
+        model.predict_set(X, level)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])
@@ -529,9 +628,45 @@ def test_classifiers_of_scikit_learn_join_the_pool_by_their_held_out_labels():
     assert margins.predict_proba(X[:4]).shape == (4, 2)
 
 
+@pytest.mark.parametrize("classifier", [LogisticRegression(), LinearSVC(), GaussianNB()])
+def test_classifiers_keep_their_classes_apart_in_any_order_of_classes(classifier):
+    X, few, _ = table(per_class=5)
+    members = [("given", classifier)]
+    ordered = SemiSupervisedClassifier(members).fit(X, few)
+    turned = SemiSupervisedClassifier(members, classes=[2, 0, 1]).fit(X, few)
+    assert turned.classes_.tolist() == [2, 0, 1]
+    for j, label in enumerate(turned.classes_):
+        of_class = ordered.predict_proba(X)[:, label]
+        np.testing.assert_allclose(turned.predict_proba(X)[:, j], of_class, atol=0.02)
+
+
+def test_a_classifier_that_is_not_given_a_class_gives_it_little():
+    X, few, _ = table(per_class=5)
+    shares = (few[:, None] == np.arange(N_CLASSES)).astype(float)
+    shares[few == 2] = [0.6, 0.0, 0.4]  # neighbors take no weights, and see the largest share
+    model = SemiSupervisedClassifier([("knn", KNeighborsClassifier(3))]).fit(X, shares)
+    found = model.predict_proba(X)
+    assert found.shape == (len(X), 3)
+    assert found[:, 2].max() < 0.1
+
+
+@pytest.mark.parametrize(
+    ("classifier", "message"),
+    [
+        (KNeighborsClassifier(50), "'given' failed .* n_neighbors"),
+        (QuadraticDiscriminantAnalysis(), "'given' failed .* not full rank"),
+        (NaNClassifier(), "'given' failed .* finite number for each"),
+    ],
+)
+def test_a_classifier_that_fails_is_named(classifier, message):
+    X, few, _ = table(per_class=4)
+    with pytest.raises(ValueError, match=message):
+        SemiSupervisedClassifier(["logistic", ("given", classifier)]).fit(X, few)
+
+
 def test_a_short_time_leaves_members_out_and_says_so():
     X, few, _ = table()
-    with pytest.warns(UserWarning, match="time limit"):
+    with pytest.warns(UserWarning, match="only the members logistic: the time limit"):
         model = SemiSupervisedClassifier(time_limit=0.0).fit(X, few)
     assert model.members_ == ["logistic"]
     assert model.status_ is Status.TIME_LIMIT

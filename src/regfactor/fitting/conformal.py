@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import betaincinv
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, is_number
 
 BLOCK_ELEMENTS = 4_000_000  # numbers that are held at once
 ROUNDING = 1e-9  # by which (n + 1) level may exceed a whole number that it equals
@@ -343,5 +343,5 @@ def cross_interval(
 
 def check_level(level: float) -> None:
     """Raise unless a level is a number between 0 and 1."""
-    if not 0 < level < 1:
+    if not (is_number(level) and 0 < level < 1):
         raise ValueError(f"level must lie between 0 and 1, such as 0.9; got {level!r}.")

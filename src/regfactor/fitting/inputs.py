@@ -86,14 +86,14 @@ def as_float_table(estimator: Any, X: Any, schema: Schema | None, reset: bool) -
     if schema is not None:
         validate_data(estimator, X, skip_check_array=True, reset=reset)
         encoded = schema.encode(X)
-        _check_sizes(encoded, schema.feature_names, reset)
+        check_sizes(encoded, schema.feature_names, reset)
         return encoded
     X = validated(estimator, X, accept_sparse="csr", ensure_all_finite="allow-nan", reset=reset)
     if is_sparse(X):
         X = _observed(X, estimator.sparse_zeros)
     else:
         X = np.asarray(X)
-    _check_sizes(X, getattr(estimator, "feature_names_in_", None), reset)
+    check_sizes(X, getattr(estimator, "feature_names_in_", None), reset)
     return X
 
 
@@ -107,7 +107,7 @@ def _observed(X: Any, zeros: str) -> Any:
     return X
 
 
-def _check_sizes(X: Any, names: Sequence[Any] | None, fitting: bool) -> None:
+def check_sizes(X: Any, names: Sequence[Any] | None, fitting: bool) -> None:
     """Raise for columns too large or small to be squared; warn of those far from zero in a fit."""
     if is_sparse(X):
         high = X.max(axis=0).toarray().ravel()
@@ -118,7 +118,9 @@ def _check_sizes(X: Any, names: Sequence[Any] | None, fitting: bool) -> None:
     sizes = np.maximum(np.abs(high), np.abs(low))
     sizes[low > high] = 0  # of a column without an observed entry
     bytes_ = X.dtype.itemsize
-    illegal = (sizes > LARGEST[bytes_]) | ((sizes > 0) & (sizes < SMALLEST[bytes_]))
+    illegal = sizes > LARGEST[bytes_]
+    if fitting:  # new rows may be small in a column that is not
+        illegal |= (sizes > 0) & (sizes < SMALLEST[bytes_])
     if illegal.any():
         j = int(illegal.argmax())
         raise ValueError(

@@ -90,7 +90,7 @@ def encode_labels(y: Any, unlabeled: Any = None, classes: Iterable[Any] | None =
     found, positions = np.unique(given, return_inverse=True)
     codes = np.full(len(y), -1)
     if classes is not None:
-        known = _distinct(classes)
+        known = distinct_classes(classes)
         codes[labeled] = _places_among(known, found.tolist())[positions]
         return Labels(known, codes)
     codes[labeled] = positions
@@ -109,7 +109,7 @@ def encode_labels(y: Any, unlabeled: Any = None, classes: Iterable[Any] | None =
     return Labels(found, codes)
 
 
-def _distinct(classes: Iterable[Any]) -> Array:
+def distinct_classes(classes: Iterable[Any]) -> Array:
     """Return the classes that are named, each once."""
     known = np.asarray(list(classes))
     if known.ndim != 1 or len(set(known.tolist())) < len(known):

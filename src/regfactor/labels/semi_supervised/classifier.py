@@ -12,18 +12,19 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor.core.loop import Solution
-from regfactor.core.params import Array, frozen, is_option, nearest, warn
+from regfactor.core.loop import Solution, Status
+from regfactor.core.params import Array, as_floats, frozen, is_option, nearest, warn
 from regfactor.fitting.base import Choice, Estimator, Run
 from regfactor.fitting.conformal import (
     adaptive_scores,
     adaptive_sets,
+    check_level,
     conformal_quantile,
     too_few_labels_message,
 )
 from regfactor.fitting.explanation import Explanation, MemberReport
-from regfactor.fitting.inputs import row_weights, validated
-from regfactor.fitting.labels import encode_labels, labels_of_rows
+from regfactor.fitting.inputs import check_sizes, validated, weights_of_all_rows
+from regfactor.fitting.labels import distinct_classes, encode_labels, labels_of_rows
 from regfactor.fitting.parameters import NON_NEGATIVE, NumberInterval
 from regfactor.labels.semi_supervised.coordinates import Coordinates
 from regfactor.labels.semi_supervised.forward import KernelMember, LogisticMember
@@ -56,6 +57,8 @@ BLOCK_ROWS = 4096  # rows that are predicted at once
 TRUST_IN_LABELS = 6.0  # in the class shares of the labels, when members are weighed
 TRUST_IN_UNKNOWN = 2.0  # where the shares of labels may differ from those of all rows
 LARGEST_SHARE_RATIO = 3.0  # between predicted class shares, for labels that are equally many
+SMALLEST_WEIGHT = 1e-30  # that the heaviest row may have; products stay in single precision
+LARGEST_WEIGHT = 1e30
 SUM_TOL = 1e-6  # by which shares of a soft label may miss 1
 
 
@@ -164,8 +167,9 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
     model will do as well.
 
     Members are fitted to at most 4000 unlabeled and 3000 labeled rows; all others are predicted as
-    new rows. Missing entries are filled by a low-rank model of all rows. Sparse rows are given by
-    their first 200 principal directions and never made dense.
+    new rows. Missing entries are filled by a low-rank model of all rows, those of sparse tables by
+    the mean of their column. Sparse rows are given by their first 200 principal directions and
+    never made dense.
 
     Examples
     --------
@@ -186,6 +190,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         "scale": ["boolean"],
         "n_folds": [NumberInterval(Integral, 2, None, closed="left")],
         "class_shares": [StrOptions({"labels", "unknown"}), "array-like"],
+        "classes": ["array-like", None],
         "time_limit": [NON_NEGATIVE, None],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
@@ -239,19 +244,14 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         return self._fit(X, y, sample_weight)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> PoolInputs:
-        X = validated(
-            self,
-            X,
-            accept_sparse="csr",
-            ensure_all_finite="allow-nan",
-            ensure_min_samples=2,
-            dtype=np.float64,
-        )
+        X = self._as_inputs(X, reset=True)
         classes, shares = self._read_labels(X, y)
-        weights = row_weights(X, sample_weight)
-        if weights is None:
-            weights = np.ones(X.shape[0])
-        weights = weights.astype(np.float64)
+        weights = weights_of_all_rows(X, sample_weight)
+        if not SMALLEST_WEIGHT <= weights.max() <= LARGEST_WEIGHT:
+            raise ValueError(
+                f"The largest sample_weight is {weights.max():.3g}; weights act as repetition "
+                "counts, so scale them to about one."
+            )
         labeled = shares.any(axis=1) & (weights > 0)
         counts = (shares[labeled] > 0).sum(axis=0)
         _check_classes(classes, counts)
@@ -273,6 +273,20 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         )
         return PoolInputs(X, shares, classes, coordinates, core, data)
 
+    def _as_inputs(self, X: Any, reset: bool) -> Any:
+        """Return rows as floats, dense or CSR, NaN where entries are missing."""
+        X = validated(
+            self,
+            X,
+            accept_sparse="csr",
+            ensure_all_finite="allow-nan",
+            ensure_min_samples=2 if reset else 1,
+            dtype=np.float64,
+            reset=reset,
+        )
+        check_sizes(X, getattr(self, "feature_names_in_", None), reset)
+        return X
+
     def _read_labels(self, X: Any, y: Any) -> tuple[Array, Array]:
         """Return the classes, and the shares of each class in each row's label."""
         given = np.asarray(y)
@@ -283,14 +297,16 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
 
     def _state(self, inputs: PoolInputs) -> ClassPool:
         data = inputs.data
-        class_shares = None
         trust = TRUST_IN_LABELS
-        if len(data.labeled) < len(data.rows):
+        if is_option(self.class_shares, "unknown"):
+            trust = TRUST_IN_UNKNOWN
+        class_shares: Array | None
+        if isinstance(self.class_shares, str):
             class_shares = (data.class_counts + 1) / (data.class_counts.sum() + data.n_classes)
-            if is_option(self.class_shares, "unknown"):
-                trust = TRUST_IN_UNKNOWN
-            elif not isinstance(self.class_shares, str):
-                class_shares = _given_shares(self.class_shares, data.n_classes)
+        else:
+            class_shares = _given_shares(self.class_shares, data.n_classes)
+        if len(data.labeled) == len(data.rows):
+            class_shares = None
         members = self._members(inputs)
         return ClassPool(members, data, class_shares, trust)
 
@@ -343,6 +359,15 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         _warn_of_labels(pool, self.transduction_proba_, believed)
         return solution
 
+    def _complaint(self, solution: Solution[Any]) -> str | None:
+        """Return that members were left out, where the time did not suffice."""
+        if solution.status is Status.TIME_LIMIT:
+            return (
+                f"fitted only the members {', '.join(self.members_)}: the time limit was reached "
+                "first; raise time_limit, or name fewer members."
+            )
+        return super()._complaint(solution)
+
     def _transduced(self, fitted: Sequence[FittedMember], inputs: PoolInputs) -> Array:
         """Return the probabilities of all rows; labeled ones have their label."""
         found = np.empty(inputs.shares.shape)
@@ -378,15 +403,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         ndarray of shape (n_samples, n_classes)
         """
         check_is_fitted(self)
-        X = validated(
-            self,
-            X,
-            accept_sparse="csr",
-            ensure_all_finite="allow-nan",
-            dtype=np.float64,
-            reset=False,
-        )
-        return self._probabilities(X)
+        return self._probabilities(self._as_inputs(X, reset=False))
 
     def predict(self, X: Any) -> Array:
         """Return the most probable class of each row.
@@ -418,6 +435,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         bool ndarray of shape (n_samples, n_classes)
         """
         check_is_fitted(self)
+        check_level(level)
         n_held_out = float(self._held_out_weights.sum())
         message = too_few_labels_message(f"A {level:.0%} prediction set", n_held_out, level)
         if message:
@@ -476,7 +494,7 @@ def _soft_labels(y: Any, n_rows: int, classes: Any) -> tuple[Array, Array]:
             f"Row {row} of y holds {shares[row].tolist()}; soft labels are shares >= 0 of the "
             "classes that sum to 1, or zeros (or NaN) where a row has no label."
         )
-    names = np.arange(shares.shape[1]) if classes is None else np.asarray(list(classes))
+    names = np.arange(shares.shape[1]) if classes is None else distinct_classes(classes)
     if len(names) != shares.shape[1]:
         raise ValueError(f"y has {shares.shape[1]} columns of shares and classes {len(names)}.")
     return names, shares
@@ -515,8 +533,8 @@ def _spread_over_classes(labeled: Array, shares: Array, limit: int) -> Array:
 
 def _given_shares(class_shares: Any, n_classes: int) -> Array:
     """Return shares of classes that a user knows."""
-    shares = np.asarray(class_shares, dtype=np.float64)
-    if shares.shape != (n_classes,) or not np.all(shares >= 0) or not shares.sum() > 0:
+    shares = as_floats(class_shares, "class_shares")
+    if shares.shape != (n_classes,) or not np.all(shares >= 0) or not 0 < shares.sum() < np.inf:
         raise ValueError(
             f"class_shares must hold a share >= 0 for each of {n_classes} classes, got "
             f"{class_shares!r}."
