@@ -18,10 +18,11 @@ from sklearn.svm import LinearSVC
 
 from regfactor import SemiSupervisedClassifier
 from regfactor.core.loop import Status
+from regfactor.labels.semi_supervised import classifier as pool
 from regfactor.labels.semi_supervised import forward, gaussian_classes, graph, stacking
-from regfactor.labels.semi_supervised.classifier import MEMBERS
 from regfactor.labels.semi_supervised.labeled_rows import LabeledRows
 
+MEMBERS = pool.MEMBERS
 N_CLASSES = 3
 
 
@@ -397,6 +398,16 @@ def test_soft_labels_of_one_class_each_are_plain_labels():
     plain = SemiSupervisedClassifier().fit(X, few)
     model = SemiSupervisedClassifier().fit(X, soft)
     np.testing.assert_array_equal(model.transduction_proba_, plain.transduction_proba_)
+
+
+def test_of_many_soft_labels_some_of_every_class_are_used(monkeypatch):
+    monkeypatch.setattr(pool, "MAX_LABELED_ROWS", 20)
+    X, _, codes = table()
+    shares = np.eye(N_CLASSES)[codes % 2]
+    shares[40] = [0.7, 0.0, 0.3]
+    with pytest.warns(UserWarning, match="20 of 90 labels"):
+        model = SemiSupervisedClassifier().fit(X, shares)
+    assert np.isfinite(model.predict_proba(X)).all()
 
 
 def test_soft_labels_count_by_their_shares():

@@ -466,7 +466,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         first = max(reports, key=lambda report: report.weight)
         sentences = [
             f"{first.member} carries most ({first.weight:.0%}): {first.assumes}.",
-            _said_of_unlabeled_rows(self._changed_share),
+            _effect_of_unlabeled_rows(self._changed_share),
         ]
         name = "mean log-likelihood of the labels that a member did not see; larger is better"
         return Explanation.of(reports, name, sentences)
@@ -526,9 +526,9 @@ def _spread_over_classes(labeled: Array, shares: Array, limit: int) -> Array:
     codes = shares[labeled].argmax(axis=1)
     order = np.argsort(codes, kind="stable")
     chosen = np.linspace(0, len(order) - 1, limit).astype(int)
-    # the first label of each class is always among them
-    starts = np.unique(codes[order], return_index=True)[1]
-    return np.sort(labeled[order[np.union1d(chosen, starts)]])
+    # the first label that gives a class its largest share is always among them
+    firsts = shares[labeled].argmax(axis=0)
+    return labeled[np.union1d(order[chosen], firsts)]
 
 
 def _given_shares(class_shares: Any, n_classes: int) -> Array:
@@ -590,9 +590,13 @@ def _changed_share(
     return float(np.average(together != alone, weights=data.weights[unlabeled]))
 
 
-def _said_of_unlabeled_rows(changed: float | None) -> str:
+def _effect_of_unlabeled_rows(changed: float | None) -> str:
+    """Return a sentence on the share of labels that unlabeled rows changed, None if unknown."""
     if changed is None:
-        return "Whether unlabeled rows changed the result cannot be told."
+        return (
+            "Whether unlabeled rows changed the result is unknown: there are none, or no member "
+            "does without them."
+        )
     if changed == 0:
         return "Unlabeled rows changed no label: members that do not use them agree."
     return (

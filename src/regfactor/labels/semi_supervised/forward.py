@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 import scipy.linalg
 import scipy.optimize
@@ -141,12 +139,11 @@ class KernelMember(ClassMember):
     uses_unlabeled = False
     temperatures = (2.0, 4.0, 8.0, 16.0)
     usual_temperature = 6.0
-    relative_width: ClassVar[float] = 1.0
 
     def fit(self) -> FittedMember:
         """Return the member fitted to all labels; without a fold in closed form."""
         data = self.data
-        width = self.relative_width * float(np.mean(np.square(data.rows).sum(axis=1)))
+        width = float(np.mean(np.square(data.rows).sum(axis=1)))
         labeled_rows = data.rows[data.labeled]
         gram = gaussian_gram(labeled_rows, labeled_rows, width)
         weights = np.maximum(data.label_weights, SMALLEST_LABEL_WEIGHT)
