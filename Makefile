@@ -31,7 +31,7 @@ lint: $(VENV)/test.stamp
 	$(BIN)/mypy
 
 docs: $(VENV)/docs.stamp
-	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+	$(BIN)/sphinx-build -E -W --keep-going -b html docs docs/_build/html
 
 dist: $(VENV)/dist.stamp
 	$(BIN)/python -m build --outdir dist .

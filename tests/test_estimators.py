@@ -946,7 +946,7 @@ def test_words_are_no_truth_values(name):
     y = np.repeat([0, 1], 20) if is_classifier(model) else X[:, 0]
     for flag in flags:
         with pytest.raises(
-            ValueError, match=f"'{flag}' parameter .* must be True or False. Got 'no'"
+            ValueError, match=f"'{flag}' parameter .* must be True or False.* Got 'no'"
         ):
             clone(model).set_params(**{flag: "no"}).fit(X, y)
     assert flags or not [

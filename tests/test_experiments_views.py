@@ -51,6 +51,7 @@ def test_recovery_is_timed_in_a_cell_over_rows():
 
 
 @pytest.mark.filterwarnings("ignore:AlternatingLabels did not converge")
+@pytest.mark.filterwarnings("ignore:StagedLabels predicts the same for every row")
 def test_the_same_objective_is_minimized_three_ways():
     found = thesis_6_5.EXPERIMENT.run({"dataset": "SYNTHETIC", "weight": 0.1, "repeat": 0})
     least = found["S-RFM"] * (1 - found["gap"] - 1e-9)

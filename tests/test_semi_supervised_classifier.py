@@ -300,6 +300,24 @@ def test_an_average_that_is_too_modest_is_sharpened_and_its_order_kept():
     assert stacking.best_sharpness(wrong, data) < 0.5
 
 
+def test_columns_in_common_units_are_tried_where_they_differ():
+    rng = np.random.default_rng(0)
+    codes = np.arange(300) % 2
+    X = rng.normal(size=(300, 20))
+    X[:, 0] += np.where(codes == 0, -1.5, 1.5)  # the widest column carries the classes
+    few = np.where(np.arange(300) < 20, codes, -1)
+    model = SemiSupervisedClassifier(scale="auto").fit(X, few)
+    assert len(model.members_) == 10
+    other = SemiSupervisedClassifier().fit(X, few)
+    standardized = (X - X.mean(0)) / X.std(0)
+    alike = SemiSupervisedClassifier(scale="auto").fit(standardized, few)
+    assert len(other.members_) == len(alike.members_) == 6
+    free = few < 0
+    ours = (model.transduction_[free] == codes[free]).mean()
+    assert ours > (other.transduction_[free] == codes[free]).mean() + 0.05
+    assert (model.predict(X[free]) == codes[free]).mean() > 0.85
+
+
 # -------------------------------------------------------------- estimator
 
 

@@ -118,11 +118,12 @@ def test_a_decomposition_that_fails_at_once_is_an_error():
 @pytest.mark.parametrize("factor", [1e170, 1e160, 1e-157, 1e-170])
 def test_numbers_at_the_ends_of_the_range_never_converge_wrongly(factor, loss, gauge, solver):
     X = factor * np.abs(sample(Squared(), n=8, d=4))
+    alpha = max(0.5 * factor, 1e-150)  # smaller ones are refused
     design = Design.intercept(len(X))
     with np.errstate(all="ignore"):
         for problem in (
-            Convex(Data.of(X, loss), gauge, 0.5 * factor),
-            Convex(Data.of(X, loss), gauge, 0.5 * factor, design=design),
+            Convex(Data.of(X, loss), gauge, alpha),
+            Convex(Data.of(X, loss), gauge, alpha, design=design),
         ):
             solution = solve(problem, solver=solver, max_iter=40)
             bounds = [solution.bound, *(record.bound for record in solution.history)]

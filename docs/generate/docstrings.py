@@ -12,7 +12,8 @@ FIELDS = {
 }
 PROSE = {"Notes", "Examples", "References", "See Also"}
 CODE = re.compile(r"`+([^`]+)`+")
-MARKUP = re.compile(r"([\\*|])|_(?!\w)")  # what would be markup: a trailing underscore is a link
+# what would be markup: a trailing underscore is a link, but for the [1]_ of a reference
+MARKUP = re.compile(r"([\\*|])|(?<!\d\])_(?!\w)")
 
 
 def to_rst(lines: list[str]) -> list[str]:

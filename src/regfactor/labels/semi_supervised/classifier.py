@@ -26,6 +26,7 @@ from regfactor.fitting.explanation import Explanation, MemberReport
 from regfactor.fitting.inputs import check_sizes, validated, weights_of_all_rows
 from regfactor.fitting.labels import distinct_classes, encode_labels, labels_of_rows
 from regfactor.fitting.parameters import NON_NEGATIVE, NumberInterval
+from regfactor.labels.semi_supervised.common_units import CommonUnitsMember
 from regfactor.labels.semi_supervised.coordinates import Coordinates
 from regfactor.labels.semi_supervised.forward import KernelMember, LogisticMember
 from regfactor.labels.semi_supervised.gaussian_classes import (
@@ -51,6 +52,9 @@ MEMBERS: dict[str, type[ClassMember]] = {
         OwnMember,
     )
 }
+# whose energies depend on the units of columns; those of the others hardly do
+SCALED_MEMBERS = (LogisticMember, KernelMember, GraphMember, SphereMember)
+SAME_DEVIATION = 1.1  # ratio of deviations up to which columns are standardized already
 MAX_UNLABELED_ROWS = 4000  # to which members are fitted; others are new rows to them
 MAX_LABELED_ROWS = 3000
 BLOCK_ROWS = 4096  # rows that are predicted at once
@@ -109,8 +113,10 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         "graph", "sphere", "shared", "own", or "auto" for all of them) and pairs (name, classifier)
         of any classifiers with the interface of scikit-learn, which are fitted to the labeled rows
         and judged by the same held-out labels.
-    scale : bool, default=True
-        Divide columns by their deviation, over all rows. Otherwise by one common number.
+    scale : bool or "auto", default=True
+        True divides columns by their deviation, over all rows, so that their units do not matter.
+        False divides all by one number, for columns of common units, as pixels. With "auto" there
+        are members of both kinds, and held-out labels weigh them.
     n_folds : int, default=5
         Folds of the labels.
     class_shares : {"labels", "unknown"} or array-like of shape (n_classes,), default="labels"
@@ -187,7 +193,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
     _no_certificate = "a pool is averaged by held-out labels, and the model"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "members": [StrOptions({"auto"}), list, tuple],
-        "scale": ["boolean"],
+        "scale": ["boolean", StrOptions({"auto"})],
         "n_folds": [NumberInterval(Integral, 2, None, closed="left")],
         "class_shares": [StrOptions({"labels", "unknown"}), "array-like"],
         "classes": ["array-like", None],
@@ -200,7 +206,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
     def __init__(
         self,
         members: Any = "auto",
-        scale: bool = True,
+        scale: Any = True,
         n_folds: int = 5,
         *,
         class_shares: Any = "labels",
@@ -263,7 +269,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         known = _spread_over_classes(np.flatnonzero(labeled), shares, MAX_LABELED_ROWS)
         core = np.sort(np.concatenate([known, some]))
         used = np.flatnonzero(weights > 0)
-        coordinates = Coordinates.fit(X[used], weights[used], self.scale)
+        coordinates = Coordinates.fit(X[used], weights[used], bool(self.scale))
         data = LabeledRows(
             coordinates.of(X[core]),
             shares[core],
@@ -319,6 +325,8 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
                 names = list(MEMBERS) if item == "auto" else [item]
                 for name in names:
                     members.append(_member_class(name)(inputs.data))
+                if item == "auto":
+                    members.extend(self._members_in_common_units(inputs))
             else:
                 name, classifier = _named_classifier(item)
                 given = inputs.X[inputs.core]
@@ -326,6 +334,16 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
                     ClassifierMember(inputs.data, name, classifier, given, inputs.classes)
                 )
         return members
+
+    def _members_in_common_units(self, inputs: PoolInputs) -> list[ClassMember]:
+        """Return members that see columns which are not standardized, where that differs."""
+        if not is_option(self.scale, "auto") or inputs.coordinates.directions is not None:
+            return []
+        deviations = 1.0 / inputs.coordinates.factor
+        if deviations.max() <= SAME_DEVIATION * deviations.min():
+            return []
+        factors = deviations / np.sqrt(np.mean(np.square(deviations)))
+        return [CommonUnitsMember(inputs.data, kind, factors) for kind in SCALED_MEMBERS]
 
     def _publish(
         self,
