@@ -499,3 +499,19 @@ def test_without_labels_the_weight_of_labels_does_not_matter():
     one = ExpectationSVC([stated, where]).fit(X, none).decision_function(X)
     two = ExpectationSVC([stated, where], C=None).fit(X, none).decision_function(X)
     np.testing.assert_allclose(one, two)
+
+
+def test_labels_do_not_outweigh_statements_of_the_user():
+    rng = np.random.default_rng(0)
+    side = np.repeat([-1.0, 1.0], 40)
+    X = np.column_stack([side, side]) + rng.normal(size=(80, 2))
+    y = np.where(rng.random(80) < 0.5, side, np.nan)
+    statement = class_balance({1.0: 0.05}, tolerance=0.01)
+    options = {"unlabeled": np.nan}
+    stated = ExpectationSVC([statement], **options).fit(X, y)
+    alike = ExpectationSVC([statement], C=None, **options).fit(X, y)
+    np.testing.assert_array_equal(stated.transduction_, alike.transduction_)
+    free = np.isnan(y)
+    assert np.mean(stated.transduction_[free] == 1) < 0.2
+    unstated = ExpectationSVC(**options).fit(X, y)
+    assert np.mean(unstated.transduction_[free] == 1) > 0.3

@@ -90,7 +90,8 @@ class ExpectationSVC(ClassifierMixin, Estimator):
     C : float, "auto" or None, default="auto"
         Weight of labeled rows. "auto" is the one of 1, 3, 10 and 30, at least C_unlabeled, under
         which a least squares machine predicts most labels when each is left out, exactly; the
-        largest of equals. None is C_unlabeled, by which all rows count alike.
+        largest of equals; with constraints of yours, or fewer than two labels, it is
+        C_unlabeled. None is C_unlabeled too, by which all rows count alike.
     C_unlabeled : float or "auto", default="auto"
         C', weight of unlabeled rows; "auto" is 0.05, and 0 leaves a support vector machine on the
         labeled rows.
@@ -306,10 +307,14 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         return problem
 
     def _label_weight(self, X: Any, inputs: ExpectationInputs, C_unlabeled: float) -> float:
-        """Return the C that labels choose, at least that of unlabeled rows."""
+        """Return the C that labels choose, at least that of unlabeled rows.
+
+        With statements of the user labels count as other rows do: a larger weight of theirs would
+        let predictions contradict the statements.
+        """
         codes = inputs.labels.codes[inputs.counted]
         labeled = np.flatnonzero(codes >= 0)
-        if len(labeled) < MIN_LABELS:
+        if len(labeled) < MIN_LABELS or as_constraints(self.constraints):
             return max(C_unlabeled, AUTO_C_UNLABELED)
         weights = inputs.weights[inputs.counted][labeled]
         n_classes = len(inputs.labels.classes)
