@@ -236,7 +236,8 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         if self.readout == "regression":
             values = self._regressed(inputs)
         self.transduction_ = self._transduced(values, inputs.labels)
-        self._warn_if_constant(values)
+        if self._labels_differ(inputs):
+            self._warn_if_constant(values)
         return published
 
     def _publish_in_units(self) -> None:
@@ -263,6 +264,13 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
 
     def _warn_if_empty(self) -> None:
         """Leave it to the warning of constant predictions, which is more general."""
+
+    def _labels_differ(self, inputs: LabelInputs) -> bool:
+        """Return whether labels of positive weight differ, so that a constant is not right."""
+        labels = inputs.table[inputs.weights > 0, self._n_first :]
+        high = np.fmax.reduce(labels, axis=0, initial=-np.inf)
+        low = np.fmin.reduce(labels, axis=0, initial=np.inf)
+        return bool(np.any(high > low))
 
     def _warn_if_constant(self, values: Array) -> None:
         """Warn of a fit that predicts the same for all rows."""
