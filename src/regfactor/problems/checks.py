@@ -112,7 +112,8 @@ def check_term(
         raise IllegalValues(what, bad, seen, _advice(loss, x, observed), places)
     if loss.rowwise and np.any(observed.any(axis=1) != observed.all(axis=1)):
         raise ValueError(
-            f"Under {loss} a row must be observed whole or not at all; fill or remove its holes."
+            f"Under {loss} a row must be observed whole or not at all; fill its missing entries, "
+            "or leave it out."
         )
 
 

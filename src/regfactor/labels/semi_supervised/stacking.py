@@ -17,7 +17,7 @@ DIRICHLET = 0.3  # prior count of each member
 N_WEIGHT_STEPS = 100
 SMALLEST_CLASS_SHARE = 0.01
 SHARPNESSES = np.exp(np.linspace(-1.0, 1.2, 23))  # powers of the average
-SHARPNESS_PRIOR = 5.0  # of the squared logarithm of the power, beside the log-likelihood
+SHARPNESS_PRIOR = 5.0  # weight of the squared logarithm of the power in its prior
 
 
 @frozen
