@@ -85,9 +85,9 @@ def test_two_labels_on_a_line_are_followed_halfway_at_least():
     assert 0.5 < ridge_readout(F, F, np.ones(2))(F)[0, 0] < 1
 
 
-def test_folds_take_turns_within_classes():
-    folds = label_folds(np.array([0, 0, 1, 0, 2, 1, 0]))
-    assert folds.tolist() == [0, 1, 0, 2, -1, 1, 3]
+def test_folds_take_turns_in_the_order_of_classes():
+    folds = label_folds(np.eye(4)[[0, 0, 1, 0, 2, 1, 0]])  # the last class has no label
+    assert folds.tolist() == [0, 1, 4, 2, -1, 0, 3]
 
 
 @pytest.mark.parametrize("beta", [0.3, 1.0, 8.0])
@@ -96,7 +96,7 @@ def test_the_temperature_of_a_sample_is_found(beta):
     energies = random.normal(size=(4000, 3))
     P = softmax(beta * energies, axis=1)
     codes = np.array([random.choice(3, p=p) for p in P])
-    found = inverse_temperature(energies, codes, np.ones(len(codes)))
+    found = inverse_temperature(energies, np.eye(3)[codes], np.ones(len(codes)))
     assert found == pytest.approx(beta, rel=0.15)
 
 

@@ -1,5 +1,7 @@
 """Reverse classification: objective (26) by its definition, its limits (class means, k-means), the papers' errata."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -717,6 +719,33 @@ def test_probabilities_are_as_sure_as_they_are_right(assignment):
         assert model.inverse_temperature_ < 1
     assert abs(np.mean(claimed) - np.mean(right)) < 0.1
     assert np.mean(raw) - np.mean(right) > np.mean(claimed) - np.mean(right) + 0.05
+
+
+@every_assignment
+def test_calibration_waits_for_the_first_probabilities(assignment, monkeypatch):
+    X, _, marked = groups()
+    found = []
+    calibrate = ReverseClassifier._calibration
+
+    def counted(*args):
+        found.append(calibrate(*args))
+        return found[-1]
+
+    monkeypatch.setattr(ReverseClassifier, "_calibration", counted)
+    model = ReverseClassifier(assignment=assignment).fit(X, marked)
+    reference = ReverseClassifier(assignment=assignment).fit(X.copy(), marked)
+    P = reference.predict_proba(X)
+    assert len(found) == 1
+    rows = X.copy()
+    X += 5.0  # neither the table nor parameters changed after the fit move the probabilities
+    model.set_params(assignment="hard", sharpness=3.0, tol=0.5)
+    copied = pickle.loads(pickle.dumps(model))
+    assert len(found) == 2
+    np.testing.assert_array_equal(model.predict_proba(rows), P)
+    np.testing.assert_array_equal(copied.predict_proba(rows), P)
+    assert len(found) == 2
+    assert found[0] == found[1] == copied.inverse_temperature_
+    assert len(pickle.dumps(model)) < 3000 + rows.nbytes
 
 
 def test_a_given_sharpness_is_not_calibrated():

@@ -266,11 +266,12 @@ def test_weights_maximize_the_likelihood_with_their_prior():
 
 def test_a_member_that_knows_the_held_out_labels_gets_the_weight_and_a_high_temperature():
     data = labeled_rows(per_class=8)
-    members = [MEMBERS[name](data).fit() for name in ("logistic", "graph")]
-    sure = members[0]
-    object.__setattr__(sure, "held_out", 10.0 * data.label_shares)
-    noise = 3 * np.random.default_rng(0).normal(size=members[1].held_out.shape)
-    object.__setattr__(members[1], "held_out", noise)
+    noise = 3 * np.random.default_rng(0).normal(size=data.label_shares.shape)
+    members = []
+    for name, held_out in (("logistic", 10.0 * data.label_shares), ("graph", noise)):
+        stated = MEMBERS[name](data)
+        fitted = stated.fit()
+        members.append(stated._fitted(fitted.model, fitted.energies, held_out))
     stack = stacking.stacked(members, data, None, 6.0)
     assert stack.weights[0] > 0.9
     assert stack.temperatures[0] >= 1 and stack.temperatures[1] < 1.5

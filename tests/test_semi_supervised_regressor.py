@@ -7,16 +7,18 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.neighbors import KNeighborsRegressor
 
 import regfactor
-from regfactor import SemiSupervisedRegressor
+from catalogue import rng
+from regfactor import SemiSupervisedClassifier, SemiSupervisedRegressor
 from regfactor.core.loop import Status
-from regfactor.labels.semi_supervised.kernel_members import DESIGNS
+from regfactor.labels.semi_supervised.kernel_members import DESIGNS, EvidenceMember
 from regfactor.labels.semi_supervised.representations import (
     NormalScores,
     Representation,
@@ -501,3 +503,87 @@ def test_unlabeled_rows_are_compared_with_a_supervised_twin():
     few = np.where(np.arange(len(y)) < 60, y, np.nan)
     result = compare_with_supervised(SemiSupervisedRegressor(members=FEW), X, few, cv=3)
     assert result.n_labeled == 60 and np.isfinite(result.difference).all()
+
+
+class SingularRegressor(RegressorMixin, BaseEstimator):
+    """A regressor whose factorization fails."""
+
+    def fit(self, X, y):
+        raise np.linalg.LinAlgError("Singular matrix")
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+
+class InfiniteRegressor(SingularRegressor):
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), np.inf)
+
+
+@pytest.mark.parametrize(
+    ("regressor", "match"),
+    [
+        (SingularRegressor(), "member 'given' failed .*Singular matrix"),
+        (InfiniteRegressor(), "member 'given' failed .*not finite"),
+        (KNeighborsRegressor(50), "member 'given' failed .*n_neighbors"),
+    ],
+    ids=str,
+)
+def test_a_member_from_outside_that_fails_is_named(regressor, match):
+    X = rng(0).normal(size=(40, 2))
+    y = np.where(np.arange(40) < 12, X[:, 0], np.nan)
+    with pytest.raises(ValueError, match=match):
+        SemiSupervisedRegressor(["constant", ("given", regressor)]).fit(X, y)
+
+
+def test_a_member_of_the_library_that_fails_is_named(monkeypatch):
+    def fail(self):
+        raise np.linalg.LinAlgError("Singular matrix.")
+
+    monkeypatch.setattr(EvidenceMember, "fit", fail)
+    X = rng(0).normal(size=(40, 2))
+    with pytest.raises(ValueError, match="member 'constant' failed: Singular matrix. Leave it out"):
+        SemiSupervisedRegressor().fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("size", [1e155, 1e-155])
+def test_sizes_that_cannot_be_squared_are_refused(size):
+    X = rng(0).normal(size=(30, 2))
+    with pytest.raises(ValueError, match="Column 1 of X holds values of size"):
+        SemiSupervisedRegressor().fit(X * [1.0, size], X[:, 0])
+    with pytest.raises(ValueError, match="Target column 0 holds values of size"):
+        SemiSupervisedRegressor().fit(X, X[:, 0] * size)
+
+
+def test_the_remedy_of_a_time_limit_is_one_that_there_is():
+    X = rng(0).normal(size=(30, 2))
+    with pytest.warns(ConvergenceWarning, match="only the members constant.*fewer members") as seen:
+        SemiSupervisedRegressor(time_limit=0.0).fit(X, X[:, 0])
+    assert "tol" not in str(seen[0].message)
+
+
+@pytest.mark.parametrize(
+    "estimator", [SemiSupervisedRegressor(), SemiSupervisedClassifier()], ids=str
+)
+def test_an_entry_next_to_which_others_coincide_is_refused(estimator):
+    """Standardized, 79 rows would be one point, and nothing would tell the user."""
+    X = rng(0).normal(size=(80, 3))
+    y = np.where(np.arange(80) % 4 == 0, (X[:, 1] > 0).astype(float), np.nan)
+    rare = X.copy()
+    rare[:, 2] = np.arange(80) == 7  # an indicator of one row is no outlier
+    clone(estimator).fit(rare, y)
+    far = X.copy()
+    far[70, 1] = 1e20
+    with pytest.raises(ValueError, match="Row 70 holds 1e.20 in column 1 .*NaN"):
+        clone(estimator).fit(far, y)
+    weights = np.ones(80)
+    weights[70] = 0.0
+    given = clone(estimator).fit(far, y, sample_weight=weights)
+    others = np.delete(np.arange(80), 70)
+    without = clone(estimator).fit(far[others], y[others])
+    np.testing.assert_allclose(given.predict(X), without.predict(X), rtol=1e-6)
+    far[70, 1] = np.nan
+    clone(estimator).fit(far, y)

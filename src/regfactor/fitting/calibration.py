@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.special import log_softmax
 
@@ -9,41 +11,72 @@ from regfactor.core.params import Array
 
 INVERSE_TEMPERATURES = np.geomspace(1 / 64, 64, 97)
 N_FOLDS = 5
-NEVER = -1  # the fold of a label that is never held out
+NEVER_HELD_OUT = -1  # the fold of a label that is in every fit
 
 
-def label_folds(codes: Array, n_folds: int = N_FOLDS) -> Array:
-    """Return the fold of each label: those of a class take turns, one that is alone is never held.
+class Temperature:
+    """An inverse temperature, found when it is first asked for; what is saved is the number.
 
-    The folds follow the order of the rows, without random numbers.
+    Fits without some of the labels cost several times the fit with all of them, which is not
+    wanted where nobody asks for probabilities.
     """
-    folds = np.full(len(codes), NEVER)
-    for code in np.unique(codes):
-        members = np.flatnonzero(codes == code)
-        if len(members) > 1:
-            folds[members] = np.arange(len(members)) % n_folds
+
+    def __init__(self, found: float | Callable[[], float]) -> None:
+        self._found = found
+
+    @property
+    def value(self) -> float:
+        """The number; data that it is found from are kept until then."""
+        found = self._found
+        if callable(found):
+            found = found()
+            self._found = found
+        return found
+
+    def __getstate__(self) -> dict[str, float]:
+        """Return the number alone."""
+        return {"_found": self.value}
+
+
+def label_folds(shares: Array, n_folds: int = N_FOLDS) -> Array:
+    """Return the fold of each label: 0, 1, ... in turn over the labels in the order of classes.
+
+    `shares` are those of the classes in each label, a unit vector for a plain label. Labels of one
+    class are in different folds as far as possible, and where each class has few, a fold holds out
+    labels of some classes only: every fit has nearly all labels. A class with a single label keeps
+    it in every fit; of a class that soft labels of one fold alone give a share to, the first of
+    them is kept. No random numbers are used.
+    """
+    codes = shares.argmax(axis=1)
+    is_held_out = np.bincount(codes, minlength=shares.shape[1])[codes] > 1
+    order = np.argsort(codes, kind="stable")
+    order = order[is_held_out[order]]
+    folds = np.full(len(codes), NEVER_HELD_OUT)
+    folds[order] = np.arange(len(order)) % n_folds
+    for of_class in shares.T:
+        sharing = np.flatnonzero(of_class)
+        if len(sharing) and np.ptp(folds[sharing]) == 0:
+            folds[sharing[0]] = NEVER_HELD_OUT
     return folds
 
 
 def inverse_temperature(
     energies: Array,
-    codes: Array,
+    shares: Array,
     weights: Array,
     center: float = 1.0,
+    grid: Array = INVERSE_TEMPERATURES,
 ) -> float:
-    r"""max over beta of sum_i w_i log softmax(beta e_i)_{y_i} - (log beta - log center)^2.
+    r"""max over beta of sum_i w_i s_i . log softmax(beta e_i) - (log beta - log center)^2.
 
-    The maximum is that of a grid. Energies are those of held-out labels, a column for each class.
-    The prior keeps beta near its center where there are few of them.
+    The maximum is that of a grid. Energies are those of held-out labels, a column for each class,
+    and s_i the shares of the classes in label i. The prior keeps beta near its center where there
+    are few of them.
     """
-    if not len(codes):
-        return center
-    scores = []
-    for beta in INVERSE_TEMPERATURES:
-        logs = log_softmax(beta * energies, axis=1)
-        likelihood = weights @ np.take_along_axis(logs, codes[:, None], axis=1)[:, 0]
-        scores.append(likelihood - np.log(beta / center) ** 2)
-    return float(INVERSE_TEMPERATURES[int(np.argmax(scores))])
+    logs = log_softmax(grid[:, None, None] * energies, axis=2)
+    likelihoods = np.einsum("bic,ic,i->b", logs, shares, weights)
+    prior = np.log(grid / center) ** 2
+    return float(grid[np.argmax(likelihoods - prior)])
 
 
 def both_classes(values: Array) -> Array:

@@ -39,6 +39,8 @@ SMALLEST = {8: 1e-150, 4: 1e-18}
 PRECISE_SPREAD = 1e-11
 # relative spread up to which a column is constant but for rounding
 ROUNDING_SPREAD = 256 * np.finfo(np.float64).eps
+QUANTILE_ROWS = 1000
+LOST_SHARE = 1e-6  # of a deviation, within which rows are not told apart
 
 
 def schema_of(X: Any, loss: Any) -> Schema | None:
@@ -137,6 +139,42 @@ def check_sizes(X: Any, names: Sequence[Any] | None, fitting: bool) -> None:
         warn(
             f"Column {_name(names, j)!r} of X varies by {spread[j]:.2g} around {high[j]:.2g}, "
             "which loses precision to cancellation; subtract its mean first.",
+        )
+
+
+def check_outlying_entries(X: Any, weights: Array, names: Sequence[Any] | None) -> None:
+    """Raise where an entry is so far from all others that these coincide once standardized.
+
+    The middle 80 % of a column then lie within a millionth of its deviation, which is at least
+    range / sqrt(2 n). Columns whose middle is constant, such as indicators, and sparse tables,
+    which are not standardized, are not concerned, nor are rows of weight zero. Quantiles are
+    those of a thousand rows.
+    """
+    if is_sparse(X):
+        return
+    counted = np.flatnonzero(weights)
+    n_rows = len(counted)
+    if n_rows < X.shape[0]:
+        X = X[counted]
+    some = np.sort(X[:: -(-n_rows // QUANTILE_ROWS)], axis=0)  # NaN come last
+    counts = np.count_nonzero(~np.isnan(some), axis=0)
+    trimmed = np.maximum(counts // 10, 1)
+    columns = np.arange(X.shape[1])
+    low = some[np.minimum(trimmed, len(some) - 1), columns]
+    high = some[np.maximum(counts - 1 - trimmed, 0), columns]
+    middle = high - low
+    varies = middle > ROUNDING_SPREAD * np.maximum(np.abs(high), np.abs(low))
+    reach = np.fmax.reduce(X, axis=0) - np.fmin.reduce(X, axis=0)
+    with np.errstate(over="ignore"):
+        lost = varies & (middle < LOST_SHARE * (reach / np.sqrt(2.0 * n_rows)))
+    if lost.any():
+        j = int(lost.argmax())
+        i = int(np.nanargmax(np.abs(X[:, j] - low[j])))
+        raise ValueError(
+            f"Row {counted[i]} holds {X[i, j]:.3g} in column {_name(names, j)!r} of X, most of "
+            f"which lies between {low[j]:.3g} and {high[j]:.3g}: next to it the other rows cannot "
+            "be told apart. Mark an erroneous entry as missing by NaN, or transform the column, "
+            "for instance to logarithms or ranks."
         )
 
 

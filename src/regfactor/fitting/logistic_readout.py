@@ -6,7 +6,12 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from regfactor.core.params import Array, frozen
-from regfactor.fitting.calibration import NEVER, both_classes, inverse_temperature, label_folds
+from regfactor.fitting.calibration import (
+    NEVER_HELD_OUT,
+    both_classes,
+    inverse_temperature,
+    label_folds,
+)
 
 MAX_STEPS = 1000
 
@@ -33,17 +38,18 @@ def logistic_readout(F: Array, codes: Array, weights: Array) -> LogisticReadout:
     All classes must have a label. The decision values of labels in five folds, each predicted
     without its fold, choose the temperature by which the values of the whole fit are multiplied.
     """
-    folds = label_folds(codes)
-    held = np.flatnonzero(folds != NEVER)
+    shares = np.eye(int(codes.max()) + 1)[codes]
+    folds = label_folds(shares)
+    held = np.flatnonzero(folds != NEVER_HELD_OUT)
     whole = _regression(F, codes, weights)
     if not len(held):
         return whole
-    energies = np.zeros((len(codes), int(codes.max()) + 1))
+    energies = np.zeros_like(shares)
     for fold in range(folds.max() + 1):
         out = folds == fold
         part = _regression(F[~out], codes[~out], weights[~out])
         energies[out] = both_classes(part(F[out]))
-    return whole.times(inverse_temperature(energies[held], codes[held], weights[held]))
+    return whole.times(inverse_temperature(energies[held], shares[held], weights[held]))
 
 
 def _regression(F: Array, codes: Array, weights: Array) -> LogisticReadout:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from regfactor.core.linalg import thin_svd
 from regfactor.core.params import EPS, Array, frozen
+from regfactor.fitting.inputs import LARGEST, SMALLEST
 from regfactor.fitting.labels import as_targets
 from regfactor.losses import potentials
 from regfactor.losses.potentials import Potential
@@ -53,6 +54,17 @@ class Targets:
                 "Input y contains NaN in every row of positive weight of target column "
                 f"{self.names[int(np.argmin(given))]}: there is nothing to learn it from. Give at "
                 "least one value, or leave the column out."
+            )
+
+    def check_sizes(self) -> None:
+        """Raise, naming the column, for targets too large or small to be squared."""
+        sizes = np.nanmax(np.abs(self.table), axis=0)
+        illegal = (sizes > LARGEST[8]) | ((sizes > 0) & (sizes < SMALLEST[8]))
+        if illegal.any():
+            j = int(illegal.argmax())
+            raise ValueError(
+                f"Target column {self.names[j]} holds values of size {sizes[j]:.3g}, whose squares "
+                "float64 cannot hold; scale it, for instance by its standard deviation."
             )
 
     def completed(self, predicted: Array, dtype: Any) -> Array:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from regfactor.core.loop import Iterate
 from regfactor.problems.base import Problem
 from regfactor.problems.pool import Pool
@@ -26,7 +28,13 @@ class MemberFits(Solver):
         """
         fitted = tuple(start or ())
         for stage, member in enumerate(problem.members[len(fitted) :]):
-            fitted = (*fitted, member.fit())
+            try:
+                found = member.fit()
+            except np.linalg.LinAlgError as error:  # which would end the run without a word
+                raise ValueError(
+                    f"The member {member.name!r} failed: {error} Leave it out of the members."
+                ) from error
+            fitted = (*fitted, found)
             yield Iterate(
                 fitted,
                 problem.loss(fitted),

@@ -49,7 +49,6 @@ class ClassCenters:
     sharpness: float
     prior: Array | None
     features: KernelFeatures | None = None
-    inverse_temperature: float = 1.0
 
     def nearest(self, X: Any) -> Array:
         """Return the place of the most probable class of each row."""
@@ -73,9 +72,9 @@ class ClassCenters:
             prior = np.full(D.shape[1], 1 / D.shape[1])
         return log_joint(D, prior, self.sharpness)
 
-    def probabilities(self, X: Any) -> Array:
+    def probabilities(self, X: Any, inverse_temperature: float) -> Array:
         """Return the probability of each class for each row."""
-        joint = self.inverse_temperature * self.log_joint(X)
+        joint = inverse_temperature * self.log_joint(X)
         return np.asarray(np.exp(joint - logsumexp(joint, axis=1, keepdims=True)))
 
 

@@ -7,7 +7,9 @@ too; as printed, mu changes nothing (algorithm 10) and the objective rises (algo
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,10 +19,15 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.blas import one_thread
-from regfactor.core.loop import Limits, Solution
+from regfactor.core.loop import Clock, Limits, Solution
 from regfactor.core.params import Array
 from regfactor.fitting.base import Choice, Estimator, Run
-from regfactor.fitting.calibration import NEVER, inverse_temperature, label_folds
+from regfactor.fitting.calibration import (
+    NEVER_HELD_OUT,
+    Temperature,
+    inverse_temperature,
+    label_folds,
+)
 from regfactor.fitting.clustering import check_domain
 from regfactor.fitting.inputs import row_weights, validated
 from regfactor.fitting.kernel_blocks import ImplicitCenters, KernelRows, degrees_of, kernel_rows
@@ -185,7 +192,8 @@ class ReverseClassifier(ClassifierMixin, Estimator):
     sharpness_, unlabeled_weight_ : float
         The numbers that were used.
     inverse_temperature_ : float
-        By which `predict_proba` multiplies log p_j - sharpness_ D(x || m_j).
+        By which `predict_proba` multiplies log p_j - sharpness_ D(x || m_j). It is found when it is
+        first needed, or when the model is saved, from a copy of X that is kept until then.
     covariance_ : ndarray of shape (n_features, n_features)
         With "mahalanobis".
     objective_, status_, n_iter_, history_
@@ -446,17 +454,26 @@ class ReverseClassifier(ClassifierMixin, Estimator):
             centers = inputs.kernel.scoring(found, self.normalized_cut)
         prior = None if self.assignment == "hard" else point.shares
         self._divergence = inputs.divergence
-        self.inverse_temperature_ = self._calibration(inputs, run)
-        self._model = ClassCenters(
-            centers,
-            self.sharpness_,
-            prior,
-            inputs.features,
-            self.inverse_temperature_,
-        )
+        self._model = ClassCenters(centers, self.sharpness_, prior, inputs.features)
+        self._temperature = Temperature(1.0)
+        if isinstance(self.sharpness, str):
+            self._temperature = self._lazy_temperature(inputs, run)
         return solution
 
-    def _calibration(self, inputs: ClassInputs, run: Run) -> float:
+    def _lazy_temperature(self, inputs: ClassInputs, run: Run) -> Temperature:
+        """Return the temperature of `predict_proba`, for which a copy of the table is kept.
+
+        The matrix of a kernel is too large to be kept, so that it is found at once.
+        """
+        of_kernel = self.kernel is not None or self.normalized_cut
+        if not of_kernel:
+            inputs = replace(inputs, table=inputs.table.copy())
+        temperature = Temperature(partial(copy(self)._calibration, inputs, run.limits))
+        if of_kernel:
+            return Temperature(temperature.value)
+        return temperature
+
+    def _calibration(self, inputs: ClassInputs, limits: Limits) -> float:
         """Return the inverse temperature at which held-out labels are most likely.
 
         Labels of a fold are hidden, and their rows stay as unlabeled ones.
@@ -464,12 +481,18 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         codes = inputs.labels.codes
         weights = np.ones(len(codes)) if inputs.masses is None else inputs.masses
         used = np.flatnonzero((codes != FREE) & (weights > 0))
-        folds = label_folds(codes[used])
-        if not isinstance(self.sharpness, str) or not len(used):
+        if not len(used):
             return 1.0
-        if not (folds != NEVER).any():
+        shares = np.eye(len(inputs.labels.classes))[codes[used]]
+        folds = label_folds(shares)
+        if (folds == NEVER_HELD_OUT).all():
             return USUAL_INVERSE_TEMPERATURE
-        quiet = replace(run, limits=replace(run.limits, callback=None, progress=None))
+        # every class with labels keeps one, so that no random start is drawn
+        quiet = Run(
+            replace(limits, callback=None, progress=None),
+            Clock(limits.time_limit),
+            np.random.RandomState(0),
+        )
         energies = []
         order = []
         for fold in range(folds.max() + 1):
@@ -486,12 +509,12 @@ class ReverseClassifier(ClassifierMixin, Estimator):
             if self.assignment == "soft":
                 point = self._solve_soft(problem, point, quiet).point
             energies.append(self._energies(problem, point, held))
-            order.append(held)
-        rows = np.concatenate(order)
+            order.append(np.flatnonzero(folds == fold))
+        labels = np.concatenate(order)
         return inverse_temperature(
             np.vstack(energies),
-            codes[rows],
-            weights[rows],
+            shares[labels],
+            weights[used[labels]],
             USUAL_INVERSE_TEMPERATURE,
         )
 
@@ -504,6 +527,12 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         else:
             D = Centers.of(problem, point).between(problem.X[rows])
         return -self.sharpness_ * D.astype(np.float64)
+
+    @property
+    def inverse_temperature_(self) -> float:
+        """The factor of log p_j - sharpness_ D(x || m_j) in `predict_proba`."""
+        check_is_fitted(self)
+        return self._temperature.value
 
     def _context(self, inputs: ClassInputs) -> AbstractContextManager[Any]:
         return _threads(inputs.table)
@@ -536,7 +565,7 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         """
         X = self._rows(X)
         with _threads(X):
-            return self._model.probabilities(X).astype(X.dtype)
+            return self._model.probabilities(X, self.inverse_temperature_).astype(X.dtype)
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)

@@ -12,9 +12,9 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor.core.loop import Solution, Status
+from regfactor.core.loop import Solution
 from regfactor.core.params import Array, as_floats, frozen, is_option, nearest, warn
-from regfactor.fitting.base import Choice, Estimator, Run
+from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.conformal import (
     adaptive_scores,
     adaptive_sets,
@@ -23,9 +23,15 @@ from regfactor.fitting.conformal import (
     too_few_labels_message,
 )
 from regfactor.fitting.explanation import Explanation, MemberReport
-from regfactor.fitting.inputs import check_sizes, validated, weights_of_all_rows
+from regfactor.fitting.inputs import (
+    check_outlying_entries,
+    check_sizes,
+    validated,
+    weights_of_all_rows,
+)
 from regfactor.fitting.labels import distinct_classes, encode_labels, labels_of_rows
 from regfactor.fitting.parameters import NON_NEGATIVE, NumberInterval
+from regfactor.fitting.pool_estimator import PoolEstimator
 from regfactor.labels.semi_supervised.common_units import CommonUnitsMember
 from regfactor.labels.semi_supervised.coordinates import Coordinates
 from regfactor.labels.semi_supervised.forward import KernelMember, LogisticMember
@@ -95,7 +101,7 @@ class PoolInputs:
     data: LabeledRows  # those rows
 
 
-class SemiSupervisedClassifier(ClassifierMixin, Estimator):
+class SemiSupervisedClassifier(ClassifierMixin, PoolEstimator):
     r"""p(class | x) ~ (sum over members m of w_m softmax(beta_m E_m(x)))^g, by held-out labels.
 
     E_m are the energies of simple models of three families: forward ones predict the class from the
@@ -258,6 +264,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
                 f"The largest sample_weight is {weights.max():.3g}; weights act as repetition "
                 "counts, so scale them to about one."
             )
+        check_outlying_entries(X, weights, getattr(self, "feature_names_in_", None))
         labeled = shares.any(axis=1) & (weights > 0)
         counts = (shares[labeled] > 0).sum(axis=0)
         _check_classes(classes, counts)
@@ -376,15 +383,6 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         believed = is_option(self.class_shares, "labels")
         _warn_of_labels(pool, self.transduction_proba_, believed)
         return solution
-
-    def _complaint(self, solution: Solution[Any]) -> str | None:
-        """Return that members were left out, where the time did not suffice."""
-        if solution.status is Status.TIME_LIMIT:
-            return (
-                f"fitted only the members {', '.join(self.members_)}: the time limit was reached "
-                "first; raise time_limit, or name fewer members."
-            )
-        return super()._complaint(solution)
 
     def _transduced(self, fitted: Sequence[FittedMember], inputs: PoolInputs) -> Array:
         """Return the probabilities of all rows; labeled ones have their label."""

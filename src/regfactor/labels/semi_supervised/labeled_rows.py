@@ -7,8 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from regfactor.core.params import Array, frozen
-
-NEVER_HELD_OUT = -1
+from regfactor.fitting.calibration import NEVER_HELD_OUT, label_folds
 
 
 @frozen
@@ -65,24 +64,8 @@ class LabeledRows:
 
     @cached_property
     def folds(self) -> Array:
-        """Fold of each labeled row: 0, 1, ... in turn over the labels in the order of classes.
-
-        Labels of one class are thus in different folds as far as possible, and where each class has
-        few, a fold holds out labels of some classes only: every fit has nearly all labels. A class
-        with a single label keeps it in every fit; of a class that soft labels of one fold alone
-        give a share to, the first of them is kept.
-        """
-        codes = self.label_shares.argmax(axis=1)
-        is_held_out = np.bincount(codes, minlength=self.n_classes)[codes] > 1
-        order = np.argsort(codes, kind="stable")
-        order = order[is_held_out[order]]
-        folds = np.full(len(codes), NEVER_HELD_OUT)
-        folds[order] = np.arange(len(order)) % self.n_folds
-        for shares in self.label_shares.T:
-            sharing = np.flatnonzero(shares)
-            if np.ptp(folds[sharing]) == 0:
-                folds[sharing[0]] = NEVER_HELD_OUT
-        return folds
+        """Fold of each labeled row, as `label_folds` gives it."""
+        return label_folds(self.label_shares, self.n_folds)
 
     @cached_property
     def in_use(self) -> Array:

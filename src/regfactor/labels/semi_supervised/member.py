@@ -5,7 +5,10 @@ from __future__ import annotations
 import abc
 from typing import Any, ClassVar
 
+import numpy as np
+
 from regfactor.core.params import Array, frozen
+from regfactor.fitting.calibration import inverse_temperature
 from regfactor.labels.semi_supervised.labeled_rows import LabeledRows
 
 
@@ -29,14 +32,14 @@ class ClassModel(abc.ABC):
 class FittedMember:
     """A fitted member, with energies of the rows it was fitted to.
 
-    `held_out` are the energies of labeled rows by fits that did not use their labels.
+    `held_out` are the energies of labeled rows by fits that did not use their labels, which chose
+    the inverse temperature.
     """
 
     name: str
     assumes: str
     uses_unlabeled: bool
-    temperatures: tuple[float, ...]
-    usual_temperature: float
+    temperature: float
     model: ClassModel
     energies: Array
     held_out: Array
@@ -63,12 +66,18 @@ class ClassMember(abc.ABC):
         """Return the fitted member."""
 
     def _fitted(self, model: ClassModel, energies: Array, held_out: Array) -> FittedMember:
+        temperature = inverse_temperature(
+            held_out,
+            self.data.label_shares,
+            self.data.label_weights,
+            self.usual_temperature,
+            np.array(self.temperatures),
+        )
         return FittedMember(
             self.name,
             self.assumes,
             self.uses_unlabeled,
-            self.temperatures,
-            self.usual_temperature,
+            temperature,
             model,
             energies,
             held_out,

@@ -54,7 +54,14 @@ class OutsideMember:
     def fit(self) -> FittedOutsideMember:
         """Return the regressor fitted to each target, and without each fold of it."""
         assumes = f"{type(self.regressor).__name__}; rows without targets are not used"
-        fits = [self._fit(column) for column in self.columns]
+        try:
+            fits = [self._fit(column) for column in self.columns]
+        except (TypeError, ValueError) as error:
+            n_rows = min(len(column.values) for column in self.columns)
+            raise ValueError(
+                f"The member {self.name!r} failed ({n_rows} rows with targets, fewer in folds): "
+                f"{error}"
+            ) from error
         return FittedOutsideMember(self.name, assumes, fits)
 
     def _fit(self, column: TargetColumn) -> OutsideFit:
@@ -65,6 +72,8 @@ class OutsideMember:
             test = folds == fold
             if not test.all():
                 held_out[test] = self._fitted(rows, column, ~test).predict(rows[test])
+        if not np.isfinite(held_out).all():
+            raise ValueError("predictions of held-out rows are not finite")
         return OutsideFit(self._fitted(rows, column, np.ones(len(folds), bool)), held_out)
 
     def _fitted(self, rows: Any, column: TargetColumn, chosen: Array) -> Any:
@@ -73,8 +82,4 @@ class OutsideMember:
         weights = column.weights[chosen]
         if has_fit_parameter(regressor, "sample_weight") and (weights != 1).any():
             options["sample_weight"] = weights
-        try:
-            return regressor.fit(rows[chosen], column.values[chosen], **options)
-        except (TypeError, ValueError) as error:
-            error.add_note(f"This is the member {self.name!r}, fitted to {chosen.sum()} rows.")
-            raise
+        return regressor.fit(rows[chosen], column.values[chosen], **options)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Solution
 from regfactor.core.params import Array, choose, frozen
-from regfactor.fitting.base import Choice, Estimator, Run
+from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.conformal import (
     Interval,
     conformal_quantile,
@@ -23,8 +23,14 @@ from regfactor.fitting.conformal import (
     too_few_labels_message,
 )
 from regfactor.fitting.explanation import Explanation, MemberReport
-from regfactor.fitting.inputs import validated, weights_of_all_rows
+from regfactor.fitting.inputs import (
+    check_outlying_entries,
+    check_sizes,
+    validated,
+    weights_of_all_rows,
+)
 from regfactor.fitting.parameters import NON_NEGATIVE, NumberInterval
+from regfactor.fitting.pool_estimator import PoolEstimator
 from regfactor.fitting.targets import Targets
 from regfactor.labels.semi_supervised.kernel_average import WeightedKernels
 from regfactor.labels.semi_supervised.kernel_members import (
@@ -64,7 +70,7 @@ class RegressorInputs:
     counted: Array
 
 
-class SemiSupervisedRegressor(MultiOutputMixin, RegressorMixin, Estimator):
+class SemiSupervisedRegressor(MultiOutputMixin, RegressorMixin, PoolEstimator):
     r"""y = sum over members m of w_m (b_m + f_m(x)) + noise, f_m ~ GP(0, kernel of member m).
 
     Kernels compare rows by numbers that all rows have taught, with targets or without: standardized
@@ -215,8 +221,10 @@ class SemiSupervisedRegressor(MultiOutputMixin, RegressorMixin, Estimator):
         X = self._as_inputs(X, reset=True)
         targets = Targets.of(y, X)
         weights = weights_of_all_rows(X, sample_weight)
+        check_outlying_entries(X, weights, getattr(self, "feature_names_in_", None))
         counted = weights > 0
         targets.check_given(counted)
+        targets.check_sizes()
         return RegressorInputs(X, targets, weights, counted)
 
     def _as_inputs(self, X: Any, reset: bool) -> Any:
@@ -227,6 +235,7 @@ class SemiSupervisedRegressor(MultiOutputMixin, RegressorMixin, Estimator):
             ensure_all_finite="allow-nan",
             reset=reset,
         )
+        check_sizes(X, getattr(self, "feature_names_in_", None), reset)
         if is_sparse(X) and X.shape[1] <= MAX_COLUMNS:
             return X.toarray()
         return X

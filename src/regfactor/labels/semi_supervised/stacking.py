@@ -59,13 +59,13 @@ def stacked(
     class_shares: Array | None,
     trust: float,
 ) -> Stack:
-    """Return temperatures and weights that suit the labels that the members did not see.
+    """Return the weights that suit the labels that the members did not see.
 
     Weights maximize sum_i log sum_m w_m v_im + .3 sum_m log w_m, with v_im the probability of the
     label of row i by member m; then exp(-trust KL) takes weight from members whose predicted
     shares of classes disagree with `class_shares`.
     """
-    temperatures = np.array([temperature(member, data) for member in members])
+    temperatures = np.array([member.temperature for member in members])
     probabilities = np.array(
         [
             softmax(beta * member.held_out, axis=1)
@@ -110,15 +110,6 @@ def best_sharpness(average: Array, data: LabeledRows) -> float:
     likelihoods = np.einsum("bic,ic,i->b", powers, label_shares, weights)
     prior = SHARPNESS_PRIOR * np.log(SHARPNESSES) ** 2
     return float(SHARPNESSES[np.argmax(likelihoods - prior)])
-
-
-def temperature(member: FittedMember, data: LabeledRows) -> float:
-    """Return the inverse temperature by held-out likelihood, near the usual one."""
-    grid = np.array(member.temperatures)
-    logs = log_softmax(grid[:, None, None] * member.held_out, axis=2)
-    likelihoods = np.einsum("bic,ic,i->b", logs, data.label_shares, data.label_weights)
-    prior = np.log(grid / member.usual_temperature) ** 2
-    return float(grid[np.argmax(likelihoods - prior)])
 
 
 def likelihood_weights(likelihoods: Array, row_weights: Array) -> Array:
