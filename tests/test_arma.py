@@ -25,9 +25,9 @@ from regfactor.norms import L2
 from regfactor.penalties import Rows, Trace
 from regfactor.problems import Convex, Data, Design
 from regfactor.series.arma.estimator import RegularizedARMA
-from regfactor.series.arma.forecast import Times
 from regfactor.series.arma.model import MovingAverage, radius, regressors
 from regfactor.series.arma.problem import lag_sums
+from regfactor.series.times import Times
 from regfactor.solvers import Fista, solve
 from regfactor.solvers.douglas_rachford import DouglasRachford
 

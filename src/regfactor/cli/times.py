@@ -21,7 +21,7 @@ from regfactor.cli.errors import BadInput
 from regfactor.cli.job import Job
 from regfactor.cli.tables import pandas
 from regfactor.core.params import frozen
-from regfactor.series.arma.forecast import Times
+from regfactor.series.times import Times
 
 CALENDAR = ("MS", "ME", "QS", "QE", "YS", "YE")  # rules of dates that have no even step
 SEASON = {

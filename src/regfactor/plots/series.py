@@ -10,7 +10,7 @@ import numpy as np
 
 from regfactor.core.params import Array
 from regfactor.plots.base import BLUE, INK, VERMILION, Display, drawn_from, position, word
-from regfactor.series.arma.forecast import Forecast
+from regfactor.series.forecast import Forecast
 
 LEVELS = (0.5, 0.8, 0.95)
 PAST_HORIZONS = 4  # of the past that are drawn

@@ -14,8 +14,8 @@ import numpy as np
 
 from regfactor.core.params import Array, frozen
 from regfactor.series.arma.estimator import RegularizedARMA
-from regfactor.series.arma.forecast import Forecast
 from regfactor.series.arma.selection import interpolated
+from regfactor.series.forecast import Forecast
 
 MIN_FITTED_ROWS = 10
 N_EVALUATION_ORIGINS = 3  # at the end of the series, for the chosen candidate

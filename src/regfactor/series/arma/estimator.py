@@ -26,8 +26,7 @@ from regfactor.fitting.parameters import (
     NumberInterval,
 )
 from regfactor.losses import LOSSES, Loss
-from regfactor.series.arma.forecast import Forecast, Times, error_covariance, half_widths
-from regfactor.series.arma.model import Series, radius
+from regfactor.series.arma.model import Series, error_covariance, half_widths, radius
 from regfactor.series.arma.problem import ArmaProblem, FittedModel, Specification
 from regfactor.series.arma.selection import (
     SHRINKAGES,
@@ -37,6 +36,8 @@ from regfactor.series.arma.selection import (
     largest_order,
     validation_losses,
 )
+from regfactor.series.forecast import Forecast
+from regfactor.series.times import Times
 
 ORDER = NumberInterval(Integral, 0, None, closed="left")
 DEFAULT_SHRINKAGE = 0.1

@@ -1,4 +1,4 @@
-"""A vector ARMA model with given coefficients: filter, forecasts and simulation of a series.
+"""A vector ARMA model with given coefficients: filter, forecasts, intervals and simulation.
 
 The covariance of a moving average plus white noise is banded, so that its banded Cholesky factor is
 the Kalman filter of all times at once: r = L u with white u, and the error of predicting r_t from
@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
+import scipy.stats
 
 from regfactor.core.params import Array, frozen
 from regfactor.losses import Loss, Squared
@@ -18,6 +19,7 @@ from regfactor.losses import Loss, Squared
 TINY = 1e-12  # residual, in units of the spread, below which its weight is the curvature at zero
 MAX_DOUBLINGS = 60  # of cyclic reduction, which squares its error each time
 DOUBLING_TOL = 1e-15
+BURN_IN = 10  # first one-step errors, which have hardly any past
 
 
 @frozen
@@ -355,3 +357,23 @@ class Varma:
         for _ in range(self.d):
             psi = np.cumsum(psi, axis=0)
         return psi
+
+
+def error_covariance(residuals: Array, freedom: float, q: int) -> Array:
+    """Return the covariance of one-step errors, corrected for the freedom of the coefficients."""
+    N = len(residuals)
+    if q:
+        residuals = residuals[min(BURN_IN, N // 4) :]
+    left = max(1 - freedom / N, 1 / N)
+    return np.asarray(residuals.T @ residuals / (len(residuals) * left))
+
+
+def half_widths(psi: Array, sigma: Array, level: float, freedom: float, N: int) -> Array:
+    """Return half of the interval of each time and series, for innovations of covariance sigma.
+
+    Student's quantile accounts for the error of sigma, and 1 + freedom / N for that of the
+    coefficients one step ahead.
+    """
+    variances = np.cumsum(np.einsum("hij,jk,hik->hi", psi, sigma, psi), axis=0)
+    quantile = scipy.stats.t.ppf((1 + level) / 2, max(N - freedom, 1.0))
+    return np.asarray(quantile * np.sqrt(variances * (1 + freedom / N)))

@@ -1,4 +1,4 @@
-"""The forecast of a series: means, limits of intervals, and the labels of its times."""
+"""The times of a series: labels of the rows and columns of the user's table."""
 
 from __future__ import annotations
 
@@ -8,31 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.stats
 
-from regfactor.core.params import Array, frozen, optional
-
-BURN_IN = 10  # first one-step errors, which have hardly any past
-
-
-def error_covariance(residuals: Array, freedom: float, q: int) -> Array:
-    """Return the covariance of one-step errors, corrected for the freedom of the coefficients."""
-    N = len(residuals)
-    if q:
-        residuals = residuals[min(BURN_IN, N // 4) :]
-    left = max(1 - freedom / N, 1 / N)
-    return np.asarray(residuals.T @ residuals / (len(residuals) * left))
-
-
-def half_widths(psi: Array, sigma: Array, level: float, freedom: float, N: int) -> Array:
-    """Return half of the interval of each time and series, for innovations of covariance sigma.
-
-    Student's quantile accounts for the error of sigma, and 1 + freedom / N for that of the
-    coefficients one step ahead.
-    """
-    variances = np.cumsum(np.einsum("hij,jk,hik->hi", psi, sigma, psi), axis=0)
-    quantile = scipy.stats.t.ppf((1 + level) / 2, max(N - freedom, 1.0))
-    return np.asarray(quantile * np.sqrt(variances * (1 + freedom / N)))
+from regfactor.core.params import Array, optional
 
 
 @dataclass(frozen=True)
@@ -167,55 +144,3 @@ def _inferred_frequency(index: Any) -> Any:
             "the table a DatetimeIndex with a frequency (asfreq), or a PeriodIndex."
         )
     return freq
-
-
-@frozen
-class Forecast:
-    """Means of the next times, with limits of intervals that contain a share `level` of them.
-
-    Array-like, as its mean.
-
-    Attributes
-    ----------
-    mean : ndarray of shape (horizon, n_series)
-    lower, upper : ndarray of the same shape, or None
-    level : float or None
-    """
-
-    mean: Array
-    lower: Array | None = None
-    upper: Array | None = None
-    level: float | None = None
-    times: Times = field(default_factory=Times, repr=False)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        if copy:
-            return np.array(self.mean, dtype=dtype)
-        return np.asarray(self.mean, dtype=dtype)
-
-    def __len__(self) -> int:
-        return len(self.mean)
-
-    def __getitem__(self, item: Any) -> Any:
-        return self.mean[item]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return the shape of the means."""
-        return self.mean.shape
-
-    def to_frame(self) -> Any:
-        """Return a frame of the kind the model was fitted to, indexed by the times that follow.
-
-        Limits of intervals are columns NAME_lower and NAME_upper.
-        """
-        names = self.times.names
-        columns: dict[Any, Array] = dict(zip(names, self.mean.T, strict=True))
-        for end, limits in (("lower", self.lower), ("upper", self.upper)):
-            if limits is not None:
-                for name, values in zip(names, limits.T, strict=True):
-                    columns[f"{name}_{end}"] = values
-        index = None
-        if self.times.kind != "polars":
-            index = self.times.future(len(self.mean))
-        return self.times.frame(columns, index)

@@ -1,0 +1,426 @@
+"""A bank of autoregressions with Minnesota-type priors, each of them a ridge problem."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import softmax
+
+from regfactor.core.params import Array, frozen
+from regfactor.series.autoregression_design import (
+    MAX_LAGS,
+    MAX_OTHERS,
+    N_FROM_OTHERS,
+    Design,
+    OwnLags,
+    Priors,
+    iterate,
+    lagged,
+)
+from regfactor.series.bank import BankFit, BankState, MemberPaths, SeriesTable, Units
+from regfactor.series.gap_filling import filled_gaps
+from regfactor.series.ridge_evidence import RidgePosterior
+from regfactor.series.weights import temperature
+
+MAX_RESPONSE = 1e3
+
+
+@frozen
+class Sums:
+    """Sums over the rows before each origin; arrays start with (n_origins, n_series)."""
+
+    gram: Array
+    cross: Array
+    squares: Array
+    n_rows: Array
+
+    @staticmethod
+    def of(regressors: Array, outcomes: Array, weights: Array, origins: Array) -> Sums:
+        """Return the sums of regressors of shape (n_series, n_rows, n), cumulated over origins."""
+        stacked = np.concatenate([regressors, outcomes[:, :, None]], axis=2)
+        weighted = stacked * weights[:, :, None]
+        parts = []
+        counts = []
+        known = 0
+        for origin in origins:
+            rows = slice(known, origin)
+            parts.append(weighted[:, rows].transpose(0, 2, 1) @ stacked[:, rows])
+            counts.append(weights[:, rows].sum(axis=1))
+            known = origin
+        products = np.cumsum(parts, axis=0)
+        return Sums(
+            products[..., :-1, :-1],
+            products[..., :-1, -1],
+            products[..., -1, -1],
+            np.cumsum(counts, axis=0),
+        )
+
+    def first_columns(self, n: int) -> Sums:
+        """Return the sums of the first regressors alone."""
+        return replace(self, gram=self.gram[..., :n, :n], cross=self.cross[..., :n])
+
+    def posterior(self, deviations: Array, prior_mean: Array | None) -> RidgePosterior:
+        """Return the posterior, arrays starting with (n_origins, n_series, n_members)."""
+        gram = self.gram[:, :, None]
+        cross = self.cross[:, :, None]
+        squares = self.squares[:, :, None]
+        if prior_mean is not None:
+            moved = np.einsum("oskl,osml->osmk", self.gram, prior_mean)
+            squares = squares + np.einsum(
+                "osmk,osmk->osm", prior_mean, moved - 2 * self.cross[:, :, None]
+            )
+            cross = cross - moved
+        solved = RidgePosterior.of(gram, cross[..., None], squares[..., None], deviations)
+        if prior_mean is None:
+            return solved
+        return replace(solved, coefficients=solved.coefficients + prior_mean[..., None])
+
+
+@frozen
+class Block:
+    """Members of one treatment of the season and one kind of prior, at all origins.
+
+    Attributes
+    ----------
+    design : Design
+    priors : Priors
+    coefficients : array of shape (n_origins, n_series, n_members, n_regressors)
+    log_evidence, variances : array of shape (n_origins, n_series, n_members)
+    """
+
+    design: Design
+    priors: Priors
+    coefficients: Array
+    log_evidence: Array
+    variances: Array
+
+    @property
+    def polynomials(self) -> Array:
+        """Coefficients of lags 1, 2, ..., of shape (n_origins, n_series, n_members, n_lags)."""
+        own = self.coefficients[..., : self.design.n_own]
+        return np.asarray(self.design.own.base + own @ self.design.own.combinations)
+
+    @property
+    def with_others(self) -> bool:
+        """Whether members see other series."""
+        return bool(self.priors.others.any())
+
+
+@frozen
+class AutoregressionBank:
+    """Members of a pool: autoregressions of series, alone and from the past of others."""
+
+    table: SeriesTable
+    name: str = "autoregression"
+
+    def fit(self) -> BankFit:
+        """Fit all members at all origins."""
+        table = self.table
+        units = table.units()
+        values = units.standardized(table.values)
+        filled = filled_gaps(values, table.season)
+        blocks = fitted_blocks(table, filled.means, np.isnan(values), np.log(units.scale))
+        own = [block for block in blocks if not block.with_others]
+        n_past = len(table.origins.rows) - 1
+        horizon = table.origins.horizon
+        past = PastForecasts(table, filled.means)
+        averages = np.zeros((n_past, horizon, table.n_series))
+        paths = {}
+        if n_past:
+            for block in own:
+                paths[id(block)] = past.paths(block, None)
+            averages = past.average(own, [paths[id(block)] for block in own])
+            for block in blocks:
+                if block.with_others:
+                    paths[id(block)] = past.paths(block, averages)
+        log_prior = np.concatenate([block.priors.log_prior for block in blocks])
+        members = [paths[id(block)] for block in blocks] if n_past else []
+        shape = (0, len(log_prior), horizon, table.n_series)
+        joined = np.concatenate(members, axis=1) if n_past else np.zeros(shape)
+
+        def by_member(name: str) -> Array:
+            parts = [getattr(block, name) for block in blocks]
+            return np.concatenate(parts, axis=2).transpose(0, 2, 1)
+
+        state = AutoregressionState.of(blocks, table, filled.means, units)
+        return BankFit(
+            name=self.name,
+            assumes="changes that follow earlier changes and the distance from a level",
+            log_prior=log_prior - np.log(len(blocks)),
+            log_evidence=by_member("log_evidence"),
+            variances=np.square(units.scale) * by_member("variances"),
+            paths=units.restored(joined),
+            state=state,
+        )
+
+
+def season_kinds(season: int) -> tuple[str, ...]:
+    """Return the ways in which a season is taken into account."""
+    if season == 1:
+        return ("none",)
+    return ("none", "waves", "difference")
+
+
+def fitted_blocks(
+    table: SeriesTable, values: Array, missing: Array, log_scales: Array
+) -> list[Block]:
+    """Return all blocks of members, fitted at all origins."""
+    season = table.season
+    first = table.origins.first
+    n_series = table.n_series
+    n_rows = len(values)
+    n_lags = min(MAX_LAGS, max(1, first // 4))
+    if season > 3:
+        n_lags = min(n_lags, season - 2)
+    elif season > 1:
+        n_lags = min(n_lags, 2)
+    single = n_series - 1 <= MAX_OTHERS
+    loadings = np.eye(n_series)
+    if not single:
+        changes = np.diff(values[:first], axis=0)
+        if len(changes):
+            changes = changes - changes.mean(axis=0)
+        loadings = np.linalg.svd(changes, full_matrices=True)[2][:MAX_OTHERS].T
+    usable = ~missing
+    usable[1:] &= ~missing[:-1]
+    usable[: 2 if season == 1 else season + 1] = False
+    weights = usable.T.astype(float)
+    blocks = []
+    for kind in season_kinds(season):
+        own = OwnLags.of(kind, season, n_lags)
+        design = Design(kind, season, own, first, loadings, single)
+        lags = lagged(values, len(own.base), season)
+        own_regressors = lags @ own.combinations.T
+        outcomes = values.T - lags @ own.base
+        inputs = design.inputs(np.arange(n_rows), table.inputs)
+        columns = [own_regressors, np.broadcast_to(inputs, (n_series, *inputs.shape))]
+        if n_series > 1:
+            others = design.of_others(lagged(values, design.lags_of_others, season))
+            columns.append(np.broadcast_to(others, (n_series, *others.shape)))
+        regressors = np.concatenate(columns, axis=2)
+        sums = Sums.of(regressors, outcomes, weights, table.origins.rows)
+        alone = sums.first_columns(design.n_own + inputs.shape[1])
+        kinds = [(Priors.of(with_others=False), alone, False)]
+        if n_series > 1:
+            kinds.append((Priors.of(with_others=False), alone, True))
+            kinds.append((Priors.of(with_others=True), sums, False))
+        of_each: Array | None = None  # coefficients of the first block, each series alone
+        for priors, part, pooled in kinds:
+            deviations = design.deviations(priors, table.inputs.shape[1], n_series)
+            prior_mean = None
+            if pooled and of_each is not None:
+                prior_mean = mean_of_others(of_each, design.n_own)
+            posterior = part.posterior(deviations, prior_mean)
+            if of_each is None:
+                of_each = posterior.coefficients[..., 0]
+            rows = part.n_rows[:, :, None, None]
+            evidence = posterior.log_evidence(rows, log_scales[None, :, None, None])
+            blocks.append(
+                Block(
+                    design,
+                    priors,
+                    posterior.coefficients[..., 0],
+                    evidence[..., 0],
+                    posterior.variances(rows)[..., 0],
+                )
+            )
+    return blocks
+
+
+def mean_of_others(coefficients: Array, n_own: int) -> Array:
+    """Return the mean of the other series' coefficients of own lags, zero for the rest."""
+    n_series = coefficients.shape[1]
+    total = coefficients.sum(axis=1, keepdims=True)
+    mean = (total - coefficients) / (n_series - 1)
+    mean[..., n_own:] = 0
+    return np.asarray(mean)
+
+
+@frozen
+class PastForecasts:
+    """Forecasts of members from all origins but the last."""
+
+    table: SeriesTable
+    values: Array
+
+    def paths(self, block: Block, others: Array | None) -> Array:
+        """Return the paths of a block, of shape (n_origins - 1, n_members, horizon, n_series).
+
+        `others` are the expected paths of all series, for members that see other series.
+        """
+        table = self.table
+        design = block.design
+        origins = table.origins.rows[:-1]
+        horizon = table.origins.horizon
+        rows = origins[:, None] + np.arange(horizon)
+        given = table.inputs[np.minimum(rows, len(self.values) - 1)]
+        regressors = design.inputs(rows, given)
+        if others is not None:
+            regressors = np.concatenate([regressors, self._of_others(design, others)], axis=2)
+        coefficients = block.coefficients[:-1, :, :, design.n_own :]
+        inputs = np.einsum("ohk,osmk->osmh", regressors, coefficients)
+        n_lags = len(design.own.base)
+        lags = lagged(np.concatenate([self.values, self.values[-1:]]), n_lags, design.season)
+        past = lags[:, origins].transpose(1, 0, 2)[:, :, None]
+        paths = iterate(block.polynomials[:-1], inputs, past)
+        return np.asarray(paths.transpose(0, 2, 3, 1))
+
+    def _of_others(self, design: Design, averages: Array) -> Array:
+        """Return the regressors made of the expected paths of all series."""
+        found = []
+        for origin, path in zip(self.table.origins.rows, averages, strict=False):
+            extended = np.concatenate([self.values[:origin], path])
+            n_lags = design.lags_of_others
+            lags = lagged(extended, n_lags, design.season)
+            found.append(design.of_others(lags[:, origin:]))
+        return np.array(found)
+
+    def average(self, blocks: list[Block], paths: list[Array]) -> Array:
+        """Return the average paths, of shape (n_origins - 1, horizon, n_series)."""
+        scores = np.concatenate(
+            [block.log_evidence[:-1] for block in blocks],
+            axis=2,
+        )
+        priors = np.concatenate([block.priors.log_prior for block in blocks])
+        warmth = temperature(self.table.origins.rows[:-1])[:, None, None]
+        weights = softmax(warmth * scores + priors, axis=2)
+        return np.einsum("omhs,osm->ohs", np.concatenate(paths, axis=1), weights)
+
+
+@frozen
+class LagModel:
+    """Members of a block at the last origin."""
+
+    design: Design
+    polynomials: Array  # (n_series, n_members, n_lags)
+    coefficients: Array  # of inputs and other series, (n_series, n_members, n)
+    with_others: bool
+
+
+@frozen
+class AutoregressionState(BankState):
+    """Members after the last row: their coefficients, and the last values they look back to."""
+
+    models: list[LagModel]
+    weights_of_paths: Array  # (n_series, n_members) of those without other series
+    variances: Array  # of innovations, (n_members, n_series)
+    values: Array  # the last rows, in units, gaps filled
+    trailing_gaps: Array
+    units: Units
+    time: int
+
+    @staticmethod
+    def of(
+        blocks: list[Block],
+        table: SeriesTable,
+        values: Array,
+        units: Units,
+    ) -> AutoregressionState:
+        """Return the state at the last origin."""
+        models = []
+        for block in blocks:
+            models.append(
+                LagModel(
+                    block.design,
+                    block.polynomials[-1],
+                    block.coefficients[-1, :, :, block.design.n_own :],
+                    block.with_others,
+                )
+            )
+        own = [block for block in blocks if not block.with_others]
+        scores = np.concatenate([block.log_evidence[-1] for block in own], axis=1)
+        priors = np.concatenate([block.priors.log_prior for block in own])
+        warmth = temperature(table.origins.rows[-1:])[0]
+        variances = np.concatenate([block.variances[-1] for block in blocks], axis=1)
+        n_kept = 3 * table.season + MAX_LAGS + N_FROM_OTHERS + 2
+        kept = lagged(np.concatenate([values, values[-1:]]), n_kept, table.season)[:, -1, ::-1].T
+        return AutoregressionState(
+            models,
+            softmax(warmth * scores + priors, axis=1),
+            variances.T,
+            kept,
+            table.trailing_gaps,
+            units,
+            len(values),
+        )
+
+    def forecast(self, horizon: int, inputs: Array) -> MemberPaths:
+        """Return the forecasts of the members."""
+        paths = self._standard_paths(horizon, inputs)
+        growth = self._growth(horizon)
+        variances = growth * self.variances[:, None, :]
+        return MemberPaths(
+            self.units.restored(paths),
+            np.square(self.units.scale) * variances,
+        )
+
+    def _standard_paths(self, horizon: int, inputs: Array) -> Array:
+        """Return paths in units, of shape (n_members, horizon, n_series)."""
+        average = self._average_path(horizon, inputs)
+        paths = [self._paths(model, horizon, inputs, average) for model in self.models]
+        return np.concatenate(paths)
+
+    def _average_path(self, horizon: int, inputs: Array) -> Array:
+        """Return the average of members without other series, of shape (horizon, n_series)."""
+        unused = np.zeros((horizon, len(self.weights_of_paths)))
+        paths = [
+            self._paths(model, horizon, inputs, unused)
+            for model in self.models
+            if not model.with_others
+        ]
+        return np.einsum("mhs,sm->hs", np.concatenate(paths), self.weights_of_paths)
+
+    def _paths(self, model: LagModel, horizon: int, inputs: Array, average: Array) -> Array:
+        """Return the paths of a block; members that see other series take their average path."""
+        design = model.design
+        rows = self.time + np.arange(horizon)
+        regressors = design.inputs(rows, inputs)
+        if model.with_others:
+            extended = np.concatenate([self.values, average])
+            lags = lagged(extended, design.lags_of_others, 1)[:, len(self.values) :]
+            regressors = np.concatenate([regressors, design.of_others(lags)], axis=1)
+        driven = np.einsum("hk,smk->smh", regressors, model.coefficients)
+        n_lags = model.polynomials.shape[-1]
+        past = self.values[::-1][:n_lags].T[:, None]
+        return np.asarray(iterate(model.polynomials, driven, past).transpose(1, 2, 0))
+
+    def _growth(self, horizon: int) -> Array:
+        """Return cumulated squared impulse responses, of shape (n_members, horizon, n_series).
+
+        Steps are counted from the last observed value of each series.
+        """
+        responses = self.responses(horizon + int(self.trailing_gaps.max()))
+        growth = np.cumsum(np.square(responses), axis=1)
+        rows = [
+            growth[:, gap : gap + horizon, series] for series, gap in enumerate(self.trailing_gaps)
+        ]
+        return np.stack(rows, axis=-1)
+
+    def responses(self, horizon: int) -> Array:
+        """Return the effects of an innovation on its own series."""
+        impulse = np.zeros(horizon)
+        impulse[0] = 1
+        found = []
+        for model in self.models:
+            inputs = np.broadcast_to(impulse, (*model.polynomials.shape[:-1], horizon))
+            none = np.zeros(model.polynomials.shape[-1])
+            responses = iterate(model.polynomials, inputs, none)
+            found.append(np.clip(responses, -MAX_RESPONSE, MAX_RESPONSE))
+        return np.asarray(np.concatenate(found, axis=1).transpose(1, 2, 0))
+
+    def updated(self, rows: Array, inputs: Array) -> AutoregressionState:
+        """Return the state after more rows; missing values are replaced by their forecasts."""
+        state = self
+        for row, given in zip(self.units.standardized(rows), inputs, strict=True):
+            missing = np.isnan(row)
+            if missing.any():
+                expected = state._average_path(1, given[None])[0]
+                row = np.where(missing, expected, row)
+            state = replace(
+                state,
+                values=np.concatenate([state.values[1:], row[None]]),
+                trailing_gaps=np.where(missing, state.trailing_gaps + 1, 0),
+                time=state.time + 1,
+            )
+        return state

@@ -1,0 +1,241 @@
+"""The average of banks of forecasting models, with calibrated variances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from regfactor.core.params import Array, frozen
+from regfactor.problems.pool import Pool
+from regfactor.series.autoregression_bank import AutoregressionBank
+from regfactor.series.bank import BankFit, SeriesTable, mean_change
+from regfactor.series.smoothing_bank import SmoothingBank
+from regfactor.series.weights import PastErrors, bank_shares, member_weights
+
+MIN_CALIBRATION_ORIGINS = 3
+PRIOR_ORIGINS = 6.0  # that agree with the variances, next to those that calibrate them
+MAX_FACTOR = 2.0
+
+
+@frozen
+class ForecastPool(Pool[BankFit]):
+    """- log evidence of banks of forecasting models of the same series."""
+
+    table: SeriesTable
+
+    @staticmethod
+    def of(table: SeriesTable) -> ForecastPool:
+        """Return the pool of all banks."""
+        return ForecastPool([SmoothingBank(table), AutoregressionBank(table)], table)
+
+    def loss(self, fitted: Sequence[BankFit]) -> float:
+        """Return minus the log evidence of the members of all fitted banks, summed over series."""
+        scores = np.concatenate([fit.log_evidence[-1] + fit.log_prior[:, None] for fit in fitted])
+        return -float(logsumexp(scores, axis=0).sum())
+
+
+@frozen
+class WeightedBank:
+    """A bank after the last row, with the weights of its members, (n_members, n_series)."""
+
+    name: str
+    assumes: str
+    state: Any
+    weights: Array
+    variances: Array  # of innovations, of the same shape
+
+    def forecast(self, horizon: int, inputs: Array) -> tuple[Array, Array]:
+        """Return means and variances of shape (horizon, n_series)."""
+        paths = self.state.forecast(horizon, inputs)
+        mean = np.einsum("mhs,ms->hs", paths.means, self.weights)
+        spread = paths.variances + np.square(paths.means - mean)
+        return mean, np.einsum("mhs,ms->hs", spread, self.weights)
+
+
+@frozen
+class PooledForecast:
+    """Banks and their shares.
+
+    Attributes
+    ----------
+    banks : list of WeightedBank
+    shares : array of shape (n_banks, n_series)
+    factor : array of shape (n_series,)
+        Of deviations, by which they agree with errors from past origins.
+    errors : array of shape (n_banks + 2, n_series)
+        Mean squared errors from past origins: banks, their average, the last value; NaN where the
+        series is too short.
+    correlation : array of shape (n_series, n_series)
+        Of one-step errors.
+    trailing_gaps : array of shape (n_series,)
+        Numbers of missing rows at the end.
+    """
+
+    banks: list[WeightedBank]
+    shares: Array
+    factor: Array
+    errors: Array
+    correlation: Array
+    trailing_gaps: Array
+
+    @staticmethod
+    def of(fits: Sequence[BankFit], table: SeriesTable) -> PooledForecast:
+        """Return the average of fitted banks."""
+        origins = table.origins
+        units = mean_change(table.values)
+        truth = origins.following(table.values)
+        weights = [member_weights(fit, truth, origins, units) for fit in fits]
+        banks = [
+            WeightedBank(fit.name, fit.assumes, fit.state, own[-1], fit.variances[-1])
+            for fit, own in zip(fits, weights, strict=True)
+        ]
+        n_past = len(origins.rows) - 1
+        paths = np.stack(
+            [
+                np.einsum("omhs,oms->ohs", fit.paths, own[:-1])
+                for fit, own in zip(fits, weights, strict=True)
+            ],
+            axis=1,
+        )
+        shares = bank_shares(paths, truth, origins, units)
+        n_series = table.n_series
+        pooled = PooledForecast(
+            banks,
+            shares[-1],
+            np.ones(n_series),
+            np.full((len(fits) + 2, n_series), np.nan),
+            np.eye(n_series),
+            table.trailing_gaps,
+        )
+        if n_past == 0:
+            return pooled
+        mean = np.einsum("obhs,obs->ohs", paths, shares[:-1])
+        variance = np.zeros(mean.shape)
+        for b, (fit, own) in enumerate(zip(fits, weights, strict=True)):
+            growth = np.cumsum(np.square(fit.state.responses(origins.horizon)), axis=1)
+            spread = np.square(fit.paths - paths[:, b, None])
+            spread += fit.variances[:-1, :, None] * growth
+            within = np.einsum("omhs,oms->ohs", spread, own[:-1])
+            between = np.square(paths[:, b] - mean)
+            variance += shares[:-1, b, None] * (within + between)
+        residuals = truth[:-1] - mean
+        return replace(
+            pooled,
+            factor=calibration_factor(residuals, variance),
+            errors=past_errors(table, paths, mean, truth),
+            correlation=residual_correlation(residuals[1:, 0], variance[1:, 0]),
+        )
+
+    def forecast(self, horizon: int, inputs: Array) -> tuple[Array, Array]:
+        """Return means and variances of shape (horizon, n_series)."""
+        found = [bank.forecast(horizon, inputs) for bank in self.banks]
+        means = np.stack([mean for mean, _ in found])
+        variances = np.stack([variance for _, variance in found])
+        mean = np.einsum("bhs,bs->hs", means, self.shares)
+        spread = variances + np.square(means - mean)
+        variance = np.einsum("bhs,bs->hs", spread, self.shares)
+        return mean, np.square(self.factor) * variance
+
+    def simulated(
+        self,
+        horizon: int,
+        inputs: Array,
+        n_paths: int,
+        random: np.random.RandomState,
+        freedom: int,
+    ) -> Array:
+        """Return random paths of shape (n_paths, horizon, n_series).
+
+        A path is that of one member of each series; the same random number draws them for all, so
+        that series stay together.
+        """
+        longest = int(self.trailing_gaps.max())
+        steps = longest + horizon
+        paths = [bank.state.forecast(horizon, inputs) for bank in self.banks]
+        means = np.concatenate([path.means for path in paths])
+        responses = np.concatenate([bank.state.responses(steps) for bank in self.banks])
+        variances = np.concatenate([bank.variances for bank in self.banks])
+        weights = np.concatenate(
+            [share * bank.weights for share, bank in zip(self.shares, self.banks, strict=True)]
+        )
+        limits = np.cumsum(weights, axis=0)
+        drawn = random.random_sample(n_paths)[:, None, None] * limits[-1]
+        members = np.minimum((limits[None] < drawn).sum(axis=1), len(weights) - 1)
+        series = np.arange(means.shape[2])
+        shape = (n_paths, steps, len(series))
+        innovations = random.standard_t(freedom, size=shape) * np.sqrt((freedom - 2) / freedom)
+        innovations = innovations @ np.linalg.cholesky(self.correlation).T
+        innovations *= (self.factor * np.sqrt(variances[members, series]))[:, None]
+        # innovations of a series begin with its first missing row
+        innovations[:, np.arange(steps)[:, None] < longest - self.trailing_gaps] = 0
+        psi = responses[members, :, series].transpose(0, 2, 1)
+        errors = np.zeros(shape)
+        for step in range(steps):
+            errors[:, step:] += innovations[:, step, None] * psi[:, : steps - step]
+        return means[members, :, series].transpose(0, 2, 1) + errors[:, longest:]
+
+    def updated(self, rows: Array, inputs: Array) -> PooledForecast:
+        """Return the forecast after more rows; weights and coefficients stay."""
+        banks = [replace(bank, state=bank.state.updated(rows, inputs)) for bank in self.banks]
+        observed = ~np.isnan(rows)
+        ending = np.argmax(observed[::-1], axis=0)
+        gaps = np.where(observed.any(axis=0), ending, self.trailing_gaps + len(rows))
+        return replace(self, banks=banks, trailing_gaps=gaps)
+
+
+def calibration_factor(residuals: Array, variances: Array) -> Array:
+    """Return factors of deviations by which they agree with residuals from past origins.
+
+    The first origin is left out, since shares are not known there.
+    """
+    squares = np.square(residuals[1:]) / np.maximum(variances[1:], 1e-300)
+    known = ~np.isnan(squares)
+    counts = known.sum(axis=1)
+    n_series = squares.shape[2]
+    usable = counts > 0
+    n_origins = usable.sum(axis=0)
+    if np.max(n_origins, initial=0) < MIN_CALIBRATION_ORIGINS:
+        return np.ones(n_series)
+    means = np.where(known, squares, 0).sum(axis=1) / np.maximum(counts, 1)
+    ratio = means.sum(axis=0) / np.maximum(n_origins, 1)
+    enough = n_origins >= MIN_CALIBRATION_ORIGINS
+    pooled = ratio[enough].mean()
+    ratio = np.where(enough, (ratio + pooled) / 2, pooled)
+    adjusted = (PRIOR_ORIGINS + n_origins * ratio) / (PRIOR_ORIGINS + n_origins)
+    return np.minimum(MAX_FACTOR, np.sqrt(adjusted))
+
+
+def past_errors(table: SeriesTable, paths: Array, mean: Array, truth: Array) -> Array:
+    """Return mean squared errors of banks, of their average and of the last value."""
+    origins = table.origins
+    past = np.arange(len(origins.rows) - 1)
+    last = last_values(table.values, origins.rows[:-1])
+    naive = np.broadcast_to(last[:, None], mean.shape)
+    every = np.concatenate([paths, mean[:, None], naive[:, None]], axis=1)
+    errors = PastErrors(every, truth[:-1], origins)
+    return errors.mean_until(len(origins.rows) - 1, past)
+
+
+def last_values(values: Array, rows: Array) -> Array:
+    """Return the last observed values before given rows; NaN before the first one."""
+    index = np.where(np.isnan(values), -1, np.arange(len(values))[:, None])
+    latest = np.maximum.accumulate(index, axis=0)[rows - 1]
+    found = np.take_along_axis(values, np.maximum(latest, 0), axis=0)
+    return np.asarray(found)
+
+
+def residual_correlation(residuals: Array, variances: Array) -> Array:
+    """Return the correlation of series in one-step errors, shrunk to the identity."""
+    scaled = residuals / np.sqrt(np.maximum(variances, 1e-300))
+    scaled = np.where(np.isnan(scaled), 0, scaled)
+    squares = np.square(scaled).sum(axis=0)
+    norms = np.sqrt(np.maximum(squares, 1e-300))
+    correlation = (scaled / norms).T @ (scaled / norms)
+    n_origins = len(scaled)
+    shrunk = n_origins / (n_origins + PRIOR_ORIGINS) * correlation
+    np.fill_diagonal(shrunk, 1.0)
+    return np.asarray(shrunk)

@@ -1,0 +1,182 @@
+"""The season and the scale of series, by the evidence of a small bank of smoothing models."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import logsumexp
+from scipy.stats import f as f_distribution
+
+from regfactor.core.params import Array, frozen
+from regfactor.series.bank import LONG_SEASON, SeriesTable, further_waves
+from regfactor.series.rolling_origins import RollingOrigins
+from regfactor.series.smoothing_bank import SmoothingGroup, fit_smoothing
+from regfactor.series.smoothing_members import few_gains, with_prior
+
+SEASONS = (4, 5, 6, 7, 12, 24, 48, 52, 96, 168)
+LONGER_SEASONS = {1: 365, 7: 365, 24: 168, 48: 336}  # days of a year, hours of a week
+N_COMPARED = 5  # candidates that are fitted, those with the largest differences between phases
+MIN_SEASONS = 3  # that a series must hold
+MIN_LONG_SEASONS = 4
+MIN_GAIN_OF_LONG_SEASON = 10.0  # in log evidence
+MAX_P_VALUE = 1e-3  # of equal parts of a season that is a multiple of another one
+
+
+def season_gains(values: Array, inputs: Array) -> dict[int, float]:
+    """Return the gain in log evidence of each season that was compared, summed over series."""
+    candidates = promising_seasons(values)
+    if not candidates:
+        return {}
+    origins = RollingOrigins(np.array([len(values)]), 1)
+    table = SeriesTable(values, inputs, 1, origins)
+    plain = logsumexp(_evidence(table, SmoothingGroup(few_gains(seasonal=False), 1)), axis=0)
+    counts = (~np.isnan(values)).sum(axis=0)
+    gains = {}
+    for season in candidates:
+        group = SmoothingGroup(few_gains(seasonal=True), season)
+        gain = logsumexp(_evidence(table, group), axis=0) - plain
+        enough = counts >= MIN_SEASONS * season
+        gains[season] = float(np.where(enough, np.maximum(gain, 0), 0).sum())
+    return gains
+
+
+def best_season(gains: dict[int, float], values: Array) -> int:
+    """Return the season of the largest gain; 1 if none has one.
+
+    A multiple of a season is taken only if parts of it differ, since its gain may come from fewer
+    coefficients alone.
+    """
+    found = 1
+    largest = 0.0
+    for season, gain in gains.items():
+        least = MIN_GAIN_OF_LONG_SEASON if season > LONG_SEASON else 0.0
+        if gain > max(largest, least):
+            largest = gain
+            found = season
+    changes = np.diff(values, axis=0)
+    for shorter in sorted(gains):
+        if gains[shorter] > 0 and shorter < found and found % shorter == 0:
+            p_values = [_log_p_value(column, found, shorter) for column in changes.T]
+            if min(p_values) > np.log(MAX_P_VALUE / len(p_values)):
+                return shorter
+    return found
+
+
+def few_groups(season: int) -> list[SmoothingGroup]:
+    """Return the groups of the small bank, without and with a season."""
+    if season == 1:
+        (plain,) = with_prior([few_gains(seasonal=False)])
+        return [SmoothingGroup(plain, 1)]
+    plain, seasonal = with_prior([few_gains(seasonal=False), few_gains(seasonal=True)])
+    return [SmoothingGroup(plain, 1), SmoothingGroup(seasonal, season)]
+
+
+def longer_season(values: Array, inputs: Array, season: int) -> int | None:
+    """Return a second, longer season whose waves have evidence beside the first; None if none."""
+    longer = LONGER_SEASONS.get(season)
+    n_rows = len(values)
+    if longer is None or 2 * longer > n_rows:
+        return None
+    waves = further_waves(longer, season, np.arange(n_rows))
+    evidences = []
+    for given in (inputs, np.concatenate([inputs, waves], axis=1)):
+        origins = RollingOrigins(np.array([n_rows]), 1)
+        table = SeriesTable(values, given, season, origins)
+        fit = fit_smoothing(table, few_groups(season), "second season")
+        evidences.append(logsumexp(fit.log_evidence[-1] + fit.log_prior[:, None], axis=0))
+    without, beside = evidences
+    if float(np.maximum(beside - without, 0).sum()) > MIN_GAIN_OF_LONG_SEASON:
+        return longer
+    return None
+
+
+def _evidence(table: SeriesTable, group: SmoothingGroup) -> Array:
+    """Return the log evidence of the members of a group, of shape (n_members, n_series)."""
+    return np.asarray(fit_smoothing(table, [group], "season").log_evidence[-1])
+
+
+def promising_seasons(values: Array) -> list[int]:
+    """Return the seasons whose phases differ in their mean changes, the clearest first.
+
+    A season that no F test sees (F < 1 in all series) has no evidence either, and is not fitted.
+    """
+    n_rows = len(values)
+    changes = np.diff(values, axis=0)
+    found = []
+    for season in SEASONS:
+        least = MIN_LONG_SEASONS if season > LONG_SEASON else MIN_SEASONS
+        if least * season > n_rows:
+            continue
+        best = 0.0
+        for column in changes.T:
+            best = min(best, _log_p_value(column, season))
+        if best < 0:
+            found.append((best, season))
+    return [season for _, season in sorted(found)[:N_COMPARED]]
+
+
+def _log_p_value(changes: Array, season: int, shorter: int = 1) -> float:
+    """Return the log p value of means of phases that repeat after a shorter season already.
+
+    It is 0 if F < 1.
+    """
+    known = np.flatnonzero(~np.isnan(changes))
+    values = changes[known]
+    full = _PhaseMeans.of(values, known % season, season)
+    nested = _PhaseMeans.of(values, known % shorter, shorter)
+    n_more = full.n_phases - nested.n_phases
+    freedom = len(values) - full.n_phases
+    if freedom < 1 or n_more < 1:
+        return 0.0
+    within = max(full.squares, 1e-12 * nested.squares)
+    between = nested.squares - full.squares
+    if nested.squares == 0 or between / n_more <= within / freedom:
+        return 0.0
+    statistic = between / n_more / (within / freedom)
+    return float(f_distribution.logsf(statistic, n_more, freedom))
+
+
+@frozen
+class _PhaseMeans:
+    """Squares that are left by the means of phases, and the number of phases with values."""
+
+    squares: float
+    n_phases: int
+
+    @staticmethod
+    def of(values: Array, phases: Array, season: int) -> _PhaseMeans:
+        counts = np.bincount(phases, minlength=season)
+        sums = np.bincount(phases, values, minlength=season)
+        means = sums / np.maximum(counts, 1)
+        squares = float(np.square(values - means[phases]).sum())
+        return _PhaseMeans(squares, int((counts > 0).sum()))
+
+
+def log_gains(values: Array, inputs: Array, season: int, origins: RollingOrigins) -> Array:
+    """Return what logarithms gain in log evidence, for each series; -inf where not positive.
+
+    The evidence is that of the rows after the first origin, given those before; the Jacobian of the
+    logarithm is part of it.
+    """
+    gains = np.full(values.shape[1], -np.inf)
+    positive = np.flatnonzero(np.all((values > 0) | np.isnan(values), axis=0))
+    if len(positive) == 0:
+        return gains
+    raw = values[:, positive]
+    logs = np.log(raw)
+    compared = np.unique([origins.first, origins.n_rows])
+    table = SeriesTable(
+        np.concatenate([raw, logs], axis=1),
+        inputs,
+        season,
+        RollingOrigins(compared, 1),
+    )
+    groups = few_groups(season)
+    fit = fit_smoothing(table, groups, "scale")
+    evidence = logsumexp(fit.log_evidence + fit.log_prior[:, None], axis=1)
+    first = 0
+    if len(compared) > 1:
+        evidence = evidence[-1:] - evidence[:1]
+        first = origins.first
+    of_raw, of_logs = np.split(evidence[-1], 2)
+    gains[positive] = of_logs - of_raw - np.nansum(logs[first:], axis=0)
+    return gains

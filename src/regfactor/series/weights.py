@@ -1,0 +1,102 @@
+"""Weights of members by tempered evidence and by their errors from past origins."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import softmax
+
+from regfactor.core.params import Array
+from regfactor.series.bank import BankFit
+from regfactor.series.rolling_origins import RollingOrigins
+
+ERROR_SHARE = 0.15  # of the log likelihood of errors from past origins in a member's weight
+BANK_SHARPNESS = 2.0  # power of the mean squared error in a bank's share
+SMALLEST_ERROR = 1e-24  # in squared units
+
+
+def temperature(n_rows: Array) -> Array:
+    """Return the power of evidence: rows of real series tell less than independent ones."""
+    return np.minimum(1, 0.1 + 12 / n_rows)
+
+
+class PastErrors:
+    """Squared errors of forecasts from past origins, as far as they were known at later ones.
+
+    Parameters
+    ----------
+    paths : array of shape (n_past, ..., horizon, n_series)
+    truth : array of shape (n_past, horizon, n_series)
+        NaN where nothing was observed.
+    origins : RollingOrigins
+    """
+
+    def __init__(self, paths: Array, truth: Array, origins: RollingOrigins) -> None:
+        between = (1,) * (paths.ndim - truth.ndim)
+        shaped = truth.reshape(len(truth), *between, *truth.shape[1:])
+        known = ~np.isnan(shaped)
+        errors = np.where(known, np.square(paths - np.where(known, shaped, 0)), 0)
+        self.origins = origins
+        self.sums = _cumulated(errors)
+        self.counts = _cumulated(known.astype(float))
+
+    def mean_until(self, origin: int, past: Array) -> Array:
+        """Return the mean over some past origins of errors known at an origin, NaN if none was.
+
+        Its shape is (..., n_series).
+        """
+        rows = self.origins.rows
+        steps = np.minimum(self.origins.horizon, rows[origin] - rows[past])
+        total = self.sums[past, ..., steps, :].sum(axis=0)
+        count = self.counts[past, ..., steps, :].sum(axis=0)
+        mean = np.full(total.shape, np.nan)
+        np.divide(total, count, out=mean, where=np.broadcast_to(count > 0, total.shape))
+        return mean
+
+
+def _cumulated(values: Array) -> Array:
+    """Return sums over the first 0, 1, 2, ... steps."""
+    sums = np.cumsum(values, axis=-2)
+    zero = np.zeros_like(sums[..., :1, :])
+    return np.concatenate([zero, sums], axis=-2)
+
+
+def member_weights(fit: BankFit, truth: Array, origins: RollingOrigins, units: Array) -> Array:
+    """Return the weights of members at each origin, (n_origins, n_members, n_series)."""
+    rows = origins.rows
+    scores = temperature(rows)[:, None, None] * fit.log_evidence + fit.log_prior[:, None]
+    if len(rows) > 1:
+        errors = PastErrors(fit.paths, truth[:-1], origins)
+        for k in range(1, len(rows)):
+            past = np.flatnonzero(rows[:k] >= rows[k] / 2 - 1)
+            if len(past) == 0:
+                continue
+            mean = errors.mean_until(k, past) / np.square(units)
+            seen = (rows[k] - rows[past[0]]) / 2
+            logs = np.log(np.maximum(mean, SMALLEST_ERROR))
+            scores[k] -= ERROR_SHARE * seen * np.where(np.isnan(logs), 0, logs)
+    return np.asarray(softmax(scores, axis=1))
+
+
+def bank_shares(paths: Array, truth: Array, origins: RollingOrigins, units: Array) -> Array:
+    """Return the shares of banks at each origin, of shape (n_origins, n_banks, n_series).
+
+    Half of the log share of a bank is that of the series, half the mean over all series.
+
+    Parameters
+    ----------
+    paths : array of shape (n_origins - 1, n_banks, horizon, n_series)
+    """
+    n_origins = len(origins.rows)
+    n_banks = paths.shape[1]
+    n_series = truth.shape[2]
+    shares = np.full((n_origins, n_banks, n_series), 1 / n_banks)
+    if n_origins < 3:
+        return shares
+    errors = PastErrors(paths, truth[:-1], origins)
+    for k in range(2, n_origins):
+        mean = errors.mean_until(k, np.arange(1, k)) / np.square(units)
+        logs = -BANK_SHARPNESS * np.log(np.maximum(mean, SMALLEST_ERROR))
+        logs = np.where(np.isnan(logs), 0, logs)
+        pooled = (logs + logs.mean(axis=1, keepdims=True)) / 2
+        shares[k] = softmax(pooled, axis=0)
+    return shares
