@@ -248,12 +248,14 @@ ESTIMATORS = {
     "ExponentialFamilyPCA": regfactor.ExponentialFamilyPCA(),
     "BregmanKMeans": regfactor.BregmanKMeans(),
     "BregmanMixture": regfactor.BregmanMixture(),
+    "AutoMixture": regfactor.AutoMixture(n_components=3),
     "BregmanNormalizedCut": regfactor.BregmanNormalizedCut(),
     "CanonicalCorrelation": regfactor.CanonicalCorrelation(),
     "ReducedRankRegression": regfactor.ReducedRankRegression(),
     "KernelSubspace": regfactor.KernelSubspace(),
     "BregmanRegressor": regfactor.BregmanRegressor(),
     "RegularizedARMA": regfactor.RegularizedARMA(),
+    "AutoForecaster": regfactor.AutoForecaster(),
     "TwoViewSubspace": regfactor.TwoViewSubspace(),
     "ConvexFactorClassifier": regfactor.ConvexFactorClassifier(),
     "ConvexFactorRegressor": regfactor.ConvexFactorRegressor(),
@@ -294,9 +296,10 @@ MARKER = {
 }
 UNCHECKED = (
     "RegularizedARMA",
-)  # rows are times, not samples; it passes the checks of parameters, clones and pickles
+    "AutoForecaster",
+)  # rows are times, not samples; they pass the checks of parameters, clones and pickles
 EXEMPT = dict.fromkeys(
-    ["BregmanKMeans", "BregmanMixture", "BregmanNormalizedCut"], RANDOM_START
+    ["AutoMixture", "BregmanKMeans", "BregmanMixture", "BregmanNormalizedCut"], RANDOM_START
 ) | {
     "ReverseClassifier": MARKER | FOLDS,
     "ConvexFactorClassifier": MARKER | FOLDS,

@@ -61,7 +61,8 @@ CONSTRUCTORS = {
         "max_iter": 300,
         "kernel": None,
     },
-    "BregmanMixture": {"n_components": 8, "divergence": "squared", "sharpness": 1.0},
+    "AutoMixture": {"n_components": "auto", "max_components": 20},
+    "BregmanMixture": {"n_components": 8, "divergence": "squared", "sharpness": "auto"},
     "BregmanNormalizedCut": {
         "n_clusters": 8,
         "affinity": "rbf",
@@ -122,6 +123,7 @@ CONSTRUCTORS = {
         "classes": None,
         "match_balance": False,
     },
+    "AutoForecaster": {"season": "auto", "log": "auto", "horizon": None},
     "RegularizedARMA": {
         "p": "bic",
         "q": "auto",
@@ -139,7 +141,8 @@ CLOSED = (
     "CanonicalCorrelation",
     "ReducedRankRegression",
 )  # in closed form, so that there is no run to limit
-POOLS = ("SemiSupervisedRegressor",)  # whose run ends with the last member
+# whose run ends with the last member
+POOLS = ("SemiSupervisedRegressor", "AutoForecaster", "AutoMixture")
 ALSO = {
     "rule": (
         "FactorModel",
@@ -397,6 +400,7 @@ LOCAL = {
     "FactorModel": (regfactor.FactorModel(rank=2), ()),
     "ExponentialFamilyPCA": (regfactor.ExponentialFamilyPCA(), ()),
     "BregmanKMeans": (regfactor.BregmanKMeans(2), ()),
+    "AutoMixture": (regfactor.AutoMixture(2), ()),
     "BregmanMixture": (regfactor.BregmanMixture(2), ()),
     "BregmanNormalizedCut": (regfactor.BregmanNormalizedCut(2), ()),
     "CanonicalCorrelation": (regfactor.CanonicalCorrelation(), (REAL[:, :2] ** 2,)),

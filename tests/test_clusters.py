@@ -2,9 +2,9 @@
 
 import itertools
 import pickle
-import re
 import time
 import tracemalloc
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -433,9 +433,10 @@ def test_a_given_covariance_is_kept(make):
     model = make(3, Mahalanobis(covariance=S), random_state=0).fit(X)
     np.testing.assert_array_equal(model.covariance_, S)
     white = np.linalg.solve(np.linalg.cholesky(S), X.T).T
-    plain = make(3, random_state=0).fit(white)
     if make is BregmanKMeans:
         plain = make(3, n_init=10, random_state=0).fit(white)
+    else:
+        plain = make(3, sharpness=1.0, random_state=0).fit(white)
     np.testing.assert_array_equal(model.predict(X), plain.predict(white))
     cost = 100 * np.linalg.slogdet(S)[1]  # W/2 log det S
     assert model.objective_ == pytest.approx(plain.objective_ + cost, rel=1e-9)
@@ -817,8 +818,8 @@ def test_a_mixture_says_where_its_means_coincide(name, unit):
         UserWarning,
         match="means of all 3 components coincide: at sharpness=1 .*sharpness='auto'.*scale",
     ):
-        BregmanMixture(3, name, random_state=0).fit(X)
-    BregmanMixture(3, name, "auto", random_state=0).fit(X)
+        BregmanMixture(3, name, 1.0, random_state=0).fit(X)
+    BregmanMixture(3, name, random_state=0).fit(X)
     BregmanMixture(1, name, random_state=0).fit(X)
     BregmanMixture(3, name, random_state=0).fit(np.full((20, 2), 0.5))  # they can but coincide
 
@@ -961,7 +962,7 @@ def test_poisson_mixtures_are_fitted_by_maximum_likelihood():
     X, F = rows("kl", n=200), potentials.Entropy()
     constant = (gammaln(X + 1) - F.value(X)).sum()
     for max_iter in (1, 3, 200):
-        model = BregmanMixture(3, "kl", random_state=0, max_iter=max_iter, tol=1e-10)
+        model = BregmanMixture(3, "kl", 1.0, n_init=1, random_state=0, max_iter=max_iter, tol=1e-10)
         with pytest.warns(ConvergenceWarning) if max_iter < 10 else pytest.MonkeyPatch.context():
             model.fit(X)
         rates = np.maximum(model.means_, 1e-300)
@@ -1018,7 +1019,9 @@ def test_automatic_sharpness_has_no_units():
     assert b.sharpness_ == pytest.approx(1e6 * a.sharpness_, rel=1e-6)
     np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(X * 1e-3), atol=1e-6)
     hard = BregmanKMeans(3, random_state=0).fit(X)
-    assert a.sharpness_ == pytest.approx(len(X) / hard.inertia_, rel=0.02)
+    # d/2 (1 - k/n) over the mean divergence
+    per_cell = X.shape[1] / 2 * (1 - 3 / len(X))
+    assert a.sharpness_ == pytest.approx(per_cell * len(X) / hard.inertia_, rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -1658,14 +1661,23 @@ def test_a_merged_mixture_without_units_is_not_sent_to_what_has_none():
 
 
 @pytest.mark.parametrize(("name", "noise"), [("squared", 13), ("mahalanobis", 0)])
-def test_a_mixture_that_auto_merges_is_told_what_parts_it(name, noise):
+def test_automatic_sharpness_counts_columns(name, noise):
+    """Many columns do not merge the components, as they do if a row counts as one number."""
     X, y = load_wine(return_X_y=True)
     X = np.hstack([(X - X.mean(axis=0)) / X.std(axis=0), rng(0).normal(size=(178, noise))])
-    with pytest.warns(UserWarning, match="coincide") as told:
-        BregmanMixture(3, name, "auto", random_state=0).fit(X)
-    larger = re.search(r"Give sharpness=([\d.e+-]+), that of \d+ columns", str(told[0].message))[1]
-    parted = BregmanMixture(3, name, float(larger), random_state=0).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        parted = BregmanMixture(3, name, random_state=0).fit(X)
     assert adjusted_rand_score(parted.predict(X), y) > 0.8
+    with pytest.warns(UserWarning, match="coincide"):
+        BregmanMixture(3, name, 2 / X.shape[1] * parted.sharpness_, random_state=0).fit(X)
+
+
+def test_an_automatic_mixture_of_rows_without_clusters_warns_of_its_collapse(monkeypatch):
+    monkeypatch.setattr(mixture, "MERGED", 1e9)  # below which means coincide
+    X = rng(0).normal(size=(200, 2))
+    with pytest.warns(UserWarning, match=r"coincide.*may have no clusters; give sharpness="):
+        BregmanMixture(2, random_state=0).fit(X)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

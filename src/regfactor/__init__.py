@@ -5,6 +5,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from regfactor.clusters.auto_mixture import AutoMixture
     from regfactor.clusters.kmeans import BregmanKMeans
     from regfactor.clusters.mixture import BregmanMixture
     from regfactor.clusters.normalized_cut import BregmanNormalizedCut
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from regfactor.labels.semi_supervised.regressor import SemiSupervisedRegressor
     from regfactor.saving import load, save
     from regfactor.series.arma.estimator import RegularizedARMA
+    from regfactor.series.forecaster import AutoForecaster
     from regfactor.solvers.base import solve
     from regfactor.solvers.paths import path
     from regfactor.tables.epca.estimator import ExponentialFamilyPCA
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 __version__ = version("regfactor")
 
 __all__ = [
+    "AutoForecaster",
+    "AutoMixture",
     "BregmanKMeans",
     "BregmanMixture",
     "BregmanNormalizedCut",
@@ -79,6 +83,8 @@ PACKAGES = (
 )
 
 HOMES = {
+    "AutoForecaster": "series.forecaster",
+    "AutoMixture": "clusters.auto_mixture",
     "BregmanKMeans": "clusters.kmeans",
     "BregmanMixture": "clusters.mixture",
     "BregmanNormalizedCut": "clusters.normalized_cut",

@@ -34,10 +34,7 @@ HARD_ITERATIONS = 10  # before the soft ones
 # share of the mean divergence from a single center below which rows lie on theirs
 ON_CENTERS = 1e-9
 MERGED = 0.02  # sharpness times divergence, a mean log odds, below which components are one
-UNITS = (
-    "Use sharpness='auto', which has no units (and names a larger one where it is too low), or "
-    "scale the columns up."
-)
+UNITS = "Use sharpness='auto', which has no units, or scale the columns up."
 
 
 class BregmanMixture(DensityMixin, ClusterEstimator):
@@ -53,12 +50,12 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
     n_components : int, default=8
     divergence : str or Potential, default="squared"
         As in `BregmanKMeans`.
-    sharpness : float or "auto", default=1.0
-        "auto" is one over the mean divergence within clusters of a hard clustering, which has no
-        units; it judges a row as one number, so that with many columns clusters merge (a warning
-        then names a sharpness that separates them). At a number, data in other units are other
-        data, and small ones may all lie in one component.
-    n_init : int, default=1
+    sharpness : float or "auto", default="auto"
+        "auto" is (d/2) (1 - k/n) over the mean divergence within clusters of a hard clustering,
+        that is one over the variance of an entry under "squared", and has no units; 1 under
+        "mahalanobis", whose covariance is fitted. At a number, data in other units are other data,
+        and small ones may all lie in one component, with a warning.
+    n_init : int, default=10
         Starts of which the best is kept: k-means++, then a few hard iterations.
     max_iter : int, default=1000
     tol : float, default=1e-4
@@ -116,9 +113,9 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
         self,
         n_components: int = 8,
         divergence: Any = "squared",
-        sharpness: Any = 1.0,
+        sharpness: Any = "auto",
         *,
-        n_init: int = 1,
+        n_init: int = 10,
         max_iter: int = 1000,
         tol: float = 1e-4,
         time_limit: float | None = None,
@@ -178,14 +175,16 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
         """Return the sharpness and the hard clusterings, all found at once where it needs them."""
         if not is_option(self.sharpness, "auto"):
             return float(self.sharpness), hard
-        # A fitted covariance leaves D without units, and its mean is d/2.
-        if problem.divergence.adaptive:
-            return 2.0 / problem.X.shape[1], hard
+        # a covariance, fitted or given, leaves D without units
+        if problem.divergence.adaptive or problem.divergence.covariance is not None:
+            return 1.0, hard
         solutions = list(hard)
         least = min(solution.objective for solution in solutions)
         mean = max(least / problem.mass, ON_CENTERS * problem.scale)
         if mean > 0:
-            return 1 / mean, solutions
+            # of a normal family E D = d/2 per unit of sharpness; k centers take k of n rows
+            free = max(1 - problem.n_clusters / problem.mass, 1 / problem.mass)
+            return problem.X.shape[1] / 2 * free / mean, solutions
         return 1.0, solutions
 
     def _publish(
@@ -212,10 +211,11 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
         """Warn if all means coincide: under this sharpness, rows lie in one place."""
         if self.sharpness_ * float(self._centers.between(M).max()) >= MERGED:
             return
-        d = M.shape[1]
-        if is_option(self.sharpness, "auto"):  # which judges a row as one number
-            larger = self.sharpness_ * max(d / 2, 2)
-            remedy = f"Give sharpness={larger:.3g}, that of {d} columns instead of one row."
+        if is_option(self.sharpness, "auto"):
+            remedy = (
+                f"The rows may have no clusters; give sharpness={2 * self.sharpness_:.3g} to part "
+                "them all the same, or fewer components."
+            )
         elif self._centers.divergence.covariance is None:
             remedy = UNITS
         else:

@@ -1,0 +1,436 @@
+"""Clusters by the transformation and family of densities that the data support best."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.special import logsumexp, softmax
+from sklearn.base import DensityMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from regfactor.clusters.mixture_members import (
+    FittedMixture,
+    MixtureMember,
+    MixturePool,
+    MixtureRows,
+    densities,
+)
+from regfactor.clusters.mixture_screening import (
+    NumberChoice,
+    choose_number,
+    finalists,
+    screen,
+    screened_rows,
+)
+from regfactor.clusters.table_kinds import Encoding, Layout, TableKind
+from regfactor.clusters.transformations import GrossErrors, weighted_mean
+from regfactor.core.loop import Solution
+from regfactor.core.params import Array, frozen, is_option, warn
+from regfactor.fitting.base import Choice, Run
+from regfactor.fitting.clustering import ClusterEstimator, check_enough, warn_of_empty
+from regfactor.fitting.explanation import Explanation, MemberReport
+from regfactor.fitting.inputs import weights_of_all_rows
+from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE
+
+
+@frozen
+class Cleaning:
+    """What is done to encoded rows before any transformation.
+
+    Attributes
+    ----------
+    layout : Layout
+    gross_errors : GrossErrors or None
+        None for a table without numbers, or of mostly zeros.
+    """
+
+    layout: Layout
+    gross_errors: GrossErrors | None
+
+    @staticmethod
+    def of(X: Array, layout: Layout) -> Cleaning:
+        """Return the cleaning of a table."""
+        if not len(layout.numbers) or layout.kind is TableKind.SPARSE:
+            return Cleaning(layout, None)
+        return Cleaning(layout, GrossErrors.fit(X[:, layout.numbers]))
+
+    def find(self, X: Array) -> Array:
+        """Return a mask of gross errors among the numbers."""
+        numbers = X[:, self.layout.numbers]
+        if self.gross_errors is None:
+            return np.zeros(numbers.shape, dtype=bool)
+        return self.gross_errors.find(numbers)
+
+    def apply(self, X: Array) -> Array:
+        """Return rows without gross errors; of mostly zeros, square roots of shares of a row."""
+        X = X.copy()
+        numbers = X[:, self.layout.numbers]
+        if self.layout.kind is TableKind.SPARSE:
+            totals = np.nansum(numbers, axis=1, keepdims=True)
+            X[:, self.layout.numbers] = np.sqrt(numbers / np.where(totals > 0, totals, 1.0))
+        else:
+            X[:, self.layout.numbers] = np.where(self.find(X), np.nan, numbers)
+        return X
+
+
+@frozen
+class MixtureInputs:
+    """Rows as they were read, and those of positive weight."""
+
+    encoding: Encoding
+    cleaning: Cleaning
+    X: Array
+    weights: Array
+    data: MixtureRows
+
+
+@frozen
+class MixtureSelection:
+    """Finalists that screening left, and the choice of the number of clusters."""
+
+    number: NumberChoice | None
+
+
+class AutoMixture(DensityMixin, ClusterEstimator):
+    """max over families F, p, theta of sum_i w_i log sum_j p_j F(x_i; theta_j), F chosen by BIC.
+
+    Which clusters a table has depends on what a cluster is taken for: growth doubles sizes, so that
+    logarithms are normal; words are counted, and long texts have more of all; lengths of one
+    animal are correlated. Members are pairs of a transformation (numbers as they are, logarithms,
+    square roots; principal components of more than 40 columns) and a family (normal with one
+    or own variances, with one or own covariances; gamma, Poisson, negative binomial, multinomial;
+    categories). Each counts in units of the table itself, through the Jacobian of its
+    transformation, so that their BIC compare; the best one is taken.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default="auto"
+        The number of clusters. "auto" raises it from one until BIC has not improved three times,
+        and takes the smallest number with 90 % of the best gain over one cluster.
+    max_components : int, default=20
+        The largest number that "auto" tries.
+    time_limit : float, optional
+        Seconds; members that are not fitted in time are left out, with a warning.
+    verbose : int, default=0
+    random_state : int, RandomState instance or None, default=None
+        Of the starts, and of the rows on which members are compared if there are more than 1000.
+    callback : callable, optional
+        Called after the fit of each member; the pool is complete when it returns a true value.
+
+    Attributes
+    ----------
+    n_components_ : int
+    labels_ : ndarray of shape (n_samples,)
+        The most probable cluster of each row.
+    weights_ : ndarray of shape (n_components_,)
+        Shares of the clusters.
+    means_ : ndarray of shape (n_components_, n_columns)
+        Means of the observed entries in each cluster, weighted by probability, in the units of the
+        table; frames of categories have a column for each level (`feature_names`).
+    bic_ : float
+        -2 log likelihood + parameters * log n of the chosen member; smaller is better.
+    bics_ : dict of int to float
+        Of each number of clusters that "auto" tried, on the rows where members are compared.
+    member_ : str
+        The chosen transformation and family.
+    members_ : list of str
+        Members that were fitted to the end, the chosen one first.
+    scores_ : ndarray of shape (n_members,)
+        -bic / (2 * number of entries) of each, less 0.1 for own covariances.
+    converged_ : bool
+    n_features_in_ : int
+    objective_ : float
+        Minus the largest score.
+    status_, solver_, n_iter_, history_
+        How the run went; an iteration is the fit of a member.
+
+    See Also
+    --------
+    BregmanMixture : A mixture of one family.
+    BregmanKMeans : Hard clusters under a divergence.
+
+    Notes
+    -----
+    Missing entries are no part of the likelihood: families of independent columns sum over observed
+    entries, normal ones with covariances take expectations given them. Beyond 40 columns missing
+    entries are first completed by a low-rank model. Single entries more than 100 interquartile
+    ranges from the median of their column, in rows that are otherwise usual, are taken for gross
+    errors and left out, with a warning.
+
+    Own variances are held within a factor 4 of the pooled ones, pooled correlations are shrunk, and
+    own covariances must gain 0.1 nat per entry, since more flexible families fit small clusters by
+    chance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor import AutoMixture
+    >>> rng = np.random.default_rng(0)
+    >>> sizes = np.repeat([1.0, 8.0, 64.0], 50)
+    >>> X = sizes[:, None] * rng.lognormal(0, 0.3, (150, 3))
+    >>> model = AutoMixture(random_state=0).fit(X)
+    >>> model.n_components_
+    3
+    >>> model.member_
+    'logarithms, one variance'
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [COUNT, AUTO],
+        "max_components": [COUNT],
+        "time_limit": [NON_NEGATIVE, None],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+        "callback": [callable, None],
+    }
+
+    def __init__(
+        self,
+        n_components: Any = "auto",
+        max_components: int = 20,
+        *,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callback: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.max_components = max_components
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.random_state = random_state
+        self.callback = callback
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the clusters of a table.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            NaN where an entry is missing; frames may hold categories, strings and truth values.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights act as repetition counts.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, sample_weight)
+
+    def _read(self, X: Any, sample_weight: Any) -> MixtureInputs:
+        encoding = Encoding.of(X)
+        E = encoding.read(self, X, reset=True)
+        weights = weights_of_all_rows(E, sample_weight)
+        used = weights > 0
+        layout = Layout.of(E[used], encoding.is_label)
+        cleaning = Cleaning.of(E[used], layout)
+        _warn_of_gross_errors(cleaning.find(E[used]))
+        data = MixtureRows(cleaning.apply(E[used]), weights[used], layout)
+        if not is_option(self.n_components, "auto"):
+            check_enough(data.X, self.n_components, "n_components")
+            distinct = _count_distinct(data)
+            if distinct < self.n_components:
+                raise ValueError(
+                    f"n_components={self.n_components}, and X has only {distinct} distinct rows; "
+                    "lower n_components."
+                )
+        return MixtureInputs(encoding, cleaning, E, weights, data)
+
+    def _state(self, inputs: MixtureInputs) -> MixturePool:
+        k = 1 if is_option(self.n_components, "auto") else int(self.n_components)
+        members = [MixtureMember(density, inputs.data, []) for density in densities(inputs.data, k)]
+        return MixturePool(members)
+
+    def _choose(self, problem: Any, inputs: MixtureInputs, run: Run) -> Choice[Any]:
+        data = inputs.data
+        some = data.subset(screened_rows(data, run.random))
+        number = None
+        if is_option(self.n_components, "auto"):
+            most = max(min(self.max_components, _count_distinct(some) // 2), 1)
+            number, candidates = choose_number(some, most, run.random)
+        else:
+            candidates = screen(some, int(self.n_components), run.random)
+        return Choice(MixturePool(finalists(candidates, data)), MixtureSelection(number))
+
+    def _publish(
+        self,
+        choice: Choice[Any],
+        solution: Solution[Any],
+        inputs: MixtureInputs,
+        run: Run,
+    ) -> Solution[Any]:
+        fits = sorted(solution.point, key=lambda fit: -fit.score)
+        best: FittedMixture = fits[0]
+        self._encoding = inputs.encoding
+        self._cleaning = inputs.cleaning
+        self._density = best.density
+        # responsibilities of the training rows are not needed for new ones
+        self._point = replace(best.point, R=np.empty((0, len(best.point.shares))))
+        self._reports = [_report(fit, fits) for fit in fits]
+        self.n_components_ = len(best.point.shares)
+        self.weights_ = best.point.shares
+        self.bic_ = best.bic
+        self.member_ = best.name
+        self.members_ = [fit.name for fit in fits]
+        self.scores_ = np.array([fit.score for fit in fits])
+        if choice.selection.number is not None:
+            self.bics_ = choice.selection.number.bics
+        self.converged_ = solution.status.converged
+        joint = self._joint_of(inputs.X)
+        self.labels_ = joint.argmax(axis=1)
+        shares = softmax(joint, axis=1) * inputs.weights[:, None]
+        self.means_ = np.array([weighted_mean(inputs.X, column) for column in shares.T])
+        if self.n_components_ > 1:
+            warn_of_empty(self.labels_, inputs.weights, self.n_components_)
+        return solution
+
+    def _joint_of(self, E: Array) -> Array:
+        """Return log p_j + log p(x_i | j) of encoded rows."""
+        rows = self._density.prepare(self._cleaning.apply(E))
+        return self._density.joint(rows, self._point)
+
+    def _joint(self, X: Any) -> Array:
+        check_is_fitted(self)
+        E = self._encoding.read(self, X, reset=False)
+        self._check_new(E)
+        return self._joint_of(E)
+
+    def _check_new(self, E: Array) -> None:
+        """Raise for numbers that the fitted member cannot take."""
+        layout = self._cleaning.layout
+        numbers = E[:, layout.numbers]
+        domain = self._density.domain
+        wrong = np.zeros(numbers.shape, dtype=bool)
+        if domain == "positive":
+            wrong = numbers <= 0
+        elif domain == "not negative":
+            wrong = numbers < 0
+        bits = E[:, layout.bits]
+        odd = (bits != 0) & (bits != 1) & ~np.isnan(bits)
+        for columns, mask, need in ((layout.numbers, wrong, domain), (layout.bits, odd, "0 or 1")):
+            if mask.any():
+                row, at = np.argwhere(mask)[0]
+                raise ValueError(
+                    f"Column {columns[at]} has {E[row, columns[at]]:g} in row {row}; in fit all "
+                    f"its entries were {need}, and '{self.member_}' needs that. Fit on rows that "
+                    "have such entries too, or mark them as missing by NaN."
+                )
+
+    def score_samples(self, X: Any) -> Array:
+        """Return the log likelihood of each row, in the units of the table.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return np.asarray(logsumexp(self._joint(X), axis=1))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean of `score_samples`.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        float
+        """
+        return float(self.score_samples(X).mean())
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each cluster for each row.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components_)
+        """
+        return np.asarray(softmax(self._joint(X), axis=1))
+
+    def predict(self, X: Any) -> Array:
+        """Return the most probable cluster of each row.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._joint(X).argmax(axis=1)
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
+        """Fit, and return the most probable cluster of each row."""
+        return self.fit(X, sample_weight=sample_weight).labels_
+
+    def explain(self) -> Explanation:
+        """Return which family and transformation carried the clusters, and why so many.
+
+        Returns
+        -------
+        Explanation
+            Its `str` is a table of the members that were fitted to the end, and plain sentences.
+        """
+        check_is_fitted(self)
+        sentences = [f"{self.n_components_} clusters by {self.member_}: {self._density.assumes}."]
+        if hasattr(self, "bics_"):
+            tried = sorted(self.bics_)
+            sentences.append(
+                f"The number was chosen among {tried[0]} to {tried[-1]}: the smallest with 90 % of "
+                "the best gain in BIC over one cluster."
+            )
+        else:
+            sentences.append("The number of clusters was given.")
+        return Explanation.of(
+            self._reports,
+            "-bic / (2 * entries), less 0.1 for own covariances; larger is better",
+            sentences,
+        )
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return tags: missing entries are allowed."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _warn_of_gross_errors(mask: Array) -> None:
+    """Warn of entries that are left out."""
+    count = int(mask.sum())
+    if count:
+        columns = int(mask.any(axis=0).sum())
+        warn(
+            f"{count} entries in {columns} columns lie more than 100 interquartile ranges from the "
+            "median of their column, in rows that are otherwise usual; they are taken for gross "
+            "errors and left out. Remove or correct them, or use BregmanMixture."
+        )
+
+
+def _count_distinct(data: MixtureRows) -> int:
+    """Return the number of rows that differ in a column that counts."""
+    used = np.concatenate([data.layout.numbers, data.layout.bits])
+    if not len(used):
+        return 1
+    return len(np.unique(np.nan_to_num(data.X[:, used], nan=np.inf), axis=0))
+
+
+def _report(fit: FittedMixture, fits: list[FittedMixture]) -> MemberReport:
+    """Return a member with its share of the evidence."""
+    halves = np.array([-other.bic / 2 for other in fits])
+    weights = softmax(halves)
+    at = next(i for i, other in enumerate(fits) if other is fit)
+    return MemberReport(fit.name, float(weights[at]), fit.score, fit.density.assumes)

@@ -1,0 +1,178 @@
+"""Numbers, yes/no columns and categories of a table, and the kind of its numbers."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+
+from regfactor.clusters.transformations import Elementwise, Identity, Logarithm, SquareRoot
+from regfactor.core.params import Array, frozen
+from regfactor.fitting.columns import Cells, Codec, Kind, Number, OneHot, as_table
+from regfactor.fitting.inputs import as_float_table, check_sizes, validated
+from regfactor.fitting.schema import MAX_TEXT_LEVELS, Schema
+from regfactor.losses import Squared
+
+LABEL_KINDS = (Kind.ORDERED, Kind.UNORDERED, Kind.TEXT)
+SPARSE_SHARE = 0.5  # of zeros, from which on a table of non-negative numbers is sparse
+
+
+class TableKind(enum.Enum):
+    """What the numbers of a table are, from which transformations and families follow."""
+
+    COUNT = "counts"
+    POSITIVE = "positive numbers"
+    NON_NEGATIVE = "numbers that are not negative"
+    SPARSE = "mostly zeros"
+    REAL = "real numbers"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.value,)  # skops asks for this one, not for __reduce_ex__
+
+    @staticmethod
+    def of(X: Array) -> TableKind:
+        """Return the kind of the observed entries."""
+        x = X[~np.isnan(X)]
+        if x.min(initial=0) < 0:
+            return TableKind.REAL
+        if (x == np.rint(x)).all():
+            return TableKind.COUNT
+        if (x > 0).all():
+            return TableKind.POSITIVE
+        if (x == 0).mean() > SPARSE_SHARE:
+            return TableKind.SPARSE
+        return TableKind.NON_NEGATIVE
+
+    def functions(self) -> list[Elementwise]:
+        """Return the transformations that such numbers admit."""
+        if self is TableKind.POSITIVE:
+            return [Identity(), Logarithm(shifted=False)]
+        if self in (TableKind.COUNT, TableKind.NON_NEGATIVE):
+            return [Identity(), SquareRoot(), Logarithm(shifted=True)]
+        return [Identity()]
+
+
+@frozen
+class Encoding:
+    """A table of numbers and labels as floats, a column of 0 and 1 for each level of a label.
+
+    Attributes
+    ----------
+    schema : Schema or None
+        None for a table of numbers.
+    is_label : array of bool of shape (n_encoded,) or None
+    """
+
+    schema: Schema | None
+    is_label: Array | None
+
+    @staticmethod
+    def of(X: Any) -> Encoding:
+        """Return the encoding; frames may hold categories, strings and truth values."""
+        if not hasattr(X, "columns"):
+            return Encoding(None, None)
+        columns = as_table(X).columns()
+        if not any(cells.kind in LABEL_KINDS or cells.kind is Kind.BOOLEAN for cells in columns):
+            return Encoding(None, None)
+        codecs: list[Codec] = []
+        marks: list[bool] = []
+        for cells in columns:
+            if cells.kind in LABEL_KINDS:
+                _refuse_prose(cells)
+                codecs.append(OneHot(cells.name, cells.kind, Squared(), cells.levels))
+            else:
+                codecs.append(Number(cells.name, cells.kind, Squared(), 0.0, 1.0))
+            is_number = cells.kind in (Kind.NUMBER, Kind.EMPTY)
+            marks.extend([not is_number] * len(codecs[-1].features))
+        schema = Schema(tuple(codecs), Squared(), np.ones(len(marks)))
+        return Encoding(schema, np.array(marks))
+
+    def read(self, estimator: Any, X: Any, reset: bool) -> Array:
+        """Return the table as floats with NaN where entries are missing."""
+        if self.schema is None:
+            X = validated(
+                estimator,
+                X,
+                ensure_all_finite="allow-nan",
+                ensure_min_samples=2 if reset else 1,
+                dtype=np.float64,
+                reset=reset,
+            )
+            check_sizes(X, getattr(estimator, "feature_names_in_", None), reset)
+            return np.asarray(X)
+        return np.asarray(as_float_table(estimator, X, self.schema, reset))
+
+
+@frozen
+class Layout:
+    """Which columns vary, which of them are numbers, and groups of those of 0 and 1.
+
+    Attributes
+    ----------
+    numbers, bits : array of int
+        Columns; constant ones are in neither.
+    groups : array of int
+        The group of each column of `bits`.
+    kind : TableKind
+        Of the numbers.
+    """
+
+    numbers: Array
+    bits: Array
+    groups: Array
+    kind: TableKind
+
+    @staticmethod
+    def of(X: Array, is_label: Array | None) -> Layout:
+        """Return the layout of a table; columns of 0 and 1 are bits unless all are counts."""
+        with np.errstate(invalid="ignore"):
+            low = np.nanmin(np.where(np.isnan(X), np.inf, X), axis=0)
+            high = np.nanmax(np.where(np.isnan(X), -np.inf, X), axis=0)
+        varies = high > low
+        binary = np.all(np.isnan(X) | (X == 0) | (X == 1), axis=0)
+        if is_label is None:
+            is_label = np.zeros(len(binary), dtype=bool)
+        others = varies & ~is_label & ~binary
+        kind = TableKind.REAL
+        if others.any():
+            kind = TableKind.of(X[:, varies & ~is_label])
+        is_bit = varies & binary
+        if kind in (TableKind.COUNT, TableKind.SPARSE) and others.any():
+            is_bit = varies & is_label
+        numbers = np.flatnonzero(varies & ~is_bit)
+        bits = np.flatnonzero(is_bit)
+        return Layout(numbers, bits, one_hot_groups(X[:, bits]), kind)
+
+
+def _refuse_prose(cells: Cells) -> None:
+    """Raise for a column of strings that are too different to be categories."""
+    rows = len(cells.values)
+    if cells.kind is Kind.TEXT and len(cells.levels) > min(MAX_TEXT_LEVELS, rows / 2):
+        raise ValueError(
+            f"Column {cells.name!r} holds {len(cells.levels)} different strings in {rows} rows: "
+            "too many to be categories. Drop it, or convert it to numbers or to a categorical "
+            "type."
+        )
+
+
+def one_hot_groups(B: Array) -> Array:
+    """Return the group of each column: adjacent columns of which one is 1 in every row."""
+    n, d = B.shape
+    groups = np.arange(d)
+    start = 0
+    while start < d:
+        total = np.zeros(n)
+        stop = start
+        width = 1
+        while stop < d:
+            total = total + B[:, stop]
+            stop += 1
+            if np.nanmax(total, initial=0) > 1:
+                break
+            if (np.isnan(total) | (total == 1)).all() and (total == 1).any():
+                width = stop - start
+                break
+        groups[start : start + width] = start
+        start += width
+    return np.unique(groups, return_inverse=True)[1]

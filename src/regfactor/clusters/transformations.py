@@ -1,0 +1,243 @@
+"""Transformations of the numbers of a table to columns that may be normal, with their Jacobians.
+
+    log p(x) = log p(y) + sum over observed entries of log |dy/dx|,    y = f(x),
+
+so that likelihoods under different transformations compare.
+"""
+
+from __future__ import annotations
+
+import abc
+
+import numpy as np
+
+from regfactor.core.params import SMALLEST_NORMAL, Array, frozen
+from regfactor.fitting.complete_rows import RowCompletion
+
+LOG_2PI = float(np.log(2 * np.pi))
+FAR = 100.0  # interquartile ranges from the median beyond which an entry is a gross error
+FAR_IN_LOGARITHMS = 5.0  # the same for logarithms, of numbers that are not negative
+MIN_NOISE = 1e-6  # of the variance, that of the columns which principal components leave out
+
+
+class Elementwise(abc.ABC):
+    """A monotone function of the entries of a column."""
+
+    name: str
+
+    @abc.abstractmethod
+    def value(self, X: Array, unit: Array) -> Array:
+        """Return f(x); `unit` is the size of one count, or the least positive number."""
+
+    @abc.abstractmethod
+    def log_slope(self, X: Array, unit: Array) -> Array:
+        """Return log f'(x)."""
+
+
+@frozen
+class Identity(Elementwise):
+    """f(x) = x."""
+
+    name = "numbers"
+
+    def value(self, X: Array, unit: Array) -> Array:
+        return X
+
+    def log_slope(self, X: Array, unit: Array) -> Array:
+        return np.zeros_like(X)
+
+
+@frozen
+class Logarithm(Elementwise):
+    """f(x) = log(x + u/2) where there are zeros, else log x."""
+
+    shifted: bool
+
+    name = "logarithms"
+
+    def value(self, X: Array, unit: Array) -> Array:
+        return np.log(self._shifted(X, unit))
+
+    def log_slope(self, X: Array, unit: Array) -> Array:
+        return -np.log(self._shifted(X, unit))
+
+    def _shifted(self, X: Array, unit: Array) -> Array:
+        if self.shifted:
+            # new rows may be smaller than all of the fit
+            return np.maximum(X + unit / 2, unit / 4)
+        return np.maximum(X, unit / 2)
+
+
+@frozen
+class SquareRoot(Elementwise):
+    """f(x) = sqrt(x + 3u/8), which makes the variance of counts constant (Anscombe 1948)."""
+
+    name = "square roots"
+
+    def value(self, X: Array, unit: Array) -> Array:
+        return np.sqrt(np.maximum(X + 3 * unit / 8, unit / 8))
+
+    def log_slope(self, X: Array, unit: Array) -> Array:
+        return -np.log(2 * self.value(X, unit))
+
+
+@frozen
+class Scaled:
+    """Columns in units of their deviations, y = (f(x) - center)/scale.
+
+    Attributes
+    ----------
+    function : Elementwise
+    unit, center, scale : array of shape (n_columns,)
+    floor : array of shape (n_columns,)
+        The variance of rounding, resolution^2/(2 pi), in squared units of y.
+    """
+
+    function: Elementwise
+    unit: Array
+    center: Array
+    scale: Array
+    floor: Array
+
+    @staticmethod
+    def fit(
+        function: Elementwise,
+        X: Array,
+        weights: Array,
+        unit: Array,
+        resolution: Array,
+        common: bool = False,
+    ) -> Scaled:
+        """Return the transformation of a table; `common` gives all columns one scale."""
+        Y = function.value(X, unit)
+        center = weighted_mean(Y, weights)
+        variances = weighted_mean(np.square(Y - center), weights)
+        if common:
+            variances = np.full_like(variances, variances.mean())
+        scale = np.sqrt(np.maximum(variances, SMALLEST_NORMAL))
+        slope = np.exp(np.nanmedian(function.log_slope(X, unit), axis=0))
+        floor = np.square(resolution * slope / scale) / (2 * np.pi)
+        return Scaled(function, unit, center, scale, floor)
+
+    def apply(self, X: Array) -> Array:
+        """Return y, NaN where x is."""
+        return np.asarray((self.function.value(X, self.unit) - self.center) / self.scale)
+
+    def log_jacobian(self, X: Array) -> Array:
+        """Return the sum of log |dy/dx| over the observed entries of each row."""
+        slopes = self.function.log_slope(X, self.unit) - np.log(self.scale)
+        return np.asarray(np.nansum(np.where(np.isnan(X), np.nan, slopes), axis=1))
+
+
+@frozen
+class Principal:
+    """Scores on leading principal components; the rest is spherical normal noise.
+
+    Missing entries are completed first by a low-rank model of the rows.
+    """
+
+    completion: RowCompletion
+    center: Array
+    directions: Array  # (n_columns, n_components)
+    scale: Array
+    noise: float
+
+    @staticmethod
+    def fit(Y: Array, weights: Array, rank: int, floor: Array) -> Principal:
+        """Return the leading components of rows in units of deviations."""
+        completion = RowCompletion.fit(Y, weights)
+        filled = completion.complete(Y)
+        center = weights @ filled / weights.sum()
+        centered = (filled - center) * np.sqrt(weights / weights.sum())[:, None]
+        _, values, rows = np.linalg.svd(centered, full_matrices=False)
+        rank = max(min(rank, int((values > 1e-9 * values[0]).sum())), 1)
+        left_out = float(np.square(values[rank:]).sum()) / max(Y.shape[1] - rank, 1)
+        noise = max(left_out, MIN_NOISE, float(floor.mean()))
+        return Principal(completion, center, rows[:rank].T, values[:rank], noise)
+
+    @property
+    def n_parameters(self) -> float:
+        """Free parameters of the directions, and the variance of the noise."""
+        d, rank = self.directions.shape
+        return float(rank * d - rank * (rank + 1) / 2 + 1)
+
+    def apply(self, Y: Array) -> tuple[Array, Array]:
+        """Return scores of unit variance, and the log density of the rest of each row."""
+        centered = self.completion.complete(Y) - self.center
+        scores = centered @ self.directions
+        d, rank = self.directions.shape
+        rest = np.square(centered).sum(axis=1) - np.square(scores).sum(axis=1)
+        log_rest = -0.5 * np.maximum(rest, 0.0) / self.noise
+        log_rest -= 0.5 * (d - rank) * (LOG_2PI + np.log(self.noise))
+        return scores / self.scale, log_rest - float(np.log(self.scale).sum())
+
+
+def weighted_mean(Y: Array, weights: Array) -> Array:
+    """Return means of the observed entries of columns."""
+    observed = ~np.isnan(Y)
+    counts = np.maximum(weights @ observed, SMALLEST_NORMAL)
+    return np.asarray(weights @ np.where(observed, Y, 0.0) / counts)
+
+
+def resolutions(X: Array) -> Array:
+    """Return the least difference between distinct numbers of each column."""
+    least = np.zeros(X.shape[1])
+    for c, column in enumerate(X.T):
+        distinct = np.unique(column[~np.isnan(column)])
+        if len(distinct) > 1:
+            least[c] = np.diff(distinct).min()
+    return least
+
+
+@frozen
+class GrossErrors:
+    """Limits beyond which single entries of otherwise usual rows are left out.
+
+    Attributes
+    ----------
+    middle, reach : array of shape (n_columns,)
+        Entries farther than `reach` from `middle` are far off; it is infinite where half of the
+        entries are equal.
+    log_middle, log_reach : array of shape (n_columns,), or None
+        The same for logarithms of numbers that are not negative: an entry must be far off in both.
+    """
+
+    middle: Array
+    reach: Array
+    log_middle: Array | None
+    log_reach: Array | None
+    unit: Array
+
+    @staticmethod
+    def fit(X: Array) -> GrossErrors:
+        """Return limits by the quartiles of each column."""
+        unit = least_positive(X)
+        middle, reach = _limits(X, FAR)
+        if np.nanmin(X) < 0:
+            return GrossErrors(middle, reach, None, None, unit)
+        log_middle, log_reach = _limits(np.log(X + unit), FAR_IN_LOGARITHMS)
+        return GrossErrors(middle, reach, log_middle, log_reach, unit)
+
+    def find(self, X: Array) -> Array:
+        """Return a mask of gross errors."""
+        far = np.abs(X - self.middle) > self.reach
+        if self.log_middle is not None:
+            logs = np.log(np.maximum(X + self.unit, self.unit / 2))
+            far &= np.abs(logs - self.log_middle) > self.log_reach
+        observed = ~np.isnan(X)
+        # a row that is far off in most columns is one of a distant cluster
+        far &= (2 * far.sum(axis=1) <= observed.sum(axis=1))[:, None]
+        return far
+
+
+def _limits(X: Array, far: float) -> tuple[Array, Array]:
+    """Return medians, and multiples of the interquartile range."""
+    low, middle, high = np.nanpercentile(X, (25, 50, 75), axis=0)
+    spread = high - low
+    return middle, np.where(spread > 0, far * spread, np.inf)
+
+
+def least_positive(X: Array) -> Array:
+    """Return the least positive number of each column, one where there is none."""
+    positive = np.where(X > 0, X, np.inf).min(axis=0)
+    return np.where(np.isfinite(positive), positive, 1.0)

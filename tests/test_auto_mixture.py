@@ -1,0 +1,356 @@
+"""AutoMixture: densities against scipy, EM with missing entries, choice, and robustness."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.metrics import adjusted_rand_score
+
+from regfactor import AutoMixture
+from regfactor.clusters.full_gaussian import FullGaussian, GaussianParameters, expected_moments
+from regfactor.clusters.linear_families import (
+    Categorical,
+    DiagonalGaussian,
+    Gamma,
+    Multinomial,
+    NegativeBinomial,
+    Poisson,
+    gamma_shape,
+)
+from regfactor.clusters.mixture_members import MixtureRows, densities
+from regfactor.clusters.table_kinds import Layout, TableKind, one_hot_groups
+from regfactor.clusters.transformations import Identity, Logarithm, Principal, Scaled, SquareRoot
+
+RNG = np.random.default_rng(0)
+FAMILIES = [
+    DiagonalGaussian(own=False),
+    DiagonalGaussian(own=True),
+    FullGaussian(own=False),
+    FullGaussian(own=True),
+    Gamma(),
+    Poisson(),
+    NegativeBinomial(),
+    Multinomial(),
+]
+
+
+def clusters(n=240, d=5, k=3, spread=4.0, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % k
+    return rng.normal(0, spread, (k, d))[y] + rng.normal(size=(n, d)), y
+
+
+def one_cluster(family, X):
+    rows = family.prepare(X, np.zeros(X.shape[1]))
+    parameters = family.maximize(rows, np.ones((len(X), 1)))
+    return rows, parameters, family.log_density(rows, parameters)[:, 0]
+
+
+def test_normal_densities_are_those_of_scipy():
+    X = RNG.normal(size=(50, 3)) * [1, 2, 0.5]
+    _, _, found = one_cluster(DiagonalGaussian(), X)
+    expected = stats.norm(X.mean(0), X.std(0)).logpdf(X).sum(axis=1)
+    np.testing.assert_allclose(found, expected)
+    _, parameters, found = one_cluster(FullGaussian(), X)
+    normal = stats.multivariate_normal(parameters.means[0], parameters.covariances[0])
+    np.testing.assert_allclose(found, normal.logpdf(X))
+    np.testing.assert_allclose(np.diag(parameters.covariances[0]), X.var(axis=0))
+
+
+def test_count_and_gamma_densities_are_those_of_scipy():
+    X = RNG.negative_binomial(2, 0.3, (80, 3)).astype(float)
+    _, _, found = one_cluster(Poisson(), X)
+    np.testing.assert_allclose(found, stats.poisson(X.mean(0)).logpmf(X).sum(axis=1))
+    _, parameters, found = one_cluster(NegativeBinomial(), X)
+    sizes = parameters.nuisance
+    share = sizes / (sizes + X.mean(0))
+    np.testing.assert_allclose(found, stats.nbinom(sizes, share).logpmf(X).sum(axis=1))
+    Y = RNG.gamma(3.0, 2.0, (400, 2))
+    _, _, found = one_cluster(Gamma(), Y)
+    shapes = gamma_shape(np.log(Y.mean(0)) - np.log(Y).mean(0))
+    for shape, column in zip(shapes, Y.T, strict=True):  # the maximum likelihood of scipy
+        np.testing.assert_allclose(shape, stats.gamma.fit(column, floc=0)[0], rtol=1e-4)
+    np.testing.assert_allclose(found, stats.gamma(shapes, 0, Y.mean(0) / shapes).logpdf(Y).sum(1))
+
+
+def test_multinomial_and_categorical_probabilities_sum_to_one():
+    X = RNG.poisson([1.0, 2.0], (60, 2)).astype(float)
+    _, parameters, _ = one_cluster(Multinomial(), X)
+    every = np.array(list(itertools.product(range(80), repeat=2)), dtype=float)
+    rows = Multinomial().prepare(every, np.zeros(2))
+    total = np.exp(Multinomial().log_density(rows, parameters)).sum()
+    assert total == pytest.approx(1, abs=1e-6)
+    B = np.column_stack([np.eye(3)[RNG.integers(0, 3, 60)], RNG.integers(0, 2, 60)])
+    family = Categorical(one_hot_groups(B))
+    np.testing.assert_array_equal(family.groups, [0, 0, 0, 1])
+    _, parameters, _ = one_cluster(family, B)
+    every = np.array([[*level, bit] for level in np.eye(3) for bit in (0, 1)])
+    rows = family.prepare(every, np.zeros(4))
+    assert np.exp(family.log_density(rows, parameters)).sum() == pytest.approx(1)
+
+
+def test_a_missing_entry_is_integrated_out():
+    X = RNG.normal(size=(40, 3)) @ RNG.normal(size=(3, 3))
+    parameters = GaussianParameters(np.array([[1.0, 2, 3]]), np.cov(X.T)[None], 9)
+    Y = X[:5].copy()
+    Y[:, 1] = np.nan
+    Y[4] = np.nan
+    family = FullGaussian()
+    found = family.log_density(family.prepare(Y, np.zeros(3)), parameters)[:, 0]
+    kept = np.ix_([0, 2], [0, 2])
+    marginal = stats.multivariate_normal([1, 3], parameters.covariances[0][kept])
+    np.testing.assert_allclose(found[:4], marginal.logpdf(Y[:4][:, [0, 2]]))
+    assert found[4] == 0
+    _, parameters, _ = one_cluster(DiagonalGaussian(), X)
+    found = DiagonalGaussian().log_density(DiagonalGaussian().prepare(Y, np.zeros(3)), parameters)[
+        :, 0
+    ]
+    expected = stats.norm(X.mean(0), X.std(0)).logpdf(Y)
+    np.testing.assert_allclose(found, np.nansum(expected, axis=1))
+
+
+def test_expected_statistics_are_a_step_of_em():
+    """Of one normal cluster with missing entries, steps never lower the likelihood."""
+    X = RNG.normal(size=(150, 4)) @ RNG.normal(size=(4, 4))
+    X = X / X.std(axis=0)
+    X[RNG.random(X.shape) < 0.3] = np.nan
+    X = X[~np.isnan(X).all(axis=1)]
+    family = FullGaussian()
+    rows = family.prepare(X, np.zeros(4))
+    R = np.ones((len(X), 1))
+    parameters = GaussianParameters(np.zeros((1, 4)), np.eye(4)[None], 0)
+    values = []
+    for _ in range(30):
+        counts, means, scatters = expected_moments(rows, R, parameters)
+        # without the guards, which hold the likelihood below its maximum
+        parameters = GaussianParameters(means, scatters / counts[:, None, None], 0)
+        values.append(float(family.log_density(rows, parameters).sum()))
+    assert min(np.diff(values)) > -1e-9
+    assert values[-1] > values[0] + 1
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_weights_act_as_repetition_counts(family):
+    X = RNG.poisson(3.0, (40, 3)) + 1.0
+    counts = RNG.integers(0, 3, 40)
+    R = RNG.dirichlet([1, 1], 40)
+    rows = family.prepare(X, np.zeros(3))
+    again = family.prepare(np.repeat(X, counts, axis=0), np.zeros(3))
+    weighted = family.maximize(rows, R * counts[:, None])
+    repeated = family.maximize(again, np.repeat(R, counts, axis=0))
+    found = family.log_density(rows, weighted)
+    np.testing.assert_allclose(found, family.log_density(rows, repeated))
+    assert family.n_parameters(weighted) == pytest.approx(family.n_parameters(repeated))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [Identity(), Logarithm(shifted=False), Logarithm(shifted=True), SquareRoot()],
+    ids=lambda function: f"{function!r}",
+)
+def test_jacobians_are_finite_differences(function):
+    X = RNG.gamma(3, 1, (30, 2)) + 0.5
+    weights = np.ones(30)
+    scaled = Scaled.fit(function, X, weights, np.full(2, 0.5), np.zeros(2))
+    step = 1e-6
+    slopes = (scaled.apply(X + step) - scaled.apply(X - step)) / (2 * step)
+    np.testing.assert_allclose(scaled.log_jacobian(X), np.log(slopes).sum(axis=1), rtol=1e-6)
+    np.testing.assert_allclose(scaled.apply(X).std(axis=0), 1)
+
+
+def test_principal_components_are_a_density():
+    """Scores with the noise that they leave out are a probabilistic principal component model."""
+    Y = RNG.normal(size=(200, 2)) @ RNG.normal(size=(2, 6)) + 0.3 * RNG.normal(size=(200, 6))
+    principal = Principal.fit(Y, np.ones(200), 2, np.zeros(6))
+    scores, log_rest = principal.apply(Y)
+    V = principal.directions
+    outside = np.eye(6) - V @ V.T
+    S = (V * principal.scale**2) @ V.T + principal.noise * outside
+    found = stats.norm.logpdf(scores).sum(axis=1) + log_rest
+    np.testing.assert_allclose(found, stats.multivariate_normal(Y.mean(0), S).logpdf(Y))
+
+
+def test_score_samples_is_a_density_in_the_units_of_the_table():
+    X = np.exp(clusters(d=1, k=2)[0])
+    model = AutoMixture(2, random_state=0).fit(X)
+    assert "logarithms" in model.member_
+    grid = np.geomspace(1e-9, 1e9, 200_001)[:, None]
+    density = np.exp(model.score_samples(grid))
+    assert np.trapezoid(density, grid[:, 0]) == pytest.approx(1, abs=1e-3)
+    a = model.score_samples(X)
+    b = AutoMixture(2, random_state=0).fit(1000 * X).score_samples(1000 * X)
+    np.testing.assert_allclose(a - b, np.log(1000), rtol=1e-6)
+
+
+def test_kinds_of_tables():
+    assert TableKind.of(np.array([[0.0, 3]])) is TableKind.COUNT
+    assert TableKind.of(np.array([[0.5, np.nan]])) is TableKind.POSITIVE
+    assert TableKind.of(np.array([[0.5, 0.0, 0.2]])) is TableKind.NON_NEGATIVE
+    assert TableKind.of(np.array([[0.5, 0.0, 0.0]])) is TableKind.SPARSE
+    assert TableKind.of(np.array([[0.5, -1.0]])) is TableKind.REAL
+    layout = Layout.of(np.array([[0.5, 1, 7], [0.2, 0, 7], [-1, 1, 7]]), None)
+    np.testing.assert_array_equal(layout.numbers, [0])
+    np.testing.assert_array_equal(layout.bits, [1])
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.15])
+def test_em_never_lowers_the_likelihood_of_shared_variances(missing):
+    X, y = clusters()
+    X[np.random.default_rng(1).random(X.shape) < missing] = np.nan
+    data = MixtureRows(X, np.ones(len(X)), Layout.of(X, None))
+    density = densities(data, 3)[0]
+    assert isinstance(density.family, DiagonalGaussian)
+    rows = density.prepare(X)
+    R = np.random.default_rng(0).dirichlet(np.ones(3), len(X))
+    values = []
+    last = None
+    for _ in range(25):
+        last = density.step(rows, data.weights, R, last)
+        R = last.R
+        values.append(last.log_likelihood)
+    assert (np.diff(values) >= -1e-8 * np.abs(values[:-1])).all()
+
+
+def test_recovers_clusters_and_their_number():
+    X, y = clusters()
+    model = AutoMixture(random_state=0).fit(X)
+    assert model.n_components_ == 3
+    assert adjusted_rand_score(y, model.labels_) > 0.95
+    np.testing.assert_array_equal(model.labels_, model.predict(X))
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+    assert min(model.bics_, key=model.bics_.get) == 3
+    one = AutoMixture(random_state=0).fit(RNG.normal(size=(200, 4)))
+    assert one.n_components_ == 1
+    text = str(model.explain())
+    assert model.member_ in text
+    assert "90 %" in text
+
+
+@pytest.mark.parametrize(
+    ("make", "word"),
+    [
+        (lambda Z: np.exp(Z), "logarithms"),
+        (lambda Z: Z @ np.random.default_rng(3).normal(size=(5, 5)), "covariance"),
+        (lambda Z: Z, "numbers, one"),
+    ],
+    ids=["growth", "correlated", "plain"],
+)
+def test_finds_the_transformation_and_family(make, word):
+    X, y = clusters(spread=2.5)
+    model = AutoMixture(3, random_state=0).fit(make(X))
+    assert word in model.member_
+    assert adjusted_rand_score(y, model.labels_) > 0.9
+
+
+def test_proportions_of_counts_are_told_from_totals():
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 3
+    rates = rng.dirichlet(np.full(12, 0.5), 3)[y] * rng.gamma(2, 30, (300, 1))
+    model = AutoMixture(3, random_state=0).fit(rng.poisson(rates))
+    assert model.member_ == "counts, multinomial"
+    assert adjusted_rand_score(y, model.labels_) > 0.95
+
+
+def test_wide_tables_are_clustered_by_principal_components():
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    X = rng.normal(0, 0.7, (3, 200))[y] + rng.normal(size=(90, 200))
+    X[3, 5] = np.nan
+    model = AutoMixture(3, random_state=0).fit(X)
+    assert "principal components" in model.member_
+    assert adjusted_rand_score(y, model.labels_) == 1
+    assert np.isfinite(model.score_samples(X)).all()
+
+
+def test_takes_missing_entries_and_new_rows():
+    X, y = clusters()
+    X[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
+    X[0] = np.nan
+    model = AutoMixture(3, random_state=0).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.85
+    np.testing.assert_allclose(model.predict_proba(X[:1])[0], model.weights_)
+    assert np.isfinite(model.means_).all()
+
+
+def test_takes_frames_with_categories():
+    X, y = clusters(d=2, spread=1.5)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    frame["color"] = np.array(["red", "green", "blue"])[(y + (rng.random(len(y)) < 0.1)) % 3]
+    frame["big"] = (y == 1) ^ (rng.random(len(y)) < 0.1)
+    frame.loc[0, "color"] = None
+    frame.loc[1, "a"] = np.nan
+    model = AutoMixture(3, random_state=0).fit(frame)
+    assert model.member_.endswith("categorical")
+    numbers = AutoMixture(3, random_state=0).fit(frame[["a", "b"]])
+    ours = adjusted_rand_score(y, model.labels_)
+    assert ours > adjusted_rand_score(y, numbers.labels_) + 0.3
+    np.testing.assert_array_equal(model.predict(frame), model.labels_)
+    frame["name"] = [f"row {i}" for i in range(len(y))]
+    with pytest.raises(ValueError, match="'name' holds 240 different strings"):
+        AutoMixture(3).fit(frame)
+
+
+def test_gross_errors_are_left_out_with_a_warning():
+    X, y = clusters()
+    X[np.random.default_rng(1).random(X.shape) < 0.05] *= 1e6
+    with pytest.warns(UserWarning, match="gross errors"):
+        model = AutoMixture(3, random_state=0).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.95
+
+
+def test_small_and_degenerate_tables():
+    X, y = clusters(n=14, d=6)
+    assert adjusted_rand_score(y, AutoMixture(3, random_state=0).fit_predict(X)) > 0.7
+    constant = np.column_stack([X, np.ones(14), np.full(14, np.nan)])
+    model = AutoMixture(3, random_state=0).fit(constant)
+    assert np.isfinite(model.predict_proba(constant)).all()
+    assert AutoMixture().fit(np.ones((9, 2))).n_components_ == 1
+    line = np.r_[np.arange(20.0), np.arange(100.0, 120)][:, None]
+    labels = AutoMixture(2, random_state=0).fit_predict(line)
+    assert len(set(labels[:20])) == len(set(labels[20:])) == 1
+    twice = np.repeat(X[:4], 5, axis=0)
+    assert len(set(AutoMixture(4, random_state=0).fit_predict(twice))) == 4
+    with pytest.raises(ValueError, match="only 4 distinct rows"):
+        AutoMixture(5).fit(twice)
+    with pytest.raises(ValueError, match="n_samples=14 should be >= n_components=15"):
+        AutoMixture(15).fit(X)
+
+
+def test_new_rows_outside_of_the_domain_are_refused():
+    X = np.exp(clusters(spread=2.0)[0])
+    model = AutoMixture(3, random_state=0).fit(X)
+    new = X[:2].copy()
+    new[1, 2] = -3
+    with pytest.raises(ValueError, match="Column 2 has -3 in row 1"):
+        model.predict(new)
+
+
+def test_large_tables_are_screened_on_some_rows():
+    X, y = clusters(n=4000, d=4)
+    model = AutoMixture(3, random_state=0).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.95
+    again = AutoMixture(3, random_state=0).fit(X)
+    np.testing.assert_array_equal(model.labels_, again.labels_)
+    assert model.weights_.sum() == pytest.approx(1)
+
+
+def test_units_do_not_matter():
+    X, _ = clusters()
+    a = AutoMixture(3, random_state=0).fit(X)
+    b = AutoMixture(3, random_state=0).fit(X * [1e-6, 1e6, 1, 3, 5] + [0, 0, 9, 0, -4])
+    assert adjusted_rand_score(a.labels_, b.labels_) == 1
+    assert a.member_ == b.member_
+
+
+def test_weights_of_zero_leave_rows_out():
+    X, y = clusters()
+    weights = np.ones(len(X))
+    weights[:10] = 0
+    odd = X.copy()
+    odd[:10] = 50
+    model = AutoMixture(3, random_state=0).fit(odd, sample_weight=weights)
+    assert len(model.labels_) == len(X)
+    assert adjusted_rand_score(y[10:], model.labels_[10:]) > 0.95
