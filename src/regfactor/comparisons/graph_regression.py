@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +20,7 @@ from regfactor.comparisons.targets import TARGETS, Known, known
 from regfactor.core.params import Array, warn
 from regfactor.fitting.base import all_or_nothing
 from regfactor.fitting.inputs import validated
-from regfactor.fitting.parameters import COUNT, FINITE_POSITIVE
+from regfactor.fitting.parameters import COUNT, FINITE_POSITIVE, parametrized
 from regfactor.kernels import widths
 
 # of the form's own diagonal, whatever its units: lifts what neither a target nor the form holds
@@ -135,6 +136,7 @@ class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
         return tags
 
 
+@parametrized
 class LaplacianRegression(GraphRegressor):
     """min over f of sum_labeled (y_i - f_i)^2 + penalty f'L f.
 
@@ -187,22 +189,13 @@ class LaplacianRegression(GraphRegressor):
         "normalized": ["boolean"],
     }
 
-    def __init__(
-        self,
-        penalty: float = 0.1,
-        n_neighbors: int = 10,
-        *,
-        graph_gamma: float | str | None = None,
-        normalized: bool = False,
-        max_iter: int = 1000,
-        tol: float = 1e-8,
-    ) -> None:
-        self.penalty = penalty
-        self.n_neighbors = n_neighbors
-        self.graph_gamma = graph_gamma
-        self.normalized = normalized
-        self.max_iter = max_iter
-        self.tol = tol
+    penalty: float = 0.1
+    n_neighbors: int = 10
+    _: KW_ONLY
+    graph_gamma: float | str | None = None
+    normalized: bool = False
+    max_iter: int = 1000
+    tol: float = 1e-8
 
     def _form(self, X: Array) -> scipy.sparse.csr_array:
         graph = NeighborGraph(self.n_neighbors, self.graph_gamma, self.normalized)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
+
 import numpy as np
 import scipy.sparse
 from sklearn.utils import gen_batches
@@ -9,12 +11,13 @@ from sklearn.utils import gen_batches
 from regfactor.comparisons.graph_regression import GraphRegressor
 from regfactor.comparisons.tangents import BLOCK, Tangents, check_dimension
 from regfactor.core.params import Array, warn
-from regfactor.fitting.parameters import FINITE_POSITIVE
+from regfactor.fitting.parameters import FINITE_POSITIVE, parametrized
 from regfactor.kernels.base import sparse_rows
 
 FLAT = 1e-10  # of the largest singular value: directions in which a neighborhood does not extend
 
 
+@parametrized
 class HessianRegression(GraphRegressor):
     """min over f of sum_labeled (y_i - f_i)^2 + penalty sum_i |Hess f (x_i)|^2.
 
@@ -64,20 +67,12 @@ class HessianRegression(GraphRegressor):
 
     _parameter_constraints = {**GraphRegressor._parameter_constraints, "penalty": [FINITE_POSITIVE]}
 
-    def __init__(
-        self,
-        penalty: float = 1e-3,
-        n_neighbors: int = 12,
-        dimension: int = 2,
-        *,
-        max_iter: int = 5000,
-        tol: float = 1e-8,
-    ) -> None:
-        self.penalty = penalty
-        self.n_neighbors = n_neighbors
-        self.dimension = dimension
-        self.max_iter = max_iter
-        self.tol = tol
+    penalty: float = 1e-3
+    n_neighbors: int = 12
+    dimension: int = 2
+    _: KW_ONLY
+    max_iter: int = 5000
+    tol: float = 1e-8
 
     def _form(self, X: Array) -> scipy.sparse.csr_array:
         k = min(self.n_neighbors, len(X) - 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
@@ -16,9 +17,11 @@ from regfactor.core.params import Array
 from regfactor.fitting.base import all_or_nothing
 from regfactor.fitting.inputs import validated
 from regfactor.fitting.labels import encode_labels
+from regfactor.fitting.parameters import parametrized
 from regfactor.labels.expectation.statements import as_constraints, check_labels
 
 
+@parametrized
 class KeywordVote(ClassifierMixin, BaseEstimator):
     """argmax_c sum over stated words w in x of (share of c in rows with w, less 1/n_classes).
 
@@ -55,16 +58,10 @@ class KeywordVote(ClassifierMixin, BaseEstimator):
     array(['sport', 'news', 'sport'], dtype='<U5')
     """
 
-    def __init__(
-        self,
-        constraints: Any = (),
-        classes: Any = None,
-        *,
-        unlabeled: Any = None,
-    ) -> None:
-        self.constraints = constraints
-        self.classes = classes
-        self.unlabeled = unlabeled
+    constraints: Any = ()
+    classes: Any = None
+    _: KW_ONLY
+    unlabeled: Any = None
 
     def fit(self, X: Any, y: Any) -> Self:
         """Store the votes; labels only decide where no word does.

@@ -5,12 +5,13 @@ Alternation, two stages, and matrix completion.
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any
 
 from regfactor.comparisons.local_descent import Local, Staged
 from regfactor.core.loop import Limits
 from regfactor.fitting.factor_estimator import TableInputs
-from regfactor.fitting.parameters import AUTO, COUNT, POSITIVE
+from regfactor.fitting.parameters import AUTO, COUNT, POSITIVE, parametrized
 from regfactor.labels.convex.base import CONVEX_LABEL_CONSTRAINTS, Counts
 from regfactor.labels.convex.estimator import ConvexFactorClassifier
 from regfactor.penalties import Trace
@@ -116,6 +117,7 @@ class StagedLabels(AlternatingLabels):
     _kind = Staged
 
 
+@parametrized
 class MatrixCompletionLabels(ConvexFactorClassifier):
     """min over Z, b of L(Zx; X)/n_x + lambda L(Zy + b; y)/n_y + mu |[Zx, Zy]|_tr (MC-b).
 
@@ -156,38 +158,21 @@ class MatrixCompletionLabels(ConvexFactorClassifier):
     scale = False
     readout = "components"
 
-    def __init__(
-        self,
-        mu: Any = 0.01,
-        label_weight: float = 1.0,
-        loss: Any = "logistic",
-        reconstruction_loss: Any = "squared",
-        *,
-        fit_intercept: bool = True,
-        unlabeled: Any = None,
-        rule: str = "min",
-        sparse_zeros: str = "observed",
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.mu = mu
-        self.label_weight = label_weight
-        self.loss = loss
-        self.reconstruction_loss = reconstruction_loss
-        self.fit_intercept = fit_intercept
-        self.unlabeled = unlabeled
-        self.rule = rule
-        self.sparse_zeros = sparse_zeros
-        self.max_iter = max_iter
-        self.tol = tol
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    mu: Any = 0.01
+    label_weight: float = 1.0
+    loss: Any = "logistic"
+    reconstruction_loss: Any = "squared"
+    _: KW_ONLY
+    fit_intercept: bool = True
+    unlabeled: Any = None
+    rule: str = "min"
+    sparse_zeros: str = "observed"
+    max_iter: int = 1000
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     @property
     def alpha(self) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from regfactor.comparisons.deformed import DualSpace, IterativeSpace, PrimalSpac
 from regfactor.comparisons.graphs import NeighborGraph, Power
 from regfactor.comparisons.targets import CLASSES, TARGETS, Known
 from regfactor.core.params import Array, choose
-from regfactor.fitting.parameters import COUNT, FINITE_NON_NEGATIVE, FINITE_POSITIVE
+from regfactor.fitting.parameters import COUNT, FINITE_NON_NEGATIVE, FINITE_POSITIVE, parametrized
 from regfactor.kernels import Precomputed
 
 SOLVERS = {"auto": None, "direct": False, "cg": True}
@@ -72,6 +73,7 @@ class LaplacianMachine(KernelMachine):
         return f
 
 
+@parametrized
 class LaplacianRLS(LaplacianMachine):
     r"""min over f of sum_labeled (y_i - f(x_i))^2 / l + gamma_A |f|_K^2 + gamma_I/(l+u)^2 f'L^p f.
 
@@ -163,48 +165,26 @@ class LaplacianRLS(LaplacianMachine):
     1.0
     """
 
-    def __init__(
-        self,
-        gamma_A: float = 1e-3,
-        gamma_I: float = 1.0,
-        kernel: Any = "rbf",
-        n_neighbors: int = 10,
-        laplacian_degree: int = 1,
-        *,
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        graph_gamma: float | str | None = None,
-        normalized: bool = True,
-        average: bool = True,
-        fit_intercept: bool = False,
-        task: str = "auto",
-        unlabeled: Any = None,
-        solver: str = "auto",
-        landmarks: int | str | None = "auto",
-        max_iter: int = 1000,
-        tol: float = 1e-8,
-        random_state: Any = None,
-    ) -> None:
-        self.gamma_A = gamma_A
-        self.gamma_I = gamma_I
-        self.kernel = kernel
-        self.n_neighbors = n_neighbors
-        self.laplacian_degree = laplacian_degree
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.graph_gamma = graph_gamma
-        self.normalized = normalized
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.task = task
-        self.unlabeled = unlabeled
-        self.solver = solver
-        self.landmarks = landmarks
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    gamma_A: float = 1e-3
+    gamma_I: float = 1.0
+    kernel: Any = "rbf"
+    n_neighbors: int = 10
+    laplacian_degree: int = 1
+    _: KW_ONLY
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    graph_gamma: float | str | None = None
+    normalized: bool = True
+    average: bool = True
+    fit_intercept: bool = False
+    task: str = "auto"
+    unlabeled: Any = None
+    solver: str = "auto"
+    landmarks: int | str | None = "auto"
+    max_iter: int = 1000
+    tol: float = 1e-8
+    random_state: Any = None
 
     def _holds_classes(self) -> bool | None:
         return choose(self.task, TASKS, "task")
@@ -248,6 +228,7 @@ class LaplacianRLS(LaplacianMachine):
         return tags
 
 
+@parametrized
 class LaplacianSVM(ClassifierMixin, LaplacianMachine):
     r"""min over f = h + b of sum_labeled max(0, 1 - y_i f(x_i)) / l + norm(h).
 
@@ -303,48 +284,26 @@ class LaplacianSVM(ClassifierMixin, LaplacianMachine):
     1.0
     """
 
-    def __init__(
-        self,
-        gamma_A: float = 1e-3,
-        gamma_I: float = 1.0,
-        kernel: Any = "rbf",
-        n_neighbors: int = 10,
-        laplacian_degree: int = 1,
-        *,
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        graph_gamma: float | str | None = None,
-        normalized: bool = True,
-        average: bool = True,
-        loss: str = "hinge",
-        fit_intercept: bool = True,
-        unlabeled: Any = None,
-        solver: str = "auto",
-        landmarks: int | str | None = "auto",
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        random_state: Any = None,
-    ) -> None:
-        self.gamma_A = gamma_A
-        self.gamma_I = gamma_I
-        self.kernel = kernel
-        self.n_neighbors = n_neighbors
-        self.laplacian_degree = laplacian_degree
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.graph_gamma = graph_gamma
-        self.normalized = normalized
-        self.average = average
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.unlabeled = unlabeled
-        self.solver = solver
-        self.landmarks = landmarks
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    gamma_A: float = 1e-3
+    gamma_I: float = 1.0
+    kernel: Any = "rbf"
+    n_neighbors: int = 10
+    laplacian_degree: int = 1
+    _: KW_ONLY
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    graph_gamma: float | str | None = None
+    normalized: bool = True
+    average: bool = True
+    loss: str = "hinge"
+    fit_intercept: bool = True
+    unlabeled: Any = None
+    solver: str = "auto"
+    landmarks: int | str | None = "auto"
+    max_iter: int = 1000
+    tol: float = 1e-6
+    random_state: Any = None
 
     def _holds_classes(self) -> bool:
         return CLASSES

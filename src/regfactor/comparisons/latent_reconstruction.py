@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any
 
+from regfactor.fitting.parameters import parametrized
 from regfactor.labels.latent.estimator import SNFRegressor
 
 
+@parametrized
 class LinearLatentReconstruction(SNFRegressor):
     """min over Z, V, W of |X - ZV|^2 + lx |V|^2 + mu (|y - Z_l W|^2 + ly |W|^2) + lz |Z|^2.
 
@@ -44,33 +47,17 @@ class LinearLatentReconstruction(SNFRegressor):
     n_random_features = 1
     learning_rate = 1.0
 
-    def __init__(
-        self,
-        n_components: float | int = 0.5,
-        lambda_x: float = 0.1,
-        lambda_y: float = 0.1,
-        lambda_z: float = 0.1,
-        target_weight: float = 1.0,
-        max_iter: int = 60,
-        clip: float | None = 0.1,
-        scale: bool = True,
-        *,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.lambda_x = lambda_x
-        self.lambda_y = lambda_y
-        self.lambda_z = lambda_z
-        self.target_weight = target_weight
-        self.max_iter = max_iter
-        self.clip = clip
-        self.scale = scale
-        self.tol = tol
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    n_components: float | int = 0.5
+    lambda_x: float = 0.1
+    lambda_y: float = 0.1
+    lambda_z: float = 0.1
+    target_weight: float = 1.0
+    max_iter: int = 60
+    clip: float | None = 0.1
+    scale: bool = True
+    _: KW_ONLY
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None

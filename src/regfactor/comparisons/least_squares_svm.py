@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from regfactor.comparisons.base import KernelMachine
 from regfactor.comparisons.basis import Basis, basis_of, dense
 from regfactor.comparisons.targets import Known
 from regfactor.core.params import Array
-from regfactor.fitting.parameters import FINITE_POSITIVE
+from regfactor.fitting.parameters import FINITE_POSITIVE, parametrized
 from regfactor.kernels import Precomputed
 
 
+@parametrized
 class LeastSquaresSVM(MultiOutputMixin, RegressorMixin, KernelMachine):
     """min over f = h + b of sum_labeled (y_i - f(x_i))^2 + ridge |h|_K^2.
 
@@ -59,20 +61,12 @@ class LeastSquaresSVM(MultiOutputMixin, RegressorMixin, KernelMachine):
 
     _parameter_constraints = {"ridge": [FINITE_POSITIVE]}
 
-    def __init__(
-        self,
-        ridge: float = 1.0,
-        kernel: Any = "rbf",
-        *,
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-    ) -> None:
-        self.ridge = ridge
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
+    ridge: float = 1.0
+    kernel: Any = "rbf"
+    _: KW_ONLY
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 1.0
 
     def _solve(self, X: Any, given: Known) -> Array:
         labeled = np.flatnonzero(~np.isnan(given.Y).all(axis=1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from regfactor.core.loop import Iterate, Limits, Solution
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, FactorEstimator, TableInputs
-from regfactor.fitting.parameters import POSITIVE
+from regfactor.fitting.parameters import POSITIVE, parametrized
 from regfactor.fitting.side_by_side import with_missing_as_nan
 from regfactor.penalties import Gauge, Penalty, PowerPenalty, Trace
 from regfactor.penalties.gauges import Polar
@@ -173,6 +173,7 @@ class SimplexSearch(Solver):
                 split.rescale(replace(problem, gauge=gauge.at(eta / eta.sum())))
 
 
+@parametrized
 class MultiViewRelaxation(FactorEstimator):
     """min over Z, b of L(Z + b; X) + alpha max_eta |[sqrt(eta_v) Z_v / b_v]_v|_tr.
 
@@ -223,34 +224,19 @@ class MultiViewRelaxation(FactorEstimator):
     }
     rule = "min"
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        sizes: Any = None,
-        bounds: Any = None,
-        loss: Any = "squared",
-        *,
-        fit_intercept: bool = True,
-        sparse_zeros: str = "missing",
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.sizes = sizes
-        self.bounds = bounds
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.sparse_zeros = sparse_zeros
-        self.max_iter = max_iter
-        self.tol = tol
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    alpha: float = 1.0
+    sizes: Any = None
+    bounds: Any = None
+    loss: Any = "squared"
+    _: KW_ONLY
+    fit_intercept: bool = True
+    sparse_zeros: str = "missing"
+    max_iter: int = 1000
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to a table of all views side by side; NaN marks a missing entry.

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
+
 import numpy as np
 import scipy.sparse
 
 from regfactor.comparisons.graph_regression import GraphRegressor
 from regfactor.comparisons.tangents import Tangents, check_dimension
 from regfactor.core.params import Array
-from regfactor.fitting.parameters import FINITE_NON_NEGATIVE, FINITE_POSITIVE
+from regfactor.fitting.parameters import FINITE_NON_NEGATIVE, FINITE_POSITIVE, parametrized
 from regfactor.kernels.base import sparse_rows
 
 
+@parametrized
 class ParallelFieldRegression(GraphRegressor):
     """min over f, v of sum_labeled (y_i - f_i)^2 + l1 R1(f, v) + l2 R2(v).
 
@@ -64,22 +67,13 @@ class ParallelFieldRegression(GraphRegressor):
         "parallel_penalty": [FINITE_NON_NEGATIVE],
     }
 
-    def __init__(
-        self,
-        field_penalty: float = 1.0,
-        parallel_penalty: float = 0.1,
-        n_neighbors: int = 10,
-        dimension: int = 2,
-        *,
-        max_iter: int = 5000,
-        tol: float = 1e-8,
-    ) -> None:
-        self.field_penalty = field_penalty
-        self.parallel_penalty = parallel_penalty
-        self.n_neighbors = n_neighbors
-        self.dimension = dimension
-        self.max_iter = max_iter
-        self.tol = tol
+    field_penalty: float = 1.0
+    parallel_penalty: float = 0.1
+    n_neighbors: int = 10
+    dimension: int = 2
+    _: KW_ONLY
+    max_iter: int = 5000
+    tol: float = 1e-8
 
     def _form(self, X: Array) -> scipy.sparse.csr_array:
         self.dimension_ = check_dimension(self.dimension, X.shape[1], len(X))

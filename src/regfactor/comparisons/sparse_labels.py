@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from regfactor.comparisons.targets import labels_of
 from regfactor.core.params import Array
 from regfactor.fitting.base import all_or_nothing
 from regfactor.fitting.inputs import validated
-from regfactor.fitting.parameters import COUNT, FINITE_POSITIVE
+from regfactor.fitting.parameters import COUNT, FINITE_POSITIVE, parametrized
 
 
 def _gives_probabilities(estimator: Any) -> bool:
@@ -26,6 +27,7 @@ def _gives_probabilities(estimator: Any) -> bool:
     raise AttributeError(f"classifier={classifier!r} has no predict_proba; use one that has.")
 
 
+@parametrized
 class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
     """min over Phi, C of |Phi C - X|^2 / 2 + alpha sum |phi|, |c_i| <= 1; then a classifier (LEE).
 
@@ -82,24 +84,14 @@ class SparseCodingLabels(ClassifierMixin, TransformerMixin, BaseEstimator):
         "tol": [FINITE_POSITIVE],
     }
 
-    def __init__(
-        self,
-        n_components: int = 10,
-        alpha: float = 1.0,
-        classifier: Any = None,
-        *,
-        unlabeled: Any = None,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.alpha = alpha
-        self.classifier = classifier
-        self.unlabeled = unlabeled
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    n_components: int = 10
+    alpha: float = 1.0
+    classifier: Any = None
+    _: KW_ONLY
+    unlabeled: Any = None
+    max_iter: int = 100
+    tol: float = 1e-4
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows of which some have a label.

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor.core.params import Array, choose, require_count, require_not_negative
 from regfactor.fitting.base import all_or_nothing
 from regfactor.fitting.inputs import validated
+from regfactor.fitting.parameters import parametrized
 from regfactor.kernels import Gaussian
 from regfactor.series.arma.model import radius, regressors
 
@@ -79,6 +80,7 @@ def _windows(X: Array, length: int) -> Array:
     return windows.transpose(0, 2, 1).reshape(len(windows), -1)
 
 
+@parametrized
 class HannanRissanen(Forecaster):
     """x_t = sum_i A_i x_{t-i} + v_t + sum_j M_j v_{t-j} by least squares.
 
@@ -111,19 +113,11 @@ class HannanRissanen(Forecaster):
 
     _parameter_constraints = {"intercept": ["boolean"]}
 
-    def __init__(
-        self,
-        p: int | None = None,
-        q: int | None = None,
-        criterion: str = "bic",
-        max_order: int = 4,
-        intercept: bool = True,
-    ) -> None:
-        self.p = p
-        self.q = q
-        self.criterion = criterion
-        self.max_order = max_order
-        self.intercept = intercept
+    p: int | None = None
+    q: int | None = None
+    criterion: str = "bic"
+    max_order: int = 4
+    intercept: bool = True
 
     def _fit(self, X: Array) -> None:
         criterion = choose(self.criterion, CRITERIA, "criterion")
@@ -187,6 +181,7 @@ class HannanRissanen(Forecaster):
         return np.array(X[len(X) - horizon :])
 
 
+@parametrized
 class N4SID(Forecaster):
     """s_{t+1} = A s_t + K v_t, x_t = C s_t + v_t by subspace identification, without inputs.
 
@@ -218,15 +213,9 @@ class N4SID(Forecaster):
     (3, 3)
     """
 
-    def __init__(
-        self,
-        order: int | None = None,
-        blocks: int | None = None,
-        max_order: int = 20,
-    ) -> None:
-        self.order = order
-        self.blocks = blocks
-        self.max_order = max_order
+    order: int | None = None
+    blocks: int | None = None
+    max_order: int = 20
 
     def _fit(self, X: Array) -> None:
         T, n = X.shape
@@ -321,6 +310,7 @@ def _filtered(A: Array, K: Array, C: Array, Z: Array) -> tuple[Array, Array]:
     return errors, state
 
 
+@parametrized
 class HSEHMM(Forecaster):
     """Hilbert space embedding of a hidden Markov model (Song et al. 2010), iterated.
 
@@ -352,17 +342,10 @@ class HSEHMM(Forecaster):
     (3, 3)
     """
 
-    def __init__(
-        self,
-        n_states: int = 10,
-        window: int = 1,
-        ridge: float = 1e-3,
-        gamma: float | str = "median",
-    ) -> None:
-        self.n_states = n_states
-        self.window = window
-        self.ridge = ridge
-        self.gamma = gamma
+    n_states: int = 10
+    window: int = 1
+    ridge: float = 1e-3
+    gamma: float | str = "median"
 
     def _fit(self, X: Array) -> None:
         require_count(self, n_states=self.n_states, window=self.window)

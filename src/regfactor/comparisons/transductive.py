@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from regfactor.comparisons.graphs import conjugate_gradients
 from regfactor.comparisons.targets import Known
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array, warn
-from regfactor.fitting.parameters import COUNT, FINITE_NON_NEGATIVE, FINITE_POSITIVE
+from regfactor.fitting.parameters import COUNT, FINITE_NON_NEGATIVE, FINITE_POSITIVE, parametrized
 
 BLOCK = 4_000_000  # numbers of a block of rows that are held at once
 # of conjugate gradients
@@ -26,6 +27,7 @@ TOL = 1e-10
 STEPS = 10_000
 
 
+@parametrized
 class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
     r"""min over h of |h|_K^2 + (C/l) sum_i (h(x_i) - y_i)^2 + (C'/u) sum_j (h(x_j) - z_j)^2.
 
@@ -96,36 +98,20 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
         "fit_intercept": ["boolean"],
     }
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        C_unlabeled: float = 10.0,
-        kernel: Any = "rbf",
-        n_neighbors: int | None = 10,
-        *,
-        radius: float | None = None,
-        local: str = "ridge",
-        alpha: float = 0.1,
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        fit_intercept: bool = False,
-        landmarks: int | str | None = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.C = C
-        self.C_unlabeled = C_unlabeled
-        self.kernel = kernel
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.local = local
-        self.alpha = alpha
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.landmarks = landmarks
-        self.random_state = random_state
+    C: float = 100.0
+    C_unlabeled: float = 10.0
+    kernel: Any = "rbf"
+    n_neighbors: int | None = 10
+    _: KW_ONLY
+    radius: float | None = None
+    local: str = "ridge"
+    alpha: float = 0.1
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    fit_intercept: bool = False
+    landmarks: int | str | None = "auto"
+    random_state: Any = None
 
     def _solve(self, X: Any, given: Known) -> Array:
         kernel = self._kernel().resolved(X)

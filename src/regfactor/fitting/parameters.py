@@ -6,11 +6,12 @@ scikit-learn's notation: types, `Interval`, `StrOptions`, `None`, "boolean", "ra
 
 from __future__ import annotations
 
+import dataclasses
 import reprlib
 from collections.abc import Iterator
 from functools import cache
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
 from sklearn.utils._param_validation import (
@@ -23,6 +24,14 @@ from sklearn.utils._param_validation import (
 )
 
 from regfactor.core.params import nearest
+
+T = TypeVar("T")
+
+
+@dataclass_transform(eq_default=False)
+def parametrized(cls: type[T]) -> type[T]:
+    """Make the annotated names of an estimator the parameters that its `__init__` stores."""
+    return dataclasses.dataclass(eq=False, repr=False)(cls)
 
 
 class NumberInterval(Interval):
