@@ -1,6 +1,7 @@
 """SemiSupervisedClassifier: its members against oracles, their weights, and what users rely on."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from regfactor import SemiSupervisedClassifier
 from regfactor.core.loop import Status
 from regfactor.labels.semi_supervised import classifier as pool
 from regfactor.labels.semi_supervised import forward, gaussian_classes, graph, stacking
-from regfactor.labels.semi_supervised.labeled_rows import LabeledRows
+from regfactor.labels.semi_supervised.labeled_rows import LabeledRows, Spectrum
 
 MEMBERS = pool.MEMBERS
 N_CLASSES = 3
@@ -239,7 +240,7 @@ def test_whitened_coordinates_have_equal_variances_where_columns_depend():
     rows = rng.normal(size=(200, 5)) @ rng.normal(size=(5, 5))
     rows = (rows - rows.mean(0)) / rows.std(0)
     for table_ in (rows, np.hstack([rows, rows]), rows[:4]):
-        basis = gaussian_classes.whitening_basis(table_, 60)
+        basis = gaussian_classes.whitening_basis(Spectrum.of(table_), 60)
         assert basis.shape[1] == np.linalg.matrix_rank(table_, tol=1e-3)
         Z = table_ @ basis
         gram = Z.T @ Z / len(Z)
@@ -280,9 +281,7 @@ def test_a_member_that_knows_the_held_out_labels_gets_the_weight_and_a_high_temp
 def test_members_whose_class_shares_contradict_the_labels_lose_weight():
     data = labeled_rows(per_class=8)
     members = [MEMBERS[name](data).fit() for name in ("logistic", "kernel")]
-    collapsed = members[1].energies.copy()
-    collapsed[:, 0] += 100
-    object.__setattr__(members[1], "energies", collapsed)
+    members[1] = replace(members[1], class_shares=np.array([1.0, 0.0, 0.0]))
     shares = np.full(3, 1 / 3)
     trusting = stacking.stacked(members, data, shares, 6.0).weights
     indifferent = stacking.stacked(members, data, None, 6.0).weights

@@ -379,7 +379,12 @@ class SemiSupervisedClassifier(ClassifierMixin, PoolEstimator):
         self._held_out_weights = pool.data.label_weights[held_out]
         self.transduction_proba_ = self._transduced(fitted, inputs)
         self.transduction_ = self.classes_[self.transduction_proba_.argmax(axis=1)]
-        self._changed_share = _changed_share(fitted, stack, pool.data)
+        self._changed_share = _changed_share(
+            fitted,
+            stack,
+            pool.data,
+            self.transduction_proba_[inputs.core],
+        )
         believed = is_option(self.class_shares, "labels")
         _warn_of_labels(pool, self.transduction_proba_, believed)
         return solution
@@ -594,14 +599,15 @@ def _changed_share(
     fitted: Sequence[FittedMember],
     stack: Stack,
     data: LabeledRows,
+    probabilities: Array,
 ) -> float | None:
     """Return the share of unlabeled rows that members without unlabeled rows label otherwise."""
-    unlabeled = ~data.shares.any(axis=1)
+    unlabeled = data.unlabeled
     supervised = np.array([not member.uses_unlabeled for member in fitted])
-    if not unlabeled.any() or not supervised.any():
+    if not len(unlabeled) or not supervised.any():
         return None
     energies = [member.energies[unlabeled] for member in fitted]
-    together = stack.probabilities(energies).argmax(axis=1)
+    together = probabilities[unlabeled].argmax(axis=1)
     alone = stack.restricted(supervised).probabilities(energies).argmax(axis=1)
     return float(np.average(together != alone, weights=data.weights[unlabeled]))
 

@@ -9,41 +9,30 @@ import abc
 from typing import ClassVar
 
 import numpy as np
-import scipy.linalg
+from scipy.linalg import lapack
 
 from regfactor.core.params import Array, frozen
-from regfactor.labels.semi_supervised.labeled_rows import LabeledRows
+from regfactor.labels.semi_supervised.labeled_rows import LabeledRows, Spectrum
 from regfactor.labels.semi_supervised.member import ClassMember, ClassModel, FittedMember
 
-MAX_EM_STEPS = 20
-SMALLEST_CHANGE = 1e-3  # mean change of the responsibilities at which a fit ends
+MAX_EM_STEPS = 15
+SMALLEST_CHANGE = 2e-3  # mean change of the responsibilities at which a fit ends
 PRIOR_COUNT = 1.0  # added to the number of rows of each class
-SMALLEST_EIGENVALUE = 1e-8  # relative to the largest
 SPECTRUM_SHRINKAGE = 0.01  # of the variances that are whitened toward their mean
 OFF_DIAGONAL = 0.9  # what is left of correlations within classes
 
 
-def whitening_basis(rows: Array, max_rank: int) -> Array:
+def whitening_basis(spectrum: Spectrum, max_rank: int) -> Array:
     """Return the basis of nearly white coordinates of rows, the widest directions first.
 
     A common factor makes the mean square of the coordinates of a row the number of columns.
     """
-    n_rows, n_columns = rows.shape
-    if n_columns <= n_rows:
-        values, vectors = scipy.linalg.eigh(rows.T @ rows / n_rows)
-    else:
-        values, left = scipy.linalg.eigh(rows @ rows.T / n_rows)
-        vectors = rows.T @ left / np.sqrt(n_rows * np.maximum(values, 1e-300))
-    values = values[::-1]
-    vectors = vectors[:, ::-1]
-    kept = values > SMALLEST_EIGENVALUE * values[0]
-    values = values[kept]
-    vectors = vectors[:, kept]
-    shrunk = (1 - SPECTRUM_SHRINKAGE) * values
-    shrunk += SPECTRUM_SHRINKAGE * values.sum() / n_columns
+    n_columns = len(spectrum.vectors)
+    shrunk = (1 - SPECTRUM_SHRINKAGE) * spectrum.variances
+    shrunk += SPECTRUM_SHRINKAGE * spectrum.variances.sum() / n_columns
     scales = 1.0 / np.sqrt(shrunk)
-    scales *= np.sqrt(n_columns / np.sum(values * scales**2))
-    return vectors[:, :max_rank] * scales[:max_rank]
+    scales *= np.sqrt(n_columns / np.sum(spectrum.variances * scales**2))
+    return spectrum.vectors[:, :max_rank] * scales[:max_rank]
 
 
 @frozen
@@ -137,7 +126,7 @@ class GaussianMember(ClassMember):
         basis = None
         coordinates = data.rows
         if self.max_rank is not None:
-            basis = whitening_basis(data.rows, self.max_rank)
+            basis = whitening_basis(data.spectrum, self.max_rank)
             coordinates = data.rows @ basis
         features = coordinates
         if self.with_products:
@@ -221,9 +210,16 @@ class LabelsInUse:
 
 
 def products(coordinates: Array) -> Array:
-    """Return the products of two coordinates, each pair once."""
-    first, second = np.triu_indices(coordinates.shape[1])
-    return coordinates[:, first] * coordinates[:, second]
+    """Return the products of two coordinates, each pair once, in the order of `triu_indices`."""
+    n_rows, rank = coordinates.shape
+    found = np.empty((n_rows, rank * (rank + 1) // 2), coordinates.dtype)
+    end = 0
+    for place in range(rank):
+        start = end
+        end = start + rank - place
+        own = coordinates[:, place : place + 1]
+        np.multiply(own, coordinates[:, place:], out=found[:, start:end])
+    return found
 
 
 def symmetric(packed: Array, rank: int) -> Array:
@@ -312,7 +308,7 @@ class OwnMember(GaussianMember):
     name = "own"
     assumes = "classes are clusters, each of its own shape"
     unlabeled_weight = 0.1
-    max_rank = 40
+    max_rank = 30
     with_products = True
 
     def coefficients(self, moments: Moments) -> Coefficients:
@@ -324,8 +320,7 @@ class OwnMember(GaussianMember):
         outer = moments.means[..., :, None] * moments.means[..., None, :]
         scatter = symmetric(moments.products, rank) - counts * outer
         covariances = (scatter + prior_rows * common[:, None]) / (counts + prior_rows)
-        precisions = np.linalg.inv(covariances)
-        logdets = np.linalg.slogdet(covariances)[1]
+        precisions, logdets = inverses(covariances)
         linear = (precisions @ moments.means[..., None])[..., 0]
         found = linear_coefficients(linear, moments)
         first, second = np.triu_indices(rank)
@@ -335,6 +330,22 @@ class OwnMember(GaussianMember):
             np.concatenate([linear, quadratic], axis=2),
             found.intercepts - logdets / 2,
         )
+
+
+def inverses(covariances: Array) -> tuple[Array, Array]:
+    """Return the inverses of positive definite matrices, and the logarithms of determinants."""
+    rank = covariances.shape[-1]
+    found = np.empty_like(covariances)
+    logdets = np.empty(covariances.shape[:-2])
+    for place in np.ndindex(logdets.shape):
+        triangle, failed = lapack.dpotrf(covariances[place])
+        if failed:
+            raise np.linalg.LinAlgError("A covariance of a class is not positive definite.")
+        logdets[place] = 2 * np.log(triangle.diagonal()).sum()
+        found[place], _ = lapack.dpotri(triangle)
+    lower = np.tril_indices(rank, -1)
+    found[..., lower[0], lower[1]] = found[..., lower[1], lower[0]]
+    return found, logdets
 
 
 def shrunken_within(moments: Moments) -> Array:

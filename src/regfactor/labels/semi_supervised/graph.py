@@ -15,6 +15,7 @@ SCALE_NEIGHBOR = 7  # whose distance is the scale of a row
 SMALLEST_SCALE = 0.1  # relative to the median scale; rows with many copies have none of their own
 SPREAD = 0.9  # share of a row's label that comes from its neighbors
 SMALLEST_SHARE = 1e-6
+MAX_BRUTE_ROWS = 2000  # among which distances to all rows are faster than a tree
 CG_TOL = 1e-6
 MAX_CG_STEPS = 200
 
@@ -54,7 +55,8 @@ class GraphMember(ClassMember):
         """Return the member with all labels, and without each fold, as one system."""
         data = self.data
         n_neighbors = min(N_NEIGHBORS, len(data.rows) - 1)
-        neighbors = NearestNeighbors(n_neighbors=n_neighbors).fit(data.rows)
+        algorithm = "brute" if len(data.rows) <= MAX_BRUTE_ROWS else "auto"
+        neighbors = NearestNeighbors(n_neighbors=n_neighbors, algorithm=algorithm).fit(data.rows)
         distances, places = neighbors.kneighbors()
         scales = distances[:, min(SCALE_NEIGHBOR, n_neighbors) - 1]
         scales = np.maximum(scales, smallest_scale(scales))

@@ -5,9 +5,33 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
+import scipy.linalg
 
 from regfactor.core.params import Array, frozen
 from regfactor.fitting.calibration import NEVER_HELD_OUT, label_folds
+
+SMALLEST_EIGENVALUE = 1e-8  # relative to the largest
+
+
+@frozen
+class Spectrum:
+    """Principal directions of rows, the widest first, and the variances along them."""
+
+    vectors: Array  # (n_columns, n_directions)
+    variances: Array
+
+    @staticmethod
+    def of(rows: Array) -> Spectrum:
+        """Return the directions along which rows vary."""
+        n_rows, n_columns = rows.shape
+        if n_columns <= n_rows:
+            values, vectors = scipy.linalg.eigh(rows.T @ rows / n_rows, driver="evd")
+        else:
+            values, left = scipy.linalg.eigh(rows @ rows.T / n_rows, driver="evd")
+            vectors = rows.T @ left / np.sqrt(n_rows * np.maximum(values, 1e-300))
+        values = values[::-1]
+        kept = values > SMALLEST_EIGENVALUE * values[0]
+        return Spectrum(vectors[:, ::-1][:, kept], values[kept])
 
 
 @frozen
@@ -46,6 +70,11 @@ class LabeledRows:
         return np.flatnonzero(self.shares.any(axis=1))
 
     @cached_property
+    def unlabeled(self) -> Array:
+        """Positions of the rows without a label."""
+        return np.flatnonzero(~self.shares.any(axis=1))
+
+    @cached_property
     def label_shares(self) -> Array:
         """Shares of the classes in the labels, a row for each labeled row."""
         found: Array = self.shares[self.labeled]
@@ -61,6 +90,11 @@ class LabeledRows:
     def class_counts(self) -> Array:
         """Number of labels of each class, by weight."""
         return self.label_weights @ self.label_shares
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        """The principal directions of all rows."""
+        return Spectrum.of(self.rows)
 
     @cached_property
     def folds(self) -> Array:

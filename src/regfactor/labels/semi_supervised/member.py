@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import abc
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import softmax
 
 from regfactor.core.params import Array, frozen
 from regfactor.fitting.calibration import inverse_temperature
@@ -33,7 +35,7 @@ class FittedMember:
     """A fitted member, with energies of the rows it was fitted to.
 
     `held_out` are the energies of labeled rows by fits that did not use their labels, which chose
-    the inverse temperature.
+    the inverse temperature. `class_shares` are those of its predictions of unlabeled rows.
     """
 
     name: str
@@ -43,6 +45,13 @@ class FittedMember:
     model: ClassModel
     energies: Array
     held_out: Array
+    class_shares: Array
+
+    @cached_property
+    def held_out_proba(self) -> Array:
+        """Probabilities of labeled rows by fits that did not use their labels."""
+        found: Array = softmax(self.temperature * self.held_out, axis=1)
+        return found
 
 
 @frozen
@@ -81,4 +90,13 @@ class ClassMember(abc.ABC):
             model,
             energies,
             held_out,
+            self._predicted_shares(energies),
         )
+
+    def _predicted_shares(self, energies: Array) -> Array:
+        """Return the shares of classes among predictions of unlabeled rows."""
+        data = self.data
+        codes = energies[data.unlabeled].argmax(axis=1)
+        weights = data.weights[data.unlabeled]
+        counts = np.bincount(codes, weights=weights, minlength=data.n_classes)
+        return counts / max(counts.sum(), np.finfo(float).tiny)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 
 from regfactor.core.params import Array, frozen
 from regfactor.labels.semi_supervised.labeled_rows import LabeledRows
@@ -15,8 +15,9 @@ from regfactor.labels.semi_supervised.member import FittedMember
 SMALLEST_PROBABILITY = 1e-4
 DIRICHLET = 0.3  # prior count of each member
 N_WEIGHT_STEPS = 100
+WEIGHT_TOL = 1e-4  # change of a weight at which EM ends
 SMALLEST_CLASS_SHARE = 0.01
-SHARPNESSES = np.exp(np.linspace(-1.0, 1.2, 23))  # powers of the average
+SHARPNESSES = np.exp(np.linspace(-1.0, 1.2, 12))  # powers of the average
 SHARPNESS_PRIOR = 5.0  # weight of the squared logarithm of the power in its prior
 
 
@@ -44,6 +45,8 @@ class Stack:
             energies,
             strict=True,
         ):
+            if weight == 0:
+                continue
             total += weight * softmax(temperature * of_member, axis=1)
         return sharpened(total, self.sharpness)
 
@@ -66,21 +69,15 @@ def stacked(
     shares of classes disagree with `class_shares`.
     """
     temperatures = np.array([member.temperature for member in members])
-    probabilities = np.array(
-        [
-            softmax(beta * member.held_out, axis=1)
-            for beta, member in zip(temperatures, members, strict=True)
-        ]
-    )
+    probabilities = np.array([member.held_out_proba for member in members])
     likelihoods = np.einsum("mic,ic->mi", probabilities, data.label_shares)
     likelihoods += SMALLEST_PROBABILITY
     row_weights = data.label_weights
     scores = np.log(likelihoods) @ row_weights / row_weights.sum()
     weights = likelihood_weights(likelihoods, row_weights)
     if class_shares is not None:
-        distances = [share_distance(member, data, class_shares) for member in members]
-        surplus = np.array(distances) - min(distances)
-        weights = weights * np.exp(-trust * surplus)
+        distances = share_distances(members, class_shares)
+        weights = weights * np.exp(-trust * (distances - distances.min()))
         weights /= weights.sum()
     average = np.einsum("m,mic->ic", weights, probabilities)
     sharpness = best_sharpness(average, data)
@@ -104,10 +101,10 @@ def best_sharpness(average: Array, data: LabeledRows) -> float:
     if not held_out.any():
         return 1.0
     logs = np.log(average[held_out] + np.finfo(float).tiny)
-    powers = log_softmax(SHARPNESSES[:, None, None] * logs, axis=2)
-    label_shares = data.label_shares[held_out]
     weights = data.label_weights[held_out]
-    likelihoods = np.einsum("bic,ic,i->b", powers, label_shares, weights)
+    of_labels = weights @ (data.label_shares[held_out] * logs).sum(axis=1)
+    sums = np.exp(SHARPNESSES[:, None, None] * logs).sum(axis=2)
+    likelihoods = SHARPNESSES * of_labels - np.log(sums) @ weights
     prior = SHARPNESS_PRIOR * np.log(SHARPNESSES) ** 2
     return float(SHARPNESSES[np.argmax(likelihoods - prior)])
 
@@ -116,21 +113,23 @@ def likelihood_weights(likelihoods: Array, row_weights: Array) -> Array:
     """Return the weights of a mixture by EM from equal weights."""
     n_members = len(likelihoods)
     weights = np.full(n_members, 1.0 / n_members)
+    total = row_weights.sum() + DIRICHLET * n_members
     for _ in range(N_WEIGHT_STEPS):
-        joint = weights[:, None] * likelihoods
-        weights = (joint / joint.sum(axis=0)) @ row_weights + DIRICHLET
-        weights /= weights.sum()
+        # what EM multiplies weights by: likelihoods relative to those of the average
+        gains = likelihoods @ (row_weights / (weights @ likelihoods))
+        previous = weights
+        weights = (weights * gains + DIRICHLET) / total
+        if np.abs(weights - previous).max() < WEIGHT_TOL:
+            break
     return weights
 
 
-def share_distance(member: FittedMember, data: LabeledRows, class_shares: Array) -> float:
-    """Return KL(shares || predicted shares of unlabeled rows)."""
-    unlabeled = ~data.shares.any(axis=1)
-    codes = member.energies[unlabeled].argmax(axis=1)
-    counts = np.bincount(codes, weights=data.weights[unlabeled], minlength=data.n_classes)
-    predicted = counts / counts.sum()
+def share_distances(members: Sequence[FittedMember], class_shares: Array) -> Array:
+    """Return KL(shares || predicted shares of unlabeled rows) of each member."""
+    predicted = np.array([member.class_shares for member in members])
     ratios = class_shares / (predicted + SMALLEST_CLASS_SHARE)
-    return float(class_shares @ np.log(np.maximum(ratios, 1e-300)))
+    distances: Array = np.log(np.maximum(ratios, 1e-300)) @ class_shares
+    return distances
 
 
 def share_ratio(probabilities: Array) -> float:
