@@ -469,8 +469,10 @@ def test_bad_inputs_are_refused():
     model = AutoForecaster().fit(X, exog=u)
     with pytest.raises(ValueError, match=r"2 inputs.*5 rows"):
         model.forecast(5)
-    with pytest.raises(ValueError, match=r"5 rows and 2 columns"):
+    with pytest.raises(ValueError, match=r"no column 'holiday'"):
         model.forecast(5, exog=u[["price"]][:5])
+    with pytest.raises(ValueError, match=r"5 rows and 2 columns"):
+        model.forecast(5, exog=u.to_numpy()[:5, :1])
     with pytest.raises(ValueError, match=r"5 rows"):
         model.forecast(5, exog=u[:4])
     with pytest.raises(ValueError, match=r"'holiday', rows 4"):

@@ -9,7 +9,7 @@ from console import command, refused
 
 from regfactor import RegularizedARMA
 from regfactor.cli.times import Clock
-from regfactor.series.backtest import (
+from regfactor.series.order_selection import (
     ArmaCandidate,
     BacktestChoice,
     Orders,

@@ -80,6 +80,7 @@ PACKAGES = (
     "penalties",
     "plots",
     "problems",
+    "series",
 )
 
 HOMES = {

@@ -17,7 +17,7 @@ from regfactor.cli.times import Clock, clock_of
 from regfactor.core.params import Array
 from regfactor.report import Figure, Grid, Note, Text, number
 from regfactor.report.figures import fan
-from regfactor.series.backtest import (
+from regfactor.series.order_selection import (
     MIN_FITTED_ROWS,
     BacktestChoice,
     Evaluation,

@@ -25,7 +25,7 @@ from regfactor.cli.tables import Table, pandas
 from regfactor.cli.times import Clock, parsed_times
 from regfactor.report import Code, Page, Section, Text
 from regfactor.saving import UntrustedModel, load
-from regfactor.series.backtest import widened
+from regfactor.series.order_selection import widened
 
 # what reading bytes that are damaged, or made to do harm, can raise
 DAMAGED = (

@@ -1,4 +1,4 @@
-"""Evidence from few labels: folds, supervised twins, estimates of a loss, conformal sets."""
+"""Evidence from few labels and from the past: folds, twins, losses, conformal sets, backtests."""
 
 from regfactor.model_selection.compare import Comparison, compare_with_supervised
 from regfactor.model_selection.conformal import Conformal
@@ -6,8 +6,10 @@ from regfactor.model_selection.folds import LabeledKFold
 from regfactor.model_selection.held_out import Coverage
 from regfactor.model_selection.sensitivity import Sensitivity, constraint_sensitivity
 from regfactor.model_selection.variance import LossEstimate, ModelSpan, labeled_loss
+from regfactor.series.backtest import Backtest, backtest
 
 __all__ = [
+    "Backtest",
     "Comparison",
     "Conformal",
     "Coverage",
@@ -15,6 +17,7 @@ __all__ = [
     "LossEstimate",
     "ModelSpan",
     "Sensitivity",
+    "backtest",
     "compare_with_supervised",
     "constraint_sensitivity",
     "labeled_loss",

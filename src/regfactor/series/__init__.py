@@ -1,1 +1,5 @@
-"""Vector time series."""
+"""Forecasts of time series, and tables of series as people have them."""
+
+from regfactor.series.regular_rows import regular_rows
+
+__all__ = ["regular_rows"]

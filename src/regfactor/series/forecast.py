@@ -49,15 +49,20 @@ class Forecast:
     def to_frame(self) -> Any:
         """Return a frame of the kind the model was fitted to, indexed by the times that follow.
 
-        Limits of intervals are columns NAME_lower and NAME_upper.
+        Limits of intervals are columns NAME_lower and NAME_upper, of several levels NAME_lower_80.
+        A model that was fitted to a long table gives a long one, with a row for each series and
+        time.
         """
-        names = self.times.names
-        columns: dict[Any, Array] = dict(zip(names, self.mean.T, strict=True))
-        for end, limits in (("lower", self.lower), ("upper", self.upper)):
-            if limits is not None:
-                for name, values in zip(names, limits.T, strict=True):
-                    columns[f"{name}_{end}"] = values
+        parts = {"": self.mean}
+        if self.lower is not None and self.upper is not None:
+            if self.lower.ndim == self.mean.ndim:
+                parts |= {"_lower": self.lower, "_upper": self.upper}
+            else:
+                levels: Any = self.level
+                for level, lower, upper in zip(levels, self.lower, self.upper, strict=True):
+                    percent = f"{100 * level:g}"
+                    parts |= {f"_lower_{percent}": lower, f"_upper_{percent}": upper}
         index = None
-        if self.times.kind != "polars":
+        if self.times.kind != "polars" or self.times.index is not None:
             index = self.times.future(len(self.mean))
-        return self.times.frame(columns, index)
+        return self.times.frame(parts, index)

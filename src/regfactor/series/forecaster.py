@@ -17,13 +17,17 @@ from regfactor.core.params import Array, frozen
 from regfactor.fitting.base import Choice, Estimator, Run
 from regfactor.fitting.explanation import Explanation, MemberReport
 from regfactor.fitting.parameters import COUNT, NON_NEGATIVE
+from regfactor.series.backtest import Backtest, backtest
 from regfactor.series.bank import SeriesTable, Units, further_waves
+from regfactor.series.calendar_features import Calendar
 from regfactor.series.forecast import Forecast
 from regfactor.series.gap_filling import filled_gaps, hidden_cell_factor
+from regfactor.series.known_inputs import KnownInputs
 from regfactor.series.pooled_forecast import ForecastPool, PooledForecast
-from regfactor.series.reading import as_inputs, as_series, check_level, require_at_least
+from regfactor.series.reading import as_series, check_level, require_at_least
 from regfactor.series.rolling_origins import RollingOrigins, default_horizon
 from regfactor.series.season_evidence import best_season, log_gains, longer_season, season_gains
+from regfactor.series.shapes import SeriesRows
 from regfactor.series.times import Times
 
 AUTO = "auto"
@@ -38,6 +42,7 @@ class ForecastInputs:
 
     values: Array
     inputs: Array
+    known: KnownInputs
     times: Times
 
 
@@ -114,6 +119,12 @@ class AutoForecaster(Estimator):
     horizon : int, optional
         Number of steps by which models are compared, and that `forecast` returns by default; about
         one season if not given.
+    calendar : str, dict, or sequence of these, optional
+        Features of the dates of rows, known also in the future: "hour", "day_of_week",
+        "day_of_month", "month", "quarter", "weekend", "month_start", "month_end", "working_days",
+        "days_in_month"; "holidays:DE" or "holidays:US-CA" for public holidays in one column, by the
+        package `holidays`, "each_holiday:DE" for a column of each; and events of the past and the
+        future, {"sale": ["2023-11-24", "2024-11-29"]}.
     time_limit : float, optional
         Seconds; banks that are not fitted in time are left out, with a warning.
     verbose : int, default=0
@@ -146,6 +157,8 @@ class AutoForecaster(Estimator):
         The same of the average of all banks; NaN for series of fewer than 24 rows.
     factor_ : ndarray of shape (n_series,)
         By which deviations were multiplied to agree with errors of past forecasts.
+    input_names_ : list of str
+        Columns of exog and of the calendar.
     n_features_in_ : int
     objective_ : float
         Minus the logarithm of the evidence, summed over series.
@@ -155,6 +168,8 @@ class AutoForecaster(Estimator):
     See Also
     --------
     RegularizedARMA : One convex problem for all series, with a certificate.
+    regfactor.model_selection.backtest : Compares forecasters on the past.
+    regfactor.series.regular_rows : Brings irregular dates to regular ones.
 
     Notes
     -----
@@ -195,6 +210,7 @@ class AutoForecaster(Estimator):
         "season": [StrOptions({AUTO}), COUNT, list, tuple, np.ndarray],
         "log": [StrOptions({AUTO}), "boolean"],
         "horizon": [COUNT, None],
+        "calendar": [str, dict, list, tuple, None],
         "time_limit": [NON_NEGATIVE, None],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
@@ -207,6 +223,7 @@ class AutoForecaster(Estimator):
         log: Any = "auto",
         horizon: int | None = None,
         *,
+        calendar: Any = None,
         time_limit: float | None = None,
         verbose: int = 0,
         random_state: Any = None,
@@ -215,6 +232,7 @@ class AutoForecaster(Estimator):
         self.season = season
         self.log = log
         self.horizon = horizon
+        self.calendar = calendar
         self.time_limit = time_limit
         self.verbose = verbose
         self.random_state = random_state
@@ -225,11 +243,14 @@ class AutoForecaster(Estimator):
 
         Parameters
         ----------
-        X : array-like or frame of shape (n_samples, n_series)
-            NaN marks a missing value; rows are equally spaced times.
+        X : array-like or frame of shape (n_samples, n_series), or a long table
+            NaN marks a missing value; rows are equally spaced times. Dates are the index of a
+            frame, or a column of dates. A long table has the columns unique_id, ds and y, or one of
+            dates, one of words that name the series, and one of numbers; forecasts are long too.
         y : ignored
-        exog : array-like of shape (n_samples, n_inputs), optional
-            Inputs whose future will be known, such as prices or holidays.
+        exog : array-like or frame of shape (n_samples, n_inputs), optional
+            Inputs whose future will be known, such as prices. Frames with dates are aligned by
+            them, and their columns are found by their names in `forecast`.
 
         Returns
         -------
@@ -238,7 +259,8 @@ class AutoForecaster(Estimator):
         return self._fit(X, exog)
 
     def _read(self, X: Any, exog: Any = None) -> ForecastInputs:
-        values = as_series(self, X, reset=True)
+        given = SeriesRows.of(X)
+        values = as_series(self, given.table, reset=True)
         self._dtype = values.dtype
         values = values.astype(np.float64)
         empty = np.isnan(values).all(axis=0)
@@ -248,8 +270,10 @@ class AutoForecaster(Estimator):
             )
         if self.log is True or self.log == 1:
             self._refuse_logs_of(values)
-        inputs = as_inputs(exog, len(values))
-        return ForecastInputs(values, inputs, Times.of(X))
+        index = given.times.index
+        known = KnownInputs.of(exog, Calendar.of(self.calendar), index)
+        inputs = known.values(exog, index, len(values))
+        return ForecastInputs(values, inputs, known, given.times)
 
     def _refuse_logs_of(self, values: Array) -> None:
         least = np.nanmin(values, axis=0)
@@ -331,7 +355,8 @@ class AutoForecaster(Estimator):
         self._values = table.values
         self._times = inputs.times
         self._times_fitted = inputs.times
-        self._n_inputs = inputs.inputs.shape[1]
+        self._known = inputs.known
+        self.input_names_ = inputs.known.all_names
         self._n_rows = len(inputs.values)
         self.season_ = table.season
         self.log_ = self._scale.logged
@@ -358,8 +383,9 @@ class AutoForecaster(Estimator):
         ----------
         horizon : int, optional
             Number of times; by default the parameter, or about one season.
-        exog : array-like of shape (horizon, n_inputs), optional
-            Inputs at these times; required where the model has inputs.
+        exog : array-like or frame of shape (horizon, n_inputs), optional
+            Inputs at these times; required where the model has inputs. A frame with dates may have
+            further rows.
         level : float in (0, 1) or sequence of such, optional
             Share of values that intervals contain. For a sequence, limits have a first axis of the
             levels.
@@ -395,7 +421,8 @@ class AutoForecaster(Estimator):
 
     def _future_inputs(self, exog: Any, rows: int) -> Array:
         """Return the inputs of the next rows, standardized and with waves."""
-        given = as_inputs(exog, rows, self._n_inputs)
+        index = self._times.future(rows) if self._times.index is not None else None
+        given = self._known.values(exog, index, rows)
         return self._with_waves(self._input_units.standardized(given), self._n_rows)
 
     def _quantiles(self, levels: Array) -> Array:
@@ -418,7 +445,9 @@ class AutoForecaster(Estimator):
         self
         """
         check_is_fitted(self)
-        rows = as_series(self, X, reset=False).astype(np.float64)
+        given = SeriesRows.of(X).ordered(self._times.names)
+        rows = as_series(self, given.table, reset=False).astype(np.float64)
+        times = self._times.followed(given.times)
         if np.any(rows[:, self._scale.logged] <= 0):
             column = int(np.argmax(np.any(rows <= 0, axis=0) & self._scale.logged))
             raise ValueError(
@@ -427,7 +456,6 @@ class AutoForecaster(Estimator):
             )
         inputs = self._future_inputs(exog, len(rows))
         modeled = self._scale.modeled(rows)
-        times = self._times.followed(X)
         self._pooled = self._pooled.updated(modeled, inputs)
         self._values = np.concatenate([self._values, modeled])
         self._n_rows += len(rows)
@@ -454,6 +482,52 @@ class AutoForecaster(Estimator):
         inputs = self._future_inputs(exog, steps)
         paths = self._pooled.simulated(steps, inputs, n_paths, random, FREEDOM)
         return self._scale.restored(paths).astype(self._dtype)
+
+    def backtest(
+        self,
+        X: Any,
+        horizon: int | None = None,
+        n_origins: int = 5,
+        *,
+        exog: Any = None,
+        level: float | Sequence[float] = (0.8, 0.95),
+        season: int | None = None,
+    ) -> Backtest:
+        """Fit copies of this model to the past of series, and compare their forecasts.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_series), or a long table
+        horizon : int, optional
+            Steps ahead; by default the parameter, or about one season of the dates.
+        n_origins : int, default=5
+            Times from which forecasts are made.
+        exog : array-like of shape (n_samples, n_inputs), optional
+        level : float in (0, 1) or sequence of such, default=(0.8, 0.95)
+        season : int, optional
+            Of the seasonal naive forecast; by default that of the parameter or of the dates.
+
+        Returns
+        -------
+        Backtest
+            See `regfactor.model_selection.backtest`.
+        """
+        given = SeriesRows.of(X)
+        if season is None:
+            season = given.times.season
+            if not isinstance(self.season, str):
+                season = max(self._seasons(), default=1)
+        if horizon is None:
+            horizon = self.horizon or default_horizon(season)
+        return backtest(
+            self,
+            X,
+            horizon,
+            n_origins,
+            exog=exog,
+            level=level,
+            season=season,
+        )
 
     def complete(self) -> Any:
         """Return the last 1,000 rows of the series with missing values filled from both sides.

@@ -37,6 +37,7 @@ from regfactor.series.arma.selection import (
     validation_losses,
 )
 from regfactor.series.forecast import Forecast
+from regfactor.series.shapes import SeriesRows
 from regfactor.series.times import Times
 
 ORDER = NumberInterval(Integral, 0, None, closed="left")
@@ -254,8 +255,9 @@ class RegularizedARMA(Estimator):
             )
         if self.d and not loss.of_residual:
             raise ValueError(f"Differences of a series are not in the domain of {loss}; use d=0.")
-        times = Times.of(X)
-        levels = self._as_series(X, reset=True)
+        given = SeriesRows.of(X)
+        times = given.times
+        levels = self._as_series(given.table, reset=True)
         missing = np.isnan(levels)
         if missing.any() and not loss.of_residual:
             raise ValueError(
@@ -455,9 +457,10 @@ class RegularizedARMA(Estimator):
         self
         """
         check_is_fitted(self)
-        rows = self._as_series(X, reset=False)
+        given = SeriesRows.of(X).ordered(self._times.names)
+        rows = self._as_series(given.table, reset=False)
         U = as_inputs(exog, len(rows), self._n_inputs)
-        times = self._times.followed(X)
+        times = self._times.followed(given.times)
         self._past = self._model.advance(self._past, rows, U).past
         self._times = times
         return self
@@ -493,6 +496,7 @@ class RegularizedARMA(Estimator):
 
     def _as_series(self, X: Any, reset: bool) -> Array:
         """Return a series as float64, NaN at missing entries; a single one may be a vector."""
+        X = SeriesRows.of(X, check=False).table
         if np.ndim(X) == 1:
             if not reset and self.n_features_in_ > 1:
                 raise ValueError(
